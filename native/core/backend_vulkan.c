@@ -1,0 +1,327 @@
+/* backend_vulkan.c: the Vulkan backend's queue: vkQueueSubmit2, the device's own timeline, and the thread that publishes completions.
+ *
+ * The driver's entry points come from the maker's vkGetDeviceProcAddr: an engine's device may live below layers, or a loader, of its own.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "vulkan/vulkan_core.h"
+
+#define SLICE_NS UINT64_C(20000000) /* a wait inside the driver hears neither signals nor close(): look up this often */
+#define ADOPTED_NS UINT64_C(1000000)
+
+#define FUNCTIONS(X)                                                                                                                                  \
+    X(QueueSubmit2) X(CreateSemaphore) X(DestroySemaphore) X(GetSemaphoreCounterValue) X(WaitSemaphores) X(SignalSemaphore)
+#define EXPORT_FUNCTIONS(X) X(GetSemaphoreFdKHR) X(ImportSemaphoreFdKHR)
+
+typedef struct vulkan_queue {
+    VkDevice device;
+    VkQueue queue;
+#define DECLARE(name) PFN_vk##name name;
+    FUNCTIONS(DECLARE)
+    EXPORT_FUNCTIONS(DECLARE)
+#undef DECLARE
+    void (*lock_queue)(void *user);
+    void (*unlock_queue)(void *user);
+    void *lock_user;
+    VkSemaphore timeline;
+    _Atomic uint64_t completed;   /* as last read */
+    _Atomic uint32_t interest;    /* the publisher's futex */
+    _Atomic uint32_t sleeping;
+    _Atomic uint32_t stop;
+    bool started;
+    uintptr_t thread;
+} vulkan_queue;
+
+static VkSemaphore semaphore_of(uint64_t handle) { return (VkSemaphore)(uintptr_t)handle; }
+
+static vks_status result(VkResult code, const char *call)
+{
+    switch (code) {
+    case VK_SUCCESS: return VKS_OK;
+    case VK_ERROR_DEVICE_LOST: return vks_fail(VKS_DEVICE_LOST, code, "%s", call);
+    default: return vks_fail(VKS_VULKAN_ERROR, code, "%s", call);
+    }
+}
+
+/* ---- submitting ---- */
+
+#define SMALL 16
+
+typedef union submit_arrays {
+    struct {
+        VkSemaphoreSubmitInfo semaphores[SMALL];
+        VkCommandBufferSubmitInfo buffers[SMALL];
+    } small;
+} submit_arrays;
+
+static void fill_semaphores(VkSemaphoreSubmitInfo *out, const vks_point *points, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = (VkSemaphoreSubmitInfo){VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO, NULL, semaphore_of(points[i].semaphore), points[i].value,
+                                         VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT, 0};
+}
+
+static VkResult call_submit(vulkan_queue *queue, const VkSubmitInfo2 *info)
+{
+    if (__builtin_expect(queue->lock_queue != NULL, 0))
+        queue->lock_queue(queue->lock_user);
+    VkResult code = queue->QueueSubmit2(queue->queue, 1, info, VK_NULL_HANDLE);
+    if (__builtin_expect(queue->unlock_queue != NULL, 0))
+        queue->unlock_queue(queue->lock_user);
+    return code;
+}
+
+static vks_status submit(vks_device *device, const vks_batch *batch)
+{
+    vulkan_queue *queue = device->impl;
+    submit_arrays arrays;
+    VkSemaphoreSubmitInfo *semaphores = arrays.small.semaphores;
+    VkCommandBufferSubmitInfo *buffers = arrays.small.buffers;
+    uint32_t n_semaphores = batch->n_waits + batch->n_signals + 1;
+    void *big = NULL;
+    if (__builtin_expect(n_semaphores > SMALL || batch->n_buffers > SMALL, 0)) {
+        big = malloc(n_semaphores * sizeof *semaphores + batch->n_buffers * sizeof *buffers);
+        if (!big)
+            return vks_fail(VKS_NO_MEMORY, 0, "no memory for a batch");
+        semaphores = big;
+        buffers = (VkCommandBufferSubmitInfo *)(semaphores + n_semaphores);
+    }
+    fill_semaphores(semaphores, batch->waits, batch->n_waits);
+    VkSemaphoreSubmitInfo *signals = semaphores + batch->n_waits;
+    fill_semaphores(signals, batch->signals, batch->n_signals);
+    signals[batch->n_signals] = (VkSemaphoreSubmitInfo){VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO, NULL, queue->timeline, batch->serial,
+                                                        VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT, 0};
+    for (uint32_t i = 0; i < batch->n_buffers; i++)
+        buffers[i] = (VkCommandBufferSubmitInfo){VK_STRUCTURE_TYPE_COMMAND_BUFFER_SUBMIT_INFO, NULL, (VkCommandBuffer)(uintptr_t)batch->buffers[i], 0};
+    VkSubmitInfo2 info = {
+        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO_2,
+        .waitSemaphoreInfoCount = batch->n_waits,
+        .pWaitSemaphoreInfos = semaphores,
+        .commandBufferInfoCount = batch->n_buffers,
+        .pCommandBufferInfos = buffers,
+        .signalSemaphoreInfoCount = batch->n_signals + 1,
+        .pSignalSemaphoreInfos = signals,
+    };
+    VkResult code = call_submit(queue, &info);
+    free(big);
+    return __builtin_expect(code == VK_SUCCESS, 1) ? VKS_OK : result(code, "vkQueueSubmit2");
+}
+
+/* ---- timelines ---- */
+
+static vks_status counter(vks_device *device, uint64_t semaphore, uint64_t *value)
+{
+    vulkan_queue *queue = device->impl;
+    VkResult code = queue->GetSemaphoreCounterValue(queue->device, semaphore_of(semaphore), value);
+    return __builtin_expect(code == VK_SUCCESS, 1) ? VKS_OK : result(code, "vkGetSemaphoreCounterValue");
+}
+
+static uint64_t completed(vks_device *device)
+{
+    vulkan_queue *queue = device->impl;
+    uint64_t value = atomic_load_explicit(&queue->completed, memory_order_acquire), now;
+    if (value >= device->submitted || device->shut_down || queue->GetSemaphoreCounterValue(queue->device, queue->timeline, &now) != VK_SUCCESS)
+        return value;
+    vks_raise(&queue->completed, now);
+    return now;
+}
+
+static vks_status wait_timeline(vks_device *device, uint64_t semaphore, uint64_t value, uint64_t deadline)
+{
+    vulkan_queue *queue = device->impl;
+    uint64_t now = vks_now();
+    if (deadline <= now)
+        return VKS_TIMEOUT;
+    VkSemaphore handle = semaphore_of(semaphore);
+    VkSemaphoreWaitInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO, .semaphoreCount = 1, .pSemaphores = &handle, .pValues = &value};
+    VkResult code = queue->WaitSemaphores(queue->device, &info, deadline - now < SLICE_NS ? deadline - now : SLICE_NS);
+    if (code == VK_TIMEOUT)
+        return vks_now() >= deadline ? VKS_TIMEOUT : VKS_INTERRUPTED;
+    return result(code, "vkWaitSemaphores");
+}
+
+static vks_status wait(vks_device *device, uint64_t serial, uint64_t deadline)
+{
+    vulkan_queue *queue = device->impl;
+    return wait_timeline(device, (uint64_t)(uintptr_t)queue->timeline, serial, deadline);
+}
+
+static vks_status host_signal(vks_device *device, uint64_t semaphore, uint64_t value)
+{
+    vulkan_queue *queue = device->impl;
+    VkSemaphoreSignalInfo info = {VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO, NULL, semaphore_of(semaphore), value};
+    return result(queue->SignalSemaphore(queue->device, &info), "vkSignalSemaphore");
+}
+
+static vks_status create_timeline(vks_device *device, uint64_t initial, uint64_t *semaphore)
+{
+    vulkan_queue *queue = device->impl;
+    VkExportSemaphoreCreateInfo export_info = {VK_STRUCTURE_TYPE_EXPORT_SEMAPHORE_CREATE_INFO, NULL, VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT};
+    VkSemaphoreTypeCreateInfo type = {VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO, device->native_timelines ? &export_info : NULL,
+                                      VK_SEMAPHORE_TYPE_TIMELINE, initial};
+    VkSemaphoreCreateInfo info = {VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, &type, 0};
+    VkSemaphore handle = VK_NULL_HANDLE;
+    vks_status status = result(queue->CreateSemaphore(queue->device, &info, NULL, &handle), "vkCreateSemaphore");
+    *semaphore = (uint64_t)(uintptr_t)handle;
+    return status;
+}
+
+static void destroy_timeline(vks_device *device, uint64_t semaphore)
+{
+    vulkan_queue *queue = device->impl;
+    queue->DestroySemaphore(queue->device, semaphore_of(semaphore), NULL);
+}
+
+static vks_status export_timeline(vks_device *device, uint64_t semaphore, int *fd)
+{
+    vulkan_queue *queue = device->impl;
+    VkSemaphoreGetFdInfoKHR info = {VK_STRUCTURE_TYPE_SEMAPHORE_GET_FD_INFO_KHR, NULL, semaphore_of(semaphore),
+                                    VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT};
+    int raw = -1;
+    vks_status status = result(queue->GetSemaphoreFdKHR(queue->device, &info, &raw), "vkGetSemaphoreFdKHR");
+    if (status)
+        return status;
+    *fd = vks_dup(raw); /* the driver's is not always CLOEXEC */
+    close(raw);
+    return *fd < 0 ? vks_fail(VKS_OS_ERROR, 0, "the semaphore's file descriptor could not be duplicated") : VKS_OK;
+}
+
+static vks_status import_timeline(vks_device *device, int fd, uint64_t *semaphore)
+{
+    vulkan_queue *queue = device->impl;
+    uint64_t handle;
+    vks_status status = create_timeline(device, 0, &handle);
+    if (!status) {
+        VkImportSemaphoreFdInfoKHR info = {.sType = VK_STRUCTURE_TYPE_IMPORT_SEMAPHORE_FD_INFO_KHR, .semaphore = semaphore_of(handle),
+                                           .handleType = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT, .fd = fd};
+        if ((status = result(queue->ImportSemaphoreFdKHR(queue->device, &info), "vkImportSemaphoreFdKHR")))
+            destroy_timeline(device, handle);
+    }
+    if (status) {
+        close(fd); /* the driver owns it on success only (X18) */
+        return status;
+    }
+    *semaphore = handle;
+    return VKS_OK;
+}
+
+/* ---- the publisher: started with the first completion that somebody wants to know ---- */
+
+static vks_status wait_for_next(vks_device *device, vulkan_queue *queue, uint64_t serial, bool adopted)
+{
+    uint64_t slice = adopted ? ADOPTED_NS : SLICE_NS;
+    if (serial)
+        return wait_timeline(device, (uint64_t)(uintptr_t)queue->timeline, serial, vks_now() + slice);
+    uint32_t seen = atomic_load(&queue->interest);
+    atomic_store(&queue->sleeping, 1);
+    pthread_mutex_lock(&device->lock);
+    bool idle = !device->ring_count && !atomic_load(&queue->stop) && (adopted || !device->adopted_waits);
+    pthread_mutex_unlock(&device->lock);
+    if (idle)
+        vks_futex_wait(&queue->interest, seen, VKS_ANY_BIT, adopted ? vks_now() + slice : VKS_FOREVER);
+    atomic_store(&queue->sleeping, 0);
+    return VKS_OK;
+}
+
+static void *publish(void *argument)
+{
+    vks_device *device = argument;
+    vulkan_queue *queue = device->impl;
+    while (!atomic_load(&queue->stop)) {
+        pthread_mutex_lock(&device->lock);
+        vks_device_publish(device);
+        bool adopted = device->adopted_waits > 0;
+        if (adopted)
+            vks_device_pump(device);
+        uint64_t serial = device->ring_count ? device->ring[device->ring_first].serial : 0;
+        pthread_mutex_unlock(&device->lock);
+        if (wait_for_next(device, queue, serial, adopted) == VKS_DEVICE_LOST) {
+            pthread_mutex_lock(&device->lock);
+            vks_device_lose(device);
+            pthread_mutex_unlock(&device->lock);
+        }
+    }
+    return NULL;
+}
+
+static void interest(vks_device *device)
+{
+    vulkan_queue *queue = device->impl;
+    if (!queue->started && !atomic_load(&queue->stop))
+        queue->started = vks_thread_start("vkshare-vulkan", publish, device, &queue->thread) == VKS_OK;
+    atomic_fetch_add(&queue->interest, 1);
+    if (atomic_load(&queue->sleeping))
+        vks_futex_wake(&queue->interest, VKS_ANY_BIT);
+}
+
+static void stop(vks_device *device)
+{
+    vulkan_queue *queue = device->impl;
+    pthread_mutex_lock(&device->lock);
+    atomic_store(&queue->stop, 1);
+    bool started = queue->started;
+    pthread_mutex_unlock(&device->lock);
+    atomic_fetch_add(&queue->interest, 1);
+    vks_futex_wake(&queue->interest, VKS_ANY_BIT);
+    if (started)
+        vks_thread_join(queue->thread);
+}
+
+static void destroy(vks_device *device)
+{
+    vulkan_queue *queue = device->impl;
+    queue->DestroySemaphore(queue->device, queue->timeline, NULL);
+    queue->timeline = VK_NULL_HANDLE;
+}
+
+static const vks_backend backend = {
+    submit, completed, wait, interest, stop, destroy, create_timeline, destroy_timeline, counter, host_signal, wait_timeline, export_timeline, import_timeline,
+};
+
+static const char *load(vulkan_queue *queue, PFN_vkGetDeviceProcAddr get, bool exports)
+{
+#define LOAD(name)                                                              \
+    if (!(queue->name = (PFN_vk##name)get(queue->device, "vk" #name)))          \
+        return "vk" #name;
+    FUNCTIONS(LOAD)
+    if (exports) {
+        EXPORT_FUNCTIONS(LOAD)
+    }
+#undef LOAD
+    return NULL;
+}
+
+vks_status vks_vulkan_backend_init(vks_device *device, const vks_vulkan_info *info)
+{
+    vulkan_queue *queue = calloc(1, sizeof *queue);
+    if (!queue)
+        return vks_fail(VKS_NO_MEMORY, 0, "no memory for a queue");
+    queue->device = (VkDevice)(uintptr_t)info->device;
+    queue->queue = (VkQueue)(uintptr_t)info->queue;
+    queue->lock_queue = info->lock_queue;
+    queue->unlock_queue = info->unlock_queue;
+    queue->lock_user = info->lock_user;
+    PFN_vkGetDeviceProcAddr get;
+    memcpy(&get, &info->get_device_proc_addr, sizeof get);
+    const char *missing = get ? load(queue, get, info->export_timelines) : "vkGetDeviceProcAddr";
+    if (missing) {
+        free(queue);
+        return vks_fail(VKS_UNSUPPORTED, 0, "the VkDevice has no %s: Vulkan 1.3 with timelineSemaphore and synchronization2 is needed", missing);
+    }
+    device->impl = queue; /* stays until the device's last reference */
+    device->backend = &backend;
+    device->native_timelines = info->export_timelines;
+    if (info->max_timeline_difference)
+        device->max_difference = info->max_timeline_difference;
+    bool exports = device->native_timelines;
+    device->native_timelines = false; /* our own counter stays at home */
+    uint64_t handle;
+    vks_status status = create_timeline(device, 0, &handle);
+    device->native_timelines = exports;
+    queue->timeline = semaphore_of(handle);
+    device->timeline = handle;
+    return status;
+}

@@ -1,0 +1,244 @@
+/* batch.c: when an operation may go to the driver, and what the driver is given then. Everything here runs under the device's lock. */
+#include <stdlib.h>
+
+#include "device.h"
+
+/* ---- may it go? ---- */
+
+bool vks_debt_settled(const vks_surface *surface, const vks_debt *debt)
+{
+    bool settled = !debt->value || atomic_load(&surface->handle.page->completed) >= debt->value;
+    VKS_TSAN_ACQUIRE(surface->handle.page->header.id);
+    return settled;
+}
+
+bool vks_debt_alive(const vks_surface *surface, const vks_debt *debt)
+{
+    return vks_mutex_slot_is(surface->handle.page, debt->debtor_slot, debt->debtor) && vks_peer_alive(debt->debtor);
+}
+
+static vks_readiness fail(vks_status *why, vks_status status)
+{
+    *why = status;
+    return VKS_FAIL;
+}
+
+static vks_readiness touch_ready(const vks_touch *touch, vks_status *why)
+{
+    const vks_surface *surface = touch->surface;
+    if (surface->closed)
+        return fail(why, VKS_CLOSED);
+    const vks_tenure *tenure = touch->granted ? &touch->tenure : &surface->tenure;
+    if (tenure->id != touch->tenure.id) /* its acquire never succeeded */
+        return fail(why, VKS_ABANDONED);
+    if (surface->taken >= tenure->id || vks_debt_settled(surface, &tenure->debt))
+        return VKS_READY;
+    if (surface->semaphore && atomic_load(&surface->handle.page->queued) >= tenure->debt.value)
+        return VKS_READY; /* the GPU itself waits: the signal is with a driver, so it comes even if its process dies */
+    if (vks_debt_alive(surface, &tenure->debt) || vks_debt_settled(surface, &tenure->debt))
+        return VKS_HOLD;
+    return fail(why, VKS_ABANDONED);
+}
+
+static vks_readiness fence_ready(vks_device *device, const vks_wait *wait, vks_status *why)
+{
+    vks_fence *fence = wait->fence;
+    const vks_fence_page *page = fence->page;
+    if (fence->closed)
+        return fail(why, VKS_CLOSED);
+    if (atomic_load(&page->completed) >= wait->value)
+        return VKS_READY;
+    if (fence->adopted) {
+        uint64_t value = vks_fence_completed(fence);
+        return value >= wait->value || atomic_load(&page->queued) >= wait->value ? VKS_READY : VKS_HOLD;
+    }
+    bool queued = atomic_load(&page->queued) >= wait->value;
+    if (!fence->follower && queued)
+        return VKS_READY;
+    if (atomic_load(&page->status) != VKS_FENCE_LIVE || (fence->follower && !vks_peer_alive(page->owner)))
+        return atomic_load(&page->completed) >= wait->value ? VKS_READY : fail(why, VKS_ABANDONED);
+    (void)device;
+    return fence->semaphore && queued ? VKS_READY : VKS_HOLD;
+}
+
+static vks_readiness submission_ready(const vks_submission *submission, vks_status *why)
+{
+    vks_status status = submission->op ? (vks_status)atomic_load(&submission->op->status) : VKS_OK;
+    if (status == VKS_TIMEOUT)
+        return VKS_HOLD;
+    return status ? fail(why, status) : VKS_READY;
+}
+
+vks_readiness vks_op_ready(vks_device *device, const vks_op *op, vks_status *why)
+{
+    bool hold = false;
+    for (uint32_t i = 0; i < op->n_touches; i++) {
+        vks_readiness ready = touch_ready(&op->touches[i], why);
+        if (ready == VKS_FAIL)
+            return VKS_FAIL;
+        hold |= ready == VKS_HOLD;
+    }
+    for (uint32_t i = 0; i < op->n_waits; i++) {
+        const vks_wait *wait = &op->waits[i];
+        vks_readiness ready = wait->fence ? fence_ready(device, wait, why) : submission_ready(&wait->submission, why);
+        if (ready == VKS_FAIL)
+            return VKS_FAIL;
+        hold |= ready == VKS_HOLD;
+    }
+    for (uint32_t i = 0; i < op->n_signals; i++)
+        if (op->signals[i].fence->closed)
+            return fail(why, VKS_CLOSED);
+    return hold ? VKS_HOLD : VKS_READY;
+}
+
+/* ---- there it goes ---- */
+
+#define SMALL 12
+
+typedef struct scratch {
+    vks_point small_waits[SMALL], small_signals[SMALL], *waits, *signals;
+    uint64_t small_buffers[SMALL], *buffers;
+    void *big; /* one block for all three when they do not fit */
+} scratch;
+
+static vks_status make_room(scratch *s, size_t waits, size_t signals, size_t buffers)
+{
+    s->waits = s->small_waits;
+    s->signals = s->small_signals;
+    s->buffers = s->small_buffers;
+    s->big = NULL;
+    if (waits <= SMALL && signals <= SMALL && buffers <= SMALL)
+        return VKS_OK;
+    s->big = malloc((waits + signals) * sizeof(vks_point) + buffers * sizeof(uint64_t));
+    if (!s->big)
+        return vks_fail(VKS_NO_MEMORY, 0, "no memory for a batch of %zu waits, %zu signals and %zu command buffers", waits, signals, buffers);
+    s->waits = s->big;
+    s->signals = s->waits + waits;
+    s->buffers = (uint64_t *)(s->signals + signals);
+    return VKS_OK;
+}
+
+static void add_touches(vks_batch *batch, scratch *s, const vks_op *op)
+{
+    for (uint32_t i = 0; i < op->n_touches; i++) {
+        const vks_surface *surface = op->touches[i].surface;
+        const vks_tenure *tenure = op->touches[i].granted ? &op->touches[i].tenure : &surface->tenure;
+        if (surface->taken >= tenure->id)
+            continue;
+        if (surface->acquire_commands)
+            s->buffers[batch->n_buffers++] = surface->acquire_commands;
+        if (surface->semaphore && !vks_debt_settled(surface, &tenure->debt))
+            s->waits[batch->n_waits++] = (vks_point){surface->semaphore, tenure->debt.value};
+    }
+}
+
+static void add_waits(vks_device *device, vks_batch *batch, scratch *s, const vks_op *op)
+{
+    for (uint32_t i = 0; i < op->n_waits; i++) {
+        const vks_wait *wait = &op->waits[i];
+        if (!device->timeline)
+            continue; /* the CPU backend runs in order, and what others signal is complete by now */
+        if (!wait->fence) {
+            uint64_t serial = wait->submission.op ? atomic_load(&wait->submission.op->serial) : wait->submission.serial;
+            s->waits[batch->n_waits++] = (vks_point){device->timeline, serial};
+        } else if (wait->fence->semaphore && atomic_load(&((vks_fence_page *)wait->fence->page)->completed) < wait->value) {
+            s->waits[batch->n_waits++] = (vks_point){wait->fence->semaphore, wait->value};
+        }
+    }
+}
+
+static void add_signals(vks_device *device, vks_batch *batch, scratch *s, const vks_op *op)
+{
+    for (uint32_t i = 0; i < op->n_signals; i++)
+        if (device->timeline)
+            s->signals[batch->n_signals++] = (vks_point){op->signals[i].fence->semaphore, op->signals[i].value};
+    if (op->kind != VKS_OP_RELEASE)
+        return;
+    vks_surface *surface = op->touches[0].surface;
+    if (surface->engine_value)
+        s->waits[batch->n_waits++] = (vks_point){surface->engine_semaphore, surface->engine_value};
+    if (surface->release_commands)
+        s->buffers[batch->n_buffers++] = surface->release_commands;
+    if (surface->semaphore)
+        s->signals[batch->n_signals++] = (vks_point){surface->semaphore, op->value};
+}
+
+/* What the core remembers once the driver has the batch. */
+static void handed_over(vks_device *device, vks_op *op, uint64_t serial)
+{
+    for (uint32_t i = 0; i < op->n_touches; i++) {
+        vks_surface *surface = op->touches[i].surface;
+        if (surface->taken < op->touches[i].tenure.id)
+            surface->taken = op->touches[i].tenure.id;
+        surface->last_serial = serial;
+    }
+    for (uint32_t i = 0; i < op->n_commands; i++)
+        op->commands[i]->last_serial = serial;
+    for (uint32_t i = 0; i < op->n_signals; i++)
+        vks_fence_queue(op->signals[i].fence, op->signals[i].value, serial);
+    for (size_t i = 0; i < op->n_events; i++)
+        vks_device_due(device, serial, VKS_DUE_EVENT, op->events[i].hub, op->events[i].token);
+}
+
+static vks_status submit_batch(vks_device *device, vks_op *op)
+{
+    scratch s;
+    vks_status status = make_room(&s, op->n_waits + op->n_touches + 1, op->n_signals + 1, op->n_touches + op->n_commands + op->n_raw + 1);
+    if (status)
+        return status;
+    vks_batch batch = {.waits = s.waits, .signals = s.signals, .buffers = s.buffers, .serial = device->submitted + 1};
+    add_touches(&batch, &s, op);
+    add_waits(device, &batch, &s, op);
+    if (device->timeline) {
+        for (uint32_t i = 0; i < op->n_commands; i++)
+            s.buffers[batch.n_buffers++] = op->commands[i]->buffer;
+        for (uint32_t i = 0; i < op->n_raw; i++)
+            s.buffers[batch.n_buffers++] = op->raw[i];
+    } else {
+        batch.commands = op->commands;
+        batch.n_commands = op->n_commands;
+    }
+    add_signals(device, &batch, &s, op);
+    status = device->backend->submit(device, &batch);
+    free(s.big);
+    if (status == VKS_OK)
+        device->submitted = batch.serial;
+    else if (status == VKS_DEVICE_LOST)
+        vks_device_lose(device);
+    return status;
+}
+
+/* A release whose driver needs no command and no signal: its work is what was submitted before. */
+static bool is_empty_release(const vks_op *op)
+{
+    const vks_surface *surface = op->touches[0].surface;
+    return op->kind == VKS_OP_RELEASE && !surface->release_commands && !surface->semaphore && !surface->engine_value;
+}
+
+vks_status vks_op_hand_over(vks_device *device, vks_op *op)
+{
+    vks_status status = vks_device_reserve(device, op->n_signals + op->n_events + 1);
+    if (status)
+        return status;
+    if (op->kind == VKS_OP_RELEASE && is_empty_release(op)) {
+        vks_surface *surface = op->touches[0].surface;
+        atomic_store(&op->serial, surface->last_serial);
+        if (device->backend->completed(device) >= surface->last_serial)
+            vks_mutex_settle(&surface->handle, op->value);
+        else
+            vks_device_due(device, device->submitted, VKS_DUE_SURFACE, surface, op->value);
+        return VKS_OK;
+    }
+    if ((status = submit_batch(device, op)))
+        return status;
+    uint64_t serial = device->submitted;
+    atomic_store(&op->serial, serial);
+    handed_over(device, op, serial);
+    if (op->kind == VKS_OP_RELEASE) {
+        vks_mutex_queued(op->touches[0].surface->handle.page, op->value);
+        vks_device_due(device, serial, VKS_DUE_SURFACE, op->touches[0].surface, op->value);
+    }
+    if (!device->timeline) /* a batch without commands has run already */
+        vks_device_publish(device);
+    return VKS_OK;
+}

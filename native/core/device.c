@@ -1,0 +1,308 @@
+#include "device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "watcher.h"
+
+#define HELD_LIMIT 1024u
+#define SHUTDOWN_NS UINT64_C(10000000000) /* a driver that has not finished by then hangs: what it holds is leaked, not destroyed under it */
+
+vks_status vks_device_create(const vks_device_info *info, vks_device **out)
+{
+    vks_platform_init();
+    vks_device *device = calloc(1, sizeof *device);
+    if (!device)
+        return vks_fail(VKS_NO_MEMORY, 0, "no memory for a device");
+    pthread_mutex_init(&device->lock, NULL);
+    device->references = 1;
+    device->process = vks_process;
+    device->held_limit = info->held_limit ? info->held_limit : HELD_LIMIT;
+    device->max_difference = INT32_MAX; /* X1: where the device does not say */
+    snprintf(device->name, sizeof device->name, "%s", info->name ? info->name : "");
+    vks_status status = info->vulkan ? vks_vulkan_backend_init(device, info->vulkan) : vks_cpu_backend_init(device, info->raster_threads);
+    if (status) {
+        vks_device_unref(device);
+        return status;
+    }
+    *out = device;
+    return VKS_OK;
+}
+
+void vks_device_ref(vks_device *device) { atomic_fetch_add_explicit(&device->references, 1, memory_order_relaxed); }
+
+void vks_device_unref(vks_device *device)
+{
+    if (atomic_fetch_sub(&device->references, 1) != 1)
+        return;
+    pthread_mutex_destroy(&device->lock);
+    free(device->ring);
+    free(device->impl);
+    free(device);
+}
+
+vks_status vks_device_state(const vks_device *device) { return vks_device_check(device); }
+
+uint64_t vks_device_submitted(const vks_device *device) { return device->submitted; }
+
+uint64_t vks_device_completed(vks_device *device)
+{
+    return device->process != vks_process || device->shut_down ? device->submitted : device->backend->completed(device);
+}
+
+void vks_device_count_copy(vks_device *device, uint64_t bytes)
+{
+    if (device->process != vks_process)
+        return;
+    pthread_mutex_lock(&device->lock);
+    device->statistics.copied_bytes += bytes;
+    pthread_mutex_unlock(&device->lock);
+}
+
+void vks_device_get_statistics(vks_device *device, vks_device_statistics *out)
+{
+    memset(out, 0, sizeof *out);
+    if (device->process != vks_process)
+        return;
+    pthread_mutex_lock(&device->lock);
+    *out = device->statistics;
+    out->submitted = device->submitted;
+    out->held = device->n_held;
+    out->held_limit = device->held_limit;
+    for (const vks_fence *f = device->fences; f; f = f->next)
+        out->fences++;
+    for (const vks_surface *s = device->surfaces; s; s = s->next)
+        out->surfaces++;
+    pthread_mutex_unlock(&device->lock);
+    out->completed = vks_device_completed(device);
+}
+
+/* ---- the ring: what completions publish ---- */
+
+static void drop_object(vks_due_kind kind, void *object)
+{
+    switch (kind) {
+    case VKS_DUE_FENCE:
+    case VKS_DUE_CLOSE_FENCE: vks_fence_unref(object); break;
+    case VKS_DUE_SURFACE: vks_surface_unref(object); break;
+    case VKS_DUE_EVENT: vks_hub_unref(object); break;
+    }
+}
+
+vks_status vks_device_reserve(vks_device *device, size_t n)
+{
+    if (device->ring_count + n <= device->ring_capacity)
+        return VKS_OK;
+    size_t capacity = device->ring_capacity ? device->ring_capacity : 64;
+    while (capacity < device->ring_count + n)
+        capacity *= 2;
+    vks_due *ring = malloc(capacity * sizeof *ring);
+    if (!ring)
+        return vks_fail(VKS_NO_MEMORY, 0, "no memory to remember what completions publish");
+    for (size_t i = 0; i < device->ring_count; i++)
+        ring[i] = device->ring[(device->ring_first + i) & (device->ring_capacity - 1)];
+    free(device->ring);
+    device->ring = ring;
+    device->ring_first = 0;
+    device->ring_capacity = capacity;
+    return VKS_OK;
+}
+
+void vks_device_due(vks_device *device, uint64_t serial, vks_due_kind kind, void *object, uint64_t value)
+{
+    switch (kind) {
+    case VKS_DUE_FENCE:
+    case VKS_DUE_CLOSE_FENCE: vks_fence_ref(object); break;
+    case VKS_DUE_SURFACE: vks_surface_ref(object); break;
+    case VKS_DUE_EVENT: vks_hub_ref(object); break;
+    }
+    device->ring[(device->ring_first + device->ring_count++) & (device->ring_capacity - 1)] = (vks_due){serial, kind, object, value};
+    device->backend->interest(device);
+}
+
+/* Also for a lost device: then fences stay where they are, and all else ends. */
+static void publish_one(vks_device *device, const vks_due *due)
+{
+    bool lost = atomic_load(&device->state) == VKS_DEVICE_LOST;
+    switch (due->kind) {
+    case VKS_DUE_FENCE:
+        if (!lost)
+            vks_fence_raise(due->object, due->value);
+        break;
+    case VKS_DUE_CLOSE_FENCE: vks_fence_finish_close(due->object); break;
+    case VKS_DUE_SURFACE: {
+        vks_surface *surface = due->object;
+        vks_mutex_settle(&surface->handle, due->value);
+        break;
+    }
+    case VKS_DUE_EVENT: vks_hub_push(due->object, due->value, lost ? VKS_DEVICE_LOST : VKS_OK); break;
+    }
+    drop_object(due->kind, due->object);
+}
+
+void vks_device_publish(vks_device *device)
+{
+    if (!device->ring_count)
+        return;
+    bool lost = atomic_load(&device->state) == VKS_DEVICE_LOST;
+    uint64_t done = lost ? UINT64_MAX : device->backend->completed(device);
+    bool any = false;
+    while (device->ring_count && device->ring[device->ring_first].serial <= done) {
+        vks_due due = device->ring[device->ring_first];
+        device->ring_first = (device->ring_first + 1) & (device->ring_capacity - 1);
+        device->ring_count--;
+        publish_one(device, &due);
+        any = true;
+    }
+    if (any && device->n_held)
+        vks_device_pump(device);
+}
+
+/* ---- sleeping on progress ---- */
+
+void vks_device_progress(vks_device *device)
+{
+    atomic_fetch_add(&device->progress, 1);
+    if (atomic_load(&device->waiters))
+        vks_futex_wake(&device->progress, VKS_ANY_BIT);
+}
+
+vks_status vks_device_wait_serial(vks_device *device, uint64_t serial, uint64_t deadline)
+{
+    if (device->backend->completed(device) >= serial)
+        return VKS_OK;
+    vks_status state = vks_device_check(device);
+    if (state == VKS_DEVICE_LOST || state == VKS_FORKED)
+        return state;
+    if (!deadline)
+        return VKS_TIMEOUT;
+    vks_status status = device->backend->wait(device, serial, deadline);
+    if (status == VKS_DEVICE_LOST) {
+        pthread_mutex_lock(&device->lock);
+        vks_device_lose(device);
+        pthread_mutex_unlock(&device->lock);
+    }
+    return status;
+}
+
+vks_status vks_device_wait_held(vks_device *device, uint32_t below, const vks_surface *surface, uint64_t deadline)
+{
+    vks_status status = VKS_OK;
+    atomic_fetch_add(&device->waiters, 1);
+    for (;;) {
+        uint32_t seen = atomic_load(&device->progress);
+        pthread_mutex_lock(&device->lock);
+        bool done = surface ? surface->held == 0 : device->n_held < below;
+        pthread_mutex_unlock(&device->lock);
+        if (done || status)
+            break;
+        if ((status = vks_device_check(device)))
+            break;
+        status = deadline ? vks_futex_wait(&device->progress, seen, VKS_ANY_BIT, deadline) : VKS_TIMEOUT;
+    }
+    atomic_fetch_sub(&device->waiters, 1);
+    return status;
+}
+
+vks_status vks_device_wait_idle(vks_device *device, uint64_t deadline)
+{
+    vks_status status = vks_device_check(device);
+    if (!status)
+        status = vks_device_wait_held(device, 1, NULL, deadline);
+    return status ? status : vks_device_wait_serial(device, device->submitted, deadline);
+}
+
+/* ---- the end ---- */
+
+static void fail_all_held(vks_device *device, vks_status why)
+{
+    while (device->held_first)
+        vks_op_fail(device, device->held_first, why);
+}
+
+void vks_device_lose(vks_device *device)
+{
+    if (atomic_load(&device->state) == VKS_DEVICE_LOST)
+        return;
+    atomic_store(&device->state, VKS_DEVICE_LOST);
+    fail_all_held(device, VKS_DEVICE_LOST);
+    for (vks_surface *s = device->surfaces; s; s = s->next) {
+        uint64_t owed = atomic_load(&s->handle.page->slots[s->handle.slot].owes);
+        if (owed)
+            vks_mutex_break(s->handle.page);
+        if (s->has_page)
+            vks_mutex_abandon(&s->handle);
+        s->has_page = false;
+        atomic_store(&s->owned, 0);
+        if (owed)
+            vks_mutex_settle(&s->handle, owed);
+    }
+    for (vks_fence *f = device->fences; f; f = f->next)
+        if (!f->follower)
+            vks_fence_break(f);
+    vks_device_publish(device);
+    vks_device_progress(device);
+}
+
+void vks_device_mark_lost(vks_device *device)
+{
+    if (vks_device_check(device))
+        return;
+    pthread_mutex_lock(&device->lock);
+    vks_device_lose(device);
+    pthread_mutex_unlock(&device->lock);
+}
+
+static bool drain(vks_device *device)
+{
+    uint64_t limit = vks_now() + SHUTDOWN_NS;
+    vks_status status;
+    do
+        status = vks_device_wait_serial(device, device->submitted, limit);
+    while (status == VKS_INTERRUPTED && vks_now() < limit);
+    return status == VKS_OK;
+}
+
+void vks_device_shutdown(vks_device *device)
+{
+    if (device->process != vks_process)
+        return;
+    pthread_mutex_lock(&device->lock);
+    if (device->shut_down) {
+        pthread_mutex_unlock(&device->lock);
+        return;
+    }
+    device->shut_down = true;
+    fail_all_held(device, VKS_CLOSED);
+    bool lost = atomic_load(&device->state) == VKS_DEVICE_LOST;
+    atomic_store(&device->state, VKS_CLOSED);
+    vks_device_progress(device);
+    pthread_mutex_unlock(&device->lock);
+
+    bool idle = lost || drain(device);
+    vks_watcher_remove(device);
+    pthread_mutex_lock(&device->lock);
+    vks_device_publish(device);
+    for (;;) { /* closing takes the object off its list; the lock is given up, since closing a mapping waits for the peers' thread */
+        vks_surface *surface = device->surfaces;
+        vks_fence *fence = surface ? NULL : device->fences;
+        if (!surface && !fence)
+            break;
+        surface ? vks_surface_ref(surface) : vks_fence_ref(fence);
+        pthread_mutex_unlock(&device->lock);
+        if (surface) {
+            vks_surface_close(surface);
+            vks_surface_unref(surface);
+        } else {
+            vks_fence_close(fence);
+            vks_fence_unref(fence);
+        }
+        pthread_mutex_lock(&device->lock);
+    }
+    vks_device_publish(device);
+    pthread_mutex_unlock(&device->lock);
+    device->backend->stop(device);
+    if (idle)
+        device->backend->destroy(device);
+}

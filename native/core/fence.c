@@ -1,0 +1,702 @@
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "watcher.h"
+
+/* ---- making and opening ---- */
+
+static void told(void *user);
+
+static vks_fence *new_fence(vks_device *device)
+{
+    vks_fence *fence = calloc(1, sizeof *fence);
+    if (!fence)
+        return NULL;
+    fence->device = device;
+    vks_device_ref(device);
+    fence->references = 1;
+    fence->process = vks_process;
+    fence->page_fd = -1;
+    fence->mapping.told = told;
+    fence->mapping.user = fence;
+    return fence;
+}
+
+static void destroy_memory(vks_fence *fence)
+{
+    vks_fence_page *page = fence->page;
+    if (page && page != fence->private_page)
+        munmap(page, VKS_FENCE_PAGE_SIZE);
+    if (fence->page_fd >= 0)
+        close(fence->page_fd);
+    free(fence->private_page);
+    free(fence->events);
+    vks_device_unref(fence->device);
+    free(fence);
+}
+
+static void link_fence(vks_fence *fence)
+{
+    vks_device *device = fence->device;
+    pthread_mutex_lock(&device->lock);
+    fence->next = device->fences;
+    if (fence->next)
+        fence->next->previous = fence;
+    device->fences = fence;
+    pthread_mutex_unlock(&device->lock);
+}
+
+static vks_status make_private_page(vks_fence *fence, uint64_t initial)
+{
+    vks_fence_page *page = aligned_alloc(64, sizeof *page);
+    if (!page)
+        return vks_fail(VKS_NO_MEMORY, 0, "no memory for a fence");
+    memset(page, 0, sizeof *page);
+    vks_page_init(&page->header, VKS_PAGE_FENCE, VKS_FENCE_PAGE_SIZE);
+    page->owner = vks_self();
+    memcpy(page->name, fence->device->name, VKS_NAME_SIZE);
+    page->queued = page->completed = initial;
+    fence->private_page = page;
+    fence->page = page;
+    fence->promised = initial;
+    return VKS_OK;
+}
+
+vks_status vks_fence_create(vks_device *device, uint64_t initial, vks_fence **out)
+{
+    vks_status status = vks_device_check(device);
+    if (status)
+        return status;
+    if (initial > VKS_MAX_FENCE_VALUE)
+        return vks_fail(VKS_BAD_VALUE, (int64_t)initial, "a fence starts between 0 and 2**64 - 2");
+    vks_fence *fence = new_fence(device);
+    if (!fence)
+        return vks_fail(VKS_NO_MEMORY, 0, "no memory for a fence");
+    if ((status = make_private_page(fence, initial)) || (status = device->backend->create_timeline(device, initial, &fence->semaphore))) {
+        destroy_memory(fence);
+        return status;
+    }
+    link_fence(fence);
+    *out = fence;
+    return VKS_OK;
+}
+
+vks_status vks_fence_adopt(vks_device *device, uint64_t vk_semaphore, vks_fence **out)
+{
+    vks_status status = vks_device_check(device);
+    if (status)
+        return status;
+    if (!device->timeline || !vk_semaphore)
+        return vks_fail(VKS_UNSUPPORTED, 0, "only a Vulkan device can adopt a timeline semaphore, and it must not be null");
+    uint64_t value;
+    if ((status = device->backend->counter(device, vk_semaphore, &value)))
+        return status;
+    vks_fence *fence = new_fence(device);
+    if (!fence)
+        return vks_fail(VKS_NO_MEMORY, 0, "no memory for a fence");
+    if ((status = make_private_page(fence, value))) {
+        destroy_memory(fence);
+        return status;
+    }
+    fence->semaphore = vk_semaphore;
+    fence->adopted = true;
+    link_fence(fence);
+    *out = fence;
+    return VKS_OK;
+}
+
+vks_status vks_fence_open(vks_device *device, int page_fd, int semaphore_fd, vks_fence **out)
+{
+    vks_status status = vks_device_check(device);
+    vks_fence *fence = status ? NULL : new_fence(device);
+    if (!status && !fence)
+        status = vks_fail(VKS_NO_MEMORY, 0, "no memory for a fence");
+    void *page = NULL;
+    if (!status && (status = vks_page_open(page_fd, VKS_PAGE_FENCE, false, &page)) == VKS_OK) {
+        fence->page = page;
+        fence->page_fd = page_fd;
+        page_fd = -1;
+        if (semaphore_fd >= 0 && device->native_timelines) {
+            status = device->backend->import_timeline(device, semaphore_fd, &fence->semaphore);
+            semaphore_fd = -1;
+        }
+    }
+    if (page_fd >= 0)
+        close(page_fd);
+    if (semaphore_fd >= 0)
+        close(semaphore_fd);
+    if (status) {
+        if (fence)
+            destroy_memory(fence);
+        return status;
+    }
+    fence->follower = true;
+    fence->mapping.fence = fence->page;
+    vks_peers_add(&fence->mapping);
+    link_fence(fence);
+    *out = fence;
+    return VKS_OK;
+}
+
+/* ---- the page moves into shared memory when it is first exported ---- */
+
+static vks_status share_page(vks_fence *fence)
+{
+    if (fence->page_fd >= 0)
+        return VKS_OK;
+    void *map;
+    int fd;
+    vks_status status = vks_memfd_create("vkshare:fence", VKS_FENCE_PAGE_SIZE, &fd, &map);
+    if (status)
+        return status;
+    if ((status = vks_memfd_make_read_only(fd))) {
+        munmap(map, VKS_FENCE_PAGE_SIZE);
+        close(fd);
+        return status;
+    }
+    vks_fence_page *shared = map, *old = fence->page;
+    memcpy(shared, old, sizeof *shared);
+    shared->header.native = fence->device->native_timelines;
+    fence->page_fd = fd;
+    fence->page = shared;
+    atomic_fetch_add(&old->seq, 1); /* sleepers on the private page look again and find the shared one */
+    vks_futex_wake(&old->seq, VKS_ANY_BIT);
+    return VKS_OK;
+}
+
+/* Under the lock. From now on completions reach the page, those that the driver has already too. */
+static vks_status publish_from_now_on(vks_fence *fence)
+{
+    vks_fence_page *page = fence->page;
+    if (fence->follower || fence->adopted || page->queued <= page->completed || fence->closed)
+        return VKS_OK;
+    vks_status status = vks_device_reserve(fence->device, 1);
+    if (!status)
+        vks_device_due(fence->device, fence->device->submitted, VKS_DUE_FENCE, fence, page->queued);
+    return status;
+}
+
+static vks_status check(const vks_fence *fence)
+{
+    if (__builtin_expect(fence->process != vks_process, 0))
+        return VKS_FORKED;
+    return __builtin_expect(fence->closed, 0) ? VKS_CLOSED : VKS_OK;
+}
+
+vks_status vks_fence_export(vks_fence *fence, int *page_fd, int *semaphore_fd)
+{
+    vks_device *device = fence->device;
+    *page_fd = *semaphore_fd = -1;
+    vks_status status = check(fence);
+    if (status)
+        return status;
+    if (fence->adopted)
+        return vks_fail(VKS_UNSUPPORTED, 0, "an adopted semaphore is the engine's: nobody announces its values, so it cannot be followed");
+    pthread_mutex_lock(&device->lock);
+    if ((status = check(fence)) == VKS_OK && (status = share_page(fence)) == VKS_OK) {
+        fence->published = true;
+        status = publish_from_now_on(fence);
+    }
+    pthread_mutex_unlock(&device->lock);
+    if (!status && (*page_fd = vks_dup(fence->page_fd)) < 0)
+        status = vks_fail(VKS_OS_ERROR, errno, "the fence's page could not be duplicated");
+    if (!status && device->native_timelines && fence->semaphore && (status = device->backend->export_timeline(device, fence->semaphore, semaphore_fd))) {
+        close(*page_fd);
+        *page_fd = -1;
+    }
+    return status;
+}
+
+/* ---- what it is ---- */
+
+void vks_fence_ref(vks_fence *fence) { atomic_fetch_add_explicit(&fence->references, 1, memory_order_relaxed); }
+
+void vks_fence_unref(vks_fence *fence)
+{
+    if (atomic_fetch_sub(&fence->references, 1) == 1)
+        destroy_memory(fence);
+}
+
+bool vks_fence_is_closed(const vks_fence *fence) { return fence->closed; }
+bool vks_fence_is_follower(const vks_fence *fence) { return fence->follower; }
+bool vks_fence_is_native(const vks_fence *fence) { return fence->semaphore && (fence->follower || fence->device->native_timelines); }
+uint64_t vks_fence_semaphore(const vks_fence *fence) { return fence->semaphore; }
+vks_device *vks_fence_device(const vks_fence *fence) { return fence->device; }
+
+/* ---- events: a heap by value ---- */
+
+static void sift_up(vks_event *heap, size_t i)
+{
+    while (i && heap[i].value < heap[(i - 1) / 2].value) {
+        vks_event swap = heap[i];
+        heap[i] = heap[(i - 1) / 2];
+        heap[(i - 1) / 2] = swap;
+        i = (i - 1) / 2;
+    }
+}
+
+static void sift_down(vks_event *heap, size_t n)
+{
+    for (size_t i = 0, least;; i = least) {
+        least = i;
+        for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < n; child++)
+            if (heap[child].value < heap[least].value)
+                least = child;
+        if (least == i)
+            return;
+        vks_event swap = heap[i];
+        heap[i] = heap[least];
+        heap[least] = swap;
+    }
+}
+
+static void fire_event(const vks_event *event, vks_status result)
+{
+    if (event->hub) {
+        vks_hub_push(event->hub, event->token, result);
+        vks_hub_unref(event->hub);
+        return;
+    }
+    ssize_t ignored = write(event->fd, &(uint64_t){1}, sizeof(uint64_t));
+    (void)ignored;
+    close(event->fd);
+}
+
+/* Fires what is reached; with a failure, everything else too. */
+static void fire_events(vks_fence *fence, uint64_t completed, vks_status failure)
+{
+    while (fence->n_events && (fence->events[0].value <= completed || failure)) {
+        vks_event event = fence->events[0];
+        fence->events[0] = fence->events[--fence->n_events];
+        sift_down(fence->events, fence->n_events);
+        fire_event(&event, event.value <= completed ? VKS_OK : failure);
+    }
+}
+
+/* ---- completion ---- */
+
+/* Whether the semaphore may know more than the page does. */
+static bool is_behind(const vks_fence *fence)
+{
+    const vks_fence_page *page = fence->page;
+    return fence->semaphore && (fence->adopted || atomic_load_explicit(&page->queued, memory_order_relaxed) >
+                                                      atomic_load_explicit(&page->completed, memory_order_relaxed));
+}
+
+uint64_t vks_fence_completed(vks_fence *fence)
+{
+    const vks_fence_page *page = fence->page;
+    uint64_t completed = atomic_load_explicit(&page->completed, memory_order_acquire), counter;
+    if (is_behind(fence) && fence->device->backend->counter(fence->device, fence->semaphore, &counter) == VKS_OK && counter > completed)
+        return counter;
+    return completed;
+}
+
+/* Without the lock, which keeps close() from destroying the semaphore under us. */
+static uint64_t fresh_value(vks_fence *fence)
+{
+    if (!is_behind(fence))
+        return atomic_load_explicit(&((vks_fence_page *)fence->page)->completed, memory_order_acquire);
+    pthread_mutex_lock(&fence->device->lock);
+    uint64_t completed = vks_fence_completed(fence);
+    pthread_mutex_unlock(&fence->device->lock);
+    return completed;
+}
+
+static void wake_page(vks_fence *fence)
+{
+    vks_fence_page *page = fence->page;
+    atomic_fetch_add(&page->seq, 1);
+    if (fence->page_fd >= 0 || fence->sleepers)
+        vks_futex_wake(&page->seq, VKS_ANY_BIT);
+}
+
+void vks_fence_raise(vks_fence *fence, uint64_t completed)
+{
+    vks_fence_page *page = fence->page;
+    VKS_KILL_POINT(20);
+    if (!vks_raise(&page->completed, completed))
+        return;
+    VKS_KILL_POINT(21);
+    wake_page(fence);
+    if (fence->n_events)
+        fire_events(fence, completed, VKS_OK);
+}
+
+void vks_fence_queue(vks_fence *fence, uint64_t value, uint64_t serial)
+{
+    if (fence->promised < value)
+        fence->promised = value;
+    vks_raise(&((vks_fence_page *)fence->page)->queued, value);
+    if (fence->published) /* followers that can wait on the GPU look at `queued` */
+        wake_page(fence);
+    if (fence->published || fence->sleepers || fence->n_events || !fence->semaphore)
+        vks_device_due(fence->device, serial, VKS_DUE_FENCE, fence, value);
+}
+
+void vks_fence_break(vks_fence *fence)
+{
+    vks_fence_page *page = fence->page;
+    uint32_t live = VKS_FENCE_LIVE;
+    if (fence->follower || !atomic_compare_exchange_strong(&page->status, &live, VKS_FENCE_LOST))
+        return;
+    wake_page(fence);
+    bool lost = atomic_load(&fence->device->state) == VKS_DEVICE_LOST;
+    fire_events(fence, vks_fence_completed(fence), lost ? VKS_DEVICE_LOST : VKS_ABANDONED);
+}
+
+/* ---- values ---- */
+
+vks_status vks_fence_value(vks_fence *fence, uint64_t *out)
+{
+    vks_status status = check(fence);
+    if (!status)
+        *out = fresh_value(fence);
+    return status;
+}
+
+vks_status vks_fence_queued(vks_fence *fence, uint64_t *out)
+{
+    vks_status status = check(fence);
+    if (status)
+        return status;
+    if (fence->follower) {
+        *out = atomic_load(&((vks_fence_page *)fence->page)->queued);
+        return VKS_OK;
+    }
+    pthread_mutex_lock(&fence->device->lock);
+    uint64_t completed = fence->adopted ? vks_fence_completed(fence) : 0;
+    *out = fence->promised > completed ? fence->promised : completed;
+    pthread_mutex_unlock(&fence->device->lock);
+    return VKS_OK;
+}
+
+vks_status vks_fence_check_signal(vks_fence *fence, vks_device *device, uint64_t *value)
+{
+    vks_status status = check(fence);
+    if (status)
+        return status;
+    if (fence->device != device)
+        return VKS_FOREIGN_DEVICE;
+    if (fence->follower)
+        return VKS_READ_ONLY;
+    if (atomic_load_explicit(&((vks_fence_page *)fence->page)->status, memory_order_relaxed) != VKS_FENCE_LIVE)
+        return VKS_ABANDONED;
+    if (fence->adopted) {
+        uint64_t counter = vks_fence_completed(fence);
+        if (fence->promised < counter)
+            fence->promised = counter;
+    }
+    if (*value == 0)
+        *value = fence->promised + 1;
+    if (__builtin_expect(*value <= fence->promised || *value > VKS_MAX_FENCE_VALUE, 0))
+        return vks_fail(VKS_BAD_VALUE, (int64_t)*value, "a signal must be above the queued value %llu and at most 2**64 - 2, and it is %llu",
+                        (unsigned long long)fence->promised, (unsigned long long)*value);
+    const vks_fence_page *page = fence->page;
+    if (*value - atomic_load_explicit(&page->completed, memory_order_relaxed) > device->max_difference &&
+        *value - vks_fence_completed(fence) > device->max_difference)
+        return vks_fail(VKS_BAD_VALUE, (int64_t)*value, "the signal %llu is more than %llu (maxTimelineSemaphoreValueDifference) above the value %llu",
+                        (unsigned long long)*value, (unsigned long long)device->max_difference, (unsigned long long)vks_fence_completed(fence));
+    return VKS_OK;
+}
+
+vks_status vks_fence_signal(vks_fence *fence, uint64_t value)
+{
+    vks_device *device = fence->device;
+    vks_status status = check(fence);
+    if (status || (status = vks_device_check(device)))
+        return status;
+    if (value == 0)
+        return fence->follower ? VKS_READ_ONLY : vks_fail(VKS_BAD_VALUE, 0, "a fence can be signalled with 1 up to 2**64 - 2, and not with 0");
+    pthread_mutex_lock(&device->lock);
+    bool pending = fence->promised > vks_fence_completed(fence);
+    status = vks_fence_check_signal(fence, device, &value);
+    if (!status && !pending && (!fence->semaphore || !(status = device->backend->host_signal(device, fence->semaphore, value)))) {
+        fence->promised = value;
+        vks_raise(&((vks_fence_page *)fence->page)->queued, value);
+        vks_fence_raise(fence, value);
+        if (device->n_held)
+            vks_device_pump(device);
+    } else if (!status && pending) {
+        /* Signals are on their way already, and the counter must not pass them (VUID-VkSemaphoreSignalInfo-value-03259): follow them through the queue. */
+        status = vks_submit_signal(device, &(vks_signal){fence, value});
+    }
+    if (status == VKS_DEVICE_LOST)
+        vks_device_lose(device);
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+/* ---- waiting ---- */
+
+/* `completed` as just read. VKS_TIMEOUT: the value may still come. */
+static vks_status judge(vks_fence *fence, uint64_t value, uint64_t completed)
+{
+    const vks_fence_page *page = fence->page;
+    if (completed >= value)
+        return VKS_OK;
+    if (fence->closed)
+        return VKS_CLOSED;
+    vks_status state = vks_device_check(fence->device);
+    if (state)
+        return state;
+    if (atomic_load(&page->status) == VKS_FENCE_LIVE && !(fence->follower && !vks_peer_alive(page->owner)))
+        return VKS_TIMEOUT;
+    return atomic_load(&page->completed) >= value ? VKS_OK : VKS_ABANDONED; /* what came before the end counts */
+}
+
+static vks_status poll_fence(vks_fence *fence, uint64_t value)
+{
+    if (atomic_load_explicit(&((vks_fence_page *)fence->page)->completed, memory_order_acquire) >= value)
+        return VKS_OK;
+    return judge(fence, value, fresh_value(fence));
+}
+
+vks_status vks_fence_poll(vks_fence *fence, uint64_t value)
+{
+    vks_status status = check(fence);
+    return status ? status : poll_fence(fence, value);
+}
+
+/* The driver knows the value: let it wake us. */
+static vks_status wait_in_driver(vks_fence *fence, uint64_t value, uint64_t deadline)
+{
+    vks_device *device = fence->device;
+    pthread_mutex_lock(&device->lock);
+    bool closed = fence->closed;
+    fence->driver_waiters += !closed;
+    pthread_mutex_unlock(&device->lock);
+    if (closed)
+        return VKS_CLOSED;
+    vks_status status = device->backend->wait_timeline(device, fence->semaphore, value, deadline);
+    pthread_mutex_lock(&device->lock);
+    fence->driver_waiters--;
+    if (status == VKS_DEVICE_LOST)
+        vks_device_lose(device);
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+static vks_status sleep_on_page(vks_fence *fence, uint64_t value, uint64_t deadline)
+{
+    vks_device *device = fence->device;
+    pthread_mutex_lock(&device->lock);
+    fence->sleepers++;
+    vks_status status = publish_from_now_on(fence);
+    pthread_mutex_unlock(&device->lock);
+    while (!status) {
+        vks_fence_page *page = fence->page; /* export may move it; then the old seq has changed */
+        uint32_t seq = atomic_load(&page->seq);
+        vks_status reached = poll_fence(fence, value);
+        if (reached != VKS_TIMEOUT) {
+            status = reached;
+            break;
+        }
+        status = vks_futex_wait(&page->seq, seq, VKS_ANY_BIT, deadline);
+        if (status == VKS_TIMEOUT && poll_fence(fence, value) == VKS_OK)
+            status = VKS_OK;
+        else if (status == VKS_OK)
+            continue;
+        break;
+    }
+    pthread_mutex_lock(&device->lock);
+    fence->sleepers--;
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+vks_status vks_fence_wait(vks_fence *fence, uint64_t value, uint64_t deadline)
+{
+    vks_status status = check(fence);
+    if (status || (status = poll_fence(fence, value)) != VKS_TIMEOUT || !deadline)
+        return status;
+    const vks_fence_page *page = fence->page;
+    if (fence->semaphore && !fence->follower && (fence->adopted || atomic_load(&page->queued) >= value))
+        return wait_in_driver(fence, value, deadline);
+    return sleep_on_page(fence, value, deadline);
+}
+
+/* ---- events ---- */
+
+static void fired(void *user);
+
+/* Under the lock; the watcher's and the peers' way in for followers. */
+static void look_at_follower(vks_fence *fence)
+{
+    vks_fence_page *page = fence->page;
+    vks_watch watch = {&page->seq, atomic_load(&page->seq)}; /* read before the look */
+    bool dead = atomic_load(&page->status) != VKS_FENCE_LIVE || !vks_peer_alive(page->owner);
+    fire_events(fence, vks_fence_completed(fence), dead ? VKS_ABANDONED : VKS_OK);
+    vks_watcher_set(fence, fired, &watch, fence->n_events ? 1 : 0);
+}
+
+static void fired(void *user)
+{
+    vks_fence *fence = user;
+    pthread_mutex_lock(&fence->device->lock);
+    if (!fence->closed)
+        look_at_follower(fence);
+    pthread_mutex_unlock(&fence->device->lock);
+}
+
+/* A process died: ours to say so if it was the signaller. */
+static void told(void *user)
+{
+    vks_fence *fence = user;
+    if (vks_peer_alive(((vks_fence_page *)fence->page)->owner))
+        return;
+    fired(fence);
+    vks_device_pump_soon(fence->device);
+    /* Sleepers cannot be told through a page that is read-only to us, so a wake may pass just before they sleep: wake until they have left. */
+    for (;;) {
+        pthread_mutex_lock(&fence->device->lock);
+        uint32_t sleepers = fence->sleepers;
+        pthread_mutex_unlock(&fence->device->lock);
+        if (!sleepers || fence->closed)
+            return;
+        vks_futex_wake(&((vks_fence_page *)fence->page)->seq, VKS_ANY_BIT);
+        sched_yield();
+    }
+}
+
+static vks_status add_event(vks_fence *fence, vks_event event)
+{
+    vks_device *device = fence->device;
+    pthread_mutex_lock(&device->lock);
+    vks_status status = check(fence), now = status ? status : judge(fence, event.value, vks_fence_completed(fence));
+    if (!status && now != VKS_TIMEOUT) {
+        fire_event(&event, now);
+    } else if (!status) {
+        if (fence->n_events == fence->event_capacity) {
+            size_t capacity = fence->event_capacity ? 2 * fence->event_capacity : 8;
+            vks_event *events = realloc(fence->events, capacity * sizeof *events);
+            if (events) {
+                fence->events = events;
+                fence->event_capacity = capacity;
+            } else {
+                status = vks_fail(VKS_NO_MEMORY, 0, "no memory for an event");
+            }
+        }
+        if (!status) {
+            fence->events[fence->n_events] = event;
+            sift_up(fence->events, fence->n_events++);
+            if (fence->follower)
+                look_at_follower(fence);
+            else
+                status = fence->adopted ? VKS_OK : publish_from_now_on(fence);
+        }
+    }
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+vks_status vks_fence_notify(vks_fence *fence, uint64_t value, vks_hub *hub, uint64_t token)
+{
+    vks_status status = check(fence);
+    if (status)
+        return status;
+    if (fence->adopted)
+        return vks_fail(VKS_UNSUPPORTED, 0, "nobody announces the values of an adopted semaphore: wait() for it in a thread");
+    vks_hub_ref(hub);
+    if ((status = add_event(fence, (vks_event){.value = value, .hub = hub, .fd = -1, .token = token})))
+        vks_hub_unref(hub);
+    return status;
+}
+
+vks_status vks_fence_event_fd(vks_fence *fence, uint64_t value, int *out)
+{
+    vks_status status = check(fence);
+    if (status)
+        return status;
+    if (fence->adopted)
+        return vks_fail(VKS_UNSUPPORTED, 0, "nobody announces the values of an adopted semaphore: wait() for it in a thread");
+    int mine = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    *out = mine < 0 ? -1 : vks_dup(mine);
+    if (*out < 0) {
+        int code = errno;
+        if (mine >= 0)
+            close(mine);
+        return vks_fail(VKS_OS_ERROR, code, "an eventfd could not be made");
+    }
+    if ((status = add_event(fence, (vks_event){.value = value, .fd = mine}))) {
+        close(mine);
+        close(*out);
+        *out = -1;
+    }
+    return status;
+}
+
+/* ---- the end ---- */
+
+/* Under the lock: everything that was submitted with it has run. */
+void vks_fence_finish_close(vks_fence *fence)
+{
+    vks_device *device = fence->device;
+    vks_fence_page *page = fence->page;
+    if (!fence->follower) {
+        uint32_t live = VKS_FENCE_LIVE;
+        if (atomic_load(&device->state) != VKS_DEVICE_LOST && atomic_load(&page->status) == live)
+            vks_raise(&page->completed, atomic_load(&page->queued));
+        atomic_compare_exchange_strong(&page->status, &live, VKS_FENCE_CLOSED);
+        atomic_fetch_add(&page->seq, 1);
+        vks_futex_wake(&page->seq, VKS_ANY_BIT);
+    }
+    uint64_t semaphore = fence->semaphore;
+    fence->semaphore = 0;
+    if (semaphore && !fence->adopted)
+        device->backend->destroy_timeline(device, semaphore);
+}
+
+/* Those inside a wait look at `closed` when they are woken, or every 20 ms inside the driver. */
+static void see_waiters_off(vks_fence *fence)
+{
+    vks_fence_page *page = fence->page;
+    for (;;) {
+        pthread_mutex_lock(&fence->device->lock);
+        bool any = fence->sleepers || fence->driver_waiters;
+        pthread_mutex_unlock(&fence->device->lock);
+        if (!any)
+            return;
+        vks_futex_wake(&page->seq, VKS_ANY_BIT); /* again and again: a follower's seq is not ours to change */
+        sched_yield();
+    }
+}
+
+void vks_fence_close(vks_fence *fence)
+{
+    vks_device *device = fence->device;
+    if (fence->process != vks_process)
+        return;
+    pthread_mutex_lock(&device->lock);
+    if (fence->closed) {
+        pthread_mutex_unlock(&device->lock);
+        return;
+    }
+    fence->closed = true;
+    *(fence->previous ? &fence->previous->next : &device->fences) = fence->next;
+    if (fence->next)
+        fence->next->previous = fence->previous;
+    fire_events(fence, vks_fence_completed(fence), VKS_CLOSED);
+    vks_device_pump(device); /* held operations that need it fail */
+    pthread_mutex_unlock(&device->lock);
+
+    see_waiters_off(fence);
+    if (fence->follower) {
+        vks_watcher_remove(fence);
+        vks_peers_remove(&fence->mapping);
+    }
+    pthread_mutex_lock(&device->lock);
+    if (device->backend->completed(device) >= device->submitted || vks_device_reserve(device, 1) != VKS_OK)
+        vks_fence_finish_close(fence);
+    else
+        vks_device_due(device, device->submitted, VKS_DUE_CLOSE_FENCE, fence, 0);
+    pthread_mutex_unlock(&device->lock);
+}

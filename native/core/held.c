@@ -1,0 +1,350 @@
+/* held.c: operations that are kept back until what they wait for is certain (spec: "Held submissions"). Under the device's lock.
+ *
+ * The list is in order of submission. An operation may go when its own waits are certain and no earlier held operation touches one of its surfaces
+ * or signals one of its fences; so order is kept where anyone could tell, and whoever brings what a held one waits for is never behind it.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "watcher.h"
+
+/* ---- the operation as an object ---- */
+
+vks_op *vks_op_create(vks_device *device, vks_op_kind kind, uint32_t n_touches, uint32_t n_waits, uint32_t n_signals, uint32_t n_commands, uint32_t n_raw)
+{
+    vks_op *op = calloc(1, sizeof *op + n_touches * sizeof *op->touches + n_waits * sizeof *op->waits + n_signals * sizeof *op->signals +
+                               n_commands * sizeof *op->commands + n_raw * sizeof *op->raw);
+    if (!op)
+        return NULL;
+    op->touches = (vks_touch *)(op + 1);
+    op->waits = (vks_wait *)(op->touches + n_touches);
+    op->signals = (vks_signal *)(op->waits + n_waits);
+    op->commands = (vks_commands **)(op->signals + n_signals);
+    op->raw = (uint64_t *)(op->commands + n_commands);
+    op->n_touches = n_touches;
+    op->n_waits = n_waits;
+    op->n_signals = n_signals;
+    op->n_commands = n_commands;
+    op->n_raw = n_raw;
+    op->kind = kind;
+    op->device = device;
+    vks_device_ref(device);
+    op->references = 1;
+    op->status = VKS_TIMEOUT;
+    return op;
+}
+
+void vks_op_ref(vks_op *op) { atomic_fetch_add(&op->references, 1); }
+
+static void release_references(vks_op *op)
+{
+    for (uint32_t i = 0; i < op->n_touches; i++)
+        vks_surface_unref(op->touches[i].surface);
+    for (uint32_t i = 0; i < op->n_waits; i++) {
+        if (op->waits[i].fence)
+            vks_fence_unref(op->waits[i].fence);
+        if (op->waits[i].submission.op)
+            vks_op_unref(op->waits[i].submission.op);
+    }
+    for (uint32_t i = 0; i < op->n_signals; i++)
+        vks_fence_unref(op->signals[i].fence);
+    for (uint32_t i = 0; i < op->n_commands; i++)
+        vks_commands_unref(op->commands[i]);
+    op->n_touches = op->n_waits = op->n_signals = op->n_commands = 0;
+    for (size_t i = 0; i < op->n_events; i++)
+        vks_hub_unref(op->events[i].hub);
+    free(op->events);
+    op->events = NULL;
+    op->n_events = 0;
+}
+
+void vks_op_unref(vks_op *op)
+{
+    if (atomic_fetch_sub(&op->references, 1) != 1)
+        return;
+    release_references(op);
+    vks_device_unref(op->device);
+    free(op);
+}
+
+/* ---- on and off the list ---- */
+
+static void count(vks_op *op, int by)
+{
+    for (uint32_t i = 0; i < op->n_touches; i++) {
+        op->touches[i].surface->held += (uint32_t)by;
+        if (op->kind == VKS_OP_ACQUIRE)
+            op->touches[i].surface->held_acquires += (uint32_t)by;
+    }
+    for (uint32_t i = 0; i < op->n_waits; i++)
+        if (op->waits[i].fence) {
+            op->waits[i].fence->held_waits += (uint32_t)by;
+            if (op->waits[i].fence->adopted)
+                op->device->adopted_waits += (uint32_t)by;
+        }
+    for (uint32_t i = 0; i < op->n_signals; i++)
+        op->signals[i].fence->held_signals += (uint32_t)by;
+}
+
+void vks_op_hold(vks_device *device, vks_op *op)
+{
+    op->previous = device->held_last;
+    *(device->held_last ? &device->held_last->next : &device->held_first) = op;
+    device->held_last = op;
+    device->n_held++;
+    device->statistics.held_total++;
+    count(op, 1);
+    if (op->kind == VKS_OP_ACQUIRE) { /* for vkshare ps */
+        vks_slot *slot = &op->touches[0].surface->handle.page->slots[op->touches[0].surface->handle.slot];
+        atomic_store(&slot->waiting_key, op->key);
+        atomic_store(&slot->waiting_since, vks_now());
+    }
+    vks_device_pump(device);
+    if (device->adopted_waits)
+        device->backend->interest(device);
+}
+
+/* Takes it off the list and ends it. `why` VKS_OK: it went to the driver, or was granted. */
+static void end(vks_device *device, vks_op *op, vks_status why)
+{
+    *(op->previous ? &op->previous->next : &device->held_first) = op->next;
+    *(op->next ? &op->next->previous : &device->held_last) = op->previous;
+    op->next = op->previous = NULL;
+    device->n_held--;
+    count(op, -1);
+    if (op->kind == VKS_OP_ACQUIRE) {
+        vks_surface *surface = op->touches[0].surface;
+        atomic_store(&surface->handle.page->slots[surface->handle.slot].waiting_since, 0);
+    }
+    atomic_store(&op->status, why);
+    if (why || op->kind == VKS_OP_ACQUIRE) /* a submission's events wait for its completion: batch.c made them due */
+        for (size_t i = 0; i < op->n_events; i++)
+            vks_hub_push(op->events[i].hub, op->events[i].token, why);
+    release_references(op);
+    vks_device_progress(device);
+    vks_op_unref(op);
+}
+
+/* ---- failing ---- */
+
+static vks_op *find_tenure(vks_device *device, const vks_surface *surface, uint64_t tenure)
+{
+    for (vks_op *op = device->held_first; op; op = op->next)
+        for (uint32_t i = 0; i < op->n_touches; i++)
+            if (op->touches[i].surface == surface && op->touches[i].tenure.id == tenure)
+                return op;
+    return NULL;
+}
+
+/* A pending tenure of which a part will not run must not be had at all: nobody is to be handed half a frame. */
+static void fail_pending_tenure(vks_device *device, vks_surface *surface, uint64_t tenure, vks_status why)
+{
+    if (surface->next_tenure == tenure)
+        surface->pending = false;
+    for (vks_op *op; (op = find_tenure(device, surface, tenure));)
+        vks_op_fail(device, op, why);
+}
+
+/* The promise ends once what the driver has of this handle is done; the chain is broken, so nobody takes the value for a whole frame. */
+static void settle_broken(vks_device *device, vks_surface *surface, uint64_t value)
+{
+    if (device->backend->completed(device) >= surface->last_serial || vks_device_reserve(device, 1) != VKS_OK)
+        vks_mutex_settle(&surface->handle, value);
+    else
+        vks_device_due(device, device->submitted, VKS_DUE_SURFACE, surface, value);
+}
+
+void vks_op_fail(vks_device *device, vks_op *op, vks_status why)
+{
+    vks_op_ref(op);
+    uint32_t n = op->n_touches;
+    vks_touch small[8], *touches = n <= 8 ? small : malloc(n * sizeof *touches);
+    if (touches)
+        memcpy(touches, op->touches, n * sizeof *touches);
+    else
+        n = 0; /* no memory to be thorough: the owner's word is broken below all the same */
+    for (uint32_t i = 0; i < n; i++)
+        vks_surface_ref(touches[i].surface);
+    for (uint32_t i = 0; i < op->n_signals; i++)
+        vks_fence_break(op->signals[i].fence);
+    for (uint32_t i = 0; i < op->n_touches; i++) {
+        vks_surface *surface = op->touches[i].surface;
+        bool had = op->touches[i].granted || surface->tenure.id == op->touches[i].tenure.id;
+        if (had && op->kind != VKS_OP_ACQUIRE && !surface->closed)
+            vks_mutex_break(surface->handle.page);
+        if (op->kind == VKS_OP_RELEASE && op->word_done && !surface->closed)
+            settle_broken(device, surface, op->value);
+    }
+    device->statistics.failed++;
+    end(device, op, why);
+    for (uint32_t i = 0; i < n; i++) {
+        vks_surface *surface = touches[i].surface;
+        if (!touches[i].granted && surface->tenure.id != touches[i].tenure.id)
+            fail_pending_tenure(device, surface, touches[i].tenure.id, why);
+        vks_surface_unref(surface);
+    }
+    if (touches != small)
+        free(touches);
+    vks_op_unref(op);
+}
+
+/* ---- the pump ---- */
+
+static bool is_blocked(const vks_device *device, const vks_op *op)
+{
+    for (uint32_t i = 0; i < op->n_touches; i++)
+        if (op->touches[i].surface->mark == device->round)
+            return true;
+    for (uint32_t i = 0; i < op->n_signals; i++)
+        if (op->signals[i].fence->signal_mark == device->round)
+            return true;
+    return false;
+}
+
+static void mark(const vks_device *device, vks_op *op)
+{
+    for (uint32_t i = 0; i < op->n_touches; i++)
+        op->touches[i].surface->mark = device->round;
+    for (uint32_t i = 0; i < op->n_signals; i++)
+        op->signals[i].fence->signal_mark = device->round;
+}
+
+typedef struct watch_list {
+    vks_watch *words;
+    size_t n, capacity;
+} watch_list;
+
+static void add_word(watch_list *list, _Atomic uint32_t *word, uint32_t expected)
+{
+    for (size_t i = 0; i < list->n; i++)
+        if (list->words[i].word == word)
+            return; /* the earlier value stays: it is the one that was read before the first look */
+    if (list->n == list->capacity) {
+        size_t capacity = list->capacity ? 2 * list->capacity : 16;
+        vks_watch *words = realloc(list->words, capacity * sizeof *words);
+        if (!words)
+            return;
+        list->words = words;
+        list->capacity = capacity;
+    }
+    list->words[list->n++] = (vks_watch){word, expected};
+}
+
+/* The words are read before the operation is looked at: a change between fires the watcher at once. */
+static void add_watches(watch_list *list, const vks_op *op)
+{
+    for (uint32_t i = 0; i < op->n_touches; i++) {
+        vks_surface *surface = op->touches[i].surface;
+        if (surface->closed)
+            continue;
+        if (op->kind == VKS_OP_ACQUIRE)
+            add_word(list, &surface->handle.page->seq, vks_mutex_want(surface->handle.page, op->key));
+        else
+            add_word(list, &surface->handle.page->settle_seq, vks_mutex_want_settle(surface->handle.page));
+        vks_peers_watch_page(&surface->mapping);
+    }
+    for (uint32_t i = 0; i < op->n_waits; i++) {
+        vks_fence *fence = op->waits[i].fence;
+        if (fence && fence->follower && !fence->closed)
+            add_word(list, &((vks_fence_page *)fence->page)->seq, atomic_load(&((vks_fence_page *)fence->page)->seq));
+    }
+}
+
+static vks_readiness try_acquire(vks_op *op, vks_status *why)
+{
+    vks_surface *surface = op->touches[0].surface;
+    if (surface->closed) {
+        *why = VKS_CLOSED;
+        return VKS_FAIL;
+    }
+    vks_debt debt;
+    uint64_t seen;
+    vks_status status = vks_mutex_try(&surface->handle, op->key, &debt, &seen);
+    if (status == VKS_TIMEOUT)
+        return VKS_HOLD;
+    if (status == VKS_OK) {
+        vks_surface_grant(surface, op->touches[0].tenure.id, &debt);
+        return VKS_READY;
+    }
+    *why = status;
+    return VKS_FAIL;
+}
+
+static vks_readiness run(vks_device *device, vks_op *op, vks_status *why)
+{
+    if (op->kind == VKS_OP_ACQUIRE)
+        return try_acquire(op, why);
+    vks_readiness ready = vks_op_ready(device, op, why);
+    if (ready != VKS_READY)
+        return ready;
+    if (op->kind == VKS_OP_RELEASE && !op->word_done) {
+        vks_surface *surface = op->touches[0].surface;
+        vks_status status = vks_surface_release_now(surface, op->key, false);
+        atomic_store(&op->serial, surface->last_serial);
+        if (status && status != VKS_ABANDONED) {
+            *why = status;
+            return VKS_FAIL;
+        }
+        return VKS_READY;
+    }
+    *why = vks_op_hand_over(device, op);
+    return *why ? VKS_FAIL : VKS_READY;
+}
+
+/* One walk over the list. True if something changed that earlier operations may have waited for. */
+static bool walk(vks_device *device, watch_list *list)
+{
+    device->round++;
+    list->n = 0;
+    bool again = false;
+    for (vks_op *op = device->held_first, *next; op; op = next) {
+        next = op->next;
+        if (!is_blocked(device, op)) {
+            add_watches(list, op);
+            vks_status why = VKS_OK;
+            vks_op_ref(op);
+            vks_readiness ready = run(device, op, &why);
+            bool here = atomic_load(&op->status) == VKS_TIMEOUT; /* the loss of the device empties the list */
+            if (here && ready == VKS_FAIL)
+                vks_op_fail(device, op, why);
+            vks_op_unref(op);
+            if (!here || ready == VKS_FAIL)
+                return true; /* others may have gone with it */
+            if (ready == VKS_READY) {
+                again |= op->n_signals > 0 || op->kind == VKS_OP_RELEASE;
+                end(device, op, VKS_OK);
+                continue;
+            }
+        }
+        mark(device, op);
+    }
+    return again;
+}
+
+void vks_device_pump(vks_device *device)
+{
+    if (!device->held_first)
+        return;
+    if (device->pumping) {
+        device->pump_again = true;
+        return;
+    }
+    device->pumping = true;
+    watch_list list = {0};
+    do
+        device->pump_again = false;
+    while (walk(device, &list) || device->pump_again);
+    device->pumping = false;
+    vks_watcher_set(device, vks_device_pump_soon, list.words, device->held_first ? list.n : 0);
+    free(list.words);
+}
+
+void vks_device_pump_soon(void *user)
+{
+    vks_device *device = user;
+    pthread_mutex_lock(&device->lock);
+    vks_device_pump(device);
+    pthread_mutex_unlock(&device->lock);
+}

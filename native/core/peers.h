@@ -1,0 +1,30 @@
+/* peers.h: who is alive. Peers are watched through pidfds (X19) by one service thread; a death is told to every page that this process has mapped.
+ *
+ * Detection is on demand: whoever goes to sleep on a page, or keeps work back for it, asks about the page's parties first (vks_peers_watch_page),
+ * and from then on hears of their deaths.
+ */
+#ifndef VKS_PEERS_H
+#define VKS_PEERS_H
+
+#include "mutex_page.h"
+
+/* A page that this process has mapped and a death must be told to. */
+typedef struct vks_mapping {
+    struct vks_mapping *next, *previous;
+    vks_mutex_page *mutex;        /* or */
+    const vks_fence_page *fence;
+    void (*told)(void *user);     /* after a death was handled; called by the service thread, without locks held */
+    void *user;
+    _Atomic uint32_t roster;      /* the page's roster when its parties were last looked at */
+} vks_mapping;
+
+void vks_peers_add(vks_mapping *mapping);
+/* When this returns, told() runs no more and will not again. */
+void vks_peers_remove(vks_mapping *mapping);
+
+/* True while the process of this identity lives; from the first call on it is watched. False is final. */
+bool vks_peer_alive(uint64_t identity);
+/* Every party of a mutex page is watched after this; those that are dead already are handled. Cheap when nobody joined since. */
+void vks_peers_watch_page(vks_mapping *mapping);
+
+#endif

@@ -1,0 +1,266 @@
+#define _GNU_SOURCE
+#include "platform.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+/* ---- errors ---- */
+
+static _Thread_local vks_error last_error;
+
+const vks_error *vks_last_error(void) { return &last_error; }
+
+vks_status vks_fail(vks_status status, int64_t code, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    last_error.status = status;
+    last_error.code = code;
+    vsnprintf(last_error.text, sizeof last_error.text, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+#ifdef __SANITIZE_THREAD__
+char vks_tsan_cells[4096];
+#endif
+
+/* ---- clock and futex ---- */
+
+uint64_t vks_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
+}
+
+vks_status vks_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t bits, uint64_t deadline)
+{
+    struct timespec until, *limit = NULL;
+    if (deadline != VKS_FOREVER) {
+        until.tv_sec = (time_t)(deadline / UINT64_C(1000000000));
+        until.tv_nsec = (long)(deadline % UINT64_C(1000000000));
+        limit = &until;
+    }
+    long result = syscall(SYS_futex, word, FUTEX_WAIT_BITSET, expected, limit, NULL, bits);
+    if (result == 0 || errno == EAGAIN)
+        return VKS_OK;
+    return errno == ETIMEDOUT ? VKS_TIMEOUT : VKS_INTERRUPTED;
+}
+
+void vks_futex_wake(_Atomic uint32_t *word, uint32_t bits)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_BITSET, INT32_MAX, NULL, NULL, bits);
+}
+
+/* ---- fork ---- */
+
+uint32_t vks_process = 1;
+static uint64_t self_identity;
+static _Atomic uint32_t thread_count;
+static void (*resets[8])(void);
+static size_t n_resets;
+
+static void after_fork_in_child(void)
+{
+    vks_process++;
+    self_identity = 0;
+    atomic_store(&thread_count, 0);
+    for (size_t i = 0; i < n_resets; i++)
+        resets[i]();
+}
+
+static void install_fork_handler(void) { pthread_atfork(NULL, NULL, after_fork_in_child); }
+
+void vks_platform_init(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, install_fork_handler);
+}
+
+void vks_at_fork_child(void (*reset)(void))
+{
+    vks_platform_init();
+    if (n_resets < sizeof resets / sizeof *resets)
+        resets[n_resets++] = reset;
+}
+
+/* ---- identity ---- */
+
+/* Field 22 of /proc/PID/stat; the name in parentheses may hold spaces and parentheses itself, so count from the last ')'. */
+static uint64_t start_time(uint32_t pid)
+{
+    char path[40], text[1024];
+    snprintf(path, sizeof path, "/proc/%u/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0)
+        return 0;
+    text[n] = 0;
+    char *p = strrchr(text, ')');
+    if (!p)
+        return 0;
+    if (p[1] == ' ' && (p[2] == 'Z' || p[2] == 'X')) /* a zombie runs no more: dead for us, reaped or not */
+        return 0;
+    for (int field = 2; p && field < 22; field++)
+        p = strchr(p + 1, ' ');
+    return p ? strtoull(p + 1, NULL, 10) : 0;
+}
+
+uint64_t vks_identity_of(uint32_t pid)
+{
+    uint64_t start = start_time(pid);
+    return start ? (start & 0x3ffffff) << 22 | (pid & 0x3fffff) : 0;
+}
+
+uint64_t vks_self(void)
+{
+    if (!self_identity) {
+        vks_platform_init();
+        uint64_t identity = vks_identity_of((uint32_t)getpid());
+        self_identity = identity ? identity : (uint64_t)getpid() & 0x3fffff;
+    }
+    return self_identity;
+}
+
+uint64_t vks_pid_namespace(void)
+{
+    struct stat info;
+    return stat("/proc/self/ns/pid", &info) == 0 ? (uint64_t)info.st_ino : 0;
+}
+
+/* ---- shared memory ---- */
+
+int vks_dup(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 0); }
+
+vks_status vks_memfd_create(const char *name, size_t size, int *fd, void **map)
+{
+    *fd = (int)syscall(SYS_memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (*fd < 0)
+        return vks_fail(VKS_OS_ERROR, errno, "memfd_create failed");
+    const char *call = "ftruncate";
+    if (ftruncate(*fd, (off_t)size) < 0)
+        goto failed;
+    call = "sealing a memfd";
+    if (fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0)
+        goto failed;
+    call = "mmap";
+    *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+    if (*map != MAP_FAILED)
+        return VKS_OK;
+failed:;
+    int code = errno;
+    close(*fd);
+    *fd = -1;
+    return vks_fail(VKS_OS_ERROR, code, "%s failed", call);
+}
+
+vks_status vks_memfd_make_read_only(int fd)
+{
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) < 0)
+        return vks_fail(VKS_OS_ERROR, errno, "F_SEAL_FUTURE_WRITE was refused (Linux 5.1 has it)");
+    return VKS_OK;
+}
+
+vks_status vks_memfd_map(int fd, size_t size, bool writable, void **map)
+{
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0)
+        return vks_fail(VKS_BAD_PAGE, errno, "the file descriptor is not a memfd (it has no seals)");
+    if ((seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW))
+        return vks_fail(VKS_BAD_PAGE, 0, "the memfd has the seals 0x%x, and SHRINK|GROW (0x6) are needed", (unsigned)seals);
+    struct stat info;
+    if (fstat(fd, &info) < 0 || info.st_size < 0 || (uint64_t)info.st_size < size)
+        return vks_fail(VKS_BAD_PAGE, 0, "the memfd holds %lld bytes, and %zu are needed", (long long)info.st_size, size);
+    *map = mmap(NULL, size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
+    if (*map == MAP_FAILED)
+        return vks_fail(VKS_BAD_PAGE, errno, "the memfd cannot be mapped%s", writable ? " for writing" : "");
+    return VKS_OK;
+}
+
+/* ---- threads ---- */
+
+uint32_t vks_thread_count(void) { return atomic_load(&thread_count); }
+
+struct start {
+    void *(*run)(void *);
+    void *argument;
+    char name[16];
+};
+
+static void *run_thread(void *pointer)
+{
+    struct start start = *(struct start *)pointer;
+    free(pointer);
+    pthread_setname_np(pthread_self(), start.name);
+    void *result = start.run(start.argument);
+    atomic_fetch_sub(&thread_count, 1);
+    return result;
+}
+
+vks_status vks_thread_start(const char *name, void *(*run)(void *), void *argument, uintptr_t *thread)
+{
+    struct start *start = calloc(1, sizeof *start);
+    if (!start)
+        return vks_fail(VKS_NO_MEMORY, 0, "no memory for a thread");
+    start->run = run;
+    start->argument = argument;
+    snprintf(start->name, sizeof start->name, "%s", name);
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    pthread_t id;
+    atomic_fetch_add(&thread_count, 1);
+    int code = pthread_create(&id, NULL, run_thread, start);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (code) {
+        atomic_fetch_sub(&thread_count, 1);
+        free(start);
+        return vks_fail(VKS_OS_ERROR, code, "the thread %s could not be started", name);
+    }
+    *thread = (uintptr_t)id;
+    return VKS_OK;
+}
+
+void vks_thread_join(uintptr_t thread) { pthread_join((pthread_t)thread, NULL); }
+
+#ifdef VKS_KILL_POINTS
+static int kill_number = -1;
+static _Atomic int kills_left;
+
+void vks_kill_arm(int number, int after)
+{
+    kill_number = number;
+    atomic_store(&kills_left, after);
+}
+
+/* As SIGKILL would at that instant. VKS_KILL=n and VKS_KILL_AFTER=m arm a process that does not do it itself. */
+void vks_kill_point(int number)
+{
+    if (kill_number < 0) {
+        const char *text = getenv("VKS_KILL"), *after = getenv("VKS_KILL_AFTER");
+        vks_kill_arm(text ? atoi(text) : 0, after ? atoi(after) : 1);
+    }
+    if (number == kill_number && atomic_fetch_sub(&kills_left, 1) == 1)
+        kill(getpid(), SIGKILL);
+}
+#endif

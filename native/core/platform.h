@@ -1,0 +1,88 @@
+/* platform.h: what the core needs of Linux: clock, futexes, sealed memfds, the identity of a process, fork. */
+#ifndef VKS_PLATFORM_H
+#define VKS_PLATFORM_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "vkshare.h"
+
+/* Fills the thread's vks_error and returns `status`, so that a failing function ends in one line. */
+vks_status vks_fail(vks_status status, int64_t code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* ---- fork ---- every object remembers vks_process; after fork() the child's differs and the object answers VKS_FORKED (X11). */
+extern uint32_t vks_process;
+void vks_platform_init(void);                /* idempotent; installs the fork handler */
+void vks_at_fork_child(void (*reset)(void)); /* modules with global state register how to forget it; at most 8 */
+
+/* ---- futexes, shared between processes; the deadline is absolute CLOCK_MONOTONIC ns ---- */
+#define VKS_ANY_BIT UINT32_MAX
+/* VKS_OK: woken, or *word was not `expected`; VKS_TIMEOUT; VKS_INTERRUPTED. */
+vks_status vks_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t bits, uint64_t deadline);
+void vks_futex_wake(_Atomic uint32_t *word, uint32_t bits); /* all sleepers whose bits meet */
+
+static inline void vks_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Raises *counter to at least `value`; true if this call did it. */
+static inline bool vks_raise(_Atomic uint64_t *counter, uint64_t value)
+{
+    uint64_t seen = atomic_load_explicit(counter, memory_order_relaxed);
+    while (seen < value)
+        if (atomic_compare_exchange_weak(counter, &seen, value))
+            return true;
+    return false;
+}
+
+/* Two mappings of one page are two addresses, so TSAN cannot see that they synchronize; in its builds the page's id stands for both. */
+#ifdef __SANITIZE_THREAD__
+void __tsan_acquire(void *address);
+void __tsan_release(void *address);
+extern char vks_tsan_cells[4096];
+#define VKS_TSAN_ACQUIRE(id) __tsan_acquire(&vks_tsan_cells[(id) % sizeof vks_tsan_cells])
+#define VKS_TSAN_RELEASE(id) __tsan_release(&vks_tsan_cells[(id) % sizeof vks_tsan_cells])
+#else
+#define VKS_TSAN_ACQUIRE(id) ((void)0)
+#define VKS_TSAN_RELEASE(id) ((void)0)
+#endif
+
+/* ---- identity: 22 bits of pid and 26 of start time (ticks since boot) say which process, one word that can be compared and swapped.
+ * The top 16 bits are left to the slot that holds it (its incarnation). 0 is nobody. ---- */
+#define VKS_IDENTITY_BITS 48
+#define VKS_IDENTITY_MASK ((UINT64_C(1) << VKS_IDENTITY_BITS) - 1)
+static inline uint32_t vks_identity_pid(uint64_t identity) { return (uint32_t)(identity & 0x3fffff); }
+uint64_t vks_self(void);                 /* this process */
+uint64_t vks_identity_of(uint32_t pid);  /* 0 when there is no such process or /proc cannot be read */
+uint64_t vks_pid_namespace(void);        /* inode of /proc/self/ns/pid, 0 when unknown */
+
+/* ---- memory that is shared ---- */
+/* A memfd of `size` bytes, CLOEXEC, sealed against shrinking and growing, mapped for writing. */
+vks_status vks_memfd_create(const char *name, size_t size, int *fd, void **map);
+/* After this nobody else can map it for writing or write to it; the mapping that exists stays writable. */
+vks_status vks_memfd_make_read_only(int fd);
+/* X15: maps a foreign memfd only if it is one, its seals hold SHRINK|GROW and it has at least `size` bytes. Does not close the fd. */
+vks_status vks_memfd_map(int fd, size_t size, bool writable, void **map);
+int vks_dup(int fd); /* CLOEXEC; -1 and errno */
+
+/* A thread that blocks every signal, has a name, and is counted by vks_thread_count(). */
+vks_status vks_thread_start(const char *name, void *(*run)(void *), void *argument, uintptr_t *thread);
+void vks_thread_join(uintptr_t thread);
+
+/* Numbered kill points of a debug build: a test kills the process at the n-th one (X9). */
+#ifdef VKS_KILL_POINTS
+void vks_kill_point(int number);
+void vks_kill_arm(int number, int after); /* dies the `after`-th time that point `number` is passed */
+#define VKS_KILL_POINT(n) vks_kill_point(n)
+#else
+#define VKS_KILL_POINT(n) ((void)0)
+#endif
+
+#endif

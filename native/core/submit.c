@@ -1,0 +1,364 @@
+/* submit.c: vks_submit, and what a submission tells afterwards. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "device.h"
+
+#define SMALL_TOUCHES 16
+
+/* ---- what the submission touches ---- */
+
+typedef struct touch_list {
+    vks_touch small[SMALL_TOUCHES], *touches;
+    uint32_t n, capacity;
+    bool held; /* an earlier held operation touches one of them */
+} touch_list;
+
+static vks_status touch(touch_list *list, vks_device *device, vks_surface *surface)
+{
+    if (surface->mark == device->round)
+        return VKS_OK; /* in the list already */
+    if (__builtin_expect(surface->closed, 0))
+        return VKS_CLOSED;
+    bool owned = atomic_load_explicit(&surface->owned, memory_order_relaxed);
+    if (__builtin_expect(!owned && !surface->pending, 0))
+        return VKS_NOT_OWNER;
+    if (__builtin_expect(list->n == list->capacity, 0)) {
+        vks_touch *more = malloc(2 * list->capacity * sizeof *more);
+        if (!more)
+            return vks_fail(VKS_NO_MEMORY, 0, "no memory for a submission of more than %u surfaces", list->n);
+        memcpy(more, list->touches, list->n * sizeof *more);
+        if (list->touches != list->small)
+            free(list->touches);
+        list->touches = more;
+        list->capacity *= 2;
+    }
+    surface->mark = device->round;
+    vks_touch *t = &list->touches[list->n++];
+    t->surface = surface;
+    t->granted = owned;
+    if (owned)
+        t->tenure = surface->tenure;
+    else
+        t->tenure = (vks_tenure){.id = surface->next_tenure};
+    list->held |= surface->held > 0;
+    return VKS_OK;
+}
+
+static vks_status touch_all(touch_list *list, vks_device *device, const vks_submit_info *info)
+{
+    device->round++;
+    for (uint32_t i = 0; i < info->n_commands; i++) {
+        const vks_commands *commands = info->commands[i];
+        if (commands->device != device)
+            return VKS_FOREIGN_DEVICE;
+        for (size_t u = 0; u < commands->n_uses; u++) {
+            vks_status status = touch(list, device, commands->uses[u].surface);
+            if (__builtin_expect(status, 0))
+                return status;
+        }
+    }
+    if (info->n_raw) /* nobody can see what a raw command buffer touches: everything that is ours now */
+        for (vks_surface *surface = device->surfaces; surface; surface = surface->next)
+            if (surface->owned || surface->pending) {
+                vks_status status = touch(list, device, surface);
+                if (status)
+                    return status;
+            }
+    return VKS_OK;
+}
+
+/* ---- what it waits for and signals ---- */
+
+static vks_status check_waits(vks_device *device, const vks_submit_info *info)
+{
+    for (uint32_t i = 0; i < info->n_waits; i++) {
+        const vks_wait *wait = &info->waits[i];
+        if (wait->fence ? wait->fence->device != device : wait->submission.op && wait->submission.op->device != device)
+            return VKS_FOREIGN_DEVICE;
+        if (wait->fence && wait->value > VKS_MAX_FENCE_VALUE)
+            return vks_fail(VKS_BAD_VALUE, (int64_t)wait->value, "a fence can be waited for up to 2**64 - 2");
+    }
+    return VKS_OK;
+}
+
+/* Fills in next values; refuses what X1 forbids. One fence twice in one submission must grow too. */
+static vks_status check_signals(vks_device *device, vks_signal *signals, uint32_t n, bool *held)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        vks_status status = vks_fence_check_signal(signals[i].fence, device, &signals[i].value);
+        for (uint32_t j = 0; j < i && !status; j++)
+            if (signals[j].fence == signals[i].fence)
+                status = vks_fail(VKS_BAD_VALUE, (int64_t)signals[i].value, "one submission may signal a fence once");
+        if (status)
+            return status;
+        *held |= signals[i].fence->held_signals > 0;
+    }
+    return VKS_OK;
+}
+
+static bool brings_what_is_waited_for(const vks_signal *signals, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (signals[i].fence->held_waits)
+            return true;
+    return false;
+}
+
+/* ---- keeping it back ---- */
+
+static vks_op *copy(vks_device *device, const vks_op *from)
+{
+    vks_op *op = vks_op_create(device, VKS_OP_SUBMIT, from->n_touches, from->n_waits, from->n_signals, from->n_commands, from->n_raw);
+    if (!op)
+        return NULL;
+    for (uint32_t i = 0; i < from->n_touches; i++) {
+        op->touches[i] = from->touches[i];
+        vks_surface_ref(op->touches[i].surface);
+    }
+    for (uint32_t i = 0; i < from->n_waits; i++) {
+        op->waits[i] = from->waits[i];
+        if (op->waits[i].fence)
+            vks_fence_ref(op->waits[i].fence);
+        if (op->waits[i].submission.op)
+            vks_op_ref(op->waits[i].submission.op);
+    }
+    for (uint32_t i = 0; i < from->n_signals; i++) {
+        op->signals[i] = from->signals[i];
+        vks_fence_ref(op->signals[i].fence);
+    }
+    for (uint32_t i = 0; i < from->n_commands; i++) {
+        op->commands[i] = from->commands[i];
+        vks_commands_ref(op->commands[i]);
+    }
+    if (from->n_raw)
+        memcpy(op->raw, from->raw, from->n_raw * sizeof *op->raw);
+    return op;
+}
+
+static vks_status hold(vks_device *device, const vks_op *draft, vks_submission *out)
+{
+    vks_op *op = copy(device, draft);
+    if (!op)
+        return vks_fail(VKS_NO_MEMORY, 0, "no memory for a held submission");
+    for (uint32_t i = 0; i < op->n_signals; i++)
+        op->signals[i].fence->promised = op->signals[i].value;
+    vks_op_ref(op); /* the caller's */
+    out->serial = 0;
+    out->op = op;
+    vks_op_hold(device, op);
+    return VKS_OK;
+}
+
+#define CPU_BACKLOG 4096u /* batches that the CPU backend keeps: a program that never waits must not fill the memory */
+
+/* Under the lock. VKS_TIMEOUT: the bound of held operations, or of the CPU backend's batches, is reached. */
+static vks_status submit_locked(vks_device *device, const vks_submit_info *info, vks_signal *signals, touch_list *list, bool bounded,
+                                vks_submission *out)
+{
+    vks_status status = vks_device_check(device);
+    bool behind = false;
+    if (!status && bounded && !device->timeline && device->submitted - device->backend->completed(device) >= CPU_BACKLOG)
+        return VKS_TIMEOUT;
+    if (status || (status = touch_all(list, device, info)) || (status = check_waits(device, info)) ||
+        (status = check_signals(device, signals, info->n_signals, &behind)))
+        return status;
+    vks_op draft = {
+        .kind = VKS_OP_SUBMIT, .device = device, .touches = list->touches, .waits = (vks_wait *)info->waits, .signals = signals,
+        .commands = (vks_commands **)info->commands, .raw = (uint64_t *)info->raw, .n_touches = list->n, .n_waits = info->n_waits,
+        .n_signals = info->n_signals, .n_commands = info->n_commands, .n_raw = info->n_raw,
+    };
+    vks_status why = VKS_OK;
+    vks_readiness ready = behind || list->held ? VKS_HOLD : vks_op_ready(device, &draft, &why);
+    if (ready == VKS_FAIL)
+        return why;
+    if (ready == VKS_HOLD) {
+        if (bounded && device->n_held >= device->held_limit && !brings_what_is_waited_for(signals, info->n_signals))
+            return VKS_TIMEOUT;
+        status = hold(device, &draft, out);
+    } else {
+        status = vks_op_hand_over(device, &draft);
+        out->serial = atomic_load_explicit(&draft.serial, memory_order_relaxed);
+        out->op = NULL;
+        if (status == VKS_OK && device->n_held && info->n_signals)
+            vks_device_pump(device); /* it may have brought what a held one waits for */
+    }
+    if (status == VKS_OK)
+        device->statistics.submissions++;
+    return status;
+}
+
+static vks_status wait_for_room(vks_device *device, uint64_t deadline)
+{
+    if (!device->timeline && device->submitted - device->backend->completed(device) >= CPU_BACKLOG)
+        return vks_device_wait_serial(device, device->submitted - CPU_BACKLOG / 2, deadline);
+    return vks_device_wait_held(device, device->held_limit, NULL, deadline);
+}
+
+#define SMALL_SIGNALS 8
+
+vks_status vks_submit(vks_device *device, const vks_submit_info *info, uint64_t deadline, vks_submission *out)
+{
+    vks_status status = vks_device_check(device);
+    if (status)
+        return status;
+    if (info->n_raw && !device->timeline)
+        return vks_fail(VKS_UNSUPPORTED, 0, "the CPU backend runs no VkCommandBuffers");
+    vks_signal small[SMALL_SIGNALS], *signals = small;
+    if (info->n_signals > SMALL_SIGNALS && !(signals = malloc(info->n_signals * sizeof *signals)))
+        return vks_fail(VKS_NO_MEMORY, 0, "no memory for %u signals", info->n_signals);
+    bool waited = false;
+    for (;;) {
+        touch_list list;
+        list.touches = list.small;
+        list.n = 0;
+        list.capacity = SMALL_TOUCHES;
+        list.held = false;
+        if (info->n_signals)
+            memcpy(signals, info->signals, info->n_signals * sizeof *signals);
+        pthread_mutex_lock(&device->lock);
+        status = submit_locked(device, info, signals, &list, true, out);
+        if (status == VKS_TIMEOUT && deadline && !waited) {
+            device->statistics.backpressure_waits++;
+            waited = true;
+        }
+        pthread_mutex_unlock(&device->lock);
+        if (list.touches != list.small)
+            free(list.touches);
+        if (status != VKS_TIMEOUT || !deadline)
+            break;
+        if ((status = wait_for_room(device, deadline)))
+            break;
+    }
+    if (signals != small)
+        free(signals);
+    return status;
+}
+
+vks_status vks_submit_signal(vks_device *device, vks_signal *signal)
+{
+    touch_list list = {.touches = list.small, .capacity = SMALL_TOUCHES};
+    vks_submission out = {0};
+    vks_status status = submit_locked(device, &(vks_submit_info){.signals = signal, .n_signals = 1}, signal, &list, false, &out);
+    if (out.op)
+        vks_op_unref(out.op);
+    return status;
+}
+
+/* ---- afterwards ---- */
+
+uint64_t vks_submission_serial(const vks_submission *submission)
+{
+    return submission->op ? atomic_load(&submission->op->serial) : submission->serial;
+}
+
+bool vks_submission_is_held(vks_device *device, const vks_submission *submission)
+{
+    return device->process == vks_process && submission->op && atomic_load(&submission->op->status) == VKS_TIMEOUT;
+}
+
+/* VKS_OK and its serial once the driver has it; VKS_TIMEOUT while it is held; else why it never ran. */
+static vks_status find_serial(const vks_submission *submission, uint64_t *serial)
+{
+    vks_status status = submission->op ? (vks_status)atomic_load(&submission->op->status) : VKS_OK;
+    *serial = submission->op ? atomic_load(&submission->op->serial) : submission->serial;
+    return status;
+}
+
+vks_status vks_submission_poll(vks_device *device, const vks_submission *submission)
+{
+    if (device->process != vks_process)
+        return VKS_FORKED;
+    uint64_t serial;
+    vks_status status = find_serial(submission, &serial);
+    if (status || device->shut_down)
+        return status;
+    if (vks_device_completed(device) >= serial)
+        return VKS_OK;
+    return atomic_load(&device->state) == VKS_DEVICE_LOST ? VKS_DEVICE_LOST : VKS_TIMEOUT;
+}
+
+vks_status vks_submission_wait(vks_device *device, const vks_submission *submission, uint64_t deadline)
+{
+    if (device->process != vks_process)
+        return VKS_FORKED;
+    uint64_t serial;
+    vks_status status = VKS_TIMEOUT;
+    atomic_fetch_add(&device->waiters, 1);
+    for (;;) {
+        uint32_t seen = atomic_load(&device->progress);
+        vks_status held = find_serial(submission, &serial);
+        if (held != VKS_TIMEOUT) {
+            status = held;
+            break;
+        }
+        if (!deadline || (status = vks_futex_wait(&device->progress, seen, VKS_ANY_BIT, deadline)))
+            break;
+    }
+    atomic_fetch_sub(&device->waiters, 1);
+    if (status || device->shut_down)
+        return status;
+    return vks_device_wait_serial(device, serial, deadline);
+}
+
+static vks_status add_op_event(vks_op *op, vks_hub *hub, uint64_t token)
+{
+    vks_event *events = realloc(op->events, (op->n_events + 1) * sizeof *events);
+    if (!events)
+        return vks_fail(VKS_NO_MEMORY, 0, "no memory for an event");
+    op->events = events;
+    events[op->n_events++] = (vks_event){.hub = hub, .fd = -1, .token = token};
+    vks_hub_ref(hub);
+    return VKS_OK;
+}
+
+vks_status vks_submission_notify(vks_device *device, const vks_submission *submission, vks_hub *hub, uint64_t token)
+{
+    if (device->process != vks_process)
+        return VKS_FORKED;
+    uint64_t serial;
+    pthread_mutex_lock(&device->lock);
+    vks_status status = find_serial(submission, &serial), result = VKS_OK;
+    if (status == VKS_TIMEOUT) {
+        result = add_op_event(submission->op, hub, token);
+    } else if (status || device->shut_down || vks_device_completed(device) >= serial) {
+        vks_hub_push(hub, token, status);
+    } else if ((result = vks_device_reserve(device, 1)) == VKS_OK) {
+        vks_device_due(device, device->submitted, VKS_DUE_EVENT, hub, token);
+    }
+    pthread_mutex_unlock(&device->lock);
+    return result;
+}
+
+vks_status vks_op_poll(vks_op *op)
+{
+    return op->device->process != vks_process ? VKS_FORKED : (vks_status)atomic_load(&op->status);
+}
+
+vks_status vks_op_cancel(vks_op *op)
+{
+    vks_device *device = op->device;
+    if (device->process != vks_process)
+        return VKS_FORKED;
+    pthread_mutex_lock(&device->lock);
+    vks_status status = (vks_status)atomic_load(&op->status);
+    if (status == VKS_TIMEOUT)
+        vks_op_fail(device, op, VKS_CLOSED);
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+vks_status vks_op_notify(vks_op *op, vks_hub *hub, uint64_t token)
+{
+    vks_device *device = op->device;
+    if (device->process != vks_process)
+        return VKS_FORKED;
+    pthread_mutex_lock(&device->lock);
+    vks_status status = (vks_status)atomic_load(&op->status), result = VKS_OK;
+    if (status == VKS_TIMEOUT)
+        result = add_op_event(op, hub, token);
+    else
+        vks_hub_push(hub, token, status);
+    pthread_mutex_unlock(&device->lock);
+    return result;
+}

@@ -1,0 +1,565 @@
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "device.h"
+
+/* ---- making and opening ---- */
+
+static vks_surface *new_surface(vks_device *device, const vks_surface_info *info)
+{
+    vks_surface *surface = calloc(1, sizeof *surface);
+    if (!surface)
+        return NULL;
+    surface->device = device;
+    vks_device_ref(device);
+    surface->references = 1;
+    surface->process = vks_process;
+    surface->page_fd = -1;
+    surface->pixels = info->pixels;
+    surface->size = info->size;
+    surface->stride = info->stride;
+    surface->width = info->width;
+    surface->height = info->height;
+    surface->format = info->format;
+    surface->acquire_commands = info->acquire_commands;
+    surface->release_commands = info->release_commands;
+    surface->discard_unowned = info->discard_unowned;
+    surface->mapping.told = vks_device_pump_soon;
+    surface->mapping.user = device;
+    return surface;
+}
+
+static void destroy_memory(vks_surface *surface)
+{
+    if (surface->handle.page)
+        munmap(surface->handle.page, VKS_MUTEX_PAGE_SIZE);
+    if (surface->page_fd >= 0)
+        close(surface->page_fd);
+    vks_device_unref(surface->device);
+    free(surface);
+}
+
+/* The handle joins the page and the device. */
+static vks_status enter(vks_surface *surface, vks_mutex_page *page)
+{
+    vks_device *device = surface->device;
+    vks_status status = vks_mutex_join(page, device->name, &surface->handle);
+    if (status)
+        return status;
+    surface->mapping.mutex = page;
+    vks_peers_add(&surface->mapping);
+    pthread_mutex_lock(&device->lock);
+    surface->next = device->surfaces;
+    if (surface->next)
+        surface->next->previous = surface;
+    device->surfaces = surface;
+    pthread_mutex_unlock(&device->lock);
+    return VKS_OK;
+}
+
+vks_status vks_surface_create(vks_device *device, const vks_surface_info *info, vks_surface **out)
+{
+    vks_status status = vks_device_check(device);
+    if (status)
+        return status;
+    vks_surface *surface = new_surface(device, info);
+    if (!surface)
+        return vks_fail(VKS_NO_MEMORY, 0, "no memory for a surface");
+    void *map = NULL;
+    if ((status = vks_memfd_create("vkshare:mutex", VKS_MUTEX_PAGE_SIZE, &surface->page_fd, &map)) == VKS_OK) {
+        vks_mutex_page *page = map;
+        vks_page_init(&page->header, VKS_PAGE_MUTEX, VKS_MUTEX_PAGE_SIZE);
+        page->header.width = info->width;
+        page->header.height = info->height;
+        page->header.format = info->format;
+        page->header.native = device->native_timelines;
+        vks_mutex_init(page);
+        surface->handle.page = page;
+        if (!device->native_timelines || (status = device->backend->create_timeline(device, 0, &surface->semaphore)) == VKS_OK)
+            status = enter(surface, page);
+    }
+    if (status) {
+        if (surface->semaphore)
+            device->backend->destroy_timeline(device, surface->semaphore);
+        destroy_memory(surface);
+        return status;
+    }
+    *out = surface;
+    return VKS_OK;
+}
+
+static bool has_living_handle(vks_mutex_page *page)
+{
+    for (uint32_t i = 0; i < VKS_SLOTS; i++) {
+        uint64_t identity = atomic_load(&page->slots[i].identity);
+        if (!vks_identity_pid(identity))
+            continue;
+        if (vks_peer_alive(identity))
+            return true;
+        vks_mutex_death(page, identity & VKS_IDENTITY_MASK);
+    }
+    return false;
+}
+
+static vks_status open_page(vks_surface *surface, int *semaphore_fd)
+{
+    vks_device *device = surface->device;
+    void *map = NULL;
+    vks_status status = vks_page_open(surface->page_fd, VKS_PAGE_MUTEX, true, &map);
+    if (status)
+        return status;
+    surface->handle.page = map;
+    if (!has_living_handle(map)) /* K20: the memory went with the last handle */
+        return vks_fail(VKS_BAD_PAGE, 0, "every handle of the surface is gone: keep one open until the other party has opened the descriptor");
+    surface->handle.page = map;
+    if (((vks_mutex_page *)map)->header.native) {
+        if (*semaphore_fd < 0 || !device->native_timelines)
+            return vks_fail(VKS_BAD_PAGE, 0, "the surface is ordered by a timeline semaphore that %s",
+                            *semaphore_fd < 0 ? "was not sent with it" : "this device cannot import");
+        int fd = *semaphore_fd;
+        *semaphore_fd = -1;
+        if ((status = device->backend->import_timeline(device, fd, &surface->semaphore)))
+            return status;
+    }
+    return enter(surface, map);
+}
+
+vks_status vks_surface_open(vks_device *device, const vks_surface_info *info, int page_fd, int semaphore_fd, vks_surface **out)
+{
+    vks_status status = vks_device_check(device);
+    vks_surface *surface = status ? NULL : new_surface(device, info);
+    if (!surface) {
+        close(page_fd);
+        status = status ? status : vks_fail(VKS_NO_MEMORY, 0, "no memory for a surface");
+    } else {
+        surface->page_fd = page_fd;
+        status = open_page(surface, &semaphore_fd);
+    }
+    if (semaphore_fd >= 0)
+        close(semaphore_fd);
+    if (status && surface) {
+        if (surface->semaphore)
+            device->backend->destroy_timeline(device, surface->semaphore);
+        destroy_memory(surface);
+    }
+    if (!status)
+        *out = surface;
+    return status;
+}
+
+static vks_status check(const vks_surface *surface)
+{
+    if (__builtin_expect(surface->process != vks_process, 0))
+        return VKS_FORKED;
+    return __builtin_expect(surface->closed, 0) ? VKS_CLOSED : vks_device_check(surface->device);
+}
+
+vks_status vks_surface_export(vks_surface *surface, int *page_fd, int *semaphore_fd)
+{
+    *page_fd = *semaphore_fd = -1;
+    vks_status status = check(surface);
+    if (status)
+        return status;
+    if ((*page_fd = vks_dup(surface->page_fd)) < 0)
+        return vks_fail(VKS_OS_ERROR, errno, "the surface's page could not be duplicated");
+    if (surface->semaphore && (status = surface->device->backend->export_timeline(surface->device, surface->semaphore, semaphore_fd))) {
+        close(*page_fd);
+        *page_fd = -1;
+    }
+    return status;
+}
+
+void vks_surface_set_commands(vks_surface *surface, uint64_t acquire_commands, uint64_t release_commands)
+{
+    surface->acquire_commands = acquire_commands;
+    surface->release_commands = release_commands;
+}
+
+void vks_surface_ref(vks_surface *surface) { atomic_fetch_add_explicit(&surface->references, 1, memory_order_relaxed); }
+
+void vks_surface_unref(vks_surface *surface)
+{
+    if (atomic_fetch_sub(&surface->references, 1) == 1)
+        destroy_memory(surface);
+}
+
+vks_device *vks_surface_device(const vks_surface *surface) { return surface->device; }
+bool vks_surface_is_closed(const vks_surface *surface) { return surface->closed; }
+bool vks_surface_is_owned(const vks_surface *surface) { return surface->owned && surface->process == vks_process; }
+bool vks_surface_discards(const vks_surface *surface) { return surface->discard_unowned; }
+bool vks_surface_may_submit(const vks_surface *surface) { return surface->owned || surface->pending; }
+uint32_t vks_surface_generation(const vks_surface *surface) { return atomic_load(&surface->handle.generation); }
+
+uint64_t vks_surface_next_key(vks_surface *surface)
+{
+    return atomic_fetch_add(&surface->handle.page->next_key, 1) + 1;
+}
+
+/* ---- acquire ---- */
+
+void vks_surface_grant(vks_surface *surface, uint64_t tenure, const vks_debt *debt)
+{
+    surface->tenure = (vks_tenure){tenure, *debt};
+    surface->has_page = true;
+    if (surface->pending && surface->next_tenure == tenure)
+        surface->pending = false;
+    if (tenure > surface->released)
+        atomic_store(&surface->owned, 1);
+}
+
+static vks_status watch(void *user)
+{
+    vks_surface *surface = user;
+    vks_peers_watch_page(&surface->mapping);
+    return check(surface);
+}
+
+vks_status vks_surface_acquire(vks_surface *surface, uint64_t key, uint64_t deadline)
+{
+    vks_device *device = surface->device;
+    vks_status status = check(surface);
+    if (status)
+        return status;
+    if (surface->owned || surface->pending)
+        return VKS_ALREADY_OWNER;
+    if (__builtin_expect(surface->held_acquires || surface->has_page, 0) && /* tenures that were queued and released come first */
+        (status = vks_device_wait_held(device, 0, surface, deadline)))
+        return status;
+    vks_debt debt;
+    atomic_fetch_add(&surface->waiting, 1);
+    status = vks_mutex_wait(&surface->handle, key, deadline, watch, surface, &debt);
+    if (status == VKS_OK) {
+        pthread_mutex_lock(&device->lock);
+        if (surface->closed) {
+            vks_mutex_abandon(&surface->handle);
+            status = VKS_CLOSED;
+        } else {
+            vks_surface_grant(surface, ++surface->next_tenure, &debt);
+        }
+        pthread_mutex_unlock(&device->lock);
+    }
+    atomic_fetch_sub(&surface->waiting, 1);
+    return status;
+}
+
+vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_op **out)
+{
+    vks_device *device = surface->device;
+    *out = NULL;
+    pthread_mutex_lock(&device->lock);
+    vks_status status = check(surface);
+    if (!status && (surface->owned || surface->pending))
+        status = VKS_ALREADY_OWNER;
+    vks_op *op = status ? NULL : vks_op_create(device, VKS_OP_ACQUIRE, 1, 0, 0, 0, 0);
+    if (!status && !op)
+        status = vks_fail(VKS_NO_MEMORY, 0, "no memory for a held acquire");
+    if (!status) {
+        op->key = key;
+        op->touches[0] = (vks_touch){.surface = surface, .tenure = {.id = ++surface->next_tenure}};
+        vks_surface_ref(surface);
+        surface->pending = true;
+        vks_op_ref(op); /* ours, while the pump may end it */
+        vks_op_hold(device, op);
+        status = (vks_status)atomic_load(&op->status);
+        if (status == VKS_TIMEOUT) {
+            vks_op_ref(op);
+            *out = op;
+            status = VKS_OK;
+        }
+        vks_op_unref(op);
+    }
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+/* ---- release ---- */
+
+/* The release's work: with the driver now, or held behind what is held. */
+static vks_status promise(vks_surface *surface, uint64_t value, bool behind)
+{
+    vks_device *device = surface->device;
+    vks_touch touch = {.surface = surface, .tenure = surface->tenure, .granted = true};
+    vks_op draft = {.kind = VKS_OP_RELEASE, .device = device, .touches = &touch, .n_touches = 1, .value = value, .word_done = true};
+    vks_status why = VKS_OK;
+    vks_readiness ready = behind ? VKS_HOLD : vks_op_ready(device, &draft, &why);
+    if (ready == VKS_READY) {
+        vks_slot *slot = &surface->handle.page->slots[surface->handle.slot];
+        uint64_t before = atomic_load(&slot->owes);
+        atomic_store(&slot->owes, value); /* before the work can be done and settle it */
+        vks_status status = vks_op_hand_over(device, &draft);
+        if (status)
+            atomic_store(&slot->owes, before); /* K24: nothing was signalled, the release can be tried again */
+        return status;
+    }
+    if (ready == VKS_FAIL) { /* what this tenure waited for will never come */
+        vks_mutex_break(surface->handle.page);
+        return VKS_OK;
+    }
+    vks_op *op = vks_op_create(device, VKS_OP_RELEASE, 1, 0, 0, 0, 0);
+    if (!op)
+        return vks_fail(VKS_NO_MEMORY, 0, "no memory for a held release");
+    op->touches[0] = touch;
+    vks_surface_ref(surface);
+    op->value = value;
+    op->word_done = true;
+    atomic_store(&surface->handle.page->slots[surface->handle.slot].owes, value);
+    vks_op_hold(device, op);
+    return VKS_OK;
+}
+
+vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behind)
+{
+    vks_mutex_page *page = surface->handle.page;
+    const vks_tenure *tenure = &surface->tenure;
+    uint64_t value = atomic_load_explicit(&page->value, memory_order_relaxed) + 1;
+    vks_debt debt = {.value = value};
+    if (!behind && surface->taken < tenure->id && vks_debt_settled(surface, &tenure->debt)) {
+        vks_mutex_settle(&surface->handle, value); /* no work was given to a driver: the hand-over is complete as it is */
+    } else {
+        debt.debtor = surface->handle.identity;
+        debt.debtor_slot = surface->handle.slot;
+        vks_status status = promise(surface, value, behind);
+        if (status)
+            return status;
+    }
+    if (!surface->has_page) /* the device was lost while the driver was given the work */
+        return VKS_ABANDONED;
+    if (surface->released < tenure->id) /* later tenures may have been queued and released already */
+        surface->released = tenure->id;
+    surface->has_page = false;
+    atomic_store(&surface->owned, 0);
+    return vks_mutex_release(&surface->handle, key, &debt);
+}
+
+/* Under the lock: release() of a tenure that is not granted yet. */
+static vks_status queue_release(vks_surface *surface, uint64_t key)
+{
+    vks_op *op = vks_op_create(surface->device, VKS_OP_RELEASE, 1, 0, 0, 0, 0);
+    if (!op)
+        return vks_fail(VKS_NO_MEMORY, 0, "no memory for a held release");
+    op->touches[0] = (vks_touch){.surface = surface, .tenure = {.id = surface->next_tenure}};
+    vks_surface_ref(surface);
+    op->key = key;
+    surface->pending = false;
+    surface->released = surface->next_tenure;
+    vks_op_hold(surface->device, op);
+    return VKS_OK;
+}
+
+vks_status vks_surface_release(vks_surface *surface, uint64_t key)
+{
+    vks_device *device = surface->device;
+    vks_status status = check(surface);
+    if (status)
+        return status;
+    pthread_mutex_lock(&device->lock);
+    if (surface->closed)
+        status = VKS_CLOSED;
+    else if (surface->owned)
+        status = vks_surface_release_now(surface, key, surface->held > 0);
+    else
+        status = surface->pending ? queue_release(surface, key) : VKS_NOT_OWNER;
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+/* ---- the CPU's part ---- */
+
+/* Blocks until the previous owner's work has run, or never can. */
+static vks_status wait_settled(vks_surface *surface, const vks_debt *debt, uint64_t deadline)
+{
+    vks_mutex_page *page = surface->handle.page;
+    while (!vks_debt_settled(surface, debt)) {
+        uint32_t seq = vks_mutex_want_settle(page);
+        vks_peers_watch_page(&surface->mapping);
+        bool alive = vks_debt_alive(surface, debt);
+        if (vks_debt_settled(surface, debt))
+            break;
+        if (!alive) {
+            vks_mutex_break(page);
+            return VKS_ABANDONED;
+        }
+        vks_status status = check(surface);
+        if (status || (status = deadline ? vks_futex_wait(&page->settle_seq, seq, VKS_ANY_BIT, deadline) : VKS_TIMEOUT))
+            return status;
+    }
+    /* A promise that failed was settled too, after the chain was marked broken: what is there is not a whole frame. */
+    return atomic_load(&page->word) & VKS_BROKEN ? VKS_ABANDONED : VKS_OK;
+}
+
+vks_status vks_surface_cpu_access(vks_surface *surface, uint64_t deadline)
+{
+    vks_device *device = surface->device;
+    vks_status status = check(surface);
+    if (status)
+        return status;
+    pthread_mutex_lock(&device->lock);
+    bool owned = surface->owned, held = surface->held > 0;
+    vks_debt debt = surface->tenure.debt;
+    uint64_t serial = surface->last_serial;
+    pthread_mutex_unlock(&device->lock);
+    if (!owned)
+        return VKS_NOT_OWNER;
+    if ((status = wait_settled(surface, &debt, deadline)))
+        return status;
+    if (held) {
+        if ((status = vks_device_wait_held(device, 0, surface, deadline)))
+            return status;
+        pthread_mutex_lock(&device->lock);
+        serial = surface->last_serial;
+        pthread_mutex_unlock(&device->lock);
+    }
+    return serial ? vks_device_wait_serial(device, serial, deadline) : VKS_OK;
+}
+
+/* ---- recover ---- */
+
+static vks_status wait_for_debts(vks_surface *surface, uint64_t deadline)
+{
+    vks_mutex_page *page = surface->handle.page;
+    uint64_t debtor;
+    for (;;) {
+        uint32_t seq = vks_mutex_want_settle(page);
+        if (!vks_mutex_debts(&surface->handle, &debtor))
+            return VKS_OK;
+        if (!vks_peer_alive(debtor)) {
+            vks_mutex_death(page, debtor & VKS_IDENTITY_MASK);
+            continue;
+        }
+        vks_status status = check(surface);
+        if (status || (status = deadline ? vks_futex_wait(&page->settle_seq, seq, VKS_ANY_BIT, deadline) : VKS_TIMEOUT))
+            return status;
+    }
+}
+
+vks_status vks_surface_recover(vks_surface *surface, uint64_t deadline)
+{
+    vks_device *device = surface->device;
+    vks_status status = check(surface);
+    if (status)
+        return status;
+    vks_peers_watch_page(&surface->mapping); /* an owner that died unseen is seen now */
+    if ((status = vks_mutex_recover_begin(&surface->handle)))
+        return status;
+    status = wait_for_debts(surface, deadline);
+    if (!status)
+        status = vks_device_wait_held(device, 0, surface, deadline);
+    if (!status)
+        status = vks_device_wait_serial(device, surface->last_serial, deadline);
+    pthread_mutex_lock(&device->lock);
+    vks_device_publish(device); /* our own debts */
+    if (!status && surface->closed)
+        status = VKS_CLOSED;
+    if (status) {
+        vks_mutex_abandon(&surface->handle);
+    } else {
+        uint64_t value = vks_mutex_recover_finish(&surface->handle), counter;
+        if (surface->semaphore && device->backend->counter(device, surface->semaphore, &counter) == VKS_OK && counter < value)
+            status = device->backend->host_signal(device, surface->semaphore, value); /* GPU waits that the dead one left behind */
+        vks_surface_grant(surface, ++surface->next_tenure, &(vks_debt){0});
+    }
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+/* ---- an engine's own submissions ---- */
+
+vks_status vks_surface_sync(vks_surface *surface, vks_semaphore_point *wait, vks_semaphore_point *signal)
+{
+    vks_device *device = surface->device;
+    vks_status status = check(surface);
+    if (status)
+        return status;
+    if (!device->timeline)
+        return vks_fail(VKS_UNSUPPORTED, 0, "the CPU backend has no semaphores");
+    vks_debt debt = surface->tenure.debt;
+    if (!surface->owned)
+        return VKS_NOT_OWNER;
+    if (!surface->semaphore && (status = wait_settled(surface, &debt, VKS_FOREVER))) /* nothing that the GPU could wait for */
+        return status;
+    pthread_mutex_lock(&device->lock);
+    vks_touch touch = {.surface = surface, .tenure = surface->tenure, .granted = true};
+    vks_op draft = {.kind = VKS_OP_SUBMIT, .device = device, .touches = &touch, .n_touches = 1};
+    vks_status why;
+    if (!surface->owned)
+        status = VKS_NOT_OWNER;
+    else if (surface->held || vks_op_ready(device, &draft, &why) != VKS_READY)
+        status = vks_fail(VKS_UNSUPPORTED, 0, "work on this surface is held; wait for it (device.wait_idle()) before sync()");
+    else if (!surface->engine_semaphore)
+        status = device->backend->create_timeline(device, 0, &surface->engine_semaphore);
+    if (!status && !(status = vks_op_hand_over(device, &draft))) {
+        *wait = (vks_semaphore_point){device->timeline, atomic_load(&draft.serial)};
+        *signal = (vks_semaphore_point){surface->engine_semaphore, ++surface->engine_value};
+    }
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+/* ---- the end ---- */
+
+/* Under the lock. */
+static void fail_held(vks_surface *surface)
+{
+    vks_device *device = surface->device;
+    for (vks_op *op = device->held_first; op;) {
+        bool ours = false;
+        for (uint32_t i = 0; i < op->n_touches; i++)
+            ours |= op->touches[i].surface == surface;
+        vks_op *next = op->next;
+        if (ours) {
+            vks_op_fail(device, op, VKS_CLOSED);
+            next = device->held_first; /* others may have gone with it */
+        }
+        op = next;
+    }
+}
+
+uint64_t vks_surface_close(vks_surface *surface)
+{
+    vks_device *device = surface->device;
+    if (surface->process != vks_process)
+        return 0;
+    pthread_mutex_lock(&device->lock);
+    if (surface->closed) {
+        pthread_mutex_unlock(&device->lock);
+        return surface->last_serial;
+    }
+    fail_held(surface);
+    surface->closed = true;
+    bool had = surface->has_page;
+    surface->has_page = surface->pending = false;
+    atomic_store(&surface->owned, 0);
+    *(surface->previous ? &surface->previous->next : &device->surfaces) = surface->next;
+    if (surface->next)
+        surface->next->previous = surface->previous;
+    uint64_t serial = atomic_load(&surface->handle.page->slots[surface->handle.slot].owes) ? device->submitted : surface->last_serial;
+    pthread_mutex_unlock(&device->lock);
+
+    /* Nobody may take the surface while our work still draws on it. A driver's work ends; a lost device's needs no wait. */
+    uint64_t limit = vks_now() + UINT64_C(10000000000);
+    while (vks_device_wait_serial(device, serial, limit) == VKS_INTERRUPTED)
+        ;
+    pthread_mutex_lock(&device->lock);
+    vks_device_publish(device); /* settles what this handle owes */
+    pthread_mutex_unlock(&device->lock);
+    if (had)
+        vks_mutex_abandon(&surface->handle);
+    while (atomic_load(&surface->waiting)) {
+        vks_mutex_wake_all(surface->handle.page);
+        sched_yield();
+    }
+    vks_peers_remove(&surface->mapping);
+    vks_mutex_leave(&surface->handle);
+    pthread_mutex_lock(&device->lock);
+    if (surface->semaphore)
+        device->backend->destroy_timeline(device, surface->semaphore);
+    if (surface->engine_semaphore)
+        device->backend->destroy_timeline(device, surface->engine_semaphore);
+    surface->semaphore = surface->engine_semaphore = 0;
+    pthread_mutex_unlock(&device->lock);
+    return serial;
+}

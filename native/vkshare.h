@@ -1,0 +1,313 @@
+/* vkshare.h: the C core of vkshare. This header is its manual.
+ *
+ * The core knows no Python. It keeps the shared pages (fence pages, keyed-mutex pages), the devices with their held
+ * submissions, and the threads that turn completions and deaths into wake-ups. Two backends hang below it: Vulkan
+ * (native/core/backend_vulkan.c) and the CPU (native/core/backend_cpu.c).
+ *
+ * Conventions
+ *  - Every function is safe to call from any thread unless its comment says otherwise.
+ *  - Deadlines are absolute CLOCK_MONOTONIC nanoseconds. 0 tests and returns; VKS_FOREVER never expires.
+ *  - A function that can block says so; it may then return VKS_INTERRUPTED when a signal arrived: state is as it was,
+ *    the caller runs its signal handlers and calls again with the same deadline.
+ *  - Objects are counted (vks_X_ref, vks_X_unref). Closing is separate from the last unref: close ends what the object
+ *    does, the last unref frees its memory.
+ *  - A function that fails leaves the details in the calling thread's vks_error (vks_last_error()).
+ *  - After fork() every inherited object answers VKS_FORKED and is left untouched.
+ */
+#ifndef VKSHARE_H
+#define VKSHARE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define VKS_FOREVER UINT64_MAX
+#define VKS_LAYOUT_VERSION 1u /* of the shared pages; others are refused (K32) */
+#define VKS_SLOTS 120u        /* handles that may share one surface at a time */
+#define VKS_NAME_SIZE 24u     /* a device's name in a slot, with its final 0 */
+#define VKS_MAX_FENCE_VALUE (UINT64_MAX - 1)
+
+typedef enum vks_status {
+    VKS_OK = 0,
+    VKS_TIMEOUT,        /* the deadline passed; nothing changed */
+    VKS_INTERRUPTED,    /* a signal arrived; nothing changed */
+    VKS_ABANDONED,      /* an owner or signaller died, was closed or failed before it was done */
+    VKS_NOT_OWNER,      /* this handle does not own the surface */
+    VKS_ALREADY_OWNER,  /* this handle owns the surface already (K3) */
+    VKS_NOT_ABANDONED,  /* recover() of a surface that is not abandoned */
+    VKS_CLOSED,         /* the object, or its device, was closed */
+    VKS_DEVICE_LOST,
+    VKS_FORKED,         /* the object was made before fork() */
+    VKS_READ_ONLY,      /* a follower cannot signal (X10) */
+    VKS_BAD_VALUE,      /* a fence value outside the rules (X1) */
+    VKS_FOREIGN_DEVICE, /* the object belongs to another device */
+    VKS_FULL,           /* all slots of a page are taken */
+    VKS_BAD_PAGE,       /* a page that came from outside was refused; the text says why */
+    VKS_OS_ERROR,       /* code is errno, the text names the call */
+    VKS_VULKAN_ERROR,   /* code is the VkResult, the text names the call */
+    VKS_UNSUPPORTED,
+    VKS_NO_MEMORY
+} vks_status;
+
+typedef struct vks_error {
+    vks_status status;
+    int64_t code;   /* errno or VkResult */
+    char text[232]; /* one sentence, no final full stop */
+} vks_error;
+
+const vks_error *vks_last_error(void);
+
+uint64_t vks_now(void); /* CLOCK_MONOTONIC, ns */
+
+typedef struct vks_device vks_device;
+typedef struct vks_fence vks_fence;
+typedef struct vks_surface vks_surface;
+typedef struct vks_commands vks_commands;
+typedef struct vks_op vks_op; /* one held operation, or the memory of one */
+typedef struct vks_hub vks_hub;
+
+/* ---- hubs: one eventfd for any number of outstanding events (X23) --------------------------------------------- */
+
+/* A hub collects the tokens of events that happened and keeps its eventfd readable while there are some. */
+vks_status vks_hub_create(vks_hub **out);
+int vks_hub_fd(const vks_hub *hub); /* owned by the hub */
+/* Moves up to `capacity` tokens out and returns how many; the fd stays readable while more are left.
+ * failed[i] tells how the event ended: VKS_OK, or why it can never happen. */
+size_t vks_hub_drain(vks_hub *hub, uint64_t *tokens, vks_status *results, size_t capacity);
+void vks_hub_ref(vks_hub *hub);
+void vks_hub_unref(vks_hub *hub);
+
+/* ---- devices --------------------------------------------------------------------------------------------------- */
+
+/* What the core needs of a VkDevice. Handles are passed as integers so that this header needs no vulkan_core.h. */
+typedef struct vks_vulkan_info {
+    void *get_device_proc_addr; /* PFN_vkGetDeviceProcAddr */
+    uint64_t device;            /* VkDevice; the caller destroys it after vks_device_shutdown() */
+    uint64_t queue;             /* VkQueue of that device */
+    bool export_timelines;      /* timeline semaphores go out and in as opaque fds: proven by a trial (X22) */
+    uint64_t max_timeline_difference; /* maxTimelineSemaphoreValueDifference, 0 where it is not told */
+    /* Taken round every use of the queue. NULL: the core's own lock is enough. Called without the GIL or with it. */
+    void (*lock_queue)(void *user);
+    void (*unlock_queue)(void *user);
+    void *lock_user;
+} vks_vulkan_info;
+
+typedef struct vks_device_info {
+    const char *name;               /* cut to VKS_NAME_SIZE - 1 bytes in shared pages */
+    uint32_t held_limit;            /* held operations past which submit waits (K25); 0: 1024 */
+    uint32_t raster_threads;        /* CPU backend: threads a tile pool has; 0: one a core */
+    const vks_vulkan_info *vulkan;  /* NULL: the CPU backend */
+} vks_device_info;
+
+vks_status vks_device_create(const vks_device_info *info, vks_device **out);
+void vks_device_ref(vks_device *device);
+void vks_device_unref(vks_device *device);
+/* Blocks, at most about a second unless the driver hangs: cancels what is held (VKS_CLOSED), abandons what is owned, waits
+ * for what the driver has, stops the threads, destroys the core's semaphores. Idempotent. */
+void vks_device_shutdown(vks_device *device);
+/* VKS_OK, VKS_CLOSED, VKS_DEVICE_LOST or VKS_FORKED. */
+vks_status vks_device_state(const vks_device *device);
+void vks_device_mark_lost(vks_device *device); /* as after VK_ERROR_DEVICE_LOST (X21) */
+/* Blocks until everything submitted before the call, held work too, has run. */
+vks_status vks_device_wait_idle(vks_device *device, uint64_t deadline);
+/* Serials count the batches that the driver has been given; they complete in order. */
+uint64_t vks_device_submitted(const vks_device *device);
+uint64_t vks_device_completed(vks_device *device);
+
+typedef struct vks_device_statistics {
+    uint64_t submitted, completed; /* serials */
+    uint64_t submissions;          /* calls of vks_submit that succeeded */
+    uint64_t held, held_limit;     /* operations that wait now */
+    uint64_t held_total;           /* operations that ever waited */
+    uint64_t failed;               /* held operations that ended without running */
+    uint64_t backpressure_waits;   /* submits that waited because held == held_limit */
+    uint64_t copied_bytes;         /* counted by the copy paths themselves: vks_device_count_copy() */
+    uint64_t fences, surfaces;     /* open */
+} vks_device_statistics;
+void vks_device_get_statistics(vks_device *device, vks_device_statistics *out);
+void vks_device_count_copy(vks_device *device, uint64_t bytes);
+
+/* ---- commands -------------------------------------------------------------------------------------------------- */
+
+typedef struct vks_program vks_program; /* native/raster/program.h */
+
+typedef struct vks_use {
+    vks_surface *surface; /* a reference is taken */
+    bool writes;
+} vks_use;
+
+/* A compiled command list: a VkCommandBuffer (recorded for simultaneous use) or a program, and the surfaces that it touches.
+ * Takes over `program`. When the last reference goes and the device has run its last use, `retire(user)` is called
+ * from vks_device_reap(), never from another thread: the place to free the command buffer. */
+vks_status vks_commands_create_vulkan(vks_device *device, uint64_t command_buffer, const vks_use *uses, size_t n_uses,
+                                      void (*retire)(void *user), void *user, vks_commands **out);
+/* images slot i of the program is uses[slots[i]]'s surface. */
+vks_status vks_commands_create_cpu(vks_device *device, vks_program *program, const vks_use *uses, size_t n_uses,
+                                   const uint32_t *slots, size_t n_slots, vks_commands **out);
+void vks_commands_ref(vks_commands *commands);
+void vks_commands_unref(vks_commands *commands);
+const vks_use *vks_commands_uses(const vks_commands *commands, size_t *n_uses);
+/* Calls retire() of the dead commands whose work is done; returns how many. With `all`, of every dead one (after shutdown). */
+size_t vks_device_reap(vks_device *device, bool all);
+
+/* ---- submissions ----------------------------------------------------------------------------------------------- */
+
+/* Where a submission stands: a serial when the driver has it; else the operation that is held. A value type; hold the
+ * reference of `op` (vks_op_unref) when it is not NULL. */
+typedef struct vks_submission {
+    uint64_t serial;
+    vks_op *op;
+} vks_submission;
+
+typedef struct vks_wait { /* either a fence and a value, or (fence == NULL) an earlier submission of the same device */
+    vks_fence *fence;
+    uint64_t value;
+    vks_submission submission;
+} vks_wait;
+
+typedef struct vks_signal {
+    vks_fence *fence;
+    uint64_t value; /* 0: the fence's next value (queued_value + 1) */
+} vks_signal;
+
+typedef struct vks_submit_info {
+    vks_commands *const *commands; /* run in this order */
+    uint32_t n_commands;
+    const uint64_t *raw;           /* VkCommandBuffers, after `commands`; taken to touch every surface that the device owns */
+    uint32_t n_raw;
+    const vks_wait *waits;
+    uint32_t n_waits;
+    const vks_signal *signals;
+    uint32_t n_signals;
+} vks_submit_info;
+
+/* Hands a batch to the driver, or keeps it back until its waits are certain to end (spec: held submissions).
+ * Short, but blocks while `held_limit` operations are held, until `deadline` (callers that keep a lock try with deadline 0 first).
+ * Errors: VKS_NOT_OWNER (a touched surface is not owned), VKS_BAD_VALUE, VKS_READ_ONLY, VKS_FOREIGN_DEVICE, VKS_TIMEOUT (bound reached),
+ * VKS_CLOSED, VKS_DEVICE_LOST, VKS_ABANDONED (a wait can never be met). Whatever fails executes nothing and signals nothing. */
+vks_status vks_submit(vks_device *device, const vks_submit_info *info, uint64_t deadline, vks_submission *out);
+
+uint64_t vks_submission_serial(const vks_submission *submission); /* 0 while it is held */
+bool vks_submission_is_held(vks_device *device, const vks_submission *submission);
+/* VKS_OK when done, VKS_TIMEOUT while it is not, else why it never ran. */
+vks_status vks_submission_poll(vks_device *device, const vks_submission *submission);
+vks_status vks_submission_wait(vks_device *device, const vks_submission *submission, uint64_t deadline); /* blocks */
+/* Puts `token` into the hub once the submission is done or has failed. */
+vks_status vks_submission_notify(vks_device *device, const vks_submission *submission, vks_hub *hub, uint64_t token);
+void vks_op_ref(vks_op *op);
+void vks_op_unref(vks_op *op);
+
+/* ---- fences ---------------------------------------------------------------------------------------------------- */
+
+vks_status vks_fence_create(vks_device *device, uint64_t initial, vks_fence **out);
+/* An engine's own timeline semaphore; never destroyed by us. */
+vks_status vks_fence_adopt(vks_device *device, uint64_t vk_semaphore, vks_fence **out);
+/* A read-only follower of another party's fence. Takes over both fds, also when it fails; semaphore_fd is -1 where there is none. */
+vks_status vks_fence_open(vks_device *device, int page_fd, int semaphore_fd, vks_fence **out);
+/* Duplicates for another party, CLOEXEC, the caller's to close; *semaphore_fd is -1 where semaphores cannot be exported. */
+vks_status vks_fence_export(vks_fence *fence, int *page_fd, int *semaphore_fd);
+void vks_fence_ref(vks_fence *fence);
+void vks_fence_unref(vks_fence *fence);
+void vks_fence_close(vks_fence *fence); /* waiters for what cannot come any more get VKS_CLOSED; followers VKS_ABANDONED */
+bool vks_fence_is_closed(const vks_fence *fence);
+bool vks_fence_is_follower(const vks_fence *fence);
+bool vks_fence_is_native(const vks_fence *fence); /* a follower whose semaphore the GPU itself can wait for */
+uint64_t vks_fence_semaphore(const vks_fence *fence); /* VkSemaphore, 0 on the CPU backend */
+vks_device *vks_fence_device(const vks_fence *fence);
+
+vks_status vks_fence_value(vks_fence *fence, uint64_t *out);
+vks_status vks_fence_queued(vks_fence *fence, uint64_t *out); /* with what held submissions promise */
+vks_status vks_fence_signal(vks_fence *fence, uint64_t value); /* by the host, at once */
+/* VKS_OK reached, VKS_TIMEOUT not yet, else why never. */
+vks_status vks_fence_poll(vks_fence *fence, uint64_t value);
+vks_status vks_fence_wait(vks_fence *fence, uint64_t value, uint64_t deadline); /* blocks */
+vks_status vks_fence_notify(vks_fence *fence, uint64_t value, vks_hub *hub, uint64_t token);
+/* A new eventfd, the caller's to close, that becomes readable when the value is reached, or never can be. */
+vks_status vks_fence_event_fd(vks_fence *fence, uint64_t value, int *out);
+
+/* ---- surfaces: one party's handle of a keyed mutex ------------------------------------------------------------- */
+
+typedef struct vks_surface_info {
+    uint32_t width, height, format; /* for vkshare ps only */
+    /* CPU backend: the pixels as the program sees them. Vulkan: pixels may be NULL. */
+    void *pixels;
+    size_t size, stride;
+    /* Vulkan: command buffers recorded for simultaneous use that take the image from VK_QUEUE_FAMILY_EXTERNAL and give it back; 0 on the CPU backend. */
+    uint64_t acquire_commands, release_commands;
+    bool discard_unowned; /* K21: unowned="discard" */
+} vks_surface_info;
+
+/* A new surface with a new page; nobody owns it and its key is 0 (K1). */
+vks_status vks_surface_create(vks_device *device, const vks_surface_info *info, vks_surface **out);
+/* Another handle on the page. Takes over both fds, also when it fails. */
+vks_status vks_surface_open(vks_device *device, const vks_surface_info *info, int page_fd, int semaphore_fd, vks_surface **out);
+vks_status vks_surface_export(vks_surface *surface, int *page_fd, int *semaphore_fd);
+/* Set once, before the first submit: a surface is made before its command buffers can be recorded. */
+void vks_surface_set_commands(vks_surface *surface, uint64_t acquire_commands, uint64_t release_commands);
+void vks_surface_ref(vks_surface *surface);
+void vks_surface_unref(vks_surface *surface);
+/* Abandons the surface if this handle owns it (K7) and cancels what is held on it. Returns the serial that must have completed before
+ * the image may be destroyed. */
+uint64_t vks_surface_close(vks_surface *surface);
+vks_device *vks_surface_device(const vks_surface *surface);
+bool vks_surface_is_closed(const vks_surface *surface);
+bool vks_surface_is_owned(const vks_surface *surface);
+bool vks_surface_discards(const vks_surface *surface);
+/* Owned, or a mode="gpu" tenure is open: submissions may be made. */
+bool vks_surface_may_submit(const vks_surface *surface);
+uint32_t vks_surface_generation(const vks_surface *surface);
+
+/* Blocks. K3: VKS_ALREADY_OWNER at once. */
+vks_status vks_surface_acquire(vks_surface *surface, uint64_t key, uint64_t deadline);
+/* mode="gpu": returns at once; *op (a reference, may be NULL when granted at once) is the held acquire. */
+vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_op **op);
+/* For acquire_async: VKS_OK granted, VKS_TIMEOUT not yet; cancel gives VKS_OK if it was granted first. */
+vks_status vks_op_poll(vks_op *op);
+vks_status vks_op_cancel(vks_op *op);
+vks_status vks_op_notify(vks_op *op, vks_hub *hub, uint64_t token);
+vks_status vks_surface_release(vks_surface *surface, uint64_t key);
+vks_status vks_surface_recover(vks_surface *surface, uint64_t deadline); /* blocks (debts of the living) */
+/* Blocks until the CPU may touch the pixels: owned, the previous owner's work and this handle's own have run. */
+vks_status vks_surface_cpu_access(vks_surface *surface, uint64_t deadline);
+/* The CPU changed the pixels: the next hand-over counts it. Never needed for correctness on coherent memory. */
+uint64_t vks_surface_next_key(vks_surface *surface); /* K30 */
+
+/* For an engine's own vkQueueSubmit2: makes the acquire known to the queue and gives the pair to wait for and the pair to signal. The engine
+ * must have submitted the signal before it calls release. Vulkan only. */
+typedef struct vks_semaphore_point {
+    uint64_t semaphore, value;
+} vks_semaphore_point;
+vks_status vks_surface_sync(vks_surface *surface, vks_semaphore_point *wait, vks_semaphore_point *signal);
+
+/* ---- a look at a page, for vkshare ps (K33); never disturbs it ------------------------------------------------------------------ */
+
+typedef struct vks_slot_view {
+    uint32_t slot, pid;
+    char name[VKS_NAME_SIZE];
+    uint64_t owes;
+    bool waiting;
+    uint64_t waiting_key, waiting_since; /* CLOCK_MONOTONIC ns */
+} vks_slot_view;
+
+typedef struct vks_page_view {
+    uint32_t kind; /* 1 fence page, 2 keyed-mutex page */
+    uint32_t version;
+    uint64_t id;
+    uint32_t width, height, format;
+    uint32_t state; /* 0 free, 1 owned, 2 abandoned; fence pages: vks_fence_status */
+    uint32_t owner_slot, owner_pid;
+    uint64_t key, value, queued, completed, epoch;
+    uint32_t generation;
+    uint32_t n_slots;
+    vks_slot_view slots[VKS_SLOTS];
+} vks_page_view;
+
+/* Maps the page read-only, copies what it says, unmaps. Does not take over the fd. VKS_BAD_PAGE if it is not one of ours. */
+vks_status vks_page_look(int fd, vks_page_view *out);
+
+/* ---- for tests and tools ---------------------------------------------------------------------------------------- */
+
+bool vks_have_futex_waitv(void); /* false: held work on other parties' pages is polled every millisecond */
+uint32_t vks_thread_count(void); /* threads that the core runs now */
+
+#endif

@@ -1,0 +1,173 @@
+"""The one interface that both backends keep: what a Device needs of the thing below it.
+
+A backend object belongs to one Device. It makes images, compiles command lists for the C core, and makes staging buffers.
+It knows nothing of ownership, fences or order: that is the C core's (vkshare._native).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from vkshare._native import CommandList
+    from vkshare.formats import Format
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a trial round trip proved (rule X22), never what an extension list says."""
+
+    tilings: frozenset[str]  # of "linear", "optimal": can be created, exported and opened again
+    surface_memory: frozenset[str]  # "opaque_fd", "memfd", "host_pointer" (the last: may be opened, from a CPU surface)
+    export_timelines: bool  # timeline semaphores cross processes natively; else fences are bridged
+    host_visible: bool  # linear surfaces can be mapped: View.array
+    max_dimension: int
+    max_timeline_difference: int  # 0: not told
+    subpixel_bits: int
+    device_uuid: bytes  # 16 bytes
+    driver_uuid: bytes  # 16 bytes
+    formats: frozenset[str]  # names of formats that can be created with every usage
+    reasons: dict[str, str] = field(default_factory=dict, hash=False, compare=False)  # capability -> why it is missing
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """Something that can run a device: a Vulkan physical device, or the CPU backend."""
+
+    name: str
+    kind: str  # "gpu" | "software" | "cpu"
+    backend: str  # "vulkan" | "cpu"
+    uuid: bytes
+    driver: str  # name and version
+    capabilities: Capabilities
+    rank: int = 0  # higher is better: discrete GPU 40, integrated 30, software Vulkan 20, CPU 10
+    index: int = 0  # of the physical device in its instance's list
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSpec:
+    """What both sides of a hand-over must agree on to the bit."""
+
+    width: int
+    height: int
+    format: Format
+    tiling: str  # "linear" | "optimal": "auto" is resolved before
+    usage: frozenset[str]  # of "render", "sample", "copy", "storage"
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryHandle:
+    """How an image's memory crosses: what a descriptor carries of it. The fd belongs to whoever holds this."""
+
+    kind: str  # "opaque_fd" | "memfd"
+    fd: int
+    size: int
+    offset: int
+    stride: int  # bytes from row to row; 0 for optimal tiling
+    dedicated: bool
+    device_uuid: bytes
+    driver_uuid: bytes
+
+
+class Image(Protocol):
+    """An image and its memory. Not thread-safe; the Surface that holds it is its owner."""
+
+    spec: ImageSpec
+    stride: int  # bytes, 0 for optimal tiling
+    image: int  # VkImage, 0 on the CPU backend
+    image_view: int  # VkImageView, 0 on the CPU backend
+    acquire_commands: int  # VkCommandBuffer, 0 on the CPU backend
+    release_commands: int
+
+    def pixels(self) -> memoryview | None:
+        """The mapped memory from row 0, stride bytes a row, writable; None where the CPU cannot see it (optimal tiling)."""
+
+    def export(self) -> MemoryHandle: ...
+
+    def destroy(self) -> None:
+        """Frees everything now: the caller has seen to it that nothing runs on it. Idempotent."""
+
+
+class Stage(Protocol):
+    """Host memory of tightly packed rows and the command buffer that copies it to or from one image."""
+
+    data: memoryview
+    command_buffer: int  # VkCommandBuffer: image -> data, or data -> image when made with upload=True
+
+    def destroy(self) -> None: ...
+
+
+class Backend(Protocol):
+    adapter: Adapter
+
+    def native_handles(self) -> dict[str, Any] | None:
+        """The `vulkan` argument of _native.Device; None for the CPU backend."""
+
+    def create_image(self, spec: ImageSpec) -> Image: ...
+
+    def open_image(self, spec: ImageSpec, memory: MemoryHandle) -> Image:
+        """Takes over memory.fd, also on failure. DeviceMismatchError, DescriptorError, UnsupportedError."""
+
+    def compile(self, commands: CommandList, operations: Sequence[Operation]) -> None:
+        """Calls commands.set_vulkan or commands.set_program. May be called from any thread, one at a time (the Device locks)."""
+
+    def stage(self, nbytes: int, image: Image, *, upload: bool) -> Stage:
+        """A buffer between the CPU and an image that the CPU cannot see: how Surface.read() and write() work on optimal tiling."""
+
+    def close(self) -> None:
+        """After _native.Device.shutdown(): destroys what is left."""
+
+
+# ---- what a CommandList records: the same for both backends, checked when recorded ----------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Clear:
+    target: Any  # Surface
+    colour: tuple[float, float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class FillRect:
+    target: Any
+    rect: tuple[int, int, int, int]  # x, y, width, height; clipped to the target already
+    colour: tuple[float, float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    source: Any
+    target: Any
+    source_rect: tuple[int, int, int, int]  # x, y, width, height, within the source
+    at: tuple[int, int]  # within the target
+
+
+@dataclass(frozen=True, slots=True)
+class Blit:
+    source: Any
+    target: Any
+    source_rect: tuple[int, int, int, int]  # x0, y0, x1, y1: mirrored when x1 < x0; within the source
+    target_rect: tuple[int, int, int, int]  # likewise, within the target
+    linear: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Composite:
+    source: Any
+    target: Any
+    at: tuple[int, int]
+    opacity: float
+
+
+@dataclass(frozen=True, slots=True)
+class DrawTriangles:
+    target: Any
+    vertices: bytes  # float32 rows: x y z w, r g b a, u v (10 floats a vertex; colour white, uv 0 where not given)
+    count: int
+    texture: Any | None
+    linear: bool
+
+
+Operation = Clear | FillRect | Copy | Blit | Composite | DrawTriangles
