@@ -1,0 +1,71 @@
+# vkshare. `make demo` and `make test` set everything up by themselves; `make help` lists the rest.
+
+PYTHON ?= python3
+VENV := .venv/bin
+SOURCES := CMakeLists.txt pyproject.toml $(shell find native shaders -type f 2>/dev/null)
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help venv sysroot build demo test ctest model rules mutants soak bench lint shaders wheel sdist system-deps clean
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "  ARGS='...' is passed on to demo, test, mutants, bench and soak"
+
+venv: ## .venv with what vkshare and its developers need; names what the system lacks
+	@$(PYTHON) tools/venv.py
+
+sysroot: ## .cache/sysroot: drivers, validation layer and tools, without changing the system
+	@$(PYTHON) tools/sysroot
+
+build: build/.stamp ## build the C core and install the package into .venv, editable
+
+# The editable install finds Python modules in the tree; only C and CMake need it again.
+build/.stamp: $(SOURCES) | venv
+	@mkdir -p build
+	flock build/.lock $(VENV)/pip install -qq --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@touch $@
+
+demo: build ## the main job: three processes draw one surface in turn
+	$(VENV)/vkshare demo shared --output build/demo.png $(ARGS)
+
+test: $(if $(and $(CI),$(filter 0,$(shell id -u))),system-deps) build ## everything, on each driver; ends with a table (ARGS='--only cpu', '-- -k fence', ...)
+	$(VENV)/python tools/run_tests.py $(ARGS)
+
+ctest: venv ## the C tests: plain, under ASAN + UBSAN, and under TSAN
+	$(VENV)/python tools/run_tests.py --only ctest
+
+model: venv sysroot ## check the protocol's Promela model with spin
+	$(VENV)/python tests/model/run.py $(ARGS)
+
+rules: ## rule x backend, from the results of the last test run
+	$(VENV)/python tools/rules.py $(ARGS)
+
+mutants: build sysroot ## break each rule once; its tests must notice (ARGS='K7 X3' selects)
+	$(VENV)/python tools/mutants.py $(ARGS)
+
+soak: build sysroot ## the full volumes of the rules; takes hours
+	VKSHARE_SOAK=1 $(VENV)/python tools/run_tests.py --limit 14400 $(ARGS)
+
+bench: build ## measure (ARGS='submit --json', ...)
+	$(VENV)/vkshare bench $(ARGS)
+
+lint: venv ## ruff and mypy
+	$(VENV)/ruff check .
+	$(VENV)/ruff format --check .
+	$(VENV)/mypy
+
+shaders: venv sysroot ## compile shaders/*.glsl to the checked-in SPIR-V
+	$(VENV)/python tools/shaders.py
+
+wheel: venv ## one abi3 wheel for CPython 3.11 and later, in dist/
+	$(VENV)/pip wheel -qq --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir dist .
+
+sdist: venv ## the source archive, in dist/
+	$(VENV)/python -m build --sdist --no-isolation --outdir dist .
+
+system-deps: ## root: install the display servers and compilers that the tests use
+	tools/system-deps
+
+clean: ## forget what was built (.venv and .cache stay)
+	rm -rf build dist

@@ -1,0 +1,45 @@
+"""What the sysroot holds: which files of which Debian 12 packages make each part. Plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MACHINE = "x86_64"
+DRIVERS = ("lavapipe25", "lavapipe22", "swiftshader")
+
+
+@dataclass(frozen=True)
+class Package:
+    """One Debian package and the members of it that we unpack (fnmatch patterns on the path inside the package)."""
+
+    name: str
+    members: tuple[str, ...]
+    suite: str = ""  # empty: the newest of main and security, as apt chooses
+
+
+def _libraries(*names: str) -> tuple[Package, ...]:
+    return tuple(Package(name, ("*/lib/*.so*",)) for name in names)
+
+
+_LAVAPIPE = ("*/libvulkan_lvp.so", "*/lvp_icd*.json")
+
+PARTS: dict[str, tuple[Package, ...]] = {
+    "lavapipe25": (Package("mesa-vulkan-drivers", _LAVAPIPE, suite="bookworm-backports"),),
+    "lavapipe22": (Package("mesa-vulkan-drivers", _LAVAPIPE, suite="bookworm"),),
+    "swiftshader": (Package("chromium-common", ("*/libvk_swiftshader.so", "*/vk_swiftshader_icd.json")),),
+    "validation": (Package("vulkan-validationlayers", ("*/libVkLayer_*.so", "*/VkLayer_*.json")),),
+    "tools": (
+        Package("glslang-tools", ("*/bin/glslangValidator",)),
+        Package("spirv-tools", ("*/bin/spirv-as", "*/bin/spirv-dis", "*/bin/spirv-opt", "*/bin/spirv-val")),
+        Package("spin", ("*/bin/spin",)),
+    ),
+    "loader": _libraries("libvulkan1"),
+    # What the drivers link to, down to but without libc. Only what the system lacks is ever put on LD_LIBRARY_PATH.
+    "libraries": _libraries(
+        "libllvm15", "libz3-4", "libedit2", "libtinfo6", "libffi8", "libxml2", "libicu72", "liblzma5", "libbsd0",
+        "libmd0",
+        "libelf1", "libexpat1", "libzstd1", "zlib1g", "libdrm2", "libstdc++6", "libgcc-s1",
+        "libwayland-client0", "libx11-6", "libx11-xcb1", "libxau6", "libxdmcp6", "libxshmfence1",
+        "libxcb1", "libxcb-dri3-0", "libxcb-present0", "libxcb-randr0", "libxcb-shm0", "libxcb-sync1", "libxcb-xfixes0",
+    ),
+}  # fmt: skip

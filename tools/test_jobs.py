@@ -1,0 +1,201 @@
+"""The jobs of a test run: which suite runs on which backend, by which commands, in which environment."""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from results import NATIVE, RESULTS, ROOT, Results, from_junit
+
+SYSROOT_DRIVERS = ("lavapipe25", "swiftshader", "lavapipe22")  # the longest first
+INTERPRETERS = ("3.11", "3.12", "3.13", "3.14")
+PYTEST = [sys.executable, "-m", "pytest", "--continue-on-collection-errors"]
+NO_TESTS_COLLECTED = 5  # pytest's exit status
+C_BUILDS = {"tsan": "thread", "asan": "address,undefined", "plain": ""}  # the longest first
+
+
+@dataclass
+class Job:
+    """One row of the table. `unavailable` says why it cannot run here; `alone` keeps others away while it measures."""
+
+    backend: str
+    suite: str
+    commands: list[list[str]] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+    collect: Callable[[], Results | None] = lambda: None
+    unavailable: str = ""
+    alone: bool = False
+    accepts: tuple[int, ...] = (0,)
+
+    @property
+    def name(self) -> str:
+        """The job's name in file names and on the command line."""
+        return f"{self.backend}.{self.suite}"
+
+    @property
+    def results_path(self) -> Path:
+        """Where its results are kept."""
+        return RESULTS / f"{self.name}.json"
+
+    def answers_to(self, names: set[str]) -> bool:
+        """Return whether one of `names` means this job: its backend, suite, the suite's first word, or all."""
+        return bool(names & {self.backend, self.suite, self.suite.partition("-")[0], self.name})
+
+
+def sysroot(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run tools/sysroot; its progress goes to our stderr."""
+    command = [sys.executable, str(ROOT / "tools" / "sysroot"), *arguments]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, env=os.environ | (environment or {}), check=False)
+
+
+def driver_environment(driver: str) -> dict[str, str] | None:
+    """Return the variables that select a driver, None where the sysroot cannot be made."""
+    done = sysroot("--env", driver)
+    return None if done.returncode else dict(line.split("=", 1) for line in done.stdout.splitlines())
+
+
+def all_jobs(pytest_arguments: list[str]) -> list[Job]:
+    """Return every job, the long ones first, those that cannot run here included."""
+    jobs = [_ctest_job(build, sanitizers) for build, sanitizers in C_BUILDS.items()]
+    for driver in (*SYSROOT_DRIVERS, "cpu", "gpu"):
+        jobs += _pytest_jobs(driver, pytest_arguments)
+    jobs.append(_model_job())
+    jobs += [_wheel_job(version) for version in INTERPRETERS]
+    return jobs
+
+
+# --- pytest, a driver at a time
+
+
+def _pytest_jobs(driver: str, arguments: list[str]) -> Iterator[Job]:
+    environment, unavailable = _prepare_driver(driver)
+    environment |= {
+        "VKSHARE_TEST_DRIVER": driver,
+        "VKSHARE_BACKEND": "cpu" if driver == "cpu" else "vulkan",
+        "VKSHARE_VALIDATION": "1",
+        "PYTHONFAULTHANDLER": "1",
+    }
+    for suite, marks in (("pytest", "not serial"), ("pytest-serial", "serial")):
+        job = Job(driver, suite, environment=environment, unavailable=unavailable, alone=suite == "pytest-serial")
+        results = results_options(job.results_path, driver)
+        job.commands = [[*PYTEST, "-m", marks, *results, *arguments]]
+        job.collect = _loader(job.results_path, suite)
+        job.accepts = (0, NO_TESTS_COLLECTED) if job.alone or arguments else (0,)
+        yield job
+
+
+def results_options(path: Path, backend: str) -> list[str]:
+    """Return pytest's options that write a results file."""
+    return ["--results", str(path), "--results-backend", backend]
+
+
+def _loader(path: Path, suite: str) -> Callable[[], Results | None]:
+    def load() -> Results | None:
+        if not path.is_file():
+            return None
+        results = Results.load(path)
+        results.suite = suite
+        return results
+
+    return load
+
+
+def _prepare_driver(driver: str) -> tuple[dict[str, str], str]:
+    environment = driver_environment("cpu" if driver == "gpu" else driver)
+    if driver == "cpu" and environment is None:
+        # The CPU backend needs nothing of the sysroot, only that no driver is found.
+        return {"VK_DRIVER_FILES": str(ROOT / ".cache" / "no-driver.json")}, ""
+    if environment is None:
+        return {}, "tools/sysroot could not be made (its message is above)"
+    if driver != "gpu":
+        return environment, ""
+    del environment["VK_DRIVER_FILES"]  # the system's own drivers
+    devices = [*Path("/dev").glob("nvidiactl"), *Path("/dev/dri").glob("renderD*")]
+    if not devices:
+        return {}, "no real GPU here (neither /dev/nvidiactl nor /dev/dri/renderD*)"
+    probe = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "sysroot" / "probe.py"), "--gpu"],
+        env=os.environ | environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return environment, "" if probe.returncode == 0 else "no Vulkan driver for a real GPU here"
+
+
+# --- C tests, the model, the wheel
+
+
+def _ctest_job(build: str, sanitizers: str) -> Job:
+    folder = ROOT / "build" / build
+    junit = RESULTS / f"ctest-{build}.xml"
+    job = Job(NATIVE, f"ctest-{build}", environment=driver_environment("lavapipe25") or {})
+    job.environment |= {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",  # the venv's cmake and ninja
+        "ASAN_OPTIONS": "detect_stack_use_after_return=1",
+        "TSAN_OPTIONS": "second_deadlock_stack=1",
+    }
+    options = ["-DVKSHARE_PYTHON=OFF", "-DVKSHARE_TESTS=ON", "-DVKSHARE_KILL_POINTS=ON"]
+    job.commands = [
+        ["cmake", "-G", "Ninja", "-S", str(ROOT), "-B", str(folder), *options, f"-DVKSHARE_SANITIZE={sanitizers}"],
+        ["cmake", "--build", str(folder), "-j2"],
+        ["ctest", "--test-dir", str(folder), "--no-tests=error", "--output-on-failure", "--output-junit", str(junit)],
+    ]
+    if build == "tsan" and shutil.which("setarch"):
+        # TSAN cannot map its shadow where the kernel randomises addresses widely.
+        job.commands[-1][:0] = ["setarch", os.uname().machine, "-R"]
+    job.collect = lambda: from_junit(junit, ROOT / "native" / "tests", job.suite) if junit.is_file() else None
+    if not list((ROOT / "native" / "tests").glob("test_*.c")):
+        job.unavailable = "there are no C tests yet"
+    return job
+
+
+def _model_job() -> Job:
+    job = Job(NATIVE, "model")
+    script = ROOT / "tests" / "model" / "run.py"
+    spin = sysroot("--tool", "spin")
+    if not script.is_file():
+        job.unavailable = "tests/model/run.py does not exist yet"
+    elif spin.returncode:
+        job.unavailable = "spin is not here: tools/sysroot could not be made"
+    else:
+        job.environment = {"PATH": f"{Path(spin.stdout.strip()).parent}:{os.environ['PATH']}"}
+        volume = "--full" if os.environ.get("VKSHARE_SOAK") else "--quick"
+        job.commands = [[sys.executable, str(script), volume, "--json", str(job.results_path)]]
+        job.collect = _loader(job.results_path, "model")
+    return job
+
+
+def _wheel_job(version: str) -> Job:
+    job = Job(f"python{version}", "wheel")
+    interpreter = find_interpreter(version)
+    if interpreter is None:
+        job.unavailable = f"no usable python{version} was found on PATH or in pyenv"
+        return job
+    job.environment, _ = _prepare_driver("cpu")
+    job.environment |= {"VKSHARE_TEST_DRIVER": "cpu", "VKSHARE_BACKEND": "cpu"}
+    script = str(ROOT / "tools" / "test_wheel.py")
+    job.commands = [[sys.executable, script, interpreter, "--results", str(job.results_path)]]
+    job.collect = _loader(job.results_path, job.suite)
+    return job
+
+
+def find_interpreter(version: str) -> str | None:
+    """Return a CPython of that version that can make virtual environments, on PATH or among pyenv's.
+
+    The environment that runs us is left out: one made from it would depend on it. Folders may be unreadable.
+    """
+    pyenv = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
+    folders = [folder for folder in os.environ["PATH"].split(":") if folder != os.path.dirname(sys.executable)]
+    candidates = [os.path.join(folder, f"python{version}") for folder in folders]
+    candidates += sorted(glob.glob(f"{pyenv}/versions/{version}.*/bin/python{version}"), reverse=True)
+    test = f"import sys, venv, ensurepip; sys.exit('%d.%d' % sys.version_info[:2] != '{version}')"
+    for path in candidates:
+        if not os.access(path, os.X_OK):
+            continue
+        if subprocess.run([path, "-c", test], capture_output=True, check=False).returncode == 0:
+            return path
+    return None

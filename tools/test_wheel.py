@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Test the wheel, not the tree: install it into a fresh virtual environment of one interpreter and run the tests there.
+
+    python tools/test_wheel.py INTERPRETER [--results FILE] [pytest arguments]
+
+Slow and serial tests are left out: they test the same C core over again, and the interpreter is what differs here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from results import ROOT
+from test_jobs import results_options
+
+BUILD = ROOT / "build" / "wheel"
+QUIET = ["-qq", "--disable-pip-version-check"]
+# The tests run in a copy of the tree without the package, so that only the installed one can be imported.
+NOT_TESTED = ("vkshare", "native", "build", "dist", ".*", "__pycache__")
+
+
+def newest_source() -> float:
+    """Return the newest modification time of what goes into the wheel."""
+    sources = [ROOT / "pyproject.toml", ROOT / "CMakeLists.txt", ROOT / "README.md"]
+    for folder in ("vkshare", "native", "shaders"):
+        sources += (ROOT / folder).rglob("*")
+    return max(path.stat().st_mtime for path in sources if path.is_file() and path.suffix != ".pyc")
+
+
+def build_wheel() -> Path:
+    """Return the wheel of the tree as it is; several of us may ask at once."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with (BUILD / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        wheels = sorted(BUILD.glob("vkshare-*.whl"))
+        if len(wheels) != 1 or wheels[0].stat().st_mtime < newest_source():
+            for wheel in wheels:
+                wheel.unlink()
+            pip = [sys.executable, "-m", "pip", "wheel", *QUIET, "--no-build-isolation", "--no-deps"]
+            subprocess.run([*pip, "--wheel-dir", str(BUILD), str(ROOT)], check=True)
+        (wheel,) = BUILD.glob("vkshare-*.whl")
+    if "-cp311-abi3-" not in wheel.name:
+        raise SystemExit(f"{wheel.name} is not an abi3 wheel for CPython 3.11 and later")
+    return wheel
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("interpreter")
+    parser.add_argument("--results", type=Path)
+    options, pytest_arguments = parser.parse_known_args()
+    wheel = build_wheel()
+    venv = BUILD / Path(options.interpreter).name
+    subprocess.run([options.interpreter, "-m", "venv", "--clear", str(venv)], check=True)
+    python = str(venv / "bin" / "python")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    subprocess.run([python, "-m", "pip", "install", *QUIET, str(wheel), *extras["demo"], *extras["test"]], check=True)
+    tree = venv / "tree"
+    shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*NOT_TESTED), symlinks=True)
+    command = [python, "-m", "pytest", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
+    command += ["-m", "not serial and not slow", *pytest_arguments]
+    if options.results:
+        command += results_options(options.results, Path(options.interpreter).name)
+    return subprocess.run(command, cwd=tree, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Make .venv: what vkshare needs at run time and what its developers use, as pyproject.toml lists them.
+
+Names what the system lacks for that, with the command that installs it, and changes nothing of the system.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def missing_packages() -> list[tuple[str, str]]:
+    """Return (what is missing, Debian package) for everything a build needs from the system."""
+    missing = []
+    if not importlib.util.find_spec("venv") or not importlib.util.find_spec("ensurepip"):
+        missing.append(("Python's venv and ensurepip modules", "python3-venv"))
+    if not Path(sysconfig.get_path("include"), "Python.h").is_file():
+        missing.append(("Python's headers (Python.h)", "python3-dev"))
+    if not shutil.which(os.environ.get("CC", "cc")):
+        missing.append(("a C compiler (cc)", "gcc libc6-dev"))
+    elif not has_libc_headers():
+        missing.append(("the C library's headers (stdio.h)", "libc6-dev"))
+    return missing
+
+
+def has_libc_headers() -> bool:
+    """Return whether the compiler finds stdio.h."""
+    compiler = os.environ.get("CC", "cc")
+    command = [compiler, "-E", "-x", "c", "-"]
+    return subprocess.run(command, input=b"#include <stdio.h>\n", capture_output=True, check=False).returncode == 0
+
+
+def wanted() -> list[str]:
+    """Return the requirement lines of pyproject.toml that a developer needs."""
+    import tomllib  # here, so that an older Python gets to the message about its version
+
+    data = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = data["project"]["optional-dependencies"]
+    lines = data["build-system"]["requires"] + data["project"]["dependencies"] + extras["demo"] + extras["test"]
+    return sorted({line for line in lines + extras["dev"] if not re.match(r"vkshare\b", line)})
+
+
+def main() -> int:
+    """Make or update .venv; 1 when something is missing."""
+    if sys.version_info < (3, 11):  # noqa: UP036 - a user may well start this with an older one
+        print(f"Python 3.11 is needed, this is {sys.version.split()[0]}: make PYTHON=python3.12 ...", file=sys.stderr)
+        return 1
+    venv = ROOT / ".venv"
+    lines = wanted()
+    stamp = venv / ".vkshare-stamp"
+    key = hashlib.sha256("\n".join([sys.version, sys.executable, str(venv), *lines]).encode()).hexdigest()
+    if stamp.is_file() and stamp.read_text() == key:
+        return 0
+    if missing := missing_packages():
+        for what, _ in missing:
+            print(f"missing: {what}", file=sys.stderr)
+        print(f"install with: sudo apt-get install -y {' '.join(package for _, package in missing)}", file=sys.stderr)
+        return 1
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)], check=True)
+    print(f"venv: {len(lines)} requirements", flush=True)
+    pip = [str(venv / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "-qq"]
+    if subprocess.run([*pip, *lines], check=False).returncode:
+        print("pip could not install them (is there a network, and an index that pip may use?)", file=sys.stderr)
+        return 1
+    stamp.write_text(key)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
