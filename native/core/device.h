@@ -79,7 +79,7 @@ struct vks_device {
 
     vks_op *held_first, *held_last;
     uint32_t n_held, held_limit;
-    uint32_t round;             /* of the pump: marks what it found blocked */
+    uint64_t round;             /* of the pump: marks what it found blocked */
     bool pumping, pump_again;
     uint32_t adopted_waits;     /* held waits for an engine's semaphores, which nobody announces: looked at every millisecond */
 
@@ -107,7 +107,7 @@ struct vks_fence {
     uint64_t promised;          /* queued and held signals */
     uint32_t sleepers;          /* on the page's seq, under the lock */
     uint32_t driver_waiters;    /* threads inside wait_timeline */
-    uint32_t signal_mark;       /* the pump's round in which an earlier held operation signals it */
+    uint64_t signal_mark;       /* the pump's round in which an earlier held operation signals it */
     uint32_t held_signals, held_waits;
     struct vks_event *events;   /* heap by value */
     size_t n_events, event_capacity;
@@ -145,7 +145,7 @@ struct vks_surface {
     uint32_t held;              /* held operations that touch it */
     _Atomic uint32_t held_acquires; /* mode="gpu" tenures that are not granted yet */
     _Atomic uint32_t waiting;   /* threads that sleep on the page */
-    uint32_t mark;              /* the pump's round in which an earlier held operation touches it */
+    uint64_t mark;              /* the pump's round in which an earlier held operation touches it */
     uint64_t engine_semaphore, engine_value; /* sync(): what the engine signals */
     vks_mapping mapping;
 };

@@ -307,6 +307,8 @@ static uint64_t fresh_value(vks_fence *fence)
         return atomic_load_explicit(&((vks_fence_page *)fence->page)->completed, memory_order_acquire);
     pthread_mutex_lock(&fence->device->lock);
     uint64_t completed = vks_fence_completed(fence);
+    if (!fence->follower && !fence->adopted)
+        vks_fence_raise(fence, completed); /* the next look need not ask the driver */
     pthread_mutex_unlock(&fence->device->lock);
     return completed;
 }
