@@ -123,7 +123,7 @@ static uint64_t completed(vks_device *device)
 {
     vulkan_queue *queue = device->impl;
     uint64_t value = atomic_load_explicit(&queue->completed, memory_order_acquire), now;
-    if (value >= device->submitted || device->shut_down || queue->GetSemaphoreCounterValue(queue->device, queue->timeline, &now) != VK_SUCCESS)
+    if (value >= device->submitted || queue->GetSemaphoreCounterValue(queue->device, queue->timeline, &now) != VK_SUCCESS)
         return value;
     vks_raise(&queue->completed, now);
     return now;
@@ -273,6 +273,7 @@ static void stop(vks_device *device)
 static void destroy(vks_device *device)
 {
     vulkan_queue *queue = device->impl;
+    atomic_store(&queue->completed, device->submitted); /* from here on nobody asks the driver */
     queue->DestroySemaphore(queue->device, queue->timeline, NULL);
     queue->timeline = VK_NULL_HANDLE;
 }

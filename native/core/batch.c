@@ -23,7 +23,17 @@ static vks_readiness fail(vks_status *why, vks_status status)
     return VKS_FAIL;
 }
 
-static vks_readiness touch_ready(const vks_touch *touch, vks_status *why)
+/* The debtor is a handle of this very device, and the driver has its work: the order of the queue is enough, nobody waits for himself. */
+static bool in_own_queue(const vks_device *device, const vks_surface *surface, const vks_debt *debt)
+{
+    for (const vks_surface *s = device->surfaces; s; s = s->next)
+        if (s->handle.identity == debt->debtor && s->handle.slot == debt->debtor_slot &&
+            s->handle.page->header.id == surface->handle.page->header.id)
+            return s == surface || !s->held;
+    return false;
+}
+
+static vks_readiness touch_ready(const vks_device *device, const vks_touch *touch, vks_status *why)
 {
     const vks_surface *surface = touch->surface;
     if (surface->closed)
@@ -31,7 +41,7 @@ static vks_readiness touch_ready(const vks_touch *touch, vks_status *why)
     const vks_tenure *tenure = touch->granted ? &touch->tenure : &surface->tenure;
     if (tenure->id != touch->tenure.id) /* its acquire never succeeded */
         return fail(why, VKS_ABANDONED);
-    if (surface->taken >= tenure->id || vks_debt_settled(surface, &tenure->debt))
+    if (surface->taken >= tenure->id || vks_debt_settled(surface, &tenure->debt) || in_own_queue(device, surface, &tenure->debt))
         return VKS_READY;
     if (surface->semaphore && atomic_load(&surface->handle.page->queued) >= tenure->debt.value)
         return VKS_READY; /* the GPU itself waits: the signal is with a driver, so it comes even if its process dies */
@@ -73,7 +83,7 @@ vks_readiness vks_op_ready(vks_device *device, const vks_op *op, vks_status *why
 {
     bool hold = false;
     for (uint32_t i = 0; i < op->n_touches; i++) {
-        vks_readiness ready = touch_ready(&op->touches[i], why);
+        vks_readiness ready = touch_ready(device, &op->touches[i], why);
         if (ready == VKS_FAIL)
             return VKS_FAIL;
         hold |= ready == VKS_HOLD;
@@ -127,7 +137,7 @@ static void add_touches(vks_batch *batch, scratch *s, const vks_op *op)
             continue;
         if (surface->acquire_commands)
             s->buffers[batch->n_buffers++] = surface->acquire_commands;
-        if (surface->semaphore && !vks_debt_settled(surface, &tenure->debt))
+        if (surface->semaphore && !vks_debt_settled(surface, &tenure->debt) && !in_own_queue(op->device, surface, &tenure->debt))
             s->waits[batch->n_waits++] = (vks_point){surface->semaphore, tenure->debt.value};
     }
 }

@@ -80,7 +80,7 @@ struct vks_device {
     vks_op *held_first, *held_last;
     uint32_t n_held, held_limit;
     uint64_t round;             /* of the pump: marks what it found blocked */
-    bool pumping, pump_again;
+    bool pumping, pump_again, watching;
     uint32_t adopted_waits;     /* held waits for an engine's semaphores, which nobody announces: looked at every millisecond */
 
     vks_due *ring;              /* in order of serials */

@@ -325,7 +325,7 @@ static bool walk(vks_device *device, watch_list *list)
 
 void vks_device_pump(vks_device *device)
 {
-    if (!device->held_first)
+    if (!device->held_first && !device->watching)
         return;
     if (device->pumping) {
         device->pump_again = true;
@@ -337,7 +337,8 @@ void vks_device_pump(vks_device *device)
         device->pump_again = false;
     while (walk(device, &list) || device->pump_again);
     device->pumping = false;
-    vks_watcher_set(device, vks_device_pump_soon, list.words, device->held_first ? list.n : 0);
+    device->watching = device->held_first && list.n; /* with nothing left to watch the list must go: pages are unmapped after this */
+    vks_watcher_set(device, vks_device_pump_soon, list.words, device->watching ? list.n : 0);
     free(list.words);
 }
 

@@ -217,6 +217,9 @@ static void *run_thread(void *pointer)
     return result;
 }
 
+/* What the thread does to itself must reach the process's handlers: faulthandler's, a crash reporter's. */
+static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
+
 vks_status vks_thread_start(const char *name, void *(*run)(void *), void *argument, uintptr_t *thread)
 {
     struct start *start = calloc(1, sizeof *start);
@@ -227,6 +230,8 @@ vks_status vks_thread_start(const char *name, void *(*run)(void *), void *argume
     snprintf(start->name, sizeof start->name, "%s", name);
     sigset_t all, old;
     sigfillset(&all);
+    for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)
+        sigdelset(&all, crashes[i]);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     pthread_t id;
     atomic_fetch_add(&thread_count, 1);

@@ -72,7 +72,7 @@ vks_status vks_memfd_make_read_only(int fd);
 vks_status vks_memfd_map(int fd, size_t size, bool writable, void **map);
 int vks_dup(int fd); /* CLOEXEC; -1 and errno */
 
-/* A thread that blocks every signal, has a name, and is counted by vks_thread_count(). */
+/* A thread that blocks every signal but those of its own faults, has a name, and is counted by vks_thread_count(). */
 vks_status vks_thread_start(const char *name, void *(*run)(void *), void *argument, uintptr_t *thread);
 void vks_thread_join(uintptr_t thread);
 

@@ -530,6 +530,7 @@ uint64_t vks_surface_close(vks_surface *surface)
     }
     fail_held(surface);
     surface->closed = true;
+    vks_device_pump(device); /* the watcher forgets this page */
     bool had = surface->has_page;
     surface->has_page = surface->pending = false;
     atomic_store(&surface->owned, 0);
