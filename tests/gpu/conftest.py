@@ -1,0 +1,23 @@
+"""tests/gpu: what only a real GPU can show. Skipped, with the reason, where the adapter of this run is not one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import vkshare as vks
+
+Open = Callable[..., vks.Device]
+
+
+@pytest.fixture
+def gpu(vks_open: Open, vks_adapter: vks.Adapter) -> Open:
+    """Opens devices on a GPU whose timeline semaphores cross processes."""
+    if vks_adapter.kind != "gpu":
+        pytest.skip(f"needs a real GPU; this run is on {vks_adapter.name!r} ({vks_adapter.kind})")
+    if not vks_adapter.capabilities.export_timelines:
+        pytest.skip(
+            f"{vks_adapter.name!r} does not share timeline semaphores: {vks_adapter.capabilities.reasons.get('export_timelines')}"
+        )
+    return vks_open
