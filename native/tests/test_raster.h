@@ -177,3 +177,43 @@ static inline int format_components(uint32_t format)
     default: return 4;
     }
 }
+
+static inline double encode_srgb(double linear)
+{
+    return linear <= 0.0031308 ? linear * 12.92 : 1.055 * pow(linear, 1 / 2.4) - 0.055;
+}
+
+// Distance of a stored component from a real number, in steps of the format.
+static inline double steps_off(const struct vks_image *image, uint32_t x, uint32_t y, int c, double exact)
+{
+    float rgba[4];
+    get_pixel(image, x, y, rgba);
+    double stored = rgba[c], step = format_step(image->format);
+    if (image->format == VKS_FORMAT_RGBA8_UNORM_SRGB && c < 3) {
+        stored = encode_srgb(stored);
+        exact = encode_srgb(exact);
+    }
+    if (image->format == VKS_FORMAT_RGB10A2_UNORM && c == 3)
+        step = 1.0 / 3;
+    return fabs(stored - exact) / step;
+}
+
+static inline int clamp_to(int v, int limit)
+{
+    return v < 0 ? 0 : v < limit ? v : limit - 1;
+}
+
+static inline double clamp01(double v)
+{
+    return v < 0 ? 0 : v < 1 ? v : 1;
+}
+
+static inline int is_float(uint32_t format)
+{
+    return format == VKS_FORMAT_R32_FLOAT || format == VKS_FORMAT_RGBA16_FLOAT || format == VKS_FORMAT_RGBA32_FLOAT;
+}
+
+static inline int is_pixel(const struct vks_image *image, int x, int y, const void *bytes)
+{
+    return memcmp(pixel_at(image, (uint32_t)x, (uint32_t)y), bytes, vks_format_bytes(image->format)) == 0;
+}

@@ -1,0 +1,279 @@
+#include "raster/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "raster/image.h"
+
+enum kind { FILL, COPY, BLIT, COMPOSITE, DRAW };
+
+struct slot {
+    uint32_t width, height, format;
+};
+
+struct operation {
+    enum kind kind;
+    uint32_t target, source;  // slots; source may be VKS_NO_SLOT
+    union {
+        struct { int32_t x, y, width, height; float rgba[4]; } fill;
+        struct { int32_t source_x, source_y, width, height, x, y; } copy;
+        struct { struct vks_blit_rect from, to; enum vks_filter filter; } blit;
+        struct { int32_t x, y; float opacity; } composite;
+        struct { struct vks_vertex_layout layout; uint32_t count, subpixel_bits; enum vks_filter filter; } draw;
+    };
+};
+
+struct vks_program {
+    struct operation *operations;
+    struct slot *slots;
+    uint32_t length, capacity;
+    uint32_t images, image_capacity;
+};
+
+struct vks_program *vks_program_create(void)
+{
+    return calloc(1, sizeof(struct vks_program));
+}
+
+void vks_program_destroy(struct vks_program *program)
+{
+    if (program == NULL)
+        return;
+    for (uint32_t i = 0; i < program->length; i++)
+        if (program->operations[i].kind == DRAW)
+            free((void *)program->operations[i].draw.layout.data);  // made by pack_vertices
+    free(program->operations);
+    free(program->slots);
+    free(program);
+}
+
+uint32_t vks_program_length(const struct vks_program *program)
+{
+    return program->length;
+}
+
+uint32_t vks_program_images(const struct vks_program *program)
+{
+    return program->images;
+}
+
+// Room for one element more; false if out of memory.
+static bool grow(void **array, uint32_t used, uint32_t *capacity, size_t element)
+{
+    if (used < *capacity)
+        return true;
+    if (*capacity > INT32_MAX / 2)
+        return false;
+    uint32_t wanted = *capacity == 0 ? 8 : *capacity * 2;
+    void *larger = realloc(*array, wanted * element);
+    if (larger == NULL)
+        return false;
+    *array = larger;
+    *capacity = wanted;
+    return true;
+}
+
+int vks_program_image(struct vks_program *program, uint32_t width, uint32_t height, uint32_t format)
+{
+    if (vks_format_bytes(format) == 0)
+        return VKS_RASTER_BAD_FORMAT;
+    if (width == 0 || width > VKS_RASTER_MAX_EXTENT || height == 0 || height > VKS_RASTER_MAX_EXTENT)
+        return VKS_RASTER_BAD_IMAGE;
+    if (!grow((void **)&program->slots, program->images, &program->image_capacity, sizeof *program->slots))
+        return VKS_RASTER_NO_MEMORY;
+    program->slots[program->images] = (struct slot){width, height, format};
+    return (int)program->images++;
+}
+
+// VKS_RASTER_OK if both are slots and not the same one.
+static int check_slots(const struct vks_program *program, uint32_t source, uint32_t target)
+{
+    if (source >= program->images || target >= program->images)
+        return VKS_RASTER_BAD_SLOT;
+    return source == target ? VKS_RASTER_OVERLAP : VKS_RASTER_OK;
+}
+
+static int append(struct vks_program *program, const struct operation *operation)
+{
+    if (!grow((void **)&program->operations, program->length, &program->capacity, sizeof *program->operations))
+        return VKS_RASTER_NO_MEMORY;
+    program->operations[program->length++] = *operation;
+    return VKS_RASTER_OK;
+}
+
+int vks_program_clear(struct vks_program *program, uint32_t target, const float rgba[4])
+{
+    return vks_program_fill_rect(program, target, 0, 0, INT32_MAX, INT32_MAX, rgba);
+}
+
+int vks_program_fill_rect(struct vks_program *program, uint32_t target, int32_t x, int32_t y, int32_t width,
+                          int32_t height, const float rgba[4])
+{
+    if (target >= program->images)
+        return VKS_RASTER_BAD_SLOT;
+    if (rgba == NULL)
+        return VKS_RASTER_BAD_ARGUMENT;
+    if (width <= 0 || height <= 0)
+        return VKS_RASTER_OK;
+    struct operation o = {.kind = FILL, .target = target, .source = VKS_NO_SLOT};
+    o.fill.x = x;
+    o.fill.y = y;
+    o.fill.width = width;
+    o.fill.height = height;
+    memcpy(o.fill.rgba, rgba, sizeof o.fill.rgba);
+    return append(program, &o);
+}
+
+int vks_program_copy(struct vks_program *program, uint32_t source, int32_t source_x, int32_t source_y, int32_t width,
+                     int32_t height, uint32_t target, int32_t x, int32_t y)
+{
+    int status = check_slots(program, source, target);
+    if (status != VKS_RASTER_OK)
+        return status;
+    if (program->slots[source].format != program->slots[target].format)
+        return VKS_RASTER_FORMAT_MISMATCH;
+    if (width <= 0 || height <= 0)
+        return VKS_RASTER_OK;
+    struct operation o = {.kind = COPY, .target = target, .source = source};
+    o.copy.source_x = source_x;
+    o.copy.source_y = source_y;
+    o.copy.width = width;
+    o.copy.height = height;
+    o.copy.x = x;
+    o.copy.y = y;
+    return append(program, &o);
+}
+
+int vks_program_blit(struct vks_program *program, uint32_t source, struct vks_blit_rect from, uint32_t target,
+                     struct vks_blit_rect to, enum vks_filter filter)
+{
+    int status = check_slots(program, source, target);
+    if (status != VKS_RASTER_OK)
+        return status;
+    if (!vks_blit_is_valid(from, to, filter))
+        return VKS_RASTER_BAD_ARGUMENT;
+    if (from.x0 == from.x1 || from.y0 == from.y1 || to.x0 == to.x1 || to.y0 == to.y1)
+        return VKS_RASTER_OK;
+    struct operation o = {.kind = BLIT, .target = target, .source = source};
+    o.blit.from = from;
+    o.blit.to = to;
+    o.blit.filter = filter;
+    return append(program, &o);
+}
+
+int vks_program_composite(struct vks_program *program, uint32_t source, uint32_t target, int32_t x, int32_t y,
+                          float opacity)
+{
+    int status = check_slots(program, source, target);
+    if (status != VKS_RASTER_OK)
+        return status;
+    if (!vks_opacity_is_valid(opacity))
+        return VKS_RASTER_BAD_ARGUMENT;
+    if (opacity == 0.0f)
+        return VKS_RASTER_OK;
+    struct operation o = {.kind = COMPOSITE, .target = target, .source = source};
+    o.composite.x = x;
+    o.composite.y = y;
+    o.composite.opacity = opacity;
+    return append(program, &o);
+}
+
+// A copy of the vertices without what lies between their fields; the layout that describes it owns it.
+static struct vks_vertex_layout pack_vertices(const struct vks_vertex_layout *from, uint32_t count)
+{
+    struct vks_vertex_layout to = {.stride = 4, .position = 0, .colour = -1, .uv = -1};
+    if (from->colour >= 0) {
+        to.colour = (int32_t)to.stride;
+        to.stride += 4;
+    }
+    if (from->uv >= 0) {
+        to.uv = (int32_t)to.stride;
+        to.stride += 2;
+    }
+    float *data = malloc((size_t)count * to.stride * sizeof *data);
+    to.data = data;
+    for (size_t i = 0; data != NULL && i < count; i++) {
+        const float *in = from->data + i * from->stride;
+        float *out = data + i * to.stride;
+        memcpy(out, in + from->position, 4 * sizeof *out);
+        if (to.colour >= 0)
+            memcpy(out + to.colour, in + from->colour, 4 * sizeof *out);
+        if (to.uv >= 0)
+            memcpy(out + to.uv, in + from->uv, 2 * sizeof *out);
+    }
+    return to;
+}
+
+int vks_program_draw_triangles(struct vks_program *program, uint32_t target, const struct vks_vertex_layout *layout,
+                               uint32_t count, uint32_t texture, enum vks_filter filter, uint32_t subpixel_bits)
+{
+    bool textured = texture != VKS_NO_SLOT;
+    if (target >= program->images || (textured && texture >= program->images))
+        return VKS_RASTER_BAD_SLOT;
+    if (texture == target)
+        return VKS_RASTER_OVERLAP;
+    if (!vks_draw_is_valid(layout, count, textured, filter, subpixel_bits))
+        return VKS_RASTER_BAD_ARGUMENT;
+    count -= count % 3;
+    if (count == 0)
+        return VKS_RASTER_OK;
+    struct operation o = {.kind = DRAW, .target = target, .source = texture};
+    o.draw.layout = pack_vertices(layout, count);
+    o.draw.count = count;
+    o.draw.subpixel_bits = subpixel_bits;
+    o.draw.filter = filter;
+    int status = o.draw.layout.data == NULL ? VKS_RASTER_NO_MEMORY : append(program, &o);
+    if (status != VKS_RASTER_OK)
+        free((void *)o.draw.layout.data);
+    return status;
+}
+
+static int check_images(const struct vks_program *program, const struct vks_image *images, uint32_t count)
+{
+    if (count != program->images || (images == NULL && count > 0))
+        return VKS_RASTER_IMAGE_MISMATCH;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct slot *slot = &program->slots[i];
+        int status = vks_image_check(&images[i]);
+        if (status != VKS_RASTER_OK)
+            return status;
+        if (images[i].width != slot->width || images[i].height != slot->height || images[i].format != slot->format)
+            return VKS_RASTER_IMAGE_MISMATCH;
+    }
+    for (uint32_t i = 0; i < program->length; i++) {
+        const struct operation *o = &program->operations[i];
+        if (o->source != VKS_NO_SLOT && vks_images_overlap(&images[o->source], &images[o->target]))
+            return VKS_RASTER_OVERLAP;
+    }
+    return VKS_RASTER_OK;
+}
+
+static int run_operation(const struct operation *o, const struct vks_image *images, struct vks_pool *pool)
+{
+    const struct vks_image *target = &images[o->target];
+    const struct vks_image *source = o->source == VKS_NO_SLOT ? NULL : &images[o->source];
+    switch (o->kind) {
+    case FILL:
+        return vks_raster_fill_rect(target, o->fill.x, o->fill.y, o->fill.width, o->fill.height, o->fill.rgba, pool);
+    case COPY:
+        return vks_raster_copy(source, o->copy.source_x, o->copy.source_y, o->copy.width, o->copy.height, target,
+                               o->copy.x, o->copy.y, pool);
+    case BLIT:
+        return vks_raster_blit(source, o->blit.from, target, o->blit.to, o->blit.filter, pool);
+    case COMPOSITE:
+        return vks_raster_composite(source, target, o->composite.x, o->composite.y, o->composite.opacity, pool);
+    case DRAW:
+        return vks_raster_draw_triangles(target, &o->draw.layout, o->draw.count, source, o->draw.filter,
+                                         o->draw.subpixel_bits, pool);
+    }
+    return VKS_RASTER_BAD_ARGUMENT;
+}
+
+int vks_program_run(const struct vks_program *program, const struct vks_image *images, uint32_t count,
+                    struct vks_pool *pool)
+{
+    int status = check_images(program, images, count);
+    for (uint32_t i = 0; i < program->length && status == VKS_RASTER_OK; i++)
+        status = run_operation(&program->operations[i], images, pool);
+    return status;
+}

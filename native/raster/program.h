@@ -1,0 +1,55 @@
+// A recorded list of raster operations, run many times.
+//
+// Operations name images by slot; a program owns no pixels. A slot is declared with the extent and format that its image
+// will have, so whatever can be checked is checked when an operation is recorded. Vertices are copied into the program.
+// Rectangles are clipped when the program runs; an operation of no area is left out.
+//
+// One thread records. A recorded program is constant: several threads may run it at the same time, each with a pool of
+// its own. All functions return enum vks_raster_status unless they say otherwise; a refused operation leaves the program
+// as it was.
+#pragma once
+
+#include "raster/raster.h"
+
+struct vks_program;
+
+// NULL if out of memory. The caller owns it.
+struct vks_program *vks_program_create(void);
+
+// NULL is allowed.
+void vks_program_destroy(struct vks_program *program);
+
+// Declares the next image slot: 0, 1, 2, … or a negative status.
+int vks_program_image(struct vks_program *program, uint32_t width, uint32_t height, uint32_t format);
+
+int vks_program_clear(struct vks_program *program, uint32_t target, const float rgba[4]);
+
+int vks_program_fill_rect(struct vks_program *program, uint32_t target, int32_t x, int32_t y, int32_t width,
+                          int32_t height, const float rgba[4]);
+
+int vks_program_copy(struct vks_program *program, uint32_t source, int32_t source_x, int32_t source_y, int32_t width,
+                     int32_t height, uint32_t target, int32_t x, int32_t y);
+
+int vks_program_blit(struct vks_program *program, uint32_t source, struct vks_blit_rect from, uint32_t target,
+                     struct vks_blit_rect to, enum vks_filter filter);
+
+int vks_program_composite(struct vks_program *program, uint32_t source, uint32_t target, int32_t x, int32_t y,
+                          float opacity);
+
+// `texture` for a draw that has none.
+#define VKS_NO_SLOT UINT32_MAX
+
+int vks_program_draw_triangles(struct vks_program *program, uint32_t target, const struct vks_vertex_layout *layout,
+                               uint32_t count, uint32_t texture, enum vks_filter filter, uint32_t subpixel_bits);
+
+// Operations that were recorded and have work to do.
+uint32_t vks_program_length(const struct vks_program *program);
+
+// Slots that were declared.
+uint32_t vks_program_images(const struct vks_program *program);
+
+// Runs every operation in order on images[0..count-1], image i in slot i. All images are checked first: they match their
+// declarations, and two that one operation uses share no memory. Nothing is written unless all do. Then only
+// VKS_RASTER_NO_MEMORY can stop it half-way.
+int vks_program_run(const struct vks_program *program, const struct vks_image *images, uint32_t count,
+                    struct vks_pool *pool);

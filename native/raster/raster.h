@@ -1,0 +1,120 @@
+// The CPU backend's rasterizer: clear, fill, copy, blit, composite and triangles on images in plain memory.
+//
+// The meaning of every operation is Vulkan's: vkCmdClearColorImage, vkCmdCopyImage, vkCmdBlitImage, and a graphics
+// pipeline with premultiplied source-over blending. Colours are linear floats in the order R, G, B, A.
+//
+// Rectangles may lie outside the image: they are clipped, as a scissor clips. What cannot be meant (an image that does
+// not fit its memory, an unknown format, a NaN opacity) is refused with a negative status and nothing is written.
+//
+// Thread-safety: a call touches the images that it is given and nothing else, so calls on different images may run at
+// the same time. A pool serves one caller at a time. Pixels are the same for every number of threads and every
+// instruction set.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "raster/pool.h"
+
+// Memory order of the components; each is the Vulkan format of that name. Numbers are stored in programs: never renumber.
+enum vks_format {
+    VKS_FORMAT_R8_UNORM = 1,
+    VKS_FORMAT_RG8_UNORM,
+    VKS_FORMAT_RGBA8_UNORM,
+    VKS_FORMAT_RGBA8_UNORM_SRGB,  // RGB sRGB-encoded, A linear
+    VKS_FORMAT_BGRA8_UNORM,
+    VKS_FORMAT_RGB10A2_UNORM,     // A2B10G10R10_UNORM_PACK32: R in bits 0..9, A in bits 30..31
+    VKS_FORMAT_R32_FLOAT,
+    VKS_FORMAT_RGBA16_FLOAT,
+    VKS_FORMAT_RGBA32_FLOAT,
+};
+
+enum vks_filter {
+    VKS_FILTER_NEAREST = 0,
+    VKS_FILTER_LINEAR = 1,
+};
+
+enum vks_raster_status {
+    VKS_RASTER_OK = 0,
+    VKS_RASTER_BAD_IMAGE = -1,        // NULL, empty, too large, or rows that do not fit stride or size
+    VKS_RASTER_BAD_FORMAT = -2,       // not a value of enum vks_format
+    VKS_RASTER_BAD_ARGUMENT = -3,     // a filter, opacity, layout or sub-pixel precision out of range, or NULL
+    VKS_RASTER_FORMAT_MISMATCH = -4,  // copy between different formats
+    VKS_RASTER_OVERLAP = -5,          // source and target share memory
+    VKS_RASTER_NO_MEMORY = -6,
+    VKS_RASTER_BAD_SLOT = -7,         // a program's image slot that was never declared
+    VKS_RASTER_IMAGE_MISMATCH = -8,   // an image that differs from its slot's declaration
+};
+
+// Largest width and height: keeps every edge function of a guard-band triangle inside 52 bits.
+#define VKS_RASTER_MAX_EXTENT 32768u
+
+// An image in memory that the caller owns. Row 0 is the top one; `pixels` needs no alignment (64 bytes is fastest).
+struct vks_image {
+    void *pixels;
+    size_t size;      // bytes that may be touched from `pixels` on
+    uint32_t width;   // pixels, 1..VKS_RASTER_MAX_EXTENT
+    uint32_t height;  // rows, 1..VKS_RASTER_MAX_EXTENT
+    size_t stride;    // bytes from one row to the next, at least width * vks_format_bytes(format)
+    uint32_t format;  // enum vks_format
+};
+
+// The two corners of a blit region, in pixels, as VkImageBlit has them. x1 < x0 or y1 < y0 mirrors.
+struct vks_blit_rect {
+    int32_t x0, y0, x1, y1;
+};
+
+// Interleaved float vertices. `data` holds count * stride floats. Offsets are in floats from a vertex's start.
+struct vks_vertex_layout {
+    const float *data;
+    uint32_t stride;  // floats from one vertex to the next
+    int32_t position; // x, y, z, w: clip space with Vulkan's conventions (y down, z in 0..w)
+    int32_t colour;   // R, G, B, A, premultiplied; -1: white
+    int32_t uv;       // u, v in 0..1 over the texture; -1: none
+};
+
+// Bytes of a pixel, or 0 for a number that is no format.
+size_t vks_format_bytes(uint32_t format);
+
+// English for a status ("the image's rows do not fit its size"); never NULL.
+const char *vks_raster_status_text(int status);
+
+// VKS_RASTER_OK if the image may be given to the calls below.
+int vks_image_check(const struct vks_image *image);
+
+// Float colour to the pixel's bytes (at most 16) as Vulkan converts: clamped, round to nearest even, NaN to 0 for UNORM;
+// sRGB by the Khronos Data Format formula; half floats round to nearest even. `pixel` receives vks_format_bytes().
+int vks_pack_colour(uint32_t format, const float rgba[4], void *pixel);
+
+// The way back. Components that the format lacks are 0, alpha 1. -srgb decodes.
+int vks_unpack_colour(uint32_t format, const void *pixel, float rgba[4]);
+
+// Every call takes a pool, or NULL to run on the calling thread alone. All return enum vks_raster_status.
+
+int vks_raster_clear(const struct vks_image *target, const float rgba[4], struct vks_pool *pool);
+
+int vks_raster_fill_rect(const struct vks_image *target, int32_t x, int32_t y, int32_t width, int32_t height,
+                         const float rgba[4], struct vks_pool *pool);
+
+// Bytes of equal formats. The rectangle is clipped to both images.
+int vks_raster_copy(const struct vks_image *source, int32_t source_x, int32_t source_y, int32_t width, int32_t height,
+                    const struct vks_image *target, int32_t x, int32_t y, struct vks_pool *pool);
+
+// Scales, mirrors and converts as vkCmdBlitImage. Pixel x of the target reads u = (x + 0.5 - dx0) * scale + sx0; nearest
+// takes floor(u) in exact arithmetic. Reads outside the source image clamp to its edge. Coordinates: within +-2^29.
+int vks_raster_blit(const struct vks_image *source, struct vks_blit_rect from, const struct vks_image *target,
+                    struct vks_blit_rect to, enum vks_filter filter, struct vks_pool *pool);
+
+// Premultiplied source-over with the source's top left at (x, y): d = s * opacity + d * (1 - s.a * opacity).
+// A -srgb target blends in linear light, a -srgb source is decoded; all else is blended as stored. Opacity: 0..1.
+int vks_raster_composite(const struct vks_image *source, const struct vks_image *target, int32_t x, int32_t y,
+                         float opacity, struct vks_pool *pool);
+
+// Triangle list, premultiplied source-over in painter's order, no depth, no culling, the viewport is the whole target.
+// Colours and uv are perspective-correct; texture (or NULL) is clamped to its edge and modulated by the colour.
+// Vertices snap to 2^-subpixel_bits pixels (4..8), the top-left rule decides about pixel centres on an edge. Triangles
+// are clipped to w > 0 and 0 <= z <= w. Triangles with a NaN or infinite position are skipped, as is a trailing part
+// of a triangle. A texture without layout->uv is refused.
+int vks_raster_draw_triangles(const struct vks_image *target, const struct vks_vertex_layout *layout, uint32_t count,
+                              const struct vks_image *texture, enum vks_filter filter, uint32_t subpixel_bits,
+                              struct vks_pool *pool);
