@@ -9,6 +9,7 @@ from typing import Any, Self
 
 LAYOUT_VERSION: int
 SLOTS: int
+MESSAGE_CALLBACK: int  # address of vks_message_callback (native/core/messages.h)
 
 class Device:
     """One queue. `vulkan` is None for the CPU backend, else a dict of ints:

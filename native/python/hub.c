@@ -1,0 +1,108 @@
+/* Hub: one eventfd for any number of outstanding events. */
+#include "vkpy.h"
+
+#define LIVE(self) \
+    if (VKPY_UNLIKELY((self)->core == NULL)) \
+        return vkpy_raise_uninitialised("Hub")
+
+enum { DRAINED_AT_ONCE = 64 };
+
+vkpy_hub *vkpy_hub_argument(PyObject *object, const char *name) {
+    if (!PyObject_TypeCheck(object, vkpy_hub_type)) {
+        vkpy_type_error(object, name, "a Hub");
+        return NULL;
+    }
+    vkpy_hub *hub = (vkpy_hub *)object;
+    return hub->core != NULL ? hub : (vkpy_hub *)vkpy_raise_uninitialised("Hub");
+}
+
+static int hub_init(PyObject *object, PyObject *arguments, PyObject *keywords) {
+    static char *names[] = {NULL};
+    vkpy_hub *self = (vkpy_hub *)object;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, ":Hub", names))
+        return -1;
+    if (self->core != NULL) {
+        vkpy_raise_named("InvalidCallError", "Hub.__init__ ran already: make another Hub");
+        return -1;
+    }
+    vks_status status = vks_hub_create(&self->core);
+    if (status != VKS_OK)
+        vkpy_raise(status, "Hub");
+    return status == VKS_OK ? 0 : -1;
+}
+
+static void hub_dealloc(PyObject *object) {
+    vkpy_hub *self = (vkpy_hub *)object;
+    vkpy_dealloc_begin(object, &self->weakrefs, false);
+    if (self->core != NULL)
+        vks_hub_unref(self->core);
+    vkpy_dealloc_free(object);
+}
+
+static PyObject *hub_fileno(PyObject *object, PyObject *ignored) {
+    vkpy_hub *self = (vkpy_hub *)object;
+    (void)ignored;
+    LIVE(self);
+    return PyLong_FromLong(vks_hub_fd(self->core));
+}
+
+/* (token, None), or (token, why it can never happen). */
+static PyObject *event(uint64_t token, vks_status status) {
+    PyObject *error = status == VKS_OK ? Py_NewRef(Py_None) : vkpy_exception(status, "event");
+    return error == NULL ? NULL : Py_BuildValue("(KN)", (unsigned long long)token, error);
+}
+
+static bool append_events(PyObject *list, const uint64_t *tokens, const vks_status *results, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+        PyObject *pair = event(tokens[i], results[i]);
+        if (pair == NULL || PyList_Append(list, pair) < 0) {
+            Py_XDECREF(pair);
+            return false;
+        }
+        Py_DECREF(pair);
+    }
+    return true;
+}
+
+static PyObject *hub_drain(PyObject *object, PyObject *ignored) {
+    vkpy_hub *self = (vkpy_hub *)object;
+    uint64_t tokens[DRAINED_AT_ONCE];
+    vks_status results[DRAINED_AT_ONCE];
+    size_t count;
+    (void)ignored;
+    LIVE(self);
+    PyObject *list = PyList_New(0);
+    if (list == NULL)
+        return NULL;
+    do {
+        count = vks_hub_drain(self->core, tokens, results, DRAINED_AT_ONCE);
+        if (!append_events(list, tokens, results, count)) {
+            Py_DECREF(list);
+            return NULL;
+        }
+    } while (count == DRAINED_AT_ONCE);
+    return list;
+}
+
+static PyMethodDef methods[] = {
+    {"fileno", hub_fileno, METH_NOARGS,
+     "fileno($self)\n--\n\nThe eventfd, readable while there are events; the hub's own."},
+    {"drain", hub_drain, METH_NOARGS,
+     "drain($self)\n--\n\n[(token, None or why it can never happen), ...]: what happened since the last call."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef members[] = {VKPY_WEAKLIST(vkpy_hub), {NULL, 0, 0, 0, NULL}};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, (void *)"One eventfd for any number of outstanding events."},
+    {Py_tp_init, (void *)hub_init},
+    {Py_tp_dealloc, (void *)hub_dealloc},
+    {Py_tp_methods, methods},
+    {Py_tp_members, members},
+    {0, NULL},
+};
+
+PyType_Spec vkpy_hub_spec = {
+    "vkshare._native.Hub", sizeof(vkpy_hub), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots,
+};

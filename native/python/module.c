@@ -1,0 +1,102 @@
+/* The module vkshare._native: its types, constants and free functions. */
+#include "vkpy.h"
+
+#include "core/messages.h"
+
+PyTypeObject *vkpy_device_type, *vkpy_submission_type, *vkpy_commands_type, *vkpy_program_type, *vkpy_fence_type,
+    *vkpy_surface_type, *vkpy_pending_type, *vkpy_hub_type;
+
+static const struct {
+    const char *name;
+    PyTypeObject **type;
+    PyType_Spec *spec;
+} types[] = {
+    {"Device", &vkpy_device_type, &vkpy_device_spec},
+    {"Submission", &vkpy_submission_type, &vkpy_submission_spec},
+    {"CommandList", &vkpy_commands_type, &vkpy_commands_spec},
+    {"Program", &vkpy_program_type, &vkpy_program_spec},
+    {"Fence", &vkpy_fence_type, &vkpy_fence_spec},
+    {"Surface", &vkpy_surface_type, &vkpy_surface_spec},
+    {"PendingAcquire", &vkpy_pending_type, &vkpy_pending_spec},
+    {"Hub", &vkpy_hub_type, &vkpy_hub_spec},
+};
+
+/* ---- what all objects share --------------------------------------------------------------------------------------- */
+
+void vkpy_dealloc_begin(PyObject *self, PyObject **weakrefs, bool collected) {
+    if (collected)
+        PyObject_GC_UnTrack(self);
+    if (*weakrefs != NULL)
+        PyObject_ClearWeakRefs(self);
+}
+
+void vkpy_dealloc_free(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(self);
+    Py_DECREF(type);
+}
+
+/* ---- the module --------------------------------------------------------------------------------------------------- */
+
+static PyObject *have_futex_waitv(PyObject *module, PyObject *ignored) {
+    (void)module, (void)ignored;
+    return PyBool_FromLong(vks_have_futex_waitv());
+}
+
+static PyObject *thread_count(PyObject *module, PyObject *ignored) {
+    (void)module, (void)ignored;
+    return PyLong_FromUnsignedLong(vks_thread_count());
+}
+
+static PyMethodDef functions[] = {
+    {"page_look", VKPY_FASTCALL(vkpy_page_look), METH_FASTCALL | METH_KEYWORDS,
+     "page_look($module, fd)\n--\n\nWhat a shared page says, as a dict; the fd stays the caller's."},
+    {"have_futex_waitv", have_futex_waitv, METH_NOARGS,
+     "have_futex_waitv($module)\n--\n\nWhether the kernel can wait for many futexes at once."},
+    {"thread_count", thread_count, METH_NOARGS,
+     "thread_count($module)\n--\n\nThreads that the core runs now."},
+    {NULL, NULL, 0, NULL},
+};
+
+/* The static types belong to the interpreter that came first. */
+static bool only_interpreter(void) {
+    static PyInterpreterState *first;
+    if (first == NULL)
+        first = PyInterpreterState_Get();
+    if (first == PyInterpreterState_Get())
+        return true;
+    PyErr_SetString(PyExc_ImportError, "vkshare._native can be used by one interpreter of a process only");
+    return false;
+}
+
+static int execute(PyObject *module) {
+    if (!only_interpreter())
+        return -1;
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; ++i) {
+        if (*types[i].type == NULL)
+            *types[i].type = (PyTypeObject *)PyType_FromSpec(types[i].spec);
+        if (*types[i].type == NULL || PyModule_AddObjectRef(module, types[i].name, (PyObject *)*types[i].type) < 0)
+            return -1;
+    }
+    if (PyModule_AddIntConstant(module, "LAYOUT_VERSION", VKS_LAYOUT_VERSION) < 0 ||
+        PyModule_AddIntConstant(module, "SLOTS", VKS_SLOTS) < 0)
+        return -1;
+    PyObject *callback = PyLong_FromVoidPtr((void *)(uintptr_t)vks_message_callback);
+    int added = PyModule_AddObjectRef(module, "MESSAGE_CALLBACK", callback);
+    Py_XDECREF(callback);
+    return added;
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, (void *)execute},
+    {0, NULL},
+};
+
+static PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "vkshare._native", "The C core's objects, as thin as they can be.", 0, functions, slots, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit__native(void) {
+    return PyModuleDef_Init(&definition);
+}

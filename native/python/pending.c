@@ -1,0 +1,81 @@
+/* PendingAcquire: an acquire that waits for its grant without a thread. */
+#include "vkpy.h"
+
+PyObject *vkpy_pending_new(vkpy_surface *surface, vks_op *op) {
+    vkpy_pending *self = PyObject_New(vkpy_pending, vkpy_pending_type);
+    if (self == NULL) {
+        VKPY_SHORT(surface->device, vks_op_cancel(op); vks_op_unref(op));
+        return NULL;
+    }
+    self->surface = (vkpy_surface *)Py_NewRef((PyObject *)surface);
+    self->core = op;
+    self->weakrefs = NULL;
+    return (PyObject *)self;
+}
+
+static void pending_dealloc(PyObject *object) {
+    vkpy_pending *self = (vkpy_pending *)object;
+    vkpy_dealloc_begin(object, &self->weakrefs, false);
+    VKPY_SHORT(self->surface->device, vks_op_unref(self->core));
+    Py_DECREF(self->surface);
+    vkpy_dealloc_free(object);
+}
+
+static PyObject *pending_is_done(PyObject *object, PyObject *ignored) {
+    vkpy_pending *self = (vkpy_pending *)object;
+    vks_status status;
+    (void)ignored;
+    VKPY_SHORT(self->surface->device, status = vks_op_poll(self->core));
+    if (status == VKS_OK || status == VKS_TIMEOUT)
+        return PyBool_FromLong(status == VKS_OK);
+    return vkpy_raise(status, "Surface.acquire_async");
+}
+
+static PyObject *pending_cancel(PyObject *object, PyObject *ignored) {
+    vkpy_pending *self = (vkpy_pending *)object;
+    vks_status status;
+    (void)ignored;
+    VKPY_SHORT(self->surface->device, status = vks_op_cancel(self->core));
+    if (status == VKS_FORKED)
+        return vkpy_raise(status, "Surface.acquire_async");
+    return PyBool_FromLong(status != VKS_OK); /* VKS_OK: the grant came first */
+}
+
+static PyObject *pending_notify(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+    static vkpy_signature signature = {"PendingAcquire.notify", 2, 2, 2, {"hub", "token"}, {NULL}};
+    vkpy_pending *self = (vkpy_pending *)object;
+    PyObject *values[2];
+    uint64_t token;
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_u64(values[1], "token", &token))
+        return NULL;
+    vkpy_hub *hub = vkpy_hub_argument(values[0], "hub");
+    if (hub == NULL)
+        return NULL;
+    vks_status status;
+    VKPY_SHORT(self->surface->device, status = vks_op_notify(self->core, hub->core, token));
+    return vkpy_none_or_raise(status, "PendingAcquire.notify");
+}
+
+static PyMethodDef methods[] = {
+    {"is_done", pending_is_done, METH_NOARGS,
+     "is_done($self)\n--\n\nWhether the surface is owned now; raises if it never can be."},
+    {"cancel", pending_cancel, METH_NOARGS,
+     "cancel($self)\n--\n\nTrue: cancelled. False: it had been granted."},
+    {"notify", VKPY_FASTCALL(pending_notify), METH_FASTCALL | METH_KEYWORDS,
+     "notify($self, hub, token)\n--\n\nPuts the token into the hub once it is granted or has failed."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef members[] = {VKPY_WEAKLIST(vkpy_pending), {NULL, 0, 0, 0, NULL}};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, (void *)"An acquire that waits for its grant. Surface.acquire_async() makes it."},
+    {Py_tp_dealloc, (void *)pending_dealloc},
+    {Py_tp_methods, methods},
+    {Py_tp_members, members},
+    {0, NULL},
+};
+
+PyType_Spec vkpy_pending_spec = {
+    "vkshare._native.PendingAcquire", sizeof(vkpy_pending), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots,
+};

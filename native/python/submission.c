@@ -1,0 +1,143 @@
+/* Submission: where a batch stands. */
+#include "vkpy.h"
+
+#include <string.h>
+
+/* Not tracked by the garbage collector: it refers to its device only, and most live for less than a frame. */
+vkpy_submission *vkpy_submission_new(vkpy_device *device) {
+    vkpy_submission *self = PyObject_New(vkpy_submission, vkpy_submission_type);
+    if (VKPY_UNLIKELY(self == NULL))
+        return NULL;
+    self->device = (vkpy_device *)Py_NewRef((PyObject *)device);
+    self->core = (vks_submission){.serial = 0};
+    self->weakrefs = NULL;
+    return self;
+}
+
+static void submission_dealloc(PyObject *object) {
+    vkpy_submission *self = (vkpy_submission *)object;
+    if (self->weakrefs != NULL)
+        PyObject_ClearWeakRefs(object);
+    if (self->core.op != NULL)
+        vks_op_unref(self->core.op);
+    Py_DECREF(self->device);
+    PyObject_Free(object);
+    Py_DECREF(vkpy_submission_type);
+}
+
+/* VKS_TIMEOUT while it has not run. */
+static vks_status poll(vkpy_submission *self) {
+    vks_status status;
+    VKPY_SHORT(self->device, status = vks_submission_poll(self->device->core, &self->core));
+    return status;
+}
+
+static PyObject *submission_is_done(PyObject *object, PyObject *ignored) {
+    (void)ignored;
+    vks_status status = poll((vkpy_submission *)object);
+    if (status == VKS_OK || status == VKS_TIMEOUT)
+        return PyBool_FromLong(status == VKS_OK);
+    return vkpy_raise(status, "Submission");
+}
+
+static PyObject *submission_wait(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+    static vkpy_signature signature = {"Submission.wait", 1, 0, 1, {"timeout"}, {NULL}};
+    vkpy_submission *self = (vkpy_submission *)object;
+    PyObject *values[1];
+    uint64_t timeout;
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_timeout(values[0], &timeout))
+        return NULL;
+    vks_status status = poll(self);
+    if (status == VKS_TIMEOUT && timeout != 0) {
+        uint64_t deadline = vkpy_deadline(timeout);
+        VKPY_BLOCKING(status, vks_submission_wait(self->device->core, &self->core, deadline));
+    }
+    return status == VKS_TIMEOUT ? vkpy_raise_timeout("Submission.wait", timeout) : vkpy_none_or_raise(status, "Submission.wait");
+}
+
+static PyObject *submission_notify(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+    static vkpy_signature signature = {"Submission.notify", 2, 2, 2, {"hub", "token"}, {NULL}};
+    vkpy_submission *self = (vkpy_submission *)object;
+    PyObject *values[2];
+    uint64_t token;
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_u64(values[1], "token", &token))
+        return NULL;
+    vkpy_hub *hub = vkpy_hub_argument(values[0], "hub");
+    if (hub == NULL)
+        return NULL;
+    vks_status status;
+    VKPY_SHORT(self->device, status = vks_submission_notify(self->device->core, &self->core, hub->core, token));
+    return vkpy_none_or_raise(status, "Submission.notify");
+}
+
+/* Kept in vkshare._async: how an event loop waits is Python's affair. */
+static PyObject *submission_await(PyObject *object) {
+    PyObject *module = PyImport_ImportModule("vkshare._async");
+    PyObject *awaitable = module == NULL ? NULL : PyObject_CallMethod(module, "wait_submission", "O", object);
+    PyObject *iterator = awaitable == NULL ? NULL : PyObject_CallMethod(awaitable, "__await__", NULL);
+    Py_XDECREF(awaitable);
+    Py_XDECREF(module);
+    return iterator;
+}
+
+static PyObject *submission_repr(PyObject *object) {
+    vkpy_submission *self = (vkpy_submission *)object;
+    vks_status status = poll(self);
+    const char *state = status == VKS_OK ? "done" : status == VKS_TIMEOUT ? "submitted" : "failed";
+    if (status == VKS_TIMEOUT && vks_submission_is_held(self->device->core, &self->core))
+        state = "held";
+    return PyUnicode_FromFormat("<Submission %llu of %R: %s>", (unsigned long long)self->core.serial, self->device->name, state);
+}
+
+static PyObject *submission_is_held(PyObject *object, void *ignored) {
+    vkpy_submission *self = (vkpy_submission *)object;
+    bool held;
+    (void)ignored;
+    VKPY_SHORT(self->device, held = vks_submission_is_held(self->device->core, &self->core));
+    return PyBool_FromLong(held);
+}
+
+static PyObject *submission_serial(PyObject *object, void *ignored) {
+    (void)ignored;
+    return PyLong_FromUnsignedLongLong(((vkpy_submission *)object)->core.serial);
+}
+
+static PyObject *submission_device(PyObject *object, void *ignored) {
+    (void)ignored;
+    return Py_NewRef((PyObject *)((vkpy_submission *)object)->device);
+}
+
+static PyMethodDef methods[] = {
+    {"is_done", submission_is_done, METH_NOARGS,
+     "is_done($self)\n--\n\nWhether it has run; raises what made it fail."},
+    {"wait", VKPY_FASTCALL(submission_wait), METH_FASTCALL | METH_KEYWORDS,
+     "wait($self, timeout=None)\n--\n\nWaits until it has run; TimeoutError."},
+    {"notify", VKPY_FASTCALL(submission_notify), METH_FASTCALL | METH_KEYWORDS,
+     "notify($self, hub, token)\n--\n\nPuts the token into the hub once it has run or failed."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef properties[] = {
+    {"is_held", submission_is_held, NULL, "Whether it is kept back until its waits are certain to end.", NULL},
+    {"serial", submission_serial, NULL, "Its number in the queue's order; 0 if it was held.", NULL},
+    {"device", submission_device, NULL, "The device that it was given to.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMemberDef members[] = {VKPY_WEAKLIST(vkpy_submission), {NULL, 0, 0, 0, NULL}};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, (void *)"Work that was handed to a device; awaitable. Device.submit() makes it."},
+    {Py_tp_dealloc, (void *)submission_dealloc},
+    {Py_tp_repr, (void *)submission_repr},
+    {Py_am_await, (void *)submission_await},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, properties},
+    {Py_tp_members, members},
+    {0, NULL},
+};
+
+/* Final: submit() makes this very type. */
+PyType_Spec vkpy_submission_spec = {
+    "vkshare._native.Submission", sizeof(vkpy_submission), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots,
+};

@@ -1,0 +1,371 @@
+/* Device.submit: the hottest call. Arguments are read into arrays on the stack; nothing is allocated but the Submission. */
+#include "vkpy.h"
+
+enum {
+    ON_STACK = 8, /* items of each kind; more go to the heap */
+    LOOKS = 3,    /* at submissions that were held: more than one a call, so that their number falls */
+};
+
+/* The items of `waits` or `signals`: one, or those of a tuple. */
+typedef struct items {
+    PyObject *single; /* borrowed, or NULL */
+    PyObject *tuple;  /* owned, or NULL */
+    Py_ssize_t count;
+} items;
+
+typedef struct batch {
+    vkpy_device *device; /* borrowed: the call's self */
+    vks_submit_info info;
+    vks_commands **commands;
+    uint64_t *raw;
+    vks_wait *waits;
+    vks_signal *signals;
+    items wait_items, signal_items; /* keep the fences alive while the GIL is away */
+    vks_commands *commands_on_stack[ON_STACK];
+    uint64_t raw_on_stack[ON_STACK];
+    vks_wait waits_on_stack[ON_STACK];
+    vks_signal signals_on_stack[ON_STACK];
+} batch;
+
+static const char wait_forms[] = "a (fence, value) pair, a Submission, or a sequence of these";
+static const char signal_forms[] = "a (fence, value) pair, a Fence (its next value), or a sequence of these";
+
+static inline bool is_fence(PyObject *object) {
+    return PyObject_TypeCheck(object, vkpy_fence_type);
+}
+
+static inline bool is_submission(PyObject *object) {
+    return PyObject_TypeCheck(object, vkpy_submission_type);
+}
+
+static inline bool is_commands(PyObject *object) {
+    return PyObject_TypeCheck(object, vkpy_commands_type);
+}
+
+/* `on_stack`, or heap memory when that is too small; NULL with MemoryError. */
+static inline void *storage(void *on_stack, Py_ssize_t count, size_t size) {
+    if (VKPY_LIKELY(count <= ON_STACK))
+        return on_stack;
+    void *memory = PyMem_Calloc((size_t)count, size);
+    return memory != NULL ? memory : PyErr_NoMemory();
+}
+
+static inline void discard(void *memory, const void *on_stack) {
+    if (VKPY_UNLIKELY(memory != on_stack))
+        PyMem_Free(memory);
+}
+
+/* ---- waits and signals ---------------------------------------------------------------------------------------------- */
+
+/* A (fence, value) pair and a sequence of two items may look alike: the second of a pair is neither fence, submission nor pair. */
+static bool is_pair(PyObject *tuple) {
+    if (!is_fence(PyTuple_GetItem(tuple, 0)))
+        return false;
+    PyObject *second = PyTuple_GetItem(tuple, 1);
+    return Py_IS_TYPE(second, &PyLong_Type) || !(is_fence(second) || is_submission(second) || PyTuple_Check(second));
+}
+
+static bool open_items(PyObject *argument, const char *name, const char *forms, items *list) {
+    if (Py_IS_TYPE(argument, &PyTuple_Type)) {
+        list->tuple = Py_NewRef(argument);
+    } else if (is_fence(argument) || is_submission(argument)) {
+        list->single = argument;
+        list->count = 1;
+        return true;
+    } else {
+        list->tuple = PySequence_Tuple(argument);
+        if (list->tuple == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
+            PyErr_Clear();
+            vkpy_type_error(argument, name, forms);
+        }
+        if (list->tuple == NULL)
+            return false;
+    }
+    list->count = PyTuple_Size(list->tuple);
+    if (list->count == 2 && is_pair(list->tuple)) {
+        list->single = list->tuple;
+        list->count = 1;
+    }
+    return true;
+}
+
+static inline PyObject *item_at(const items *list, Py_ssize_t i) {
+    return list->single != NULL ? list->single : PyTuple_GetItem(list->tuple, i);
+}
+
+static inline bool read_fence(PyObject *object, vks_fence **fence) {
+    *fence = ((vkpy_fence *)object)->core;
+    return VKPY_LIKELY(*fence != NULL) || vkpy_raise_uninitialised("Fence") != NULL;
+}
+
+/* `fence` is borrowed from the items. */
+static bool read_pair(PyObject *item, const char *name, const char *forms, vks_fence **fence, uint64_t *value) {
+    if (!(Py_IS_TYPE(item, &PyTuple_Type) || PyTuple_Check(item)) || PyTuple_Size(item) != 2)
+        return vkpy_type_error(item, name, forms);
+    PyObject *first = PyTuple_GetItem(item, 0);
+    if (!is_fence(first))
+        return vkpy_type_error(item, name, forms);
+    return read_fence(first, fence) && vkpy_u64(PyTuple_GetItem(item, 1), name, value);
+}
+
+static bool read_wait(const batch *work, PyObject *item, vks_wait *wait) {
+    *wait = (vks_wait){.fence = NULL};
+    if (Py_IS_TYPE(item, &PyTuple_Type) || !is_submission(item))
+        return read_pair(item, "waits", wait_forms, &wait->fence, &wait->value);
+    const vkpy_submission *submission = (const vkpy_submission *)item;
+    wait->submission = submission->core;
+    return submission->device == work->device ||
+           vkpy_raise_named("DeviceMismatchError", "waits: %R belongs to another device; wait for a fence that it signals, shared by "
+                                                   "export() and open_fence()", item) != NULL;
+}
+
+static bool read_signal(PyObject *item, vks_signal *signal) {
+    if (!Py_IS_TYPE(item, &PyTuple_Type) && is_fence(item)) {
+        signal->value = 0; /* the core's word for the next one */
+        return read_fence(item, &signal->fence);
+    }
+    if (!read_pair(item, "signals", signal_forms, &signal->fence, &signal->value))
+        return false;
+    if (VKPY_UNLIKELY(signal->value == 0))
+        PyErr_SetString(PyExc_ValueError, "signals: a fence value is 0, allowed is 1 to 2**64 - 2, above the fence's queued_value; "
+                                          "a bare fence stands for its next value");
+    return signal->value != 0;
+}
+
+static bool read_waits(batch *work, PyObject *argument) {
+    if (!open_items(argument, "waits", wait_forms, &work->wait_items))
+        return false;
+    Py_ssize_t count = work->wait_items.count;
+    work->waits = storage(work->waits_on_stack, count, sizeof *work->waits);
+    if (work->waits == NULL)
+        return false;
+    for (Py_ssize_t i = 0; i < count; ++i)
+        if (!read_wait(work, item_at(&work->wait_items, i), &work->waits[i]))
+            return false;
+    work->info.waits = work->waits;
+    work->info.n_waits = (uint32_t)count;
+    return true;
+}
+
+static bool read_signals(batch *work, PyObject *argument) {
+    if (!open_items(argument, "signals", signal_forms, &work->signal_items))
+        return false;
+    Py_ssize_t count = work->signal_items.count;
+    work->signals = storage(work->signals_on_stack, count, sizeof *work->signals);
+    if (work->signals == NULL)
+        return false;
+    for (Py_ssize_t i = 0; i < count; ++i)
+        if (!read_signal(item_at(&work->signal_items, i), &work->signals[i]))
+            return false;
+    work->info.signals = work->signals;
+    work->info.n_signals = (uint32_t)count;
+    return true;
+}
+
+/* ---- commands ------------------------------------------------------------------------------------------------------- */
+
+static bool compile(PyObject *list) {
+    static PyObject *name;
+    if (name == NULL && (name = PyUnicode_InternFromString("_compile")) == NULL)
+        return false;
+    PyObject *result = PyObject_CallMethodObjArgs(list, name, NULL);
+    Py_XDECREF(result);
+    return result != NULL;
+}
+
+/* An engine's VkCommandBuffer: an int, or what vkshare._handles.as_int() reads, such as a cffi pointer. */
+static bool read_raw(PyObject *object, uint64_t *out) {
+    static PyObject *as_int;
+    if (!Py_IS_TYPE(object, &PyLong_Type)) {
+        if (Py_IS_TYPE(object, &PyBool_Type) || object == Py_None)
+            return vkpy_type_error(object, "commands", "CommandLists or VkCommandBuffers");
+        PyObject *handles = as_int != NULL ? NULL : PyImport_ImportModule("vkshare._handles");
+        if (handles != NULL)
+            as_int = PyObject_GetAttrString(handles, "as_int");
+        Py_XDECREF(handles);
+        PyObject *value = as_int == NULL ? NULL : PyObject_CallFunctionObjArgs(as_int, object, NULL);
+        bool good = value != NULL && vkpy_u64(value, "commands", out);
+        Py_XDECREF(value);
+        if (!good)
+            return false;
+    } else if (!vkpy_u64(object, "commands", out)) {
+        return false;
+    }
+    if (*out == 0)
+        PyErr_SetString(PyExc_ValueError, "commands: a VkCommandBuffer is NULL, allowed is a recorded one");
+    return *out != 0;
+}
+
+/* Everything that runs Python code; afterwards the lists' core objects can be taken. */
+static bool prepare_commands(batch *work, PyObject *const *arguments, Py_ssize_t count) {
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        if (VKPY_LIKELY(is_commands(arguments[i]))) {
+            if (VKPY_UNLIKELY(work->info.n_raw != 0)) { /* the core would run the list first */
+                PyErr_SetString(PyExc_ValueError, "commands: a CommandList stands after a raw VkCommandBuffer; "
+                                                  "give the raw ones last, or submit twice");
+                return false;
+            }
+            if (((vkpy_commands *)arguments[i])->core == NULL && !compile(arguments[i]))
+                return false;
+        } else if (!read_raw(arguments[i], &work->raw[work->info.n_raw++])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool read_commands(batch *work, PyObject *const *arguments, Py_ssize_t count) {
+    work->commands = storage(work->commands_on_stack, count, sizeof *work->commands);
+    work->raw = storage(work->raw_on_stack, count, sizeof *work->raw);
+    if (work->commands == NULL || work->raw == NULL || !prepare_commands(work, arguments, count))
+        return false;
+    Py_ssize_t lists = count - work->info.n_raw;
+    for (Py_ssize_t i = 0; i < lists; ++i) {
+        work->commands[i] = ((vkpy_commands *)arguments[i])->core;
+        if (VKPY_UNLIKELY(work->commands[i] == NULL)) {
+            vkpy_raise_named("InvalidCallError", "commands: %R is not compiled: its _compile() set nothing, or it was reset meanwhile",
+                             arguments[i]);
+            return false;
+        }
+    }
+    work->info.commands = work->commands;
+    work->info.n_commands = (uint32_t)lists;
+    work->info.raw = work->raw;
+    return true;
+}
+
+/* ---- the call ------------------------------------------------------------------------------------------------------- */
+
+/* Another thread may reset() a list while the GIL is away. */
+static vks_status submit_without_gil(const batch *work, uint64_t deadline, vks_submission *out) {
+    vks_status status;
+    for (uint32_t i = 0; i < work->info.n_commands; ++i)
+        vks_commands_ref(work->commands[i]);
+    VKPY_BLOCKING(status, vks_submit(work->device->core, &work->info, deadline, out));
+    for (uint32_t i = 0; i < work->info.n_commands; ++i)
+        vks_commands_unref(work->commands[i]);
+    return status;
+}
+
+/* Whether all that `commands` touch and may not touch are surfaces whose unowned use is discarded (K21), and there is one. */
+static bool only_discards(const batch *work) {
+    bool found = false;
+    for (uint32_t i = 0; i < work->info.n_commands; ++i) {
+        size_t count;
+        const vks_use *uses = vks_commands_uses(work->commands[i], &count);
+        for (size_t use = 0; use < count; ++use) {
+            if (vks_surface_may_submit(uses[use].surface))
+                continue;
+            if (!vks_surface_discards(uses[use].surface))
+                return false;
+            found = true;
+        }
+    }
+    return found;
+}
+
+/* What the caller gave, with an iterator that was used up replaced. A new reference. */
+static PyObject *items_object(const items *list) {
+    PyObject *object = list->tuple != NULL ? list->tuple : list->single;
+    return object != NULL ? Py_NewRef(object) : PyTuple_New(0);
+}
+
+/* What must live while the submission is held. A new tuple, or NULL. */
+static PyObject *everything(const batch *work, PyObject *const *arguments, Py_ssize_t count) {
+    PyObject *all = PyTuple_New(count + 2);
+    for (Py_ssize_t i = 0; all != NULL && i < count; ++i)
+        PyTuple_SetItem(all, i, Py_NewRef(arguments[i]));
+    if (all != NULL) {
+        PyTuple_SetItem(all, count, items_object(&work->wait_items));
+        PyTuple_SetItem(all, count + 1, items_object(&work->signal_items));
+    }
+    return all;
+}
+
+static PyObject *submit_discarding(const batch *work, PyObject *const *arguments, Py_ssize_t count) {
+    PyObject *result = NULL;
+    PyObject *waits = items_object(&work->wait_items), *signals = items_object(&work->signal_items);
+    PyObject *commands = PyTuple_New(count);
+    for (Py_ssize_t i = 0; commands != NULL && i < count; ++i)
+        PyTuple_SetItem(commands, i, Py_NewRef(arguments[i]));
+    if (waits != NULL && signals != NULL && commands != NULL)
+        result = PyObject_CallMethod((PyObject *)work->device, "_submit_discarding", "OOO", commands, waits, signals);
+    Py_XDECREF(waits);
+    Py_XDECREF(signals);
+    Py_XDECREF(commands);
+    return result;
+}
+
+/* Only the `waits` and `signals` keywords; borrowed. */
+static inline bool read_keywords(PyObject *const *given, PyObject *keywords, PyObject **waits, PyObject **signals) {
+    static vkpy_signature signature = {"Device.submit", 0, 0, 2, {"waits", "signals"}, {NULL}};
+    PyObject *values[2];
+    if (VKPY_LIKELY(PyTuple_Size(keywords) == 1 && PyTuple_GetItem(keywords, 0) == signature.interned[1])) {
+        *signals = given[0]; /* the usual case */
+        return true;
+    }
+    if (!vkpy_bind(&signature, given, 0, keywords, values))
+        return false;
+    *waits = values[0];
+    *signals = values[1];
+    return true;
+}
+
+static void close_batch(batch *work) {
+    discard(work->commands, work->commands_on_stack);
+    discard(work->raw, work->raw_on_stack);
+    discard(work->waits, work->waits_on_stack);
+    discard(work->signals, work->signals_on_stack);
+    Py_XDECREF(work->wait_items.tuple);
+    Py_XDECREF(work->signal_items.tuple);
+}
+
+static PyObject *run_batch(batch *work, PyObject *const *arguments, Py_ssize_t count) {
+    vks_device *core = work->device->core;
+    /* Made first: once the work is handed over nothing may fail. */
+    vkpy_submission *submission = vkpy_submission_new(work->device);
+    if (VKPY_UNLIKELY(submission == NULL))
+        return NULL;
+    vks_status status;
+    if (VKPY_LIKELY(work->device->locks == NULL)) {
+        status = vks_submit(core, &work->info, 0, &submission->core);
+        if (VKPY_UNLIKELY(status == VKS_TIMEOUT)) /* as many are held as may be */
+            status = submit_without_gil(work, VKS_FOREVER, &submission->core);
+    } else {
+        status = submit_without_gil(work, VKS_FOREVER, &submission->core);
+    }
+    if (VKPY_LIKELY(status == VKS_OK)) {
+        if (VKPY_UNLIKELY(submission->core.op != NULL))
+            vkpy_keep(work->device, &submission->core, everything(work, arguments, count));
+        if (VKPY_UNLIKELY(work->device->kept_first != NULL))
+            vkpy_kept_look(work->device, LOOKS);
+        return (PyObject *)submission;
+    }
+    submission->core = (vks_submission){.serial = 0};
+    Py_DECREF(submission);
+    if (status == VKS_NOT_OWNER && work->info.n_raw == 0 && only_discards(work))
+        return submit_discarding(work, arguments, count);
+    return vkpy_raise(status, "Device.submit");
+}
+
+PyObject *vkpy_submit(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+    batch work;
+    PyObject *waits = NULL, *signals = NULL, *result = NULL;
+    work.device = (vkpy_device *)self;
+    work.info = (vks_submit_info){.n_commands = 0};
+    work.wait_items = work.signal_items = (items){.count = 0};
+    work.commands = work.commands_on_stack;
+    work.raw = work.raw_on_stack;
+    work.waits = work.waits_on_stack;
+    work.signals = work.signals_on_stack;
+    if (VKPY_UNLIKELY(work.device->core == NULL))
+        return vkpy_raise_uninitialised("Device");
+    if (keywords != NULL && !read_keywords(arguments + count, keywords, &waits, &signals))
+        return NULL;
+    /* Commands last: reading values may run Python code, which may reset a list. */
+    if ((waits == NULL || read_waits(&work, waits)) && (signals == NULL || read_signals(&work, signals)) &&
+        read_commands(&work, arguments, count))
+        result = run_batch(&work, arguments, count);
+    close_batch(&work);
+    return result;
+}

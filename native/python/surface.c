@@ -1,0 +1,378 @@
+/* Surface: one handle of a keyed mutex. */
+#include "vkpy.h"
+
+#include <limits.h>
+#include <unistd.h>
+
+#define LIVE(self) \
+    if (VKPY_UNLIKELY((self)->core == NULL)) \
+        return vkpy_raise_uninitialised("Surface")
+
+/* ---- making one ----------------------------------------------------------------------------------------------------- */
+
+typedef struct options {
+    PyObject *device, *width, *height, *format, *pixels, *stride, *page_fd, *semaphore_fd, *discard_unowned; /* borrowed */
+} options;
+
+static bool read_size(const options *given, vks_surface_info *info) {
+    long long width, height, format, stride = 0;
+    if (!vkpy_integer(given->width, "width", 1, INT32_MAX, &width) ||
+        !vkpy_integer(given->height, "height", 1, INT32_MAX, &height) ||
+        !vkpy_integer(given->format, "format", 1, INT32_MAX, &format) ||
+        (given->stride != NULL && !vkpy_integer(given->stride, "stride", 0, LLONG_MAX, &stride)))
+        return false;
+    info->width = (uint32_t)width;
+    info->height = (uint32_t)height;
+    info->format = (uint32_t)format;
+    info->stride = (size_t)stride;
+    return vkpy_bool(given->discard_unowned, &info->discard_unowned);
+}
+
+static vks_status make(vkpy_device *device, const vks_surface_info *info, int page_fd, int semaphore_fd, vks_surface **core) {
+    vks_status status;
+    if (page_fd >= 0)
+        VKPY_SHORT(device, status = vks_surface_open(device->core, info, page_fd, semaphore_fd, core));
+    else
+        VKPY_SHORT(device, status = vks_surface_create(device->core, info, core));
+    return status;
+}
+
+/* The fds are the core's, once it is asked. */
+static bool create(vkpy_surface *self, const options *given, int *page_fd, int *semaphore_fd) {
+    vks_surface_info info = {0};
+    vkpy_pixels *pixels = NULL;
+    vks_surface *core = NULL;
+    vkpy_device *device = vkpy_device_argument(given->device, "device");
+    if (device == NULL || !read_size(given, &info) || !vkpy_pixels_lend(given->pixels, &info, &pixels))
+        return false;
+    bool opened = *page_fd >= 0;
+    vks_status status = make(device, &info, *page_fd, *semaphore_fd, &core);
+    *page_fd = *semaphore_fd = -1;
+    if (status != VKS_OK) {
+        vkpy_raise(status, opened ? "Device.open_surface" : "Device.create_surface");
+        if (pixels != NULL)
+            pixels->last_use = 0;
+        vkpy_pixels_retire(device, pixels);
+        return false;
+    }
+    self->device = (vkpy_device *)Py_NewRef((PyObject *)device);
+    self->pixels = pixels;
+    self->core = core;
+    return true;
+}
+
+static int surface_init(PyObject *object, PyObject *arguments, PyObject *keywords) {
+    static char *names[] = {"device", "width", "height", "format", "pixels", "stride",
+                            "page_fd", "semaphore_fd", "discard_unowned", NULL};
+    vkpy_surface *self = (vkpy_surface *)object;
+    options given = {NULL};
+    int page_fd = -1, semaphore_fd = -1;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|$OOOOOOOO:Surface", names, &given.device, &given.width, &given.height,
+                                     &given.format, &given.pixels, &given.stride, &given.page_fd, &given.semaphore_fd,
+                                     &given.discard_unowned))
+        return -1;
+    if (given.width == NULL || given.height == NULL || given.format == NULL) {
+        PyErr_SetString(PyExc_TypeError, "Surface() needs the arguments width, height and format");
+        return -1;
+    }
+    if (!vkpy_fd(given.page_fd, "page_fd", true, &page_fd) || !vkpy_fd(given.semaphore_fd, "semaphore_fd", true, &semaphore_fd))
+        return -1;
+    if (self->initialised) {
+        vkpy_raise_named("InvalidCallError", "Surface.__init__ ran already: make another Surface");
+    } else {
+        self->initialised = true; /* before Python code or another thread can come here again */
+        self->initialised = create(self, &given, &page_fd, &semaphore_fd);
+    }
+    /* Whatever failed, fds that were given are taken over. */
+    if (page_fd >= 0)
+        close(page_fd);
+    if (semaphore_fd >= 0)
+        close(semaphore_fd);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static PyObject *surface_set_commands(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+    static vkpy_signature signature = {"Surface._set_commands", 2, 2, 2, {"acquire", "release"}, {NULL}};
+    vkpy_surface *self = (vkpy_surface *)object;
+    PyObject *values[2];
+    uint64_t acquire, release;
+    LIVE(self);
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_u64(values[0], "acquire", &acquire) ||
+        !vkpy_u64(values[1], "release", &release))
+        return NULL;
+    VKPY_SHORT(self->device, vks_surface_set_commands(self->core, acquire, release));
+    Py_RETURN_NONE;
+}
+
+/* ---- its end -------------------------------------------------------------------------------------------------------- */
+
+static int surface_traverse(PyObject *object, visitproc visit, void *arg) {
+    vkpy_surface *self = (vkpy_surface *)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT((PyObject *)self->device);
+    /* The exporter of the pixels is not visited: a garbage collection that cleared a memoryview under our Py_buffer would
+     * leave PyBuffer_Release() with a NULL to follow. It never refers back to the surface, so no cycle is missed. */
+    return 0;
+}
+
+static uint64_t close_surface(vkpy_surface *self) {
+    uint64_t serial = 0;
+    VKPY_SHORT(self->device, serial = vks_surface_close(self->core));
+    if (self->pixels != NULL)
+        self->pixels->last_use = serial;
+    return serial;
+}
+
+static void surface_dealloc(PyObject *object) {
+    vkpy_surface *self = (vkpy_surface *)object;
+    vkpy_dealloc_begin(object, &self->weakrefs, true);
+    if (self->core != NULL) {
+        PyObject *type, *value, *traceback;
+        PyErr_Fetch(&type, &value, &traceback);
+        close_surface(self);
+        VKPY_SHORT(self->device, vks_surface_unref(self->core));
+        vkpy_pixels_retire(self->device, self->pixels);
+        Py_DECREF(self->device);
+        PyErr_Restore(type, value, traceback);
+    }
+    vkpy_dealloc_free(object);
+}
+
+static PyObject *surface_close(PyObject *object, PyObject *ignored) {
+    vkpy_surface *self = (vkpy_surface *)object;
+    (void)ignored;
+    LIVE(self);
+    uint64_t serial = close_surface(self);
+    vkpy_pixels *pixels = self->pixels;
+    self->pixels = NULL; /* a closed surface that somebody still holds must not hold its memory */
+    vkpy_pixels_retire(self->device, pixels);
+    return PyLong_FromUnsignedLongLong(serial);
+}
+
+/* ---- ownership ------------------------------------------------------------------------------------------------------ */
+
+/* "cpu+gpu" (or nothing) is false, "gpu" is true; anything else raises. */
+static bool read_mode(PyObject *mode, bool *gpu) {
+    *gpu = false;
+    if (mode == NULL)
+        return true;
+    if (!PyUnicode_Check(mode))
+        return vkpy_type_error(mode, "mode", "a str");
+    *gpu = PyUnicode_CompareWithASCIIString(mode, "gpu") == 0;
+    if (*gpu || PyUnicode_CompareWithASCIIString(mode, "cpu+gpu") == 0)
+        return true;
+    PyErr_Format(PyExc_ValueError, "mode is %R, allowed is 'cpu+gpu' or 'gpu'", mode);
+    return false;
+}
+
+static PyObject *acquire_gpu(vkpy_surface *self, uint64_t key) {
+    vks_op *op = NULL;
+    vks_status status;
+    VKPY_SHORT(self->device, status = vks_surface_acquire_gpu(self->core, key, &op));
+    if (op != NULL)
+        vks_op_unref(op);
+    return vkpy_none_or_raise(status, "Surface.acquire");
+}
+
+static PyObject *surface_acquire(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+    static vkpy_signature signature = {"Surface.acquire", 2, 0, 3, {"key", "timeout", "mode"}, {NULL}};
+    vkpy_surface *self = (vkpy_surface *)object;
+    PyObject *values[3];
+    uint64_t key = 0, timeout;
+    bool gpu;
+    LIVE(self);
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) || (values[0] != NULL && !vkpy_u64(values[0], "key", &key)) ||
+        !vkpy_timeout(values[1], &timeout) || !read_mode(values[2], &gpu))
+        return NULL;
+    if (gpu)
+        return acquire_gpu(self, key);
+    vks_status status;
+    VKPY_SHORT(self->device, status = vks_surface_acquire(self->core, key, 0));
+    if (status == VKS_TIMEOUT && timeout != 0) {
+        uint64_t deadline = vkpy_deadline(timeout);
+        VKPY_BLOCKING(status, vks_surface_acquire(self->core, key, deadline));
+    }
+    return status == VKS_TIMEOUT ? vkpy_raise_acquire_timeout(key, timeout) : vkpy_none_or_raise(status, "Surface.acquire");
+}
+
+static PyObject *surface_acquire_start(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+    static vkpy_signature signature = {"Surface._acquire_start", 1, 1, 1, {"key"}, {NULL}};
+    vkpy_surface *self = (vkpy_surface *)object;
+    PyObject *values[1];
+    uint64_t key;
+    LIVE(self);
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_u64(values[0], "key", &key))
+        return NULL;
+    vks_op *op = NULL;
+    vks_status status;
+    VKPY_SHORT(self->device, status = vks_surface_acquire_gpu(self->core, key, &op));
+    if (status != VKS_OK || op == NULL)
+        return vkpy_none_or_raise(status, "Surface.acquire_async");
+    return vkpy_pending_new(self, op);
+}
+
+static PyObject *surface_release(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+    static vkpy_signature signature = {"Surface.release", 1, 0, 1, {"key"}, {NULL}};
+    vkpy_surface *self = (vkpy_surface *)object;
+    PyObject *values[1];
+    uint64_t key = 0;
+    LIVE(self);
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) || (values[0] != NULL && !vkpy_u64(values[0], "key", &key)))
+        return NULL;
+    vks_status status;
+    VKPY_SHORT(self->device, status = vks_surface_release(self->core, key));
+    return vkpy_none_or_raise(status, "Surface.release");
+}
+
+static PyObject *surface_recover(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+    static vkpy_signature signature = {"Surface.recover", 1, 0, 1, {"timeout"}, {NULL}};
+    vkpy_surface *self = (vkpy_surface *)object;
+    PyObject *values[1];
+    uint64_t timeout;
+    LIVE(self);
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_timeout(values[0], &timeout))
+        return NULL;
+    /* No try with deadline 0 before: each attempt that fails abandons the surface once more, for all to see. */
+    uint64_t deadline = vkpy_deadline(timeout);
+    vks_status status;
+    VKPY_BLOCKING(status, vks_surface_recover(self->core, deadline));
+    return status == VKS_TIMEOUT ? vkpy_raise_timeout("Surface.recover", timeout) : vkpy_none_or_raise(status, "Surface.recover");
+}
+
+static PyObject *surface_cpu_access(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+    static vkpy_signature signature = {"Surface._cpu_access", 1, 0, 1, {"timeout"}, {NULL}};
+    vkpy_surface *self = (vkpy_surface *)object;
+    PyObject *values[1];
+    uint64_t timeout;
+    LIVE(self);
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_timeout(values[0], &timeout))
+        return NULL;
+    vks_status status;
+    VKPY_SHORT(self->device, status = vks_surface_cpu_access(self->core, 0));
+    if (status == VKS_TIMEOUT && timeout != 0) {
+        uint64_t deadline = vkpy_deadline(timeout);
+        VKPY_BLOCKING(status, vks_surface_cpu_access(self->core, deadline));
+    }
+    return status == VKS_TIMEOUT ? vkpy_raise_timeout("Surface", timeout) : vkpy_none_or_raise(status, "Surface");
+}
+
+/* ---- crossing to others --------------------------------------------------------------------------------------------- */
+
+static PyObject *surface_export(PyObject *object, PyObject *ignored) {
+    vkpy_surface *self = (vkpy_surface *)object;
+    int page_fd = -1, semaphore_fd = -1;
+    (void)ignored;
+    LIVE(self);
+    vks_status status;
+    VKPY_SHORT(self->device, status = vks_surface_export(self->core, &page_fd, &semaphore_fd));
+    return status == VKS_OK ? Py_BuildValue("(ii)", page_fd, semaphore_fd) : vkpy_raise(status, "Surface.export");
+}
+
+static PyObject *surface_sync(PyObject *object, PyObject *ignored) {
+    vkpy_surface *self = (vkpy_surface *)object;
+    vks_semaphore_point wait = {0}, signal = {0};
+    (void)ignored;
+    LIVE(self);
+    vks_status status;
+    VKPY_SHORT(self->device, status = vks_surface_sync(self->core, &wait, &signal));
+    return status == VKS_OK ? Py_BuildValue("((KK)(KK))", (unsigned long long)wait.semaphore, (unsigned long long)wait.value,
+                                            (unsigned long long)signal.semaphore, (unsigned long long)signal.value)
+                            : vkpy_raise(status, "Surface.sync");
+}
+
+static PyObject *surface_next_key(PyObject *object, PyObject *ignored) {
+    vkpy_surface *self = (vkpy_surface *)object;
+    uint64_t key = 0;
+    (void)ignored;
+    LIVE(self);
+    if (vks_device_state(self->device->core) == VKS_FORKED)
+        return vkpy_raise(VKS_FORKED, "Surface.mutex");
+    VKPY_SHORT(self->device, key = vks_surface_next_key(self->core));
+    return PyLong_FromUnsignedLongLong(key);
+}
+
+/* ---- properties ----------------------------------------------------------------------------------------------------- */
+
+static PyObject *surface_device(PyObject *object, void *ignored) {
+    vkpy_surface *self = (vkpy_surface *)object;
+    (void)ignored;
+    LIVE(self);
+    return Py_NewRef((PyObject *)self->device);
+}
+
+static PyObject *surface_is_owned(PyObject *object, void *ignored) {
+    vkpy_surface *self = (vkpy_surface *)object;
+    bool owned = false;
+    (void)ignored;
+    LIVE(self);
+    VKPY_SHORT(self->device, owned = vks_surface_is_owned(self->core));
+    return PyBool_FromLong(owned);
+}
+
+static PyObject *surface_is_closed(PyObject *object, void *ignored) {
+    vkpy_surface *self = (vkpy_surface *)object;
+    (void)ignored;
+    LIVE(self);
+    return PyBool_FromLong(vks_surface_is_closed(self->core));
+}
+
+static PyObject *surface_generation(PyObject *object, void *ignored) {
+    vkpy_surface *self = (vkpy_surface *)object;
+    (void)ignored;
+    LIVE(self);
+    return PyLong_FromUnsignedLong(vks_surface_generation(self->core));
+}
+
+/* ---- the type ------------------------------------------------------------------------------------------------------- */
+
+#define FAST METH_FASTCALL | METH_KEYWORDS
+
+static PyMethodDef methods[] = {
+    {"acquire", VKPY_FASTCALL(surface_acquire), FAST,
+     "acquire($self, key=0, timeout=None, *, mode='cpu+gpu')\n--\n\n"
+     "Waits until the owner released with that key; AcquireTimeout, AbandonedError."},
+    {"release", VKPY_FASTCALL(surface_release), FAST,
+     "release($self, key=0)\n--\n\nHands it to whoever waits for that key; NotOwnerError."},
+    {"recover", VKPY_FASTCALL(surface_recover), FAST,
+     "recover($self, timeout=None)\n--\n\nTakes an abandoned surface, with a new generation."},
+    {"_acquire_start", VKPY_FASTCALL(surface_acquire_start), FAST,
+     "_acquire_start($self, key)\n--\n\nA PendingAcquire, or None: granted at once."},
+    {"_cpu_access", VKPY_FASTCALL(surface_cpu_access), FAST,
+     "_cpu_access($self, timeout=None)\n--\n\nWaits until the CPU may touch the pixels."},
+    {"_set_commands", VKPY_FASTCALL(surface_set_commands), FAST,
+     "_set_commands($self, acquire, release)\n--\n\nVkCommandBuffers, set once."},
+    {"_export", surface_export, METH_NOARGS,
+     "_export($self)\n--\n\n(page fd, semaphore fd or -1), the caller's to close."},
+    {"_sync", surface_sync, METH_NOARGS,
+     "_sync($self)\n--\n\n((VkSemaphore, value) to wait for, (VkSemaphore, value) to signal)."},
+    {"_next_key", surface_next_key, METH_NOARGS,
+     "_next_key($self)\n--\n\nThe key after the last one handed out."},
+    {"_close", surface_close, METH_NOARGS,
+     "_close($self)\n--\n\nEnds the handle; the serial after which the image may go. Idempotent."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef properties[] = {
+    {"device", surface_device, NULL, "The device that it belongs to.", NULL},
+    {"is_owned", surface_is_owned, NULL, "Whether this handle owns the surface.", NULL},
+    {"is_closed", surface_is_closed, NULL, "Whether this handle was closed.", NULL},
+    {"generation", surface_generation, NULL, "Grows with each recover().", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMemberDef members[] = {VKPY_WEAKLIST(vkpy_surface), {NULL, 0, 0, 0, NULL}};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, (void *)"One handle of a keyed mutex: the base of vkshare.Surface."},
+    {Py_tp_init, (void *)surface_init},
+    {Py_tp_dealloc, (void *)surface_dealloc},
+    {Py_tp_traverse, (void *)surface_traverse},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, properties},
+    {Py_tp_members, members},
+    {0, NULL},
+};
+
+PyType_Spec vkpy_surface_spec = {
+    "vkshare._native.Surface", sizeof(vkpy_surface), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots,
+};
