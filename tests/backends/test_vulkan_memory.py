@@ -1,0 +1,251 @@
+"""Images and their memory: creation, export, and the checks before an import."""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import mmap
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from vkshare.backends.base import ImageSpec, MemoryHandle
+from vkshare.errors import ClosedError, DescriptorError, DeviceMismatchError, UnsupportedError
+from vkshare.formats import get
+
+USAGE = frozenset({"render", "sample", "copy"})
+TILINGS = ("linear", "optimal")
+
+
+def spec_of(tiling: str = "optimal", width: int = 40, height: int = 24, **changes: Any) -> ImageSpec:
+    return dataclasses.replace(ImageSpec(width, height, get("rgba8unorm"), tiling, USAGE), **changes)
+
+
+def open_fds() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def has(backend: Any, capability: str) -> None:
+    can = backend.adapter.capabilities
+    if capability not in can.tilings | can.surface_memory:
+        pytest.skip(f"no {capability}: {can.reasons[capability]}")
+
+
+def memfd(size: int, seals: int = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW) -> int:
+    fd = os.memfd_create("vkshare:test", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, size)
+    if seals:
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+    return fd
+
+
+@pytest.mark.parametrize("tiling", TILINGS)
+def test_a_new_image_is_zeros_and_says_what_it_is(backend: Any, tiling: str) -> None:
+    has(backend, tiling)
+    image = backend.create_image(spec_of(tiling))
+    assert image.image
+    assert image.image_view
+    assert image.acquire_commands != image.release_commands
+    assert (image.stride >= 160) == (tiling == "linear")
+    if tiling == "optimal":
+        assert image.pixels() is None
+    elif backend.adapter.capabilities.host_visible:
+        pixels = image.pixels()
+        assert len(pixels) >= image.stride * 23 + 160
+        assert not any(pixels[: image.stride * 23 + 160])
+        pixels[0] = 9
+        assert image.pixels()[0] == 9
+    image.destroy()
+    image.destroy()
+    assert (image.image, image.image_view, image.pixels()) == (0, 0, None)
+
+
+@pytest.mark.rule("X12", "X16")
+@pytest.mark.parametrize("tiling", TILINGS)
+def test_an_export_says_what_an_import_needs_and_its_fd_is_cloexec(backend: Any, tiling: str) -> None:
+    has(backend, tiling)
+    image = backend.create_image(spec_of(tiling))
+    memory = image.export()
+    assert fcntl.fcntl(memory.fd, fcntl.F_GETFD) & fcntl.FD_CLOEXEC
+    assert memory.kind == "opaque_fd"
+    assert (memory.stride, memory.offset) == (image.stride, 0)
+    assert memory.size >= 40 * 24 * 4
+    assert memory.device_uuid == backend.adapter.capabilities.device_uuid
+    os.close(memory.fd)
+    image.destroy()
+
+
+FORGED = {
+    "too large": ({"size": 1}, DescriptorError, "size is"),
+    "too small": ({"size": -1}, DescriptorError, "size is"),
+    "shifted": ({"offset": 4096}, DescriptorError, "offset is 4096, must be 0"),
+    "of another stride": ({"stride": 64}, DescriptorError, "stride is"),
+    "of the other dedication": ({"dedicated": None}, DescriptorError, "dedicated is"),
+    "of an unknown kind": ({"kind": "dma_buf"}, DescriptorError, "dma_buf"),
+    "of another device": ({"device_uuid": b"\1" * 16}, DeviceMismatchError, "01010101"),
+    "of another driver": ({"driver_uuid": b"\2" * 16}, DeviceMismatchError, "driver 0202"),
+}
+
+
+@pytest.mark.rule("X16", "X17", "X18")
+@pytest.mark.parametrize("tiling", TILINGS)
+@pytest.mark.parametrize("forgery", FORGED)
+def test_memory_that_is_not_as_declared_is_refused_and_its_fd_closed(
+    open_backend: Callable[[], Any], forgery: str, tiling: str
+) -> None:
+    ours, theirs = open_backend(), open_backend()
+    has(ours, tiling)
+    image = ours.create_image(spec_of(tiling))
+    before = open_fds()
+    memory = image.export()
+    changes, error, text = FORGED[forgery]
+    for field, change in changes.items():
+        old = getattr(memory, field)
+        new = not old if change is None else old + change if isinstance(change, int) else change
+        memory = dataclasses.replace(memory, **{field: new})
+    with pytest.raises(error, match=text):
+        theirs.open_image(image.spec, memory)
+    assert open_fds() == before
+    image.destroy()
+
+
+@pytest.mark.rule("X17")
+def test_a_mismatch_names_both_sides(backend: Any) -> None:
+    image = backend.create_image(spec_of())
+    memory = dataclasses.replace(image.export(), device_uuid=bytes(range(16)))
+    with pytest.raises(DeviceMismatchError) as raised:
+        backend.open_image(image.spec, memory)
+    assert bytes(range(16)).hex() in str(raised.value)
+    assert backend.adapter.capabilities.device_uuid.hex() in str(raised.value)
+    image.destroy()
+
+
+@pytest.mark.rule("X16", "X18")
+@pytest.mark.parametrize("declared", [{"width": 400}, {"height": 4000}, {"format": get("rgba32float")}])
+def test_memory_of_one_image_does_not_open_as_a_larger_one(backend: Any, declared: dict[str, Any]) -> None:
+    image = backend.create_image(spec_of())
+    before = open_fds()
+    with pytest.raises(DescriptorError):
+        backend.open_image(spec_of(**declared), image.export())
+    assert open_fds() == before
+    image.destroy()
+
+
+@pytest.mark.rule("X16", "X18")
+@pytest.mark.parametrize("what", ["closed", "pipe", "small memfd", "plain memfd"])
+def test_an_fd_that_is_no_memory_of_this_driver_is_refused_and_closed(backend: Any, what: str) -> None:
+    if what == "plain memfd" and not backend.context.physical.seals_memory:
+        pytest.skip("this driver marks its memory in no way: a memfd of the right size is as good")
+    image = backend.create_image(spec_of())
+    true = image.export()
+    os.close(true.fd)
+    before = open_fds()
+    if what == "closed":
+        fd = 1_000_000
+    elif what == "pipe":
+        fd, other = os.pipe()
+        os.close(other)
+    elif what == "small memfd":
+        fd = memfd(512)
+    else:
+        fd = memfd(true.size)
+    with pytest.raises(DescriptorError):
+        backend.open_image(image.spec, dataclasses.replace(true, fd=fd))
+    assert open_fds() == before
+    image.destroy()
+
+
+@pytest.mark.rule("X15", "X16")
+def test_memory_that_its_sender_could_still_cut_off_is_refused(backend: Any) -> None:
+    if not backend.context.physical.seals_memory:
+        pytest.skip("this driver does not seal its own memory")
+    image = backend.create_image(spec_of())
+    true = image.export()
+    os.close(true.fd)
+    with pytest.raises(DescriptorError, match="sealed against shrinking"):
+        backend.open_image(image.spec, dataclasses.replace(true, fd=memfd(true.size, seals=0)))
+    image.destroy()
+
+
+@pytest.mark.rule("X18")
+@pytest.mark.parametrize("good", [True, False], ids=["good", "bad"])
+def test_a_thousand_imports_leave_the_fd_count_as_it_was(open_backend: Callable[[], Any], good: bool) -> None:
+    ours, theirs = open_backend(), open_backend()
+    image = ours.create_image(spec_of(width=8, height=8))
+    before = open_fds()
+    for round_ in range(1000):
+        memory = image.export()
+        if good:
+            theirs.open_image(image.spec, memory).destroy()
+            continue
+        forged = dataclasses.replace(
+            memory, **({"size": memory.size + 1} if round_ % 2 else {"driver_uuid": bytes(16)[:15] + b"x"})
+        )
+        with pytest.raises((DescriptorError, DeviceMismatchError)):
+            theirs.open_image(image.spec, forged)
+    assert open_fds() == before
+    image.destroy()
+
+
+# ---- memory of the CPU backend ---------------------------------------------------------------------------------------
+
+
+def cpu_memory(spec: ImageSpec, *, size: int = 64 * 1024, seals: int | None = None, **changes: Any) -> MemoryHandle:
+    fd = memfd(size) if seals is None else memfd(size, seals)
+    handle = MemoryHandle("memfd", fd, size, 0, spec.width * 4, False, b"", b"")
+    return dataclasses.replace(handle, **changes)
+
+
+@pytest.mark.rule("X22")
+def test_a_cpu_surface_opens_without_a_copy_where_that_was_proven(backend: Any) -> None:
+    spec = spec_of("linear", width=64, height=24)
+    memory = cpu_memory(spec)
+    with mmap.mmap(memory.fd, memory.size) as pages:
+        if "host_pointer" not in backend.adapter.capabilities.surface_memory:
+            with pytest.raises(UnsupportedError, match=r"read\(\) and write\(\)"):
+                backend.open_image(spec, memory)
+            return
+        image = backend.open_image(spec, memory)
+        pages[7 * image.stride] = 77
+        assert image.pixels()[7 * image.stride] == 77
+        image.destroy()
+
+
+@pytest.mark.rule("X15", "X18")
+@pytest.mark.parametrize(
+    "changes",
+    [{"seals": 0}, {"seals": fcntl.F_SEAL_GROW}, {"size": 4096}, {"stride": 1 << 30}, {"offset": 64}],
+    ids=["unsealed", "may shrink", "too small", "too wide", "shifted"],
+)
+def test_a_forged_cpu_surface_is_refused_and_its_fd_closed(backend: Any, changes: dict[str, int]) -> None:
+    has(backend, "host_pointer")
+    spec = spec_of("linear", width=64, height=24)
+    before = open_fds()
+    with pytest.raises((DescriptorError, UnsupportedError)):
+        backend.open_image(spec, cpu_memory(spec, **changes))
+    assert open_fds() == before
+
+
+# ---- what is refused -------------------------------------------------------------------------------------------------
+
+
+def test_a_size_beyond_the_device_is_a_value_error_that_names_the_limit(backend: Any) -> None:
+    with pytest.raises(ValueError, match=r"1000000x1; .* allows 1x1 to"):
+        backend.create_image(spec_of(width=1_000_000, height=1))
+
+
+def test_a_usage_that_the_format_lacks_is_unsupported_with_a_hint(backend: Any) -> None:
+    with pytest.raises(UnsupportedError, match="storage") as raised:
+        backend.create_image(spec_of(format=get("rgba8unorm-srgb"), usage=USAGE | {"storage"}))
+    assert "storage" in raised.value.hint
+
+
+def test_a_closed_backend_makes_nothing(backend: Any) -> None:
+    backend.close()
+    with pytest.raises(ClosedError):
+        backend.create_image(spec_of())
+    with pytest.raises(ClosedError):
+        backend.compile(None, [])
+    backend.close()

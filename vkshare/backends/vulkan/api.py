@@ -1,0 +1,227 @@
+"""Cold Vulkan calls: structures that own what they point to, functions that check their results.
+
+Built on the cffi definitions of the PyPI package `vulkan`, not on its wrappers: those keep nested structures alive
+only through weak references, so a structure made as a temporary may be freed before the call. Here a Struct holds all
+that it points to.
+
+Importing this module needs libvulkan; the package's __init__ turns its absence into a reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import vulkan
+
+from vkshare.errors import DeviceLostError, UnsupportedError, VulkanError
+
+ffi: Any = vulkan.ffi
+NULL: Any = ffi.NULL
+
+# The preprocessor's constants, which the cffi definitions do not carry (vulkan_core.h).
+_DEFINES = {"QUEUE_FAMILY_EXTERNAL": 0xFFFFFFFE, "WHOLE_SIZE": 0xFFFFFFFFFFFFFFFF, "API_VERSION_1_3": 1 << 22 | 3 << 12}
+
+
+class _Constants:
+    """Vulkan's constants by name without the VK_: ``VK.IMAGE_TILING_LINEAR``."""
+
+    def __getattr__(self, name: str) -> int:
+        value = _DEFINES.get(name)
+        if value is None:
+            value = int(ffi.integer_const(f"VK_{name}"))
+        setattr(self, name, value)
+        return value
+
+
+VK = _Constants()
+
+
+class Struct:
+    """A Vulkan structure, and everything that it points to: alive as long as this object is.
+
+    Fields read through: ``properties.limits.maxImageDimension2D``. What such a read gives that is itself a structure
+    looks into this object's memory and does not keep it.
+    """
+
+    __slots__ = ("_kept", "pointer")
+
+    def __init__(self, pointer: Any, kept: Sequence[Any] = ()) -> None:
+        self.pointer = pointer
+        self._kept = kept
+
+    def __getattr__(self, field: str) -> Any:
+        return getattr(self.pointer, field)
+
+
+def new(type_name: str, **fields: Any) -> Struct:
+    """A zeroed structure with its sType set and the given fields filled in.
+
+    Fields take numbers, handles, None, Struct (by pointer or by value, as the field is), str, bytes, and lists of
+    these where the field is an array or a pointer to one; plain dicts and lists stand for nested structures without
+    pointers.
+    """
+    pointer = ffi.new(f"{type_name} *")
+    types = dict(ffi.typeof(type_name).fields)
+    if "sType" in types and "sType" not in fields:
+        pointer.sType = structure_type(type_name)
+    kept: list[Any] = []
+    for name, value in fields.items():
+        setattr(pointer, name, _convert(value, types[name].type, kept))
+    return Struct(pointer, kept)
+
+
+def _convert(value: Any, ctype: Any, kept: list[Any]) -> Any:
+    """`value` as cffi takes it for a field of that type; what must stay alive with it is appended to `kept`."""
+    if isinstance(value, Struct):
+        kept.append(value)
+        return value.pointer if ctype.kind == "pointer" else value.pointer[0]
+    if ctype.kind != "pointer":
+        return value
+    if value is None:
+        return NULL
+    if isinstance(value, str):
+        value = ffi.new("char[]", value.encode())
+    elif isinstance(value, bytes):
+        value = ffi.from_buffer(value)
+    elif isinstance(value, list | tuple):
+        value = ffi.new(ffi.typeof(f"{ctype.item.cname}[]"), [_convert(item, ctype.item, kept) for item in value])
+    else:
+        return value
+    kept.append(value)
+    return value
+
+
+_structure_types: dict[str, int] = {}
+
+
+def structure_type(type_name: str) -> int:
+    """The VkStructureType that belongs to a structure: VkImageCreateInfo -> VK_STRUCTURE_TYPE_IMAGE_CREATE_INFO."""
+    known = _structure_types.get(type_name)
+    if known is None:
+        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[a-z])(?=[0-9])", "_", type_name[2:])
+        words = re.sub(r"VULKAN_(\d)(\d)", r"VULKAN_\1_\2", words.upper())
+        known = _structure_types[type_name] = int(ffi.integer_const(f"VK_STRUCTURE_TYPE_{words}"))
+    return known
+
+
+class Functions:
+    """The functions of one VkInstance or VkDevice, looked up when first named.
+
+    ``vk.vkQueueWaitIdle(queue)`` takes Struct and None (NULL) as arguments and raises VulkanError or DeviceLostError
+    for a negative VkResult; it returns what the function returns. Thread-safe as far as the function is.
+    """
+
+    def __init__(self, get_proc_addr: Callable[[bytes], Any]) -> None:
+        self._get_proc_addr = get_proc_addr
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if not name.startswith("vk"):
+            raise AttributeError(name)
+        function = _checked(name, ffi.cast(f"PFN_{name}", self.pointer(name)))
+        setattr(self, name, function)
+        return function
+
+    def pointer(self, name: str) -> Any:
+        """The function itself. UnsupportedError if there is none."""
+        pointer = self._get_proc_addr(name.encode())
+        if pointer == NULL:
+            raise UnsupportedError(name, "the driver has no such function", "enable the extension that it belongs to")
+        return pointer
+
+    def make(self, name: str, *arguments: Any) -> Any:
+        """Calls a function whose last parameter is where it writes one result, and returns that.
+
+        ``make("vkCreateImage", device, info, None)``.
+        """
+        function = getattr(self, name)
+        out = ffi.new(function.parameters[-1])
+        function(*arguments, out)
+        return Struct(out) if function.parameters[-1].item.kind == "struct" else out[0]
+
+    def list(self, name: str, *arguments: Any) -> list[Any]:
+        """Calls a function that ends in (count, array) twice, as enumerations go: the array's elements."""
+        function = getattr(self, name)
+        count = ffi.new("uint32_t *")
+        while True:
+            function(*arguments, count, None)
+            array = ffi.new(ffi.typeof(f"{function.parameters[-1].item.cname}[]"), count[0])
+            if function(*arguments, count, array) != VK.INCOMPLETE:
+                break
+        if function.parameters[-1].item.kind != "struct":
+            return list(array[0 : count[0]])
+        return [Struct(ffi.addressof(array, i), (array,)) for i in range(count[0])]
+
+
+def _checked(name: str, pointer: Any) -> Callable[..., Any]:
+    signature = ffi.typeof(pointer)
+    returns_result = signature.result.cname == "enum VkResult"
+
+    def call(*arguments: Any) -> Any:
+        result = pointer(*[_argument(a) for a in arguments])
+        if returns_result and result < 0:
+            raise error(result, name)
+        return result
+
+    call.parameters = signature.args  # type: ignore[attr-defined]
+    call.__name__ = name
+    return call
+
+
+def _argument(value: Any) -> Any:
+    if isinstance(value, Struct):
+        return value.pointer
+    return NULL if value is None else value
+
+
+def error(result: int, call: str) -> VulkanError:
+    """The exception for a VkResult."""
+    if result == VK.ERROR_DEVICE_LOST:
+        return DeviceLostError(result, call)
+    return VulkanError(result, call)
+
+
+def handle(type_name: str, value: Any) -> Any:
+    """A Vulkan handle of that type from an int, a cffi pointer of any binding, or an object with `value` (ctypes)."""
+    return ffi.cast(type_name, address(value))
+
+
+def address(value: Any) -> int:
+    """The number of a handle or pointer; 0 for NULL and None."""
+    if value is None:
+        return 0
+    if isinstance(value, int):
+        return value
+    if isinstance(value, ffi.CData):
+        return int(ffi.cast("uintptr_t", value))
+    if isinstance(getattr(value, "value", None), int):
+        return int(value.value)
+    try:
+        return int(value)  # handles of other bindings
+    except (TypeError, ValueError):
+        raise TypeError(f"a Vulkan handle must be an int or a pointer, not {type(value).__name__}") from None
+
+
+def text(chars: Any) -> str:
+    """A char array as str."""
+    return str(ffi.string(chars).decode("utf-8", "replace"))
+
+
+def global_functions(get_instance_proc_addr: Any = None) -> Functions:
+    """The functions that need no instance, from libvulkan or from an engine's own vkGetInstanceProcAddr."""
+    return instance_functions(NULL, get_instance_proc_addr)
+
+
+def instance_functions(instance: Any, get_instance_proc_addr: Any = None) -> Functions:
+    """The functions of a VkInstance."""
+    get = vulkan.lib.vkGetInstanceProcAddr
+    if get_instance_proc_addr is not None:
+        get = ffi.cast("PFN_vkGetInstanceProcAddr", address(get_instance_proc_addr))
+    return Functions(lambda name: get(instance, name))
+
+
+def device_functions(instance_vk: Functions, device: Any) -> Functions:
+    """The functions of a VkDevice."""
+    get: Any = instance_vk.vkGetDeviceProcAddr
+    return Functions(lambda name: get(device, name))

@@ -1,0 +1,158 @@
+"""A VkDevice with one queue and one command pool: what everything else of the backend is made with."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from vkshare.backends.vulkan.api import VK, Functions, address, device_functions, handle, new
+from vkshare.backends.vulkan.physical import PhysicalDevice
+from vkshare.backends.vulkan.required import DEVICE_EXTENSIONS, OPTIONAL_DEVICE_EXTENSIONS
+from vkshare.errors import ClosedError, UnsupportedError
+
+
+class Context:
+    """A logical device, our own or an engine's.
+
+    Objects made through it may be used from any thread; `lock` guards the command pool, so it is held while a command
+    buffer is allocated, recorded or freed.
+    """
+
+    def __init__(
+        self,
+        physical: PhysicalDevice,
+        device: Any,
+        queue: Any,
+        queue_family: int,
+        extensions: frozenset[str],
+        *,
+        is_adopted: bool,
+    ) -> None:
+        self.physical = physical
+        self.device = device
+        self.queue = queue
+        self.queue_family = queue_family
+        self.extensions = extensions
+        self.is_adopted = is_adopted
+        self.lock = threading.RLock()
+        self.vk: Functions = device_functions(physical.vk, device)
+        self.submit_once: Callable[[int], None] = self._submit_and_wait
+        self._at_close: list[Callable[[], None]] = []
+        self._is_closed = False
+        pool = new("VkCommandPoolCreateInfo", queueFamilyIndex=queue_family)
+        self._pool = self.vk.make("vkCreateCommandPool", device, pool, None)
+
+    @classmethod
+    def create(cls, physical: PhysicalDevice) -> Context:
+        """A VkDevice of our own, with one queue of the first family that draws."""
+        family = _graphics_family(physical)
+        extensions = [*DEVICE_EXTENSIONS, *(name for name in OPTIONAL_DEVICE_EXTENSIONS if name in physical.extensions)]
+        f13 = new("VkPhysicalDeviceVulkan13Features", synchronization2=1, dynamicRendering=1)
+        f12 = new("VkPhysicalDeviceVulkan12Features", pNext=f13, timelineSemaphore=1)
+        queue = new("VkDeviceQueueCreateInfo", queueFamilyIndex=family, queueCount=1, pQueuePriorities=[1.0])
+        info = new(
+            "VkDeviceCreateInfo",
+            pNext=f12,
+            queueCreateInfoCount=1,
+            pQueueCreateInfos=[queue],
+            enabledExtensionCount=len(extensions),
+            ppEnabledExtensionNames=extensions,
+        )
+        device = physical.vk.make("vkCreateDevice", physical.handle, info, None)
+        vk_queue = device_functions(physical.vk, device).make("vkGetDeviceQueue", device, family, 0)
+        return cls(physical, device, vk_queue, family, frozenset(extensions), is_adopted=False)
+
+    # ---- command buffers ----
+
+    def record(self, write: Callable[[Any], None], *, name: str = "", once: bool = False) -> Any:
+        """A VkCommandBuffer that `write(command_buffer)` has filled.
+
+        It may be pending several times at once, unless made for use once.
+        """
+        flags = VK.COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT if once else VK.COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT
+        with self.lock:
+            info = new("VkCommandBufferAllocateInfo", commandPool=self._pool, commandBufferCount=1)
+            commands = self.vk.make("vkAllocateCommandBuffers", self.device, info)
+            try:
+                self.vk.vkBeginCommandBuffer(commands, new("VkCommandBufferBeginInfo", flags=flags))
+                write(commands)
+                self.vk.vkEndCommandBuffer(commands)
+            except BaseException:
+                self.free(commands)
+                raise
+        self.name(VK.OBJECT_TYPE_COMMAND_BUFFER, commands, name)
+        return commands
+
+    def free(self, *command_buffers: Any) -> None:
+        """Frees command buffers that no longer run."""
+        with self.lock:
+            if not self._is_closed:
+                self.vk.vkFreeCommandBuffers(self.device, self._pool, len(command_buffers), list(command_buffers))
+
+    def run(self, write: Callable[[Any], None], *, name: str = "") -> None:
+        """Records a command buffer, runs it once and waits for it. Blocks."""
+        commands = self.record(write, name=name, once=True)
+        self.submit_once(address(commands))  # if this is interrupted, the commands may still run: they go with the pool
+        self.free(commands)
+
+    def _submit_and_wait(self, command_buffer: int) -> None:
+        """Right only while nobody else uses the queue: a Device puts its own submit in this one's place."""
+        vk = self.vk
+        info = new("VkCommandBufferSubmitInfo", commandBuffer=handle("VkCommandBuffer", command_buffer))
+        submit = new("VkSubmitInfo2", commandBufferInfoCount=1, pCommandBufferInfos=[info])
+        fence = vk.make("vkCreateFence", self.device, new("VkFenceCreateInfo"), None)
+        try:
+            vk.vkQueueSubmit2(self.queue, 1, submit, fence)
+            vk.vkWaitForFences(self.device, 1, [fence], 1, VK.WHOLE_SIZE)
+        finally:
+            vk.vkDestroyFence(self.device, fence, None)
+
+    # ---- names and the end ----
+
+    def name(self, object_type: int, vk_handle: Any, name: str) -> None:
+        """Gives an object a name that the validation layer and frame debuggers show.
+
+        Without VK_EXT_debug_utils it does nothing.
+        """
+        if not name or not self.physical.can_name:
+            return
+        info = new(
+            "VkDebugUtilsObjectNameInfoEXT",
+            objectType=object_type,
+            objectHandle=address(vk_handle),
+            pObjectName=f"vkshare {name}",
+        )
+        self.vk.vkSetDebugUtilsObjectNameEXT(self.device, info)
+
+    def check_open(self) -> None:
+        """ClosedError after close()."""
+        if self._is_closed:
+            raise ClosedError("the device was closed")
+
+    def at_close(self, destroy: Callable[[], None]) -> None:
+        """Has `destroy()` called when the context closes, the last registered first."""
+        self._at_close.append(destroy)
+
+    def close(self) -> None:
+        """Destroys what was made through the context, and the device if it is ours.
+
+        Nothing may run any more. Idempotent.
+        """
+        with self.lock:
+            if self._is_closed:
+                return
+            while self._at_close:
+                self._at_close.pop()()
+            self._is_closed = True
+            self.vk.vkDestroyCommandPool(self.device, self._pool, None)
+            if not self.is_adopted:
+                self.vk.vkDestroyDevice(self.device, None)
+
+
+def _graphics_family(physical: PhysicalDevice) -> int:
+    families = physical.vk.list("vkGetPhysicalDeviceQueueFamilyProperties", physical.handle)
+    for index, family in enumerate(families):
+        if family.queueFlags & VK.QUEUE_GRAPHICS_BIT and family.queueCount:
+            return index
+    raise UnsupportedError(f"a device on {physical.name}", "it has no queue family that draws")

@@ -1,0 +1,191 @@
+"""The backend object of one Vulkan device: our own VkDevice, or an engine's that was adopted."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from vkshare.backends.base import Adapter, Capabilities, ImageSpec, MemoryHandle, Operation
+from vkshare.backends.vulkan import imports, recorder
+from vkshare.backends.vulkan import instance as instances
+from vkshare.backends.vulkan.adapter import VulkanAdapter, physical_device_of
+from vkshare.backends.vulkan.api import VK, address, handle, instance_functions
+from vkshare.backends.vulkan.compiled import Compiled
+from vkshare.backends.vulkan.context import Context
+from vkshare.backends.vulkan.images import VulkanImage, create_image
+from vkshare.backends.vulkan.physical import PhysicalDevice
+from vkshare.backends.vulkan.pipelines import Pipelines
+from vkshare.backends.vulkan.required import Requirements
+from vkshare.backends.vulkan.staging import VulkanStage
+from vkshare.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from vkshare._native import CommandList
+
+
+class VulkanBackend:
+    """Backend of backends/base.py."""
+
+    def __init__(self, adapter: Adapter, context: Context, lock_queue: Any = None, unlock_queue: Any = None) -> None:
+        self.adapter = adapter
+        self.context = context
+        self._locks = {} if lock_queue is None else {"lock_queue": lock_queue, "unlock_queue": unlock_queue}
+        self._pipelines: Pipelines | None = None
+        self._compiled: set[Compiled] = set()
+
+    @property
+    def submit_once(self) -> Callable[[int], None]:
+        """Runs a VkCommandBuffer and waits for it.
+
+        A Device sets it to its own submit, so that the queue has one user, and one lock.
+        """
+        return self.context.submit_once
+
+    @submit_once.setter
+    def submit_once(self, submit: Callable[[int], None]) -> None:
+        self.context.submit_once = submit
+
+    def native_handles(self) -> dict[str, Any]:
+        """The `vulkan` argument of _native.Device."""
+        context = self.context
+        return {
+            "get_device_proc_addr": address(context.physical.vk.pointer("vkGetDeviceProcAddr")),
+            "device": address(context.device),
+            "queue": address(context.queue),
+            "export_timelines": self.adapter.capabilities.export_timelines,
+            "max_timeline_difference": context.physical.max_timeline_difference,
+            **self._locks,
+        }
+
+    def create_image(self, spec: ImageSpec) -> VulkanImage:
+        """A new image of zeros that can be exported. Blocks until it is zeroed. UnsupportedError, ValueError."""
+        self.context.check_open()
+        return create_image(self.context, spec)
+
+    def open_image(self, spec: ImageSpec, memory: MemoryHandle) -> VulkanImage:
+        """Another party's image; takes over ``memory.fd`` whatever happens. See imports.py."""
+        capabilities = self.adapter.capabilities
+        if memory.kind == "memfd" and "host_pointer" not in capabilities.surface_memory:
+            os.close(memory.fd)
+            raise UnsupportedError(
+                "opening a surface of the CPU backend",
+                capabilities.reasons.get("host_pointer", "the driver imports no host memory"),
+                "copy it through read() and write()",
+            )
+        return imports.open_image(self.context, spec, memory)
+
+    def compile(self, commands: CommandList, operations: Sequence[Operation]) -> None:
+        """Records the operations and hands the command buffer to the core. UnsupportedError names format and driver."""
+        self.context.check_open()
+        with self.context.lock:
+            if self._pipelines is None:
+                self._pipelines = Pipelines(self.context)
+            compiled = Compiled(self.context, self._pipelines)
+            self._compiled.add(compiled)
+
+            def retire() -> None:
+                with self.context.lock:
+                    self._compiled.discard(compiled)
+                    compiled.free()
+
+            try:
+                recorder.Recorder(self.context, self._pipelines, compiled).record(operations)
+                commands.set_vulkan(address(compiled.commands), recorder.uses(operations), retire)
+            except BaseException:
+                retire()
+                raise
+
+    def stage(self, nbytes: int, image: Any, *, upload: bool) -> VulkanStage:
+        """A buffer of tightly packed rows beside `image`, and the commands that copy it."""
+        self.context.check_open()
+        return VulkanStage(self.context, nbytes, image, upload=upload)
+
+    def close(self) -> None:
+        """After _native.Device.shutdown(): destroys what is left, and the VkDevice if it is ours. Idempotent."""
+        with self.context.lock:
+            for compiled in self._compiled:
+                compiled.free()
+            self._compiled.clear()
+            if self._pipelines is not None:
+                self._pipelines.destroy()
+                self._pipelines = None
+        self.context.close()
+
+
+def open_device(adapter: Adapter, validation: bool | None = None, name: str = "") -> VulkanBackend:
+    """A VkDevice of its own on that adapter.
+
+    UnsupportedError without the validation layer that is wanted; VulkanError.
+    """
+    instance = instances.get(validation)
+    physical = physical_device_of(adapter, instance)
+    context = Context.create(physical)
+    context.name(VK.OBJECT_TYPE_QUEUE, context.queue, f"queue of {name or 'a device'}")
+    return VulkanBackend(adapter, context)
+
+
+def adopt_device(
+    *,
+    instance: Any,
+    physical_device: Any,
+    device: Any,
+    queue: Any,
+    queue_family: int,
+    api_version: int,
+    enabled_extensions: Iterable[str],
+    features: Iterable[str] = (),
+    get_instance_proc_addr: Any = None,
+    lock_queue: Any = None,
+    unlock_queue: Any = None,
+) -> VulkanBackend:
+    """An engine's own device.
+
+    Nothing of the engine's is ever destroyed. What was made on it is destroyed by close(), which must come before the
+    engine destroys the device.
+
+    Raises
+    ------
+    UnsupportedError
+        It was made without an extension, a feature or the Vulkan version that is needed; the text names all of them.
+    """
+    extensions = frozenset(enabled_extensions)
+    Requirements().check(api_version, extensions, features)
+    vk = instance_functions(handle("VkInstance", instance), get_instance_proc_addr)
+    physical = PhysicalDevice.read(
+        vk, handle("VkPhysicalDevice", physical_device), can_name="VK_EXT_debug_utils" in extensions
+    )
+    if physical.missing is not None:
+        raise UnsupportedError(f"Device.from_handles on {physical.name}", physical.missing)
+    context = Context(
+        physical, handle("VkDevice", device), handle("VkQueue", queue), queue_family, extensions, is_adopted=True
+    )
+    return VulkanBackend(AdoptedAdapter(physical, extensions), context, lock_queue, unlock_queue)
+
+
+class AdoptedAdapter(VulkanAdapter):
+    """The adapter below an engine's device: what was proven, less what the engine did not enable."""
+
+    __slots__ = ("_extensions",)
+
+    _extensions: frozenset[str]
+
+    def __init__(self, physical: PhysicalDevice, extensions: frozenset[str]) -> None:
+        super().__init__(physical, 0)
+        object.__setattr__(self, "_extensions", extensions)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        proven = super().capabilities
+        reasons = dict(proven.reasons)
+        if "VK_KHR_external_semaphore_fd" not in self._extensions:
+            reasons.setdefault("export_timelines", "the engine did not enable VK_KHR_external_semaphore_fd")
+        if "VK_EXT_external_memory_host" not in self._extensions:
+            reasons.setdefault("host_pointer", "the engine did not enable VK_EXT_external_memory_host")
+        return dataclasses.replace(
+            proven,
+            export_timelines="export_timelines" not in reasons,
+            surface_memory=proven.surface_memory - ({"host_pointer"} & reasons.keys()),
+            reasons=reasons,
+        )

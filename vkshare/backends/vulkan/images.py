@@ -1,0 +1,230 @@
+"""Images of a surface: making them in memory of their own, exporting and importing that memory.
+
+Everything about a VkImage follows from its ImageSpec and the driver alone, so that both sides of a hand-over come to
+the same one.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import Any
+
+from vkshare.backends.base import ImageSpec, MemoryHandle
+from vkshare.backends.vulkan import barriers, support
+from vkshare.backends.vulkan.api import VK, Struct, address, ffi, new
+from vkshare.backends.vulkan.context import Context
+from vkshare.backends.vulkan.memory import DeviceMemory, mappable_flags
+from vkshare.errors import UnsupportedError
+
+
+class VulkanImage:
+    """A VkImage, its memory, its view and its two ownership command buffers. Image of backends/base.py."""
+
+    def __init__(self, context: Context, spec: ImageSpec, handle_type: int, features: int) -> None:
+        self.spec = spec
+        self.stride = 0
+        self.image = 0
+        self.image_view = 0
+        self.acquire_commands = 0
+        self.release_commands = 0
+        self.is_mappable = False
+        self.context = context
+        self.handle: Any = None  # VkImage
+        self.view: Any = None  # VkImageView, None where the usage needs none
+        self.raw_view: Any = None  # of a -srgb image: its codes as they are stored; else the view itself
+        self.needs: Any = None  # VkMemoryRequirements
+        self.is_dedicated = False
+        self._memory: DeviceMemory | None = None
+        self._host_memory: mmap.mmap | None = None  # a surface of the CPU backend
+        self._offset = 0  # bytes from the start of the memory to row 0
+        self._commands: list[Any] = []
+        try:
+            self.is_dedicated = support.check(context.physical, spec, handle_type, features)
+            self._create(handle_type)
+        except BaseException:
+            self.destroy()
+            raise
+
+    def pixels(self) -> memoryview | None:
+        """The mapped memory from row 0, writable, `stride` bytes a row; None where the CPU cannot see it."""
+        if not self.is_mappable:
+            return None
+        if self._host_memory is not None:
+            return memoryview(self._host_memory)
+        assert self._memory is not None
+        return self._memory.map()[self._offset :]
+
+    def export(self) -> MemoryHandle:
+        """A new opaque fd of the memory, CLOEXEC; the caller's to close."""
+        if self._host_memory is not None:
+            raise UnsupportedError(
+                "export of a surface of the CPU backend through Vulkan",
+                "its memory is not Vulkan's",
+                "pass its own descriptor on",
+            )
+        assert self._memory is not None
+        vk, physical = self.context.vk, self.context.physical
+        info = new(
+            "VkMemoryGetFdInfoKHR", memory=self._memory.handle, handleType=VK.EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
+        )
+        fd = vk.make("vkGetMemoryFdKHR", self.context.device, info)
+        os.set_inheritable(fd, False)  # lavapipe's come without CLOEXEC
+        return MemoryHandle(
+            kind="opaque_fd",
+            fd=fd,
+            size=self._memory.size,
+            offset=0,
+            stride=self.stride,
+            dedicated=self.is_dedicated,
+            device_uuid=physical.device_uuid,
+            driver_uuid=physical.driver_uuid,
+        )
+
+    def destroy(self) -> None:
+        """Frees everything now: nothing runs on it, and no array looks at it. Idempotent."""
+        vk, device = self.context.vk, self.context.device
+        if self._commands:
+            self.context.free(*self._commands)
+            self._commands = []
+        for view in {address(self.view): self.view, address(self.raw_view): self.raw_view}.values():
+            vk.vkDestroyImageView(device, view, None)  # NULL is nothing
+        if self.handle is not None:
+            vk.vkDestroyImage(device, self.handle, None)
+        if self._memory is not None:
+            self._memory.free()
+        self.handle = self.view = self.raw_view = self._memory = self._host_memory = None
+        self.image = self.image_view = self.acquire_commands = self.release_commands = 0
+        self.is_mappable = False
+
+    # ---- how it is made, in this order ----
+
+    def _create(self, handle_type: int) -> None:
+        vk, device, spec = self.context.vk, self.context.device, self.spec
+        external = new("VkExternalMemoryImageCreateInfo", handleTypes=handle_type)
+        info = new(
+            "VkImageCreateInfo",
+            pNext=external,
+            flags=support.vk_create_flags(spec),
+            imageType=VK.IMAGE_TYPE_2D,
+            format=spec.format.vk_format,
+            extent={"width": spec.width, "height": spec.height, "depth": 1},
+            mipLevels=1,
+            arrayLayers=1,
+            samples=VK.SAMPLE_COUNT_1_BIT,
+            tiling=support.vk_tiling(spec.tiling),
+            usage=support.vk_usage(spec),
+            sharingMode=VK.SHARING_MODE_EXCLUSIVE,
+            initialLayout=VK.IMAGE_LAYOUT_UNDEFINED,
+        )
+        self.handle = vk.make("vkCreateImage", device, info, None)
+        self.image = address(self.handle)
+        dedicated = new("VkMemoryDedicatedRequirements")
+        requirements = new("VkMemoryRequirements2", pNext=dedicated)
+        vk.vkGetImageMemoryRequirements2(device, new("VkImageMemoryRequirementsInfo2", image=self.handle), requirements)
+        self.needs = requirements.memoryRequirements
+        self._requirements = requirements  # owns what `needs` looks at
+        self.is_dedicated |= bool(dedicated.requiresDedicatedAllocation or dedicated.prefersDedicatedAllocation)
+        if spec.tiling == "linear":
+            subresource = ffi.new("VkImageSubresource *", {"aspectMask": VK.IMAGE_ASPECT_COLOR_BIT})
+            layout = vk.make("vkGetImageSubresourceLayout", device, self.handle, subresource)
+            self.stride, self._offset = int(layout.rowPitch), int(layout.offset)
+
+    def memory_type(self) -> int:
+        """The memory type.
+
+        A function of the spec and the driver, for an import must choose as the export did (VUID 01742).
+        """
+        wanted = mappable_flags() if self.spec.tiling == "linear" else [VK.MEMORY_PROPERTY_DEVICE_LOCAL_BIT]
+        return self.context.physical.memory_type(self.needs.memoryTypeBits, wanted)
+
+    def allocate(self, extra: Struct, *, size: int, memory_type: int) -> None:
+        """Takes memory, with `extra` (an export or import structure) chained."""
+        chain = extra
+        if self.is_dedicated:
+            chain = new("VkMemoryDedicatedAllocateInfo", pNext=extra, image=self.handle)
+        info = new("VkMemoryAllocateInfo", pNext=chain, allocationSize=size, memoryTypeIndex=memory_type)
+        self._memory = DeviceMemory(self.context, info)
+        self.is_mappable = self.spec.tiling == "linear" and self.context.physical.is_mappable(memory_type)
+
+    def bind(self, host_memory: mmap.mmap | None = None) -> None:
+        """Binds the memory and makes the view and the command buffers.
+
+        `host_memory` is the mapping that was imported, if one was.
+        """
+        assert self._memory is not None
+        vk, device = self.context.vk, self.context.device
+        self._host_memory = host_memory
+        vk.vkBindImageMemory2(device, 1, new("VkBindImageMemoryInfo", image=self.handle, memory=self._memory.handle))
+        if self.spec.usage & {"render", "sample", "storage"}:
+            self.view = self.raw_view = self._make_view(self.spec.format.vk_format)
+            self.image_view = address(self.view)
+            raw = support.raw_format(self.spec.format)
+            if raw is not None:
+                self.raw_view = self._make_view(raw)
+        self._record_ownership()
+
+    def _make_view(self, vk_format: int) -> Any:
+        info = new(
+            "VkImageViewCreateInfo",
+            image=self.handle,
+            viewType=VK.IMAGE_VIEW_TYPE_2D,
+            format=vk_format,
+            subresourceRange=barriers.WHOLE_IMAGE,
+        )
+        return self.context.vk.make("vkCreateImageView", self.context.device, info, None)
+
+    def _record_ownership(self) -> None:
+        context, family = self.context, self.context.queue_family
+        acquire = context.record(lambda c: barriers.acquire(context.vk, c, self.handle, family), name="acquire")
+        self._commands.append(acquire)
+        release = context.record(
+            lambda c: barriers.release(context.vk, c, self.handle, family, is_mappable=self.is_mappable), name="release"
+        )
+        self._commands.append(release)
+        self.acquire_commands, self.release_commands = address(acquire), address(release)
+
+    def start(self) -> None:
+        """Zeros, and the hand-over to VK_QUEUE_FAMILY_EXTERNAL: the state that every new surface is in. Blocks."""
+        context = self.context
+
+        def write(commands: Any) -> None:
+            barriers.first_use(context.vk, commands, self.handle)
+            zero = ffi.new("VkClearColorValue *")
+            whole = ffi.new("VkImageSubresourceRange *", barriers.WHOLE_IMAGE)
+            context.vk.vkCmdClearColorImage(commands, self.handle, VK.IMAGE_LAYOUT_GENERAL, zero, 1, whole)
+            barriers.release(context.vk, commands, self.handle, context.queue_family, is_mappable=self.is_mappable)
+
+        context.run(write, name="first use")
+
+    def name(self, name: str) -> None:
+        """For the validation layer and frame debuggers."""
+        self.context.name(VK.OBJECT_TYPE_IMAGE, self.handle, name)
+
+
+def create_image(context: Context, spec: ImageSpec) -> VulkanImage:
+    """A new image of zeros in exportable memory of its own, owned by VK_QUEUE_FAMILY_EXTERNAL.
+
+    Raises
+    ------
+    UnsupportedError
+        The driver cannot make such an image, or not export it; the text names format, tiling and usage.
+    ValueError
+        It is larger than the driver allows.
+    """
+    handle_type = VK.EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
+    image = VulkanImage(context, spec, handle_type, VK.EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT)
+    try:
+        export = new("VkExportMemoryAllocateInfo", handleTypes=handle_type)
+        image.allocate(export, size=image.needs.size, memory_type=image.memory_type())
+        image.bind()
+        image.name(f"{spec.width}x{spec.height} {spec.format.name} {spec.tiling}")
+    except BaseException:
+        image.destroy()
+        raise
+    try:
+        image.start()
+    except BaseException:  # the first use may still run (Ctrl-C while it was waited for)
+        context.at_close(image.destroy)
+        raise
+    return image

@@ -1,0 +1,197 @@
+"""The pipelines that draw, made when first needed and kept by their device."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, replace
+from typing import Any
+
+from vkshare.backends.vulkan.api import NULL, VK, Struct, new
+from vkshare.backends.vulkan.colours import srgb_tables
+from vkshare.backends.vulkan.context import Context
+from vkshare.backends.vulkan.memory import host_buffer
+from vkshare.backends.vulkan.shaders import spirv
+
+PUSH_SIZE = 64  # bytes of push constants that the one pipeline layout has room for
+VERTEX_SIZE = 40  # bytes: x y z w, r g b a, u v as float32 (base.DrawTriangles)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a pipeline does, whatever the target's format."""
+
+    vertex: str
+    fragment: str
+    blends: bool  # premultiplied source-over; else replaces
+    reads_vertices: bool
+    constants: tuple[bool, ...] = ()  # the fragment shader's specialization constants, from constant_id 0 on
+
+    def specialized(self, *constants: bool) -> Kind:
+        """The same with those specialization constants."""
+        return replace(self, constants=constants)
+
+
+COMPOSITE = Kind("screen.vert", "composite.frag", blends=True, reads_vertices=False)
+BLIT = Kind("screen.vert", "blit.frag", blends=False, reads_vertices=False)
+COLOURED = Kind("triangles.vert", "colour.frag", blends=True, reads_vertices=True)
+TEXTURED = Kind("triangles.vert", "texture.frag", blends=True, reads_vertices=True)
+
+
+class Pipelines:
+    """One layout (an image, the sRGB tables, push constants), two samplers, and a VkPipeline for each kind and format.
+
+    Not thread-safe: the context's lock is held while command buffers are recorded, and that covers it.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._made: dict[tuple[Kind, int], Any] = {}
+        self._modules: dict[str, Any] = {}
+        vk, device = context.vk, context.device
+        image, tables = (
+            new(
+                "VkDescriptorSetLayoutBinding",
+                binding=n,
+                descriptorType=kind,
+                descriptorCount=1,
+                stageFlags=VK.SHADER_STAGE_FRAGMENT_BIT,
+            )
+            for n, kind in enumerate(descriptor_types())
+        )
+        info = new("VkDescriptorSetLayoutCreateInfo", bindingCount=2, pBindings=[image, tables])
+        self.set_layout = vk.make("vkCreateDescriptorSetLayout", device, info, None)
+        push = new("VkPushConstantRange", stageFlags=VK.SHADER_STAGE_FRAGMENT_BIT, size=PUSH_SIZE)
+        layout = new(
+            "VkPipelineLayoutCreateInfo",
+            setLayoutCount=1,
+            pSetLayouts=[self.set_layout],
+            pushConstantRangeCount=1,
+            pPushConstantRanges=[push],
+        )
+        self.layout = vk.make("vkCreatePipelineLayout", device, layout, None)
+        self.nearest = self._sampler(VK.FILTER_NEAREST)
+        self.linear = self._sampler(VK.FILTER_LINEAR)
+        numbers = b"".join(table.tobytes() for table in srgb_tables())
+        self.tables, self._tables_memory = host_buffer(context, len(numbers), VK.BUFFER_USAGE_STORAGE_BUFFER_BIT)
+        self._tables_memory.map()[: len(numbers)] = numbers
+
+    def get(self, kind: Kind, vk_format: int) -> Any:
+        """The VkPipeline that draws so on targets of that format."""
+        key = (kind, vk_format)
+        if key not in self._made:
+            self._made[key] = self._make(kind, vk_format)
+        return self._made[key]
+
+    def destroy(self) -> None:
+        """Nothing that uses them runs any more."""
+        vk, device = self._context.vk, self._context.device
+        for pipeline in self._made.values():
+            vk.vkDestroyPipeline(device, pipeline, None)
+        for module in self._modules.values():
+            vk.vkDestroyShaderModule(device, module, None)
+        for sampler in (self.nearest, self.linear):
+            vk.vkDestroySampler(device, sampler, None)
+        vk.vkDestroyBuffer(device, self.tables, None)
+        self._tables_memory.free()
+        vk.vkDestroyPipelineLayout(device, self.layout, None)
+        vk.vkDestroyDescriptorSetLayout(device, self.set_layout, None)
+
+    def _sampler(self, vk_filter: int) -> Any:
+        edge = VK.SAMPLER_ADDRESS_MODE_CLAMP_TO_EDGE
+        info = new(
+            "VkSamplerCreateInfo",
+            magFilter=vk_filter,
+            minFilter=vk_filter,
+            addressModeU=edge,
+            addressModeV=edge,
+            addressModeW=edge,
+        )
+        return self._context.vk.make("vkCreateSampler", self._context.device, info, None)
+
+    def _make(self, kind: Kind, vk_format: int) -> Any:
+        stages = [
+            self._stage(kind.vertex, VK.SHADER_STAGE_VERTEX_BIT),
+            self._stage(kind.fragment, VK.SHADER_STAGE_FRAGMENT_BIT, kind.constants),
+        ]
+        rendering = new("VkPipelineRenderingCreateInfo", colorAttachmentCount=1, pColorAttachmentFormats=[vk_format])
+        info = new(
+            "VkGraphicsPipelineCreateInfo",
+            pNext=rendering,
+            stageCount=len(stages),
+            pStages=stages,
+            pVertexInputState=_vertex_input(kind.reads_vertices),
+            pInputAssemblyState=new(
+                "VkPipelineInputAssemblyStateCreateInfo", topology=VK.PRIMITIVE_TOPOLOGY_TRIANGLE_LIST
+            ),
+            pViewportState=new("VkPipelineViewportStateCreateInfo", viewportCount=1, scissorCount=1),
+            pRasterizationState=new(
+                "VkPipelineRasterizationStateCreateInfo", lineWidth=1.0
+            ),  # fill, no culling, depth clipped
+            pMultisampleState=new("VkPipelineMultisampleStateCreateInfo", rasterizationSamples=VK.SAMPLE_COUNT_1_BIT),
+            pColorBlendState=_blending(kind.blends),
+            pDynamicState=_dynamic(VK.DYNAMIC_STATE_VIEWPORT, VK.DYNAMIC_STATE_SCISSOR),
+            layout=self.layout,
+        )
+        pipeline = self._context.vk.make("vkCreateGraphicsPipelines", self._context.device, NULL, 1, info, None)
+        self._context.name(VK.OBJECT_TYPE_PIPELINE, pipeline, f"{kind.fragment} on format {vk_format}")
+        return pipeline
+
+    def _stage(self, name: str, stage: int, constants: tuple[bool, ...] = ()) -> Struct:
+        if name not in self._modules:
+            code = spirv(name)
+            words = [int.from_bytes(code[i : i + 4], "little") for i in range(0, len(code), 4)]
+            info = new("VkShaderModuleCreateInfo", codeSize=len(code), pCode=words)
+            self._modules[name] = self._context.vk.make("vkCreateShaderModule", self._context.device, info, None)
+        return new(
+            "VkPipelineShaderStageCreateInfo",
+            stage=stage,
+            module=self._modules[name],
+            pName="main",
+            pSpecializationInfo=_constants(constants),
+        )
+
+
+def descriptor_types() -> tuple[int, int]:
+    """By binding: the image, the tables of shaders/srgb.glsl."""
+    return VK.DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER, VK.DESCRIPTOR_TYPE_STORAGE_BUFFER
+
+
+def _constants(values: tuple[bool, ...]) -> Struct:
+    entries = [new("VkSpecializationMapEntry", constantID=i, offset=4 * i, size=4) for i in range(len(values))]
+    data = struct.pack(f"{len(values)}I", *values)  # VkBool32
+    return new("VkSpecializationInfo", mapEntryCount=len(entries), pMapEntries=entries, dataSize=len(data), pData=data)
+
+
+def _vertex_input(reads_vertices: bool) -> Struct:
+    if not reads_vertices:
+        return new("VkPipelineVertexInputStateCreateInfo")
+    four, two = VK.FORMAT_R32G32B32A32_SFLOAT, VK.FORMAT_R32G32_SFLOAT
+    attributes = [
+        new("VkVertexInputAttributeDescription", location=location, format=vk_format, offset=offset)
+        for location, vk_format, offset in ((0, four, 0), (1, four, 16), (2, two, 32))
+    ]
+    return new(
+        "VkPipelineVertexInputStateCreateInfo",
+        vertexBindingDescriptionCount=1,
+        pVertexBindingDescriptions=[new("VkVertexInputBindingDescription", stride=VERTEX_SIZE)],
+        vertexAttributeDescriptionCount=len(attributes),
+        pVertexAttributeDescriptions=attributes,
+    )
+
+
+def _blending(blends: bool) -> Struct:
+    rest = VK.BLEND_FACTOR_ONE_MINUS_SRC_ALPHA
+    attachment = new(
+        "VkPipelineColorBlendAttachmentState",
+        blendEnable=int(blends),
+        srcColorBlendFactor=VK.BLEND_FACTOR_ONE,
+        dstColorBlendFactor=rest,
+        srcAlphaBlendFactor=VK.BLEND_FACTOR_ONE,
+        dstAlphaBlendFactor=rest,
+        colorWriteMask=0xF,
+    )
+    return new("VkPipelineColorBlendStateCreateInfo", attachmentCount=1, pAttachments=[attachment])
+
+
+def _dynamic(*states: int) -> Struct:
+    return new("VkPipelineDynamicStateCreateInfo", dynamicStateCount=len(states), pDynamicStates=states)

@@ -1,0 +1,161 @@
+"""Capabilities by trial (rule X22).
+
+Make it, export it, open it on a second device, write on one side and read on the other.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from vkshare.backends.base import Capabilities, ImageSpec, MemoryHandle
+from vkshare.backends.vulkan import barriers, support, timelines
+from vkshare.backends.vulkan.api import VK, ffi
+from vkshare.backends.vulkan.context import Context
+from vkshare.backends.vulkan.images import VulkanImage, create_image
+from vkshare.backends.vulkan.imports import open_image
+from vkshare.backends.vulkan.physical import PhysicalDevice
+from vkshare.backends.vulkan.staging import VulkanStage
+from vkshare.errors import UnsupportedError, VkshareError
+from vkshare.formats import FORMATS, get
+
+DEFAULT_USAGE = frozenset({"render", "sample", "copy"})
+_SIZE = 32  # pixels along an edge of the trial image
+_PIXEL = bytes((17, 34, 51, 68))  # rgba8unorm, each n/255
+
+
+def probe(physical: PhysicalDevice) -> Capabilities:
+    """Tries everything on two devices of their own. Blocks, some 30 ms on a software driver."""
+    reasons: dict[str, str] = {}
+
+    def holds(capability: str, trial: Callable[[], bool]) -> bool:
+        try:
+            proven = trial()
+        except VkshareError as error:
+            reasons[capability] = error.why if isinstance(error, UnsupportedError) else str(error)
+            return False
+        if not proven:
+            reasons[capability] = "the other side read something else than was written"
+        return proven
+
+    with _devices(physical) as (ours, theirs):
+        crosses = {t: partial(_image_crosses, ours, theirs, t) for t in ("linear", "optimal")}
+        tilings = frozenset(tiling for tiling, trial in crosses.items() if holds(tiling, trial))
+        memory = {"opaque_fd"} if tilings else set()
+        host_visible = "linear" in tilings and holds("host_visible", partial(_is_seen_by_the_cpu, ours))
+        if holds("host_pointer", partial(_host_memory_opens, ours)):
+            memory.add("host_pointer")
+        export_timelines = holds("export_timelines", partial(timelines.crosses, ours, theirs))
+    if "linear" not in tilings:
+        reasons["host_visible"] = "there are no linear surfaces"
+    formats, refused = support.formats(physical, [_spec(name, t) for name in FORMATS for t in tilings])
+    return Capabilities(
+        tilings=tilings,
+        surface_memory=frozenset(memory),
+        export_timelines=export_timelines,
+        host_visible=host_visible,
+        max_dimension=physical.max_dimension,
+        max_timeline_difference=physical.max_timeline_difference,
+        subpixel_bits=physical.subpixel_bits,
+        device_uuid=physical.device_uuid,
+        driver_uuid=physical.driver_uuid,
+        formats=formats,
+        reasons={**refused, **reasons},
+    )
+
+
+@contextmanager
+def _devices(physical: PhysicalDevice) -> Iterator[tuple[Context, Context]]:
+    ours = Context.create(physical)
+    try:
+        theirs = Context.create(physical)
+        try:
+            yield ours, theirs
+        finally:
+            theirs.close()
+    finally:
+        ours.close()
+
+
+def _spec(format_name: str, tiling: str) -> ImageSpec:
+    return ImageSpec(_SIZE, _SIZE, get(format_name), tiling, DEFAULT_USAGE)
+
+
+def _image_crosses(ours: Context, theirs: Context, tiling: str) -> bool:
+    image = create_image(ours, _spec("rgba8unorm", tiling))
+    try:
+        other = open_image(theirs, image.spec, image.export())
+        try:
+            _paint(ours, image)
+            return _read(theirs, other) == _PIXEL * _SIZE * _SIZE
+        finally:
+            other.destroy()
+    finally:
+        image.destroy()
+
+
+def _is_seen_by_the_cpu(context: Context) -> bool:
+    image = create_image(context, _spec("rgba8unorm", "linear"))
+    try:
+        pixels = image.pixels()
+        if pixels is None:
+            raise UnsupportedError("mapping", "the memory of linear images is not host-visible and coherent")
+        _paint(context, image)
+        return all(pixels[y * image.stride :][: 4 * _SIZE] == _PIXEL * _SIZE for y in range(_SIZE))
+    finally:
+        image.destroy()
+
+
+def _host_memory_opens(context: Context) -> bool:
+    """As a surface of the CPU backend is: written by the CPU and read by the device, and the other way."""
+    spec = _spec("rgba8unorm", "linear")
+    stride = 4 * _SIZE
+    fd = os.memfd_create("vkshare:trial", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        size = 4 * mmap.PAGESIZE
+        os.ftruncate(fd, size)
+        _seal(fd)
+        with mmap.mmap(fd, size) as pages:
+            pages[: stride * _SIZE] = bytes(reversed(_PIXEL)) * _SIZE * _SIZE
+            handle = MemoryHandle("memfd", os.dup(fd), size, 0, stride, False, b"", b"")
+            image = open_image(context, spec, handle)
+            try:
+                read = _read(context, image) == pages[: stride * _SIZE]
+                _paint(context, image)
+                return read and pages[: stride * _SIZE] == _PIXEL * _SIZE * _SIZE
+            finally:
+                image.destroy()
+    finally:
+        os.close(fd)
+
+
+def _seal(fd: int) -> None:
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+
+
+def _paint(context: Context, image: VulkanImage) -> None:
+    """One tenure: takes the image, clears it to _PIXEL, gives it back."""
+    vk, family = context.vk, context.queue_family
+
+    def write(commands: object) -> None:
+        colour = ffi.new("VkClearColorValue *", {"float32": [value / 255 for value in _PIXEL]})
+        whole = ffi.new("VkImageSubresourceRange *", barriers.WHOLE_IMAGE)
+        barriers.acquire(vk, commands, image.handle, family)
+        vk.vkCmdClearColorImage(commands, image.handle, VK.IMAGE_LAYOUT_GENERAL, colour, 1, whole)
+        barriers.release(vk, commands, image.handle, family, is_mappable=image.is_mappable)
+
+    context.run(write, name="trial")
+
+
+def _read(context: Context, image: VulkanImage) -> bytes:
+    stage = VulkanStage(context, 4 * _SIZE * _SIZE, image, upload=False)
+    try:
+        for commands in (image.acquire_commands, stage.command_buffer, image.release_commands):
+            context.submit_once(commands)
+        return bytes(stage.data)
+    finally:
+        stage.destroy()

@@ -1,0 +1,62 @@
+"""Host memory beside an image that the CPU cannot see, and the copy between the two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vkshare.backends.vulkan import barriers
+from vkshare.backends.vulkan.api import VK, address, ffi
+from vkshare.backends.vulkan.context import Context
+from vkshare.backends.vulkan.images import VulkanImage
+from vkshare.backends.vulkan.memory import host_buffer
+
+
+class VulkanStage:
+    """A host-visible buffer of tightly packed rows, and the commands that copy it to or from the whole image.
+
+    Stage of backends/base.py.
+    """
+
+    def __init__(self, context: Context, nbytes: int, image: VulkanImage, *, upload: bool) -> None:
+        spec = image.spec
+        needed = spec.width * spec.height * spec.format.bytes_per_pixel
+        if nbytes != needed:
+            raise ValueError(f"nbytes is {nbytes}; {spec.width}x{spec.height} {spec.format.name} takes {needed}")
+        self._context = context
+        self._buffer, self._memory = host_buffer(
+            context, nbytes, VK.BUFFER_USAGE_TRANSFER_SRC_BIT if upload else VK.BUFFER_USAGE_TRANSFER_DST_BIT
+        )
+        self._commands: Any = None
+        try:
+            self.data = self._memory.map()[:nbytes]
+            self._commands = context.record(
+                lambda c: self._copy(c, image, upload), name="upload" if upload else "read back"
+            )
+        except BaseException:
+            self.destroy()
+            raise
+        self.command_buffer = address(self._commands)
+
+    def _copy(self, commands: Any, image: VulkanImage, upload: bool) -> None:
+        vk, general = self._context.vk, VK.IMAGE_LAYOUT_GENERAL
+        extent = {"width": image.spec.width, "height": image.spec.height, "depth": 1}
+        region = ffi.new("VkBufferImageCopy *", {"imageSubresource": barriers.ONE_LAYER, "imageExtent": extent})
+        barriers.everything(vk, commands)
+        if upload:
+            vk.vkCmdCopyBufferToImage(commands, self._buffer, image.handle, general, 1, region)
+            if image.is_mappable:
+                barriers.to_host(vk, commands)
+        else:
+            vk.vkCmdCopyImageToBuffer(commands, image.handle, general, self._buffer, 1, region)
+            barriers.to_host(vk, commands)
+
+    def destroy(self) -> None:
+        """Frees buffer and commands: the copy has run, or never will. Idempotent."""
+        if self._commands is not None:
+            self._context.free(self._commands)
+        if self._buffer is not None:
+            self._context.vk.vkDestroyBuffer(self._context.device, self._buffer, None)
+        self._commands = self._buffer = None
+        self.data = memoryview(b"")
+        self.command_buffer = 0
+        self._memory.free()

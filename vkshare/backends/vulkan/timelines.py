@@ -1,0 +1,59 @@
+"""Whether a timeline semaphore can leave one device and be waited for on another."""
+
+from __future__ import annotations
+
+from vkshare.backends.vulkan.api import VK, new
+from vkshare.backends.vulkan.context import Context
+from vkshare.errors import UnsupportedError
+
+_SECOND = 1_000_000_000  # ns
+
+
+def crosses(ours: Context, theirs: Context) -> bool:
+    """Exports a timeline as an opaque fd, imports it on the other device, signals here and waits there.
+
+    Raises
+    ------
+    UnsupportedError
+        The driver says beforehand that it can't.
+    """
+    _check(ours)
+    handle_type = VK.EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT
+    export = new("VkExportSemaphoreCreateInfo", handleTypes=handle_type)
+    mine, other = _timeline(ours, export), _timeline(theirs, None)
+    try:
+        info = new("VkSemaphoreGetFdInfoKHR", semaphore=mine, handleType=handle_type)
+        fd = ours.vk.make("vkGetSemaphoreFdKHR", ours.device, info)
+        theirs.vk.vkImportSemaphoreFdKHR(
+            theirs.device, new("VkImportSemaphoreFdInfoKHR", semaphore=other, handleType=handle_type, fd=fd)
+        )  # owns the fd now
+        ours.vk.vkSignalSemaphore(ours.device, new("VkSemaphoreSignalInfo", semaphore=mine, value=7))
+        wait = new("VkSemaphoreWaitInfo", semaphoreCount=1, pSemaphores=[other], pValues=[7])
+        reached = theirs.vk.vkWaitSemaphores(theirs.device, wait, _SECOND) == VK.SUCCESS
+        return bool(reached and theirs.vk.make("vkGetSemaphoreCounterValue", theirs.device, other) == 7)
+    finally:
+        ours.vk.vkDestroySemaphore(ours.device, mine, None)
+        theirs.vk.vkDestroySemaphore(theirs.device, other, None)
+
+
+def _check(context: Context) -> None:
+    physical = context.physical
+    what = "export of timeline semaphores"
+    if "VK_KHR_external_semaphore_fd" not in context.extensions:
+        raise UnsupportedError(what, f"{physical.name} has no VK_KHR_external_semaphore_fd", "fences are bridged")
+    kind = new("VkSemaphoreTypeCreateInfo", semaphoreType=VK.SEMAPHORE_TYPE_TIMELINE)
+    info = new(
+        "VkPhysicalDeviceExternalSemaphoreInfo", pNext=kind, handleType=VK.EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT
+    )
+    answer = new("VkExternalSemaphoreProperties")
+    physical.vk.vkGetPhysicalDeviceExternalSemaphoreProperties(physical.handle, info, answer)
+    both = VK.EXTERNAL_SEMAPHORE_FEATURE_EXPORTABLE_BIT | VK.EXTERNAL_SEMAPHORE_FEATURE_IMPORTABLE_BIT
+    if answer.externalSemaphoreFeatures & both != both:
+        raise UnsupportedError(
+            what, f"{physical.name} ({physical.driver}) exports none as opaque fd", "fences are bridged"
+        )
+
+
+def _timeline(context: Context, export: object) -> object:
+    kind = new("VkSemaphoreTypeCreateInfo", pNext=export, semaphoreType=VK.SEMAPHORE_TYPE_TIMELINE)
+    return context.vk.make("vkCreateSemaphore", context.device, new("VkSemaphoreCreateInfo", pNext=kind), None)
