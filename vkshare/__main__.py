@@ -1,0 +1,5 @@
+"""``python -m vkshare``."""
+
+from vkshare.cli import main
+
+raise SystemExit(main())

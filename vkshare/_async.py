@@ -1,0 +1,149 @@
+"""asyncio over the C core's hubs: one fd for each device and event loop, however much is awaited (rule X23)."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import weakref
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from vkshare import _arguments, _native
+from vkshare.errors import AcquireTimeout
+
+if TYPE_CHECKING:
+    from vkshare._native import Submission
+    from vkshare.device import Device
+    from vkshare.fence import Fence
+    from vkshare.surface import Surface
+
+Future = asyncio.Future[None]
+Notify = Callable[[_native.Hub, int], None]
+_Key = tuple[int, Hashable]  # id of a fence, submission or pending acquire; what of it
+
+
+@dataclass(slots=True)
+class _Event:
+    """Something that the core will report once, and who waits for it."""
+
+    key: _Key
+    of: weakref.ref[Any]
+    futures: set[Future] = field(default_factory=set)
+
+
+class LoopHub:
+    """A hub that one event loop reads. Used on that loop's thread only, close_soon() apart.
+
+    It stays for as long as the loop and the device do: a wait that was cancelled leaves its token in the core, and a
+    hub for each wait would leave an fd for each of those.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._hub = _native.Hub()
+        self._loop = weakref.ref(loop)  # the loop holds this object, through its reader
+        self._tokens = itertools.count(1)
+        self._outstanding: dict[int, _Event] = {}  # by token, those included that nobody waits for any more
+        self._tokens_of: dict[_Key, int] = {}
+        self._closing = False
+        loop.add_reader(self._hub.fileno(), self._read)
+
+    async def wait(self, of: object, what: Hashable, notify: Notify) -> None:
+        """Waits for the event that notify(hub, token) asks for; equal (of, what) share one token meanwhile."""
+        event = self._event(of, what, notify)
+        future: Future = asyncio.get_running_loop().create_future()
+        event.futures.add(future)
+        try:
+            await future
+        finally:
+            event.futures.discard(future)
+
+    def close_soon(self) -> None:
+        """The device is closed: goes once the last event was told. From any thread."""
+        loop = self._loop()
+        if loop is not None and not loop.is_closed():
+            try:
+                loop.call_soon_threadsafe(self._close)
+            except RuntimeError:
+                pass  # the loop was closed in this moment, and its reader with it
+
+    def _event(self, of: object, what: Hashable, notify: Notify) -> _Event:
+        key = (id(of), what)
+        event = self._outstanding.get(self._tokens_of.get(key, 0))
+        if event is not None and event.of() is of:  # ids are used again
+            return event
+        token = next(self._tokens)
+        event = self._outstanding[token] = _Event(key, weakref.ref(of))
+        self._tokens_of[key] = token
+        try:
+            notify(self._hub, token)
+        except BaseException:
+            self._forget(token)
+            raise
+        return event
+
+    def _forget(self, token: int) -> _Event:
+        event = self._outstanding.pop(token)
+        if self._tokens_of.get(event.key) == token:
+            del self._tokens_of[event.key]
+        return event
+
+    def _read(self) -> None:
+        for token, error in self._hub.drain():
+            for future in self._forget(token).futures:
+                if future.done():
+                    continue
+                if error is None:
+                    future.set_result(None)
+                else:
+                    future.set_exception(error)
+        if self._closing:
+            self._close()
+
+    def _close(self) -> None:
+        self._closing = True
+        loop = self._loop()
+        if loop is not None and not any(event.futures for event in self._outstanding.values()):
+            loop.remove_reader(self._hub.fileno())
+
+
+def hub_of(device: Device) -> LoopHub:
+    """The hub of the running loop for this device."""
+    loop = asyncio.get_running_loop()
+    hub = device._hubs.get(loop)
+    if hub is None:
+        hub = device._hubs[loop] = LoopHub(loop)
+    return hub
+
+
+async def wait_fence(fence: Fence, value: int) -> None:
+    """Fence.wait_async()."""
+    if fence.is_done(value):
+        return
+    await hub_of(fence.device).wait(fence, value, lambda hub, token: fence.notify(value, hub, token))
+
+
+async def wait_submission(submission: Submission) -> None:
+    """What awaiting a Submission does: returns once it has run, and raises what made it fail."""
+    if not submission.is_done():
+        await hub_of(submission.device).wait(submission, None, submission.notify)  # type: ignore[arg-type]
+        submission.is_done()
+
+
+async def acquire(surface: Surface, key: int, timeout: float | None) -> None:
+    """Surface.acquire_async(). Cancelled or timed out, it leaves the surface as it was (rule K15)."""
+    seconds = _arguments.timeout(timeout)
+    pending = surface._acquire_start(key)
+    if pending is None:
+        return
+    try:
+        async with asyncio.timeout(seconds):
+            await hub_of(surface.device).wait(pending, None, pending.notify)
+    except TimeoutError:
+        if pending.cancel():
+            raise AcquireTimeout(f"the surface was not released with key {key} within {seconds} s") from None
+    except asyncio.CancelledError:
+        if not pending.cancel() and surface.is_owned:
+            surface.release(key)  # granted in the same moment: nobody would know that it is owned
+        raise
+    pending.is_done()

@@ -1,0 +1,80 @@
+"""Vulkan handles as other bindings hold them, turned into plain integers."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+
+def as_int(obj: Any, name: str = "handle") -> int:
+    """The number of a Vulkan handle.
+
+    Parameters
+    ----------
+    obj
+        An int, a cffi pointer (as PyPI's ``vulkan`` gives them), a ctypes pointer or integer, or None for
+        VK_NULL_HANDLE.
+    name
+        The argument's name, for the error.
+
+    Raises
+    ------
+    TypeError
+        It is none of these.
+    ValueError
+        It is negative or does not fit 64 bits.
+    """
+    number = _number(obj)
+    if number is None:
+        raise TypeError(
+            f"{name} must be a Vulkan handle (an int, a cffi or ctypes pointer) or an object of vkshare, "
+            f"not {type(obj).__name__}"
+        )
+    if not 0 <= number < 2**64:
+        raise ValueError(f"{name} is {number}; a handle is 0 to 2**64 - 1")
+    return number
+
+
+def not_null(obj: Any, name: str) -> int:
+    """as_int() for what must be there: ValueError for VK_NULL_HANDLE."""
+    number = as_int(obj, name)
+    if not number:
+        raise ValueError(f"{name} is VK_NULL_HANDLE")
+    return number
+
+
+def _number(obj: Any) -> int | None:
+    if obj is None:
+        return 0
+    if isinstance(obj, (bool, float, str, bytes)):
+        return None
+    try:
+        return operator.index(obj)
+    except TypeError:
+        pass
+    if type(obj).__module__ == "_cffi_backend":
+        return _cffi_number(obj)
+    if type(obj).__module__ in ("ctypes", "_ctypes"):
+        return _ctypes_number(obj)
+    return None
+
+
+def _cffi_number(obj: Any) -> int | None:
+    import _cffi_backend  # type: ignore[import-untyped, unused-ignore]
+
+    try:
+        return int(_cffi_backend.FFI().cast("uintptr_t", obj))
+    except TypeError:
+        return None
+
+
+def _ctypes_number(obj: Any) -> int | None:
+    import ctypes
+
+    if isinstance(obj, ctypes._SimpleCData):
+        value = obj.value
+        return 0 if value is None else value if isinstance(value, int) else None
+    try:
+        return ctypes.cast(obj, ctypes.c_void_p).value or 0
+    except (ctypes.ArgumentError, TypeError):
+        return None

@@ -1,0 +1,108 @@
+"""Pixels of a surface as NumPy arrays: the memory itself where the CPU sees it, else copied through a stage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vkshare import _native
+from vkshare._graveyard import Lease
+from vkshare.errors import ClosedError, NotOwnerError
+
+if TYPE_CHECKING:
+    from vkshare.backends.base import Image, Stage
+    from vkshare.surface import Surface
+
+Array = np.ndarray[Any, Any]
+
+
+def read(surface: Surface) -> Array:
+    """Surface.read()."""
+    image = surface._open_image()
+    try:
+        surface._cpu_access()
+        pixels = over(surface).copy() if surface.is_host_visible else _download(surface, image)
+    except NotOwnerError:
+        if not surface.discards:
+            raise
+        return np.zeros(surface.shape, surface.spec.format.numpy_dtype)
+    surface.device.count_copy(pixels.nbytes)
+    return pixels
+
+
+def write(surface: Surface, array: Any) -> None:
+    """Surface.write()."""
+    pixels = _checked(surface, array)
+    image = surface._open_image()
+    try:
+        if surface.is_host_visible:
+            surface._cpu_access()
+            over(surface)[...] = pixels
+        else:
+            _upload(surface, image, pixels)
+    except NotOwnerError:
+        if not surface.discards:
+            raise
+        return
+    surface.device.count_copy(pixels.nbytes)
+
+
+def over(surface: Surface) -> Array:
+    """A writable array (H, W, C) over the memory itself. The array keeps the memory alive, closed surface or not."""
+    with surface.device._lock:
+        if surface._lease is None:
+            surface._lease = _lease(surface)
+        return np.asarray(surface._lease)
+
+
+def _lease(surface: Surface) -> Lease:
+    mapped = surface._mapped
+    if mapped is None:
+        raise ClosedError(f"this surface is closed: {surface!r}")
+    pixel = surface.spec.format
+    address = np.frombuffer(mapped, np.uint8).ctypes.data
+    strides = (surface.stride, pixel.bytes_per_pixel, pixel.numpy_dtype.itemsize)
+    return Lease(address, mapped, surface.shape, strides, pixel.numpy_dtype.str)
+
+
+def _checked(surface: Surface, array: Any) -> Array:
+    pixels = np.asarray(array)
+    dtype, shape = surface.spec.format.numpy_dtype, surface.shape
+    if pixels.dtype != dtype:
+        raise TypeError(f"array has dtype {pixels.dtype}; {surface.format} takes {dtype} (nothing is converted)")
+    if pixels.shape == shape[:2] and shape[2] == 1:
+        pixels = pixels[:, :, np.newaxis]
+    if pixels.shape != shape:
+        raise ValueError(f"array has shape {pixels.shape}; this surface takes (height, width, channels) = {shape}")
+    return pixels
+
+
+def _download(surface: Surface, image: Image) -> Array:
+    pixel = surface.spec.format
+    nbytes = surface.width * surface.height * pixel.bytes_per_pixel
+    stage, commands = _staged(surface, image, nbytes, upload=False)
+    surface.device.submit(commands).wait()
+    return np.frombuffer(stage.data, pixel.numpy_dtype).reshape(surface.shape).copy()
+
+
+def _upload(surface: Surface, image: Image, pixels: Array) -> None:
+    """Returns as soon as the copy is submitted: nobody's CPU waits for work that only the GPU needs (rule K18)."""
+    stage, commands = _staged(surface, image, pixels.nbytes, upload=True)
+    np.frombuffer(stage.data, pixels.dtype).reshape(pixels.shape)[...] = pixels
+    surface.device.submit(commands)
+
+
+def _staged(surface: Surface, image: Image, nbytes: int, *, upload: bool) -> tuple[Stage, _native.CommandList]:
+    """A stage, and its copy as commands that use this surface alone. It goes once they are dropped and have run."""
+    device = surface.device
+    device._reap()  # the stages of earlier calls: a loop of reads holds one, not all
+    stage = device._backend.stage(nbytes, image, upload=upload)
+    commands = _native.CommandList(device)
+    try:
+        commands.set_vulkan(stage.command_buffer, ((surface, upload),), stage.destroy)
+    except BaseException:
+        stage.destroy()
+        raise
+    device._compiled.add(commands)
+    return stage, commands

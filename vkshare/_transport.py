@@ -1,0 +1,202 @@
+"""How descriptors cross: over a Unix socket with SCM_RIGHTS, or inside a pickle of multiprocessing."""
+
+from __future__ import annotations
+
+import array
+import errno
+import math
+import os
+import resource
+import select
+import socket
+import struct
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from vkshare import _arguments, _fds
+from vkshare.errors import DescriptorError
+
+if TYPE_CHECKING:
+    from vkshare.descriptors import Descriptor
+
+_MAX_FDS = 8  # in one message: more than any descriptor has
+_MAX_MESSAGE = 4096
+_QUOTA = 256  # fds of unclosed descriptors from one peer process, or a quarter of the fd limit where that is less
+_PEERCRED = struct.Struct("3i")  # struct ucred: pid, uid, gid
+_received: dict[int, weakref.WeakSet[Descriptor]] = {}  # by the peer's pid
+
+# ---- sending ---------------------------------------------------------------------------------------------------
+
+
+def send(sock: socket.socket, data: bytes, fds: Sequence[int], timeout: float | None) -> None:
+    """Sends `data` with `fds` on its first byte. See Descriptor.send()."""
+    _check_socket(sock)
+    deadline = _deadline(timeout)
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
+    pause = 0.001
+    sent = 0
+    try:
+        while sent < len(data):
+            _wait(sock, select.POLLOUT, deadline)
+            try:
+                sent += sock.sendmsg([data[sent:]], [] if sent else rights, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+            except OSError as error:
+                if error.errno == errno.ETOOMANYREFS:
+                    # Too many fds of this user are in flight; nothing tells when that changes (unix(7)).
+                    time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
+                    pause = min(2 * pause, 0.05)
+                    if time.monotonic() >= deadline:
+                        raise TimeoutError("too many fds of this user are in flight to receivers") from None
+                elif error.errno != errno.EAGAIN:
+                    raise
+    except BaseException:
+        if sent:  # half a message: the stream cannot be used any more
+            sock.close()
+        raise
+
+
+# ---- receiving -------------------------------------------------------------------------------------------------
+
+
+class Receiver:
+    """One message from one peer. On an error every fd that came is closed, and the connection too (rule X13)."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        _check_socket(sock)
+        self._sock = sock
+        self._pid = 0
+        self._got = 0  # bytes
+        self._fds: list[int] = []
+
+    def __enter__(self) -> Self:
+        try:
+            self._check_peer()
+        except BaseException:
+            self._sock.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            return
+        _fds.close_all(self._fds)
+        if isinstance(error, DescriptorError) or self._got:
+            self._sock.close()
+
+    def message(
+        self, header_size: int, total_size: Callable[[bytes], int], timeout: float | None
+    ) -> tuple[bytes, list[int]]:
+        """The bytes and the fds, the caller's from now on. total_size() tells a message's size by its header."""
+        deadline = _deadline(timeout)
+        if self._sock.type == socket.SOCK_STREAM:
+            data = self._exactly(header_size, deadline)
+            data += self._exactly(total_size(data) - header_size, deadline)
+        else:
+            data = self._some(_MAX_MESSAGE, deadline)
+        fds, self._fds = self._fds, []
+        return data, fds
+
+    def keep(self, descriptor: Descriptor) -> None:
+        """Counts it against the peer's quota until it is closed."""
+        _received.setdefault(self._pid, weakref.WeakSet()).add(descriptor)
+
+    def _check_peer(self) -> None:
+        raw = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size)
+        self._pid, uid, _ = _PEERCRED.unpack(raw)
+        if uid != os.geteuid():
+            raise DescriptorError(f"the peer is user {uid}, this process user {os.geteuid()}: connection dropped")
+        for pid in [pid for pid, kept in _received.items() if not any(d.fd_count for d in kept)]:
+            del _received[pid]
+        held = sum(descriptor.fd_count for descriptor in _received.get(self._pid, ()))
+        if held + _MAX_FDS > quota():
+            raise DescriptorError(
+                f"process {self._pid} has {held} fds open here, of {quota()} that a peer may have: connection dropped; "
+                "close descriptors once they are opened"
+            )
+
+    def _exactly(self, size: int, deadline: float) -> bytes:
+        data = b""
+        while len(data) < size:
+            data += self._some(size - len(data), deadline)
+        return data
+
+    def _some(self, size: int, deadline: float) -> bytes:
+        while True:
+            _wait(self._sock, select.POLLIN, deadline)
+            try:
+                data, ancillary, flags, _ = self._sock.recvmsg(
+                    size, socket.CMSG_SPACE(_MAX_FDS * 4), socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
+                )
+                break
+            except BlockingIOError:
+                continue
+        for level, kind, payload in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                fds = array.array("i")
+                fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])
+                self._fds += fds
+        self._got += len(data)
+        if flags & (socket.MSG_CTRUNC | socket.MSG_TRUNC):
+            raise DescriptorError("the message was truncated (too long, or with more fds than fit): connection dropped")
+        if not data:
+            if self._got:
+                raise DescriptorError(f"the peer closed the connection after {self._got} bytes of a descriptor")
+            raise EOFError("the peer closed the connection")
+        return data
+
+
+def quota() -> int:
+    """fds that descriptors of one peer may hold open here."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _QUOTA if soft == resource.RLIM_INFINITY else max(_MAX_FDS, min(_QUOTA, soft // 4))
+
+
+def _check_socket(sock: socket.socket) -> None:
+    if not isinstance(sock, socket.socket):
+        raise TypeError(f"sock must be a socket.socket, not {type(sock).__name__}")
+    if sock.family != socket.AF_UNIX or sock.type not in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
+        raise ValueError(f"sock is {sock!r}; fds travel over AF_UNIX, SOCK_STREAM or SOCK_SEQPACKET only")
+
+
+def _deadline(timeout: float | None) -> float:
+    seconds = _arguments.timeout(timeout)
+    return math.inf if seconds is None else time.monotonic() + seconds
+
+
+def _wait(sock: socket.socket, event: int, deadline: float) -> None:
+    poll = select.poll()
+    poll.register(sock.fileno(), event)
+    left = None if deadline == math.inf else max(0, math.ceil((deadline - time.monotonic()) * 1e3))
+    if not poll.poll(left):
+        raise TimeoutError("the peer did not take the message" if event == select.POLLOUT else "nothing came")
+
+
+# ---- pickles of multiprocessing --------------------------------------------------------------------------------
+
+
+def share(fds: Sequence[int]) -> list[Any]:
+    """Something that pickles, from which collect() gets duplicates of `fds` in another process."""
+    from multiprocessing import reduction
+
+    return [reduction.DupFd(fd) for fd in fds]  # type: ignore[attr-defined, unused-ignore]
+
+
+def collect(shared: Sequence[Any]) -> list[int]:
+    """The fds, CLOEXEC, the caller's. DescriptorError if the sender is gone or gave them away already."""
+    from multiprocessing import AuthenticationError
+
+    fds: list[int] = []
+    try:
+        for each in shared:
+            fds.append(each.detach())
+            os.set_inheritable(fds[-1], False)  # "spawn" hands them over inheritable
+    except (OSError, EOFError, AuthenticationError) as error:
+        _fds.close_all(fds)
+        raise DescriptorError(
+            "the process that sent this descriptor has exited, or this pickle was opened before: its "
+            f"file descriptors are gone ({type(error).__name__}: {error}); keep the sender alive until the "
+            "receiver has unpickled it"
+        ) from None
+    return fds

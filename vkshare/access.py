@@ -1,0 +1,45 @@
+"""The block in which a surface is owned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vkshare import _arguments
+from vkshare.errors import VkshareError
+from vkshare.view import View
+
+if TYPE_CHECKING:
+    from vkshare.surface import Surface
+
+_LARGEST_KEY = 2**64 - 1
+
+
+class Access:
+    """What ``surface.access()`` gives: a context manager that owns the surface inside its block. Not reentrant."""
+
+    __slots__ = ("_keys", "_surface", "_timeout", "_view", "_writable")
+
+    def __init__(self, surface: Surface, acquire: int, release: int, timeout: float | None, writable: bool) -> None:
+        acquire = _arguments.integer("acquire", acquire, 0, _LARGEST_KEY)
+        self._keys = acquire, _arguments.integer("release", release, 0, _LARGEST_KEY)
+        self._surface = surface
+        self._timeout = timeout
+        self._writable = writable
+        self._view: View | None = None
+
+    def __enter__(self) -> View:
+        self._surface.acquire(self._keys[0], self._timeout)
+        self._view = View(self._surface, writable=self._writable)
+        return self._view
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        view, self._view = self._view, None
+        if view is not None:
+            view._end()
+        if error is None:
+            self._surface.release(self._keys[1])
+            return
+        try:
+            self._surface.release(self._keys[0])
+        except VkshareError:
+            pass  # e.g. closed in the body: the body's own error is what matters

@@ -1,0 +1,70 @@
+"""The CPU backend's adapter, with its capabilities proven by a trial (rule X22)."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import uuid
+
+from vkshare import formats
+from vkshare.backends.base import Adapter, Capabilities, ImageSpec
+from vkshare.backends.cpu import memory
+from vkshare.errors import VkshareError
+
+# The same on every machine: memory is shared by fd, never by UUID.
+_UUID = uuid.UUID("76b5a1e0-0c70-5c9e-8f0e-637075000001").bytes
+_MAX_DIMENSION = 16384  # the rasteriser's fixed-point range with 8 sub-pixel bits
+_SUBPIXEL_BITS = 8
+
+
+@functools.cache
+def adapter() -> Adapter:
+    """The adapter "vkshare CPU"."""
+    why = _trial()
+    capabilities = Capabilities(
+        tilings=frozenset() if why else frozenset({"linear"}),
+        surface_memory=frozenset() if why else frozenset({"memfd"}),
+        export_timelines=False,
+        host_visible=not why,
+        max_dimension=_MAX_DIMENSION,
+        max_timeline_difference=0,
+        subpixel_bits=_SUBPIXEL_BITS,
+        device_uuid=_UUID,
+        driver_uuid=_UUID,
+        formats=frozenset() if why else frozenset(formats.FORMATS),
+        reasons=_reasons(why),
+    )
+    driver = f"vkshare rasteriser, {platform.machine()}"
+    return Adapter("vkshare CPU", "cpu", "cpu", _UUID, driver, capabilities, rank=10)
+
+
+def _reasons(why: str) -> dict[str, str]:
+    reasons = {
+        "optimal": "rows lie in order on the CPU backend",
+        "opaque_fd": "memory of Vulkan drivers cannot be mapped without them",
+        "export_timelines": "there are no semaphores: fences are shared pages",
+    }
+    return {**reasons, "linear": why, "memfd": why} if why else reasons
+
+
+def _trial() -> str:
+    """Creates, exports and opens a surface, writes in one mapping and reads in the other. Why it failed, or ""."""
+    spec = ImageSpec(5, 3, formats.get("rgba8unorm"), "linear", frozenset({"copy"}))
+    try:
+        made = memory.create(spec)
+        try:
+            opened = memory.open_memory(spec, made.export())
+            try:
+                mark = os.urandom(16)
+                written, read = made.pixels(), opened.pixels()
+                assert written is not None
+                assert read is not None
+                written[: len(mark)] = mark
+                return "" if read[: len(mark)] == mark else "two mappings of one memfd disagree"
+            finally:
+                opened.destroy()
+        finally:
+            made.destroy()
+    except (OSError, VkshareError) as error:
+        return str(error)

@@ -1,0 +1,48 @@
+"""The `vkshare` command. A sub-command is a module here: HELP, add_arguments(parser), run(args) -> exit status."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+
+from vkshare import __version__
+from vkshare.errors import VkshareError
+
+# In the order that the help shows. Those whose module is not installed are left out.
+_COMMANDS = ("info", "doctor", "ps", "demo", "bench", "serve", "trace")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a sub-command; returns the exit status: 0, 1 when it failed, 2 for wrong arguments, 130 after Ctrl-C."""
+    args = _parser().parse_args(argv)
+    try:
+        status: int = args.run(args)
+        sys.stdout.flush()
+        return status
+    except VkshareError as error:
+        print(f"vkshare {args.command}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader of a pipe left, e.g. head. Python would complain once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="vkshare", description="Pictures shared without copies.")
+    parser.add_argument("--version", action="version", version=f"vkshare {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name in _COMMANDS:
+        if importlib.util.find_spec(f"vkshare.cli.{name}") is None:
+            continue
+        module = importlib.import_module(f"vkshare.cli.{name}")
+        command = commands.add_parser(name, help=module.HELP, description=module.HELP)
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    return parser

@@ -1,0 +1,189 @@
+"""What `vkshare doctor` examines. Each examination returns its findings; none changes anything."""
+
+from __future__ import annotations
+
+import fcntl
+import glob
+import os
+import platform
+import resource
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+_FUTURE_WRITE = 0x10  # F_SEAL_FUTURE_WRITE, Linux 5.1; Python's fcntl does not name it
+_INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO of the kernel
+_FEW_FDS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report."""
+
+    name: str
+    state: str  # "ok" | "odd": works, but worse or with surprises | "missing": vkshare does not work without
+    found: str
+    advice: str = ""
+
+
+def kernel() -> list[Finding]:
+    found = f"{platform.system()} {platform.release()} {platform.machine()}"
+    if platform.system() != "Linux":
+        return [Finding("kernel", "missing", found, "vkshare runs on Linux")]
+    return [Finding("kernel", "ok", found)]
+
+
+def extension() -> list[Finding]:
+    try:
+        from vkshare import _native
+    except ImportError as error:
+        advice = "install vkshare again for this interpreter, with a C compiler where there is no wheel"
+        return [Finding("C extension", "missing", str(error), advice)]
+    return [Finding("C extension", "ok", f"page layout version {_native.LAYOUT_VERSION}")]
+
+
+def adapters() -> list[Finding]:
+    from vkshare import adapter as _adapter
+
+    findings = []
+    for each in _adapter.adapters():
+        can = each.capabilities
+        works = bool(can.surface_memory & {"opaque_fd", "memfd"})
+        reasons = "; ".join(f"{what}: {why}" for what, why in can.reasons.items())
+        advice = "" if works else "surfaces of this adapter cannot be shared: update its driver, or use another adapter"
+        found = f"{each.name}, {each.driver}" + ("" if works else f" ({reasons})")
+        findings.append(Finding(f"adapter ({each.kind})", "ok" if works else "odd", found, advice))
+    for name, reason in _adapter.skipped():
+        advice = "install libvulkan1 and a driver (mesa-vulkan-drivers has lavapipe), or go on with the CPU backend"
+        findings.append(Finding(f"not usable: {name}", "odd", reason, advice))
+    return findings
+
+
+def device_nodes() -> list[Finding]:
+    nodes = sorted(glob.glob("/dev/dri/renderD*") + glob.glob("/dev/nvidia[0-9]*"))
+    closed = [node for node in nodes if not os.access(node, os.R_OK | os.W_OK)]
+    if closed:
+        advice = (
+            "add this user to the group that owns them (ls -l), often render or video, or pass them to the container"
+        )
+        return [Finding("GPU nodes", "odd", f"no permission to open {', '.join(closed)}", advice)]
+    return [Finding("GPU nodes", "ok", ", ".join(nodes) or "none: no GPU, or not passed to this container")]
+
+
+def pidfd() -> list[Finding]:
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except OSError as error:
+        advice = "deaths of peers cannot be seen: use Linux 5.3 or later, and a seccomp profile that allows pidfd_open"
+        return [Finding("pidfd_open", "missing", str(error), advice)]
+    return [Finding("pidfd_open", "ok", "works")]
+
+
+def memfd_seals() -> list[Finding]:
+    try:
+        fd = os.memfd_create("vkshare:doctor", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    except OSError as error:
+        advice = "surfaces and pages live in memfds: use a seccomp profile that allows memfd_create"
+        return [Finding("memfd", "missing", str(error), advice)]
+    try:
+        os.ftruncate(fd, 4096)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+        findings = [Finding("memfd seals", "ok", "SHRINK and GROW work")]
+        try:
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _FUTURE_WRITE)
+            findings.append(Finding("memfd FUTURE_WRITE", "ok", "works"))
+        except OSError as error:
+            advice = "followers could write a fence page: use Linux 5.1 or later"
+            findings.append(Finding("memfd FUTURE_WRITE", "missing", str(error), advice))
+        return findings
+    except OSError as error:
+        return [Finding("memfd seals", "missing", str(error), "use Linux 3.17 or later with sealing")]
+    finally:
+        os.close(fd)
+
+
+def futex_waitv() -> list[Finding]:
+    from vkshare import _native
+
+    if _native.have_futex_waitv():
+        return [Finding("futex_waitv", "ok", "works")]
+    advice = (
+        "use Linux 5.16 or later and a seccomp profile that allows it; meanwhile held work is polled every millisecond"
+    )
+    return [Finding("futex_waitv", "odd", "not there: held work that waits for other parties is polled", advice)]
+
+
+def fd_limit() -> list[Finding]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    told = f"{soft} (hard limit {hard}), {used} open here"
+    if soft < _FEW_FDS:
+        return [
+            Finding("fd limit", "odd", told, f"each surface takes 2 to 4 fds: raise it, ulimit -n {_FEW_FDS} or more")
+        ]
+    return [Finding("fd limit", "ok", told)]
+
+
+def seccomp() -> list[Finding]:
+    modes = {"0": "none", "1": "strict", "2": "a filter (a container's, most likely)"}
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError as error:
+        return [Finding("seccomp", "odd", f"unknown: {error}")]
+    mode = next((line.split()[1] for line in lines if line.startswith("Seccomp:")), "")
+    return [Finding("seccomp", "ok", modes.get(mode, "unknown"))]
+
+
+def proc() -> list[Finding]:
+    try:
+        Path("/proc/self/stat").read_text()
+        os.listdir("/proc/self/fd")
+    except OSError as error:
+        advice = (
+            "mount /proc: a peer's start time is read from it, so that a pid which is used again is not taken for it"
+        )
+        return [Finding("/proc", "missing", str(error), advice)]
+    try:
+        Path(f"/proc/{os.getppid() or 1}/stat").read_text()
+    except OSError as error:
+        advice = "if it is mounted with hidepid, deaths of other users' processes cannot be told from reused pids"
+        return [Finding("/proc", "odd", f"the parent process cannot be seen: {error}", advice)]
+    return [Finding("/proc", "ok", "readable")]
+
+
+def pid_namespace() -> list[Finding]:
+    try:
+        inside = os.stat("/proc/self/ns/pid").st_ino != _INITIAL_PID_NAMESPACE
+    except OSError as error:
+        return [Finding("pid namespace", "odd", f"unknown: {error}")]
+    if inside:
+        advice = (
+            "parties must share one pid namespace to see each other's death: run them in one container, or share it"
+        )
+        return [Finding("pid namespace", "odd", "not the initial one (a container)", advice)]
+    return [Finding("pid namespace", "ok", "the initial one")]
+
+
+def cores() -> list[Finding]:
+    usable = len(os.sched_getaffinity(0))
+    total = os.cpu_count() or usable
+    if usable == 1:
+        advice = "hand-overs between processes then take a context switch each, and the rasteriser has one thread"
+        return [Finding("cores", "odd", f"1 usable of {total}", advice)]
+    return [Finding("cores", "ok", f"{usable} usable of {total}")]
+
+
+ALL: tuple[Callable[[], list[Finding]], ...] = (
+    kernel,
+    extension,
+    adapters,
+    device_nodes,
+    pidfd,
+    memfd_seals,
+    futex_waitv,
+    fd_limit,
+    seccomp,
+    proc,
+    pid_namespace,
+    cores,
+)

@@ -1,0 +1,153 @@
+"""`vkshare demo`: programs that show what vkshare is for."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from vkshare.cli import table
+
+if TYPE_CHECKING:
+    from vkshare.demos.options import Options
+    from vkshare.demos.report import Report
+
+HELP = "three processes draw one surface in turn, and what that costs"
+_SHARED = (
+    "Three processes share one surface: a renderer draws a turning cube, a text process writes over it with Pillow, a "
+    "checker reads and checks every frame. Exit status 0 only if every frame was as it must be."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    demos = parser.add_subparsers(dest="demo", required=True, metavar="DEMO")
+    shared = demos.add_parser("shared", help=HELP, description=_SHARED)
+    shared.add_argument("--image", metavar="FILE", help="the picture on the cube (default: one that ships)")
+    shared.add_argument("--frames", type=int, default=300, metavar="N", help="how many (default: 300)")
+    shared.add_argument("--size", type=_size, default=(1280, 720), metavar="WxH", help="pixels (default: 1280x720)")
+    shared.add_argument("--backend", choices=("auto", "vulkan", "cpu"), default="auto")
+    shared.add_argument("--adapter", metavar="NAME", help="part of an adapter's name, or its UUID; see vkshare info")
+    shared.add_argument("--output", metavar="FILE", help="write the last frame there, e.g. out.png")
+    shared.add_argument("--force-copy", action="store_true", help="pass frames by copies, to see what they cost")
+    shared.add_argument("--json", action="store_true", help="the report as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit status 0, 1 if a frame was wrong or a process failed, 2 for wrong arguments, 130 and 143 after signals."""
+    if importlib.util.find_spec("PIL") is None:
+        return _failed("the demo needs Pillow: pip install vkshare[demo]", 1)
+    from vkshare.demos import shared
+
+    try:
+        options = _options(args)
+    except (ValueError, OSError) as error:
+        return _failed(str(error), 2)
+    try:
+        with _progress(options.frames) as progress:
+            report = shared.run(options, progress)
+    except shared.DemoError as error:
+        return _failed(str(error), 1)
+    except KeyboardInterrupt:
+        return _failed("interrupted", 128 + signal.SIGINT)
+    except shared.Terminated:
+        return _failed("terminated", 128 + signal.SIGTERM)
+    print(json.dumps(report.as_dict(), indent=2) if args.json else _text(report))
+    return 0 if report.is_good else 1
+
+
+def _failed(why: str, status: int) -> int:
+    print(f"vkshare demo: {why}", file=sys.stderr)
+    return status
+
+
+def _size(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d+)[xX](\d+)", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r} is not WIDTHxHEIGHT, e.g. 1280x720")
+    return int(found[1]), int(found[2])
+
+
+def _options(args: argparse.Namespace) -> Options:
+    """What can be wrong in the arguments is found now, before the work and not after it."""
+    from vkshare.demos import pictures
+    from vkshare.demos.options import Options
+
+    if args.image is not None:
+        pictures.check_readable(args.image)
+    if args.output is not None:
+        pictures.check_writable(args.output)
+    return Options(
+        image=args.image,
+        frames=args.frames,
+        width=args.size[0],
+        height=args.size[1],
+        backend=args.backend,
+        adapter=args.adapter,
+        output=args.output,
+        force_copy=args.force_copy,
+    )
+
+
+@contextlib.contextmanager
+def _progress(frames: int) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr where that is a terminal and tqdm is installed."""
+    if not sys.stderr.isatty() or importlib.util.find_spec("tqdm") is None:
+        yield lambda done: None
+        return
+    from tqdm import tqdm
+
+    with tqdm(total=frames, unit=" frames", leave=False, file=sys.stderr) as bar:
+        yield lambda done: bar.update(done - bar.n)
+
+
+# ---- the table ----------------------------------------------------------------------------------------------------
+
+
+def _text(report: Report) -> str:
+    adapter = report.adapter
+    facts = {
+        "adapter": f"{adapter['name']} ({adapter['driver']})",
+        "why": report.why,
+        "surface": f"{report.width}x{report.height} {report.format}, {report.tiling}",
+        "frames": f"{report.frames} in {report.seconds:.2f} s",
+        "rate": f"{report.frames_per_second:.1f} frames a second",
+        "checked": _verdict(report),
+        "copied": _copied(report),
+    }
+    if report.output is not None:
+        facts["picture"] = os.fspath(report.output)
+    lines = [f"{name:<9} {value}" for name, value in facts.items()]
+    rows = [(f"{h.giver} -> {h.taker}", *map(_microseconds, (h.p50, h.p99, h.held))) for h in report.handovers]
+    head = ("HAND-OVER", "P50", "P99", "OWNED BEFORE")
+    return "\n".join([*lines, "", table.render(head, rows, right=head[1:]), *_faults(report)])
+
+
+def _verdict(report: Report) -> str:
+    return "every frame is as it must be" if report.is_good else f"{report.faulty} of {report.frames} frames are WRONG"
+
+
+def _copied(report: Report) -> str:
+    """What the copy paths of the three processes counted."""
+    total = sum(report.copied_per_frame.values())
+    by = ", ".join(f"{name} {table.nbytes(round(n))}" for name, n in report.copied_per_frame.items() if n)
+    told = f"{table.nbytes(round(total))} a frame" + (f" ({by})" if by else "")
+    if total and not report.forced_copy:
+        told += ": the CPU cannot map this adapter's surfaces"
+    return f"{told}; {table.nbytes(report.copied_setup)} once, for the picture and the backdrop"
+
+
+def _microseconds(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.1f} us" if value < 1000 else f"{value / 1000:.2f} ms"
+
+
+def _faults(report: Report) -> list[str]:
+    return ["", *report.faults] if report.faults else []

@@ -1,0 +1,86 @@
+"""`vkshare info`: the adapters of this machine, and what each was proven to do."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import uuid
+from typing import Any
+
+from vkshare import __version__, formats
+from vkshare.cli import table
+
+HELP = "what was found on this machine, and what each adapter can do"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    told = collect()
+    print(json.dumps(told, indent=2) if args.json else _text(told))
+    return 0
+
+
+def collect() -> dict[str, Any]:
+    """What `vkshare info --json` prints. The first adapter is the one that vkshare.open() takes."""
+    from vkshare import adapter as _adapter
+
+    found = _adapter.adapters()
+    return {
+        "version": __version__,
+        "adapters": [_adapter_facts(a) for a in found],
+        "skipped": [{"name": name, "reason": reason} for name, reason in _adapter.skipped()],
+    }
+
+
+def _adapter_facts(adapter: Any) -> dict[str, Any]:
+    # Lists, hexadecimal text: what JSON can say.
+    capabilities: dict[str, Any] = {}
+    for field in dataclasses.fields(adapter.capabilities):
+        value = getattr(adapter.capabilities, field.name)
+        if isinstance(value, frozenset):
+            value = sorted(value)
+        elif isinstance(value, bytes):
+            value = str(uuid.UUID(bytes=value))
+        capabilities[field.name] = value
+    return {
+        "name": adapter.name,
+        "kind": adapter.kind,
+        "backend": adapter.backend,
+        "uuid": str(uuid.UUID(bytes=adapter.uuid)),
+        "driver": adapter.driver,
+        "capabilities": capabilities,
+    }
+
+
+def _text(told: dict[str, Any]) -> str:
+    lines = [f"vkshare {told['version']}", ""]
+    rows = [(a["name"], a["kind"], a["backend"], a["driver"]) for a in told["adapters"]]
+    lines += [table.render(("ADAPTER", "KIND", "BACKEND", "DRIVER"), rows), ""]
+    for adapter in told["adapters"]:
+        lines += [adapter["name"], *(f"  {line}" for line in _capability_lines(adapter)), ""]
+    for skipped in told["skipped"]:
+        lines.append(f"not usable: {skipped['name']}: {skipped['reason']}")
+    return "\n".join(lines).rstrip()
+
+
+def _capability_lines(adapter: dict[str, Any]) -> list[str]:
+    can = adapter["capabilities"]
+    difference = can["max_timeline_difference"]
+    ahead = "at most 2147483647 ahead (not told)" if not difference else f"at most {difference} ahead"
+    facts = {
+        "uuid": adapter["uuid"],
+        "tilings": ", ".join(can["tilings"]) or "none",
+        "memory": ", ".join(can["surface_memory"]) or "none",
+        "fences": "timeline semaphores cross processes" if can["export_timelines"] else "bridged by shared pages",
+        "CPU access": "linear surfaces are mapped" if can["host_visible"] else "by copies",
+        "formats": ", ".join(name for name in formats.FORMATS if name in can["formats"]) or "none",
+        "largest": f"{can['max_dimension']} pixels a side",
+        "fence values": "any distance ahead" if difference >= 2**64 - 2 else ahead,
+        "sub-pixel": f"{can['subpixel_bits']} bits",
+    }
+    lines = [f"{name:<13} {value}" for name, value in facts.items()]
+    return lines + [f"{'missing':<13} {what}: {why}" for what, why in can["reasons"].items()]

@@ -1,0 +1,181 @@
+"""`vkshare ps`: every shared surface and fence of this user's processes, who owns it and who waits (rule K33).
+
+Pages are found as memfds in /proc/PID/fd and mapped read-only: looking disturbs nobody.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from vkshare.cli import table
+
+HELP = "each shared surface and fence: who owns it, who waits for which key since when"
+
+_MUTEX, _FENCE = "vkshare:mutex", "vkshare:fence"  # the names that the core gives its memfds
+_STATES = ("free", "owned", "abandoned")
+_STATUSES = ("ok", "lost", "closed")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    told = collect()
+    print(json.dumps(told, indent=2) if args.json else _text(told))
+    return 0
+
+
+# ---- finding -----------------------------------------------------------------------------------------------------
+
+
+def collect() -> dict[str, Any]:
+    """What `vkshare ps --json` prints: {"surfaces": [...], "fences": [...]}."""
+    pages: dict[tuple[int, int], dict[str, Any]] = {}  # by device and inode of the memfd: one page, many processes
+    for pid in _own_processes():
+        for fd in _page_fds(pid):
+            with contextlib.suppress(OSError):  # it ended, or closed the fd, in this moment
+                status = os.stat(fd)
+                page = pages.setdefault((status.st_dev, status.st_ino), {"processes": set(), "page": None})
+                page["processes"].add(pid)
+                if page["page"] is None:
+                    page["page"] = _look(fd)
+    now = time.monotonic()
+    known = [page for page in pages.values() if page["page"] is not None]
+    surfaces = [_surface(p["page"], p["processes"], now) for p in known if p["page"]["kind"] == 2]
+    fences = [_fence(p["page"], p["processes"]) for p in known if p["page"]["kind"] == 1]
+    return {
+        "surfaces": sorted(surfaces, key=lambda s: s["id"]),
+        "fences": sorted(fences, key=lambda f: f["id"]),
+    }
+
+
+def _own_processes() -> Iterator[int]:
+    uid = os.geteuid()
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and entry.stat().st_uid == uid:
+                yield int(entry.name)
+
+
+def _page_fds(pid: int) -> Iterator[str]:
+    with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/fd") as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                if os.readlink(entry.path).startswith((f"/memfd:{_MUTEX}", f"/memfd:{_FENCE}")):
+                    yield entry.path
+
+
+def _look(path: str) -> dict[str, Any] | None:
+    """The page, or None if it is none of ours or of another version."""
+    from vkshare import _native
+    from vkshare.errors import DescriptorError
+
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return _native.page_look(fd)
+    except DescriptorError:
+        return None
+    finally:
+        os.close(fd)
+
+
+# ---- telling -----------------------------------------------------------------------------------------------------
+
+
+def _process_name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return "gone"
+
+
+def _surface(page: dict[str, Any], processes: set[int], now: float) -> dict[str, Any]:
+    from vkshare import formats
+
+    names = {slot["slot"]: slot["name"] for slot in page["slots"]}
+    owner = None
+    if page["state"] == 1:
+        pid = page["owner_pid"]
+        owner = {"pid": pid, "process": _process_name(pid), "device": names.get(page["owner_slot"], "")}
+    with contextlib.suppress(ValueError):
+        page["format"] = formats.from_code(page["format"]).name
+    return {
+        "id": f"{page['id']:016x}",
+        "width": page["width"],
+        "height": page["height"],
+        "format": page["format"],
+        "state": _STATES[page["state"]],
+        "owner": owner,
+        "key": page["key"],
+        "generation": page["generation"],
+        "value": page["value"],
+        "queued": page["queued"],
+        "completed": page["completed"],
+        "handles": [{"pid": slot["pid"], "device": slot["name"]} for slot in page["slots"]],
+        "waiters": [
+            {
+                "pid": slot["pid"],
+                "process": _process_name(slot["pid"]),
+                "device": slot["name"],
+                "key": slot["waiting_key"],
+                "seconds": max(0.0, now - slot["waiting_since"] / 1e9),
+            }
+            for slot in page["slots"]
+            if slot["waiting"]
+        ],
+        "processes": sorted(processes),
+    }
+
+
+def _fence(page: dict[str, Any], processes: set[int]) -> dict[str, Any]:
+    pid = page["owner_pid"]
+    return {
+        "id": f"{page['id']:016x}",
+        "signaller": {"pid": pid, "process": _process_name(pid)},
+        "status": _STATUSES[page["state"]] if page["state"] < len(_STATUSES) else str(page["state"]),
+        "queued": page["queued"],
+        "completed": page["completed"],
+        "processes": sorted(processes),
+    }
+
+
+def _party(party: dict[str, Any]) -> str:
+    device = f" {party['device']!r}" if party.get("device") else ""
+    return f"{party['pid']} {party['process']}{device}"
+
+
+def _text(told: dict[str, Any]) -> str:
+    if not told["surfaces"] and not told["fences"]:
+        return "no process of this user shares a surface or a fence"
+    parts = []
+    if told["surfaces"]:
+        rows: list[tuple[object, ...]] = []
+        for s in told["surfaces"]:
+            owner = _party(s["owner"]) if s["owner"] else "-"
+            size = f"{s['width']}x{s['height']}"
+            work = f"{s['completed']}/{s['value']}"
+            handles = len(s["handles"])
+            rows.append((s["id"], size, s["format"], s["state"], owner, s["key"], s["generation"], work, handles))
+        head = ("SURFACE", "SIZE", "FORMAT", "STATE", "OWNER", "KEY", "GENERATION", "DONE/PROMISED", "HANDLES")
+        parts.append(table.render(head, rows, right=("KEY", "GENERATION", "DONE/PROMISED", "HANDLES")))
+    waits = [
+        (s["id"], _party(w), w["key"], table.seconds(w["seconds"])) for s in told["surfaces"] for w in s["waiters"]
+    ]
+    if waits:
+        parts.append(table.render(("SURFACE", "WAITS", "FOR KEY", "SINCE"), waits, right=("FOR KEY", "SINCE")))
+    if told["fences"]:
+        lines = [
+            (f["id"], _party(f["signaller"]), f["status"], f["completed"], f["queued"], len(f["processes"]))
+            for f in told["fences"]
+        ]
+        columns = ("FENCE", "SIGNALLER", "STATUS", "VALUE", "QUEUED", "PROCESSES")
+        parts.append(table.render(columns, lines, right=("VALUE", "QUEUED", "PROCESSES")))
+    return "\n\n".join(parts)

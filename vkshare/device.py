@@ -1,0 +1,411 @@
+"""Devices: one queue on one adapter, and the factory of everything that is shared."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import warnings
+import weakref
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+from vkshare import _arguments, _discard, _handles, _native, formats
+from vkshare import adapter as _adapter
+from vkshare._graveyard import Graveyard
+from vkshare.backends.base import Adapter, Backend, Capabilities, Image, ImageSpec
+from vkshare.commands import CommandList, Submission
+from vkshare.descriptors import USAGES, FenceDescriptor, SurfaceDescriptor
+from vkshare.errors import InvalidCallError, UnsupportedError
+from vkshare.fence import Fence
+from vkshare.surface import Surface
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from vkshare._async import LoopHub
+    from vkshare.formats import Format
+
+_log = logging.getLogger("vkshare.device")
+
+# Storage is left out: not every driver has it for -srgb and packed formats.
+DEFAULT_USAGE = ("render", "sample", "copy")
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceStatistics:
+    """A snapshot of a device's counters."""
+
+    submitted: int  # batches that the driver was given
+    completed: int  # of these, how many have run
+    submissions: int  # calls of submit() that succeeded
+    held: int  # operations that wait now for a value which is not certain yet
+    held_limit: int  # past which submit() waits
+    held_total: int  # operations that ever waited
+    failed: int  # held operations that ended without running
+    backpressure_waits: int  # submits that waited because held was held_limit
+    copied_bytes: int  # moved by read(), write() and other copies through the CPU
+    fences: int  # open
+    surfaces: int  # open
+    buried: int  # images of closed surfaces that work or an array may still touch
+
+
+class Device(_native.Device):
+    """A rendering context: one queue on an adapter. Two devices in one process are two parties.
+
+    Made by :func:`vkshare.open` or :meth:`from_handles`. Every method is thread-safe. ``submit``, ``wait_idle``,
+    ``is_closed`` and ``is_lost`` come from the C core:
+
+    submit(*commands, waits=(), signals=()) -> Submission
+        Runs CommandLists or raw VkCommandBuffers in order. `waits`, `signals`: one item or a sequence of (fence,
+        value); a bare Fence in signals is its next value; a Submission may stand in waits. What waits for a value
+        that nobody has queued yet is held back, so that the queue is never blocked by a stranger.
+    wait_idle(timeout=None)
+        Waits until everything submitted before, held work too, has run. TimeoutError.
+    """
+
+    def __init__(self, backend: Backend, *, name: str = "", held_limit: int = 0, raster_threads: int = 0) -> None:
+        self._backend = backend
+        self._pid = os.getpid()
+        self._lock = threading.RLock()
+        self._compile_lock = threading.Lock()
+        self._graveyard = Graveyard()
+        self._surfaces: weakref.WeakSet[Surface] = weakref.WeakSet()
+        self._compiled: weakref.WeakSet[_native.CommandList] = weakref.WeakSet()
+        self._hubs: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopHub] = weakref.WeakKeyDictionary()
+        super().__init__(
+            name=name, held_limit=held_limit, raster_threads=raster_threads, vulkan=backend.native_handles()
+        )
+        if backend.adapter.backend == "vulkan":
+            # The first use of a new image runs on this queue, under the locks of this device.
+            device = weakref.ref(self)
+            backend.submit_once = (  # type: ignore[attr-defined, unused-ignore]
+                lambda command_buffer: _run(device(), command_buffer)
+            )
+
+    @classmethod
+    def from_handles(
+        cls,
+        *,
+        instance: Any,
+        physical_device: Any,
+        device: Any,
+        queue: Any,
+        queue_family: int,
+        api_version: int,
+        enabled_extensions: Iterable[str],
+        features: Iterable[str] = (),
+        get_instance_proc_addr: Any = None,
+        lock_queue: Any = None,
+        unlock_queue: Any = None,
+        name: str = "",
+    ) -> Self:
+        """Adopts an engine's own VkDevice and queue. Nothing of it is ever destroyed by vkshare.
+
+        Parameters
+        ----------
+        instance, physical_device, device, queue
+            Vulkan handles: ints, cffi or ctypes pointers.
+        queue_family
+            The queue's family index.
+        api_version
+            What the engine asked for: VkApplicationInfo.apiVersion, at least 1.3.
+        enabled_extensions, features
+            Names of what the engine enabled; see :func:`vkshare.vulkan_requirements`. With the instance extension
+            VK_EXT_debug_utils among them, objects made by vkshare have debug names.
+        get_instance_proc_addr
+            The engine's vkGetInstanceProcAddr (address); default: the loader's.
+        lock_queue, unlock_queue
+            Taken round every use of the queue: callables of no arguments, or addresses of C functions ``void (*)(void
+            *)``.
+
+        Raises
+        ------
+        UnsupportedError
+            An extension or feature is missing; the text names it.
+        """
+        from vkshare.backends import vulkan
+
+        if (lock_queue is None) != (unlock_queue is None):
+            raise ValueError("lock_queue and unlock_queue must be given together")
+        backend = vulkan.adopt(
+            instance=_handles.not_null(instance, "instance"),
+            physical_device=_handles.not_null(physical_device, "physical_device"),
+            device=_handles.not_null(device, "device"),
+            queue=_handles.not_null(queue, "queue"),
+            queue_family=_arguments.integer("queue_family", queue_family, 0, 2**32 - 1),
+            api_version=_arguments.integer("api_version", api_version, 0, 2**32 - 1),
+            enabled_extensions=tuple(enabled_extensions),
+            features=tuple(features),
+            get_instance_proc_addr=get_instance_proc_addr,
+            lock_queue=lock_queue,
+            unlock_queue=unlock_queue,
+        )
+        return cls._start(backend, _arguments.text("name", name))
+
+    # ---- what it is ---------------------------------------------------------------------------------------------
+
+    @property
+    def adapter(self) -> Adapter:
+        """What it runs on."""
+        return self._backend.adapter
+
+    @property
+    def backend(self) -> str:
+        """``"vulkan"`` or ``"cpu"``."""
+        return self._backend.adapter.backend
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What a trial round trip proved of the adapter."""
+        return self._backend.adapter.capabilities
+
+    @property
+    def is_gone(self) -> bool:
+        """Closed, or inherited through a fork: nothing of it can be used in this process."""
+        return self.is_closed or self._pid != os.getpid()
+
+    # ---- factories ----------------------------------------------------------------------------------------------
+
+    def create_fence(self, initial: int = 0) -> Fence:
+        """A fence whose value is `initial`; this device and the host signal it."""
+        return Fence(self, initial)
+
+    def open_fence(self, descriptor: FenceDescriptor) -> Fence:
+        """A read-only follower of another party's fence.
+
+        Raises
+        ------
+        DescriptorError
+            The descriptor, or the page behind it, was refused.
+        """
+        self.check()
+        _expect("descriptor", descriptor, FenceDescriptor)
+        page, semaphore = descriptor.open_fds()
+        return Fence._open(self, page, self._usable_semaphore(semaphore, *descriptor.uuids))
+
+    def adopt_fence(self, vk_semaphore: Any) -> Fence:
+        """Wraps an engine's own timeline semaphore (VkSemaphore), which is never destroyed by vkshare."""
+        self.check()
+        if self.backend != "vulkan":
+            raise UnsupportedError("adopt_fence()", "the CPU backend has no VkSemaphores", "use create_fence()")
+        return Fence._adopt(self, _handles.not_null(vk_semaphore, "vk_semaphore"))
+
+    def create_surface(
+        self,
+        width: int,
+        height: int,
+        format: str | Format = "rgba8unorm",
+        *,
+        tiling: str = "auto",
+        usage: Iterable[str] = DEFAULT_USAGE,
+        unowned: str = "raise",
+    ) -> Surface:
+        """An image of its own that can be exported, all zeros, that nobody owns and whose key is 0.
+
+        Parameters
+        ----------
+        width, height
+            Pixels, 1 to ``capabilities.max_dimension``.
+        format
+            One of `vkshare.formats.FORMATS`.
+        tiling
+            ``"linear"`` (rows in order: the CPU can map it), ``"optimal"`` (the driver's own order), or ``"auto"``:
+            linear where memory is host memory anyway (the CPU backend, software Vulkan), optimal on a GPU.
+        usage
+            Of ``"render"``, ``"sample"``, ``"copy"``, ``"storage"``.
+        unowned
+            What use without owning does: ``"raise"`` a NotOwnerError, or ``"discard"``: writes vanish, reads give
+            zeros (rule K21).
+
+        Raises
+        ------
+        ValueError, TypeError
+            An argument is not as above.
+        UnsupportedError
+            The adapter cannot make such an image.
+        """
+        self.check()
+        self._reap()
+        limit = self.capabilities.max_dimension
+        _arguments.choice("tiling", tiling, ("auto", "linear", "optimal"))
+        _arguments.choice("unowned", unowned, ("raise", "discard"))
+        wanted = (
+            _arguments.integer("width", width, 1, limit),
+            _arguments.integer("height", height, 1, limit),
+            formats.get(format),
+        )
+        words = _arguments.choices("usage", usage, USAGES)
+        image = self._create_image(wanted, tiling, words)
+        return self._adopt_image(image, discard=unowned == "discard")
+
+    def open_surface(self, descriptor: SurfaceDescriptor, *, unowned: str = "raise") -> Surface:
+        """A handle of its own on a surface that another device or process exported. The descriptor stays usable.
+
+        Raises
+        ------
+        DescriptorError
+            The descriptor, or the page behind it, was refused, or all handles of the surface are gone (rule K20).
+        DeviceMismatchError
+            Its memory is of another device or driver; the text names both (rule X17).
+        UnsupportedError
+            This adapter cannot open such memory.
+        """
+        self.check()
+        self._reap()
+        _expect("descriptor", descriptor, SurfaceDescriptor)
+        _arguments.choice("unowned", unowned, ("raise", "discard"))
+        memory_fd, page, semaphore = descriptor.open_fds()
+        memory = descriptor.memory(memory_fd)
+        semaphore = self._usable_semaphore(semaphore, memory.device_uuid, memory.driver_uuid)
+        try:
+            image = self._backend.open_image(descriptor.spec, memory)
+        except BaseException:
+            os.close(page)
+            if semaphore >= 0:
+                os.close(semaphore)
+            raise
+        return self._adopt_image(image, page=page, semaphore=semaphore, discard=unowned == "discard")
+
+    def record(self) -> CommandList:
+        """An empty list of commands for this device."""
+        self.check()
+        self._reap()
+        return CommandList(self)
+
+    def statistics(self) -> DeviceStatistics:
+        """A snapshot of the counters."""
+        self._refuse_in_forked_child()
+        return DeviceStatistics(**self.counters(), buried=len(self._graveyard))
+
+    # ---- closing ------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Cancels what is held, abandons what is owned, waits for what the driver has, frees all. Idempotent.
+
+        Surfaces and fences of the device are closed with it. Takes about a second at most, unless the driver hangs.
+        """
+        self._refuse_in_forked_child()
+        with self._lock:
+            if self.is_closed:
+                return
+            # Held submissions may have the last references: what shutdown() lets go of must live until closed here.
+            surfaces, compiled = list(self._surfaces), list(self._compiled)
+            self.shutdown()
+            for surface in surfaces:
+                surface.close()
+            for commands in compiled:
+                commands.reset()
+            self.reap(all=True)
+            for hub in list(self._hubs.values()):
+                hub.close_soon()
+            self._hubs.clear()
+            self._graveyard.close(then=self._backend.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        try:
+            lost = not self.is_gone
+        except Exception:
+            return  # __init__ did not get so far, or the interpreter is shutting down
+        if lost:
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
+            self.close()
+
+    def __repr__(self) -> str:
+        name = f" {self.name!r}" if self.name else ""
+        state = " closed" if self.is_closed else " lost" if self.is_lost else ""
+        return f"<vkshare.Device{name} on {self.adapter.name!r} ({self.backend}){state}>"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(
+            "a Device cannot be pickled: open() one in the other process, and send surface.export() or fence.export()"
+        )
+
+    # ---- within the package -------------------------------------------------------------------------------------
+
+    @classmethod
+    def _start(cls, backend: Backend, name: str, **options: int) -> Self:
+        """The device on a backend that was just opened, which is closed if that fails."""
+        try:
+            device = cls(backend, name=name, **options)
+        except BaseException:
+            backend.close()
+            raise
+        _adapter.note_opened(backend.adapter)
+        _log.info("opened %r", device)
+        return device
+
+    def _refuse_in_forked_child(self) -> None:
+        """For what the C core does not refuse by itself because it is fine on a closed device (rule X11)."""
+        if self._pid != os.getpid():
+            raise InvalidCallError(
+                f"this Device was opened by process {self._pid}, before os.fork(): use and close it there; open "
+                'another here, or start processes with multiprocessing.get_context("spawn")'
+            )
+
+    def _reap(self) -> None:
+        self.reap()
+        self._graveyard.reap()
+
+    def _create_image(self, wanted: tuple[int, int, Format], tiling: str, usage: frozenset[str]) -> Image:
+        """Resolves "auto": linear where the CPU can use it and the driver can make it."""
+        if tiling == "auto" and (self.adapter.kind == "gpu" or not self.capabilities.host_visible):
+            tiling = "optimal"
+        if tiling == "auto":
+            with contextlib.suppress(UnsupportedError):
+                return self._backend.create_image(ImageSpec(*wanted, "linear", usage))
+            tiling = "optimal"
+        return self._backend.create_image(ImageSpec(*wanted, tiling, usage))
+
+    def _adopt_image(self, image: Image, *, page: int | None = None, semaphore: int = -1, discard: bool) -> Surface:
+        """A Surface on that image; takes over the image and the fds, also when it fails."""
+        try:
+            surface = Surface(self, image, page=page, semaphore=semaphore, discard=discard)
+        except BaseException:
+            image.destroy()
+            raise
+        with self._lock:
+            self._surfaces.add(surface)
+        return surface
+
+    def _usable_semaphore(self, semaphore: int, device_uuid: bytes, driver_uuid: bytes) -> int:
+        """The semaphore's fd if this device can import it; else -1, and the fd is closed: the page alone bridges."""
+        here = self.capabilities
+        same = (device_uuid, driver_uuid) == (here.device_uuid, here.driver_uuid)
+        if semaphore >= 0 and not (same and here.export_timelines):
+            os.close(semaphore)
+            return -1
+        return semaphore
+
+    def _compile(self, commands: CommandList, operations: Any) -> None:
+        """For CommandList._compile()."""
+        with self._compile_lock:
+            self._reap()
+            self._backend.compile(commands, operations)
+            self._compiled.add(commands)
+
+    def _submit_discarding(self, commands: tuple[Any, ...], waits: Any, signals: Any) -> Submission:
+        """Called by submit() when a touched surface is not owned but was made with unowned="discard" (rule K21)."""
+        return super().submit(*map(_discard.without_unowned, commands), waits=waits, signals=signals)
+
+
+def _run(device: Device | None, command_buffer: int) -> None:
+    if device is not None:
+        # Not as a raw command buffer, which is taken to touch every surface that the device owns: this one touches
+        # none, and must not wait for held work on any.
+        commands = _native.CommandList(device)
+        commands.set_vulkan(command_buffer, (), lambda: None)
+        device.submit(commands).wait()
+
+
+def _expect(name: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")

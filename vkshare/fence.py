@@ -1,0 +1,84 @@
+"""Fences: 64-bit counters that only grow."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+from vkshare import _async, _native
+from vkshare.descriptors import FenceDescriptor
+
+if TYPE_CHECKING:
+    from vkshare.device import Device
+
+
+@dataclass(frozen=True, slots=True)
+class FenceStatistics:
+    """A snapshot of a fence. Values past `value` and up to `queued_value` are promised by submitted work."""
+
+    value: int
+    queued_value: int
+    is_follower: bool
+    is_native: bool  # a follower whose semaphore the GPU itself can wait for
+
+
+class Fence(_native.Fence):
+    """A counter that only grows: a Vulkan timeline semaphore, or a shared page on the CPU backend.
+
+    Made by ``device.create_fence()``, ``open_fence()`` (a read-only follower of another party's) and ``adopt_fence()``.
+    Thread-safe. `value` is what has completed, `queued_value` what will have once all submitted work has run.
+    ``signal``, ``wait``, ``is_done`` and ``event_fd`` come from the C core. Rules: spec fence, X1 to X24.
+    """
+
+    async def wait_async(self, value: int) -> None:
+        """Waits for the value in asyncio; any number of waits share one file descriptor for each device and loop.
+
+        Raises
+        ------
+        AbandonedError, ClosedError, DeviceLostError
+            The value can never be reached.
+        """
+        await _async.wait_fence(self, value)
+
+    def export(self) -> FenceDescriptor:
+        """What another device or process opens with ``open_fence()``. Close it, or send it, or open it."""
+        self.device.check()
+        capabilities = self.device.capabilities
+        page, semaphore = self._export()
+        return FenceDescriptor.made(
+            page, semaphore, capabilities.device_uuid, capabilities.driver_uuid, name=self.device.name
+        )
+
+    def statistics(self) -> FenceStatistics:
+        """A snapshot of the counters."""
+        return FenceStatistics(self.value, self.queued_value, self.is_follower, self.is_native)
+
+    if TYPE_CHECKING:
+
+        @property
+        def device(self) -> Device: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        try:
+            lost = not self.is_closed and not self.device.is_gone
+        except Exception:
+            return  # __init__ did not get so far, or the interpreter is shutting down
+        if lost:
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
+            self.close()
+
+    def __repr__(self) -> str:
+        if self.is_closed or self.device.is_gone:
+            return "<vkshare.Fence closed>"
+        kind = "follower, " if self.is_follower else ""
+        return f"<vkshare.Fence {kind}value {self.value}, queued {self.queued_value}>"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("a Fence cannot be pickled: send fence.export(), and device.open_fence() it on the other side")

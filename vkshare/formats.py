@@ -1,0 +1,115 @@
+"""The pixel formats that surfaces may have.
+
+Names and channel order follow memory order, as Vulkan's format names do; codes are those of the C core (vks_format).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One pixel format.
+
+    Attributes
+    ----------
+    name
+        As the public calls take it, e.g. ``"rgba8unorm"``.
+    code
+        The C core's number, 1 to 9; descriptors carry it.
+    bytes_per_pixel
+        Bytes that one pixel takes.
+    channels
+        Length of the last axis of arrays (H, W, channels). ``rgb10a2unorm`` counts as one packed 32-bit word.
+    dtype
+        Name of the NumPy type of one array element.
+    vk_format
+        The VkFormat.
+    """
+
+    name: str
+    code: int
+    bytes_per_pixel: int
+    channels: int
+    dtype: str
+    vk_format: int
+
+    @property
+    def is_srgb(self) -> bool:
+        """Whether stored colour values are sRGB-encoded: draws encode, samples decode."""
+        return self.name.endswith("-srgb")
+
+    @property
+    def numpy_dtype(self) -> np.dtype[np.generic]:
+        """`dtype` as NumPy's object. Imports NumPy."""
+        import numpy as np
+
+        return np.dtype(self.dtype)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+# name, code, bytes, channels, dtype, VkFormat
+FORMATS: dict[str, Format] = {
+    f.name: f
+    for f in (
+        Format("r8unorm", 1, 1, 1, "uint8", 9),  # VK_FORMAT_R8_UNORM
+        Format("rg8unorm", 2, 2, 2, "uint8", 16),  # VK_FORMAT_R8G8_UNORM
+        Format("rgba8unorm", 3, 4, 4, "uint8", 37),  # VK_FORMAT_R8G8B8A8_UNORM
+        Format("rgba8unorm-srgb", 4, 4, 4, "uint8", 43),  # VK_FORMAT_R8G8B8A8_SRGB
+        Format("bgra8unorm", 5, 4, 4, "uint8", 44),  # VK_FORMAT_B8G8R8A8_UNORM
+        Format("rgb10a2unorm", 6, 4, 1, "uint32", 64),  # VK_FORMAT_A2B10G10R10_UNORM_PACK32: red in the low bits
+        Format("r32float", 7, 4, 1, "float32", 100),  # VK_FORMAT_R32_SFLOAT
+        Format("rgba16float", 8, 8, 4, "float16", 97),  # VK_FORMAT_R16G16B16A16_SFLOAT
+        Format("rgba32float", 9, 16, 4, "float32", 109),  # VK_FORMAT_R32G32B32A32_SFLOAT
+    )
+}
+_BY_CODE = {f.code: f for f in FORMATS.values()}
+
+# Asked for often enough to deserve an answer of their own (DESIGN.md: UnsupportedError for now).
+_NOT_YET = {
+    **dict.fromkeys(("depth16unorm", "depth24plus", "depth32float", "depth24plus-stencil8"), "depth"),
+    **dict.fromkeys(("nv12", "p010", "i420", "yuv420p"), "multi-planar images"),
+}
+
+
+def get(name: str | Format) -> Format:
+    """The format of that name.
+
+    Raises
+    ------
+    TypeError
+        `name` is neither a string nor a Format.
+    ValueError
+        No such format; the text lists those there are.
+    UnsupportedError
+        A depth or multi-planar format.
+    """
+    if isinstance(name, Format):
+        return name
+    if not isinstance(name, str):
+        raise TypeError(f"format must be a string, not {type(name).__name__}; allowed are {', '.join(FORMATS)}")
+    try:
+        return FORMATS[name]
+    except KeyError:
+        pass
+    if name in _NOT_YET:
+        from vkshare.errors import UnsupportedError
+
+        hint = "use an r8unorm surface and an rg8unorm one of half the size" if name in ("nv12", "p010") else ""
+        raise UnsupportedError(f"format {name!r}", f"vkshare has no {_NOT_YET[name]} yet", hint)
+    raise ValueError(f"format is {name!r}; allowed are {', '.join(FORMATS)}")
+
+
+def from_code(code: int) -> Format:
+    """The format of that code, as descriptors carry it. ValueError if there is none."""
+    try:
+        return _BY_CODE[code]
+    except KeyError:
+        raise ValueError(f"format code is {code}; allowed are 1 to {len(_BY_CODE)}") from None

@@ -1,0 +1,91 @@
+"""The lock of a surface, looked at: its state for people, and keys in strict order."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vkshare import _native
+
+if TYPE_CHECKING:
+    from vkshare.surface import Surface
+
+STATES = ("free", "owned", "abandoned")
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    """A handle that waits to own the surface."""
+
+    pid: int
+    name: str  # of its device
+    key: int
+    since: float  # seconds, CLOCK_MONOTONIC
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedMutexStatistics:
+    """A snapshot of a surface's shared page, as `vkshare ps` shows it."""
+
+    state: str  # "free" | "owned" | "abandoned"
+    key: int  # of the last release; 0 on a fresh surface
+    owner_pid: int  # 0 unless owned
+    owner_name: str
+    generation: int  # grows with every recover()
+    value: int  # what the last release promised; grows with every hand-over
+    completed: int  # how much of that has run
+    handles: int  # open, over all processes
+    waiters: tuple[Waiter, ...]
+
+
+class KeyedMutex:
+    """`surface.mutex`: the shared lock of one surface. Thread-safe. Rules: spec keyed-mutex, K1 to K33."""
+
+    __slots__ = ("_surface",)
+
+    def __init__(self, surface: Surface) -> None:
+        self._surface = surface
+
+    def next_key(self) -> int:
+        """Hands out successive keys, the previous plus 1, to parties that want strict order (rule K30)."""
+        return self._surface._next_key()
+
+    def statistics(self) -> KeyedMutexStatistics:
+        """What the shared page says now; it may have changed when the call returns."""
+        page, semaphore = self._surface._export()
+        try:
+            return statistics_of(_native.page_look(page))
+        finally:
+            os.close(page)
+            if semaphore >= 0:
+                os.close(semaphore)
+
+    def __repr__(self) -> str:
+        if self._surface.is_closed:
+            return "<vkshare.KeyedMutex closed>"
+        told = self.statistics()
+        owner = f" by process {told.owner_pid}" if told.owner_pid else ""
+        return f"<vkshare.KeyedMutex {told.state}{owner}, key {told.key}, {len(told.waiters)} waiting>"
+
+
+def statistics_of(page: dict[str, Any]) -> KeyedMutexStatistics:
+    """The snapshot that a page_look() of a keyed-mutex page gives."""
+    slots = page["slots"]
+    owned = page["state"] == 1
+    names = {slot["slot"]: slot["name"] for slot in slots}
+    return KeyedMutexStatistics(
+        state=STATES[page["state"]],
+        key=page["key"],
+        owner_pid=page["owner_pid"] if owned else 0,
+        owner_name=names.get(page["owner_slot"], "") if owned else "",
+        generation=page["generation"],
+        value=page["value"],
+        completed=page["completed"],
+        handles=len(slots),
+        waiters=tuple(
+            Waiter(slot["pid"], slot["name"], slot["waiting_key"], slot["waiting_since"] / 1e9)
+            for slot in slots
+            if slot["waiting"]
+        ),
+    )

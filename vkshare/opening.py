@@ -1,0 +1,69 @@
+"""vkshare.open(): from what the caller says, or the environment, to a Device."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from vkshare import _arguments
+from vkshare import adapter as _adapter
+from vkshare.device import Device
+
+if TYPE_CHECKING:
+    from vkshare.backends.base import Backend
+
+__all__ = ["open"]
+
+
+def open(
+    adapter: Any = None,
+    *,
+    backend: str = "auto",
+    validation: bool | None = None,
+    name: str = "",
+    held_limit: int = 0,
+    raster_threads: int = 0,
+) -> Device:
+    """Opens a device.
+
+    Parameters
+    ----------
+    adapter
+        An Adapter, a UUID (``uuid.UUID``, 16 bytes, or its text), part of an adapter's name, or a torch.device. None:
+        what the environment variable VKSHARE_ADAPTER says, else the best: discrete GPU, integrated GPU, software
+        Vulkan, CPU.
+    backend
+        ``"vulkan"``, ``"cpu"``, or ``"auto"``: what VKSHARE_BACKEND says, else any.
+    validation
+        Whether to load the Vulkan validation layer; None: VKSHARE_VALIDATION=1 says yes.
+    name
+        Shown by ``vkshare ps`` and in debug names.
+    held_limit
+        Held submissions past which submit() waits; 0: 1024.
+    raster_threads
+        CPU backend: threads that draw; 0: one a core.
+
+    Raises
+    ------
+    ValueError, TypeError
+        No such adapter or backend; the text lists what there is.
+    UnsupportedError
+        Nothing here can run it, or this process was forked from one that had opened a GPU (rule X11).
+    """
+    _arguments.text("name", name)
+    _arguments.integer("held_limit", held_limit, 0, 2**20)
+    _arguments.integer("raster_threads", raster_threads, 0, 1024)
+    _adapter.refuse_after_gpu_fork()
+    chosen = _adapter.choose(adapter, backend)
+    if validation is None:
+        validation = os.environ.get("VKSHARE_VALIDATION", "") not in ("", "0")
+    below: Backend
+    if chosen.backend == "vulkan":
+        from vkshare.backends import vulkan
+
+        below = vulkan.open(chosen, bool(validation), name)
+    else:
+        from vkshare.backends import cpu
+
+        below = cpu.open(chosen, name)
+    return Device._start(below, name, held_limit=held_limit, raster_threads=raster_threads)

@@ -1,0 +1,279 @@
+"""Surfaces: images that several parties share, each through a handle of its own."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+from vkshare import _async, _native, _pixels
+from vkshare._graveyard import Lease
+from vkshare.access import Access
+from vkshare.backends.base import Image, ImageSpec
+from vkshare.descriptors import SurfaceDescriptor
+from vkshare.errors import ClosedError
+from vkshare.keyed_mutex import KeyedMutex
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from vkshare.device import Device
+
+
+@dataclass(frozen=True, slots=True)
+class SurfaceStatistics:
+    """A snapshot of one handle. What all handles share is in ``surface.mutex.statistics()``."""
+
+    is_owned: bool
+    generation: int
+    nbytes: int  # of the pixels, rows padded as they are in memory
+    stride: int  # bytes from row to row; 0 for optimal tiling
+
+
+class Surface(_native.Surface):
+    """One party's handle of a shared image, and of the keyed mutex that orders its users.
+
+    Made by ``device.create_surface()`` and ``device.open_surface()``. Thread-safe; ownership belongs to the handle,
+    never to a thread (rule K19). From the C core come:
+
+    acquire(key=0, timeout=None, *, mode="cpu+gpu")
+        Owns the surface once its owner released it with that key. mode="gpu" returns at once and holds what is
+        submitted behind it. Raises AcquireTimeout, AbandonedError, InvalidCallError (this handle owns it already).
+    release(key=0)
+        Hands it to whoever acquires that key. GPU work may still run: the next owner's runs after it.
+    recover(timeout=None)
+        After AbandonedError only: takes ownership, and starts a new generation (rule K27).
+    is_owned, is_closed, generation
+    """
+
+    def __init__(
+        self, device: Device, image: Image, *, page: int | None = None, semaphore: int = -1, discard: bool = False
+    ) -> None:
+        spec = image.spec
+        self._image: Image | None = image
+        self._spec = spec
+        self._stride = image.stride
+        self._mapped = image.pixels()
+        self._lease: Lease | None = None
+        self._zeros: Surface | None = None
+        self._discards = discard
+        super().__init__(
+            device,
+            width=spec.width,
+            height=spec.height,
+            format=spec.format.code,
+            pixels=self._mapped if device.backend == "cpu" else None,
+            stride=image.stride,
+            page_fd=page,
+            semaphore_fd=semaphore,
+            discard_unowned=discard,
+        )
+        self._set_commands(image.acquire_commands, image.release_commands)
+
+    # ---- what it is -----------------------------------------------------------------------------------------------
+
+    @property
+    def spec(self) -> ImageSpec:
+        """Size, format, tiling and usage."""
+        return self._spec
+
+    @property
+    def width(self) -> int:
+        """Pixels."""
+        return self._spec.width
+
+    @property
+    def height(self) -> int:
+        """Pixels."""
+        return self._spec.height
+
+    @property
+    def format(self) -> str:
+        """The format's name, e.g. ``"rgba8unorm"``."""
+        return self._spec.format.name
+
+    @property
+    def tiling(self) -> str:
+        """``"linear"`` or ``"optimal"``."""
+        return self._spec.tiling
+
+    @property
+    def usage(self) -> frozenset[str]:
+        """Of "render", "sample", "copy", "storage"."""
+        return self._spec.usage
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(height, width, channels): what read() gives and write() takes."""
+        return self._spec.height, self._spec.width, self._spec.format.channels
+
+    @property
+    def stride(self) -> int:
+        """Bytes from row to row; 0 for optimal tiling."""
+        return self._stride
+
+    @property
+    def discards(self) -> bool:
+        """Whether use without owning is discarded in place of refused (rule K21)."""
+        return self._discards
+
+    @property
+    def is_host_visible(self) -> bool:
+        """Whether a View of it has an array over the memory itself."""
+        return self._mapped is not None
+
+    @property
+    def image(self) -> int:
+        """The VkImage; 0 on the CPU backend."""
+        return self._open_image().image
+
+    @property
+    def image_view(self) -> int:
+        """The VkImageView; 0 on the CPU backend."""
+        return self._open_image().image_view
+
+    @property
+    def mutex(self) -> KeyedMutex:
+        """The keyed mutex that all handles of the surface share."""
+        return KeyedMutex(self)
+
+    # ---- owning ---------------------------------------------------------------------------------------------------
+
+    async def acquire_async(self, key: int = 0, timeout: float | None = None) -> None:
+        """acquire() for asyncio. Cancelled or timed out, it leaves the surface as it was."""
+        await _async.acquire(self, key, timeout)
+
+    def access(
+        self, acquire: int = 0, release: int = 0, timeout: float | None = None, *, writable: bool = True
+    ) -> Access:
+        """``with surface.access(acquire=0, release=1) as view:`` owns the surface inside the block.
+
+        Parameters
+        ----------
+        acquire, release
+            The keys to own it by, and to hand it on with. A body that raises releases with the ACQUIRE key, so that
+            nobody is handed half a frame (rule K31).
+        timeout
+            Seconds to wait for ownership.
+        writable
+            False: the view's array is read-only.
+        """
+        return Access(self, acquire, release, timeout, writable)
+
+    def sync(self) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
+        """For an engine's own vkQueueSubmit2: ``(waits, signals)``, each a tuple of (VkSemaphore, value).
+
+        Own the surface first. The engine's submission must wait for the first and signal the second, and be submitted
+        before release() is called. UnsupportedError on the CPU backend.
+        """
+        wait, signal = self._sync()
+        return tuple(p for p in (wait,) if p[0]), tuple(p for p in (signal,) if p[0])
+
+    # ---- pixels ---------------------------------------------------------------------------------------------------
+
+    def read(self) -> np.ndarray[Any, Any]:
+        """A copy of the pixels, (H, W, C) in memory order, row 0 on top, ordered behind the work submitted so far.
+
+        Raises
+        ------
+        NotOwnerError
+            This handle does not own the surface (zeros if it was made with unowned="discard").
+        """
+        return _pixels.read(self)
+
+    def write(self, array: Any) -> None:
+        """Copies an array of shape (H, W, C) and the format's dtype into the surface, ordered like any other work.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Another shape or dtype; nothing is converted.
+        NotOwnerError
+            This handle does not own the surface (no effect if it was made with unowned="discard").
+        """
+        _pixels.write(self, array)
+
+    def export(self) -> SurfaceDescriptor:
+        """What another device or process opens with ``open_surface()``. Close it, or send it, or open it."""
+        self.device.check()
+        image = self._open_image()
+        page, semaphore = self._export()
+        try:
+            memory = image.export()
+        except BaseException:
+            os.close(page)
+            if semaphore >= 0:
+                os.close(semaphore)
+            raise
+        return SurfaceDescriptor.made(self._spec, memory, page, semaphore, name=self.device.name)
+
+    def statistics(self) -> SurfaceStatistics:
+        """A snapshot of this handle."""
+        row = self._stride or self.width * self._spec.format.bytes_per_pixel
+        return SurfaceStatistics(self.is_owned, self.generation, row * self.height, self._stride)
+
+    # ---- closing --------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Gives up this handle; a surface that it owns is abandoned (rule K7). Idempotent.
+
+        The memory lives until the last handle, in whichever process, is gone, and work that was submitted has run.
+        """
+        device = self.device
+        device._refuse_in_forked_child()
+        with device._lock:
+            serial = self._close()
+            image, self._image = self._image, None
+            zeros, self._zeros = self._zeros, None
+            self._mapped = None
+            lease, self._lease = self._lease, None
+        if zeros is not None:
+            zeros.close()
+        if image is not None:
+            device._graveyard.bury(image, lambda: device.completed >= serial, lease)
+            del lease
+            device._graveyard.reap()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        try:
+            lost = not self.is_closed and not self.device.is_gone
+        except Exception:
+            return  # __init__ did not get so far, or the interpreter is shutting down
+        if lost:
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
+            self.close()
+
+    def __repr__(self) -> str:
+        spec = self._spec
+        state = "closed" if self.is_closed or self.device.is_gone else "owned" if self.is_owned else "not owned"
+        return f"<vkshare.Surface {spec.width}x{spec.height} {spec.format.name} {spec.tiling}, {state}>"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(
+            "a Surface cannot be pickled: send surface.export(), and call device.open_surface() on the other side"
+        )
+
+    if TYPE_CHECKING:
+
+        @property
+        def device(self) -> Device: ...
+
+    # ---- within the package ---------------------------------------------------------------------------------------
+
+    @property
+    def _may_submit(self) -> bool:
+        return self.is_owned
+
+    def _open_image(self) -> Image:
+        self.device.check()
+        image = self._image
+        if image is None:
+            raise ClosedError(f"this surface is closed: {self!r}")
+        return image

@@ -1,0 +1,172 @@
+"""The pytest plugin: fixtures over the adapters found, validation messages as failures, markers.
+
+Loaded by pytest wherever vkshare is installed, so it imports nothing of vkshare until a test asks for a device.
+
+Fixtures
+    vks_device, device   an open Device; a test that takes one runs once for each adapter found
+    vks_open             callable: opens one more device on the same adapter; all are closed after the test
+    vks_adapter          the adapter itself
+Environment
+    VKSHARE_TEST_DRIVER  the one driver of this run: "cpu", or any name for the Vulkan driver that the loader finds
+    VKSHARE_VALIDATION   1: devices are opened with the validation layer, and its messages fail the test
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from vkshare import Adapter, Device
+    from vkshare.testing.validation import Collector
+
+_MARKERS = (
+    'rule(*ids): the rules that this test checks, e.g. rule("K7", "X3")',
+    "gpu: needs a real GPU",
+    "cuda: needs CUDA",
+    "display: needs a display",
+)
+_collector = pytest.StashKey["Collector"]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for marker in _MARKERS:
+        config.addinivalue_line("markers", marker)
+
+
+# ---- adapters and devices ----------------------------------------------------------------------------------------
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "vks_adapter" in metafunc.fixturenames:
+        metafunc.parametrize("vks_adapter", _parameters(), indirect=True, scope="session")
+
+
+def _parameters() -> list[Any]:
+    driver = os.environ.get("VKSHARE_TEST_DRIVER", "")
+    try:
+        from vkshare import adapters
+
+        backend = "auto" if not driver else "cpu" if driver == "cpu" else "vulkan"
+        found = adapters(backend)
+    except Exception as error:
+        return [_skipped(driver or "vkshare", f"vkshare cannot be used: {error}")]
+    if driver:
+        best = found[:1]
+        return [pytest.param(a, id=driver) for a in best] or [_skipped(driver, f"driver {driver} was not found")]
+    return [pytest.param(adapter, id=_slug(adapter)) for adapter in found]
+
+
+def _skipped(driver: str, reason: str) -> Any:
+    return pytest.param(None, id=driver, marks=pytest.mark.skip(reason=reason))
+
+
+def _slug(adapter: Adapter) -> str:
+    name = "cpu" if adapter.backend == "cpu" else adapter.name.split("(")[0]
+    return re.sub(r"\W+", "-", name.lower()).strip("-")
+
+
+@pytest.fixture(scope="session")
+def vks_adapter(request: pytest.FixtureRequest) -> Adapter:
+    """The adapter that this run of the test is on."""
+    adapter: Adapter = request.param
+    return adapter
+
+
+@pytest.fixture
+def vks_open(vks_adapter: Adapter) -> Iterator[Callable[..., Device]]:
+    """Opens devices on the adapter: ``vks_open(name="")``, arguments as vkshare.open() has them."""
+    import vkshare
+
+    opened: list[Device] = []
+
+    def open_one(**options: Any) -> Device:
+        opened.append(vkshare.open(vks_adapter, **options))
+        return opened[-1]
+
+    yield open_one
+    for device in reversed(opened):
+        device.close()
+
+
+@pytest.fixture
+def vks_device(vks_open: Callable[..., Device]) -> Device:
+    """An open device; closed after the test."""
+    return vks_open(name="test")
+
+
+@pytest.fixture
+def device(vks_device: Device) -> Device:
+    """The same as vks_device."""
+    return vks_device
+
+
+# ---- the validation layer ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def _vks_validation(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Set up first, so torn down last: what the layer says when a device is closed counts too."""
+    if os.environ.get("VKSHARE_VALIDATION", "") in ("", "0"):
+        yield
+        return
+    collector = _collect(request.config)
+    if collector is not None:
+        collector.take()  # what came between two tests belongs to none
+    yield
+    messages = collector.take() if collector is not None else []
+    if messages:
+        told = "\n".join(f"  {message}" for message in messages[:20])
+        pytest.fail(f"{len(messages)} messages of the validation layer:\n{told}", pytrace=False)
+
+
+def _collect(config: pytest.Config) -> Collector | None:
+    """The session's collector, which listens from the first call on. None without the Vulkan backend."""
+    known = config.stash.get(_collector, None)
+    if known is not None:
+        return known
+    try:
+        from vkshare.backends import vulkan
+        from vkshare.testing.validation import Collector
+
+        made = config.stash[_collector] = Collector(vulkan.validation_layer_version() or "")
+    except Exception:
+        return None  # no Vulkan here: nothing speaks
+    vulkan.add_message_sink(made)
+    return made
+
+
+# ---- markers -----------------------------------------------------------------------------------------------------
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker, missing in (("gpu", _no_gpu), ("cuda", _no_cuda), ("display", _no_display)):
+        if item.get_closest_marker(marker) is not None and (reason := missing()):
+            pytest.skip(reason)
+
+
+def _no_gpu() -> str:
+    from vkshare import adapters
+
+    return "" if any(adapter.kind == "gpu" for adapter in adapters()) else "no real GPU was found"
+
+
+def _no_cuda() -> str:
+    try:
+        from cuda.bindings import driver  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        return "cuda-bindings is not installed"
+    (result,) = driver.cuInit(0)
+    if int(result) != 0:
+        return f"cuInit failed: {result}"
+    _, count = driver.cuDeviceGetCount()
+    return "" if count else "no CUDA device was found"
+
+
+def _no_display() -> str:
+    here = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return "" if here else "neither DISPLAY nor WAYLAND_DISPLAY is set"
