@@ -1,0 +1,5 @@
+"""What every test sees."""
+
+from __future__ import annotations
+
+pytest_plugins = ["support.rule_results"]

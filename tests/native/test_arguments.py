@@ -1,0 +1,145 @@
+"""Numbers, timeouts and keywords: what is taken and how the rest is refused."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+from support.native import (
+    TOP,
+    Device,
+    Fence,
+    Index,
+    Surface,
+)
+
+from vkshare import errors
+
+
+@pytest.mark.rule("K14")
+@pytest.mark.parametrize("bad", [-1, TOP, 10**40, -(10**40), Index(-1)])
+def test_a_number_outside_64_bits_is_a_value_error_with_name_value_and_range(
+    fence: Fence, surface: Surface, bad: Any
+) -> None:
+    value = bad.value if isinstance(bad, Index) else bad
+    for call, name in (
+        (lambda: fence.signal(bad), "value"),
+        (lambda: fence.wait(bad, 0), "value"),
+        (lambda: fence.is_done(bad), "value"),
+        (lambda: fence.event_fd(bad), "value"),
+        (lambda: surface.acquire(bad, 0), "key"),
+        (lambda: surface.release(bad), "key"),
+    ):
+        with pytest.raises(ValueError, match=rf"{name} is {value}, allowed is 0 to 2\*\*64 - 1"):
+            call()
+
+
+@pytest.mark.rule("K14")
+@pytest.mark.parametrize("bad", [1.0, "1", None, b"1", (1,), object()])
+def test_a_number_of_another_type_is_a_type_error_with_its_name(fence: Fence, surface: Surface, bad: Any) -> None:
+    for call, name in (
+        (lambda: fence.signal(bad), "value"),
+        (lambda: fence.wait(bad, 0), "value"),
+        (lambda: surface.acquire(bad, 0), "key"),
+        (lambda: surface.release(bad), "key"),
+    ):
+        with pytest.raises(TypeError, match=f"{name} must be an integer"):
+            call()
+
+
+@pytest.mark.rule("K14")
+def test_whatever_has_an_index_is_a_number(fence: Fence, surface: Surface) -> None:
+    fence.signal(Index(7))
+    assert fence.value == 7
+    surface.acquire(False)
+    surface.release(Index(TOP - 1))
+    surface.acquire(TOP - 1, 0)
+
+
+def test_an_index_that_raises_is_passed_on(fence: Fence) -> None:
+    class Broken:
+        def __index__(self) -> int:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fence.signal(Broken())
+
+
+@pytest.mark.rule("K13")
+@pytest.mark.parametrize("bad", [-1, -0.001, float("nan"), float("-inf"), -(10**400)])
+def test_a_negative_or_nan_timeout_is_a_value_error_that_names_it(
+    device: Device, fence: Fence, surface: Surface, bad: Any
+) -> None:
+    submission = device.submit()
+    for call in (
+        lambda: fence.wait(0, bad),
+        lambda: fence.wait(0, timeout=bad),
+        lambda: surface.acquire(0, bad),
+        lambda: surface.recover(bad),
+        lambda: surface._cpu_access(bad),
+        lambda: device.wait_idle(bad),
+        lambda: submission.wait(bad),
+    ):
+        with pytest.raises(ValueError, match="timeout is"):
+            call()
+
+
+@pytest.mark.parametrize("bad", ["1", b"1", [1], object(), 1j])
+def test_a_timeout_of_another_type_is_a_type_error(device: Device, fence: Fence, surface: Surface, bad: Any) -> None:
+    for call in (lambda: fence.wait(0, bad), lambda: surface.acquire(0, bad), lambda: device.wait_idle(bad)):
+        with pytest.raises(TypeError, match="timeout must be float seconds or None"):
+            call()
+
+
+@pytest.mark.parametrize("forever", [None, float("inf"), 1e300, 10**400, 9e9 + 1])
+def test_a_huge_timeout_waits_for_ever(fence: Fence, forever: Any) -> None:
+    timer = threading.Timer(0.05, fence.signal, (3,))
+    timer.start()
+    fence.wait(3, forever)
+    timer.join()
+
+
+@pytest.mark.rule("K12", "X7")
+def test_a_timeout_is_kept_and_zero_only_tests(device: Device, fence: Fence, surface: Surface) -> None:
+    for call in (lambda t: fence.wait(1, t), lambda t: surface.acquire(5, t)):
+        start = time.monotonic()
+        with pytest.raises(TimeoutError, match=r"within 0\.0 s"):
+            call(0)
+        assert time.monotonic() - start < 0.05
+        start = time.monotonic()
+        with pytest.raises(TimeoutError, match=r"within 0\.05 s"):
+            call(0.05)
+        assert 0.05 <= time.monotonic() - start < 0.5
+    with pytest.raises(errors.AcquireTimeout, match="key 5"):
+        surface.acquire(5, 0)
+
+
+def test_arguments_go_by_position_and_by_name(fence: Fence, surface: Surface) -> None:
+    fence.signal(value=2)
+    fence.wait(value=2, timeout=0)
+    assert fence.is_done(value=1)
+    surface.acquire(key=0, timeout=1, mode="cpu+gpu")
+    surface.release(key=3)
+    surface.acquire(3, timeout=0)
+    surface.release(**{"".join(["k", "ey"]): 4})  # a name that is not interned
+    surface.acquire(4)
+
+
+def test_wrong_arguments_are_type_errors_that_name_the_function(fence: Fence, surface: Surface, device: Device) -> None:
+    for call, text in (
+        (lambda: fence.signal(), r"Fence.signal\(\) is missing the required argument 'value'"),
+        (lambda: fence.signal(1, 2), "at most 1 positional"),
+        (lambda: fence.signal(1, value=2), "multiple values for argument 'value'"),
+        (lambda: fence.wait(1, time=2), "unexpected keyword argument 'time'"),
+        (lambda: surface.acquire(0, 0, "gpu"), "at most 2 positional"),
+        (lambda: surface.acquire(mode=1), "mode must be a str"),
+        (lambda: device.submit(wait=()), "unexpected keyword argument 'wait'"),
+        (lambda: device.wait_idle(1, 2), "at most 1 positional"),
+        (lambda: fence.notify(1, object(), 1), "hub must be a Hub"),
+    ):
+        with pytest.raises(TypeError, match=text):
+            call()
+    with pytest.raises(ValueError, match="mode is 'cpu', allowed is 'cpu\\+gpu' or 'gpu'"):
+        surface.acquire(mode="cpu")

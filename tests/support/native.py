@@ -1,0 +1,63 @@
+"""The extension's objects as the public classes use them: subclasses with a __dict__, surfaces in anonymous memory."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import Any
+
+from vkshare import _native
+
+RGBA8 = 3  # vks_format
+WIDTH, HEIGHT, STRIDE = 16, 8, 64
+TOP = 2**64
+
+
+class Device(_native.Device):
+    """With a __dict__, as the public class has one."""
+
+
+class Fence(_native.Fence):
+    """With a __dict__."""
+
+
+class Surface(_native.Surface):
+    """With the memory that it lends."""
+
+    memory: mmap.mmap
+
+
+class List(_native.CommandList):
+    """Clears one surface."""
+
+    def __init__(self, target: Surface, colour: tuple[float, ...] = (1.0, 0.0, 0.0, 1.0)) -> None:
+        super().__init__(target.device)
+        self.target, self.colour, self.compilations = target, colour, 0
+
+    def _compile(self) -> None:
+        self.compilations += 1
+        program = _native.Program()
+        slot = program.image(WIDTH, HEIGHT, RGBA8)
+        program.clear(slot, self.colour)
+        self.set_program(program, [(self.target, True)], [slot])
+
+
+class Index:
+    """An integer by __index__ only."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def __index__(self) -> int:
+        return self.value
+
+
+def make_surface(device: Device, **options: Any) -> Surface:
+    memory = mmap.mmap(-1, HEIGHT * STRIDE)
+    surface = Surface(device, width=WIDTH, height=HEIGHT, format=RGBA8, pixels=memory, stride=STRIDE, **options)
+    surface.memory = memory
+    return surface
+
+
+def open_fds() -> int:
+    return len(os.listdir("/proc/self/fd"))

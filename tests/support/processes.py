@@ -1,0 +1,31 @@
+"""Children of a test: what they raise fails the test in the parent."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+
+
+def in_child(body: Callable[[], None]) -> None:
+    """Runs `body` in a forked child; fails with its traceback if it raises or dies."""
+    read, write = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        os.close(read)
+        status = 1
+        try:
+            body()
+            status = 0
+        except BaseException:
+            os.write(write, traceback.format_exc().encode()[-60000:])
+        finally:
+            os._exit(status)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        told = pipe.read().decode()
+    _, status = os.waitpid(pid, 0)
+    assert status == 0, f"the child ended with status {status}:\n{told}"

@@ -1,0 +1,188 @@
+"""What parties do, as functions: a test calls them here, in a thread, or in a peer (Peer.run)."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import random
+import time
+from typing import Any
+
+import numpy as np
+
+import vkshare as vks
+from vkshare.errors import AcquireTimeout
+
+# ---- pictures that tell who drew them --------------------------------------------------------------------------
+
+
+def picture(shape: tuple[int, int, int], number: int) -> np.ndarray[Any, Any]:
+    """Bytes that differ from pixel to pixel and from number to number; the first four are the number itself."""
+    size = shape[0] * shape[1] * shape[2]
+    values = (np.arange(size, dtype=np.uint32) + np.uint32(number & 0xFFFF)) * np.uint32(2654435761)
+    pixels = (values >> np.uint32(24)).astype(np.uint8)
+    pixels[:4] = np.frombuffer((number & 0xFFFFFFFF).to_bytes(4, "little"), np.uint8)
+    return pixels.reshape(shape)
+
+
+def draw(surface: Any, number: int) -> None:
+    """By the CPU. The surface must be owned."""
+    surface.write(picture(surface.shape, number))
+
+
+def colour(number: int) -> tuple[float, float, float, float]:
+    """Exact in 8 bits."""
+    return (number & 255) / 255, (number >> 8 & 255) / 255, (number >> 16 & 255) / 255, 1.0
+
+
+def clear(surface: Any, number: int, **options: Any) -> Any:
+    """By the GPU: the whole surface in one colour."""
+    device = surface.device
+    return device.submit(device.record().clear(surface, colour(number)), **options)
+
+
+def clear_and_forget(surface: Any, number: int) -> None:
+    """clear() without an answer: its work may run at any later time."""
+    clear(surface, number)
+
+
+def fill_column(surface: Any, column: int, red: int, **options: Any) -> Any:
+    """By the GPU: one column of pixels."""
+    device = surface.device
+    return device.submit(
+        device.record().fill_rect(surface, (column, 0, 1, surface.height), (red / 255, 0, 0, 1)), **options
+    )
+
+
+def copy(source: Any, target: Any, **options: Any) -> Any:
+    """By the GPU: all of it."""
+    device = target.device
+    return device.submit(device.record().copy(source, target), **options)
+
+
+def is_clear(pixels: np.ndarray[Any, Any], number: int) -> bool:
+    """Whether every pixel is that colour."""
+    expected = np.array([number & 255, number >> 8 & 255, number >> 16 & 255, 255], np.uint8)
+    return bool((pixels == expected).all())
+
+
+def is_picture(surface: Any, number: int) -> bool:
+    return bool((surface.read() == picture(surface.shape, number)).all())
+
+
+_kept: list[Any] = []
+
+
+def open_many(device: Any, descriptor: Any, count: int) -> int:
+    """Opens `count` handles and keeps them for as long as the process lives."""
+    _kept.extend(device.open_surface(descriptor) for _ in range(count))
+    return len(_kept)
+
+
+# ---- roles ------------------------------------------------------------------------------------------------------
+
+
+def ring(surface: Any, place: int, parties: int, rounds: int) -> int:
+    """One party of a ring: owns by key `place`, checks what the one before it drew, draws, hands on by the next key.
+
+    CPU and GPU drawing take turns. Returns the number of rounds.
+    """
+    for turn in range(rounds):
+        surface.acquire(place, 30)
+        step = turn * parties + place
+        if step:
+            _check_step(surface, step - 1)
+        if step % 2:
+            clear(surface, step)
+        else:
+            draw(surface, step)
+        surface.release((place + 1) % parties)
+    return rounds
+
+
+def _check_step(surface: Any, step: int) -> None:
+    pixels = surface.read()
+    if not (is_clear(pixels, step) if step % 2 else (pixels == picture(surface.shape, step)).all()):
+        raise AssertionError(f"step {step} is not what came: it begins {pixels[0, :2].tolist()}")
+
+
+def contend(surface: Any, path: str, seed: int, rounds: int, key: int = 7) -> int:
+    """Owns `rounds` times by `key` with all kinds of timeouts; a byte in the file shows whether it was alone."""
+    dice = random.Random(seed)
+    timeouts = 0
+    with open(path, "r+b") as file, mmap.mmap(file.fileno(), 1) as flag:
+        done = 0
+        while done < rounds:
+            try:
+                surface.acquire(key, dice.choice((0, 1e-5, 1e-4, 1e-3, 30)))
+            except AcquireTimeout:
+                timeouts += 1
+                if surface.is_owned:
+                    raise AssertionError("an acquire that timed out owns") from None
+                continue
+            if not surface.is_owned:
+                raise AssertionError("acquire returned, and the surface is not owned")
+            if flag[0]:
+                raise AssertionError("there are two owners")
+            flag[0] = 1
+            if dice.random() < 0.3:
+                time.sleep(0)
+            flag[0] = 0
+            surface.release(key)
+            done += 1
+    return timeouts
+
+
+def tear(surface: Any, seed: int) -> None:
+    """Redraws for ever until it is killed: whole frames, under the lock, by the CPU and by the GPU, at all speeds.
+
+    Small pauses, inside and outside the lock, so that it may be killed anywhere.
+    """
+    dice = random.Random(seed)
+    number = 2 * dice.randrange(1 << 20)
+    while True:
+        surface.acquire(0)
+        number += 1
+        if number % 2:
+            clear(surface, number)
+        else:
+            draw(surface, number)
+        _pause(dice)
+        surface.release(0)
+        _pause(dice)
+
+
+def _pause(dice: random.Random) -> None:
+    if dice.random() < 0.5:
+        end = time.perf_counter() + dice.uniform(0, 0.001)
+        while time.perf_counter() < end:
+            pass
+
+
+def is_whole_frame(pixels: np.ndarray[Any, Any]) -> bool:
+    """Whether these pixels are one frame of tear(), or the zeros of a new surface; half of one and half of another is not."""
+    if (pixels == pixels[0, 0]).all():
+        return True
+    number = int.from_bytes(pixels.reshape(-1)[:4].tobytes(), "little")
+    return bool((pixels == picture(pixels.shape, number)).all())
+
+
+# ---- looking at a process -----------------------------------------------------------------------------------------
+
+
+def open_fds() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def threads() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+def resident_kib() -> int:
+    """VmRSS."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+
+
+def is_abandoned(surface: vks.Surface) -> bool:
+    return surface.mutex.statistics().state == "abandoned"

@@ -1,0 +1,144 @@
+"""A process that has everything imported and forks peers from itself: a new one takes milliseconds and is clean.
+
+It never opens a device itself, so nothing of a driver is inherited. Run as `python -c "..." FD`, with a Unix socket to
+the test; for each message on it, one fd, it forks a peer that serves the test on that fd, and answers with its pid.
+"""
+
+from __future__ import annotations
+
+import array
+import gc
+import os
+import signal
+import socket
+import struct
+import sys
+import warnings
+from typing import Any
+
+_PID = struct.Struct("<q")
+
+
+def main(control_fd: int) -> None:
+    import numpy  # noqa: F401
+
+    import vkshare
+    from vkshare import device, surface  # noqa: F401
+
+    vkshare.adapters("cpu")
+    gc.freeze()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps
+    control = socket.socket(fileno=control_fd)
+    while True:
+        data, fds, _, _ = socket.recv_fds(control, 1, 1, socket.MSG_CMSG_CLOEXEC)
+        if not data:
+            return
+        pid = os.fork()
+        if pid == 0:
+            control.close()
+            _serve(fds[0])
+        os.close(fds[0])
+        control.sendall(_PID.pack(pid))
+
+
+def _serve(fd: int) -> None:
+    status = 1
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        warnings.simplefilter("ignore", ResourceWarning)
+        Server(socket.socket(fileno=fd)).run()
+        status = 0
+    except (EOFError, BrokenPipeError):
+        status = 0  # the test is over
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+class Server:
+    """Runs what the test asks for on the main thread, one request after the other."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        from support.wire import Channel
+
+        self._things: list[object] = [self]
+        self._numbers: dict[int, int] = {}
+        self._channel = Channel(sock, self._name, self._things.__getitem__)
+        self._collector: Any = None
+
+    def run(self) -> None:
+        while True:
+            reply = self._answer(self._channel.receive())
+            try:
+                self._channel.send(reply)
+            except (TypeError, AttributeError, ValueError) as error:  # it does not pickle
+                self._channel.send(("error", RuntimeError(f"{reply!r} cannot be sent: {error!r}")))
+            del reply
+
+    def _answer(self, request: tuple[Any, ...]) -> tuple[str, object]:
+        try:
+            kind, target, name, args, kwargs = request
+            if kind == "get":
+                return "value", getattr(target, name)
+            function = target if kind == "run" else getattr(target, name)
+            return "value", function(*args, **kwargs)
+        except BaseException as error:
+            error.__traceback__ = None
+            return "error", error
+
+    def _name(self, thing: object) -> Any:
+        import vkshare as vks
+
+        if not isinstance(thing, (Server, vks.Device, vks.Surface, vks.Fence, vks.CommandList, vks.Submission)):
+            return None
+        number = self._numbers.get(id(thing))
+        if number is None:  # kept alive by the list, so that its id stays its own
+            number = self._numbers[id(thing)] = len(self._things)
+            self._things.append(thing)
+        return number, type(thing)
+
+    # ---- requests to the server itself
+
+    def open(self, uuid: bytes, backend: str, options: dict[str, Any]) -> Any:
+        import vkshare as vks
+
+        if backend == "vulkan":
+            self._listen()
+        return vks.open(uuid, backend=backend, **options)
+
+    def reset(self) -> list[str]:
+        """Closes every device, forgets everything; returns the validation layer's complaints since the last reset."""
+        import vkshare as vks
+
+        for thing in self._things[1:]:
+            if isinstance(thing, vks.Device):
+                thing.close()
+        del self._things[1:]
+        self._numbers.clear()
+        gc.collect()
+        return [str(message) for message in self._collector.take()] if self._collector else []
+
+    def _listen(self) -> None:
+        if self._collector is not None or os.environ.get("VKSHARE_VALIDATION", "") in ("", "0"):
+            return
+        from vkshare.backends import vulkan
+        from vkshare.testing.validation import Collector
+
+        self._collector = Collector(vulkan.validation_layer_version() or "")
+        vulkan.add_message_sink(self._collector)
+
+
+def ask(control: socket.socket) -> tuple[socket.socket, int]:
+    """In the test: a new peer's connection and pid."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    with theirs:
+        control.sendmsg([b"f"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [theirs.fileno()]))])
+        answer = control.recv(_PID.size, socket.MSG_WAITALL)
+    if len(answer) != _PID.size:
+        ours.close()
+        raise RuntimeError("the process that forks peers has ended")
+    return ours, _PID.unpack(answer)[0]
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

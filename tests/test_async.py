@@ -1,0 +1,238 @@
+"""asyncio: fences, surfaces and submissions awaited, thousands at a time, cancelled at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import threading
+from collections.abc import Callable
+
+import pytest
+
+import vkshare as vks
+from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError
+
+# Things that a test leaves open, its device's fixture closes.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")
+
+Open = Callable[..., vks.Device]
+
+
+def fd_count() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_wait_async_returns_when_the_value_is_reached(device: vks.Device) -> None:
+    async def main() -> None:
+        fence = device.create_fence()
+        await fence.wait_async(0)
+        asyncio.get_running_loop().call_later(0.02, fence.signal, 3)
+        await asyncio.wait_for(fence.wait_async(2), 5)
+        assert fence.value == 3
+
+    asyncio.run(main())
+
+
+def test_work_that_the_gpu_signals_wakes_the_loop(device: vks.Device) -> None:
+    async def main() -> None:
+        fence = device.create_fence()
+        for _ in range(50):
+            device.submit(signals=fence)
+            await asyncio.wait_for(fence.wait_async(fence.queued_value), 5)
+
+    asyncio.run(main())
+
+
+@pytest.mark.rule("X23")
+def test_ten_thousand_waits_cost_one_fd_and_no_thread(device: vks.Device) -> None:
+    async def main() -> None:
+        fence = device.create_fence()
+        await asyncio.wait_for(asyncio.gather(fence.wait_async(0)), 5)
+        fds, threads = fd_count(), threading.active_count()
+        waits = [asyncio.create_task(fence.wait_async(value)) for value in range(1, 10_001)]
+        await asyncio.sleep(0)
+        assert fd_count() - fds <= 1
+        assert threading.active_count() == threads
+        fence.signal(5_000)
+        await asyncio.wait_for(asyncio.gather(*waits[:5_000]), 20)
+        assert not any(wait.done() for wait in waits[5_000:])
+        fence.signal(10_000)
+        await asyncio.wait_for(asyncio.gather(*waits), 20)
+
+    asyncio.run(main())
+
+
+@pytest.mark.rule("X23")
+def test_cancelled_waits_cost_nothing_more_and_later_ones_still_wake(device: vks.Device) -> None:
+    async def main() -> None:
+        fence = device.create_fence()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(fence.wait_async(1), 0.001)
+        fds = fd_count()
+        for _ in range(200):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(fence.wait_async(1), 0)
+            task = asyncio.create_task(fence.wait_async(1))
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert fd_count() == fds
+        asyncio.get_running_loop().call_later(0.01, fence.signal, 1)
+        await asyncio.wait_for(fence.wait_async(1), 5)
+
+    asyncio.run(main())
+
+
+def test_several_tasks_may_wait_for_one_value(device: vks.Device) -> None:
+    async def main() -> None:
+        fence = device.create_fence()
+        tasks = [asyncio.create_task(fence.wait_async(1)) for _ in range(10)]
+        await asyncio.sleep(0)
+        tasks[3].cancel()
+        fence.signal(1)
+        results = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 5)
+        assert [type(r) for r in results] == [type(None)] * 3 + [asyncio.CancelledError] + [type(None)] * 6
+
+    asyncio.run(main())
+
+
+def test_a_wait_fails_when_the_value_can_never_come(vks_open: Open) -> None:
+    async def main() -> None:
+        one, two = vks_open(), vks_open()
+        fence = one.create_fence()
+        with fence.export() as descriptor:
+            follower = two.open_fence(descriptor)
+        waits = [asyncio.create_task(f.wait_async(5)) for f in (fence, follower)]
+        await asyncio.sleep(0)
+        fence.close()
+        results = await asyncio.wait_for(asyncio.gather(*waits, return_exceptions=True), 5)
+        assert [type(r) for r in results] == [ClosedError, AbandonedError]
+
+    asyncio.run(main())
+
+
+def test_a_submission_can_be_awaited_done_or_held(vks_open: Open) -> None:
+    async def main() -> None:
+        device, other = vks_open(), vks_open()
+        await asyncio.wait_for(device.submit(), 5)
+        gate = other.create_fence()
+        with gate.export() as descriptor:
+            follower = device.open_fence(descriptor)
+        submission = device.submit(waits=(follower, 1))
+        asyncio.get_running_loop().call_later(0.02, gate.signal, 1)
+        await asyncio.wait_for(submission, 5)
+        assert submission.is_done()
+
+    asyncio.run(main())
+
+
+def test_acquire_async_waits_for_the_key(vks_open: Open) -> None:
+    async def main() -> None:
+        device, other = vks_open(), vks_open()
+        surface = device.create_surface(8, 8)
+        with surface.export() as descriptor:
+            theirs = other.open_surface(descriptor)
+        surface.acquire()
+        asyncio.get_running_loop().call_later(0.02, surface.release, 2)
+        await theirs.acquire_async(2, 5)
+        assert theirs.is_owned
+        theirs.release(0)
+        await surface.acquire_async()
+        assert surface.is_owned
+
+    asyncio.run(main())
+
+
+@pytest.mark.rule("K15")
+def test_an_acquire_async_that_times_out_or_is_cancelled_leaves_the_surface_as_it_was(vks_open: Open) -> None:
+    async def main() -> None:
+        device, other = vks_open(), vks_open()
+        surface = device.create_surface(8, 8)
+        with surface.export() as descriptor:
+            theirs = other.open_surface(descriptor)
+        surface.acquire()
+        for timeout in (0, 0.02):
+            with pytest.raises(AcquireTimeout):
+                await theirs.acquire_async(1, timeout)
+        task = asyncio.create_task(theirs.acquire_async(1))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        surface.release(1)
+        assert not theirs.is_owned
+        surface.acquire(1, 0)
+        surface.release(1)
+        await theirs.acquire_async(1, 0)
+        assert theirs.is_owned
+
+    asyncio.run(main())
+
+
+@pytest.mark.rule("K15")
+def test_cancelling_at_the_moment_of_the_grant_never_loses_the_surface(vks_open: Open) -> None:
+    async def main() -> None:
+        device, other = vks_open(), vks_open()
+        surface = device.create_surface(8, 8)
+        with surface.export() as descriptor:
+            theirs = other.open_surface(descriptor)
+        for turn in range(200):
+            surface.acquire(0, 5)
+            task = asyncio.create_task(theirs.acquire_async(1))
+            await asyncio.sleep(0)
+            surface.release(1)
+            if turn % 2:
+                await asyncio.sleep(0)
+            task.cancel()
+            try:
+                await task
+                theirs.release(0)
+            except asyncio.CancelledError:
+                assert not theirs.is_owned
+                surface.acquire(1, 5)
+                surface.release(0)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("timeout", [-1, float("nan")])
+def test_acquire_async_refuses_wrong_timeouts(device: vks.Device, timeout: float) -> None:
+    async def main() -> None:
+        with pytest.raises(ValueError, match="timeout"):
+            await device.create_surface(8, 8).acquire_async(0, timeout)
+
+    asyncio.run(main())
+
+
+def test_hubs_go_with_their_loops_and_devices(vks_open: Open) -> None:
+    device = vks_open()
+    fence = device.create_fence()
+
+    async def wait(value: int) -> None:
+        asyncio.get_running_loop().call_later(0.001, fence.signal, value)
+        await asyncio.wait_for(fence.wait_async(value), 5)
+
+    asyncio.run(wait(1))
+    gc.collect()
+    fds = fd_count()
+    for value in range(2, 12):
+        asyncio.run(wait(value))
+    gc.collect()
+    assert fd_count() == fds
+
+    async def many_devices() -> None:
+        first = 0
+        for _ in range(6):
+            with vks_open() as other:
+                fence = other.create_fence()
+                asyncio.get_running_loop().call_later(0.001, fence.signal, 1)
+                await asyncio.wait_for(fence.wait_async(1), 5)
+            del other, fence
+            await asyncio.sleep(0)
+            gc.collect()
+            first = first or fd_count()
+        assert fd_count() == first
+
+    asyncio.run(many_devices())

@@ -1,0 +1,179 @@
+"""The command line: info, doctor and ps."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import vkshare as vks
+from vkshare.cli import checks, doctor, main, ps, table
+
+# Things that a test leaves open, its device's fixture closes.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "vkshare", *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_info_names_every_adapter_and_what_it_can_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info"]) == 0
+    told = capsys.readouterr().out
+    assert vks.__version__ in told
+    for adapter in vks.adapters():
+        assert adapter.name in told
+        assert adapter.driver in told
+    assert "rgba8unorm-srgb" in told
+
+
+def test_info_as_json_has_the_capabilities(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    found = vks.adapters()
+    assert [a["name"] for a in told["adapters"]] == [a.name for a in found]
+    cpu = told["adapters"][-1]
+    assert cpu["capabilities"]["surface_memory"] == ["memfd"]
+    assert cpu["capabilities"]["max_dimension"] == found[-1].capabilities.max_dimension
+    assert isinstance(told["skipped"], list)
+
+
+def test_doctor_finds_this_machine_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor"]) == 0
+    told = capsys.readouterr().out
+    for what in ("pidfd_open", "memfd seals", "FUTURE_WRITE", "futex_waitv", "fd limit", "seccomp", "/proc", "cores"):
+        assert what in told
+    assert "vkshare works here: 0 missing" in told
+    assert main(["doctor", "--json"]) == 0
+    assert {f["state"] for f in json.loads(capsys.readouterr().out)} <= {"ok", "odd"}
+
+
+def test_doctor_fails_and_advises_when_something_needed_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> int:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    assert main(["doctor"]) == 1
+    told = capsys.readouterr().out
+    assert "missing  pidfd_open" in told
+    assert "seccomp profile that allows pidfd_open" in told
+    assert "does not work here as it is: 1 missing" in told
+
+
+def test_an_examination_that_fails_is_a_finding_of_its_own() -> None:
+    def broken() -> list[checks.Finding]:
+        raise RuntimeError("surprise")
+
+    assert [(f.state, f.name) for f in doctor.examine((broken,))] == [("missing", "broken")]
+
+
+def test_doctor_tells_a_low_fd_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks.resource, "getrlimit", lambda _: (100, 4096))
+    assert [(f.state, "ulimit -n" in f.advice) for f in checks.fd_limit()] == [("odd", True)]
+
+
+def test_a_wrong_command_is_a_usage_error_and_an_unhappy_one_says_why() -> None:
+    result = run("nonsense")
+    assert result.returncode == 2
+    assert "nonsense" in result.stderr
+    assert run("--version").stdout.strip() == f"vkshare {vks.__version__}"
+    help_text = run("--help").stdout
+    assert all(name in help_text for name in ("info", "doctor", "ps"))
+
+
+def test_output_into_a_pipe_that_closes_early_is_no_traceback() -> None:
+    result = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m vkshare info --json | head -c 1"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "Traceback" not in result.stderr
+
+
+# ---- ps ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def parties(vks_open: Callable[..., vks.Device]) -> Iterator[tuple[vks.Surface, vks.Surface, vks.Fence]]:
+    """An owned 321x123 surface, a handle of another device that waits for key 77, and an exported fence at 5."""
+    painter, reader = vks_open(name="painter"), vks_open(name="reader")
+    mine = painter.create_surface(321, 123)
+    fence = painter.create_fence(5)
+    with mine.export() as descriptor, fence.export() as fence_descriptor:
+        theirs = reader.open_surface(descriptor)
+        follower = reader.open_fence(fence_descriptor)
+    mine.acquire()
+    waiter = threading.Thread(target=theirs.acquire, args=(77, 30))
+    waiter.start()
+    deadline = time.monotonic() + 5
+    while not mine.mutex.statistics().waiters and time.monotonic() < deadline:
+        time.sleep(0.001)
+    yield mine, theirs, fence
+    follower.close()
+    mine.release(77)
+    waiter.join()
+    theirs.release(0)
+
+
+@pytest.mark.rule("K33")
+def test_ps_in_another_process_names_owner_waiter_key_and_since(
+    parties: tuple[vks.Surface, vks.Surface, vks.Fence],
+) -> None:
+    mine, _, _ = parties
+    result = run("ps", "--json")
+    assert result.returncode == 0, result.stderr
+    told = json.loads(result.stdout)
+    found = [s for s in told["surfaces"] if (s["width"], s["height"]) == (321, 123)]
+    assert len(found) == 1
+    surface = found[0]
+    assert surface["state"] == "owned"
+    assert surface["format"] == "rgba8unorm"
+    assert (surface["owner"]["pid"], surface["owner"]["device"]) == (os.getpid(), "painter")
+    assert [(h["pid"], h["device"]) for h in surface["handles"]].count((os.getpid(), "reader")) == 1
+    (waiter,) = surface["waiters"]
+    assert (waiter["pid"], waiter["device"], waiter["key"]) == (os.getpid(), "reader", 77)
+    assert 0 < waiter["seconds"] < 60
+    assert os.getpid() in surface["processes"]
+    fences = [f for f in told["fences"] if f["signaller"]["pid"] == os.getpid() and f["completed"] == 5]
+    assert fences
+    assert fences[0]["status"] == "ok"
+    assert mine.is_owned
+    assert mine.mutex.statistics().waiters
+
+
+@pytest.mark.rule("K33")
+def test_ps_as_text_has_a_table_of_surfaces_waiters_and_fences(
+    parties: tuple[vks.Surface, vks.Surface, vks.Fence], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["ps"]) == 0
+    told = capsys.readouterr().out
+    assert "321x123" in told
+    assert "'painter'" in told
+    assert "'reader'" in told
+    assert "77" in told
+    assert "SIGNALLER" in told
+
+
+def test_ps_says_so_when_nothing_is_shared(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(ps, "_own_processes", lambda: iter(()))
+    assert main(["ps"]) == 0
+    assert "no process of this user shares" in capsys.readouterr().out
+
+
+def test_tables_align_and_units_read_well() -> None:
+    text = table.render(("A", "NUMBER"), [("long cell", 1), ("x", 123)], right=("NUMBER",))
+    assert text.split("\n") == ["A          NUMBER", "long cell       1", "x             123"]
+    assert [table.nbytes(n) for n in (5, 2048, 8294400, 3 << 30)] == ["5 B", "2.0 KiB", "7.9 MiB", "3.0 GiB"]
+    assert [table.seconds(s) for s in (0.012, 3.25, 75, 7300)] == ["12 ms", "3.2 s", "1 min 15 s", "2 h 1 min"]

@@ -1,0 +1,222 @@
+"""Descriptors: over sockets and in pickles, opened and closed."""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import multiprocessing
+import os
+import pickle
+import socket
+import warnings
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from support.fds import open_fds
+
+import vkshare as vks
+from vkshare.errors import ClosedError, DescriptorError
+
+# Things that a test leaves open, its device's fixture closes.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")
+
+Open = Callable[..., vks.Device]
+
+
+@pytest.fixture(params=[socket.SOCK_STREAM, socket.SOCK_SEQPACKET], ids=["stream", "seqpacket"])
+def pair(request: pytest.FixtureRequest) -> Iterator[tuple[socket.socket, socket.socket]]:
+    one, two = socket.socketpair(socket.AF_UNIX, request.param)
+    yield one, two
+    one.close()
+    two.close()
+
+
+@pytest.fixture
+def surface(device: vks.Device) -> vks.Surface:
+    return device.create_surface(24, 10)
+
+
+def duplicates(fds: tuple[int, ...]) -> list[int]:
+    return [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in fds]
+
+
+# ---- there and back ------------------------------------------------------------------------------------------------
+
+
+def test_a_surface_crosses_a_socket_with_its_pixels(
+    pair: tuple[socket.socket, socket.socket], surface: vks.Surface, vks_open: Open
+) -> None:
+    with surface.access():
+        surface.write(np.full(surface.shape, 66, np.uint8))
+    with surface.export() as sent:
+        sent.send(pair[0])
+    with vks.SurfaceDescriptor.recv(pair[1], 5) as received:
+        assert received.spec == surface.spec
+        assert received.name == "test"
+        other = vks_open().open_surface(received)
+    with other.access():
+        assert (other.read() == 66).all()
+
+
+def test_a_fence_crosses_a_socket_and_is_followed(
+    pair: tuple[socket.socket, socket.socket], device: vks.Device, vks_open: Open
+) -> None:
+    fence = device.create_fence(4)
+    with fence.export() as sent:
+        sent.send(pair[0])
+    with vks.FenceDescriptor.recv(pair[1], 5) as received:
+        assert received.name == "test"
+        follower = vks_open().open_fence(received)
+    fence.signal(6)
+    follower.wait(6, 5)
+
+
+def test_many_descriptors_in_a_row_keep_their_bounds(
+    pair: tuple[socket.socket, socket.socket], device: vks.Device
+) -> None:
+    for width in range(1, 9):
+        with device.create_surface(width, 3).export() as sent:
+            sent.send(pair[0])
+    for width in range(1, 9):
+        with vks.SurfaceDescriptor.recv(pair[1], 5) as received:
+            assert received.spec.width == width
+
+
+@pytest.mark.rule("X12")
+def test_received_and_exported_fds_are_close_on_exec(
+    pair: tuple[socket.socket, socket.socket], surface: vks.Surface
+) -> None:
+    with surface.export() as sent:
+        assert not any(os.get_inheritable(fd) for fd in sent._fds)
+        sent.send(pair[0])
+    with vks.SurfaceDescriptor.recv(pair[1], 5) as received:
+        assert not any(os.get_inheritable(fd) for fd in received._fds)
+
+
+def test_one_descriptor_can_be_opened_several_times(surface: vks.Surface, vks_open: Open) -> None:
+    other = vks_open()
+    with surface.export() as descriptor:
+        handles = [other.open_surface(descriptor) for _ in range(3)]
+    assert surface.mutex.statistics().handles == 4
+    assert len({id(handle) for handle in handles}) == 3
+
+
+def _child(connection: object, sent: object, backend: str, name: str) -> None:
+    with vks.open(name, backend=backend) as device, sent as descriptor:  # type: ignore[attr-defined]
+        assert not any(os.get_inheritable(fd) for fd in descriptor._fds)
+        if isinstance(descriptor, vks.SurfaceDescriptor):
+            with device.open_surface(descriptor) as opened, opened.access(0, 0, 10):
+                opened.write(opened.read() + 1)
+        else:
+            with device.open_fence(descriptor) as follower:
+                follower.wait(3, 10)
+    connection.send("done")  # type: ignore[attr-defined]
+
+
+@pytest.mark.rule("X11")
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_descriptors_go_to_children_of_multiprocessing(device: vks.Device, surface: vks.Surface, method: str) -> None:
+    context = multiprocessing.get_context(method)
+    here, there = context.Pipe()
+    with surface.access():
+        surface.write(np.full(surface.shape, 5, np.uint8))
+    with surface.export() as descriptor:
+        child = context.Process(target=_child, args=(there, descriptor, device.backend, device.adapter.name))
+        child.start()
+        assert here.poll(60), f"the child said nothing; its exit code is {child.exitcode}"
+        assert here.recv() == "done"
+        child.join(30)
+    assert child.exitcode == 0
+    with surface.access():
+        assert (surface.read() == 6).all()
+
+
+def test_a_descriptor_goes_through_a_pipe_of_multiprocessing(device: vks.Device, vks_open: Open) -> None:
+    fence = device.create_fence()
+    here, there = multiprocessing.Pipe()
+    with fence.export() as sent:
+        here.send(sent)
+    with there.recv() as received:
+        follower = vks_open().open_fence(received)
+    fence.signal(1)
+    follower.wait(1, 5)
+
+
+def test_a_pickle_opened_twice_is_refused_the_second_time(device: vks.Device) -> None:
+    with device.create_fence().export() as descriptor:
+        pickled = pickle.dumps(descriptor)
+    pickle.loads(pickled).close()
+    with pytest.raises(DescriptorError, match="was opened before"):
+        pickle.loads(pickled)
+
+
+def test_a_pickle_whose_sender_is_gone_is_refused(vks_adapter: vks.Adapter) -> None:
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    child = context.Process(target=_send_pickle_and_leave, args=(there, vks_adapter.backend))
+    child.start()
+    assert here.poll(60)
+    pickled = here.recv_bytes()
+    child.join(30)
+    with pytest.raises(DescriptorError, match=r"has exited.*keep the sender alive"):
+        pickle.loads(pickled)
+
+
+def _send_pickle_and_leave(connection: object, backend: str) -> None:
+    with vks.open(backend=backend) as device, device.create_fence() as fence, fence.export() as descriptor:
+        connection.send_bytes(pickle.dumps(descriptor))  # type: ignore[attr-defined]
+
+
+# ---- closing -------------------------------------------------------------------------------------------------------
+
+
+def test_close_is_idempotent_and_gives_the_fds_back(surface: vks.Surface) -> None:
+    before = open_fds()
+    descriptor = surface.export()
+    assert descriptor.fd_count == len(open_fds()) - len(before)
+    descriptor.close()
+    descriptor.close()
+    assert descriptor.is_closed
+    assert descriptor.fd_count == 0
+    assert "closed" in repr(descriptor)
+    assert open_fds() == before
+    for use in (lambda: pickle.dumps(descriptor), descriptor.open_fds):
+        with pytest.raises(ClosedError, match=r"export\(\)"):
+            use()
+
+
+def test_a_descriptor_that_was_never_used_warns_and_one_that_was_sent_does_not(
+    pair: tuple[socket.socket, socket.socket], surface: vks.Surface, device: vks.Device
+) -> None:
+    with surface.export() as first:
+        device.open_surface(first).close()  # starts the service threads, which have fds of their own
+    before = open_fds()
+    with pytest.warns(ResourceWarning, match="neither sent, opened nor closed"):
+        surface.export()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        surface.export().send(pair[0])
+        handle = device.open_surface(vks.SurfaceDescriptor.recv(pair[1], 5))
+        handle.close()
+        del handle
+        gc.collect()
+    device.record()
+    assert open_fds() == before
+
+
+@pytest.mark.rule("X18")
+def test_opening_and_failing_to_open_leave_no_fd_behind(surface: vks.Surface, vks_open: Open) -> None:
+    other = vks_open()
+    with surface.export() as descriptor:
+        other.open_surface(descriptor).close()
+        data, fds = descriptor.to_bytes(), descriptor._fds
+        before = len(open_fds())
+        for _ in range(100):
+            other.open_surface(descriptor).close()
+            with pytest.raises(DescriptorError):
+                vks.SurfaceDescriptor.from_bytes(data[:-1], duplicates(fds))
+            with pytest.raises(DescriptorError):
+                vks.SurfaceDescriptor.from_bytes(data, duplicates(fds[:1]))
+        other.record()
+        assert len(open_fds()) == before

@@ -1,0 +1,363 @@
+"""Descriptors that somebody forged, cut short or sent too many of."""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import fcntl
+import os
+import random
+import resource
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from support.fds import open_fds
+from support.processes import in_child
+
+import vkshare as vks
+from vkshare import _transport, descriptors
+from vkshare.errors import DescriptorError
+
+# Things that a test leaves open, its device's fixture closes.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")
+
+Open = Callable[..., vks.Device]
+
+
+@pytest.fixture(params=[socket.SOCK_STREAM, socket.SOCK_SEQPACKET], ids=["stream", "seqpacket"])
+def pair(request: pytest.FixtureRequest) -> Iterator[tuple[socket.socket, socket.socket]]:
+    one, two = socket.socketpair(socket.AF_UNIX, request.param)
+    yield one, two
+    one.close()
+    two.close()
+
+
+@pytest.fixture
+def surface(device: vks.Device) -> vks.Surface:
+    return device.create_surface(24, 10)
+
+
+@pytest.fixture
+def packed(surface: vks.Surface) -> Iterator[tuple[bytes, tuple[int, ...]]]:
+    """A good descriptor's bytes and fds, to be spoiled."""
+    with surface.export() as descriptor:
+        yield descriptor.to_bytes(), descriptor._fds
+
+
+def duplicates(fds: tuple[int, ...]) -> list[int]:
+    return [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in fds]
+
+
+# ---- strangers -----------------------------------------------------------------------------------------------------
+
+HEADER = descriptors.HEADER
+
+
+def spoiled(data: bytes, offset: int, form: str, value: object) -> bytes:
+    changed = bytearray(data)
+    struct.pack_into(form, changed, offset, value)
+    return bytes(changed)
+
+
+B = HEADER.size  # where the surface's fields begin
+
+
+@pytest.mark.parametrize(
+    ("offset", "form", "value", "text"),
+    [
+        (0, "<8s", b"notvks!\0", "not a descriptor of vkshare"),
+        (8, "<I", 2, "not a SurfaceDescriptor"),
+        (20, "<I", 9999, "says 9999 bytes"),
+        (24, "<I", 7, "says it carries 7 fds"),
+        (B, "<I", 0, "width is 0"),
+        (B, "<I", 2**32 - 1, "width is 4294967295"),
+        (B + 4, "<I", 0, "height is 0"),
+        (B + 4, "<I", 1 << 20, "do not fit"),
+        (B + 8, "<I", 0, "unknown format"),
+        (B + 8, "<I", 10, "unknown format"),
+        (B + 8, "<I", 9, "descriptor"),
+        (B + 12, "<B", 2, "unknown tiling"),
+        (B + 13, "<B", 0, "unknown usage"),
+        (B + 13, "<B", 16, "unknown usage"),
+        (B + 14, "<B", 2, "unknown memory kind"),
+        (B + 15, "<B", 2, "unknown dedicated flag"),
+        (B + 16, "<Q", 8, "do not fit"),
+        (B + 16, "<Q", 2**64 - 1, "do not fit"),
+        (B + 24, "<Q", 2**64 - 1, "do not fit"),
+        (B + 32, "<Q", 2**63, "stride"),
+        (B + 88, "<B", 0xFF, "not UTF-8"),
+    ],
+)
+@pytest.mark.rule("X15", "X16")
+def test_a_forged_field_is_refused_before_anything_is_mapped(
+    packed: tuple[bytes, tuple[int, ...]], offset: int, form: str, value: object, text: str
+) -> None:
+    data, fds = packed
+    before = open_fds()
+    with pytest.raises(DescriptorError, match=text):
+        vks.SurfaceDescriptor.from_bytes(spoiled(data, offset, form, value), duplicates(fds))
+    assert open_fds() == before
+
+
+@pytest.mark.rule("K32")
+@pytest.mark.parametrize(("offset", "what"), [(12, "descriptors"), (16, "shared pages")])
+def test_another_version_is_refused_and_both_are_named(
+    packed: tuple[bytes, tuple[int, ...]], offset: int, what: str
+) -> None:
+    data, fds = packed
+    with pytest.raises(DescriptorError, match=f"sender's {what} have layout version 4711, this vkshare's have 1"):
+        vks.SurfaceDescriptor.from_bytes(spoiled(data, offset, "<I", 4711), duplicates(fds))
+
+
+@pytest.mark.parametrize("length", [0, 1, HEADER.size - 1, HEADER.size, HEADER.size + 1])
+def test_truncated_bytes_are_refused(packed: tuple[bytes, tuple[int, ...]], length: int) -> None:
+    data, fds = packed
+    with pytest.raises(DescriptorError):
+        vks.SurfaceDescriptor.from_bytes(data[:length], duplicates(fds))
+    with pytest.raises(DescriptorError):
+        vks.SurfaceDescriptor.from_bytes(data + b"x", duplicates(fds))
+
+
+@pytest.mark.rule("X15")
+def test_a_page_that_is_no_sealed_memfd_is_refused(
+    packed: tuple[bytes, tuple[int, ...]], tmp_path: os.PathLike[str]
+) -> None:
+    data, fds = packed
+    unsealed = os.memfd_create("x", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    half = os.memfd_create("x", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    fcntl.fcntl(half, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+    on_disk = os.open(os.path.join(tmp_path, "file"), os.O_RDWR | os.O_CREAT)
+    pipe, end = os.pipe()
+    for bad, text in (
+        (unsealed, "not sealed"),
+        (half, "not sealed"),
+        (on_disk, "not a|on disk"),
+        (pipe, "not a memfd"),
+    ):
+        memory, _, *rest = duplicates(fds)
+        os.close(_)
+        with pytest.raises(DescriptorError, match=text):
+            vks.SurfaceDescriptor.from_bytes(data, [memory, os.dup(bad), *rest])
+    for fd in (unsealed, half, on_disk, pipe, end):
+        os.close(fd)
+
+
+@pytest.mark.rule("X15")
+def test_a_sealed_memfd_that_holds_no_page_is_refused_when_opened(
+    packed: tuple[bytes, tuple[int, ...]], device: vks.Device
+) -> None:
+    data, fds = packed
+    for size in (0, 1, 4096, 1 << 20):
+        page = os.memfd_create("x", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(page, size)
+        fcntl.fcntl(page, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+        memory, old, *rest = duplicates(fds)
+        os.close(old)
+        before = open_fds()
+        with vks.SurfaceDescriptor.from_bytes(data, [memory, page, *rest]) as forged, pytest.raises(DescriptorError):
+            device.open_surface(forged)
+        assert open_fds() == before - {memory, page, *rest}
+
+
+def test_memory_that_is_too_small_or_no_memory_is_refused(packed: tuple[bytes, tuple[int, ...]]) -> None:
+    data, fds = packed
+    small = os.memfd_create("x", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(small, 8)
+    fcntl.fcntl(small, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+    pipe, end = os.pipe()
+    for bad, text in ((small, "has 8 bytes"), (pipe, "not a memfd|socket, pipe")):
+        old, *rest = duplicates(fds)
+        os.close(old)
+        with pytest.raises(DescriptorError, match=text):
+            vks.SurfaceDescriptor.from_bytes(data, [os.dup(bad), *rest])
+    for fd in (small, pipe, end):
+        os.close(fd)
+
+
+def test_an_fd_that_is_not_open_is_refused(packed: tuple[bytes, tuple[int, ...]]) -> None:
+    data, fds = packed
+    with pytest.raises(DescriptorError, match="cannot be used"):
+        vks.SurfaceDescriptor.from_bytes(data, [999_999] * len(fds))
+
+
+def test_a_hundred_thousand_mutations_are_opened_or_refused_and_nothing_leaks(
+    packed: tuple[bytes, tuple[int, ...]], device: vks.Device
+) -> None:
+    data, fds = packed
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    generator = random.Random(seed)
+    before = len(open_fds())
+    opened = 0
+    for _ in range(100_000):
+        mutated = bytearray(data)
+        for _ in range(generator.choice((1, 1, 1, 2, 5))):
+            mutated[generator.randrange(len(mutated))] = generator.choice(
+                (0, 1, 2, 127, 128, 255, generator.randrange(256))
+            )
+        if generator.random() < 0.05:
+            del mutated[generator.randrange(len(mutated)) :]
+        count = len(fds) if generator.random() < 0.95 else generator.randrange(len(fds) + 2)
+        given = duplicates((fds * 2)[:count])
+        with contextlib.suppress(vks.VkshareError), vks.SurfaceDescriptor.from_bytes(bytes(mutated), given) as survivor:
+            if opened < 300:  # opening is slow; reading is what is fuzzed
+                opened += 1
+                device.open_surface(survivor).close()
+    device.record()
+    assert opened
+    assert len(open_fds()) == before
+
+
+# ---- over a socket: rules X13, X14, X19 ----------------------------------------------------------------------------
+
+
+def send_raw(sock: socket.socket, data: bytes, fds: list[int] | tuple[int, ...]) -> None:
+    sock.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else [])
+
+
+@pytest.mark.rule("X13")
+@pytest.mark.parametrize("count", [0, 1, 5, 8, 30])
+def test_a_wrong_number_of_fds_closes_all_of_them_and_drops_the_connection(
+    pair: tuple[socket.socket, socket.socket], packed: tuple[bytes, tuple[int, ...]], count: int
+) -> None:
+    data, fds = packed
+    before = open_fds()
+    send_raw(pair[0], data, (fds * 20)[:count])
+    with pytest.raises(DescriptorError):
+        vks.SurfaceDescriptor.recv(pair[1], 5)
+    assert pair[1].fileno() == -1
+    assert len(open_fds()) == len(before) - 1
+    with pytest.raises(OSError, match=r"Broken pipe|not connected|reset"):
+        pair[0].send(b"x", socket.MSG_NOSIGNAL)
+
+
+@pytest.mark.rule("X13")
+def test_a_truncated_message_closes_its_fds_and_drops_the_connection(
+    pair: tuple[socket.socket, socket.socket], packed: tuple[bytes, tuple[int, ...]]
+) -> None:
+    data, fds = packed
+    before = open_fds()
+    send_raw(pair[0], data[:50], fds)
+    pair[0].close()
+    with pytest.raises(DescriptorError):
+        vks.SurfaceDescriptor.recv(pair[1], 5)
+    assert len(open_fds()) == len(before) - 2
+
+
+def test_a_closed_connection_is_an_end_of_file(pair: tuple[socket.socket, socket.socket]) -> None:
+    pair[0].close()
+    with pytest.raises(EOFError):
+        vks.SurfaceDescriptor.recv(pair[1], 5)
+
+
+def test_receiving_times_out_and_leaves_the_connection_usable(
+    pair: tuple[socket.socket, socket.socket], surface: vks.Surface
+) -> None:
+    for timeout in (0, 0.02):
+        with pytest.raises(TimeoutError):
+            vks.SurfaceDescriptor.recv(pair[1], timeout)
+    with surface.export() as descriptor:
+        descriptor.send(pair[0])
+    vks.SurfaceDescriptor.recv(pair[1], 5).close()
+
+
+@pytest.mark.rule("X14")
+def test_a_flood_of_fds_meets_a_quota_and_the_connection_is_dropped(
+    pair: tuple[socket.socket, socket.socket], device: vks.Device
+) -> None:
+    fence = device.create_fence()
+    fence.export().close()  # its page exists from the first export on
+    before = len(open_fds())
+    kept: list[vks.FenceDescriptor] = []
+    with fence.export() as descriptor, pytest.raises(DescriptorError, match="that a peer may have"):  # noqa: PT012
+        while len(kept) < 10_000:
+            descriptor.send(pair[0], 5)
+            kept.append(vks.FenceDescriptor.recv(pair[1], 5))
+    assert _transport.quota() // 4 <= sum(d.fd_count for d in kept) <= _transport.quota()
+    for each in kept:
+        each.close()
+    assert len(open_fds()) == before - 1
+    one, two = socket.socketpair()
+    with one, two, fence.export() as descriptor:
+        descriptor.send(one)
+        vks.FenceDescriptor.recv(two, 5).close()
+
+
+@pytest.mark.rule("X14")
+def test_a_sender_waits_while_the_receivers_queue_is_full(device: vks.Device) -> None:
+    one, two = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with one, two, device.create_fence().export() as descriptor:
+        sent = 0
+        with pytest.raises(TimeoutError):  # noqa: PT012
+            while sent < 100_000:
+                descriptor.send(one, 0)
+                sent += 1
+        assert sent
+        receiver = threading.Thread(
+            target=lambda: [vks.FenceDescriptor.recv(two, 5).close() for _ in range(sent + 1)], daemon=True
+        )
+        receiver.start()
+        descriptor.send(one, 5)
+        receiver.join(10)
+        assert not receiver.is_alive()
+
+
+@pytest.mark.rule("X14")
+def test_a_sender_with_too_many_fds_in_flight_waits_until_some_are_received(device: vks.Device) -> None:
+    # ETOOMANYREFS is for processes without CAP_SYS_RESOURCE and CAP_SYS_ADMIN: said here by a socket of our own.
+    class Crowded(socket.socket):
+        refusals = 3
+
+        def sendmsg(self, *args: object) -> int:  # type: ignore[override]
+            if self.refusals:
+                self.refusals -= 1
+                raise OSError(109, "Too many references: cannot splice")
+            return super().sendmsg(*args)  # type: ignore[arg-type]
+
+    one, two = socket.socketpair()
+    with two, Crowded(fileno=one.detach()) as crowded, device.create_fence().export() as descriptor:
+        descriptor.send(crowded, 5)
+        vks.FenceDescriptor.recv(two, 5).close()
+        crowded.refusals = 10**6
+        with pytest.raises(TimeoutError, match="in flight"):
+            descriptor.send(crowded, 0.05)
+
+
+@pytest.mark.rule("X19")
+def test_a_peer_of_another_user_is_refused(
+    pair: tuple[socket.socket, socket.socket], surface: vks.Surface, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with surface.export() as descriptor:
+        descriptor.send(pair[0])
+    monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    with pytest.raises(DescriptorError, match=f"the peer is user {os.getuid()}, this process user 54321"):
+        vks.SurfaceDescriptor.recv(pair[1], 5)
+    assert pair[1].fileno() == -1
+
+
+def test_other_sockets_are_refused(surface: vks.Surface) -> None:
+    with surface.export() as descriptor, socket.socket(socket.AF_INET) as inet:
+        with pytest.raises(ValueError, match="AF_UNIX"):
+            descriptor.send(inet)
+        with pytest.raises(TypeError, match=r"socket\.socket, not int"):
+            descriptor.send(3)  # type: ignore[arg-type]
+
+
+def test_receiving_works_at_the_fd_limit_by_refusing(surface: vks.Surface) -> None:
+    def child() -> None:
+        one, two = socket.socketpair()
+        descriptor = surface_descriptor
+        descriptor.send(one)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
+        with contextlib.suppress(OSError):
+            while True:
+                os.dup(0)
+        with pytest.raises(DescriptorError):
+            vks.SurfaceDescriptor.recv(two, 5)
+        assert two.fileno() == -1
+
+    with surface.export() as surface_descriptor:
+        in_child(child)

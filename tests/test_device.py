@@ -1,0 +1,316 @@
+"""Devices: opening, what they make, counting, closing, and fork."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import threading
+import time
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from support.processes import in_child
+
+import vkshare as vks
+from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError
+
+# Things that a test leaves open, its device's fixture closes.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")
+
+
+Open = Callable[..., vks.Device]
+
+
+def test_a_device_tells_what_it_is(device: vks.Device, vks_adapter: vks.Adapter) -> None:
+    assert device.adapter == vks_adapter
+    assert device.backend == vks_adapter.backend
+    assert device.capabilities == vks_adapter.capabilities
+    assert device.name == "test"
+    assert not device.is_closed
+    assert not device.is_lost
+    assert "'test'" in repr(device)
+    assert vks_adapter.name in repr(device)
+
+
+def test_close_is_idempotent_and_everything_after_it_is_a_closed_error(vks_open: Open) -> None:
+    device = vks_open()
+    surface, fence = device.create_surface(8, 8), device.create_fence()
+    commands = device.record().clear(surface, (0, 0, 0, 1))
+    device.close()
+    device.close()
+    assert device.is_closed
+    assert surface.is_closed
+    assert "closed" in repr(device)
+    assert "closed" in repr(surface)
+    assert "closed" in repr(fence)
+    for call in (
+        lambda: device.create_surface(8, 8),
+        device.create_fence,
+        device.record,
+        lambda: device.submit(commands),
+        device.wait_idle,
+        lambda: surface.acquire(0, 0),
+        surface.read,
+        surface.export,
+        lambda: fence.signal(1),
+        lambda: fence.wait(1, 0),
+        fence.export,
+    ):
+        with pytest.raises(ClosedError):
+            call()
+
+
+def test_a_device_is_a_context_manager(vks_adapter: vks.Adapter) -> None:
+    with vks.open(vks_adapter) as device:
+        assert not device.is_closed
+    assert device.is_closed
+
+
+def test_a_lost_device_surface_and_fence_warn(vks_adapter: vks.Adapter) -> None:
+    device = vks.open(vks_adapter)
+    with pytest.warns(ResourceWarning, match=r"unclosed <vkshare\.Surface 8x8"):
+        device.create_surface(8, 8)
+    with pytest.warns(ResourceWarning, match=r"unclosed <vkshare\.Fence"):
+        device.create_fence()
+    assert (device.statistics().surfaces, device.statistics().fences) == (0, 0)
+    with pytest.warns(ResourceWarning, match=r"unclosed <vkshare\.Device"):
+        del device
+
+
+def test_closed_things_do_not_warn(vks_adapter: vks.Adapter) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        device = vks.open(vks_adapter)
+        surface, fence = device.create_surface(8, 8), device.create_fence()
+        device.close()
+        del surface, fence, device
+        gc.collect()
+
+
+def test_statistics_count_what_happened(device: vks.Device) -> None:
+    before = device.statistics()
+    surface = device.create_surface(16, 4)
+    fence = device.create_fence()
+    with surface.access() as view:
+        device.submit(device.record().clear(view, (1, 0, 0, 1)), signals=fence)
+        surface.read()
+    after = device.statistics()
+    assert after.submissions > before.submissions
+    assert after.copied_bytes - before.copied_bytes == 16 * 4 * 4
+    assert (after.surfaces, after.fences) == (before.surfaces + 1, before.fences + 1)
+    assert after.held == 0
+    assert after.held_limit > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ((0, 8), ValueError, "width is 0; allowed is 1 to"),
+        ((8, -3), ValueError, "height is -3; allowed is 1 to"),
+        ((10**9, 8), ValueError, "width is 1000000000; allowed is 1 to"),
+        ((8.0, 8), TypeError, "width must be an integer, not float"),
+        ((8, 8, "rgb8"), ValueError, "format is 'rgb8'; allowed are"),
+        ((8, 8, "nv12"), UnsupportedError, "multi-planar"),
+    ],
+)
+def test_create_surface_refuses_wrong_arguments(
+    device: vks.Device, arguments: tuple[object, ...], error: type[Exception], text: str
+) -> None:
+    before = device.statistics().surfaces
+    with pytest.raises(error, match=text):
+        device.create_surface(*arguments)  # type: ignore[arg-type]
+    assert device.statistics().surfaces == before
+
+
+def test_create_surface_refuses_wrong_options(device: vks.Device) -> None:
+    for options, text in (
+        ({"tiling": "square"}, "tiling is 'square'"),
+        ({"usage": ("paint",)}, "usage is 'paint'"),
+        ({"usage": ()}, "usage is empty"),
+        ({"unowned": "ignore"}, "unowned is 'ignore'"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            device.create_surface(8, 8, **options)  # type: ignore[arg-type]
+
+
+def test_open_refuses_wrong_options() -> None:
+    for options, error in (({"name": 3}, TypeError), ({"name": "a\0b"}, ValueError), ({"held_limit": -1}, ValueError)):
+        with pytest.raises(error):
+            vks.open(backend="cpu", **options)  # type: ignore[arg-type]
+
+
+def test_open_surface_and_open_fence_refuse_what_is_no_descriptor(device: vks.Device) -> None:
+    with pytest.raises(TypeError, match="descriptor must be a SurfaceDescriptor, not int"):
+        device.open_surface(3)  # type: ignore[arg-type]
+    with (
+        device.create_surface(8, 8).export() as descriptor,
+        pytest.raises(TypeError, match="must be a FenceDescriptor"),
+    ):
+        device.open_fence(descriptor)  # type: ignore[arg-type]
+
+
+def test_adopting_a_semaphore_on_the_cpu_backend_is_unsupported() -> None:
+    with vks.open(backend="cpu") as device, pytest.raises(UnsupportedError, match=r"create_fence\(\)"):
+        device.adopt_fence(1)
+
+
+def test_auto_tiling_is_linear_where_memory_is_host_memory(device: vks.Device) -> None:
+    tiling = device.create_surface(8, 8).tiling
+    if device.adapter.kind == "gpu" or "linear" not in device.capabilities.tilings:
+        assert tiling == "optimal"
+    else:
+        assert tiling == "linear"
+
+
+def test_devices_surfaces_fences_and_command_lists_do_not_pickle(device: vks.Device) -> None:
+    surface = device.create_surface(8, 8)
+    for thing, hint in (
+        (device, "export"),
+        (surface, "export"),
+        (device.create_fence(), "export"),
+        (device.record(), ""),
+    ):
+        with pytest.raises(TypeError, match=f"cannot be pickled.*{hint}"):
+            pickle.dumps(thing)
+
+
+def test_images_of_closed_surfaces_are_buried_until_the_work_on_them_has_run(vks_open: Open) -> None:
+    device = vks_open()
+    gate, other = device.create_fence(), device.create_surface(8, 8)
+    surface = device.create_surface(64, 64)
+    surface.acquire()
+    device.submit(device.record().clear(surface, (1, 1, 1, 1))).wait(5)
+    surface.close()
+    device.record()
+    assert device.statistics().buried == 0
+    gate.signal(1)
+    other.close()
+
+
+def test_many_surfaces_created_and_closed_leave_no_fd_and_no_image_behind(vks_open: Open) -> None:
+    device = vks_open()
+
+    def fds_after(rounds: int) -> int:
+        for _ in range(rounds):
+            with device.create_surface(32, 32) as surface, surface.access() as view:
+                device.submit(device.record().clear(view, (0, 1, 0, 1)))
+        device.wait_idle(10)
+        device.record()
+        assert device.statistics().buried == 0
+        return len(os.listdir("/proc/self/fd"))
+
+    first = fds_after(2)  # the service threads' own fds come with the first use
+    assert fds_after(50) == first
+
+
+def test_an_array_kept_beyond_the_surface_and_the_device_can_still_be_read(vks_adapter: vks.Adapter) -> None:
+    device = vks.open(vks_adapter)
+    surface = device.create_surface(64, 64)
+    if not surface.is_host_visible:
+        device.close()
+        pytest.skip("the CPU cannot see this adapter's surfaces")
+    with surface.access() as view:
+        view.array[:] = 7
+        kept = view.array[3]
+    surface.close()
+    device.record()
+    assert device.statistics().buried == 1
+    device.close()
+    assert (kept == 7).all()
+    del kept, view
+    gc.collect()
+
+
+def test_closing_a_device_from_another_thread_ends_waits(vks_open: Open) -> None:
+    device = vks_open()
+    fence = device.create_fence()
+    closer = threading.Timer(0.05, device.close)
+    closer.start()
+    with pytest.raises(ClosedError):
+        fence.wait(1, 10)
+    closer.join()
+
+
+@pytest.mark.rule("X11")
+def test_everything_inherited_through_fork_is_refused_and_the_parent_goes_on(vks_open: Open) -> None:
+    device = vks_open()
+    surface, fence = device.create_surface(8, 8), device.create_fence()
+    surface.acquire()
+    submission = device.submit(device.record().clear(surface, (1, 0, 0, 1)), signals=fence)
+
+    def child() -> None:
+        commands = None
+        for call in (
+            device.create_fence,
+            lambda: device.create_surface(8, 8),
+            device.record,
+            lambda: device.submit(),
+            device.wait_idle,
+            device.statistics,
+            device.close,
+            lambda: surface.release(1),
+            lambda: surface.acquire(0),
+            surface.read,
+            lambda: surface.write(np.zeros((8, 8, 4), np.uint8)),
+            surface.export,
+            surface.close,
+            lambda: surface.access().__enter__(),
+            lambda: fence.value,
+            lambda: fence.signal(9),
+            lambda: fence.wait(9, 0),
+            fence.export,
+            submission.wait,
+        ):
+            with pytest.raises(InvalidCallError):
+                call()
+        assert commands is None
+
+    in_child(child)
+    submission.wait(10)
+    assert fence.value == 1
+    assert surface.is_owned
+    assert (surface.read()[..., 0] == 255).all()
+    surface.release(0)
+
+
+@pytest.mark.rule("X11")
+def test_a_forked_child_can_open_a_device_of_its_own(vks_open: Open, vks_adapter: vks.Adapter) -> None:
+    parent = vks_open()
+    parent.wait_idle(5)
+    if vks_adapter.kind == "gpu":
+        pytest.skip("a GPU driver does not survive a fork: the child is told to spawn")
+
+    def child() -> None:
+        mine = next(a for a in vks.adapters(vks_adapter.backend) if a.uuid == vks_adapter.uuid)
+        with vks.open(mine) as device, device.create_surface(16, 16) as surface, surface.access() as view:
+            device.submit(device.record().clear(view, (0, 0, 1, 1)))
+            assert (surface.read() == (0, 0, 255, 255)).all()
+
+    in_child(child)
+    parent.create_surface(8, 8).close()
+
+
+def test_wait_idle_waits_for_what_was_submitted(device: vks.Device) -> None:
+    fence = device.create_fence()
+    device.submit(signals=fence)
+    device.wait_idle(5)
+    assert fence.value == 1
+
+
+def test_wait_idle_times_out_while_work_is_held(vks_open: Open) -> None:
+    device, other = vks_open(), vks_open()
+    gate = other.create_fence()
+    with gate.export() as descriptor:
+        follower = device.open_fence(descriptor)
+    submission = device.submit(waits=(follower, 1))
+    assert submission.is_held
+    start = time.monotonic()
+    with pytest.raises(TimeoutError):
+        device.wait_idle(0.05)
+    assert time.monotonic() - start < 2
+    gate.signal(1)
+    device.wait_idle(5)
+    assert submission.is_done()

@@ -1,0 +1,170 @@
+"""An engine's own VkDevice, adopted: used under the engine's locks, and never destroyed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vkshare as vks
+from vkshare.errors import UnsupportedError
+from vkshare.testing import assert_images_equal
+
+# Things that a test leaves open, its device's fixture closes.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")
+
+RED = (1, 0, 0, 1)
+
+
+class Engine:
+    """Somebody else's VkDevice and queue, with a lock round the queue that counts how often it was taken."""
+
+    def __init__(self, context: Any, instance: Any) -> None:
+        needed = vks.vulkan_requirements()
+        self.handles = {
+            "instance": instance.handle,
+            "physical_device": context.physical.handle,
+            "device": context.device,
+            "queue": context.queue,
+            "queue_family": context.queue_family,
+            "api_version": needed.api_version,
+            "enabled_extensions": sorted({*context.extensions, *instance.extensions}),
+            "features": needed.features,
+        }
+        self.taken = 0
+        self._lock = threading.Lock()
+
+    def lock(self) -> None:
+        self._lock.acquire()
+        self.taken += 1
+
+    def unlock(self) -> None:
+        self._lock.release()
+
+    def adopt(self, **changes: Any) -> vks.Device:
+        return vks.Device.from_handles(**{**self.handles, **changes})
+
+
+@pytest.fixture
+def engine(vks_adapter: vks.Adapter) -> Iterator[Engine]:
+    if vks_adapter.backend != "vulkan":
+        pytest.skip("there are no VkDevices on the CPU backend")
+    from vkshare.backends import vulkan
+    from vkshare.backends.vulkan import instance
+
+    backend = vulkan.open(vks_adapter, None, "engine")
+    yield Engine(backend.context, instance.get())
+    backend.close()  # the validation layer tells if anything made on the device is left
+
+
+def test_an_adopted_device_draws_shares_and_leaves_the_engines_device_alone(
+    engine: Engine, vks_open: Callable[..., vks.Device]
+) -> None:
+    for _ in range(2):  # a second time: the first close() destroyed nothing of the engine's
+        with engine.adopt(name="guest") as device:
+            assert device.backend == "vulkan"
+            assert device.name == "guest"
+            surface = device.create_surface(16, 8)
+            with surface.export() as descriptor:
+                other = vks_open().open_surface(descriptor)
+            with surface.access() as view:
+                device.submit(device.record().clear(view, RED))
+            with other.access():
+                assert_images_equal(other.read(), np.full((8, 16, 4), (255, 0, 0, 255), np.uint8))
+
+
+@pytest.mark.rule("K23")
+def test_the_engines_locks_are_taken_round_every_use_of_the_queue(engine: Engine) -> None:
+    with engine.adopt(lock_queue=engine.lock, unlock_queue=engine.unlock) as device:
+        surface, fence = device.create_surface(8, 8), device.create_fence()
+        after_creation = engine.taken
+        assert after_creation
+        with surface.access() as view:
+            for value in range(1, 6):
+                device.submit(device.record().clear(view, RED), signals=fence)
+                fence.wait(value, 10)
+        assert engine.taken >= after_creation + 5
+        assert not engine._lock.locked()
+
+
+def test_locks_that_are_held_by_another_thread_of_the_engine_make_submissions_wait(engine: Engine) -> None:
+    with engine.adopt(lock_queue=engine.lock, unlock_queue=engine.unlock) as device:
+        fence = device.create_fence()
+        engine.lock()
+        submitter = threading.Thread(target=device.submit, kwargs={"signals": fence})
+        submitter.start()
+        submitter.join(0.05)
+        assert submitter.is_alive()
+        engine.unlock()
+        submitter.join(10)
+        fence.wait(1, 10)
+
+
+def test_raw_command_buffers_of_the_engine_are_submitted_in_order(engine: Engine) -> None:
+    from vkshare.backends.vulkan.api import VK, address, device_functions, ffi, handle, new
+
+    with engine.adopt() as device:
+        vk = device_functions(device._backend.context.physical.vk, engine.handles["device"])  # type: ignore[attr-defined]
+        raw_device = engine.handles["device"]
+        pool_info = new("VkCommandPoolCreateInfo", queueFamilyIndex=engine.handles["queue_family"])
+        pool = vk.make("vkCreateCommandPool", raw_device, pool_info, None)
+        surface = device.create_surface(8, 8)
+        allocate = new("VkCommandBufferAllocateInfo", commandPool=pool, commandBufferCount=1)
+        buffers = ffi.new("VkCommandBuffer[1]")
+        vk.vkAllocateCommandBuffers(raw_device, allocate.pointer, buffers)
+        vk.vkBeginCommandBuffer(
+            buffers[0], new("VkCommandBufferBeginInfo", flags=VK.COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT).pointer
+        )
+        colour = new("VkClearColorValue", float32=[0.0, 1.0, 0.0, 1.0])
+        whole = new("VkImageSubresourceRange", aspectMask=VK.IMAGE_ASPECT_COLOR_BIT, levelCount=1, layerCount=1)
+        image = handle("VkImage", surface.image)
+        vk.vkCmdClearColorImage(buffers[0], image, VK.IMAGE_LAYOUT_GENERAL, colour.pointer, 1, whole.pointer)
+        vk.vkEndCommandBuffer(buffers[0])
+        with surface.access():
+            device.submit(buffers[0])
+            assert (surface.read() == (0, 255, 0, 255)).all()
+            device.submit(address(buffers[0]))
+        device.wait_idle(10)
+        vk.vkDestroyCommandPool(raw_device, pool, ffi.NULL)
+
+
+def test_what_the_engine_did_not_enable_is_named(engine: Engine) -> None:
+    with pytest.raises(UnsupportedError, match=r"feature synchronization2.*vulkan_requirements\(\)"):
+        engine.adopt(features=("timelineSemaphore", "dynamicRendering"))
+    with pytest.raises(UnsupportedError, match="VK_KHR_external_memory_fd"):
+        engine.adopt(enabled_extensions=())
+    with pytest.raises(UnsupportedError, match=r"api_version 1\.3 \(it is 1\.2\)"):
+        engine.adopt(api_version=1 << 22 | 2 << 12)
+
+
+def test_wrong_handles_and_half_a_pair_of_locks_are_refused(engine: Engine) -> None:
+    with pytest.raises(TypeError, match="queue must be a Vulkan handle"):
+        engine.adopt(queue="queue")
+    with pytest.raises(ValueError, match="device is VK_NULL_HANDLE"):
+        engine.adopt(device=None)
+    with pytest.raises(ValueError, match="must be given together"):
+        engine.adopt(lock_queue=engine.lock)
+    with pytest.raises(TypeError, match="queue_family must be an integer"):
+        engine.adopt(queue_family=0.5)
+
+
+def test_an_engines_timeline_semaphore_is_adopted_and_not_destroyed(engine: Engine) -> None:
+    from vkshare.backends.vulkan.api import VK, device_functions, ffi, new
+
+    with engine.adopt() as device:
+        vk = device_functions(device._backend.context.physical.vk, engine.handles["device"])  # type: ignore[attr-defined]
+        kind = new("VkSemaphoreTypeCreateInfo", semaphoreType=VK.SEMAPHORE_TYPE_TIMELINE, initialValue=3)
+        semaphore = vk.make(
+            "vkCreateSemaphore", engine.handles["device"], new("VkSemaphoreCreateInfo", pNext=kind), None
+        )
+        with device.adopt_fence(semaphore) as fence:
+            assert fence.value == 3
+            device.submit(signals=(fence, 5)).wait(10)
+            assert fence.value == 5
+        with device.adopt_fence(semaphore) as fence:
+            assert fence.value == 5
+        device.wait_idle(10)
+        vk.vkDestroySemaphore(engine.handles["device"], semaphore, ffi.NULL)

@@ -1,0 +1,123 @@
+"""What importing loads, and which names are public."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import vkshare
+
+PUBLIC = {
+    "AbandonedError",
+    "AcquireTimeout",
+    "Adapter",
+    "Capabilities",
+    "ClosedError",
+    "CommandList",
+    "DescriptorError",
+    "Device",
+    "DeviceLostError",
+    "DeviceMismatchError",
+    "Fence",
+    "FenceDescriptor",
+    "Format",
+    "InvalidCallError",
+    "KeyedMutex",
+    "NotOwnerError",
+    "RemoteLostError",
+    "StillDrawingError",
+    "Submission",
+    "Surface",
+    "SurfaceDescriptor",
+    "SurfaceLostError",
+    "UnsupportedError",
+    "View",
+    "VkshareError",
+    "VulkanError",
+    "__version__",
+    "adapters",
+    "open",
+    "vulkan_requirements",
+}
+
+
+def run_python(code: str, **options: object) -> str:
+    """What a fresh interpreter prints."""
+    result = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        **options,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_the_public_names_are_exactly_these_and_all_of_them_load() -> None:
+    assert set(vkshare.__all__) == PUBLIC
+    for name in PUBLIC:
+        assert getattr(vkshare, name) is not None
+    assert set(dir(vkshare)) >= PUBLIC
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'vkshare' has no attribute 'nonsense'"):
+        vkshare.nonsense  # noqa: B018
+
+
+def test_importing_vkshare_loads_neither_numpy_nor_vulkan_nor_native_code() -> None:
+    loaded = run_python("""
+        import sys, vkshare
+        print(sorted(m for m in sys.modules if m.split(".")[0] in ("numpy", "vulkan", "cffi", "glfw")
+                     or m == "vkshare._native"))
+    """)
+    assert loaded.strip() == "[]"
+
+
+def test_importing_the_testing_module_and_its_plugin_loads_no_native_code_starts_no_thread_and_opens_no_fd() -> None:
+    told = run_python("""
+        import os, sys, threading
+        import pytest
+        fds = set(os.listdir("/proc/self/fd"))
+        import vkshare.testing, vkshare.testing.plugin
+        print(sorted(m for m in sys.modules if m.split(".")[0] in ("numpy", "vulkan", "cffi", "glfw")
+                     or m == "vkshare._native"))
+        print(threading.active_count(), sorted(set(os.listdir("/proc/self/fd")) - fds))
+    """)
+    assert told.split("\n")[:2] == ["[]", "1 []"]
+
+
+def test_vkshare_works_on_the_cpu_where_there_is_no_vulkan_loader() -> None:
+    told = run_python(
+        """
+        import sys
+        class NoVulkan:
+            def find_spec(self, name, path=None, target=None):
+                if name.split(".")[0] == "vulkan":
+                    raise OSError("Cannot find Vulkan SDK version")  # what PyPI's vulkan raises without libvulkan
+        sys.meta_path.insert(0, NoVulkan())
+        import vkshare as vks
+        print([a.backend for a in vks.adapters()])
+        with vks.open() as device:
+            print(device.backend)
+    """,
+        env={"PATH": "/usr/bin:/bin", "VK_DRIVER_FILES": "/nonexistent"},
+    )
+    assert told.split("\n")[:2] == ["['cpu']", "cpu"]
+
+
+def test_the_version_is_the_packages() -> None:
+    assert vkshare.__version__.count(".") == 2
+
+
+def test_every_public_class_has_a_docstring() -> None:
+    for name in PUBLIC - {"__version__"}:
+        value = getattr(vkshare, name)
+        assert value.__doc__, name
+    assert importlib.import_module("vkshare").__doc__

@@ -1,0 +1,146 @@
+"""Views: the pixels of an access, without a copy."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import vkshare as vks
+from vkshare import formats
+from vkshare.errors import InvalidCallError, UnsupportedError
+
+# Things that a test leaves open, its device's fixture closes.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")
+
+
+@pytest.fixture
+def surface(device: vks.Device) -> vks.Surface:
+    """Host-visible, with rows that are padded."""
+    if "linear" not in device.capabilities.tilings or not device.capabilities.host_visible:
+        pytest.skip("the CPU cannot see this adapter's surfaces")
+    return device.create_surface(13, 5, tiling="linear")
+
+
+def test_a_views_array_is_the_memory_itself(device: vks.Device, surface: vks.Surface) -> None:
+    before = device.statistics().copied_bytes
+    with surface.access() as view:
+        view.array[2, 3] = (1, 2, 3, 4)
+    with surface.access() as view:
+        assert view.array[2, 3].tolist() == [1, 2, 3, 4]
+        assert np.shares_memory(view.array, np.asarray(view))
+    assert device.statistics().copied_bytes == before
+
+
+@pytest.mark.rule("K18")
+def test_an_array_taken_after_a_submission_shows_its_result(device: vks.Device, surface: vks.Surface) -> None:
+    commands = device.record().clear(surface, (0, 1, 0, 1))
+    with surface.access() as view:
+        for _ in range(20):
+            view.array[:] = 0
+            device.submit(commands)
+            assert (view.array == (0, 255, 0, 255)).all()
+
+
+@pytest.mark.parametrize("name", formats.FORMATS)
+def test_shapes_strides_and_dtypes_are_those_of_the_format(device: vks.Device, surface: vks.Surface, name: str) -> None:
+    if name not in device.capabilities.formats:
+        pytest.skip(f"{device.adapter.name} has no {name}")
+    try:
+        surface = device.create_surface(13, 5, name, tiling="linear")
+    except UnsupportedError as error:
+        pytest.skip(str(error))
+    pixel = formats.get(name)
+    with surface.access() as view:
+        assert view.shape == (5, 13, pixel.channels) == view.array.shape
+        assert view.dtype == pixel.numpy_dtype == view.array.dtype
+        assert view.strides == view.array.strides
+        assert view.format == name
+        assert view.strides is not None
+        assert view.strides[0] >= 13 * pixel.bytes_per_pixel
+
+
+def test_a_read_only_view_cannot_be_written(surface: vks.Surface) -> None:
+    with surface.access(writable=False) as view:
+        assert not view.writable
+        with pytest.raises(ValueError, match="read-only"):
+            view.array[0, 0, 0] = 1
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            view.array.flags.writeable = True
+    with surface.access() as view:
+        view.array[0, 0, 0] = 1
+
+
+def test_a_view_is_over_after_its_block(surface: vks.Surface, device: vks.Device) -> None:
+    with surface.access() as view:
+        assert "of <vkshare.Surface" in repr(view)
+    for use in (
+        lambda: view.array,
+        lambda: view.surface,
+        lambda: view.shape,
+        lambda: view.strides,
+        lambda: view.dtype,
+        lambda: view.format,
+        lambda: view.image,
+        lambda: view.image_view,
+        lambda: view.layout,
+        lambda: np.asarray(view),
+        lambda: view.__dlpack__(),
+        view.__dlpack_device__,
+        lambda: device.record().clear(view, (0, 0, 0, 0)),
+    ):
+        with pytest.raises(InvalidCallError, match="this View is over"):
+            use()
+    assert repr(view) == "<vkshare.View over>"
+
+
+def test_numpy_takes_a_view_with_and_without_a_copy(surface: vks.Surface) -> None:
+    with surface.access() as view:
+        assert np.shares_memory(np.asarray(view), view.array)
+        assert not np.shares_memory(np.array(view, copy=True), view.array)
+        assert np.asarray(view, np.float32).dtype == np.float32
+        with pytest.raises(ValueError, match="copy"):
+            view.__array__(np.float32, copy=False)
+
+
+def test_dlpack_shares_the_memory(surface: vks.Surface) -> None:
+    with surface.access() as view:
+        taken = np.from_dlpack(view)
+        view.array[1, 1] = 42
+        assert (taken[1, 1] == 42).all()
+        assert view.__dlpack_device__() == (1, 0)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="__buffer__ is of Python 3.12")
+def test_the_buffer_protocol_shares_the_memory(surface: vks.Surface) -> None:
+    with surface.access() as view:
+        memory = memoryview(view)
+        view.array[0, 0, 0] = 9
+        assert memory[0, 0, 0] == 9
+
+
+def test_there_is_no_cuda_array_interface_where_cuda_is_not(surface: vks.Surface) -> None:
+    with surface.access() as view:
+        assert not hasattr(view, "__cuda_array_interface__")
+        with pytest.raises(UnsupportedError, match="__cuda_array_interface__"):
+            view.__cuda_array_interface__  # noqa: B018
+
+
+def test_an_optimal_surface_has_no_array_and_says_what_to_do(device: vks.Device) -> None:
+    if "optimal" not in device.capabilities.tilings:
+        pytest.skip(f"{device.adapter.name} has no optimal tiling")
+    surface = device.create_surface(8, 8, tiling="optimal")
+    with surface.access() as view:
+        assert view.strides is None
+        with pytest.raises(UnsupportedError, match=r"read\(\).*linear"):
+            view.array  # noqa: B018
+        with pytest.raises(UnsupportedError):
+            view.__dlpack_device__()
+
+
+def test_the_layout_is_general(surface: vks.Surface) -> None:
+    with surface.access() as view:
+        assert view.layout == "general"
+        assert view.image == surface.image
+        assert view.image_view == surface.image_view

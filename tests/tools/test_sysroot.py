@@ -1,0 +1,79 @@
+"""tools/sysroot: where the mirror comes from, and what the environment of a driver holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import debian
+import layout
+import pytest
+
+
+@pytest.fixture
+def system(tmp_path, monkeypatch) -> Path:
+    monkeypatch.delenv("VKSHARE_DEBIAN_MIRROR", raising=False)
+    (tmp_path / "etc/apt/sources.list.d").mkdir(parents=True)
+    return tmp_path
+
+
+def test_the_mirror_of_one_line_sources_is_found(system):
+    (system / "etc/apt/sources.list").write_text(
+        "# deb http://old/debian buzz main\n"
+        "deb [signed-by=/k.gpg] http://mirror/debian/ trixie main\n"
+        "deb http://safe/debian-security trixie-security main\n"
+    )
+    assert debian.find_mirrors(system) == ("http://mirror/debian", "http://safe/debian-security")
+
+
+def test_the_mirror_of_deb822_sources_is_found(system):
+    (system / "etc/apt/sources.list.d/debian.sources").write_text("Types: deb\nURIs: http://mirror/debian\nSuites: x\n")
+    assert debian.find_mirrors(system) == ("http://mirror/debian", "http://mirror/debian-security")
+
+
+def test_the_mirror_list_of_a_cloud_image_is_found(system):
+    (system / "etc/apt/sources.list.d/debian.sources").write_text("URIs: mirror+file:/etc/apt/mirrors/debian.list\n")
+    main, security = debian.find_mirrors(system)
+    assert main == "mirror+file:/etc/apt/mirrors/debian.list"
+    assert security == "mirror+file:/etc/apt/mirrors/debian-security.list"
+
+
+def test_a_system_of_another_distribution_is_told_what_to_set(system):
+    (system / "etc/apt/sources.list").write_text("deb http://archive/ubuntu noble main\n")
+    with pytest.raises(debian.SysrootError, match="VKSHARE_DEBIAN_MIRROR"):
+        debian.find_mirrors(system)
+
+
+def test_a_given_mirror_wins_over_the_system(system, monkeypatch):
+    (system / "etc/apt/sources.list").write_text("deb http://archive/debian trixie main\n")
+    monkeypatch.setenv("VKSHARE_DEBIAN_MIRROR", "http://mine/debian/")
+    assert debian.find_mirrors(system) == ("http://mine/debian", "http://mine/debian-security")
+
+
+@pytest.fixture
+def sysroot(tmp_path) -> layout.Sysroot:
+    (tmp_path / "lacking").mkdir()
+    return layout.Sysroot(tmp_path)
+
+
+def test_each_driver_is_the_only_one_that_its_environment_shows(sysroot):
+    shown = {driver: sysroot.environment(driver)["VK_DRIVER_FILES"] for driver in ("lavapipe25", "swiftshader", "cpu")}
+    assert shown["lavapipe25"].endswith("lavapipe25/icd.json")
+    assert shown["swiftshader"].endswith("swiftshader/icd.json")
+    assert not Path(shown["cpu"]).exists()
+
+
+def test_the_library_path_is_left_alone_where_the_system_lacks_nothing(sysroot):
+    assert "LD_LIBRARY_PATH" not in sysroot.environment("lavapipe25")
+
+
+def test_libraries_that_the_system_lacks_come_before_an_inherited_path(sysroot, monkeypatch):
+    (sysroot.root / "lacking" / "libvulkan.so.1").touch()
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"{sysroot.root}/lacking::/opt/lib")
+    assert sysroot.environment("cpu")["LD_LIBRARY_PATH"] == f"{sysroot.root}/lacking:/opt/lib"
+
+
+def test_an_unknown_tool_is_refused_with_those_that_are_there(sysroot):
+    (sysroot.root / "tools").mkdir()
+    (sysroot.root / "tools" / "spin").touch()
+    with pytest.raises(debian.SysrootError, match="'glslc'; it has spin"):
+        sysroot.tool("glslc")
