@@ -52,7 +52,6 @@ bench: build ## measure (ARGS='submit --json', ...)
 
 lint: venv ## ruff and mypy
 	$(VENV)/ruff check .
-	$(VENV)/ruff format --check .
 	$(VENV)/mypy
 
 shaders: venv sysroot ## compile shaders/*.glsl to the checked-in SPIR-V

@@ -2,6 +2,7 @@
 """Break one rule at a time in a copy of the tree and demand that the rule's tests notice.
 
     python tools/mutants.py [RULE or PATCH ...]      e.g. K7, K7-2, X (all of X); nothing means all
+    python tools/mutants.py --check                  only whether every patch applies to the tree as it is
 
 tests/mutants/RULE.patch or RULE-n.patch is a unified diff (for `patch -p1`) with header lines before it:
 
@@ -10,32 +11,30 @@ tests/mutants/RULE.patch or RULE-n.patch is a unified diff (for `patch -p1`) wit
     select: -k expression               for pytest: more arguments; for ctest: a regular expression of test names
     why: one sentence                   what is broken
 
-With pytest the rule's own tests run (--rule RULE). Each mutant is built in a fresh folder, so no stale binary can hide
-it. Exit status 1 for every patch that does not apply, does not build, or stays green; also for one whose tests are red
-or absent without it.
+With pytest the rule's own tests run (--rule RULE). Exit status 1 for every patch that does not apply, does not build,
+changes no binary, or stays green; also where a test that turned red is red without the patch too.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
+import queue
 import re
+import shlex
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from mutant_tree import Tree, snapshot
 from results import ROOT
-from test_jobs import driver_environment, sysroot
+from test_jobs import sysroot
 
 MUTANTS = ROOT / "tests" / "mutants"
-COPIED = ("CMakeLists.txt", "pyproject.toml", "README.md", "vkshare", "native", "shaders", "tests", "tools", "examples")
-LIMIT = 300  # seconds for a build or a test run; a mutant that hangs has been noticed
 PYTEST_FAILED = 1
 
 
@@ -54,119 +53,97 @@ class Mutant:
     def read(cls, patch: Path) -> Mutant:
         """Read a patch's header lines."""
         header = re.split(r"^(?:diff|---) ", patch.read_text(), maxsplit=1, flags=re.MULTILINE)[0]
-        fields = dict(re.findall(r"^(suite|driver|select|why):\s*(.*?)\s*$", header, flags=re.MULTILINE))
+        fields = dict(re.findall(r"^(suite|driver|select|why):[ \t]*(.*?)[ \t]*$", header, flags=re.MULTILINE))
         return cls(patch, patch.stem.partition("-")[0], **fields)
 
     @property
-    def tests_key(self) -> tuple[str, ...]:
-        """Mutants with one key run the same tests, which must be green without any patch."""
-        return (self.suite, self.driver, self.select, self.rule if self.suite == "pytest" else "")
+    def files(self) -> set[str]:
+        """The files that the patch changes."""
+        return set(re.findall(r"^\+\+\+ b/(\S+)", self.patch.read_text(), flags=re.MULTILINE))
 
 
-class Tree:
-    """A copy of the tree with its own build and its own virtual environment on top of ours."""
+@dataclass
+class Verdict:
+    """What became of a mutant. `wrong` is "" when it was noticed, by `tests`, the first with `message`."""
 
-    def __init__(self, folder: Path):
-        self.folder = folder
-        for name in COPIED:
-            source = ROOT / name
-            if source.is_dir():
-                shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
-            elif source.is_file():
-                shutil.copy2(source, folder / name)
-        self.log = folder / "log"
-        self.python = folder / "venv" / "bin" / "python"
-        self.environment = os.environ | {
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "VKSHARE_SYSROOT": os.environ.get("VKSHARE_SYSROOT", str(ROOT / ".cache" / "sysroot")),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "VKSHARE_VALIDATION": "1",
-        }
+    mutant: Mutant
+    wrong: str = ""
+    tests: list[str] = field(default_factory=list)
+    message: str = ""
 
-    def run(self, command: list[str], environment: dict[str, str] | None = None) -> int:
-        """Run a command in the tree, its output to the log; 124 past the limit."""
-        # A session of its own, and timeout(1), which ends the whole group: tests have child processes.
-        whole = ["timeout", "--kill-after=5", str(LIMIT), *command]
-        with self.log.open("a") as log:
-            print("$", *command, file=log, flush=True)
-            return subprocess.run(
-                whole,
-                cwd=self.folder,
-                env=self.environment | (environment or {}),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            ).returncode
 
-    def apply(self, mutant: Mutant) -> bool:
-        """Apply a patch, exactly: a fuzzy match may break something else than it says."""
-        return self.run(["patch", "-p1", "--fuzz=0", "--batch", "--input", str(mutant.patch)]) == 0
+def red_tests(suite: str, output: str) -> tuple[list[str], str]:
+    """Return the names of the tests that failed, and what the first said."""
+    if suite == "ctest":
+        names = re.findall(r"^\s*\d+ - (\w+) \(", output, flags=re.MULTILINE)
+        said = re.search(r"^\S*?(\w+\.c:\d+: expected .*|FAIL .*)$", output, flags=re.MULTILINE)
+    else:
+        names = re.findall(r"^(?:FAILED|ERROR) (\S+?::.*?)(?: - |$)", output, flags=re.MULTILINE)
+        said = re.search(r"^(?:FAILED|ERROR) \S+?::.*? - (.*)$", output, flags=re.MULTILINE)
+        if not names:  # a test that hung, and pytest with it: its name is the last that was written
+            names = re.findall(r"^(tests/\S+?::\S.*?) *(?:~+.*|\+\+\+.*)?$", output, flags=re.MULTILINE)[-1:]
+            return names, "it hung" if names else ""
+    return names, said.group(1) if said else ""
 
-    def build(self, suite: str) -> bool:
-        """Build what a suite needs."""
-        if suite == "model":
-            return True
-        options = ["-DVKSHARE_KILL_POINTS=ON"]
+
+def run_tests(tree: Tree, mutant: Mutant) -> tuple[int, str]:
+    """Run a mutant's tests in a tree; return their exit status and output."""
+    if mutant.suite == "ctest":
+        return tree.ctest(mutant.select)
+    if mutant.suite == "model":
+        return tree.model(Path(sysroot("--tool", "spin").stdout.strip()))
+    return tree.pytest(mutant.driver, ["-x", "--rule", mutant.rule, *shlex.split(mutant.select)])
+
+
+def judge(tree: Tree, mutant: Mutant) -> Verdict:
+    """Break the tree, run the tests, mend it."""
+    verdict = Verdict(mutant)
+    # The unbroken tree comes first: its binaries are what the mutant's are compared with.
+    if not tree.prepare(mutant.suite):
+        verdict.wrong = "the tree does not build without it"
+        return verdict
+    try:
+        if not tree.apply(mutant.patch, mutant.files):
+            verdict.wrong = "does not apply"
+        elif not (wrong := tree.build(mutant.suite)):
+            status, output = run_tests(tree, mutant)
+            verdict.tests, verdict.message = red_tests(mutant.suite, output)
+            if status == 0:
+                verdict.wrong = "stays green"
+            elif mutant.suite == "pytest" and status not in (PYTEST_FAILED, 124, 137) and 0 < status < 128:
+                verdict.wrong = f"its tests did not run (status {status})"
+        else:
+            verdict.wrong = wrong
+    finally:
+        tree.mend()
+    return verdict
+
+
+def judge_unbroken(tree: Tree, verdicts: list[Verdict]) -> list[str]:
+    """Run the tests that turned red in the mended tree, where they must be green; return complaints."""
+    if not tree.is_unbroken():
+        return ["the mended tree does not build what it did before: do not believe these verdicts"]
+    alone: dict[tuple[str, ...], Mutant] = {}
+    together: dict[tuple[str, str], set[str]] = {}
+    for verdict in verdicts:
+        mutant = verdict.mutant
+        if verdict.tests:
+            together.setdefault((mutant.suite, mutant.driver), set()).update(verdict.tests)
+        else:  # it hung or crashed: in which test, only its whole run can tell
+            alone[mutant.suite, mutant.driver, mutant.select, mutant.rule] = mutant
+    complaints = []
+    for (suite, driver), tests in sorted(together.items()):
         if suite == "ctest":
-            options += ["-DVKSHARE_PYTHON=OFF", "-DVKSHARE_TESTS=ON"]
-        options.append(f"-DPython_EXECUTABLE={sys.executable}")
-        if self.run(["cmake", "-G", "Ninja", "-S", ".", "-B", "build", *options]):
-            return False
-        if self.run(["cmake", "--build", "build", "-j1"]):
-            return False
-        if suite == "ctest":
-            return True
-        return self.run(["cmake", "--install", "build", "--prefix", "."]) == 0 and self._make_venv()
-
-    def _make_venv(self) -> bool:
-        # Ours cannot be used as it is: its editable install would import the tree that is not broken. A .pth file adds
-        # folders but does not process the .pth files in them.
-        if self.run([sys.executable, "-m", "venv", "--without-pip", str(self.python.parent.parent)]):
-            return False
-        (site,) = self.python.parent.parent.glob("lib/python*/site-packages")
-        (site / "vkshare-mutant.pth").write_text(f"{self.folder}\n{sysconfig.get_path('purelib')}\n")
-        return True
-
-    def test(self, mutant: Mutant) -> int:
-        """Run a mutant's tests and return their exit status."""
-        if mutant.suite == "ctest":
-            command = ["ctest", "--test-dir", "build", "--no-tests=error", "--output-on-failure"]
-            command += ["-R", mutant.select] if mutant.select else []
-            return self.run(command, driver_environment("lavapipe25"))
-        if mutant.suite == "model":
-            spin = Path(sysroot("--tool", "spin").stdout.strip()).parent
-            environment = {"PATH": f"{spin}:{self.environment['PATH']}"}
-            return self.run([sys.executable, "tests/model/run.py", "--quick"], environment)
-        environment = (driver_environment(mutant.driver) or {}) | {
-            "VKSHARE_TEST_DRIVER": mutant.driver,
-            "VKSHARE_BACKEND": "cpu" if mutant.driver == "cpu" else "vulkan",
-        }
-        command = [str(self.python), "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--rule", mutant.rule]
-        return self.run([*command, *mutant.select.split()], environment)
-
-
-def judge(mutant: Mutant, folder: Path) -> str:
-    """Return "" when the mutant was noticed, else what is wrong with it."""
-    tree = Tree(folder)
-    if not tree.apply(mutant):
-        return "does not apply"
-    if not tree.build(mutant.suite):
-        return "does not build"
-    status = tree.test(mutant)
-    if status == 0:
-        return "stays green"
-    if mutant.suite == "pytest" and status not in (PYTEST_FAILED, 124, 137) and 0 < status < 128:
-        return f"its tests did not run (pytest's exit status {status})"
-    return ""
-
-
-def judge_unbroken(mutant: Mutant, folder: Path) -> str:
-    """Return "" when the mutant's tests are green on the tree as it is."""
-    tree = Tree(folder)
-    if not tree.build(mutant.suite):
-        return "the tree as it is does not build"
-    return "" if tree.test(mutant) == 0 else "its tests are red, or there are none, without the patch"
+            status, output = tree.ctest(f"^({'|'.join(sorted(tests))})$")
+        else:
+            status, output = tree.pytest(driver, sorted(tests))
+        if status:
+            red, message = red_tests(suite, output)
+            complaints.append(f"red on {driver} without any patch: {', '.join(red) or f'status {status}'} ({message})")
+    for mutant in alone.values():
+        if run_tests(tree, mutant)[0]:
+            complaints.append(f"{mutant.patch.stem}: its tests are red, or absent, without the patch too")
+    return complaints
 
 
 def select(names: list[str]) -> list[Mutant]:
@@ -175,42 +152,96 @@ def select(names: list[str]) -> list[Mutant]:
     return [m for m in mutants if not names or {m.rule, m.rule[0], m.patch.stem} & set(names)]
 
 
+def check(mutants: list[Mutant]) -> int:
+    """Whether every patch applies; nothing is changed."""
+    wrong = 0
+    for mutant in mutants:
+        command = ["patch", "-p1", "--dry-run", "--fuzz=1", "--batch", "--input", str(mutant.patch)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        if done.returncode:
+            wrong += 1
+            print(f"{mutant.patch.stem} does not apply:\n{done.stdout}")
+        elif "fuzz" in done.stdout:
+            print(f"{mutant.patch.stem} applies with fuzz: make it anew")
+    print(f"{len(mutants)} patches, {wrong} do not apply")
+    return int(wrong > 0)
+
+
+def run_all(mutants: list[Mutant], jobs: int, base: Path) -> tuple[list[Verdict], list[str]]:
+    """Judge the mutants in `jobs` trees at once; return their verdicts, and complaints about the tests themselves."""
+    original = snapshot(base / "original")
+    waiting: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
+    # C tests first, so that each tree changes from one build to the other at most once.
+    for mutant in sorted(mutants, key=lambda m: m.suite):
+        waiting.put(mutant)
+    verdicts: list[Verdict] = []
+    complaints: list[str] = []
+    shares: list[list[Verdict]] = [[] for _ in range(jobs)]
+
+    def work(number: int) -> None:
+        tree = Tree(original, base / f"tree{number}")
+        while not waiting.empty():
+            try:
+                mutant = waiting.get_nowait()
+            except queue.Empty:
+                break
+            started = time.monotonic()
+            verdict = judge(tree, mutant)
+            verdicts.append(verdict)
+            shares[number].append(verdict)
+            report(verdict, time.monotonic() - started)
+        complaints.extend(judge_unbroken(tree, [verdict for verdict in shares[number] if not verdict.wrong]))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(jobs)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return verdicts, complaints
+
+
+def report(verdict: Verdict, seconds: float) -> None:
+    """Print one line a mutant, and which test noticed it."""
+    mutant = verdict.mutant
+    told = verdict.wrong.upper() or "noticed"
+    where = f"{mutant.patch.stem:7} {mutant.suite:6} {mutant.driver:10}"
+    print(f"{where} {seconds:4.0f} s  {told:12} {mutant.why}", flush=True)
+    if not verdict.wrong:
+        by = verdict.tests[0].rpartition("::")[2] if verdict.tests else "the run's end: it hung or crashed"
+        print(f"{'':33} by {by}: {verdict.message[:160]}", flush=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="RULE")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--keep", action="store_true", help="keep the folders, and name the logs of complaints")
+    parser.add_argument("--keep", action="store_true", help="keep the trees and their logs, and name them")
+    parser.add_argument("--check", action="store_true", help="only whether the patches apply")
     options = parser.parse_args()
     mutants = select(options.names)
     if not mutants:
         print(f"no mutant answers to {options.names or 'anything'} in tests/mutants", file=sys.stderr)
         return 1
+    if options.check:
+        return check(mutants)
     sysroot()  # once, before two of us ask for it
     base = Path(tempfile.mkdtemp(prefix="vkshare-mutants-"))
     started = time.monotonic()
-
-    def run(job: tuple[str, Mutant]) -> str:
-        kind, mutant = job
-        folder = base / f"{kind}-{mutant.patch.stem}"
-        folder.mkdir()
-        wrong = (judge if kind == "broken" else judge_unbroken)(mutant, folder)
-        if kind == "broken" or wrong:
-            verdict = wrong.upper() or "noticed"
-            print(f"{mutant.patch.stem:8} {mutant.suite:7} {mutant.driver:12} {verdict:24} {mutant.why}", flush=True)
-        if wrong and options.keep:
-            print(f"    see {folder / 'log'}")
-        if not options.keep:
-            shutil.rmtree(folder, ignore_errors=True)
-        return wrong
-
-    unbroken = {mutant.tests_key: mutant for mutant in mutants}
-    jobs = [("unbroken", m) for m in unbroken.values()] + [("broken", m) for m in mutants]
-    with ThreadPoolExecutor(options.jobs) as pool:
-        wrongs = [wrong for wrong in pool.map(run, jobs) if wrong]
-    if not options.keep:
-        shutil.rmtree(base, ignore_errors=True)
-    print(f"{len(mutants)} mutants, {len(wrongs)} complaints, {time.monotonic() - started:.0f} s")
-    return int(bool(wrongs))
+    try:
+        verdicts, complaints = run_all(mutants, max(1, min(options.jobs, len(mutants))), base)
+    finally:
+        if options.keep:
+            print(f"the trees, and a log in each, are in {base}")
+        else:
+            shutil.rmtree(base, ignore_errors=True)
+    for complaint in complaints:
+        print(complaint)
+    wrong = [verdict for verdict in verdicts if verdict.wrong]
+    for verdict in wrong:
+        print(f"{verdict.mutant.patch.stem}: {verdict.wrong}")
+    count = len(wrong) + len(complaints) + len(mutants) - len(verdicts)
+    print(f"{len(mutants)} mutants, {count} complaints, {time.monotonic() - started:.0f} s")
+    return int(count > 0)
 
 
 if __name__ == "__main__":

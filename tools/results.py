@@ -74,8 +74,9 @@ def from_junit(path: Path, sources: Path, suite: str) -> Results:
         outcome = {"run": "passed", "fail": "failed"}.get(status, "skipped")
         reason = ""
         if outcome != "passed":
-            lines = (case.findtext("system-out") or "").strip().splitlines()
-            reason = lines[-1][:200] if lines else status
+            lines = (case.findtext("system-out") or status).strip().splitlines() or [status]
+            telling = [line for line in lines if re.search(r"\b(FAIL|ERROR|error:|SUMMARY:)", line)]
+            reason = (telling or lines[-1:])[0].strip()[:200]
         seconds = float(case.get("time", 0))
         results.tests.append(Case(name, outcome, reason, rules_named_in(sources / f"{name}.c"), seconds))
     return results

@@ -210,6 +210,8 @@ vks_status vks_device_wait_idle(vks_device *device, uint64_t deadline)
     vks_status status = vks_device_check(device);
     if (!status)
         status = vks_device_wait_held(device, 1, NULL, deadline);
+    if (!status) /* what was held may have ended because the device did */
+        status = vks_device_check(device);
     return status ? status : vks_device_wait_serial(device, device->submitted, deadline);
 }
 

@@ -1,0 +1,193 @@
+"""A copy of the tree that mutants are applied to, built and tested in, one after the other.
+
+The build is kept warm: a mutant compiles what it touches and no more. Two things keep a stale binary from hiding one:
+whatever is patched or put back gets a newer time than every output, and a mutant of C code whose binaries are those of
+the unbroken tree, debug information apart, is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from pathlib import Path
+
+from results import ROOT
+from test_jobs import driver_environment
+
+COPIED = ("CMakeLists.txt", "pyproject.toml", "README.md", "vkshare", "native", "shaders", "tests", "tools", "examples")
+LIMIT = 300  # seconds for a build or a test run; a mutant that hangs has been noticed
+BUILDS = {
+    "pytest": ["-DVKSHARE_KILL_POINTS=ON", f"-DPython_EXECUTABLE={sys.executable}"],
+    "ctest": ["-DVKSHARE_KILL_POINTS=ON", "-DVKSHARE_PYTHON=OFF", "-DVKSHARE_TESTS=ON"],
+}
+
+
+def snapshot(folder: Path) -> Path:
+    """Copy what builds and tests need of the tree, as it is now: others may work on it."""
+    folder.mkdir(parents=True)
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+        elif source.is_file():
+            shutil.copy2(source, folder / name)
+    return folder
+
+
+class Tree:
+    """One worker's copy. Not thread-safe."""
+
+    def __init__(self, original: Path, folder: Path):
+        self._original = original
+        self.folder = folder
+        shutil.copytree(original, folder)
+        self.log = folder / "log"
+        self._python = folder / "venv" / "bin" / "python"
+        self._unbroken: dict[str, str] = {}  # build -> digest of its binaries
+        self._touched: set[str] = set()  # files that a patch changed
+        self._environment = os.environ | {
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "VKSHARE_SYSROOT": os.environ.get("VKSHARE_SYSROOT", str(ROOT / ".cache" / "sysroot")),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "VKSHARE_VALIDATION": "1",
+        }
+
+    def run(self, command: list[str], environment: dict[str, str] | None = None) -> tuple[int, str]:
+        """Run a command in the tree, its output to the log too. Return its status, 124 past the limit, and output."""
+        # A session of its own, and timeout(1), which ends the whole group: tests have child processes.
+        whole = ["timeout", "--kill-after=5", str(LIMIT), *command]
+        with self.log.open("a+b") as log:
+            log.write(f"$ {' '.join(command)}\n".encode())
+            log.flush()
+            start = log.tell()
+            status = subprocess.run(
+                whole,
+                cwd=self.folder,
+                env=self._environment | (environment or {}),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            ).returncode
+            log.seek(start)
+            return status, log.read().decode(errors="replace")
+
+    # ---- breaking and mending
+
+    def apply(self, patch: Path, files: set[str]) -> bool:
+        """Apply a patch of these files; one line of context may have changed since it was made."""
+        self._touched |= files
+        applied = self.run(["patch", "-p1", "--fuzz=1", "--batch", "--no-backup-if-mismatch", "--input", str(patch)])[0]
+        self._make_newer(files)
+        return applied == 0
+
+    def mend(self) -> None:
+        """Put back what was patched, and the unbroken extension."""
+        for name in self._touched:
+            shutil.copyfile(self._original / name, self.folder / name)
+        self._make_newer(self._touched)
+        self._touched = set()
+        for rejects in self.folder.rglob("*.rej"):
+            rejects.unlink()
+        if "pytest" in self._unbroken:
+            self._install(self.folder / "unbroken.so")
+
+    def _make_newer(self, files: set[str]) -> None:
+        time.sleep(0.02)  # more than the grain of a file's time
+        for name in files:
+            os.utime(self.folder / name)
+
+    # ---- building
+
+    def prepare(self, suite: str) -> bool:
+        """Build what a suite needs of the tree, which is unbroken now; nothing where that is done. False: it failed."""
+        if suite in self._unbroken or suite not in BUILDS:
+            return True
+        if self.run(["cmake", "-G", "Ninja", "-S", ".", "-B", f"build-{suite}", *BUILDS[suite]])[0]:
+            return False
+        if not self._compile(suite):
+            return False
+        self._unbroken[suite] = self._digest(suite)
+        if suite == "ctest":
+            return True
+        shutil.copyfile(self._built_extension(), self.folder / "unbroken.so")
+        return self.run(["cmake", "--install", "build-pytest", "--prefix", "."])[0] == 0 and self._make_venv()
+
+    def build(self, suite: str) -> str:
+        """Build the broken tree; return what is wrong with that, or ""."""
+        if suite not in BUILDS:
+            return ""
+        if suite == "pytest" and all(name.endswith(".py") for name in self._touched):
+            return ""
+        if not self._compile(suite):
+            return "does not build"
+        if self._digest(suite) == self._unbroken[suite]:
+            return "changes no binary"
+        if suite == "pytest":
+            self._install(self._built_extension())
+        return ""
+
+    def _compile(self, suite: str) -> bool:
+        return self.run(["cmake", "--build", f"build-{suite}", "-j1"])[0] == 0
+
+    def is_unbroken(self) -> bool:
+        """Whether what is built from the mended tree is again what it was at first."""
+        return all(self._compile(suite) and self._digest(suite) == was for suite, was in self._unbroken.items())
+
+    def _built_extension(self) -> Path:
+        (extension,) = (self.folder / "build-pytest").glob("_native*.so")
+        return extension
+
+    def _install(self, extension: Path) -> None:
+        target = self.folder / "vkshare" / "_native.abi3.so"
+        target.unlink(missing_ok=True)  # a process may have it mapped still
+        shutil.copyfile(extension, target)
+
+    def _digest(self, suite: str) -> str:
+        """The binaries without debug information, which changes with every line that moves."""
+        folder = self.folder / f"build-{suite}"
+        binaries = [self._built_extension()] if suite == "pytest" else sorted(folder.glob("test_*"))
+        digest = hashlib.sha256()
+        with tempfile.NamedTemporaryFile() as bare:
+            for binary in (path for path in binaries if path.is_file()):
+                options = ["--strip-all", "--remove-section=.note.gnu.build-id"]
+                subprocess.run(["objcopy", *options, str(binary), bare.name], check=True)
+                digest.update(Path(bare.name).read_bytes())
+        return digest.hexdigest()
+
+    def _make_venv(self) -> bool:
+        # Ours cannot be used as it is: its editable install would import the tree that is not broken. A .pth file adds
+        # folders but does not process the .pth files in them.
+        if self.run([sys.executable, "-m", "venv", "--without-pip", str(self._python.parent.parent)])[0]:
+            return False
+        (site,) = self._python.parent.parent.glob("lib/python*/site-packages")
+        (site / "vkshare-mutant.pth").write_text(f"{self.folder}\n{sysconfig.get_path('purelib')}\n")
+        return True
+
+    # ---- testing
+
+    def pytest(self, driver: str, arguments: list[str]) -> tuple[int, str]:
+        """Run pytest on a driver."""
+        environment = (driver_environment(driver) or {}) | {
+            "VKSHARE_TEST_DRIVER": driver,
+            "VKSHARE_BACKEND": "cpu" if driver == "cpu" else "vulkan",
+        }
+        # Verbose names the test that was running when all ended; the thread ends one that hears no signals.
+        options = ["-v", "--tb=short", "-p", "no:cacheprovider", "--timeout=40", "--timeout-method=thread"]
+        return self.run([str(self._python), "-m", "pytest", *options, *arguments], environment)
+
+    def ctest(self, names: str) -> tuple[int, str]:
+        """Run the C tests whose names match a regular expression, all where it is empty."""
+        command = ["ctest", "--test-dir", "build-ctest", "--no-tests=error", "--output-on-failure"]
+        return self.run([*command, *(["-R", names] if names else [])], driver_environment("lavapipe25"))
+
+    def model(self, spin: Path) -> tuple[int, str]:
+        """Check the protocol's model."""
+        environment = {"PATH": f"{spin.parent}:{self._environment['PATH']}"}
+        return self.run([sys.executable, "tests/model/run.py", "--quick"], environment)
