@@ -70,6 +70,11 @@ def is_picture(surface: Any, number: int) -> bool:
     return bool((surface.read() == picture(surface.shape, number)).all())
 
 
+def states(handles: list[Any]) -> list[tuple[bool, bool, int]]:
+    """(is_closed, is_owned, generation) of each."""
+    return [(handle.is_closed, handle.is_owned, handle.generation) for handle in handles]
+
+
 _kept: list[Any] = []
 
 

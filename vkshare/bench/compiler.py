@@ -1,0 +1,57 @@
+"""The C references, compiled when they are first needed, with whatever compiler the machine has."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from importlib import resources
+
+_FLAGS = ("-std=gnu11", "-fPIC", "-shared")
+
+
+class NoCompiler(Exception):
+    """There is no C compiler, or it failed: nothing can be compared with C."""
+
+
+@functools.cache
+def library(*sources: str, flags: tuple[str, ...] = ("-O2",)) -> ctypes.CDLL:
+    """The shared library made of those files of bench/c. Functions return double unless the caller says otherwise.
+
+    Raises
+    ------
+    NoCompiler
+        With the reason.
+    """
+    command = shlex.split(os.environ.get("CC", "")) or [shutil.which("cc") or shutil.which("gcc") or ""]
+    if not command[0]:
+        raise NoCompiler("no C compiler: install gcc, or set CC")
+    # Once it is loaded the file may go.
+    with resources.as_file(resources.files("vkshare.bench") / "c") as folder, tempfile.TemporaryDirectory() as made:
+        target = os.path.join(made, "reference.so")
+        files = [str(folder / name) for name in sources]
+        done = subprocess.run([*command, *_FLAGS, *flags, *files, "-o", target], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise NoCompiler(f"{command[0]} failed: {done.stderr.strip()[:500]}")
+        return ctypes.CDLL(target)
+
+
+def function(library: ctypes.CDLL, name: str, *parameters: type, returns: type | None = ctypes.c_double) -> ctypes._CFuncPtr:
+    """A function of the library with its types set."""
+    found = library[name]
+    found.argtypes = parameters
+    found.restype = returns
+    return found
+
+
+def version() -> str:
+    """The first line of what the compiler says of itself; "none" without one."""
+    command = shlex.split(os.environ.get("CC", "")) or [shutil.which("cc") or shutil.which("gcc") or ""]
+    if not command[0]:
+        return "none"
+    told = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False).stdout
+    return told.splitlines()[0] if told else "unknown"

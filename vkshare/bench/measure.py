@@ -1,0 +1,80 @@
+"""Contenders that take turns, and what is made of their times."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+Timed = Callable[[int], float]  # does n operations, returns the seconds that they took
+Samples = list[float]  # seconds an operation, one a round
+
+_LEAST_ROUNDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """What the rounds gave: the median, and how far they lie apart."""
+
+    median: float
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, samples: Sequence[float]) -> Self:
+        """Of at least one sample."""
+        return cls(statistics.median(samples), min(samples), max(samples))
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """Who takes part. `batch` seconds is about how long a turn is: short turns are seldom interrupted."""
+
+    name: str
+    timed: Timed
+    batch: float = 1e-3
+
+
+def take_turns(contenders: Sequence[Contender], seconds: float) -> dict[str, Samples]:
+    """Lets each do a batch, again and again in the same order, for about that long; at least five rounds.
+
+    Python's cyclic garbage collector is off meanwhile, as with timeit.
+    """
+    counts = [_count(contender) for contender in contenders]
+    samples: dict[str, Samples] = {contender.name: [] for contender in contenders}
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        end = time.perf_counter() + seconds
+        rounds = 0
+        while rounds < _LEAST_ROUNDS or time.perf_counter() < end:
+            for contender, count in zip(contenders, counts, strict=True):
+                samples[contender.name].append(contender.timed(count) / count)
+            rounds += 1
+    finally:
+        if was_enabled:
+            gc.enable()
+    return samples
+
+
+def _count(contender: Contender) -> int:
+    """How many operations fill a batch. Warms up, too."""
+    count = 1
+    while True:
+        took = contender.timed(count)
+        if took >= contender.batch / 4:
+            return max(1, round(count * contender.batch / took))
+        count *= 4
+
+
+def ratios(ours: Samples, theirs: Samples) -> Spread:
+    """Round by round."""
+    return Spread.of([a / b for a, b in zip(ours, theirs, strict=True)])
+
+
+def differences(ours: Samples, *theirs: Samples) -> Spread:
+    """Round by round, ours less all of theirs."""
+    return Spread.of([round_[0] - sum(round_[1:]) for round_ in zip(ours, *theirs, strict=True)])

@@ -1,0 +1,129 @@
+"""What does device.submit() cost over calling vkQueueSubmit2 from C?"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vkshare.bench import loops, pypi_vulkan, real_submit
+from vkshare.bench.compiler import NoCompiler
+from vkshare.bench.measure import Contender, Samples, Spread, Timed, differences, take_turns
+from vkshare.bench.nothing import NothingDriver
+from vkshare.bench.placement import alone, placed
+from vkshare.bench.plan import Plan
+from vkshare.bench.report import OVER_C, RATIO, Must, Row
+
+_BURST = 100  # calls; some 20 us, a frame's worth and more
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    what: str
+    ours: Timed
+    c: Timed
+    must: Must  # seconds over C
+
+
+def run(plan: Plan) -> list[Row]:
+    """On the driver that does nothing: quiet, then beside a thread that spins; then on the real drivers."""
+    try:
+        driver = NothingDriver()
+    except NoCompiler as error:
+        plan.note(f"submit is measured on a driver in C: {error}")
+        return []
+    rows = []
+    with driver.open() as device:
+        calls = _calls(driver, device)
+        for place in alone(plan.pinned_only):
+            with placed(place):
+                for call in calls:
+                    plan.progress(f"{call.what}, {place.name}")
+                    rows.append(_quiet(driver, call, place.name, plan))
+                for call in calls:
+                    plan.progress(f"{call.what} beside a spinning thread, {place.name}")
+                    rows.append(_beside_a_spinning_thread(call, place.name, plan))
+        with contextlib.suppress(AttributeError):
+            device.wait_idle()
+    return rows + real_submit.run(plan)
+
+
+def _calls(driver: NothingDriver, device: loops.Device) -> list[_Call]:
+    """C signals as many semaphores as ours does: the fence, and the queue's own timeline."""
+    commands, fence = device.record(), device.create_fence()
+    theirs = [driver.semaphore(), driver.semaphore()]
+    values = iter(range(1, 2**62, 2**32))
+
+    def c(n_signals: int) -> Timed:
+        return lambda n: driver.time_submits(theirs[:n_signals], next(values), n)
+
+    return [
+        _Call("submit(c)", loops.submit(device, commands), c(1), Must(60e-9)),
+        _Call("submit(c, signals=f)", loops.submit_signal_next(device, commands, fence), c(2), Must(60e-9)),
+        _Call("submit(c, signals=((f, v+1),))", loops.submit_signal_value(device, commands, fence), c(2), Must(150e-9)),
+    ]
+
+
+def _quiet(driver: NothingDriver, call: _Call, place: str, plan: Plan) -> Row:
+    contenders = [Contender("loop", loops.empty), Contender("ours", call.ours), Contender("c", call.c)]
+    others = pypi_vulkan.submits(driver) if call.what == "submit(c)" else []
+    samples = take_turns([*contenders, *others], plan.seconds)
+    ours = [a - b for a, b in zip(samples["ours"], samples["loop"], strict=True)]
+    return Row(
+        what=call.what,
+        place=place,
+        ours=Spread.of(ours),
+        theirs=Spread.of(samples["c"]),
+        kind=OVER_C,
+        figure=differences(ours, samples["c"]),
+        must=call.must,
+        others={other.name: Spread.of(samples[other.name]) for other in others},
+    )
+
+
+# ---- beside a thread that spins in Python -------------------------------------------------------------------------
+
+
+def _beside_a_spinning_thread(call: _Call, place: str, plan: Plan) -> Row:
+    """Bursts of calls: one that gives the GIL away in each call would wait a switch interval (5 ms) for it every time."""
+    quiet = _bursts(call.ours, plan.seconds / 2)
+    with _spinning():
+        busy = _bursts(call.ours, plan.seconds / 2)
+    return Row(
+        what=f"{call.what}, a thread spins",
+        place=place,
+        ours=Spread.of(busy),
+        theirs=None,
+        kind=RATIO,
+        figure=Spread.of([sample / Spread.of(quiet).median for sample in busy]),
+        must=Must(2.0),
+        against="quiet",
+        others={"quiet": Spread.of(quiet)},
+        note="bursts of 100 calls; a burst in which the switch interval ended has the other thread's 5 ms in it (MAX)",
+    )
+
+
+def _bursts(timed: Timed, seconds: float) -> Samples:
+    end = loops.now() + seconds
+    samples = [timed(_BURST) / _BURST for _ in range(5)]
+    while loops.now() < end:
+        samples.append(timed(_BURST) / _BURST)
+    return samples
+
+
+@contextlib.contextmanager
+def _spinning() -> Iterator[None]:
+    stop = False
+
+    def spin() -> None:
+        while not stop:
+            pass
+
+    thread = threading.Thread(target=spin, name="spin", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop = True
+        thread.join()

@@ -1,0 +1,1 @@
+"""Programs that show what vkshare is for. `vkshare demo NAME` starts them."""

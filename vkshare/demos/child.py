@@ -1,0 +1,113 @@
+"""One process of the shared demo, as its parent sees it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import Any, Self
+
+from vkshare.demos.options import Options, Wiring, to_json
+
+_ENTRY = "from vkshare.demos.party import main; main()"
+# What a process sees of another one's end.
+_CONSEQUENCES = ("AbandonedError", "ConnectionError", "ConnectionResetError", "BrokenPipeError", "AcquireTimeout")
+
+
+class Child:
+    """A process, and what it said over its status pipe. `terminate` and `wait` may be called again and again."""
+
+    @classmethod
+    def start(cls, name: str, options: Options, wiring: Wiring, status: int) -> Self:
+        """Takes over `status`, the pipe's end to read from; the fds of `wiring` stay the caller's."""
+        command = [sys.executable, "-c", _ENTRY, to_json(options, wiring)]
+        try:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, pass_fds=(wiring.status, wiring.stamps, *wiring.links)
+            )
+        except BaseException:
+            os.close(status)
+            raise
+        return cls(name, process, status)
+
+    def __init__(self, name: str, process: subprocess.Popen[bytes], status: int) -> None:
+        self.name = name
+        self.frames = 0  # checked so far, where it is the checker
+        self.done: dict[str, Any] = {}  # what it told at its end
+        self._process = process
+        self._status = status
+        self._line = b""
+        self._failure = ""
+        self._ended_by_us = False
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def fileno(self) -> int:
+        """For selectors: readable when it said something, or ended."""
+        return self._status
+
+    def read(self) -> bool:
+        """Takes in what it said; False: it has ended, or is about to."""
+        data = os.read(self._status, 1 << 16)
+        *lines, self._line = (self._line + data).split(b"\n")
+        for line in lines:
+            message = json.loads(line)
+            if "frame" in message:
+                self.frames = message["frame"] + 1
+            self.done = message.get("done", self.done)
+            if "failed" in message:
+                self._failure = message["failed"]
+                sys.stderr.write(message.get("trace", ""))
+        return bool(data)
+
+    @property
+    def has_failed(self) -> bool:
+        """It said so, or ended without success, and not because we ended it."""
+        if self._ended_by_us:
+            return False
+        return bool(self._failure) or self._process.returncode not in (None, 0)
+
+    @property
+    def blame(self) -> int:
+        """Of several that failed the one with the least is the cause."""
+        if (self._process.returncode or 0) < 0:
+            return 0
+        return 2 if self._failure.startswith(_CONSEQUENCES) else 1
+
+    def obituary(self) -> str:
+        """How it failed."""
+        if self._failure and self.blame:
+            return f"the {self.name} process failed: {self._failure}"
+        code = self._process.returncode
+        if code is not None and code < 0:
+            return f"the {self.name} process (pid {self.pid}) was killed by {_signal_name(-code)}"
+        return f"the {self.name} process (pid {self.pid}) ended with status {code}"
+
+    def terminate(self) -> None:
+        """SIGTERM, if it still runs."""
+        if self._process.poll() is None:
+            self._ended_by_us = not self.has_failed
+            self._process.terminate()
+
+    def wait(self, timeout: float) -> None:
+        """Until it has ended; kills it when `timeout` seconds are over."""
+        try:
+            self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def close(self) -> None:
+        """Gives up the pipe. Once."""
+        os.close(self._status)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

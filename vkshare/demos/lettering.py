@@ -1,0 +1,116 @@
+"""The text of a frame, by Pillow: on whatever RGBA image it is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from PIL import Image, ImageDraw, ImageFont
+
+from vkshare.demos import marks
+from vkshare.demos.layout import Layout, Rect
+
+_WHITE = (255, 255, 255, 255)
+_SOFT = (188, 184, 222, 255)
+_FAINT = (140, 134, 186, 255)
+_TRACK = (58, 50, 104, 255)
+PARTY_COLOURS = ((69, 214, 237, 255), (255, 184, 77, 255), (250, 97, 148, 255))
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the text says."""
+
+    adapter: str
+    frames: int
+    copies: bool  # the text is uploaded, in place of being drawn into the surface
+
+
+class Lettering:
+    """Draws the text of one frame after the other."""
+
+    def __init__(self, layout: Layout, facts: Facts) -> None:
+        self._layout = layout
+        self._facts = facts
+
+    def draw(self, image: Image.Image, frame: int, seconds: float, rate: float) -> None:
+        """Everything lies in layout.text_area. `rate`: frames a second."""
+        draw = ImageDraw.Draw(image)
+        self._heading(draw)
+        self._parties(draw)
+        self._live(draw, frame, seconds, rate)
+        layout = self._layout
+        for rect, colour in marks.squares(marks.code(frame, 1), layout.text_mark, layout.mark_cell):
+            draw.rectangle(_box(rect), fill=colour)
+
+    def _heading(self, draw: ImageDraw.ImageDraw) -> None:
+        x, y, _, height = self._layout.title
+        self._text(draw, (x, y + height), "vkshare", 84, _WHITE, "ls")
+        said = "One surface, three processes" + ("." if self._facts.copies else ", no copy.")
+        self._text(draw, (x + self._px(4), y + height + self._px(50)), said, 26, _SOFT, "ls")
+
+    def _parties(self, draw: ImageDraw.ImageDraw) -> None:
+        if not self._layout.is_wide:
+            return
+        x, y, _, height = self._layout.title
+        by_text = "Pillow writes this, then uploads it" if self._facts.copies else "Pillow writes into the same memory"
+        lines = ("the renderer draws", by_text, "the checker reads every frame")
+        for index, line in enumerate(lines):
+            centre = y + height + self._px(126 + 46 * index)
+            radius = self._px(8)
+            left = x + self._px(4)
+            box = (left, centre - radius, left + 2 * radius, centre + radius)
+            draw.ellipse(box, fill=PARTY_COLOURS[index])
+            self._text(draw, (left + self._px(32), centre), f"key {index}", 20, _FAINT, "lm")
+            self._text(draw, (left + self._px(92), centre), line, 22, _SOFT, "lm")
+
+    def _live(self, draw: ImageDraw.ImageDraw, frame: int, seconds: float, rate: float) -> None:
+        x, y, width, height = self._layout.live_line
+        baseline = y + height
+        number = str(frame + 1)
+        self._text(draw, (x, baseline), number, 48, _WHITE, "ls")
+        past = x + _length(number, self._px(48)) + self._px(10)
+        self._text(draw, (past, baseline), f"of {self._facts.frames}", 22, _FAINT, "ls")
+        self._text(draw, (x + self._px(220), baseline), f"{seconds:.2f} s", 26, _SOFT, "ls")
+        self._text(draw, (x + self._px(330), baseline), f"{rate:.0f} fps", 26, _SOFT, "ls")
+        bar = (x, baseline + self._px(18), width, max(1, self._px(4)))
+        draw.rectangle(_box(bar), fill=_TRACK)
+        done = max(1, round(width * (frame + 1) / self._facts.frames))
+        draw.rectangle(_box((bar[0], bar[1], done, bar[3])), fill=PARTY_COLOURS[1])
+        self._text(draw, (x, baseline + self._px(50)), self._facts.adapter, 18, _FAINT, "ls")
+
+    def _px(self, units: float) -> int:
+        return round(units * self._layout.unit)
+
+    def _text(
+        self, draw: ImageDraw.ImageDraw, at: tuple[int, int], said: str, size: float, ink: tuple[int, ...], anchor: str
+    ) -> None:
+        """`anchor` is "ls" (left, baseline) or "lm" (left, middle), as Pillow has it."""
+        stencil, (left, top) = _stencil(said, max(6, self._px(size)), anchor)
+        draw.bitmap((at[0] + left, at[1] + top), stencil, fill=ink)
+
+
+@lru_cache(maxsize=64)
+def _stencil(said: str, size: int, anchor: str) -> tuple[Image.Image, tuple[int, int]]:
+    """Text as a mask, and where its corner is from the anchor. Kept, as most of a frame's text stays the same."""
+    font = _font(size)
+    left, top, right, bottom = (round(edge) for edge in font.getbbox(said, anchor=anchor))
+    stencil = Image.new("L", (right - left, bottom - top))
+    ImageDraw.Draw(stencil).text((-left, -top), said, fill=255, font=font, anchor=anchor)
+    return stencil, (left, top)
+
+
+@lru_cache(maxsize=16)
+def _font(size: int) -> Any:
+    return ImageFont.load_default(size)
+
+
+def _length(said: str, size: int) -> int:
+    return int(_font(size).getlength(said) + 0.5)
+
+
+def _box(rect: Rect) -> tuple[int, int, int, int]:
+    """Pillow's rectangles include their last row and column."""
+    x, y, width, height = rect
+    return x, y, x + width - 1, y + height - 1

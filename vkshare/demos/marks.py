@@ -1,0 +1,44 @@
+"""Frame numbers as rows of squares: each process leaves one, the checker reads both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from vkshare.demos.layout import BITS, Rect
+
+DARK = (26, 24, 56, 255)
+LIGHT = (214, 208, 255, 255)
+
+
+def code(frame: int, party: int) -> int:
+    """BITS bits that differ in many places from the frame before and from the other party's."""
+    return ((frame * 3 + party + 1) * 0x9E3779B1 >> 7) & ((1 << BITS) - 1)  # Knuth's multiplicative hash
+
+
+def squares(number: int, at: tuple[int, int], cell: int) -> Iterator[tuple[Rect, tuple[int, int, int, int]]]:
+    """(rectangle, RGBA colour): the strip in the dark, then a light square for each 1. The highest bit is leftmost."""
+    x, y = at
+    yield (x, y, BITS * cell, cell), DARK
+    for index in range(BITS):
+        if number >> (BITS - 1 - index) & 1:
+            yield (x + index * cell, y, cell, cell), LIGHT
+
+
+def read(pixels: Any, at: tuple[int, int], cell: int) -> int:
+    """The number in (H, W, 4) uint8 pixels; -1 where a square is neither light nor dark."""
+    x, y = at
+    row = pixels[y + cell // 2, x + cell // 2 : x + BITS * cell : cell]
+    number = 0
+    for pixel in row.tolist():
+        if _near(pixel, LIGHT):
+            number = number << 1 | 1
+        elif _near(pixel, DARK):
+            number <<= 1
+        else:
+            return -1
+    return number
+
+
+def _near(pixel: list[int], colour: tuple[int, ...]) -> bool:
+    return all(abs(a - b) <= 2 for a, b in zip(pixel, colour, strict=True))

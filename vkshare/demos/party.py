@@ -1,0 +1,98 @@
+"""One of the shared demo's three processes: started by shared.py, with what it needs on its command line."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import json
+import os
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from vkshare.demos.options import Options, Wiring, from_json
+from vkshare.demos.stamps import PARTIES, Stamps
+from vkshare.errors import VkshareError
+
+if TYPE_CHECKING:
+    from vkshare import Surface, View
+
+PATIENCE = 30.0  # seconds: nobody waits longer for another party
+_PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
+
+
+class Stop(BaseException):
+    """SIGTERM came: everything is closed on the way out. No Exception, so that no handler of errors takes it."""
+
+
+class Party:
+    """What a role's run(party) works with."""
+
+    def __init__(self, options: Options, wiring: Wiring) -> None:
+        self.options = options
+        self.index = wiring.party
+        self.links = [socket.socket(fileno=fd) for fd in wiring.links]
+        for link in self.links:
+            link.settimeout(PATIENCE)
+        self.stamps = Stamps(wiring.stamps, options.frames)
+        os.close(wiring.stamps)
+        self._status = wiring.status
+
+    def tell(self, **message: Any) -> None:
+        """A line to the parent."""
+        os.write(self._status, json.dumps(message).encode() + b"\n")
+
+    @contextlib.contextmanager
+    def turn(self, surface: Surface, frame: int, *, writable: bool = True) -> Iterator[View]:
+        """This party's turn in a frame: owns the surface by its key, and hands it to the next party's."""
+        party = self.index
+        self.stamps.asked(frame, party)
+        keys = {"acquire": party, "release": (party + 1) % len(PARTIES)}
+        with surface.access(**keys, timeout=PATIENCE, writable=writable) as view:
+            self.stamps.acquired(frame, party)
+            yield view
+            self.stamps.released(frame, party)
+
+
+def main() -> NoReturn:
+    """The process: exit status 0, 1 after an error that was told to the parent, 143 after SIGTERM."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent decides
+    options, wiring = from_json(sys.argv[1])
+    try:
+        signal.signal(signal.SIGTERM, _stop)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
+        _end_with_parent(wiring.parent)
+        sys.exit(_run(options, wiring))
+    except Stop:
+        sys.exit(128 + signal.SIGTERM)
+
+
+def _run(options: Options, wiring: Wiring) -> int:
+    party = Party(options, wiring)
+    role = importlib.import_module(f"vkshare.demos.{PARTIES[party.index]}_role")
+    try:
+        party.tell(done=role.run(party))
+        return 0
+    except BrokenPipeError:
+        return 1  # the parent is gone
+    except (VkshareError, OSError, ValueError) as error:
+        party.tell(failed=f"{type(error).__name__}: {error}")
+    except Exception as error:
+        party.tell(failed=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
+    return 1
+
+
+def _stop(*_: object) -> NoReturn:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise Stop
+
+
+def _end_with_parent(parent: int) -> None:
+    """SIGTERM when the parent dies, however it dies."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != parent:  # it died before that
+        raise Stop

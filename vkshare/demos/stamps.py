@@ -1,0 +1,60 @@
+"""When each process asked for the surface, got it and gave it on: one table in memory that all of them share."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import time
+from typing import Any
+
+import numpy as np
+
+PARTIES = ("renderer", "text", "checker")  # a party's index is the key that it acquires
+EDGES = ((0, 1), (1, 2), (2, 0))
+_ASKED, _ACQUIRED, _RELEASED = range(3)
+
+
+class Stamps:
+    """Nanoseconds of CLOCK_MONOTONIC, [frame, party, moment]. Each process writes its own column only."""
+
+    def __init__(self, fd: int, frames: int) -> None:
+        """Maps `fd`, which stays the caller's."""
+        self._memory = mmap.mmap(fd, _size(frames))
+        self._times: Any = np.frombuffer(self._memory, np.int64).reshape(frames, len(PARTIES), 3)
+
+    @staticmethod
+    def create(frames: int) -> int:
+        """A file descriptor of the right size, the caller's."""
+        fd = os.memfd_create("vkshare:demo", os.MFD_CLOEXEC)
+        os.ftruncate(fd, _size(frames))
+        return fd
+
+    def asked(self, frame: int, party: int) -> None:
+        self._times[frame, party, _ASKED] = time.monotonic_ns()
+
+    def acquired(self, frame: int, party: int) -> None:
+        self._times[frame, party, _ACQUIRED] = time.monotonic_ns()
+
+    def released(self, frame: int, party: int) -> None:
+        """Just before release() is called."""
+        self._times[frame, party, _RELEASED] = time.monotonic_ns()
+
+    def seconds(self) -> float:
+        """From the first frame's acquire to the last frame's release."""
+        return float(self._times[-1, -1, _RELEASED] - self._times[0, 0, _ACQUIRED]) / 1e9
+
+    def held(self, party: int) -> Any:
+        """Seconds that the party owned the surface, one a frame."""
+        return (self._times[:, party, _RELEASED] - self._times[:, party, _ACQUIRED]) / 1e9
+
+    def handovers(self, giver: int, taker: int) -> Any:
+        """Seconds, one a frame: from the release, or from the call of acquire if that came later, until it is owned."""
+        given = self._times[:, giver, _RELEASED]
+        asked, acquired = self._times[:, taker, _ASKED], self._times[:, taker, _ACQUIRED]
+        if taker <= giver:  # the next frame's
+            given, asked, acquired = given[:-1], asked[1:], acquired[1:]
+        return (acquired - np.maximum(given, asked)) / 1e9
+
+
+def _size(frames: int) -> int:
+    return frames * len(PARTIES) * 3 * 8
