@@ -55,6 +55,7 @@ class Tree:
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "VKSHARE_SYSROOT": os.environ.get("VKSHARE_SYSROOT", str(ROOT / ".cache" / "sysroot")),
             "PYTHONDONTWRITEBYTECODE": "1",
+            "COLUMNS": "300",  # or pytest cuts off what a test said
             "VKSHARE_VALIDATION": "1",
         }
 

@@ -106,7 +106,8 @@ static vks_status submit(vks_device *device, const vks_batch *batch)
         .pSignalSemaphoreInfos = signals,
     };
     VkResult code = call_submit(queue, &info);
-    free(big);
+    if (__builtin_expect(big != NULL, 0))
+        free(big);
     return __builtin_expect(code == VK_SUCCESS, 1) ? VKS_OK : result(code, "vkQueueSubmit2");
 }
 

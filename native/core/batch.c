@@ -180,10 +180,10 @@ static void handed_over(vks_device *device, vks_op *op, uint64_t serial)
         vks_surface *surface = op->touches[i].surface;
         if (surface->taken < op->touches[i].tenure.id)
             surface->taken = op->touches[i].tenure.id;
-        surface->last_serial = serial;
+        atomic_store_explicit(&surface->last_serial, serial, memory_order_release);
     }
     for (uint32_t i = 0; i < op->n_commands; i++)
-        op->commands[i]->last_serial = serial;
+        atomic_store_explicit(&op->commands[i]->last_serial, serial, memory_order_release);
     for (uint32_t i = 0; i < op->n_signals; i++)
         vks_fence_queue(op->signals[i].fence, op->signals[i].value, serial);
     for (size_t i = 0; i < op->n_events; i++)
@@ -210,9 +210,10 @@ static vks_status submit_batch(vks_device *device, vks_op *op)
     }
     add_signals(device, &batch, &s, op);
     status = device->backend->submit(device, &batch);
-    free(s.big);
+    if (__builtin_expect(s.big != NULL, 0))
+        free(s.big);
     if (status == VKS_OK)
-        device->submitted = batch.serial;
+        atomic_store_explicit(&device->submitted, batch.serial, memory_order_release);
     else if (status == VKS_DEVICE_LOST)
         vks_device_lose(device);
     return status;
@@ -241,8 +242,8 @@ vks_status vks_op_hand_over(vks_device *device, vks_op *op)
     }
     if ((status = submit_batch(device, op)))
         return status;
-    uint64_t serial = device->submitted;
-    atomic_store(&op->serial, serial);
+    uint64_t serial = atomic_load_explicit(&device->submitted, memory_order_relaxed);
+    atomic_store_explicit(&op->serial, serial, memory_order_release);
     handed_over(device, op, serial);
     if (op->kind == VKS_OP_RELEASE) {
         vks_mutex_queued(op->touches[0].surface->handle.page, op->value);

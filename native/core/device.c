@@ -7,6 +7,7 @@
 #include "watcher.h"
 
 #define HELD_LIMIT 1024u
+#define PROMISE_NS UINT64_C(500000000)
 #define SHUTDOWN_NS UINT64_C(10000000000) /* a driver that has not finished by then hangs: what it holds is leaked, not destroyed under it */
 
 vks_status vks_device_create(const vks_device_info *info, vks_device **out)
@@ -205,6 +206,29 @@ vks_status vks_device_wait_held(vks_device *device, uint32_t below, const vks_su
     return status;
 }
 
+static bool has_promise(const vks_device *device, const vks_surface *surface)
+{
+    for (const vks_op *op = device->held_first; op; op = op->next)
+        if (op->kind == VKS_OP_RELEASE && op->word_done && (!surface || op->touches[0].surface == surface))
+            return true;
+    return false;
+}
+
+void vks_device_keep_promises(vks_device *device, const vks_surface *surface)
+{
+    uint64_t limit = vks_now() + PROMISE_NS;
+    atomic_fetch_add(&device->waiters, 1);
+    for (;;) {
+        uint32_t seen = atomic_load(&device->progress);
+        pthread_mutex_lock(&device->lock);
+        bool any = has_promise(device, surface);
+        pthread_mutex_unlock(&device->lock);
+        if (!any || vks_device_check(device) || vks_futex_wait(&device->progress, seen, VKS_ANY_BIT, limit) == VKS_TIMEOUT)
+            break;
+    }
+    atomic_fetch_sub(&device->waiters, 1);
+}
+
 vks_status vks_device_wait_idle(vks_device *device, uint64_t deadline)
 {
     vks_status status = vks_device_check(device);
@@ -270,6 +294,7 @@ void vks_device_shutdown(vks_device *device)
 {
     if (device->process != vks_process)
         return;
+    vks_device_keep_promises(device, NULL);
     pthread_mutex_lock(&device->lock);
     if (device->shut_down) {
         pthread_mutex_unlock(&device->lock);

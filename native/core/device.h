@@ -142,7 +142,7 @@ struct vks_surface {
     uint64_t released;          /* the last tenure for which release() was called */
     uint64_t taken;             /* id of the last tenure whose acquire the driver was given */
     _Atomic uint64_t last_serial; /* of the last batch that touched it */
-    uint32_t held;              /* held operations that touch it */
+    _Atomic uint32_t held;      /* held operations that touch it */
     _Atomic uint32_t held_acquires; /* mode="gpu" tenures that are not granted yet */
     _Atomic uint32_t waiting;   /* threads that sleep on the page */
     uint64_t mark;              /* the pump's round in which an earlier held operation touches it */
@@ -220,6 +220,9 @@ void vks_device_lose(vks_device *device);           /* DEVICE_LOST was seen */
 vks_status vks_device_wait_serial(vks_device *device, uint64_t serial, uint64_t deadline);
 /* Like it, until n_held falls below `below` or `surface` (may be NULL) has no held operation. */
 vks_status vks_device_wait_held(vks_device *device, uint32_t below, const vks_surface *surface, uint64_t deadline);
+/* Before a close: gives work behind a release (of `surface`, or all) that others were promised half a second to go; it only waits for their work, as a rule,
+ * and cancelling it would abandon a surface that was handed over in good order. */
+void vks_device_keep_promises(vks_device *device, const vks_surface *surface);
 
 /* ---- batch.c: from an operation to the driver (under the lock) ---- */
 typedef enum vks_readiness { VKS_READY, VKS_HOLD, VKS_FAIL } vks_readiness;

@@ -333,11 +333,19 @@ void vks_fence_raise(vks_fence *fence, uint64_t completed)
         fire_events(fence, completed, VKS_OK);
 }
 
+/* Only the signaller writes `queued`, and under its device's lock: a store will do. */
+static void raise_queued(vks_fence *fence, uint64_t value)
+{
+    vks_fence_page *page = fence->page;
+    if (atomic_load_explicit(&page->queued, memory_order_relaxed) < value)
+        atomic_store_explicit(&page->queued, value, memory_order_release);
+}
+
 void vks_fence_queue(vks_fence *fence, uint64_t value, uint64_t serial)
 {
     if (fence->promised < value)
         fence->promised = value;
-    vks_raise(&((vks_fence_page *)fence->page)->queued, value);
+    raise_queued(fence, value);
     if (fence->published) /* followers that can wait on the GPU look at `queued` */
         wake_page(fence);
     if (fence->published || fence->sleepers || fence->n_events || !fence->semaphore)
@@ -423,7 +431,7 @@ vks_status vks_fence_signal(vks_fence *fence, uint64_t value)
     status = vks_fence_check_signal(fence, device, &value);
     if (!status && !pending && (!fence->semaphore || !(status = device->backend->host_signal(device, fence->semaphore, value)))) {
         fence->promised = value;
-        vks_raise(&((vks_fence_page *)fence->page)->queued, value);
+        raise_queued(fence, value);
         vks_fence_raise(fence, value);
         if (device->n_held)
             vks_device_pump(device);

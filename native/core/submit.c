@@ -152,6 +152,25 @@ static vks_status hold(vks_device *device, const vks_op *draft, vks_submission *
 
 #define CPU_BACKLOG 4096u /* batches that the CPU backend keeps: a program that never waits must not fill the memory */
 
+/* The submission as an operation on the stack. Field by field: zeroing all of it takes longer than the driver's entry. */
+static void draft_submission(vks_op *draft, vks_device *device, const vks_submit_info *info, vks_signal *signals, const touch_list *list)
+{
+    draft->kind = VKS_OP_SUBMIT;
+    draft->device = device;
+    draft->touches = list->touches;
+    draft->waits = (vks_wait *)info->waits;
+    draft->signals = signals;
+    draft->commands = (vks_commands **)info->commands;
+    draft->raw = (uint64_t *)info->raw;
+    draft->n_touches = list->n;
+    draft->n_waits = info->n_waits;
+    draft->n_signals = info->n_signals;
+    draft->n_commands = info->n_commands;
+    draft->n_raw = info->n_raw;
+    draft->n_events = 0;
+    atomic_init(&draft->serial, 0);
+}
+
 /* Under the lock. VKS_TIMEOUT: the bound of held operations, or of the CPU backend's batches, is reached. */
 static vks_status submit_locked(vks_device *device, const vks_submit_info *info, vks_signal *signals, touch_list *list, bool bounded,
                                 vks_submission *out)
@@ -163,11 +182,8 @@ static vks_status submit_locked(vks_device *device, const vks_submit_info *info,
     if (status || (status = touch_all(list, device, info)) || (status = check_waits(device, info)) ||
         (status = check_signals(device, signals, info->n_signals, &behind)))
         return status;
-    vks_op draft = {
-        .kind = VKS_OP_SUBMIT, .device = device, .touches = list->touches, .waits = (vks_wait *)info->waits, .signals = signals,
-        .commands = (vks_commands **)info->commands, .raw = (uint64_t *)info->raw, .n_touches = list->n, .n_waits = info->n_waits,
-        .n_signals = info->n_signals, .n_commands = info->n_commands, .n_raw = info->n_raw,
-    };
+    vks_op draft;
+    draft_submission(&draft, device, info, signals, list);
     vks_status why = VKS_OK;
     vks_readiness ready = behind || list->held ? VKS_HOLD : vks_op_ready(device, &draft, &why);
     if (ready == VKS_FAIL)
@@ -214,7 +230,9 @@ vks_status vks_submit(vks_device *device, const vks_submit_info *info, uint64_t 
         list.n = 0;
         list.capacity = SMALL_TOUCHES;
         list.held = false;
-        if (info->n_signals)
+        if (info->n_signals == 1) /* mostly */
+            signals[0] = info->signals[0];
+        else if (info->n_signals)
             memcpy(signals, info->signals, info->n_signals * sizeof *signals);
         pthread_mutex_lock(&device->lock);
         status = submit_locked(device, info, signals, &list, true, out);

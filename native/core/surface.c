@@ -523,6 +523,8 @@ uint64_t vks_surface_close(vks_surface *surface)
     vks_device *device = surface->device;
     if (surface->process != vks_process)
         return 0;
+    if (!surface->closed && surface->held && !surface->has_page)
+        vks_device_keep_promises(device, surface);
     pthread_mutex_lock(&device->lock);
     if (surface->closed) {
         pthread_mutex_unlock(&device->lock);

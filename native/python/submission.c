@@ -3,9 +3,20 @@
 
 #include <string.h>
 
+/* The memory of some that are gone: most are dropped at once, and the next call makes another. */
+#define SPARES 16
+static vkpy_submission *spares[SPARES];
+static int n_spares;
+
+static vkpy_submission *allocate(void) {
+    if (VKPY_LIKELY(n_spares > 0))
+        return (vkpy_submission *)PyObject_Init((PyObject *)spares[--n_spares], vkpy_submission_type);
+    return PyObject_New(vkpy_submission, vkpy_submission_type);
+}
+
 /* Not tracked by the garbage collector: it refers to its device only, and most live for less than a frame. */
 vkpy_submission *vkpy_submission_new(vkpy_device *device) {
-    vkpy_submission *self = PyObject_New(vkpy_submission, vkpy_submission_type);
+    vkpy_submission *self = allocate();
     if (VKPY_UNLIKELY(self == NULL))
         return NULL;
     self->device = (vkpy_device *)Py_NewRef((PyObject *)device);
@@ -21,7 +32,10 @@ static void submission_dealloc(PyObject *object) {
     if (self->core.op != NULL)
         vks_op_unref(self->core.op);
     Py_DECREF(self->device);
-    PyObject_Free(object);
+    if (VKPY_LIKELY(n_spares < SPARES))
+        spares[n_spares++] = self;
+    else
+        PyObject_Free(object);
     Py_DECREF(vkpy_submission_type);
 }
 

@@ -30,16 +30,30 @@ typedef struct batch {
 static const char wait_forms[] = "a (fence, value) pair, a Submission, or a sequence of these";
 static const char signal_forms[] = "a (fence, value) pair, a Fence (its next value), or a sequence of these";
 
+/* The public classes derive from ours: the first that is seen is known from then on without a walk along its bases. It is kept, so that no
+ * other type comes to have its address. */
+static inline bool is_a(PyObject *object, PyTypeObject *type, PyTypeObject **usual) {
+    if (VKPY_LIKELY(Py_IS_TYPE(object, *usual)))
+        return true;
+    if (!PyObject_TypeCheck(object, type))
+        return false;
+    if (*usual == NULL)
+        *usual = (PyTypeObject *)Py_NewRef((PyObject *)Py_TYPE(object));
+    return true;
+}
+
 static inline bool is_fence(PyObject *object) {
-    return PyObject_TypeCheck(object, vkpy_fence_type);
+    static PyTypeObject *usual;
+    return is_a(object, vkpy_fence_type, &usual);
 }
 
 static inline bool is_submission(PyObject *object) {
-    return PyObject_TypeCheck(object, vkpy_submission_type);
+    return Py_IS_TYPE(object, vkpy_submission_type); /* final */
 }
 
 static inline bool is_commands(PyObject *object) {
-    return PyObject_TypeCheck(object, vkpy_commands_type);
+    static PyTypeObject *usual;
+    return is_a(object, vkpy_commands_type, &usual);
 }
 
 /* `on_stack`, or heap memory when that is too small; NULL with MemoryError. */
@@ -297,17 +311,22 @@ static PyObject *submit_discarding(const batch *work, PyObject *const *arguments
 }
 
 /* Only the `waits` and `signals` keywords; borrowed. */
-static inline bool read_keywords(PyObject *const *given, PyObject *keywords, PyObject **waits, PyObject **signals) {
+static bool read_keywords(PyObject *const *given, PyObject *keywords, PyObject **waits, PyObject **signals) {
     static vkpy_signature signature = {"Device.submit", 0, 0, 2, {"waits", "signals"}, {NULL}};
+    static PyObject *usual; /* a call's constant: that of the last call with `signals` alone. Owned, so that no other comes to have its address */
     PyObject *values[2];
-    if (VKPY_LIKELY(PyTuple_Size(keywords) == 1 && PyTuple_GetItem(keywords, 0) == signature.interned[1])) {
-        *signals = given[0]; /* the usual case */
+    if (VKPY_LIKELY(keywords == usual)) {
+        *signals = given[0];
         return true;
     }
     if (!vkpy_bind(&signature, given, 0, keywords, values))
         return false;
     *waits = values[0];
     *signals = values[1];
+    if (*waits == NULL && *signals != NULL) {
+        Py_XDECREF(usual);
+        usual = Py_NewRef(keywords);
+    }
     return true;
 }
 

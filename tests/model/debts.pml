@@ -234,7 +234,7 @@ out:
 
 proctype Service(byte me) {
     byte w, d;
-    bool ok;
+    bool ok, signalled;
     {
         skip;
 ready:
@@ -276,6 +276,13 @@ submitted:
         :: atomic {
             job[me] == HELD && after_whom[me] != NOBODY && IS_DEAD(after_whom[me]) && !COMES(after[me]) -> job[me] = FAILED
            }
+#endif
+#ifdef DROP_OWN_QUEUE_ONLY              /* (*) whoever hears of the death signals for those who may be stuck */
+        :: atomic { debtor != NOBODY && IS_DEAD(debtor) && counter < value && !signalled -> signalled = true; d = value };
+            if
+            :: counter < d -> atomic { assert(counter < d); counter = d; d = 0 }
+            :: else -> d = 0
+            fi
 #endif
         /* The promise is kept. */
         :: atomic {
@@ -353,7 +360,7 @@ inline judge(p) {
     if
     :: IS_DEAD(p)
     :: else ->
-        assert(job[p] == NONE || job[p] == STALLED || (job[p] == HELD && stalled));
+        assert(job[p] == NONE || job[p] == STALLED || stalled && (job[p] == HELD || job[p] == FAILED));
         assert((in_wait & BIT(p)) == 0 || stalled)
     fi
 }

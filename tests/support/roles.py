@@ -75,6 +75,13 @@ def states(handles: list[Any]) -> list[tuple[bool, bool, int]]:
     return [(handle.is_closed, handle.is_owned, handle.generation) for handle in handles]
 
 
+def fence_values(rows: list[tuple[Any, int]]) -> list[tuple[int, int]]:
+    """(value, queued_value) of each fence, once it has reached the number beside it."""
+    for fence, value in rows:
+        fence.wait(value, 10)
+    return [(fence.value, fence.queued_value) for fence, _ in rows]
+
+
 _kept: list[Any] = []
 
 

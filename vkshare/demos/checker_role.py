@@ -8,7 +8,7 @@ import vkshare
 from vkshare.demos import peers, pictures
 from vkshare.demos.inspection import Inspector
 from vkshare.demos.layout import Layout
-from vkshare.demos.party import PATIENCE, Party
+from vkshare.demos.party import Party, owned
 
 _TOLD = 5  # frames whose faults are told; all are counted
 
@@ -30,7 +30,7 @@ def run(party: Party) -> dict[str, Any]:
             party.tell(frame=frame)
         copied = device.statistics().copied_bytes
         if options.output is not None:
-            with surface.access(acquire=0, release=0, timeout=PATIENCE, writable=False) as view:
+            with owned(surface, 0, 0, writable=False) as view:
                 pictures.save(_pixels(view, copies), options.output)
         return {"copied": copied, "faulty": faulty, "faults": faults}
 

@@ -29,6 +29,29 @@ class Stop(BaseException):
     """SIGTERM came: everything is closed on the way out. No Exception, so that no handler of errors takes it."""
 
 
+@contextlib.contextmanager
+def listening() -> Iterator[None]:
+    """SIGTERM stops the process inside this block, and is kept for the next one elsewhere.
+
+    Everything that may wait for another party stands in one. Elsewhere the exception could come up in the middle of
+    anything, also where Python only prints it and goes on: in a callback from C, in a __del__.
+    """
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
+
+
+@contextlib.contextmanager
+def owned(surface: Surface, acquire: int, release: int, *, writable: bool = True) -> Iterator[View]:
+    """surface.access(), listening while it waits."""
+    with contextlib.ExitStack() as stack:
+        with listening():
+            view = stack.enter_context(surface.access(acquire, release, PATIENCE, writable=writable))
+        yield view
+
+
 class Party:
     """What a role's run(party) works with."""
 
@@ -51,20 +74,21 @@ class Party:
         """This party's turn in a frame: owns the surface by its key, and hands it to the next party's."""
         party = self.index
         self.stamps.asked(frame, party)
-        keys = {"acquire": party, "release": (party + 1) % len(PARTIES)}
-        with surface.access(**keys, timeout=PATIENCE, writable=writable) as view:
+        with owned(surface, party, (party + 1) % len(PARTIES), writable=writable) as view:
             self.stamps.acquired(frame, party)
             yield view
             self.stamps.released(frame, party)
 
 
 def main() -> NoReturn:
-    """The process: exit status 0, 1 after an error that was told to the parent, 143 after SIGTERM."""
+    """The process: exit status 0, 1 after an error that was told to the parent, 143 after SIGTERM.
+
+    It is started with SIGTERM blocked, and so are all threads that drivers start in it: see listening().
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent decides
     options, wiring = from_json(sys.argv[1])
     try:
         signal.signal(signal.SIGTERM, _stop)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
         _end_with_parent(wiring.parent)
         sys.exit(_run(options, wiring))
     except Stop:
@@ -87,7 +111,6 @@ def _run(options: Options, wiring: Wiring) -> int:
 
 
 def _stop(*_: object) -> NoReturn:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise Stop
 
 

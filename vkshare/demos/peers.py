@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import vkshare
-from vkshare.demos.party import PATIENCE
+from vkshare.demos.party import PATIENCE, listening
 
 _READY = b"ready"
 
@@ -31,11 +31,14 @@ def wait_until_gone(links: list[socket.socket]) -> None:
 @contextmanager
 def opened(link: socket.socket, name: str) -> Iterator[tuple[vkshare.Device, vkshare.Surface]]:
     """The surface that the renderer sends, open on a device of one's own on the same adapter."""
-    uuid = link.recv(16)
+    with listening():
+        uuid = link.recv(16)
     if len(uuid) != 16:
         raise ConnectionError("the renderer is gone")
     with vkshare.open(uuid, name=name) as device:
-        with vkshare.SurfaceDescriptor.recv(link, PATIENCE) as descriptor:
+        with listening():
+            descriptor = vkshare.SurfaceDescriptor.recv(link, PATIENCE)
+        with descriptor:
             surface = device.open_surface(descriptor)
         with surface:
             link.send(_READY)
@@ -45,7 +48,8 @@ def opened(link: socket.socket, name: str) -> Iterator[tuple[vkshare.Device, vks
 
 def _expect(link: socket.socket, message: bytes) -> None:
     try:
-        came = link.recv(16)
+        with listening():
+            came = link.recv(16)
     except TimeoutError:
         raise TimeoutError(f"another process of the demo was silent for {PATIENCE:.0f} s") from None
     if came != message:

@@ -15,7 +15,7 @@ from vkshare.demos import peers
 from vkshare.demos.canvas import image_over
 from vkshare.demos.layout import Layout
 from vkshare.demos.lettering import Facts, Lettering
-from vkshare.demos.party import PATIENCE, Party
+from vkshare.demos.party import PATIENCE, Party, listening
 
 _RATE_OVER = 30  # frames
 
@@ -37,7 +37,8 @@ def run(party: Party) -> dict[str, Any]:
                     lettering.draw(image_over(view), frame, seconds, rate)
                 else:
                     layer.draw(view, lettering, frame, seconds, rate)
-        device.wait_idle(PATIENCE)  # closing the layer would cancel what still waits for the renderer's work
+        with listening():
+            device.wait_idle(PATIENCE)  # closing the layer would cancel what still waits for the renderer's work
         return {"copied": device.statistics().copied_bytes, "copies": copies}
 
 

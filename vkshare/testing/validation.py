@@ -44,7 +44,7 @@ class Message:
 
 
 class Collector:
-    """A message sink of the Vulkan backend. Thread-safe: layers speak on whichever thread made the call."""
+    """A message sink of the Vulkan backend. Thread-safe: it is called on a thread of its own."""
 
     def __init__(self, layer: str) -> None:
         self._layer = layer
@@ -57,6 +57,9 @@ class Collector:
 
     def take(self) -> list[Message]:
         """The errors and warnings since the last call, without the known false ones."""
+        from vkshare.backends import vulkan
+
+        vulkan.flush_messages()  # they come on a thread of their own
         with self._lock:
             messages, self._messages = self._messages, []
         return [message for message in messages if is_failure(message, self._layer)]

@@ -73,7 +73,7 @@ def adopt(**handles: Any) -> VulkanBackend:
     The arguments of ``Device.from_handles``. UnsupportedError names what it was made without.
     """
     _require()
-    from vkshare.backends.vulkan.device import adopt_device
+    from vkshare.backends.vulkan.adoption import adopt_device
 
     return adopt_device(**handles)
 

@@ -46,9 +46,12 @@ class VulkanAdapter(Adapter):
         with self._probing:
             proven = self._capabilities
             if proven is None:
-                proven = probe(self.physical)
+                proven = self._prove()
                 object.__setattr__(self, "_capabilities", proven)
             return proven
+
+    def _prove(self) -> Capabilities:
+        return probe(self.physical)
 
     def _identity(self) -> tuple[Any, ...]:
         return (self.backend, self.uuid, self.index, self.driver)

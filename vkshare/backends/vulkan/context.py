@@ -151,8 +151,7 @@ class Context:
 
 
 def _graphics_family(physical: PhysicalDevice) -> int:
-    families = physical.vk.list("vkGetPhysicalDeviceQueueFamilyProperties", physical.handle)
-    for index, family in enumerate(families):
-        if family.queueFlags & VK.QUEUE_GRAPHICS_BIT and family.queueCount:
+    for index, flags in enumerate(physical.queue_flags()):
+        if flags & VK.QUEUE_GRAPHICS_BIT:
             return index
     raise UnsupportedError(f"a device on {physical.name}", "it has no queue family that draws")

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from vkshare.backends.base import Adapter, Capabilities, ImageSpec, MemoryHandle, Operation
+from vkshare.backends.base import Adapter, ImageSpec, MemoryHandle, Operation
 from vkshare.backends.vulkan import imports, recorder
 from vkshare.backends.vulkan import instance as instances
-from vkshare.backends.vulkan.adapter import VulkanAdapter, physical_device_of
-from vkshare.backends.vulkan.api import VK, address, handle, instance_functions
+from vkshare.backends.vulkan.adapter import physical_device_of
+from vkshare.backends.vulkan.api import VK, address
 from vkshare.backends.vulkan.compiled import Compiled
 from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.images import VulkanImage, create_image
-from vkshare.backends.vulkan.physical import PhysicalDevice
 from vkshare.backends.vulkan.pipelines import Pipelines
-from vkshare.backends.vulkan.required import Requirements
 from vkshare.backends.vulkan.staging import VulkanStage
 from vkshare.errors import UnsupportedError
 
@@ -124,68 +121,3 @@ def open_device(adapter: Adapter, validation: bool | None = None, name: str = ""
     context = Context.create(physical)
     context.name(VK.OBJECT_TYPE_QUEUE, context.queue, f"queue of {name or 'a device'}")
     return VulkanBackend(adapter, context)
-
-
-def adopt_device(
-    *,
-    instance: Any,
-    physical_device: Any,
-    device: Any,
-    queue: Any,
-    queue_family: int,
-    api_version: int,
-    enabled_extensions: Iterable[str],
-    features: Iterable[str] = (),
-    get_instance_proc_addr: Any = None,
-    lock_queue: Any = None,
-    unlock_queue: Any = None,
-) -> VulkanBackend:
-    """An engine's own device.
-
-    Nothing of the engine's is ever destroyed. What was made on it is destroyed by close(), which must come before the
-    engine destroys the device.
-
-    Raises
-    ------
-    UnsupportedError
-        It was made without an extension, a feature or the Vulkan version that is needed; the text names all of them.
-    """
-    extensions = frozenset(enabled_extensions)
-    Requirements().check(api_version, extensions, features)
-    vk = instance_functions(handle("VkInstance", instance), get_instance_proc_addr)
-    physical = PhysicalDevice.read(
-        vk, handle("VkPhysicalDevice", physical_device), can_name="VK_EXT_debug_utils" in extensions
-    )
-    if physical.missing is not None:
-        raise UnsupportedError(f"Device.from_handles on {physical.name}", physical.missing)
-    context = Context(
-        physical, handle("VkDevice", device), handle("VkQueue", queue), queue_family, extensions, is_adopted=True
-    )
-    return VulkanBackend(AdoptedAdapter(physical, extensions), context, lock_queue, unlock_queue)
-
-
-class AdoptedAdapter(VulkanAdapter):
-    """The adapter below an engine's device: what was proven, less what the engine did not enable."""
-
-    __slots__ = ("_extensions",)
-
-    _extensions: frozenset[str]
-
-    def __init__(self, physical: PhysicalDevice, extensions: frozenset[str]) -> None:
-        super().__init__(physical, 0)
-        object.__setattr__(self, "_extensions", extensions)
-
-    @property
-    def capabilities(self) -> Capabilities:
-        proven = super().capabilities
-        reasons = dict(proven.reasons)
-        if "VK_KHR_external_semaphore_fd" not in self._extensions:
-            reasons.setdefault("export_timelines", "the engine did not enable VK_KHR_external_semaphore_fd")
-        if "VK_EXT_external_memory_host" not in self._extensions:
-            reasons.setdefault("host_pointer", "the engine did not enable VK_EXT_external_memory_host")
-        return dataclasses.replace(
-            proven,
-            export_timelines="export_timelines" not in reasons,
-            surface_memory=proven.surface_memory - ({"host_pointer"} & reasons.keys()),
-            reasons=reasons,
-        )

@@ -82,6 +82,11 @@ class PhysicalDevice:
         properties = out.formatProperties
         return int(properties.linearTilingFeatures if tiling == "linear" else properties.optimalTilingFeatures)
 
+    def queue_flags(self) -> list[int]:
+        """VkQueueFlags by queue family."""
+        families = self.vk.list("vkGetPhysicalDeviceQueueFamilyProperties", self.handle)
+        return [int(family.queueFlags) for family in families]
+
     def memory_type(self, type_bits: int, wanted: list[int]) -> int:
         """The first memory type among `type_bits` that has all flags of the first of `wanted` that any has.
 

@@ -1,0 +1,103 @@
+"""An engine's own VkDevice below a backend: checked before, never destroyed after."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+from vkshare.backends.base import Capabilities
+from vkshare.backends.vulkan.adapter import VulkanAdapter, adapters
+from vkshare.backends.vulkan.api import VK, handle, instance_functions
+from vkshare.backends.vulkan.context import Context
+from vkshare.backends.vulkan.device import VulkanBackend
+from vkshare.backends.vulkan.physical import PhysicalDevice
+from vkshare.backends.vulkan.required import Requirements
+from vkshare.errors import UnsupportedError
+
+# What a capability needs that an engine may have left out.
+_NEEDED = {"export_timelines": "VK_KHR_external_semaphore_fd", "host_pointer": "VK_EXT_external_memory_host"}
+
+
+def adopt_device(
+    *,
+    instance: Any,
+    physical_device: Any,
+    device: Any,
+    queue: Any,
+    queue_family: int,
+    api_version: int,
+    enabled_extensions: Iterable[str],
+    features: Iterable[str] = (),
+    get_instance_proc_addr: Any = None,
+    lock_queue: Any = None,
+    unlock_queue: Any = None,
+) -> VulkanBackend:
+    """An engine's own device.
+
+    Nothing of the engine's is ever destroyed. What was made on it is destroyed by close(), which must come before the
+    engine destroys the device.
+
+    Raises
+    ------
+    UnsupportedError
+        It was made without an extension, a feature or the Vulkan version that is needed; the text names all of them.
+    """
+    extensions = frozenset(enabled_extensions)
+    Requirements().check(api_version, extensions, features)
+    vk = instance_functions(handle("VkInstance", instance), get_instance_proc_addr)
+    physical = PhysicalDevice.read(
+        vk, handle("VkPhysicalDevice", physical_device), can_name="VK_EXT_debug_utils" in extensions
+    )
+    if physical.missing is not None:
+        raise UnsupportedError(f"Device.from_handles on {physical.name}", physical.missing)
+    _check_family(physical, queue_family)
+    context = Context(
+        physical, handle("VkDevice", device), handle("VkQueue", queue), queue_family, extensions, is_adopted=True
+    )
+    return VulkanBackend(AdoptedAdapter(physical, extensions), context, lock_queue, unlock_queue)
+
+
+def _check_family(physical: PhysicalDevice, queue_family: int) -> None:
+    families = physical.queue_flags()
+    if not 0 <= queue_family < len(families):
+        raise ValueError(f"queue_family is {queue_family}; {physical.name} has families 0 to {len(families) - 1}")
+    if not families[queue_family] & VK.QUEUE_GRAPHICS_BIT:
+        drawing = [n for n, flags in enumerate(families) if flags & VK.QUEUE_GRAPHICS_BIT]
+        raise UnsupportedError(
+            f"Device.from_handles with queue family {queue_family}",
+            f"queues of that family of {physical.name} cannot draw",
+            f"hand over a queue of family {', '.join(map(str, drawing))}",
+        )
+
+
+class AdoptedAdapter(VulkanAdapter):
+    """The adapter below an engine's device: what was proven, less what the engine did not enable."""
+
+    __slots__ = ("_extensions",)
+
+    _extensions: frozenset[str]
+
+    def __init__(self, physical: PhysicalDevice, extensions: frozenset[str]) -> None:
+        super().__init__(physical, 0)
+        object.__setattr__(self, "_extensions", extensions)
+
+    def _prove(self) -> Capabilities:
+        """On an instance of our own where that finds the same device and driver: the engine's is left alone."""
+        physical = self.physical
+        for adapter in adapters():
+            twin = adapter.physical
+            if (twin.device_uuid, twin.driver_uuid) == (physical.device_uuid, physical.driver_uuid):
+                return self._without_what_is_not_enabled(adapter.capabilities)
+        return self._without_what_is_not_enabled(super()._prove())
+
+    def _without_what_is_not_enabled(self, proven: Capabilities) -> Capabilities:
+        lacking = {
+            name: f"the engine did not enable {ext}" for name, ext in _NEEDED.items() if ext not in self._extensions
+        }
+        return dataclasses.replace(
+            proven,
+            export_timelines=proven.export_timelines and "export_timelines" not in lacking,
+            surface_memory=proven.surface_memory - lacking.keys(),
+            reasons={**lacking, **proven.reasons},
+        )

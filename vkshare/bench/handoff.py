@@ -1,0 +1,155 @@
+"""How long does a surface take from one process to another and back, in Python, against C that waits in the same way?"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import multiprocessing
+import os
+import tempfile
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import vkshare
+from vkshare.bench import compiler
+from vkshare.bench.loops import now
+from vkshare.bench.measure import Contender, Samples, Spread, ratios, take_turns
+from vkshare.bench.peer import Peer
+from vkshare.bench.placement import Placement, pairs, placed
+from vkshare.bench.plan import Plan
+from vkshare.bench.report import RATIO, Must, Row
+from vkshare.bench.shared_block import SharedBlock
+
+if TYPE_CHECKING:
+    from vkshare import Surface
+
+_TURN = 20e-3  # seconds: many time slices of the system's scheduler
+_MUST = Must(1.5)
+_WARM_UP = 10  # hand-overs before the clock starts: the other process must have woken
+
+
+def run(plan: Plan) -> list[Row]:
+    """Keys 0 and 1 in turn, on the CPU backend: no GPU work is under way, so that the hand-over is all there is."""
+    with (
+        vkshare.open(backend="cpu", name="bench") as device,
+        device.create_surface(64, 64) as surface,
+        SharedBlock(4096) as block,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        condition = multiprocessing.get_context("spawn").Condition()
+        turn = multiprocessing.get_context("spawn").RawValue("q", 0)
+        shared = (surface.export(), block, condition, turn, os.path.join(folder, "zmq"))
+        sides = _sides(surface, *shared[1:], is_first=True, plan=plan)
+        with Peer(__name__, "peer_sides", *shared) as peer:
+            return [_row(place, peer, sides, plan) for place in pairs(plan.pinned_only)]
+
+
+def peer_sides(descriptor: Any, *shared: Any) -> dict[str, Callable[[int], float]]:
+    """For the other process."""
+    device = vkshare.open(backend="cpu", name="bench peer")
+    return _sides(device.open_surface(descriptor), *shared, is_first=False, plan=Plan())
+
+
+def _row(place: Placement, peer: Peer, sides: dict[str, Callable[[int], float]], plan: Plan) -> Row:
+    plan.progress(f"hand-over between two processes, {place.name}")
+    peer.pin(place.peer)
+    with placed(place):
+        contenders = [
+            Contender(name, functools.partial(peer.play, name, mine=mine), _TURN) for name, mine in sides.items()
+        ]
+        samples = take_turns(contenders, plan.seconds * 2)
+    one_way: dict[str, Samples] = {name: [s / 2 for s in each] for name, each in samples.items()}
+    ours, theirs = one_way.pop("ours"), one_way.pop("c", None)
+    return Row(
+        what="keyed hand-over between processes, one way",
+        place=place.name,
+        ours=Spread.of(ours),
+        theirs=Spread.of(theirs) if theirs else None,
+        kind=RATIO,
+        figure=ratios(ours, theirs) if theirs else None,
+        must=_MUST,
+        others={name: Spread.of(each) for name, each in one_way.items()},
+    )
+
+
+# ---- the sides: each hands over and takes back n times, and returns the seconds that this took -----------------------
+
+
+def _sides(
+    surface: Surface, block: SharedBlock, condition: Any, turn: Any, address: str, *, is_first: bool, plan: Plan
+) -> dict[str, Callable[[int], float]]:
+    take, give = (0, 1) if is_first else (1, 0)
+    sides = {"ours": _timed(_ours(surface, take, give))}
+    try:
+        sides["c"] = _timed(_c(block, take, give))
+    except compiler.NoCompiler as error:
+        plan.note(f"the hand-over in C: {error}")
+    sides["mp.Condition"] = _timed(_condition(condition, turn, take, give))
+    try:
+        sides["pyzmq"] = _timed(_zmq(address, is_first))
+    except ImportError:
+        plan.note("pyzmq is not installed")
+    return sides
+
+
+def _timed(side: Callable[[int], object]) -> Callable[[int], float]:
+    """With a few turns before, so that both are there when the clock starts."""
+
+    def play(n: int) -> float:
+        side(_WARM_UP)
+        start = now()
+        side(n)
+        return now() - start
+
+    return play
+
+
+def _ours(surface: Surface, take: int, give: int) -> Callable[[int], None]:
+    def side(n: int) -> None:
+        for _ in range(n):
+            surface.acquire(take)
+            surface.release(give)
+
+    return side
+
+
+def _c(block: SharedBlock, take: int, give: int) -> Callable[[int], object]:
+    library = compiler.library("keyed_mutex.c")
+    u64, long = ctypes.c_uint64, ctypes.c_long
+    ring = compiler.function(library, "time_ring", ctypes.c_void_p, long, u64, u64, long)
+    return lambda n: ring(block.address, 1, take, give, n)
+
+
+def _condition(condition: Any, turn: Any, take: int, give: int) -> Callable[[int], None]:
+    def side(n: int) -> None:
+        for _ in range(n):
+            with condition:
+                while turn.value != take:
+                    condition.wait()
+                turn.value = give
+                condition.notify()
+
+    return side
+
+
+def _zmq(address: str, is_first: bool) -> Callable[[int], None]:
+    import zmq
+
+    socket = zmq.Context.instance().socket(zmq.PAIR)
+    socket.setsockopt(zmq.LINGER, 0)
+    if is_first:
+        socket.bind(f"ipc://{address}")
+    else:
+        socket.connect(f"ipc://{address}")
+
+    def first(n: int) -> None:
+        for _ in range(n):
+            socket.send(b"")
+            socket.recv()
+
+    def second(n: int) -> None:
+        for _ in range(n):
+            socket.recv()
+            socket.send(b"")
+
+    return first if is_first else second

@@ -1,0 +1,92 @@
+"""A second process that plays the other side of a match.
+
+Both sides of a match know it by its name; each is a function that does n turns. The process is started once and plays any
+number of matches, wherever it is told to run.
+"""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any, Self
+
+from vkshare.bench import placement
+
+Side = Callable[[int], object]  # plays n turns
+
+
+class PeerFailed(Exception):
+    """The other process ended, or raised; its text."""
+
+
+class Peer:
+    """The other process. ``module:function(*arguments)`` is called there and returns its sides by name."""
+
+    def __init__(self, module: str, function: str, *arguments: Any) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._link, theirs = context.Pipe()
+        self._process = context.Process(
+            target=_serve, args=(theirs, module, function, arguments), name="vkshare bench", daemon=True
+        )
+        self._process.start()
+        theirs.close()
+        try:
+            self._hear()  # it has set everything up
+        except BaseException:
+            self.close()
+            raise
+
+    def pin(self, core: int | None) -> None:
+        """Moves it to that core; None sets it free."""
+        self._link.send(("pin", core))
+        self._hear()
+
+    def play(self, match: str, n: int, mine: Callable[[int], float]) -> float:
+        """Has it play its side while `mine` plays ours. What `mine` returns."""
+        self._link.send((match, n))
+        result = mine(n)
+        self._hear()
+        return result
+
+    def close(self) -> None:
+        """Ends the process. Idempotent."""
+        if self._process.is_alive():
+            self._link.close()
+            self._process.join(5)
+            if self._process.is_alive():
+                self._process.kill()
+                self._process.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def _hear(self) -> None:
+        try:
+            failure = self._link.recv()
+        except EOFError:
+            raise PeerFailed("the other process of the benchmark ended by itself") from None
+        if failure is not None:
+            raise PeerFailed(failure)
+
+
+def _serve(link: Connection, module: str, function: str, arguments: tuple[Any, ...]) -> None:
+    """What the other process does until the link is closed."""
+    try:
+        sides: dict[str, Side] = getattr(importlib.import_module(module), function)(*arguments)
+        link.send(None)
+        while True:
+            match, value = link.recv()
+            if match == "pin":
+                placement.pin(value)
+            else:
+                sides[match](value)
+            link.send(None)
+    except (EOFError, KeyboardInterrupt):
+        return
+    except Exception as error:
+        link.send(f"{type(error).__name__}: {error}")
