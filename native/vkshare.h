@@ -74,6 +74,8 @@ int vks_hub_fd(const vks_hub *hub); /* owned by the hub */
 /* Moves up to `capacity` tokens out and returns how many; the fd stays readable while more are left.
  * failed[i] tells how the event ended: VKS_OK, or why it can never happen. */
 size_t vks_hub_drain(vks_hub *hub, uint64_t *tokens, vks_status *results, size_t capacity);
+/* Closes the eventfd; events that come later are dropped. Idempotent. */
+void vks_hub_close(vks_hub *hub);
 void vks_hub_ref(vks_hub *hub);
 void vks_hub_unref(vks_hub *hub);
 
@@ -259,6 +261,10 @@ uint32_t vks_surface_generation(const vks_surface *surface);
 
 /* Blocks. K3: VKS_ALREADY_OWNER at once. */
 vks_status vks_surface_acquire(vks_surface *surface, uint64_t key, uint64_t deadline);
+/* The same in two parts, for callers that keep a lock at first. soon: spins for some 2 us and never sleeps; VKS_TIMEOUT: go on with the other. A death that
+ * nobody has seen yet is left to that. */
+vks_status vks_surface_acquire_soon(vks_surface *surface, uint64_t key);
+vks_status vks_surface_acquire_on(vks_surface *surface, uint64_t key, uint64_t deadline);
 /* mode="gpu": returns at once; *op (a reference, may be NULL when granted at once) is the held acquire. */
 vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_op **op);
 /* For acquire_async: VKS_OK granted, VKS_TIMEOUT not yet; cancel gives VKS_OK if it was granted first. */

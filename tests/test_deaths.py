@@ -5,12 +5,12 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from support import roles
 from support.peers import Peer, PeerDied, later
 from support.scale import SOAK, rounds, seeded
+from support.sharing import opened, wait_until
 
 import vkshare as vks
 from vkshare.errors import AbandonedError, AcquireTimeout, DescriptorError, InvalidCallError
@@ -23,20 +23,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarnin
 Open = Callable[..., vks.Device]
 Peers = Callable[..., Peer]
 LIMIT = 0.2  # seconds from the kill to the AbandonedError (rule K9)
-
-
-def opened(surface: vks.Surface, device: Any) -> Any:
-    """A handle on another device."""
-    with surface.export() as descriptor:
-        return device.open_surface(descriptor)
-
-
-def wait_until(condition: Callable[[], object], seconds: float = 10) -> None:
-    """Looks every millisecond."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.001)
 
 
 # ---- the owner ---------------------------------------------------------------------------------------------------

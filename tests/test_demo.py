@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from PIL import Image, ImageDraw
 from vkshare import cli
 from vkshare.demos import backdrop, marks, pictures, shared
 from vkshare.demos.canvas import image_over
+from vkshare.demos.child import Child
 from vkshare.demos.inspection import Inspector
 from vkshare.demos.layout import Layout
 from vkshare.demos.lettering import Facts, Lettering
@@ -61,16 +63,20 @@ def said(stderr: str) -> list[str]:
 
 
 def test_a_run_checks_every_frame_and_writes_a_picture(tmp_path: Path) -> None:
-    picture = tmp_path / "out.png"
-    run = demo(*SMALL, "--output", str(picture))
+    given, picture = tmp_path / "red.png", tmp_path / "out.png"
+    Image.new("RGB", (90, 60), "red").save(given)
+    run = demo(*SMALL, "--image", str(given), "--output", str(picture))
     assert run.returncode == 0, run.stderr
     assert said(run.stderr) == []
     assert "every frame is as it must be" in run.stdout
     for edge in ("renderer -> text", "text -> checker", "checker -> renderer"):
         assert edge in run.stdout
+    x, y = Layout(320, 180).object_centre
     with Image.open(picture) as image:
         assert image.size == (320, 180)
         assert len(image.getcolors(320 * 180) or ()) > 1000
+        red, green, blue = image.getpixel((round(x) + 8, round(y) + 8))
+    assert red > 2 * max(green, blue), "the user's picture is on the cube"
 
 
 def test_the_report_as_json_tells_the_adapter_and_why_and_counts_copies() -> None:
@@ -99,21 +105,6 @@ def test_a_forced_copy_shows_in_the_bytes_copied() -> None:
     copied = json.loads(run.stdout)["copied_per_frame"]
     _, _, width, height = Layout(320, 180).text_area
     assert copied == {"renderer": 0, "text": width * height * 4, "checker": 320 * 180 * 4}
-
-
-def test_a_picture_of_the_user_is_on_the_cube(tmp_path: Path) -> None:
-    pixels = []
-    for colour in ("red", "lime"):
-        given, out = tmp_path / f"{colour}.png", tmp_path / f"{colour}-out.png"
-        Image.new("RGB", (90, 60), colour).save(given)
-        run = demo("--frames", "2", "--size", "320x180", "--image", str(given), "--output", str(out))
-        assert run.returncode == 0, run.stderr
-        x, y = Layout(320, 180).object_centre
-        with Image.open(out) as image:
-            pixels.append(image.getpixel((round(x) + 8, round(y) + 8)))
-    red, lime = pixels
-    assert red[0] > 2 * red[1]
-    assert lime[1] > 2 * lime[0]
 
 
 @pytest.mark.parametrize(
@@ -307,6 +298,31 @@ def _report(**changes: Any) -> Report:
         output=None,
     )
     return replace(good, **changes)
+
+
+def _child(code: int | None, **told: Any) -> Child:
+    """A process that ended with that status (None: it still runs) after it had told that."""
+    read, write = os.pipe()
+    os.write(write, json.dumps(told).encode() + b"\n")
+    os.close(write)
+    child = Child("checker", SimpleNamespace(pid=7, returncode=code, poll=lambda: code), read)
+    while child.read():
+        pass
+    return child
+
+
+def test_a_death_is_blamed_before_a_failure_and_a_failure_before_what_follows_from_one() -> None:
+    killed, failed = _child(-9, failed="AbandonedError: x"), _child(1, failed="UnsupportedError: no surfaces here")
+    follows = _child(1, failed="AbandonedError: an owner died")
+    assert killed.blame < failed.blame < follows.blame
+    assert killed.obituary() == "the checker process (pid 7) was killed by SIGKILL"
+    assert failed.obituary() == "the checker process failed: UnsupportedError: no surfaces here"
+    ended, hangs = _child(3), _child(None, done={"copied": 0})
+    assert ended.obituary() == "the checker process (pid 7) ended with status 3"
+    assert hangs.obituary() == "the checker process (pid 7) did not end"
+    assert [child.has_failed for child in (killed, failed, follows, ended, hangs)] == [True] * 4 + [False]
+    for child in (killed, failed, follows, ended, hangs):
+        child.close()
 
 
 def test_one_wrong_frame_is_exit_status_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ import pytest
 from support import roles
 from support.pairs import Pair
 from support.peers import Peer, later
+from support.sharing import followed, opened, wait_until, where
 
 import vkshare as vks
 from vkshare.errors import AbandonedError, ClosedError, InvalidCallError, NotOwnerError
@@ -23,26 +24,6 @@ pytest_plugins = ["support.peers", "support.pairs"]
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")
 
 Open = Callable[..., vks.Device]
-
-
-def opened(surface: vks.Surface, device: Any) -> Any:
-    """A handle on another device."""
-    with surface.export() as descriptor:
-        return device.open_surface(descriptor)
-
-
-def follow(fence: vks.Fence, device: Any) -> Any:
-    """The fence on another device."""
-    with fence.export() as descriptor:
-        return device.open_fence(descriptor)
-
-
-def wait_until(condition: Callable[[], object], seconds: float = 10) -> None:
-    """Looks every millisecond."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.001)
 
 
 # ---- mode="gpu" ------------------------------------------------------------------------------------------------------
@@ -59,8 +40,7 @@ def test_gpu_mode_returns_at_once_and_the_work_behind_it_runs_when_the_release_c
     assert first.is_held
     assert second.is_held
     assert not pair.a.is_owned
-    run = pair.b._peer.run if pair.way == "two processes" else lambda function, *args: function(*args)
-    run(roles.clear_and_forget, pair.b, 99)
+    where(pair.b)(roles.clear_and_forget, pair.b, 99)
     pair.b.release(1)
     second.wait(10)
     wait_until(lambda: pair.a.is_owned)
@@ -215,7 +195,7 @@ def test_past_its_bound_of_held_submissions_submit_waits_and_says_so(vks_open: O
     assert a.read()[0, :4, 0].tolist() == [17, 18, 19, 20]
 
 
-# ---- waits that are never met --------------------------------------------------------------------------------------------
+# ---- waits that are never met ------------------------------------------------------------------------------------
 
 
 @pytest.mark.rule("X4")
@@ -240,6 +220,23 @@ def test_work_may_wait_for_what_another_process_signals_later_while_other_work_r
     assert not any(submission.is_held for submission in held)
 
 
+@pytest.mark.rule("X4", "X6")
+def test_closing_a_fence_fails_no_work_whose_wait_was_met(vks_open: Open) -> None:
+    one, two = vks_open(), vks_open()
+    for _ in range(100):
+        gate = one.create_fence()
+        copy = followed(gate, two)
+        done = two.create_fence()
+        held = [two.submit(waits=(copy, 1), signals=done) for _ in range(3)]
+        gate.signal(1)
+        copy.wait(1, 5)
+        copy.close()
+        for submission in held:
+            submission.wait(5)
+        done.wait(3, 0)
+        gate.close()
+
+
 @pytest.mark.rule("X5")
 @pytest.mark.parametrize("where", ["devices", "processes"])
 def test_two_parties_that_wait_for_each_other_time_out_and_stay_usable(
@@ -250,7 +247,7 @@ def test_two_parties_that_wait_for_each_other_time_out_and_stay_usable(
     mine, theirs = one.create_fence(), two.create_fence()
     with theirs.export() as descriptor:
         their_copy = one.open_fence(descriptor)
-    my_copy = follow(mine, two)
+    my_copy = followed(mine, two)
     surface = one.create_surface(16, 16)
     other = opened(surface, two)
     first = one.submit(waits=(their_copy, 1), signals=mine)
@@ -264,8 +261,7 @@ def test_two_parties_that_wait_for_each_other_time_out_and_stay_usable(
             call()
     for turn, handle in enumerate((surface, other, surface)):
         handle.acquire(0, 5)
-        run = handle._peer.run if hasattr(handle, "_peer") else lambda function, *args: function(*args)
-        run(roles.clear_and_forget, handle, turn)
+        where(handle)(roles.clear_and_forget, handle, turn)
         assert roles.is_clear(handle.read(), turn)
         handle.release(0)
     for device in (two, one):
@@ -279,11 +275,11 @@ def test_two_parties_that_wait_for_each_other_time_out_and_stay_usable(
 def test_a_device_with_a_thousand_held_submissions_and_waits_closes_within_a_second(vks_open: Open, what: str) -> None:
     one, two = vks_open(held_limit=4000), vks_open()
     theirs = two.create_fence()
-    gate = one.create_fence() if what == "fence" else follow(theirs, one)
+    gate = one.create_fence() if what == "fence" else followed(theirs, one)
     surface = one.create_surface(16, 16)
     other = opened(surface, two)
     promised = one.create_fence()
-    watched = follow(promised, two)
+    watched = followed(promised, two)
     if what == "surface":
         other.acquire(0, 0)
         surface.acquire(1, mode="gpu")
@@ -319,7 +315,7 @@ def test_a_device_with_a_thousand_held_submissions_and_waits_closes_within_a_sec
 def test_closing_a_device_ends_the_waits_of_other_threads(vks_open: Open) -> None:
     one, two = vks_open(), vks_open()
     theirs = two.create_fence()
-    mine = follow(theirs, one)
+    mine = followed(theirs, one)
     surface = one.create_surface(16, 16)
     other = opened(surface, two)
     other.acquire(0, 0)

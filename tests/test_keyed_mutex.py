@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from support import roles
 from support.pairs import Pair
+from support.sharing import opened
 
 import vkshare as vks
 from vkshare.errors import (
@@ -34,12 +35,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarnin
 
 Open = Callable[..., vks.Device]
 TOP = 2**64 - 1
-
-
-def opened(surface: vks.Surface, device: Any) -> Any:
-    """A handle on another device."""
-    with surface.export() as descriptor:
-        return device.open_surface(descriptor)
 
 
 # ---- acquiring and releasing ---------------------------------------------------------------------------------------
@@ -376,7 +371,7 @@ def test_every_use_of_the_contents_without_owning_is_refused(pair: Pair) -> None
 
 
 @pytest.mark.rule("K21")
-def test_submissions_to_a_surface_that_discards_vanish_without_owning_and_what_they_signal_comes(vks_open: Open) -> None:
+def test_submissions_to_an_unowned_surface_that_discards_vanish_and_their_signals_come(vks_open: Open) -> None:
     device = vks_open()
     surface, own = device.create_surface(16, 16, unowned="discard"), device.create_surface(16, 16)
     surface.acquire()

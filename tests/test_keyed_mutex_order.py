@@ -1,11 +1,10 @@
-"""What an owner finds in a surface: everything that the owner before it did, by the CPU or the GPU, and nothing else."""
+"""What an owner finds in a surface: all that the owner before it did, by the CPU or the GPU, and nothing else."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from support.faults import FaultyQueue, has_queue
 from support.pairs import Pair
 from support.peers import Peer, later
 from support.scale import rounds
+from support.sharing import opened, where
 
 import vkshare as vks
 from vkshare.errors import AbandonedError, AcquireTimeout, InvalidCallError, NotOwnerError, VulkanError
@@ -24,12 +24,6 @@ pytest_plugins = ["support.peers", "support.pairs"]
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")
 
 Open = Callable[..., vks.Device]
-
-
-def opened(surface: vks.Surface, device: Any) -> Any:
-    """A handle on another device."""
-    with surface.export() as descriptor:
-        return device.open_surface(descriptor)
 
 
 # ---- the same bytes ------------------------------------------------------------------------------------------------
@@ -47,18 +41,16 @@ def test_what_one_writes_by_cpu_or_gpu_the_other_reads_and_back(
     for theirs in (opened(mine, vks_open()), opened(mine, peers().device)):
         for turn in range(8):
             writer, reader = (mine, theirs) if turn % 2 else (theirs, mine)
-            run = writer._peer.run if writer is theirs and hasattr(theirs, "_peer") else _here
             writer.acquire(0, 5)
-            run(roles.draw if turn % 4 < 2 else roles.clear_and_forget, writer, turn)
+            where(writer)(roles.draw if turn % 4 < 2 else roles.clear_and_forget, writer, turn)
             writer.release(0)
             reader.acquire(0, 5)
             pixels = reader.read()
             reader.release(0)
-            assert roles.is_clear(pixels, turn) if turn % 4 >= 2 else (pixels == roles.picture(pixels.shape, turn)).all()
-
-
-def _here(function: Callable[..., Any], *args: Any) -> Any:
-    return function(*args)
+            if turn % 4 < 2:
+                assert (pixels == roles.picture(pixels.shape, turn)).all()
+            else:
+                assert roles.is_clear(pixels, turn)
 
 
 @pytest.mark.rule("K17")
@@ -90,10 +82,9 @@ def test_release_does_not_wait_for_work_and_the_next_owners_work_runs_after_it(p
     pair.b.acquire(1, 5)  # its owner has released, though its work has not run
     assert time.monotonic() - start < 1
     assert pair.b.is_owned
-    run = pair.b._peer.run if pair.way == "two processes" else _here
     own = pair.device_b.create_surface(16, 16)
     own.acquire(0, 0)
-    copied = run(roles.copy, pair.b, own)
+    copied = where(pair.b)(roles.copy, pair.b, own)
     assert time.monotonic() - start < 2
     assert not copied.is_done()
     reading = later(pair.b.read)  # the CPU's view waits for the work
@@ -133,8 +124,7 @@ def test_a_chain_of_owners_whose_work_waits_for_one_gate_runs_in_their_order(vks
 @pytest.mark.rule("K22", "K21")
 def test_what_was_not_acquired_in_time_executes_nothing_and_signals_nothing(pair: Pair) -> None:
     pair.b.acquire(0, 0)
-    run = pair.b._peer.run if pair.way == "two processes" else _here
-    run(roles.draw, pair.b, 4)
+    where(pair.b)(roles.draw, pair.b, 4)
     fence, device = pair.device_a.create_fence(), pair.device_a
     own = device.create_surface(16, 16)
     own.acquire(0, 0)
@@ -185,7 +175,7 @@ def test_one_tenure_is_one_acquire_and_one_hand_over_however_its_work_is_split(v
     one, two = vks_open(), vks_open()
     surface = one.create_surface(16, 16)
     other = opened(surface, two)
-    lists = [one.record().clear(surface, roles.colour(n)).fill_rect(surface, (n, 0, 1, 1), (1, 1, 1, 1)) for n in range(6)]
+    lists = [one.record().clear(surface, roles.colour(n)).fill_rect(surface, (n, 0, 1, 1), (1,) * 4) for n in range(6)]
     twice = one.record().clear(surface, (0, 0, 0, 1)).blit(surface, own := one.create_surface(16, 16))
     own.acquire()
     for submissions in ([lists], [[c] for c in lists], [lists[:2], lists[2:], [twice], lists * 2]):

@@ -14,6 +14,7 @@ from support import roles
 from support.pairs import Pair
 from support.peers import Peer, later
 from support.scale import rounds, seeded
+from support.sharing import later_where, wait_until
 
 import vkshare as vks
 from vkshare.errors import AbandonedError, AcquireTimeout
@@ -31,14 +32,6 @@ def handles(surface: vks.Surface, device: Any, count: int) -> list[Any]:
     """More handles of the surface, on that device."""
     with surface.export() as descriptor:
         return [device.open_surface(descriptor) for _ in range(count)]
-
-
-def wait_until(condition: Callable[[], object], seconds: float = 10) -> None:
-    """Looks every millisecond."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.001)
 
 
 def waiting(surface: vks.Surface) -> int:
@@ -95,9 +88,7 @@ def test_there_are_never_two_owners_and_never_a_success_that_does_not_own(
     surface.release(7)
     calls = []
     for other in others:
-        arguments = (other, str(flag), dice.getrandbits(32), turns)
-        run = other._peer.later if hasattr(other, "_peer") else later
-        calls.append(run(roles.contend, *arguments) if run is not later else later(roles.contend, *arguments))
+        calls.append(later_where(other)(roles.contend, other, str(flag), dice.getrandbits(32), turns))
     for call in calls:
         call.result(600)
     told = surface.mutex.statistics()
@@ -117,7 +108,8 @@ def test_a_release_admits_no_waiter_of_another_key(pair: Pair) -> None:
     waiters = {key: pair.b if pair.way == "two processes" else pair.another() for key in keys}
     pending = {key: later(handle.acquire, key, 60) for key, handle in waiters.items()}
     wait_until(lambda: waiting(pair.a) == len(keys))
-    for wrong in {0, 3, 1 << 63 | 1, 2**64 - 1, *(key + 1 for key in keys), *(key ^ 1 << 32 for key in keys)} - set(keys):
+    near = {key + 1 for key in keys} | {key ^ 1 << 32 for key in keys}
+    for wrong in ({0, 3, 1 << 63 | 1, 2**64 - 1} | near) - set(keys):
         pair.a.release(wrong)
         pair.a.acquire(wrong, 0)
     time.sleep(0.02)
@@ -159,7 +151,8 @@ def test_abandonment_by_a_party_here_wakes_waiters_in_other_processes(
     others = [handles(surface, peers().device, 1)[0] for _ in range(3)]
     owner = handles(surface, device, 1)[0]
     owner.acquire(0, 0)
-    calls = [later(other.acquire, key, timeout) for other, key, timeout in zip(others, (0, 9, 1 << 40), (None, 60, None), strict=True)]
+    waits = zip(others, (0, 9, 1 << 40), (None, 60, None), strict=True)
+    calls = [later(other.acquire, key, timeout) for other, key, timeout in waits]
     wait_until(lambda: waiting(surface) == 3)
     owner.close()
     for call in calls:

@@ -81,8 +81,9 @@ def red_tests(suite: str, output: str) -> tuple[list[str], str]:
         names = re.findall(r"^(?:FAILED|ERROR) (\S+?::.*?)(?: - |$)", output, flags=re.MULTILINE)
         said = re.search(r"^(?:FAILED|ERROR) \S+?::.*? - (.*)$", output, flags=re.MULTILINE)
         if not names:  # a test that hung, and pytest with it: its name is the last that was written
-            names = re.findall(r"^(tests/\S+?::\S.*?) *(?:~+.*|\+\+\+.*)?$", output, flags=re.MULTILINE)[-1:]
-            return names, "it hung" if names else ""
+            names = re.findall(r"^(tests/\S+?::\S.*?) *(?:~+.*|\+\+\+.*|Fatal .*)?$", output, flags=re.MULTILINE)[-1:]
+            crash = re.search(r"Fatal Python error: .*", output)
+            return names, crash.group() if crash else "it hung" if names else ""
     return names, said.group(1) if said else ""
 
 

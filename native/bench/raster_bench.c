@@ -74,7 +74,8 @@ static void make_triangles(void)
         colour[3] = 128 / 255.0f;
         vks_pack_colour(VKS_FORMAT_RGBA8_UNORM, colour, &reference[t].colour);
         for (int i = 0; i < 3; i++) {
-            float px = x + corner[i][0] + turn * corner[i][1] * 0.3f, py = y + corner[i][1] - turn * corner[i][0] * 0.3f;
+            float px = x + corner[i][0] + turn * corner[i][1] * 0.3f;
+            float py = y + corner[i][1] - turn * corner[i][0] * 0.3f;
             reference[t].x[i] = px;
             reference[t].y[i] = py;
             const float position[4] = {px * 2 / WIDTH - 1, py * 2 / HEIGHT - 1, 0.5f, 1};
@@ -189,10 +190,11 @@ static void report(bool json, int rounds)
     for (size_t i = 0; i < SUBJECTS; i++) {
         struct subject *s = &subjects[i];
         double ms = s->times[rounds / 2], ratio = s->against ? ms / median(s->against, rounds) : 0;
-        if (json)
-            printf("  {\"name\": \"%s\", \"median_ms\": %.4f, \"best_ms\": %.4f, \"ratio\": %.3f, \"against\": \"%s\"}%s\n", s->name, ms,
-                   s->times[0], ratio, s->against ? s->against : "", i + 1 < SUBJECTS ? "," : "");
-        else if (s->against)
+        if (json) {
+            printf("  {\"name\": \"%s\", \"median_ms\": %.4f, \"best_ms\": %.4f, ", s->name, ms, s->times[0]);
+            printf("\"ratio\": %.3f, \"against\": \"%s\"}", ratio, s->against ? s->against : "");
+            printf(i + 1 < SUBJECTS ? ",\n" : "\n");
+        } else if (s->against)
             printf("%-50s %9.3f %9.3f %7.2f to %s\n", s->name, ms, s->times[0], ratio, s->against);
         else
             printf("%-50s %9.3f %9.3f\n", s->name, ms, s->times[0]);

@@ -54,10 +54,10 @@ static vks_readiness fence_ready(vks_device *device, const vks_wait *wait, vks_s
 {
     vks_fence *fence = wait->fence;
     const vks_fence_page *page = fence->page;
+    if (atomic_load(&page->completed) >= wait->value)
+        return VKS_READY; /* what was reached counts, whatever became of the fence since */
     if (fence->closed)
         return fail(why, VKS_CLOSED);
-    if (atomic_load(&page->completed) >= wait->value)
-        return VKS_READY;
     if (fence->adopted) {
         uint64_t value = vks_fence_completed(fence);
         return value >= wait->value || atomic_load(&page->queued) >= wait->value ? VKS_READY : VKS_HOLD;

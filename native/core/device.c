@@ -261,12 +261,13 @@ void vks_device_lose(vks_device *device)
             vks_mutex_abandon(&s->handle);
         s->has_page = false;
         atomic_store(&s->owned, 0);
+        if (atomic_load(&s->waiting))
+            vks_mutex_wake_all(s->handle.page);
         if (owed)
             vks_mutex_settle(&s->handle, owed);
     }
     for (vks_fence *f = device->fences; f; f = f->next)
-        if (!f->follower)
-            vks_fence_break(f);
+        vks_fence_break(f);
     vks_device_publish(device);
     vks_device_progress(device);
 }

@@ -356,10 +356,13 @@ void vks_fence_break(vks_fence *fence)
 {
     vks_fence_page *page = fence->page;
     uint32_t live = VKS_FENCE_LIVE;
-    if (fence->follower || !atomic_compare_exchange_strong(&page->status, &live, VKS_FENCE_LOST))
-        return;
-    wake_page(fence);
     bool lost = atomic_load(&fence->device->state) == VKS_DEVICE_LOST;
+    if (fence->follower ? !lost : !atomic_compare_exchange_strong(&page->status, &live, VKS_FENCE_LOST))
+        return;
+    if (fence->follower) /* the page is another's: those who sleep on it here look at our device's state */
+        vks_futex_wake(&page->seq, VKS_ANY_BIT);
+    else
+        wake_page(fence);
     fire_events(fence, vks_fence_completed(fence), lost ? VKS_DEVICE_LOST : VKS_ABANDONED);
 }
 
@@ -467,7 +470,8 @@ static vks_status poll_fence(vks_fence *fence, uint64_t value)
 {
     if (atomic_load_explicit(&((vks_fence_page *)fence->page)->completed, memory_order_acquire) >= value)
         return VKS_OK;
-    return judge(fence, value, fresh_value(fence));
+    vks_status status = judge(fence, value, fresh_value(fence));
+    return status == VKS_ABANDONED && fresh_value(fence) >= value ? VKS_OK : status; /* the GPU may have come to it before the signaller's end */
 }
 
 vks_status vks_fence_poll(vks_fence *fence, uint64_t value)

@@ -42,14 +42,24 @@ vks_status vks_hub_create(vks_hub **out)
 
 int vks_hub_fd(const vks_hub *hub) { return hub->fd; }
 
+void vks_hub_close(vks_hub *hub)
+{
+    if (hub->process != vks_process)
+        return;
+    pthread_mutex_lock(&hub->lock);
+    if (hub->fd >= 0)
+        close(hub->fd);
+    hub->fd = -1;
+    pthread_mutex_unlock(&hub->lock);
+}
+
 void vks_hub_ref(vks_hub *hub) { atomic_fetch_add(&hub->references, 1); }
 
 void vks_hub_unref(vks_hub *hub)
 {
     if (atomic_fetch_sub(&hub->references, 1) != 1)
         return;
-    if (hub->process == vks_process)
-        close(hub->fd);
+    vks_hub_close(hub);
     pthread_mutex_destroy(&hub->lock);
     free(hub->list);
     free(hub);
@@ -58,6 +68,10 @@ void vks_hub_unref(vks_hub *hub)
 void vks_hub_push(vks_hub *hub, uint64_t token, vks_status result)
 {
     pthread_mutex_lock(&hub->lock);
+    if (hub->fd < 0) {
+        pthread_mutex_unlock(&hub->lock);
+        return;
+    }
     if (hub->count == hub->capacity) {
         size_t capacity = hub->capacity ? 2 * hub->capacity : 64;
         happened *list = realloc(hub->list, capacity * sizeof *list);
@@ -70,9 +84,9 @@ void vks_hub_push(vks_hub *hub, uint64_t token, vks_status result)
         hub->list[hub->count++] = (happened){token, result};
     else
         hub->lost++;
-    pthread_mutex_unlock(&hub->lock);
     ssize_t ignored = write(hub->fd, &(uint64_t){1}, sizeof(uint64_t));
     (void)ignored; /* EAGAIN: the counter is full, so the fd is readable anyway */
+    pthread_mutex_unlock(&hub->lock);
 }
 
 size_t vks_hub_drain(vks_hub *hub, uint64_t *tokens, vks_status *results, size_t capacity)

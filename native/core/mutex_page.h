@@ -30,7 +30,7 @@ typedef struct vks_mutex_handle {
 /* What the previous owner left. */
 typedef struct vks_debt {
     uint64_t value;  /* 0: nothing to wait for */
-    uint64_t debtor; /* identity of the slot whose work brings it */
+    uint64_t debtor; /* identity of the slot whose work brings it; 0: no work does, the hand-over is complete as it is */
     uint32_t debtor_slot;
 } vks_debt;
 
@@ -45,10 +45,15 @@ void vks_mutex_leave(vks_mutex_handle *handle);
  * adopted: the next call works). */
 vks_status vks_mutex_try(vks_mutex_handle *handle, uint64_t key, vks_debt *debt, uint64_t *seen);
 
+/* Looks for as long as 40 pauses take, some 2 us, and never sleeps: most hand-overs between cores come within that. VKS_OK, VKS_TIMEOUT or VKS_ABANDONED. */
+vks_status vks_mutex_try_soon(vks_mutex_handle *handle, uint64_t key, vks_debt *debt);
+
 /* Makes sure that the deaths of the page's parties will be heard, and handles those that died already. Called before each sleep; anything but VKS_OK ends the wait. */
 typedef vks_status (*vks_mutex_watch)(void *user);
 /* Blocks. Spins, yields, then sleeps on the page: the waiting strategy of DRIVERS.md ("good in every placement"). */
 vks_status vks_mutex_wait(vks_mutex_handle *handle, uint64_t key, uint64_t deadline, vks_mutex_watch watch, void *user, vks_debt *debt);
+/* The rest of it, for those who have called vks_mutex_try_soon() just now: without the pauses. */
+vks_status vks_mutex_wait_on(vks_mutex_handle *handle, uint64_t key, uint64_t deadline, vks_mutex_watch watch, void *user, vks_debt *debt);
 /* The caller owns. VKS_OK: free under `key`. VKS_ABANDONED: the chain was broken meanwhile, the surface is abandoned now. VKS_NOT_OWNER: the page says otherwise
  * (a party that does not keep the protocol wrote to it). */
 vks_status vks_mutex_release(vks_mutex_handle *handle, uint64_t key, const vks_debt *debt);

@@ -81,6 +81,8 @@ static void look_at_mutex(const vks_mutex_page *page, vks_page_view *out)
     out->value = atomic_load(&page->value);
     out->queued = atomic_load(&page->queued);
     out->completed = atomic_load(&page->completed);
+    if (!atomic_load(&page->debtor) && out->completed < out->value) /* hand-overs without work do not raise it */
+        out->completed = out->value;
     out->generation = atomic_load(&page->generation);
     for (uint32_t i = 0; i < VKS_SLOTS; i++) {
         const vks_slot *slot = &page->slots[i];

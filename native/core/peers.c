@@ -61,13 +61,20 @@ static bool mentions(const vks_mapping *mapping, uint64_t process)
     return false;
 }
 
+void vks_peers_bury(vks_mapping *mapping, uint64_t process)
+{
+    if (mapping->refresh) /* a signal that was queued before the death still comes, and who would have told of it is dead */
+        mapping->refresh(mapping);
+    vks_mutex_death(mapping->mutex, process);
+}
+
 /* Tells every mapping of a death: those that do not mention the dead find nothing to do. */
 static void tell_all(uint64_t process)
 {
     pthread_mutex_lock(&service.lock);
     for (vks_mapping *m = service.mappings; m; m = m->next)
         if (m->mutex)
-            vks_mutex_death(m->mutex, process);
+            vks_peers_bury(m, process);
     /* told() may take a device's lock, under which others add and remove mappings: `cursor` is what removal keeps valid. */
     service.cursor = service.mappings;
     while (service.cursor) {
@@ -238,13 +245,13 @@ void vks_peers_watch_page(vks_mapping *mapping)
         uint32_t slot = vks_word_slot(word);
         uint64_t owner = slot < VKS_SLOTS && vks_word_state(word) == VKS_OWNED ? atomic_load(&page->slots[slot].identity) & VKS_IDENTITY_MASK : 0;
         if (owner && owner != self && !vks_peer_alive(owner))
-            vks_mutex_death(page, owner);
+            vks_peers_bury(mapping, owner);
         return;
     }
     for (uint32_t i = 0; i < VKS_SLOTS; i++) {
         uint64_t process = atomic_load(&page->slots[i].identity) & VKS_IDENTITY_MASK;
         if (process && process != self && !vks_peer_alive(process))
-            vks_mutex_death(page, process);
+            vks_peers_bury(mapping, process);
     }
     atomic_store(&mapping->roster, roster);
 }

@@ -13,6 +13,7 @@ typedef struct vks_mapping {
     struct vks_mapping *next, *previous;
     vks_mutex_page *mutex;        /* or */
     const vks_fence_page *fence;
+    void (*refresh)(struct vks_mapping *mapping); /* or NULL: raises `completed` to what the GPU itself says, before a death is judged by it */
     void (*told)(void *user);     /* after a death was handled; called by the service thread, without locks held */
     void *user;
     _Atomic uint32_t roster;      /* the page's roster when its parties were last looked at */
@@ -24,6 +25,8 @@ void vks_peers_remove(vks_mapping *mapping);
 
 /* True while the process of this identity lives; from the first call on it is watched. False is final. */
 bool vks_peer_alive(uint64_t identity);
+/* A death in one mutex page. */
+void vks_peers_bury(vks_mapping *mapping, uint64_t process);
 /* Every party of a mutex page is watched after this; those that are dead already are handled. Cheap when nobody joined since. */
 void vks_peers_watch_page(vks_mapping *mapping);
 

@@ -9,6 +9,15 @@
 
 /* ---- making and opening ---- */
 
+/* Under the lock of the peers, or by the surface's own caller: either way the semaphore is there. */
+static void refresh(vks_mapping *mapping)
+{
+    vks_surface *surface = VKS_CONTAINER(mapping, vks_surface, mapping);
+    uint64_t counter;
+    if (surface->semaphore && surface->device->backend->counter(surface->device, surface->semaphore, &counter) == VKS_OK)
+        vks_raise(&mapping->mutex->completed, counter);
+}
+
 static vks_surface *new_surface(vks_device *device, const vks_surface_info *info)
 {
     vks_surface *surface = calloc(1, sizeof *surface);
@@ -28,6 +37,7 @@ static vks_surface *new_surface(vks_device *device, const vks_surface_info *info
     surface->acquire_commands = info->acquire_commands;
     surface->release_commands = info->release_commands;
     surface->discard_unowned = info->discard_unowned;
+    surface->mapping.refresh = refresh;
     surface->mapping.told = vks_device_pump_soon;
     surface->mapping.user = device;
     return surface;
@@ -47,10 +57,15 @@ static void destroy_memory(vks_surface *surface)
 static vks_status enter(vks_surface *surface, vks_mutex_page *page)
 {
     vks_device *device = surface->device;
+    surface->mapping.mutex = page;
     vks_status status = vks_mutex_join(page, device->name, &surface->handle);
+    if (status == VKS_FULL) { /* the dead keep their slots until somebody looks */
+        atomic_store(&surface->mapping.roster, UINT32_MAX);
+        vks_peers_watch_page(&surface->mapping);
+        status = vks_mutex_join(page, device->name, &surface->handle);
+    }
     if (status)
         return status;
-    surface->mapping.mutex = page;
     vks_peers_add(&surface->mapping);
     pthread_mutex_lock(&device->lock);
     surface->next = device->surfaces;
@@ -204,11 +219,26 @@ uint64_t vks_surface_next_key(vks_surface *surface)
 void vks_surface_grant(vks_surface *surface, uint64_t tenure, const vks_debt *debt)
 {
     surface->tenure = (vks_tenure){tenure, *debt};
-    surface->has_page = true;
+    atomic_store_explicit(&surface->has_page, true, memory_order_release);
     if (surface->pending && surface->next_tenure == tenure)
         surface->pending = false;
     if (tenure > surface->released)
-        atomic_store(&surface->owned, 1);
+        atomic_store_explicit(&surface->owned, 1, memory_order_release);
+}
+
+/* The page says that this handle owns. */
+static vks_status take_grant(vks_surface *surface, const vks_debt *debt)
+{
+    vks_status status = VKS_OK;
+    pthread_mutex_lock(&surface->device->lock);
+    if (surface->closed) {
+        vks_mutex_abandon(&surface->handle);
+        status = VKS_CLOSED;
+    } else {
+        vks_surface_grant(surface, ++surface->next_tenure, debt);
+    }
+    pthread_mutex_unlock(&surface->device->lock);
+    return status;
 }
 
 static vks_status watch(void *user)
@@ -218,7 +248,9 @@ static vks_status watch(void *user)
     return check(surface);
 }
 
-vks_status vks_surface_acquire(vks_surface *surface, uint64_t key, uint64_t deadline)
+typedef vks_status (*mutex_wait)(vks_mutex_handle *, uint64_t key, uint64_t deadline, vks_mutex_watch, void *user, vks_debt *);
+
+static vks_status acquire(vks_surface *surface, uint64_t key, uint64_t deadline, mutex_wait wait)
 {
     vks_device *device = surface->device;
     vks_status status = check(surface);
@@ -231,17 +263,37 @@ vks_status vks_surface_acquire(vks_surface *surface, uint64_t key, uint64_t dead
         return status;
     vks_debt debt;
     atomic_fetch_add(&surface->waiting, 1);
-    status = vks_mutex_wait(&surface->handle, key, deadline, watch, surface, &debt);
-    if (status == VKS_OK) {
-        pthread_mutex_lock(&device->lock);
-        if (surface->closed) {
-            vks_mutex_abandon(&surface->handle);
-            status = VKS_CLOSED;
-        } else {
-            vks_surface_grant(surface, ++surface->next_tenure, &debt);
-        }
-        pthread_mutex_unlock(&device->lock);
-    }
+    status = wait(&surface->handle, key, deadline, watch, surface, &debt);
+    if (status == VKS_OK)
+        status = take_grant(surface, &debt);
+    atomic_fetch_sub(&surface->waiting, 1);
+    return status;
+}
+
+vks_status vks_surface_acquire(vks_surface *surface, uint64_t key, uint64_t deadline)
+{
+    return acquire(surface, key, deadline, vks_mutex_wait);
+}
+
+vks_status vks_surface_acquire_on(vks_surface *surface, uint64_t key, uint64_t deadline)
+{
+    return acquire(surface, key, deadline, vks_mutex_wait_on);
+}
+
+vks_status vks_surface_acquire_soon(vks_surface *surface, uint64_t key)
+{
+    vks_status status = check(surface);
+    if (status)
+        return status;
+    if (surface->owned || surface->pending)
+        return VKS_ALREADY_OWNER;
+    if (__builtin_expect(surface->held_acquires || surface->has_page, 0))
+        return VKS_TIMEOUT;
+    vks_debt debt;
+    atomic_fetch_add(&surface->waiting, 1); /* keeps close() from giving the slot back */
+    status = vks_mutex_try_soon(&surface->handle, key, &debt);
+    if (status == VKS_OK)
+        status = take_grant(surface, &debt);
     atomic_fetch_sub(&surface->waiting, 1);
     return status;
 }
@@ -317,9 +369,9 @@ vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behi
     const vks_tenure *tenure = &surface->tenure;
     uint64_t value = atomic_load_explicit(&page->value, memory_order_relaxed) + 1;
     vks_debt debt = {.value = value};
-    if (!behind && surface->taken < tenure->id && vks_debt_settled(surface, &tenure->debt)) {
-        vks_mutex_settle(&surface->handle, value); /* no work was given to a driver: the hand-over is complete as it is */
-    } else {
+    /* Where no work was given to a driver the hand-over is complete as it is: without a debtor nobody looks at `completed`, whose cache line then
+     * stays with everybody. */
+    if (behind || surface->taken >= tenure->id || !vks_debt_settled(surface, &tenure->debt)) {
         debt.debtor = surface->handle.identity;
         debt.debtor_slot = surface->handle.slot;
         vks_status status = promise(surface, value, behind);
@@ -330,8 +382,8 @@ vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behi
         return VKS_ABANDONED;
     if (surface->released < tenure->id) /* later tenures may have been queued and released already */
         surface->released = tenure->id;
-    surface->has_page = false;
-    atomic_store(&surface->owned, 0);
+    atomic_store_explicit(&surface->has_page, false, memory_order_release);
+    atomic_store_explicit(&surface->owned, 0, memory_order_release);
     return vks_mutex_release(&surface->handle, key, &debt);
 }
 
@@ -427,7 +479,7 @@ static vks_status wait_for_debts(vks_surface *surface, uint64_t deadline)
         if (!vks_mutex_debts(&surface->handle, &debtor))
             return VKS_OK;
         if (!vks_peer_alive(debtor)) {
-            vks_mutex_death(page, debtor & VKS_IDENTITY_MASK);
+            vks_peers_bury(&surface->mapping, debtor & VKS_IDENTITY_MASK);
             continue;
         }
         vks_status status = check(surface);

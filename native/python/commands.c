@@ -131,11 +131,13 @@ static void retire(void *user) {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     PyObject *result = PyObject_CallNoArgs(callable);
-    if (result == NULL)
+    bool ends_the_program = result == NULL && !PyErr_ExceptionMatches(PyExc_Exception); /* a signal's handler: KeyboardInterrupt, SystemExit */
+    if (result == NULL && !ends_the_program)
         PyErr_WriteUnraisable(callable);
     Py_XDECREF(result);
     Py_DECREF(callable);
-    PyErr_Restore(type, value, traceback);
+    if (!ends_the_program || type != NULL)
+        PyErr_Restore(type, value, traceback); /* else it stays set, and reap() raises it */
 }
 
 static bool may_set(const vkpy_commands *self) {

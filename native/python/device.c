@@ -185,7 +185,7 @@ static PyObject *device_reap(PyObject *object, PyObject *const *arguments, Py_ss
     size_t reaped = vks_device_reap(self->core, all); /* calls back into Python: with the GIL */
     vkpy_kept_look_all(self);
     vkpy_pixels_reap(self, false);
-    return PyLong_FromSize_t(reaped);
+    return PyErr_Occurred() ? NULL : PyLong_FromSize_t(reaped);
 }
 
 /* ---- state ---------------------------------------------------------------------------------------------------------- */

@@ -34,8 +34,10 @@ static int hub_init(PyObject *object, PyObject *arguments, PyObject *keywords) {
 static void hub_dealloc(PyObject *object) {
     vkpy_hub *self = (vkpy_hub *)object;
     vkpy_dealloc_begin(object, &self->weakrefs, false);
-    if (self->core != NULL)
+    if (self->core != NULL) {
+        vks_hub_close(self->core); /* fences may still hold it for events that nobody waits for any more */
         vks_hub_unref(self->core);
+    }
     vkpy_dealloc_free(object);
 }
 

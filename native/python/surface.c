@@ -187,10 +187,13 @@ static PyObject *surface_acquire(PyObject *object, PyObject *const *arguments, P
     if (gpu)
         return acquire_gpu(self, key);
     vks_status status;
-    VKPY_SHORT(self->device, status = vks_surface_acquire(self->core, key, 0));
+    if (timeout == 0)
+        VKPY_SHORT(self->device, status = vks_surface_acquire(self->core, key, 0));
+    else
+        VKPY_SHORT(self->device, status = vks_surface_acquire_soon(self->core, key));
     if (status == VKS_TIMEOUT && timeout != 0) {
         uint64_t deadline = vkpy_deadline(timeout);
-        VKPY_BLOCKING(status, vks_surface_acquire(self->core, key, deadline));
+        VKPY_BLOCKING(status, vks_surface_acquire_on(self->core, key, deadline));
     }
     return status == VKS_TIMEOUT ? vkpy_raise_acquire_timeout(key, timeout) : vkpy_none_or_raise(status, "Surface.acquire");
 }

@@ -230,8 +230,9 @@ int vks_raster_blit(const struct vks_image *source, struct vks_blit_rect from, c
         .swap = source->format != target->format,
     };
     b.raw = !b.swap || (vks_format_is_8888(source->format) && vks_format_is_8888(target->format));
-    if (b.x.length == 0 || b.y.length == 0 ||
-        !vks_clip_area(target, (int32_t)b.x.to, (int32_t)b.y.to, (int32_t)b.x.to_length, (int32_t)b.y.to_length, &b.area))
+    bool visible = vks_clip_area(target, (int32_t)b.x.to, (int32_t)b.y.to, (int32_t)b.x.to_length,
+                                 (int32_t)b.y.to_length, &b.area);
+    if (!visible || b.x.length == 0 || b.y.length == 0)
         return VKS_RASTER_OK;
     size_t bytes = (size_t)b.area.width * b.area.height * vks_format_bytes(target->format);
     vks_run_rows(pool, b.area.height, filter == VKS_FILTER_LINEAR ? bytes * 8 : bytes * 2, blit_band, &b);

@@ -36,12 +36,13 @@ static unsigned outside(const struct vks_setup *setup, const double p[4])
     return code;
 }
 
-// What nearly every vertex passes: inside the planes by a margin, the guard band taken for the smaller one of the widest
-// target. False for a NaN or an infinity.
+// What nearly every vertex passes: inside all planes, and in the part of the guard band that every target has. False
+// for a NaN or an infinity.
 static inline bool is_plainly_inside(const double p[4])
 {
     double w = p[3];
-    return (w >= SMALLEST_W) & (w <= FLT_MAX) & (p[2] >= 0) & (p[2] <= w) & (fabs(p[0]) <= 2 * w) & (fabs(p[1]) <= 2 * w);
+    bool in_depth = (w >= SMALLEST_W) & (w <= FLT_MAX) & (p[2] >= 0) & (p[2] <= w);
+    return in_depth & (fabs(p[0]) <= 2 * w) & (fabs(p[1]) <= 2 * w);
 }
 
 static void between(const struct vks_vertex *in, const struct vks_vertex *out, double t, struct vks_vertex *at)

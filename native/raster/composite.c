@@ -27,10 +27,11 @@ static void band_any(void *context, uint32_t first, uint32_t end)
     for (uint32_t y = first; y < end; y++) {
         for (uint32_t x = 0; x < c->area.width; x += VKS_CHUNK) {
             uint32_t n = c->area.width - x < VKS_CHUNK ? c->area.width - x : VKS_CHUNK;
+            uint8_t *target = vks_pixel_at(c->target, c->area.x + x, c->area.y + y);
             vks_load_pixels(c->source->format, vks_pixel_at(c->source, c->source_x + x, c->source_y + y), colour, n);
             for (uint32_t i = 0; i < n; i++)
                 vks_f4_store(colour[i], vks_f4_load(colour[i]) * vks_f4_all(c->opacity));
-            vks_blend_pixels(c->target->format, (const vks_rgba *)colour, vks_pixel_at(c->target, c->area.x + x, c->area.y + y), n);
+            vks_blend_pixels(c->target->format, (const vks_rgba *)colour, target, n);
         }
     }
 }

@@ -1,5 +1,5 @@
-// Triangles are taken in batches: set up into blocks, then drawn. Both steps split over the pool, the first by block and
-// the second by bands of rows; each band goes through all triangles in order, which keeps the painter's order.
+// Triangles are taken in batches: set up into blocks, then drawn. Both steps split over the pool, the first by block
+// and the second by bands of rows; each band goes through all triangles in order, which keeps the painter's order.
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -70,8 +70,8 @@ static void prepare_block(void *context, uint32_t index)
     }
 }
 
-// Rows whose spans are known and that wait to be shaded while the memory under them is fetched: small triangles all over
-// a large target would else wait for it row by row.
+// Rows whose spans are known and that wait to be shaded while the memory under them is fetched: small triangles all
+// over a large target would else wait for it row by row.
 struct pending {
     const struct vks_triangle *triangle;  // NULL: none
     int32_t y, rows;

@@ -178,6 +178,18 @@ void vks_store_pixels(uint32_t format, const vks_rgba *in, void *pixels, size_t 
     }
 }
 
+// Nothing to add, and nothing is taken away: what most of an overlay is.
+static bool is_empty(const vks_rgba *source, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t pair[2];
+        memcpy(pair, source[i], sizeof pair);
+        if ((pair[0] | pair[1]) != 0)
+            return false;
+    }
+    return true;
+}
+
 void vks_blend_pixels(uint32_t format, const vks_rgba *source, void *pixels, size_t count)
 {
     bool clamped = !vks_format_is_float(format);
@@ -186,6 +198,8 @@ void vks_blend_pixels(uint32_t format, const vks_rgba *source, void *pixels, siz
     for (size_t at = 0; at < count; at += VKS_CHUNK) {
         size_t n = count - at < VKS_CHUNK ? count - at : VKS_CHUNK;
         uint8_t *p = (uint8_t *)pixels + at * bytes;
+        if (is_empty(source + at, n))
+            continue;
         vks_load_pixels(format, p, below, n);
         for (size_t i = 0; i < n; i++) {
             vks_f4 s = vks_f4_load(source[at + i]);

@@ -11,7 +11,8 @@ const char *vks_raster_status_text(int status)
     case VKS_RASTER_BAD_IMAGE:
         return "an image is NULL, empty, larger than 32768 pixels a side, or its rows do not fit its stride or size";
     case VKS_RASTER_BAD_FORMAT: return "an image's format is not one of enum vks_format";
-    case VKS_RASTER_BAD_ARGUMENT: return "a filter, opacity, vertex layout or sub-pixel precision is out of range, or NULL";
+    case VKS_RASTER_BAD_ARGUMENT:
+        return "a filter, opacity, coordinate, vertex layout or sub-pixel precision is out of range, or NULL";
     case VKS_RASTER_FORMAT_MISMATCH: return "copy needs equal formats; blit converts";
     case VKS_RASTER_OVERLAP: return "source and target share memory";
     case VKS_RASTER_NO_MEMORY: return "out of memory";

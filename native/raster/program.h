@@ -1,12 +1,12 @@
 // A recorded list of raster operations, run many times.
 //
-// Operations name images by slot; a program owns no pixels. A slot is declared with the extent and format that its image
-// will have, so whatever can be checked is checked when an operation is recorded. Vertices are copied into the program.
-// Rectangles are clipped when the program runs; an operation of no area is left out.
+// Operations name images by slot; a program owns no pixels. A slot is declared with the extent and format that its
+// image will have, so whatever can be checked is checked when an operation is recorded. Vertices are copied into the
+// program. Rectangles are clipped when the program runs; an operation of no area is left out.
 //
 // One thread records. A recorded program is constant: several threads may run it at the same time, each with a pool of
-// its own. All functions return enum vks_raster_status unless they say otherwise; a refused operation leaves the program
-// as it was.
+// its own. All functions return enum vks_raster_status unless they say otherwise; a refused operation leaves the
+// program as it was.
 #pragma once
 
 #include "raster/raster.h"
@@ -48,8 +48,8 @@ uint32_t vks_program_length(const struct vks_program *program);
 // Slots that were declared.
 uint32_t vks_program_images(const struct vks_program *program);
 
-// Runs every operation in order on images[0..count-1], image i in slot i. All images are checked first: they match their
-// declarations, and two that one operation uses share no memory. Nothing is written unless all do. Then only
+// Runs every operation in order on images[0..count-1], image i in slot i. All images are checked first: they match
+// their declarations, and two that one operation uses share no memory. Nothing is written unless all do. Then only
 // VKS_RASTER_NO_MEMORY can stop it half-way.
 int vks_program_run(const struct vks_program *program, const struct vks_image *images, uint32_t count,
                     struct vks_pool *pool);

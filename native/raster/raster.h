@@ -16,7 +16,7 @@
 
 #include "raster/pool.h"
 
-// Memory order of the components; each is the Vulkan format of that name. Numbers are stored in programs: never renumber.
+// Memory order of the components; each is the Vulkan format of that name. Others store these numbers: never renumber.
 enum vks_format {
     VKS_FORMAT_R8_UNORM = 1,
     VKS_FORMAT_RG8_UNORM,
@@ -82,8 +82,8 @@ const char *vks_raster_status_text(int status);
 // VKS_RASTER_OK if the image may be given to the calls below.
 int vks_image_check(const struct vks_image *image);
 
-// Float colour to the pixel's bytes (at most 16) as Vulkan converts: clamped, round to nearest even, NaN to 0 for UNORM;
-// sRGB by the Khronos Data Format formula; half floats round to nearest even. `pixel` receives vks_format_bytes().
+// Float colour to the pixel's bytes (at most 16) as Vulkan converts: for UNORM clamped, rounded to nearest even, NaN to
+// 0; sRGB by the Khronos Data Format formula; half floats round to nearest even. `pixel` receives vks_format_bytes().
 int vks_pack_colour(uint32_t format, const float rgba[4], void *pixel);
 
 // The way back. Components that the format lacks are 0, alpha 1. -srgb decodes.
@@ -100,8 +100,9 @@ int vks_raster_fill_rect(const struct vks_image *target, int32_t x, int32_t y, i
 int vks_raster_copy(const struct vks_image *source, int32_t source_x, int32_t source_y, int32_t width, int32_t height,
                     const struct vks_image *target, int32_t x, int32_t y, struct vks_pool *pool);
 
-// Scales, mirrors and converts as vkCmdBlitImage. Pixel x of the target reads u = (x + 0.5 - dx0) * scale + sx0; nearest
-// takes floor(u) in exact arithmetic. Reads outside the source image clamp to its edge. Coordinates: within +-2^29.
+// Scales, mirrors and converts as vkCmdBlitImage. Pixel x of the target reads u = (x + 0.5 - dx0) * scale + sx0;
+// nearest takes floor(u) in exact arithmetic. Reads outside the source image clamp to its edge. Coordinates lie within
+// +-2^29.
 int vks_raster_blit(const struct vks_image *source, struct vks_blit_rect from, const struct vks_image *target,
                     struct vks_blit_rect to, enum vks_filter filter, struct vks_pool *pool);
 

@@ -23,7 +23,8 @@ struct pixels {
 
 static inline struct pixels split(U p, struct order order)
 {
-    return (struct pixels){{component(p, order.red), component(p, 8), component(p, order.blue), to_float((I)(p >> 24))}};
+    F alpha = to_float((I)(p >> 24));
+    return (struct pixels){{component(p, order.red), component(p, 8), component(p, order.blue), alpha}};
 }
 
 static inline void mix(struct pixels *to, const struct pixels *from, F weight)

@@ -6,13 +6,12 @@
 //   MULTIPLY_HIGH(a, b), ADD_SATURATED(a, b) of vectors of uint16_t
 //   KERNEL              the function to define
 //
-// Products and sums are not contracted and every lane computes what it would compute alone, so the kernels agree bit for
-// bit. What is not in 8-bit components goes through arrays of floats here and is read and blended by shade.c.
+// Products and sums are not contracted and every lane computes what it would compute alone, so the kernels agree bit
+// for bit. What is not in 8-bit components goes through arrays of floats here and is read and blended by shade.c.
 #include "raster/image.h"
 #include "raster/shade.h"
-
 #include "raster/shade_values.h"
-
+// after its vectors
 #include "raster/shade_8888.h"
 
 static void store_taps(struct taps taps, int32_t *first, int32_t *second, float *weight)

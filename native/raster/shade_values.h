@@ -74,8 +74,8 @@ static inline F unprojection(const struct ramps *ramps, bool perspective, F inde
     return perspective ? splat(1.0f) / ramp_value(ramps, VKS_INVERSE_W, index) : splat(1.0f);
 }
 
-static inline void vertex_colour(const struct vks_triangle *t, const struct ramps *ramps, bool perspective, F w, F index,
-                                 F out[4])
+static inline void vertex_colour(const struct vks_triangle *t, const struct ramps *ramps, bool perspective, F w,
+                                 F index, F out[4])
 {
     if (t->flat) {
         EACH_COMPONENT(c)

@@ -102,7 +102,8 @@ struct gradient {
     double x, y;            // from the first corner to the plane's origin
 };
 
-static inline void set_plane(const struct gradient *g, double v0, double v1, double v2, int index, struct vks_planes *out)
+static inline void set_plane(const struct gradient *g, double v0, double v1, double v2, int index,
+                             struct vks_planes *out)
 {
     double d1 = v1 - v0, d2 = v2 - v0;
     double dx = d1 * g->y2 - d2 * g->y1;
@@ -142,13 +143,20 @@ static void set_attributes(const struct vks_setup *setup, const struct corner *a
         set_plane(&g, a->attribute[i] * wa, b->attribute[i] * wb, c->attribute[i] * wc, i, &out->planes);
 }
 
+// In sub-pixels; positive when a, b, c go round clockwise as seen.
+static int64_t doubled_area(const struct corner *a, const struct corner *b, const struct corner *c)
+{
+    return (b->fixed_x - a->fixed_x) * (c->fixed_y - a->fixed_y) -
+           (c->fixed_x - a->fixed_x) * (b->fixed_y - a->fixed_y);
+}
+
 bool vks_triangle_setup(const struct vks_setup *setup, const struct vks_vertex *a, const struct vks_vertex *b,
                         const struct vks_vertex *c, struct vks_triangle *out)
 {
     struct corner p = project(setup, a), q = project(setup, b), r = project(setup, c);
     if (!set_bounds(setup, &p, &q, &r, out))
         return false;
-    int64_t area = (q.fixed_x - p.fixed_x) * (r.fixed_y - p.fixed_y) - (r.fixed_x - p.fixed_x) * (q.fixed_y - p.fixed_y);
+    int64_t area = doubled_area(&p, &q, &r);
     if (area == 0)
         return false;
     if (area > 0)

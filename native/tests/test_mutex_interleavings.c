@@ -1,4 +1,4 @@
-/* rules: K9, K10, K11, K15, K27, X3, X9. The keyed mutex with one party stopped at each of its accesses to the page in turn: there another party acts,
+/* rules: K8, K9, K10, K11, K15, K27, X3, X9. The keyed mutex with one party stopped at each of its accesses to the page in turn: there another party acts,
  * or the first one dies. So every place between two accesses is tried, which threads would hit once in a million runs.
  *
  * The page's own code is compiled into this file with a step before each atomic access, and with futexes that fail the test where a real one would sleep
@@ -261,6 +261,21 @@ static bool a_waits_while_b_abandons(int n)
 
 static void an_abandonment_at_any_moment_wakes_who_waits_for_any_key(void) { at_every_access(a_waits_while_b_abandons); }
 
+static void bs_work_fails(void) { vks_mutex_break(page); }
+
+static bool a_waits_while_the_work_before_fails(int n)
+{
+    new_page();
+    join(&a), join(&b);
+    CHECK(try_key(&b, 0) == VKS_OK && release_in_two(&b, 9, false) == VKS_OK, "fresh");
+    set_plan(n, bs_work_fails);
+    vks_status got = wait_for_key(&a, 7);
+    CHECK(got == VKS_ABANDONED && !sleeper.forever, "access %d: got %d, a sleeps for ever: %d", n, got, sleeper.forever);
+    return end_plan();
+}
+
+static void a_chain_that_breaks_at_any_moment_wakes_who_waits_for_any_key(void) { at_every_access(a_waits_while_the_work_before_fails); }
+
 static void b_is_told_dead(void) { vks_mutex_death(page, dead_process); }
 
 static bool a_waits_while_the_owner_dies(int n)
@@ -299,6 +314,7 @@ static bool a_dies_while_it_releases(int n)
     bool whole = by_new == VKS_OK && page->completed >= page->value && page->value == 1;
     CHECK(by_old == VKS_ABANDONED || (by_old == VKS_TIMEOUT && whole), "access %d: key 0 gives %d, key 5 %d, value %llu", n, by_old, by_new,
           (unsigned long long)page->value);
+    CHECK(died || whole, "one that dies after its hand-over was whole and its work done takes nothing along");
     CHECK(!vks_identity_pid(page->slots[a.slot].identity), "access %d: its slot is not free", n);
     return died;
 }
@@ -384,6 +400,7 @@ int main(void)
     RUN(of_two_that_try_one_owns);
     RUN(a_release_at_any_moment_wakes_who_waits_for_it);
     RUN(an_abandonment_at_any_moment_wakes_who_waits_for_any_key);
+    RUN(a_chain_that_breaks_at_any_moment_wakes_who_waits_for_any_key);
     RUN(an_owners_death_at_any_moment_wakes_who_waits_for_any_key);
     RUN(who_dies_while_it_releases_leaves_a_whole_hand_over_or_an_abandoned_page);
     RUN(who_dies_while_it_acquires_abandons_what_it_owns_and_nothing_else);

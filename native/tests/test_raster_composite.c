@@ -6,8 +6,8 @@ static void check_pixel(const struct vks_image *to, const float s[4], const floa
     for (int k = 0; k < format_components(to->format); k++) {
         double exact = (double)s[k] * opacity + d[k] * (1 - (double)s[3] * opacity);
         exact = is_float(to->format) ? exact : clamp01(exact);
-        CHECK(steps_off(to, (uint32_t)x, (uint32_t)y, k, exact) <= 0.52, "format %u, opacity %g, pixel %d, %d, component %d",
-              to->format, (double)opacity, x, y, k);
+        CHECK(steps_off(to, (uint32_t)x, (uint32_t)y, k, exact) <= 0.52,
+              "format %u, opacity %g, pixel %d, %d, component %d", to->format, (double)opacity, x, y, k);
     }
 }
 
@@ -58,14 +58,15 @@ static void check_row(const struct vks_image *to, int d, int a, int isa)
         const uint8_t *p = pixel_at(to, (uint32_t)s, 0);
         const int expected[4] = {s + kept, 255 - s + kept, a + kept, a + kept};
         for (int c = 0; c < 4; c++)
-            CHECK(p[c] == (expected[c] < 255 ? expected[c] : 255), "instruction set %d: s %d, d %d, a %d gave %d", isa, s,
-                  d, a, p[c]);
+            CHECK(p[c] == (expected[c] < 255 ? expected[c] : 255), "instruction set %d: s %d, d %d, a %d gave %d", isa,
+                  s, d, a, p[c]);
     }
 }
 
 static void every_value_of_8_bits_is_rounded_exactly_by_every_instruction_set(void)
 {
-    struct vks_image from = new_image(256, 1, VKS_FORMAT_RGBA8_UNORM, 0), to = new_image(256, 1, VKS_FORMAT_RGBA8_UNORM, 0);
+    struct vks_image from = new_image(256, 1, VKS_FORMAT_RGBA8_UNORM, 0);
+    struct vks_image to = new_image(256, 1, VKS_FORMAT_RGBA8_UNORM, 0);
     for (int isa = VKS_ISA_PORTABLE; isa <= VKS_ISA_AVX512; isa++) {
         vks_cpu_limit_isa((enum vks_isa)isa);
         for (int a = 0; a < 256; a++) {
@@ -87,7 +88,8 @@ static void every_value_of_8_bits_is_rounded_exactly_by_every_instruction_set(vo
 static void an_empty_source_or_no_opacity_leaves_the_target_as_it_was(void)
 {
     for (size_t f = 0; f < FORMATS; f++) {
-        struct vks_image from = new_image(200, 3, VKS_FORMAT_RGBA16_FLOAT, 0), to = new_image(200, 3, all_formats[f], 0);
+        struct vks_image from = new_image(200, 3, VKS_FORMAT_RGBA16_FLOAT, 0);
+        struct vks_image to = new_image(200, 3, all_formats[f], 0);
         fill_with_noise(&to);
         struct vks_image before = clone_image(&to);
         vks_raster_clear(&from, (float[4]){0}, NULL);

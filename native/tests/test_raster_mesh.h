@@ -79,9 +79,11 @@ static inline double determinant(const double a[3], const double b[3], const dou
     return a[0] * (b[1] * c[2] - b[2] * c[1]) - a[1] * (b[0] * c[2] - b[2] * c[0]) + a[2] * (b[0] * c[1] - b[1] * c[0]);
 }
 
-// Weights of the corners at pixel coordinates x, y, found before projection (Olano and Greer, 1997): nothing is clipped,
-// w may have any sign, and attributes are the weighted means. False behind the eye and for a triangle seen edge-on.
-static inline int weights_at(const struct vertex v[3], const struct vks_image *target, double x, double y, double weight[3])
+// Weights of the corners at pixel coordinates x, y, found before projection (Olano and Greer, 1997): nothing is
+// clipped, w may have any sign, and attributes are the weighted means. False behind the eye and for a triangle that is
+// seen edge-on.
+static inline int weights_at(const struct vertex v[3], const struct vks_image *target, double x, double y,
+                             double weight[3])
 {
     double p[3][3], point[3] = {x * 2 / target->width - 1, y * 2 / target->height - 1, 1};
     for (int i = 0; i < 3; i++) {

@@ -20,7 +20,8 @@ static int is_clear_cut(const struct vertex v[3], const struct vks_image *image,
 }
 
 // The value of a component at the place, and the least and the greatest a fortieth of a pixel from it.
-static void colour_range(const struct vertex v[3], const struct vks_image *image, double x, double y, int c, double range[2])
+static void colour_range(const struct vertex v[3], const struct vks_image *image, double x, double y, int c,
+                         double range[2])
 {
     range[0] = INFINITY;
     range[1] = -INFINITY;
@@ -49,15 +50,17 @@ static void judge_pixel(const struct vks_image *image, const struct vertex v[3],
     }
     if (least < 0) {
         judged_outside++;
-        CHECK(p[0] == 0 && p[1] == 0 && p[2] == 0 && p[3] == 0, "round %d: pixel %u, %u is outside by %g", round, x, y, least);
+        CHECK(p[0] == 0 && p[1] == 0 && p[2] == 0 && p[3] == 0, "round %d: pixel %u, %u is outside by %g", round, x,
+              y, least);
         return;
     }
     judged_inside++;
     for (int c = 0; c < 4; c++) {
         double range[2];
         colour_range(v, image, cx, cy, c, range);
-        CHECK(p[c] >= range[0] - 2e-3 && p[c] <= range[1] + 2e-3, "round %d: pixel %u, %u, component %d is %g, not %g to %g",
-              round, x, y, c, (double)p[c], range[0], range[1]);
+        CHECK(p[c] >= range[0] - 2e-3 && p[c] <= range[1] + 2e-3,
+              "round %d: pixel %u, %u, component %d is %g, not %g to %g", round, x, y, c, (double)p[c], range[0],
+              range[1]);
     }
 }
 
@@ -134,7 +137,8 @@ static void sample(const struct vks_image *texture, enum vks_filter filter, doub
 }
 
 // Texture coordinates in texels at a pixel of a quad. False on and near its edges and its diagonal.
-static int texels_at(const struct vertex v[6], const struct vks_image *image, uint32_t x, uint32_t y, double *u, double *t)
+static int texels_at(const struct vertex v[6], const struct vks_image *image, uint32_t x, uint32_t y, double *u,
+                     double *t)
 {
     for (int k = 0; k < 6; k += 3) {
         double weight[3];
@@ -168,8 +172,9 @@ static void check_textured(const struct vks_image *image, const struct vks_image
             for (int c = 0; c < 4; c++) {
                 double below = c == 3 ? 1 : 0.2, tolerance = filter == VKS_FILTER_LINEAR ? 2.0 : 0.51;
                 double value = texel[c] * v[0].colour[c] + below * (1 - texel[3] * v[0].colour[3]);
-                CHECK(fabs(got[c] - fmin(1, value)) < tolerance / 255, "format %u, filter %d, pixel %u, %u, component %d: %g, not %g",
-                      texture->format, (int)filter, x, y, c, got[c] * 255.0, value * 255);
+                CHECK(fabs(got[c] - fmin(1, value)) < tolerance / 255,
+                      "format %u, filter %d, pixel %u, %u, component %d: %g, not %g", texture->format, (int)filter, x,
+                      y, c, got[c] * 255.0, value * 255);
             }
         }
     CHECK(judged > 500, "only %ld pixels were judged", judged);
@@ -236,7 +241,8 @@ static void random_triangles(struct vertex *v, int flat)
 
 static void results_are_the_same_for_every_instruction_set_and_thread_count(void)
 {
-    const uint32_t formats[] = {VKS_FORMAT_RGBA8_UNORM, VKS_FORMAT_BGRA8_UNORM, VKS_FORMAT_RGBA8_UNORM_SRGB, VKS_FORMAT_RGBA16_FLOAT};
+    const uint32_t formats[] = {VKS_FORMAT_RGBA8_UNORM, VKS_FORMAT_BGRA8_UNORM, VKS_FORMAT_RGBA8_UNORM_SRGB,
+                                VKS_FORMAT_RGBA16_FLOAT};
     static struct vertex v[COUNT * 3];
     struct vks_image texture = new_image(61, 47, VKS_FORMAT_BGRA8_UNORM, 0);
     fill_with_noise(&texture);
@@ -261,8 +267,8 @@ static void results_are_the_same_for_every_instruction_set_and_thread_count(void
     free_image(&texture);
 }
 
-static int draw_with(const struct vks_image *image, const struct vks_vertex_layout *layout, const struct vks_image *texture,
-                     uint32_t bits)
+static int draw_with(const struct vks_image *image, const struct vks_vertex_layout *layout,
+                     const struct vks_image *texture, uint32_t bits)
 {
     return vks_raster_draw_triangles(image, layout, 3, texture, VKS_FILTER_NEAREST, bits, NULL);
 }
@@ -289,7 +295,8 @@ static void layouts_choose_where_a_vertex_keeps_its_fields(void)
 
 static void wrong_layouts_and_arguments_are_refused(void)
 {
-    struct vks_image image = new_image(8, 8, VKS_FORMAT_RGBA8_UNORM, 0), texture = new_image(4, 4, VKS_FORMAT_R8_UNORM, 0);
+    struct vks_image image = new_image(8, 8, VKS_FORMAT_RGBA8_UNORM, 0);
+    struct vks_image texture = new_image(4, 4, VKS_FORMAT_R8_UNORM, 0);
     const float data[3 * 13] = {0};
     const struct vks_vertex_layout wrong[] = {
         {data, 3, 0, -1, -1},  {data, 13, 10, -1, -1}, {data, 13, -1, -1, -1},        {data, 13, 0, 10, -1},

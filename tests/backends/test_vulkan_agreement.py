@@ -39,7 +39,12 @@ class Both:
                 surfaces[name].write(pixels)
             commands = device.record()
             draw(commands, surfaces)
-            device.submit(commands).wait(30)
+            try:
+                device.submit(commands).wait(30)
+            except vks.UnsupportedError as error:  # NVIDIA's linear images cannot be blended into
+                if tiling != "linear" or device.adapter.kind != "gpu":
+                    raise
+                pytest.skip(str(error))
             results.append(surfaces["target"].read())
             for surface in surfaces.values():
                 surface.close()
@@ -146,7 +151,9 @@ def test_blits_between_all_formats_agree(both: Both, tiling: str, to: str, filte
                 commands.blit(surfaces["source"], surfaces["target"], source_rect, target_rect, filter_name)
 
         actual, expected = both.draw(pictures, draw, tiling)
-        if filter_name == "nearest":
+        if filter_name == "nearest" and to.endswith("32float") and both.devices[0].adapter.kind == "gpu":
+            np.testing.assert_allclose(actual, expected, rtol=1.3e-7)  # hardware divides by 255 to the last bit but one
+        elif filter_name == "nearest":
             np.testing.assert_array_equal(actual, expected, err_msg=f"{source_format} to {to}, {rects}")
         else:
             assert_within(actual, expected, to, 2)

@@ -249,3 +249,15 @@ def test_a_closed_backend_makes_nothing(backend: Any) -> None:
     with pytest.raises(ClosedError):
         backend.compile(None, [])
     backend.close()
+
+
+def test_what_outlives_its_backend_can_still_be_destroyed(backend: Any) -> None:
+    from vkshare.backends import vulkan
+
+    careless = vulkan.open(backend.adapter, False)  # the layer would object, and rightly
+    image = careless.create_image(spec_of())
+    stage = careless.stage(40 * 24 * 4, image, upload=False)
+    careless.close()
+    stage.destroy()
+    image.destroy()
+    assert image.pixels() is None

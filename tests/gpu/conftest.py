@@ -16,8 +16,7 @@ def gpu(vks_open: Open, vks_adapter: vks.Adapter) -> Open:
     """Opens devices on a GPU whose timeline semaphores cross processes."""
     if vks_adapter.kind != "gpu":
         pytest.skip(f"needs a real GPU; this run is on {vks_adapter.name!r} ({vks_adapter.kind})")
-    if not vks_adapter.capabilities.export_timelines:
-        pytest.skip(
-            f"{vks_adapter.name!r} does not share timeline semaphores: {vks_adapter.capabilities.reasons.get('export_timelines')}"
-        )
+    capabilities = vks_adapter.capabilities
+    if not capabilities.export_timelines:
+        pytest.skip(f"{vks_adapter.name!r} shares no timeline semaphores: {capabilities.reasons.get('export_timelines')}")
     return vks_open

@@ -11,6 +11,7 @@ import pytest
 
 import vkshare as vks
 
+pytest_plugins = ["support.peers"]
 pytestmark = pytest.mark.gpu
 Open = Callable[..., vks.Device]
 
@@ -153,25 +154,3 @@ def test_memory_of_the_cpu_backend_opens_on_the_gpu_by_host_pointer(gpu: Open) -
         with surface.access(1, 0, 5) as view:
             assert np.all(view.array == (255, 0, 0, 255))
         theirs.close()
-
-
-@pytest.mark.parametrize("tiling", ["linear", "optimal"])
-def test_the_gpu_and_the_cpu_backend_draw_the_same(gpu: Open, tiling: str) -> None:
-    device = gpu()
-    rng = np.random.default_rng(7)
-    vertices = np.concatenate([rng.uniform(-1, 1, (3000, 2)), rng.uniform(0, 0.5, (3000, 4))], axis=1).astype(
-        np.float32
-    )
-    pictures = []
-    for party in (device, vks.open(backend="cpu")):
-        surface = party.create_surface(256, 256, tiling=tiling if party is device else "auto")
-        surface.acquire()
-        party.submit(
-            party.record()
-            .clear(surface, (0.25, 0.5, 0.75, 1))
-            .fill_rect(surface, (10, 20, 30, 40), (0.1, 0.2, 0.3, 0.4))
-            .draw_triangles(surface, vertices)
-        )
-        pictures.append(surface.read().astype(int))
-    difference = np.abs(pictures[0] - pictures[1]).max(axis=2)
-    assert np.mean(difference > 3) <= 0.001, f"{np.mean(difference > 3):.4%} of the pixels differ by more than 3/255"

@@ -1,6 +1,6 @@
-"""Which instances of the models are checked, and which points are dropped from each.
+"""Which instances of the models are checked, and which points of the protocol are dropped from each.
 
-An instance is small enough to be searched to the end. A point is dropped from the smallest instance that can show what it is for.
+An instance is small enough to be searched to the end. A point is dropped from the smallest one that can show what it is for.
 """
 
 from __future__ import annotations
@@ -11,31 +11,80 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Instance:
-    """One size and scenario of a model: `defines` are the macros that its source explains, `drops` its DROP_ macros."""
+    """One size and scenario of a model: `defines` are macros that its source explains, `drops` its DROP_ and REJECTED_ ones."""
 
     model: str
     name: str
     defines: Mapping[str, int] = field(default_factory=dict)
     drops: tuple[str, ...] = ()
     pan_flags: tuple[str, ...] = ()
-    run_flags: tuple[str, ...] = ()
 
 
-#: Each party's acquire and release key: a ring 0 -> 1 -> 2 -> 0.
-RING = {"KEY0": 0, "KEY1": 1, "KEY2": 2, "NEXT0": 1, "NEXT1": 2, "NEXT2": 0}
-#: Three parties want the same key, and release it with any.
-SAME = {"KEY0": 0, "KEY1": 0, "KEY2": 0}
-#: Keys 0 and 2 share a bucket.
-BUCKET = {"KEY0": 0, "KEY1": 2, "KEY2": 0}
+def drops(*names: str) -> tuple[str, ...]:
+    return tuple(f"DROP_{name}" for name in names)
+
+
+#: Nothing but acquire and release.
 CALM = {"DEATHS": 0, "EXPIRIES": 0, "RECOVERIES": 0}
+#: The keys that the three parties acquire and release with: 0 -> 1 -> 2 -> 0.
+RING = {**CALM, "KEY0": 0, "KEY1": 1, "KEY2": 2, "NEXT0": 1, "NEXT1": 2, "NEXT2": 0}
+#: All want one key and release with any.
+ONE_KEY = {**CALM, "KEY0": 0, "KEY1": 0, "KEY2": 0}
+#: Keys 0 and 2 share a bucket; released with any.
+BUCKET = {**CALM, "KEY0": 0, "KEY1": 2, "KEY2": 0}
+#: Compressed states: half the speed, a third of the memory.
 COLLAPSE = ("-DCOLLAPSE",)
 
 QUICK: tuple[Instance, ...] = (
-    Instance("fence_page", "two followers", {}, (
-        "DROP_SEQ_FIRST", "DROP_BUMP", "DROP_WAKE_ALL", "DROP_LOOK_AGAIN", "DROP_COMPLETED_AFTER", "DROP_QUEUED_AFTER",
-        "DROP_WAKE_UNTIL_GONE",
-    )),
-    Instance("keyed_mutex", "one key", {**CALM, **SAME, "EXPIRIES": 1}, ("DROP_EPOCH", "DROP_WORD_FIRST")),
-    Instance("keyed_mutex", "shared bucket", {**CALM, **BUCKET, "EXPIRIES": 1}, ("DROP_WAKE_ALL", "DROP_SEQ_FIRST")),
+    Instance(
+        "fence_page", "two followers", {},
+        drops("SEQ_FIRST", "BUMP", "WAKE_ALL", "LOOK_AGAIN", "COMPLETED_AFTER", "QUEUED_AFTER", "WAKE_UNTIL_GONE"),
+    ),
+    Instance("keyed_mutex", "one key", {**ONE_KEY, "EXPIRIES": 1}, drops("EPOCH", "WORD_FIRST")),
+    Instance("keyed_mutex", "shared bucket", {**BUCKET, "EXPIRIES": 1}, drops("WAKE_ALL", "SEQ_FIRST")),
+    Instance(
+        "keyed_mutex", "death in a ring", {**RING, "DEATHS": 1, "VICTIMS": 1},
+        (*drops("WATCH_ALL", "WATCH_FIRST", "NON_OWNER_WAKE"), "REJECTED_OWNER_WAKES"),
+    ),
+    Instance("keyed_mutex", "owner and its witness die", {**RING, "DEATHS": 2, "WITNESS": 1}, drops("LOSER_WAKE")),
+    Instance("keyed_mutex", "newcomer dies", {**RING, "DEATHS": 1, "VICTIMS": 2, "LATE": 1}, drops("JOIN_WAKE")),
+    Instance(
+        "keyed_mutex", "closed and recovered", {**RING, "RECOVERIES": 1, "CLOSES": 1},
+        drops("ABANDON_WAKE", "GENERATION", "RECOVER_WAKE"),
+    ),
+    Instance("slots", "slot taken again", {"HOLDERS": 3, "TAKERS": 0, "MORTAL_HANDLERS": 0}, drops("CLAIM_SWAP", "RECLAIM_SWAP", "INCARNATION")),
+    Instance("slots", "slot of a debtor", {"HOLDERS": 2, "TAKERS": 1, "MORTAL_HANDLERS": 0}, drops("DEBTOR_INCARNATION", "EPOCH")),
+    Instance("slots", "service thread dies", {"HOLDERS": 2, "TAKERS": 0, "MORTAL_HANDLERS": 1}, drops("RECLAIM_LAST")),
+    Instance("settle", "sleeper for a value", {"SLEEPERS": 1, "DEATHS": 1}, drops("RAISE_ONLY", "SEQ_FIRST")),
+    Instance(
+        "settle", "recover waits for debts", {"SLEEPERS": 2, "DEATHS": 1},
+        drops("WANT_FIRST", "CLEAR_FIRST", "OWES_BEFORE_WAKE", "DEATH_WAKE", "WAKE_BEFORE_FREE"),
+    ),
+    Instance(
+        "debts", "bridge, a job fails", {"DEATHS": 0, "LOSSES": 1},
+        drops("BREAK", "MARK_FIRST", "BROKEN_CHECK", "SETTLE_IN_ORDER", "RECOVER_WAITS"),
+    ),
+    Instance("debts", "bridge, settled at once", {"DEATHS": 0, "LOSSES": 1, "SETTLE_AT_ONCE": 1}, drops("RAISE_ONLY")),
+    Instance("debts", "bridge, a death", {"DEATHS": 1, "LOSSES": 0}, drops("DEBTOR")),
+    Instance("debts", "native, a job fails", {"NATIVE": 1, "DEATHS": 0, "LOSSES": 1}, drops("BREAK", "MARK_FIRST", "SETTLE_IN_ORDER")),
+    Instance("debts", "native, a party stalls", {"NATIVE": 1, "DEATHS": 0, "STALLS": 1}, drops("QUEUED_FIRST")),
+    Instance(
+        "debts", "native, a death", {"NATIVE": 1, "DEATHS": 1, "LOSSES": 0},
+        drops("STUCK", "MARK_BEFORE_SIGNAL", "SIGNAL_IN_ORDER", "SIGNAL_CHECK", "OWN_QUEUE_ONLY", "REAPED", "DEBTOR", "RECOVER_WAITS"),
+    ),
 )
-FULL: tuple[Instance, ...] = ()
+
+#: Two expiries, any keys, two rounds, two deaths anywhere, recover() among them: minutes each.
+FULL: tuple[Instance, ...] = (
+    Instance("fence_page", "three followers", {"FOLLOWERS": 3}, (), COLLAPSE),
+    Instance("keyed_mutex", "any keys", {**CALM, "EXPIRIES": 1}, (), COLLAPSE),
+    Instance("keyed_mutex", "death of any in a ring, recovered", {**RING, "DEATHS": 1, "RECOVERIES": 1}, (), COLLAPSE),
+    Instance("keyed_mutex", "death in a shared bucket", {**BUCKET, "DEATHS": 1}, (), COLLAPSE),
+    Instance("keyed_mutex", "death of any beside a newcomer", {**RING, "DEATHS": 1, "LATE": 1}, (), COLLAPSE),
+    Instance("slots", "everything", {}, (), COLLAPSE),
+    Instance("settle", "both sleepers", {"SLEEPERS": 3}, (), COLLAPSE),
+    Instance("debts", "bridge, a death and a failure", {"DEATHS": 1, "LOSSES": 1}, (), COLLAPSE),
+    Instance("debts", "bridge, two deaths", {"DEATHS": 2, "LOSSES": 0}, (), COLLAPSE),
+    Instance("debts", "native, a death and a failure", {"NATIVE": 1, "DEATHS": 1, "LOSSES": 1}, (), COLLAPSE),
+    Instance("debts", "native, two deaths", {"NATIVE": 1, "DEATHS": 2, "LOSSES": 0}, (), COLLAPSE),
+)

@@ -6,7 +6,8 @@
  * Asserted when nothing moves any more: nobody sleeps who has something to learn.
  *
  * A scenario: KEY0, KEY1, KEY2, the key of each party's acquires (any, if not said); ROUNDS of them; DEATHS and EXPIRIES,
- * how many processes may be killed and deadlines pass; LATE, the party that joins the page while the others are at
+ * how many processes may be killed (VICTIMS: which) and deadlines pass; RECOVERIES; WITNESS, a party that acquires
+ * nothing, but whose process hears of deaths; LATE, the party that joins the page while the others are at
  * work; CLOSES, an owner may close its handle instead of releasing. */
 #include "page.inc"
 
@@ -117,6 +118,12 @@ proctype Party(byte me) {
             ; wake_everyone()
 #endif
         :: me != LATE
+        fi;
+#endif
+#ifdef WITNESS
+        if
+        :: atomic { me == WITNESS -> watched[me] = claimed & ~BIT(me); goto out }
+        :: me != WITNESS
         fi;
 #endif
 next:
@@ -286,10 +293,10 @@ check:  atomic {
                 d_step {
                     /* (*) Won, lost or nothing to do: the dead one, or a service that won and died, may owe a wake. */
 #ifdef DROP_NON_OWNER_WAKE
-                    silent = (!won && w != WORD(d, ABANDONED));
+                    silent = (!won && STATE(w) != ABANDONED);
 #endif
 #ifdef DROP_LOSER_WAKE
-                    silent = (!won && w == WORD(d, ABANDONED));
+                    silent = (!won && STATE(w) == ABANDONED);
 #endif
                     forget_word(SERVICE(me)); w = 0; won = false
                 }

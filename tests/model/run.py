@@ -38,7 +38,11 @@ class Variant:
 
     @property
     def name(self) -> str:
-        return f"{self.instance.model}/{self.instance.name}" + (f" without {self.drop}" if self.drop else "")
+        return f"{self.instance.model}/{self.instance.name}" + self.change
+
+    @property
+    def change(self) -> str:
+        return f" without {self.drop[5:]}" if self.drop.startswith("DROP_") else f" with {self.drop}" if self.drop else ""
 
     @property
     def source(self) -> Path:
@@ -88,7 +92,7 @@ def build(variant: Variant, folder: Path, memory_mib: int) -> str:
     if not (folder / "pan.c").exists():
         return "spin: " + " ".join((spin.stdout + spin.stderr).split())[:300]
     flags = [*PAN_FLAGS, f"-DMEMLIM={memory_mib}", *variant.instance.pan_flags]
-    compiled = call([os.environ.get("CC", "cc"), "-O1", *flags, "-o", "pan", "pan.c"], folder, 120)
+    compiled = call([os.environ.get("CC", "cc"), "-O0" if variant.drop else "-O1", *flags, "-o", "pan", "pan.c"], folder, 120)
     return "" if compiled.returncode == 0 else "cc: " + compiled.stderr[:300]
 
 
@@ -124,7 +128,7 @@ def check(variant: Variant, memory_mib: int, limit_s: float) -> Result:
             if problem:
                 result.verdict, result.detail = "not built", problem
             else:
-                output = call(["./pan", f"-m{DEPTH}", "-E", *variant.instance.run_flags], folder, limit_s).stdout
+                output = call(["./pan", f"-m{DEPTH}", "-E"], folder, limit_s).stdout
                 result.verdict, result.detail = judge(output, "-DBITSTATE" in variant.instance.pan_flags)
                 result.states = int(number(r"([\d.e+]+) states, stored", output))
                 result.depth = int(number(r"depth reached (\d+)", output))

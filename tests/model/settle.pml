@@ -11,6 +11,9 @@
 #define VALUE(p)        ((p) + 1)       /* what party p promised */
 #define FOR_VALUE       0               /* the sleepers */
 #define FOR_DEBTS       1
+#ifndef DEATHS
+#define DEATHS          2               /* 1: of party 1 only */
+#endif
 #ifndef SLEEPERS
 #define SLEEPERS        3               /* both */
 #endif
@@ -51,18 +54,20 @@ proctype Debtor(byte me) {
     {
         /* ---- raise completed ---- */
         do
-        :: atomic { seen = completed };
 #ifdef DROP_RAISE_ONLY                  /* (*) */
-            atomic { assert(completed <= VALUE(me)); completed = VALUE(me); break }
+        :: atomic { assert(completed < VALUE(me)); completed = VALUE(me); break }
 #else
+        :: atomic {
+            seen = completed;
             if
-            :: seen >= VALUE(me) -> break
+            :: seen >= VALUE(me) -> seen = 0; break
             :: else
-            fi;
+            fi
+           };
             atomic {
                 if
-                :: completed == seen -> completed = VALUE(me); break
-                :: else
+                :: completed == seen -> completed = VALUE(me); seen = 0; break
+                :: else -> seen = 0
                 fi
             }
 #endif
@@ -107,6 +112,13 @@ proctype Handler(byte h) {
 #define VALUE_CAME      (completed >= VALUE(1) || (dead & BIT(1)))
 #define DEBTS_LEFT      (claimed & owes & ~dead)
 
+inline over() {
+    if
+    :: satisfied -> satisfied = false; through = through | BIT(me); seq_moved = seq_moved | BIT(me); goto out
+    :: else
+    fi
+}
+
 proctype Sleeper(byte me) {
     bool satisfied;
     do
@@ -118,17 +130,10 @@ proctype Sleeper(byte me) {
         want = true;
 #endif
         if
-        :: me == FOR_VALUE -> satisfied = (completed >= VALUE(1))
-        :: me == FOR_DEBTS -> satisfied = (!(claimed & owes & BIT(0)) || (dead & BIT(0)));
-            satisfied = (satisfied && (!(claimed & owes & BIT(1)) || (dead & BIT(1))))
-        fi;
-        if
-        :: me == FOR_VALUE && !satisfied -> satisfied = ((dead & BIT(1)) != 0)
-        :: else
-        fi;
-        if
-        :: atomic { satisfied -> through = through | BIT(me); seq_moved = seq_moved | BIT(me); break }
-        :: else
+        :: atomic { me == FOR_VALUE -> satisfied = (completed >= VALUE(1)) };
+            atomic { satisfied = (satisfied || (dead & BIT(1))); over() }
+        :: atomic { me == FOR_DEBTS -> satisfied = !(DEBTS_LEFT & BIT(0)) };
+            atomic { satisfied = (satisfied && !(DEBTS_LEFT & BIT(1))); over() }
         fi;
 #ifdef DROP_SEQ_FIRST
         seq_moved = seq_moved & ~BIT(me);
@@ -136,18 +141,20 @@ proctype Sleeper(byte me) {
 #ifdef DROP_WANT_FIRST
         want = true;
 #endif
-        if
-        :: atomic { !(seq_moved & BIT(me)) -> asleep = asleep | BIT(me) }
+        if                                              /* FUTEX_WAIT(settle_seq as read) */
+        :: atomic { !(seq_moved & BIT(me)) -> asleep = asleep | BIT(me) };
+            atomic { !(asleep & BIT(me)) -> seq_moved = seq_moved | BIT(me) }
         :: else
-        fi;
-        atomic { !(asleep & BIT(me)) -> seq_moved = seq_moved | BIT(me) }
-    od
+        fi
+    od;
+out:
+    skip
 }
 
 active proctype Fate() {
     bool done;
     do
-    :: atomic { !done && !(dead & BIT(0)) -> dead = dead | BIT(0) }
+    :: atomic { !done && !(dead & BIT(0)) && DEATHS > 1 -> dead = dead | BIT(0) }
     :: atomic { !done && !(dead & BIT(1)) -> dead = dead | BIT(1) }
     :: atomic { !done && !handler_dead -> handler_dead = true }
     :: atomic { !done -> done = true }

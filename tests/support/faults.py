@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from types import TracebackType
 from typing import Any
 
 import vkshare as vks
@@ -57,6 +56,6 @@ class FaultyQueue:
     def __enter__(self) -> tuple[vks.Device, FaultyQueue]:
         return self.device, self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         with contextlib.suppress(vks.VkshareError):
             self.device.close()

@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from support import roles
-
 import vkshare as vks
+from support import roles
 
 FENCES = 6  # two a device
 MOST_HELD = 12
@@ -95,6 +94,7 @@ class Machine:
         self.oracle = Oracle([_limit(self._devices[0])] * len(self._devices))
         self._views: list[list[Any]] = []  # by fence, then by device
         self._watched: list[tuple[int, int, int]] = []  # fd, fence, value
+        self._unseen: list[Held] = []  # submissions that were not seen to be done
         for fence in range(FENCES):
             self.oracle.fences.append(FenceState(fence % len(self._devices)))
             self._views.append(self._create(fence))
@@ -151,9 +151,9 @@ class Machine:
             self._refused(lambda: self._devices[device].submit(**arguments), ValueError)
             return
         submission = self._devices[device].submit(**arguments)
-        oracle.submit(Held(device, asked, told, submission))
-        if all(work.submission is not submission for work in oracle.held):
-            submission.wait(10)
+        work = Held(device, asked, told, submission)
+        self._unseen.append(work)
+        oracle.submit(work)
 
     def watch(self, fence: int, device: int, above: int) -> None:
         """An event_fd, here, that must become readable exactly when the value is reached."""
@@ -167,6 +167,7 @@ class Machine:
         state = self.oracle.fences[fence]
         if self.oracle.needs(fence):
             return
+        self.check()
         views = self._views[fence]
         views[state.device].close()
         for device, view in enumerate(views):
@@ -195,6 +196,10 @@ class Machine:
                     assert queued == state.promised
         for work in self.oracle.held:
             assert work.submission is None or work.submission.is_held
+        for work in self._unseen:
+            if work not in self.oracle.held:
+                work.submission.wait(10)
+        self._unseen = [work for work in self._unseen if work in self.oracle.held]
         for fd, fence, value in self._watched:
             reached = self.oracle.reached(fence, value)
             ready = bool(select.select([fd], [], [], 5 if reached else 0)[0])

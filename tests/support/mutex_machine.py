@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from support import roles
-
 import vkshare as vks
+from support import roles
 from vkshare.errors import (
     AbandonedError,
     AcquireTimeout,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import random
+import threading
 import time
 from typing import Any
 
@@ -172,11 +174,95 @@ def _pause(dice: random.Random) -> None:
 
 
 def is_whole_frame(pixels: np.ndarray[Any, Any]) -> bool:
-    """Whether these pixels are one frame of tear(), or the zeros of a new surface; half of one and half of another is not."""
+    """Whether these pixels are one frame of tear(), or the zeros of a new surface; parts of two frames are not."""
     if (pixels == pixels[0, 0]).all():
         return True
     number = int.from_bytes(pixels.reshape(-1)[:4].tobytes(), "little")
     return bool((pixels == picture(pixels.shape, number)).all())
+
+
+def last_value(count: int) -> int:
+    """What signal_and_follow() ends with."""
+    return 3 * count + 1
+
+
+def signal_and_follow(fence: Any, others: list[Any], seed: int, count: int) -> int:
+    """Signals `count` times, by the host and by the queue, while a thread follows all others; how often that waited."""
+    dice = random.Random(seed)
+    outcome: list[int | BaseException] = []
+    thread = threading.Thread(target=_follow_all, args=(others, seed + 1, last_value(count), outcome))
+    thread.start()
+    value = 0
+    for _ in range(count):
+        value += dice.randint(1, 3)
+        if dice.random() < 0.5:
+            fence.signal(value)
+        else:
+            fence.device.submit(signals=(fence, value))
+    fence.signal(last_value(count))
+    thread.join()
+    if isinstance(outcome[0], BaseException):
+        raise outcome[0]
+    return outcome[0]
+
+
+def _follow_all(fences: list[Any], seed: int, last: int, outcome: list[int | BaseException]) -> None:
+    dice = random.Random(seed)
+    seen = [0] * len(fences)
+    waited = 0
+    try:
+        while min(seen) < last:
+            which = dice.randrange(len(fences))
+            wanted = min(last, seen[which] + dice.choice((0, 1, 5, 50, 500)))
+            fences[which].wait(wanted, 600)
+            value = fences[which].value
+            if value < max(seen[which], wanted):
+                raise AssertionError(f"a counter fell: {value} after {max(seen[which], wanted)}")
+            waited += wanted > seen[which]
+            seen[which] = value
+        outcome.append(waited)
+    except BaseException as error:
+        outcome.append(error)
+
+
+def signal_each(fence: Any, last: int) -> None:
+    for value in range(1, last + 1):
+        fence.signal(value)
+
+
+def wait_for_each(fence: Any, last: int) -> None:
+    for value in range(1, last + 1):
+        fence.wait(value, 60)
+
+
+# ---- breaking things --------------------------------------------------------------------------------------------
+
+
+class _SignalInfo(ctypes.Structure):
+    """VkSemaphoreSignalInfo."""
+
+    _fields_ = (
+        ("type", ctypes.c_uint32),
+        ("next", ctypes.c_void_p),
+        ("semaphore", ctypes.c_uint64),
+        ("value", ctypes.c_uint64),
+    )
+
+
+def signal_without_increasing(fence: vks.Fence) -> int:
+    """A raw vkSignalSemaphore to a value below the current one: lavapipe loses its device for it. The VkResult."""
+    handles = fence.device._backend.native_handles()
+    assert handles is not None
+    lookup = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(handles["get_device_proc_addr"])
+    signal = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(_SignalInfo))(
+        lookup(handles["device"], b"vkSignalSemaphore")
+    )
+    info = _SignalInfo(1000207005, None, fence.handle, fence.value - 1)  # VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO
+    return int(signal(handles["device"], ctypes.byref(info)))
+
+
+def submit_and_wait(device: vks.Device) -> None:
+    device.submit().wait(5)
 
 
 # ---- looking at a process -----------------------------------------------------------------------------------------

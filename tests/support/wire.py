@@ -6,6 +6,7 @@ object, the test gets a Remote that stands for it.
 
 from __future__ import annotations
 
+import array
 import io
 import pickle
 import socket
@@ -42,7 +43,7 @@ class Channel:
     def receive(self) -> Any:
         """The next message; EOFError when the other end is gone."""
         try:
-            header, fds, _, _ = socket.recv_fds(self.socket, _HEADER.size, _MOST_FDS, socket.MSG_CMSG_CLOEXEC)
+            header, fds = receive_fds(self.socket, _HEADER.size, _MOST_FDS)
         except ConnectionResetError:
             header, fds = b"", []
         header += self._exactly(_HEADER.size - len(header))
@@ -60,6 +61,17 @@ class Channel:
                 raise EOFError("the other end is gone")
             data += part
         return bytes(data)
+
+
+def receive_fds(sock: socket.socket, size: int, most: int) -> tuple[bytes, list[int]]:
+    """socket.recv_fds(), which leaves its flags out of account in Python 3.11: the fds would be inherited."""
+    fds = array.array("i")
+    space = socket.CMSG_LEN(most * fds.itemsize)
+    data, messages, _, _ = sock.recvmsg(size, space, socket.MSG_CMSG_CLOEXEC)
+    for level, kind, content in messages:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
+    return data, list(fds)
 
 
 class _Pickler(pickle.Pickler):

@@ -16,6 +16,8 @@ import sys
 import warnings
 from typing import Any
 
+from support.wire import Channel, receive_fds
+
 _PID = struct.Struct("<q")
 
 
@@ -30,7 +32,7 @@ def main(control_fd: int) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps
     control = socket.socket(fileno=control_fd)
     while True:
-        data, fds, _, _ = socket.recv_fds(control, 1, 1, socket.MSG_CMSG_CLOEXEC)
+        data, fds = receive_fds(control, 1, 1)
         if not data:
             return
         pid = os.fork()
@@ -59,8 +61,6 @@ class Server:
     """Runs what the test asks for on the main thread, one request after the other."""
 
     def __init__(self, sock: socket.socket) -> None:
-        from support.wire import Channel
-
         self._things: list[object] = [self]
         self._numbers: dict[int, int] = {}
         self._channel = Channel(sock, self._name, self._things.__getitem__)

@@ -54,9 +54,7 @@ def _row(place: Placement, peer: Peer, sides: dict[str, Callable[[int], float]],
     plan.progress(f"hand-over between two processes, {place.name}")
     peer.pin(place.peer)
     with placed(place):
-        contenders = [
-            Contender(name, functools.partial(peer.play, name, mine=mine), _TURN) for name, mine in sides.items()
-        ]
+        contenders = [Contender(name, functools.partial(_play, peer, name, mine), _TURN) for name, mine in sides.items()]
         samples = take_turns(contenders, plan.seconds * 2)
     one_way: dict[str, Samples] = {name: [s / 2 for s in each] for name, each in samples.items()}
     ours, theirs = one_way.pop("ours"), one_way.pop("c", None)
@@ -70,6 +68,10 @@ def _row(place: Placement, peer: Peer, sides: dict[str, Callable[[int], float]],
         must=_MUST,
         others={name: Spread.of(each) for name, each in one_way.items()},
     )
+
+
+def _play(peer: Peer, name: str, mine: Callable[[int], float], n: int) -> float:
+    return peer.play(name, n, mine)[0]
 
 
 # ---- the sides: each hands over and takes back n times, and returns the seconds that this took -----------------------

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from vkshare.bench import placement
 
-Side = Callable[[int], object]  # plays n turns
+Side = Callable[[int], float]  # plays n turns; the seconds that this took
 
 
 class PeerFailed(Exception):
@@ -43,12 +43,11 @@ class Peer:
         self._link.send(("pin", core))
         self._hear()
 
-    def play(self, match: str, n: int, mine: Callable[[int], float]) -> float:
-        """Has it play its side while `mine` plays ours. What `mine` returns."""
+    def play(self, match: str, n: int, mine: Side) -> tuple[float, float]:
+        """Has it play its side while `mine` plays ours. The seconds that each took."""
         self._link.send((match, n))
-        result = mine(n)
-        self._hear()
-        return result
+        seconds = mine(n)
+        return seconds, self._hear()
 
     def close(self) -> None:
         """Ends the process. Idempotent."""
@@ -65,27 +64,29 @@ class Peer:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _hear(self) -> None:
+    def _hear(self) -> float:
         try:
-            failure = self._link.recv()
+            heard: float | str = self._link.recv()
         except EOFError:
             raise PeerFailed("the other process of the benchmark ended by itself") from None
-        if failure is not None:
-            raise PeerFailed(failure)
+        if isinstance(heard, str):
+            raise PeerFailed(heard)
+        return heard
 
 
 def _serve(link: Connection, module: str, function: str, arguments: tuple[Any, ...]) -> None:
     """What the other process does until the link is closed."""
     try:
         sides: dict[str, Side] = getattr(importlib.import_module(module), function)(*arguments)
-        link.send(None)
+        link.send(0.0)
         while True:
             match, value = link.recv()
+            seconds = 0.0
             if match == "pin":
                 placement.pin(value)
             else:
-                sides[match](value)
-            link.send(None)
+                seconds = sides[match](value)
+            link.send(seconds)
     except (EOFError, KeyboardInterrupt):
         return
     except Exception as error:

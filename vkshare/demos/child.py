@@ -65,6 +65,11 @@ class Child:
         return bool(data)
 
     @property
+    def has_ended(self) -> bool:
+        """The process is gone."""
+        return self._process.poll() is not None
+
+    @property
     def has_failed(self) -> bool:
         """It said so, or ended without success, and not because we ended it."""
         if self._ended_by_us:
@@ -83,7 +88,9 @@ class Child:
         if self._failure and self.blame:
             return f"the {self.name} process failed: {self._failure}"
         code = self._process.returncode
-        if code is not None and code < 0:
+        if code is None:
+            return f"the {self.name} process (pid {self.pid}) did not end"
+        if code < 0:
             return f"the {self.name} process (pid {self.pid}) was killed by {_signal_name(-code)}"
         return f"the {self.name} process (pid {self.pid}) ended with status {code}"
 

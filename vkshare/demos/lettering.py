@@ -60,8 +60,7 @@ class Lettering:
             centre = y + height + self._px(126 + 46 * index)
             radius = self._px(8)
             left = x + self._px(4)
-            box = (left, centre - radius, left + 2 * radius, centre + radius)
-            draw.ellipse(box, fill=PARTY_COLOURS[index])
+            draw.bitmap((left, centre - radius), _dot(2 * radius), fill=PARTY_COLOURS[index])
             self._text(draw, (left + self._px(32), centre), f"key {index}", 20, _FAINT, "lm")
             self._text(draw, (left + self._px(92), centre), line, 22, _SOFT, "lm")
 
@@ -99,6 +98,14 @@ def _stencil(said: str, size: int, anchor: str) -> tuple[Image.Image, tuple[int,
     stencil = Image.new("L", (right - left, bottom - top))
     ImageDraw.Draw(stencil).text((-left, -top), said, fill=255, font=font, anchor=anchor)
     return stencil, (left, top)
+
+
+@lru_cache(maxsize=16)
+def _dot(side: int) -> Image.Image:
+    """A disc with smooth edges, as a mask: Pillow draws none, so it is drawn large and reduced."""
+    large = Image.new("L", (8 * side, 8 * side))
+    ImageDraw.Draw(large).ellipse((0, 0, 8 * side - 1, 8 * side - 1), fill=255)
+    return large.resize((side, side), Image.Resampling.BOX)
 
 
 @lru_cache(maxsize=16)

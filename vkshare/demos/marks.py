@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,12 +18,11 @@ def code(frame: int, party: int) -> int:
 
 
 def squares(number: int, at: tuple[int, int], cell: int) -> Iterator[tuple[Rect, tuple[int, int, int, int]]]:
-    """(rectangle, RGBA colour): the strip in the dark, then a light square for each 1. The highest bit is leftmost."""
+    """(rectangle, RGBA colour): the strip in the dark, then runs of 1s in the light. The highest bit is leftmost."""
     x, y = at
     yield (x, y, BITS * cell, cell), DARK
-    for index in range(BITS):
-        if number >> (BITS - 1 - index) & 1:
-            yield (x + index * cell, y, cell, cell), LIGHT
+    for run in re.finditer("1+", f"{number:0{BITS}b}"):
+        yield (x + run.start() * cell, y, len(run[0]) * cell, cell), LIGHT
 
 
 def read(pixels: Any, at: tuple[int, int], cell: int) -> int:

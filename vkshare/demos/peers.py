@@ -31,8 +31,7 @@ def wait_until_gone(links: list[socket.socket]) -> None:
 @contextmanager
 def opened(link: socket.socket, name: str) -> Iterator[tuple[vkshare.Device, vkshare.Surface]]:
     """The surface that the renderer sends, open on a device of one's own on the same adapter."""
-    with listening():
-        uuid = link.recv(16)
+    uuid = _receive(link)
     if len(uuid) != 16:
         raise ConnectionError("the renderer is gone")
     with vkshare.open(uuid, name=name) as device:
@@ -47,10 +46,15 @@ def opened(link: socket.socket, name: str) -> Iterator[tuple[vkshare.Device, vks
 
 
 def _expect(link: socket.socket, message: bytes) -> None:
-    try:
-        with listening():
-            came = link.recv(16)
-    except TimeoutError:
-        raise TimeoutError(f"another process of the demo was silent for {PATIENCE:.0f} s") from None
+    came = _receive(link)
     if came != message:
         raise ConnectionError(f"another process of the demo said {came!r}, expected was {message!r}")
+
+
+def _receive(link: socket.socket) -> bytes:
+    """A short message; b"" when the other end is closed."""
+    try:
+        with listening():
+            return link.recv(16)
+    except TimeoutError:
+        raise TimeoutError(f"another process of the demo was silent for {PATIENCE:.0f} s") from None

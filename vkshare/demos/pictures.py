@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import resources
 from pathlib import Path
 from typing import IO, Any
@@ -60,3 +61,5 @@ def check_writable(path: str) -> None:
         raise FileNotFoundError(f"the folder of {path!r} does not exist; make it first")
     if Path(path).is_dir():
         raise IsADirectoryError(f"{path!r} is a folder")
+    if not os.access(path if Path(path).exists() else Path(path).resolve().parent, os.W_OK):
+        raise PermissionError(f"{path!r} may not be written")

@@ -75,7 +75,7 @@ def _start(options: Options, stamps_fd: int, children: list[Child]) -> None:
 
 
 def _watch(children: list[Child], progress: Callable[[int], None]) -> None:
-    """Until all have ended well. DemoError as soon as one has not."""
+    """Until all have ended well. DemoError when one has not, or does not end after it was done."""
     deadline: float | None = None
     with selectors.DefaultSelector() as selector:
         for child in children:
@@ -90,18 +90,23 @@ def _watch(children: list[Child], progress: Callable[[int], None]) -> None:
                     child.wait(_ENDING)
                 elif child.frames:
                     progress(child.frames)
-            if deadline is None and any(child.has_failed for child in children):
-                deadline = time.monotonic() + _GRACE
-            if deadline is not None and time.monotonic() >= deadline:
+            if deadline is None:
+                deadline = _deadline(children)
+            elif time.monotonic() >= deadline:
                 break
+    bad = [child for child in children if child.has_failed or not child.has_ended]
+    if bad:
+        # First a death, then what is no consequence of one.
+        raise DemoError(min(bad, key=lambda child: child.blame).obituary())
+
+
+def _deadline(children: list[Child]) -> float | None:
+    """When to wait no longer, on CLOCK_MONOTONIC; None while all is well and there is work."""
     if any(child.has_failed for child in children):
-        raise DemoError(_cause(children))
-
-
-def _cause(children: list[Child]) -> str:
-    """The failure that the others follow from: first a death, then what is no consequence of one."""
-    failed = sorted((child for child in children if child.has_failed), key=lambda child: child.blame)
-    return failed[0].obituary()
+        return time.monotonic() + _GRACE
+    if all(child.done for child in children):
+        return time.monotonic() + _ENDING
+    return None
 
 
 def _end(children: list[Child]) -> None:
@@ -118,7 +123,7 @@ def _end(children: list[Child]) -> None:
 def _signals_later() -> Iterator[None]:
     """SIGINT and SIGTERM come after the block: no process is started and then forgotten, or left half ended.
 
-    Children inherit the mask, and take it off when they are ready to end well.
+    Children inherit the mask, and take SIGTERM when they are ready to end well: see party.listening().
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
     try:

@@ -1,8 +1,8 @@
-"""Barriers. Images are in layout GENERAL from their first transition to their end, so there are only three kinds.
+"""Barriers: over memory, for an image's first use, and for its ownership.
 
-A memory barrier over all commands is used between operations. A finer one would name the one stage and access of each
-operation; the drivers at hand drain the pipeline between a draw and its reader either way, and this one cannot be
-wrong.
+Images are in layout GENERAL from their first transition to their end, so no other layout ever occurs. A memory barrier
+over all commands is used between operations. A finer one would name the one stage and access of each operation; the
+drivers at hand drain the pipeline between a draw and its reader either way, and this one cannot be wrong.
 """
 
 from __future__ import annotations

@@ -45,6 +45,12 @@ class Compiled:
 
     def free(self) -> None:
         """Nothing of it runs any more. Idempotent."""
+        if not self._context.is_closed:
+            self._free_objects()
+        self.commands = self.vertices = self._vertex_memory = None
+        self._pools, self._sets, self._room = [], {}, 0
+
+    def _free_objects(self) -> None:
         vk, device = self._context.vk, self._context.device
         if self.commands is not None:
             self._context.free(self.commands)
@@ -53,8 +59,6 @@ class Compiled:
         if self.vertices is not None:
             vk.vkDestroyBuffer(device, self.vertices, None)
             self._vertex_memory.free()
-        self.commands = self.vertices = self._vertex_memory = None
-        self._pools, self._sets, self._room = [], {}, 0
 
     def _allocate_set(self) -> Any:
         """From the newest pool; each pool is twice as large as the one before it."""

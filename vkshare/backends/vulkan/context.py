@@ -39,7 +39,7 @@ class Context:
         self.vk: Functions = device_functions(physical.vk, device)
         self.submit_once: Callable[[int], None] = self._submit_and_wait
         self._at_close: list[Callable[[], None]] = []
-        self._is_closed = False
+        self.is_closed = False  # what was made on it is gone, or must be left alone
         pool = new("VkCommandPoolCreateInfo", queueFamilyIndex=queue_family)
         self._pool = self.vk.make("vkCreateCommandPool", device, pool, None)
 
@@ -60,8 +60,13 @@ class Context:
             ppEnabledExtensionNames=extensions,
         )
         device = physical.vk.make("vkCreateDevice", physical.handle, info, None)
-        vk_queue = device_functions(physical.vk, device).make("vkGetDeviceQueue", device, family, 0)
-        return cls(physical, device, vk_queue, family, frozenset(extensions), is_adopted=False)
+        vk = device_functions(physical.vk, device)
+        try:
+            vk_queue = vk.make("vkGetDeviceQueue", device, family, 0)
+            return cls(physical, device, vk_queue, family, frozenset(extensions), is_adopted=False)
+        except BaseException:
+            vk.vkDestroyDevice(device, None)
+            raise
 
     # ---- command buffers ----
 
@@ -87,7 +92,7 @@ class Context:
     def free(self, *command_buffers: Any) -> None:
         """Frees command buffers that no longer run."""
         with self.lock:
-            if not self._is_closed:
+            if not self.is_closed:
                 self.vk.vkFreeCommandBuffers(self.device, self._pool, len(command_buffers), list(command_buffers))
 
     def run(self, write: Callable[[Any], None], *, name: str = "") -> None:
@@ -127,7 +132,7 @@ class Context:
 
     def check_open(self) -> None:
         """ClosedError after close()."""
-        if self._is_closed:
+        if self.is_closed:
             raise ClosedError("the device was closed")
 
     def at_close(self, destroy: Callable[[], None]) -> None:
@@ -140,11 +145,11 @@ class Context:
         Nothing may run any more. Idempotent.
         """
         with self.lock:
-            if self._is_closed:
+            if self.is_closed:
                 return
             while self._at_close:
                 self._at_close.pop()()
-            self._is_closed = True
+            self.is_closed = True
             self.vk.vkDestroyCommandPool(self.device, self._pool, None)
             if not self.is_adopted:
                 self.vk.vkDestroyDevice(self.device, None)

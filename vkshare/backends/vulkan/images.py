@@ -83,19 +83,23 @@ class VulkanImage:
 
     def destroy(self) -> None:
         """Frees everything now: nothing runs on it, and no array looks at it. Idempotent."""
+        if not self.context.is_closed:
+            self._destroy_objects()
+        if self._memory is not None:
+            self._memory.free()
+        self._commands = []
+        self.handle = self.view = self.raw_view = self._memory = self._host_memory = None
+        self.image = self.image_view = self.acquire_commands = self.release_commands = 0
+        self.is_mappable = False
+
+    def _destroy_objects(self) -> None:
         vk, device = self.context.vk, self.context.device
         if self._commands:
             self.context.free(*self._commands)
-            self._commands = []
         for view in {address(self.view): self.view, address(self.raw_view): self.raw_view}.values():
             vk.vkDestroyImageView(device, view, None)  # NULL is nothing
         if self.handle is not None:
             vk.vkDestroyImage(device, self.handle, None)
-        if self._memory is not None:
-            self._memory.free()
-        self.handle = self.view = self.raw_view = self._memory = self._host_memory = None
-        self.image = self.image_view = self.acquire_commands = self.release_commands = 0
-        self.is_mappable = False
 
     # ---- how it is made, in this order ----
 

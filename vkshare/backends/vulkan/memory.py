@@ -30,7 +30,7 @@ class DeviceMemory:
 
     def free(self) -> None:
         """Frees the memory, and its mapping. Idempotent."""
-        if self.handle is not None:
+        if self.handle is not None and not self._context.is_closed:
             self._context.vk.vkFreeMemory(self._context.device, self.handle, None)
         self.handle = self._mapping = None
 

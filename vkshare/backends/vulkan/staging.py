@@ -54,7 +54,7 @@ class VulkanStage:
         """Frees buffer and commands: the copy has run, or never will. Idempotent."""
         if self._commands is not None:
             self._context.free(self._commands)
-        if self._buffer is not None:
+        if self._buffer is not None and not self._context.is_closed:
             self._context.vk.vkDestroyBuffer(self._context.device, self._buffer, None)
         self._commands = self._buffer = None
         self.data = memoryview(b"")

@@ -1,0 +1,105 @@
+"""The documents: their code runs, their links lead somewhere, and every example is shown in one of them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = ("README.md", "docs/guide.md")
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def blocks(document: str, language: str = "python") -> list[str]:
+    """The fenced blocks of that language."""
+    text = (ROOT / document).read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def run(program: Path) -> str:
+    # -I: a block must not depend on where it is started. Warnings of objects that nobody closed count as errors.
+    command = [sys.executable, "-I", "-W", "error::ResourceWarning", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=program.parent)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "ResourceWarning" not in done.stderr
+    return done.stdout
+
+
+def test_every_example_is_shown_in_a_document() -> None:
+    shown = [block for document in DOCUMENTS for block in blocks(document)]
+    assert EXAMPLES
+    for example in EXAMPLES:
+        assert example.read_text() in shown, f"{example.name} is shown nowhere, or not as it is"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("hand_over", r"the middle pixel is \[12[5-9]  6[2-6]  6[2-6] 255\]\n"),
+        ("owner_dies", r"recovered, generation 2\n"),
+        ("pillow_text", r"0 bytes copied\n"),
+    ],
+)
+def test_an_example_does_what_it_says(name: str, expected: str) -> None:
+    if name == "pillow_text":
+        pytest.importorskip("PIL")
+    assert re.fullmatch(expected, run(ROOT / "examples" / f"{name}.py"))
+
+
+def test_no_example_is_left_out_of_these_tests() -> None:
+    assert {example.stem for example in EXAMPLES} == {"hand_over", "owner_dies", "pillow_text"}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_the_other_blocks_of_a_document_run_as_one_program(document: str, tmp_path: Path) -> None:
+    shown_elsewhere = {example.read_text() for example in EXAMPLES}
+    program = tmp_path / "program.py"
+    program.write_text("\n".join(block for block in blocks(document) if block not in shown_elsewhere))
+    run(program)
+
+
+def test_the_guides_test_passes_as_a_test(tmp_path: Path) -> None:
+    (block,) = (block for block in blocks("docs/guide.md") if "def test_" in block)
+    (tmp_path / "test_guide.py").write_text(block)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(tmp_path),
+        str(tmp_path),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"[1-9]\d* passed", done.stdout)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_lead_to_files_that_exist(document: str) -> None:
+    text = (ROOT / document).read_text()
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        if "://" not in target:
+            assert (ROOT / document).parent.joinpath(target).exists(), target
+
+
+def test_the_make_targets_of_the_readme_exist() -> None:
+    targets = {
+        name for block in blocks("README.md", "sh") for name in re.findall(r"^make ([a-z-]+)", block, re.MULTILINE)
+    }
+    makefile = (ROOT / "Makefile").read_text()
+    assert targets >= {"demo", "test"}
+    for target in targets:
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_the_demo_picture_is_small() -> None:
+    assert 0 < (ROOT / "docs/images/demo.png").stat().st_size < 300 * 1024
+    assert 0 < (ROOT / "vkshare/demos/assets/picture.png").stat().st_size < 60 * 1024

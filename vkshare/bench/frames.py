@@ -1,0 +1,207 @@
+"""How many frames a second go from one process to another, and how near does that come to filling memory?"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+from collections.abc import Callable, Iterator
+from itertools import cycle, islice
+from typing import TYPE_CHECKING, Any
+
+import vkshare
+from vkshare.bench import compiler, frame_copies
+from vkshare.bench.loops import now
+from vkshare.bench.measure import Contender, Samples, Spread, ratios, take_turns
+from vkshare.bench.peer import Peer
+from vkshare.bench.placement import Placement, pairs, placed
+from vkshare.bench.plan import Plan
+from vkshare.bench.report import RATE, RATIO, Must, Row
+from vkshare.bench.shared_block import SharedBlock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vkshare import Device, Surface
+
+_RING = 3  # surfaces, each with its keyed mutex: the producer's key is 0, the consumer's 1
+_SIZES = {"1080p": (1920, 1080), "4K": (3840, 2160)}
+_WARM_UP = 2 * _RING  # frames
+_TURN = 20e-3  # seconds
+_LONG_TURN = 100e-3  # for what moves only a few frames in the other
+
+Side = Callable[[int], float]  # passes n frames on; the seconds
+
+
+def run(plan: Plan) -> list[Row]:
+    """This process produces, another consumes. On the CPU backend, where surfaces are mapped."""
+    with contextlib.ExitStack() as stack:
+        device = stack.enter_context(vkshare.open(backend="cpu", name="bench"))
+        rings = {
+            name: [stack.enter_context(device.create_surface(*size)) for _ in range(_RING)]
+            for name, size in _SIZES.items()
+        }
+        block = stack.enter_context(SharedBlock(4096))
+        copies = stack.enter_context(frame_copies.channels(*_SIZES["1080p"], plan))
+        descriptors = {name: [surface.export() for surface in ring] for name, ring in rings.items()}
+        producers = _producers(rings, block, plan) | copies.producers()
+        with Peer(__name__, "peer_sides", descriptors, block, copies) as peer:
+            rows = []
+            for place in pairs(plan.pinned_only):
+                peer.pin(place.peer)
+                with placed(place):
+                    rows += _rows(place, peer, producers, plan)
+            return rows
+
+
+def peer_sides(descriptors: dict[str, Any], block: SharedBlock, copies: frame_copies.Channels) -> dict[str, Side]:
+    """For the other process, the consumer."""
+    device = vkshare.open(backend="cpu", name="bench peer")
+    sides = {name: _timed(_pass_on(_opened(device, ring), 1, 0)) for name, ring in descriptors.items()}
+    sides["fill"] = sides["1080p"]
+    with contextlib.suppress(compiler.NoCompiler):
+        sides["c"] = _timed(_c(block, 1, 0))
+    return sides | copies.consumers()
+
+
+def _rows(place: Placement, peer: Peer, producers: dict[str, Side], plan: Plan) -> Iterator[Row]:
+    plan.progress(f"frames between two processes, {place.name}")
+    with_others = place.name == "two cores" or place.peer == place.here != 0
+    quick = [name for name in ("1080p", "4K", "c") if name in producers]
+    samples = take_turns([_contender(peer, name, producers[name]) for name in quick], plan.seconds)
+    others: dict[str, Samples] = {}
+    if with_others:
+        slow = [name for name in producers if name not in (*quick, "fill")]
+        others = take_turns([_contender(peer, name, producers[name], _LONG_TURN) for name in slow], plan.seconds)
+    for name in _SIZES:
+        rates = _rates(samples[name])
+        yield Row(
+            what=f"{name} frames, no pixel work",
+            place=place.name,
+            ours=Spread.of(rates),
+            theirs=Spread.of(_rates(samples["c"])) if "c" in samples else None,
+            kind=RATE,
+            figure=Spread.of(rates),
+            must=Must(300_000, at_least=True),
+            is_rate=True,
+            others={other: Spread.of(_rates(each)) for other, each in others.items()} if name == "1080p" else {},
+        )
+    yield _sizes_compared(place, samples)
+    yield from _filled(place, peer, producers, plan)
+
+
+def _sizes_compared(place: Placement, samples: dict[str, Samples]) -> Row:
+    """The larger of the two rates over the smaller: of the medians, since a switch of the scheduler's hits one turn."""
+    large, small = _rates(samples["4K"]), _rates(samples["1080p"])
+    quotient = Spread.of(large).median / Spread.of(small).median
+    apart = max(quotient, 1 / quotient)
+    return Row(
+        what="4K frames against 1080p",
+        place=place.name,
+        ours=Spread.of(large),
+        theirs=None,
+        kind=RATIO,
+        figure=Spread(apart, apart, apart),
+        must=Must(1.1),
+        is_rate=True,
+        against="apart",
+        others={"1080p": Spread.of(small)},
+    )
+
+
+def _filled(place: Placement, peer: Peer, producers: dict[str, Side], plan: Plan) -> Iterator[Row]:
+    """The producer fills each frame, against C that fills the same amount of memory and hands nothing over."""
+    contenders = [_contender(peer, "fill", producers["fill"], _LONG_TURN)]
+    block = SharedBlock(_RING * 4 * 1920 * 1080)
+    with block, contextlib.suppress(compiler.NoCompiler):
+        contenders.append(Contender("limit", _limit(block), _LONG_TURN))
+    samples = take_turns(contenders, plan.seconds)
+    ours, limit = _rates(samples["fill"]), _rates(samples.get("limit", []))
+    yield Row(
+        what="1080p frames, each filled",
+        place=place.name,
+        ours=Spread.of(ours),
+        theirs=Spread.of(limit) if limit else None,
+        kind=RATIO,
+        figure=ratios(ours, limit) if limit else None,
+        must=Must(0.9, at_least=True),
+        is_rate=True,
+        against="memset",
+    )
+
+
+def _contender(peer: Peer, name: str, producer: Side, turn: float = _TURN) -> Contender:
+    """By the consumer's clock: a frame counts when it has arrived."""
+    return Contender(name, lambda n: peer.play(name, n, producer)[1], turn)
+
+
+def _rates(samples: Samples) -> list[float]:
+    return [1 / sample for sample in samples]
+
+
+# ---- the sides ------------------------------------------------------------------------------------------------------
+
+
+def _producers(rings: dict[str, list[Surface]], block: SharedBlock, plan: Plan) -> dict[str, Side]:
+    sides = {name: _timed(_pass_on(ring, 0, 1)) for name, ring in rings.items()}
+    sides["fill"] = _timed(_fill(rings["1080p"]))
+    try:
+        sides["c"] = _timed(_c(block, 0, 1))
+    except compiler.NoCompiler as error:
+        plan.note(f"frames in C: {error}")
+    return sides
+
+
+def _opened(device: Device, descriptors: Sequence[Any]) -> list[Surface]:
+    return [device.open_surface(descriptor) for descriptor in descriptors]
+
+
+def _timed(side: Callable[[int], object]) -> Side:
+    """With a few frames before, so that both are there when the clock starts."""
+
+    def play(n: int) -> float:
+        side(_WARM_UP)
+        start = now()
+        side(n)
+        return now() - start
+
+    return play
+
+
+def _pass_on(ring: list[Surface], take: int, give: int) -> Callable[[int], None]:
+    def side(n: int) -> None:
+        for surface in islice(cycle(ring), n):
+            surface.acquire(take)
+            surface.release(give)
+
+    return side
+
+
+def _fill(ring: list[Surface]) -> Callable[[int], None]:
+    def side(n: int) -> None:
+        for i, surface in enumerate(islice(cycle(ring), n)):
+            with surface.access(acquire=0, release=1) as view:
+                view.array.fill(i & 0xFF)
+
+    return side
+
+
+def _c(block: SharedBlock, take: int, give: int) -> Callable[[int], object]:
+    library = compiler.library("keyed_mutex.c")
+    u64, long = ctypes.c_uint64, ctypes.c_long
+    ring = compiler.function(library, "time_ring", ctypes.c_void_p, long, u64, u64, long)
+    return functools.partial(ring, block.address, _RING, take, give)
+
+
+def _limit(block: SharedBlock) -> Side:
+    size = block.size // _RING
+    fills = compiler.function(
+        compiler.library("memory.c"), "time_fills", ctypes.c_void_p, ctypes.c_uint32, ctypes.c_size_t, ctypes.c_long
+    )
+    blocks = (ctypes.c_void_p * _RING)(*(block.address + i * size for i in range(_RING)))
+
+    def side(n: int) -> float:
+        fills(blocks, _RING, size, _RING)  # maps the pages
+        return float(fills(blocks, _RING, size, n))
+
+    return side
