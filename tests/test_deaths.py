@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from support import roles
 from support.peers import Peer, PeerDied, later
-from support.scale import SOAK, rounds, seeded
+from support.scale import SOAK, rounds, seeded, unhurried
 from support.sharing import opened, wait_until
 
 import vkshare as vks
@@ -18,7 +18,7 @@ from vkshare.errors import AbandonedError, AcquireTimeout, DescriptorError, Inva
 pytest_plugins = ["support.peers"]
 
 # Things that a test leaves open, its device's fixture closes.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning"), unhurried]
 
 Open = Callable[..., vks.Device]
 Peers = Callable[..., Peer]
@@ -158,6 +158,7 @@ def test_when_the_maker_dies_while_nobody_owns_the_others_go_on(vks_open: Open, 
     made.acquire(0, 0)
     maker.run(roles.draw, made, 6)
     made.release(1)
+    wait_until(lambda: (told := surface.mutex.statistics()).completed == told.value)  # its work has run
     maker.kill()
     assert not maker.is_running(5)
     for turn in range(4):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from support.fence_machine import FENCES, MOST_HELD, STRIDES, Machine
 from support.peers import Peer
-from support.scale import SOAK, seeded
+from support.scale import SOAK, seeded, unhurried
 
 import vkshare as vks
 
@@ -20,12 +20,13 @@ pytest_plugins = ["support.peers"]
 
 # Things that a test leaves open, its device's fixture closes.
 pytestmark = [
+    unhurried,
     pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning"),
     pytest.mark.rule("X1", "X4", "X10", "X23", "X24"),
 ]
 
 STEPS = 1_000_000
-QUICK_SECONDS = 4
+QUICK_SECONDS = 2.5
 DEVICES = 3
 fences = st.integers(0, FENCES - 1)
 numbers = st.integers(0, DEVICES - 1)
@@ -89,7 +90,7 @@ def test_whatever_hypothesis_does_the_fences_do_what_their_oracle_does(devices: 
     run_state_machine_as_test(
         Fences,
         settings=settings(
-            max_examples=300 if SOAK or cheap else 40,
+            max_examples=300 if SOAK or cheap else 30,
             stateful_step_count=50,
             deadline=None,
             database=None,
@@ -98,7 +99,6 @@ def test_whatever_hypothesis_does_the_fences_do_what_their_oracle_does(devices: 
     )
 
 
-@pytest.mark.timeout(0 if SOAK else 120)
 def test_for_a_million_seeded_steps_the_fences_do_what_their_oracle_does(devices: list[Any]) -> None:
     dice = seeded()
     machine = Machine(devices)

@@ -238,12 +238,12 @@ def test_closing_a_fence_fails_no_work_whose_wait_was_met(vks_open: Open) -> Non
 
 
 @pytest.mark.rule("X5")
-@pytest.mark.parametrize("where", ["devices", "processes"])
+@pytest.mark.parametrize("place", ["devices", "processes"])
 def test_two_parties_that_wait_for_each_other_time_out_and_stay_usable(
-    vks_open: Open, request: pytest.FixtureRequest, where: str
+    vks_open: Open, request: pytest.FixtureRequest, place: str
 ) -> None:
     one = vks_open()
-    two: Any = vks_open() if where == "devices" else request.getfixturevalue("peers")().device
+    two: Any = vks_open() if place == "devices" else request.getfixturevalue("peers")().device
     mine, theirs = one.create_fence(), two.create_fence()
     with theirs.export() as descriptor:
         their_copy = one.open_fence(descriptor)

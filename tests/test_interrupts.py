@@ -63,7 +63,10 @@ class Scene:
         """Whatever was interrupted, all goes on."""
         self.gate.signal(1)
         self.held.wait(5)
-        assert roles.is_clear(self.busy.read(), 3)
+        pixels = self.busy.read()
+        assert (
+            roles.is_clear(pixels, 3) or (pixels == roles.picture(pixels.shape, 1)).all()
+        )  # Surface.write came through
         assert not self.blocked.is_owned
         self.theirs.release(5)
         self.blocked.acquire(5, 5)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from support.mutex_machine import KEYS, SEATS, Machine
 from support.peers import Peer
-from support.scale import SOAK, seeded
+from support.scale import SOAK, seeded, unhurried
 
 import vkshare as vks
 
@@ -20,12 +20,13 @@ pytest_plugins = ["support.peers"]
 
 # Things that a test leaves open, its device's fixture closes.
 pytestmark = [
+    unhurried,
     pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning"),
     pytest.mark.rule("K1", "K2", "K3", "K4", "K5", "K6", "K7", "K14", "K16", "K17", "K20", "K21", "K27", "K29"),
 ]
 
 STEPS = 1_000_000
-QUICK_SECONDS = 4
+QUICK_SECONDS = 2.5
 seats = st.integers(0, SEATS - 1)
 keys = st.sampled_from(KEYS)
 
@@ -98,7 +99,7 @@ def test_whatever_hypothesis_does_the_mutex_does_what_its_oracle_does(devices: l
     run_state_machine_as_test(
         KeyedMutex,
         settings=settings(
-            max_examples=300 if SOAK or cheap else 60,
+            max_examples=300 if SOAK or cheap else 30,
             stateful_step_count=50,
             deadline=None,
             database=None,
@@ -107,7 +108,6 @@ def test_whatever_hypothesis_does_the_mutex_does_what_its_oracle_does(devices: l
     )
 
 
-@pytest.mark.timeout(0 if SOAK else 120)
 def test_for_a_million_seeded_steps_the_mutex_does_what_its_oracle_does(devices: list[Any]) -> None:
     dice = seeded()
     machine = Machine(devices)

@@ -12,7 +12,7 @@ from support import roles
 from support.faults import FaultyQueue, has_queue
 from support.pairs import Pair
 from support.peers import Peer, later
-from support.scale import rounds
+from support.scale import rounds, unhurried
 from support.sharing import opened, where
 
 import vkshare as vks
@@ -21,7 +21,7 @@ from vkshare.errors import AbandonedError, AcquireTimeout, InvalidCallError, Not
 pytest_plugins = ["support.peers", "support.pairs"]
 
 # Things that a test leaves open, its device's fixture closes.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning"), unhurried]
 
 Open = Callable[..., vks.Device]
 

@@ -13,7 +13,7 @@ import pytest
 from support import roles
 from support.pairs import Pair
 from support.peers import Peer, later
-from support.scale import rounds, seeded
+from support.scale import rounds, seeded, unhurried
 from support.sharing import later_where, wait_until
 
 import vkshare as vks
@@ -22,7 +22,7 @@ from vkshare.errors import AbandonedError, AcquireTimeout
 pytest_plugins = ["support.peers", "support.pairs"]
 
 # Things that a test leaves open, its device's fixture closes.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning"), unhurried]
 
 Open = Callable[..., vks.Device]
 WAITERS = 8
@@ -215,7 +215,9 @@ def test_a_timeout_at_the_moment_of_a_release_swallows_nothing(vks_open: Open) -
     giver.acquire(0, 0)
     for _ in range(turns):
         pause = dice.uniform(0, 4e-4)
-        calls = [later(patient.acquire, 1, 30), later(_try, hasty, 1, dice.uniform(1e-5, 4e-4))]
+        starts = [lambda: later(patient.acquire, 1, 30), lambda: later(_try, hasty, 1, dice.uniform(1e-5, 8e-4))]
+        first = dice.randrange(2)  # who comes first is mostly served first
+        calls = {first: starts[first](), 1 - first: starts[1 - first]()}
         end = time.perf_counter() + pause
         while time.perf_counter() < end:
             time.sleep(0)
@@ -228,7 +230,7 @@ def test_a_timeout_at_the_moment_of_a_release_swallows_nothing(vks_open: Open) -
         calls[0].result(30)  # the wake-up may not have been lost with the one that timed out
         patient.release(0)
         giver.acquire(0, 30)
-    assert min(outcomes.values()) > turns / 50, f"the race was not run: {outcomes}"
+    assert min(outcomes.values()) >= turns // 100, f"the race was not run: {outcomes}"
 
 
 def _try(surface: vks.Surface, key: int, timeout: float) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 from support import roles
 from support.peers import Peer
-from support.scale import rounds
+from support.scale import rounds, unhurried
 
 import vkshare as vks
 from vkshare.errors import DescriptorError, DeviceMismatchError, UnsupportedError, VulkanError
@@ -19,7 +19,7 @@ from vkshare.errors import DescriptorError, DeviceMismatchError, UnsupportedErro
 pytest_plugins = ["support.peers"]
 
 # Things that a test leaves open, its device's fixture closes.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning"), unhurried]
 
 Open = Callable[..., vks.Device]
 
@@ -71,7 +71,6 @@ def _round(one: vks.Device, two: vks.Device) -> None:
 
 
 @pytest.mark.rule("K20", "X18")
-@pytest.mark.timeout(0 if rounds(1, 0) else 120)
 def test_making_sharing_and_closing_leaves_nothing_behind(vks_open: Open) -> None:
     one, two = vks_open(), vks_open()
     turns = rounds(10_000, 300)
@@ -134,7 +133,7 @@ def test_a_thousand_good_imports_and_a_thousand_bad_ones_leave_the_fd_count_as_i
     surfaces = [one.create_surface(16, 16, tiling=tiling) for tiling in sorted(one.capabilities.tilings)]
     good = [surface.export() for surface in surfaces]
     bad = _bad_descriptors(surfaces[0])
-    count = 1000 if two.backend == "cpu" else rounds(1000, 200)
+    count = 1000
     for descriptor in good:
         two.open_surface(descriptor).close()
     two.record()
@@ -167,7 +166,7 @@ def _bad_descriptors(surface: vks.Surface) -> list[vks.SurfaceDescriptor]:
         _seal(empty_page)
         rest = [os.dup(fd) for fd in fds[2:]]
         bad.append(vks.SurfaceDescriptor.from_bytes(data, [os.dup(fds[0]), empty_page, *rest]))
-        if surface.device.backend == "vulkan":
+        if "llvmpipe" in surface.device.adapter.name:  # others cannot tell a memfd of their own from another
             rest = [os.dup(fd) for fd in fds[2:]]
             bad.append(vks.SurfaceDescriptor.from_bytes(data, [foreign, os.dup(fds[1]), *rest]))
         else:

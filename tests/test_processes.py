@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support import roles
 from support.peers import Peer, later
-from support.scale import SOAK, rounds, seeded
+from support.scale import rounds, seeded, unhurried
 from support.sharing import followed
 
 import vkshare as vks
@@ -22,7 +22,7 @@ from vkshare.errors import AbandonedError, InvalidCallError
 pytest_plugins = ["support.peers"]
 
 # Things that a test leaves open, its device's fixture closes.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning"), unhurried]
 
 Open = Callable[..., vks.Device]
 Peers = Callable[..., Peer]
@@ -32,7 +32,6 @@ Peers = Callable[..., Peer]
 
 
 @pytest.mark.rule("X2", "X3", "X1")
-@pytest.mark.timeout(0 if SOAK else 120)
 def test_random_signals_of_four_processes_never_fall_and_lose_no_waiter(vks_open: Open, peers: Peers) -> None:
     dice = seeded()
     parties = [peers() for _ in range(4)]
@@ -53,7 +52,6 @@ def test_random_signals_of_four_processes_never_fall_and_lose_no_waiter(vks_open
 
 
 @pytest.mark.rule("X2", "X3")
-@pytest.mark.timeout(0 if SOAK else 120)
 def test_a_waiter_for_every_single_value_is_woken_for_each(vks_open: Open, peers: Peers) -> None:
     signaller = peers()
     fence = signaller.device.create_fence()

@@ -9,6 +9,7 @@ import json
 import mmap
 import os
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -137,6 +138,35 @@ def test_who_waits_hears_of_the_death_of_an_owner_that_came_after_it(vks_open: O
     assert time.monotonic() - start < 1
 
 
+@pytest.mark.rule("K28", "X8")
+@pytest.mark.parametrize("what", ["surface", "fence"])
+def test_a_signal_that_comes_before_the_wait_has_gone_to_sleep_is_heard_too(vks_open: Open, what: str) -> None:
+    class Interrupted(Exception):
+        pass
+
+    def interrupt(*_: object) -> None:
+        raise Interrupted
+
+    one, two = vks_open(), vks_open()
+    surface, fence = one.create_surface(8, 8), one.create_fence()
+    other = opened(surface, two)
+    surface.acquire(0, 0)
+    previous = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for turn in range(16):  # a waiter spins for some 50 us, where no system call could be interrupted
+            start = time.monotonic()
+            with pytest.raises(Interrupted):  # noqa: PT012
+                signal.setitimer(signal.ITIMER_REAL, (20 + 8 * turn) * 1e-6)
+                other.acquire(1, 2) if what == "surface" else fence.wait(1, 2)
+            assert time.monotonic() - start < 0.5
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    assert not other.is_owned
+    surface.release(1)
+    other.acquire(1, 5)
+
+
 # ---- fences ------------------------------------------------------------------------------------------------------
 
 
@@ -187,6 +217,25 @@ def test_the_counter_never_falls_between_the_drivers_news_and_our_own_looks(vks_
             before, own, followed = (own, followed), fence.value, follower.value
             assert own >= before[0]
             assert followed >= before[1]
+
+
+@pytest.mark.rule("X2")
+def test_a_host_signal_keeps_its_place_behind_what_was_promised_before_it(vks_open: Open) -> None:
+    one, two = vks_open(), vks_open()
+    gate, fence = one.create_fence(), one.create_fence()
+    with fence.export() as descriptor:
+        follower = two.open_fence(descriptor)
+    work = one.submit(waits=(gate, 1), signals=(fence, 4))
+    fence.signal(5)
+    assert (fence.queued_value, fence.value, follower.value) == (5, 0, 0)
+    for waited_for in (fence, follower):
+        with pytest.raises(TimeoutError):
+            waited_for.wait(4, 0.02)
+    gate.signal(1)
+    for waited_for in (fence, follower):
+        waited_for.wait(5, 5)
+    assert work.is_done()
+    assert (fence.value, follower.value) == (5, 5)
 
 
 @pytest.mark.rule("X2", "X24")
@@ -380,6 +429,32 @@ def test_a_child_that_closes_nothing_inherits_no_fd_of_ours(vks_open: Open, peer
 
         asyncio.run(wait())
     os.close(event)
+
+
+@pytest.mark.rule("X17")
+def test_memory_of_another_driver_is_refused_and_both_sides_are_named(device: vks.Device) -> None:
+    surface = device.create_surface(16, 16)
+    with surface.export() as descriptor:
+        data, start = descriptor.to_bytes(), descriptors.HEADER.size
+    here = device.capabilities
+    forged: list[tuple[bytes, type[Exception], list[str]]] = []
+    if device.backend == "cpu":  # memory of a Vulkan driver, as its kind tells
+        changed = data[: start + 14] + b"\0" + data[start + 15 :]
+        forged.append((changed, UnsupportedError, ["opaque_fd", "Vulkan driver", "CPU backend"]))
+    else:
+        for at, ours in ((start + 40, here.device_uuid), (start + 56, here.driver_uuid)):
+            theirs = bytes([ours[0] ^ 1]) + ours[1:]
+            assert data[at : at + 16] == ours
+            changed = data[:at] + theirs + data[at + 16 :]
+            forged.append((changed, DeviceMismatchError, [theirs.hex(), ours.hex(), "adapter"]))
+    surface.acquire(0, 0)
+    for changed, error, words in forged:
+        with surface.export() as descriptor:
+            fds = [os.dup(fd) for fd in descriptor._fds]
+        with vks.SurfaceDescriptor.from_bytes(changed, fds) as stranger, pytest.raises(error) as refused:
+            device.open_surface(stranger)
+        assert [word for word in words if word not in str(refused.value)] == []
+    assert surface.is_owned
 
 
 # ---- capabilities ------------------------------------------------------------------------------------------------

@@ -223,6 +223,9 @@ def main() -> int:
     if not mutants:
         print(f"no mutant answers to {options.names or 'anything'} in tests/mutants", file=sys.stderr)
         return 1
+    if shutil.which("patch") is None:
+        print("patch(1) is not here: install it (apt install patch)", file=sys.stderr)
+        return 1
     if options.check:
         return check(mutants)
     sysroot()  # once, before two of us ask for it

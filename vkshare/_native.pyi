@@ -1,10 +1,10 @@
 """The C extension: the objects of the core, as thin as they can be. The public classes derive from these.
 
-Timeouts are float seconds, None waits for ever, 0 tests. Every method is thread-safe; those that block release the GIL and
-answer Ctrl-C. Errors are the classes of vkshare.errors and the built-in ones that DESIGN.md names.
+Timeouts are float seconds, None waits for ever, 0 tests. Every method is thread-safe; those that block release the
+GIL and answer Ctrl-C. Errors are the classes of vkshare.errors and the built-in ones that DESIGN.md names.
 """
 
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 LAYOUT_VERSION: int
@@ -69,7 +69,10 @@ class CommandList:
     def reset(self) -> None: ...  # forgets what was compiled: more commands were recorded
 
 class Program:
-    """A recorded list of raster operations (native/raster/program.h). Images are slots. Not thread-safe; taken over by set_program."""
+    """A recorded list of raster operations (native/raster/program.h). Images are slots.
+
+    Not thread-safe; taken over by set_program.
+    """
 
     def __init__(self) -> None: ...
     def image(self, width: int, height: int, format: int) -> int: ...  # -> slot
@@ -77,12 +80,24 @@ class Program:
     def fill_rect(self, slot: int, x: int, y: int, width: int, height: int, colour: Sequence[float]) -> None: ...
     def copy(self, source: int, sx: int, sy: int, width: int, height: int, target: int, x: int, y: int) -> None: ...
     def blit(
-        self, source: int, source_rect: tuple[int, int, int, int], target: int, target_rect: tuple[int, int, int, int], linear: bool
+        self,
+        source: int,
+        source_rect: tuple[int, int, int, int],
+        target: int,
+        target_rect: tuple[int, int, int, int],
+        linear: bool,
     ) -> None: ...  # rects are x0, y0, x1, y1, mirrored when x1 < x0
     def composite(self, source: int, target: int, x: int, y: int, opacity: float) -> None: ...
     def draw_triangles(
-        self, target: int, vertices: Any, colour_offset: int, uv_offset: int, texture: int, linear: bool, subpixel_bits: int
-    ) -> None: ...  # vertices: C-contiguous float32 (N, K); offsets in floats, -1 for none; texture slot or -1; pos at 0 (x, y, z, w)
+        self,
+        target: int,
+        vertices: Any,
+        colour_offset: int,
+        uv_offset: int,
+        texture: int,
+        linear: bool,
+        subpixel_bits: int,
+    ) -> None: ...  # vertices: C-contiguous float32 (N, K), x y z w first; offsets in floats; -1: none
 
 class Fence:
     """A timeline. Fence(device, initial) makes one; open() a follower; adopt() wraps an engine's semaphore."""
@@ -115,7 +130,7 @@ class Fence:
     def close(self) -> None: ...
 
 class Surface:
-    """One handle of a keyed mutex. The public Surface makes image and memory and then calls __init__ (page_fd None: a new page)."""
+    """One handle of a keyed mutex. The public Surface makes image and memory first (page_fd None: a new page)."""
 
     def __init__(
         self,
@@ -137,6 +152,8 @@ class Surface:
     def device(self) -> Device: ...
     @property
     def is_owned(self) -> bool: ...
+    @property
+    def _may_submit(self) -> bool: ...  # owned, or a mode="gpu" tenure is open
     @property
     def is_closed(self) -> bool: ...
     @property

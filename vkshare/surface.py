@@ -267,10 +267,6 @@ class Surface(_native.Surface):
 
     # ---- within the package ---------------------------------------------------------------------------------------
 
-    @property
-    def _may_submit(self) -> bool:
-        return self.is_owned
-
     def _open_image(self) -> Image:
         self.device.check()
         image = self._image

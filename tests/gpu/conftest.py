@@ -18,5 +18,6 @@ def gpu(vks_open: Open, vks_adapter: vks.Adapter) -> Open:
         pytest.skip(f"needs a real GPU; this run is on {vks_adapter.name!r} ({vks_adapter.kind})")
     capabilities = vks_adapter.capabilities
     if not capabilities.export_timelines:
-        pytest.skip(f"{vks_adapter.name!r} shares no timeline semaphores: {capabilities.reasons.get('export_timelines')}")
+        reason = capabilities.reasons.get("export_timelines")
+        pytest.skip(f"{vks_adapter.name!r} shares no timeline semaphores: {reason}")
     return vks_open

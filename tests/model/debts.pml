@@ -1,6 +1,6 @@
 /* Debts: GPU work that outlives the ownership under which it was promised. Party 0 hands the surface to 1, that one to 2,
  * each with work still to be done; processes die, devices are lost, and one recover() picks up the pieces.
- * rule: K7 K9 K18 K24 K27 X2 X9 X21
+ * rule: K9 K18 K27 X2 X9 X21
  *
  * Two ways to wait for the previous owner's work. Over the bridge (the default) a submission is held until `completed`
  * has reached its value. NATIVE: the parties' queues share one semaphore; a submission goes to the driver as soon as
@@ -165,7 +165,7 @@ look:
         :: skip
         fi;
 
-        /* ---- submit, release. K24: the promise is known before the word is free ---- */
+        /* ---- submit, release: the promise is known before the word is free ---- */
 promise:
         atomic {
             assert(job[me] == NONE && owes[me] == 0);
@@ -308,7 +308,7 @@ submitted:
         /* A death: the surface was the dead one's, or lies free with a debt that only the dead one could pay. */
         :: atomic { STATE(word) == OWNED && IS_DEAD(SLOT(word)) -> load_word(SERVICE(me), w) };
             atomic { swap_word(SERVICE(me), w, WORD(SLOT(w), ABANDONED), ENDS, ok); w = 0; ok = false }
-#ifndef DROP_FREE_DEBT
+#ifndef FREE_DEBT_UNMARKED
         :: atomic { STATE(word) == FREE && debtor != NOBODY && IS_DEAD(debtor) && completed < value -> load_word(SERVICE(me), w) };
             atomic { swap_word(SERVICE(me), w, WORD(SLOT(w), ABANDONED), ENDS, ok); w = 0; ok = false }
 #endif

@@ -1,4 +1,4 @@
-/* The fence page: one signaller writes it, followers map it read-only. rule: X2 X3 X10 X21 X24
+/* The fence page: one signaller writes it, followers map it read-only. rule: X2 X3 X21 X24
  *
  * The signaller submits VALUES pieces of work in turn; the driver may refuse one (the device is lost); the GPU ends
  * them in order; the signaller's service thread publishes that. The signaller's process may die at any step. Follower

@@ -1,20 +1,27 @@
 /* The keyed mutex page: acquire, release, deadlines, abandonment, death of any process at any step, recover(), and
  * death detection on demand (a process watches the others only from the moment that it is about to sleep).
- * rule: K5 K7 K8 K9 K10 K11 K15 K27 K29 X3 X9
+ * rule: K7 K8 K9 K10 K11 K15 K27 K29 X3 X9
  *
  * Asserted at every grant: one owner, the right key, no abandonment hidden from the new owner.
  * Asserted when nothing moves any more: nobody sleeps who has something to learn.
  *
- * A scenario: KEY0, KEY1, KEY2, the key of each party's acquires (any, if not said); ROUNDS of them; DEATHS and EXPIRIES,
- * how many processes may be killed (VICTIMS: which) and deadlines pass; RECOVERIES; WITNESS, a party that acquires
- * nothing, but whose process hears of deaths; LATE, the party that joins the page while the others are at
- * work; CLOSES, an owner may close its handle instead of releasing. */
+ * A scenario:
+ *     KEY0..2, NEXT0..2  the keys that each party acquires and releases with (any, if not said), FIRST_KEY, ROUNDS
+ *     DEATHS, VICTIMS    how many processes may be killed, and which (a mask)
+ *     EXPIRIES           how many deadlines may pass during a sleep
+ *     RECOVERIES         how many recover() there may be
+ *     CLOSES             an owner may close its handle instead of releasing
+ *     LATE               the party that joins the page while the others are at work
+ *     WITNESS            a party that acquires nothing, though its process hears of deaths
+ *     BYSTANDER          a party that does nothing, and hears nothing. */
 #include "page.inc"
 
 #ifndef ROUNDS
 #define ROUNDS          1
 #endif
-
+#ifndef FIRST_KEY
+#define FIRST_KEY       0
+#endif
 #ifndef VICTIMS
 #define VICTIMS         EVERYONE
 #endif
@@ -22,7 +29,7 @@
 #define BUCKET(k)       ((k) & 1)       /* keys 0, 1, 2: 0 and 2 share a bucket */
 #define CONTROL         2               /* the bit of every sleeper, beside its key's bucket */
 
-byte key = 0;
+byte key = FIRST_KEY;
 byte want = 0;                          /* bit b: somebody may sleep on bucket b */
 byte outdated = 0;                      /* bit p: `generation` is not the one that p's handle knows */
 #ifdef LATE
@@ -36,6 +43,7 @@ byte seq_moved = 255;                   /* bit p: seq grew since party p read it
 byte asleep = 0;
 byte expired = 0;                       /* bit p: p's deadline passed while it slept */
 byte sleeps_on[N];                      /* the key that p sleeps for */
+byte roster_moved = EVERYONE;            /* bit p: somebody joined since p looked through the slots */
 byte watched[N];                        /* [p]: slots whose death p's service thread is told of */
 
 /* What really happened: for the assertions only. */
@@ -87,7 +95,8 @@ inline rouse(p) { asleep = asleep & ~BIT(p); sleeps_on[p] = 0 }
 
 inline wake_everyone() { bump_seq(); wake(CONTROL) }
 
-/* Who is told of whose death. On demand: of everybody who holds a slot, from just before the first sleep. */
+/* Who is told of whose death: on demand, of everybody who holds a slot, from just before the first sleep. The slots are
+ * looked through again only if somebody has joined since. */
 inline watch_others() {
 #if defined(DROP_WATCH_ALL) || defined(REJECTED_OWNER_WAKES)    /* only of the owner that the word names */
     atomic {
@@ -97,7 +106,11 @@ inline watch_others() {
         fi
     }
 #else
-    watched[me] = (watched[me] | claimed) & ~BIT(me)
+    if
+    :: atomic { roster_moved & BIT(me) -> roster_moved = roster_moved & ~BIT(me) };
+        watched[me] = (watched[me] | claimed) & ~BIT(me)
+    :: else
+    fi
 #endif
 }
 
@@ -111,13 +124,26 @@ proctype Party(byte me) {
     {
         skip;
 #ifdef LATE
-        /* A slot is claimed first, then the sleepers learn of it, and only then its holder touches the word. */
+        /* A slot is claimed, then the roster moves, then the sleepers are woken to look, and only then the word is touched. */
         if
-        :: atomic { me == LATE -> claimed = claimed | BIT(me) }
+#ifdef DROP_ROSTER_LAST                 /* a sleeper reads the roster's new state and the slots' old one */
+        :: atomic { me == LATE -> roster_moved = EVERYONE };
+            claimed = claimed | BIT(me)
+#else
+        :: atomic { me == LATE -> claimed = claimed | BIT(me) };
+            roster_moved = EVERYONE
+#endif
 #ifndef DROP_JOIN_WAKE
-            ; wake_everyone()
+            ;
+            wake_everyone()
 #endif
         :: me != LATE
+        fi;
+#endif
+#ifdef BYSTANDER
+        if
+        :: me == BYSTANDER -> goto out
+        :: me != BYSTANDER
         fi;
 #endif
 #ifdef WITNESS
@@ -229,7 +255,7 @@ acquired:
 
 holding:
         if
-        /* ---- release(k). rule: K5 only the owner gets here ---- */
+        /* ---- release(k): only the owner gets here ---- */
         :: atomic { released_key(k); key = k };
             d_step {
                 assert(word == WORD(me, OWNED) && owner == me);

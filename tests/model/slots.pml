@@ -1,7 +1,7 @@
 /* Slots of the mutex page and their incarnations: one slot is held by process 1, which owns the surface, then by the
  * processes 2 and 3; each may die at any step, and the slot is taken again. Two service threads, in processes that hold
  * slots of their own, are told of each death; one of them is mortal too. One more party takes the surface when it is
- * free and waits for the work that it is owed. rule: K9 K27 X9 X19
+ * free and waits for the work that it is owed. rule: K9 X9
  *
  * Asserted: a slot has one living holder; a living owner is not robbed; at the standstill no dead owner stands in the
  * word, and nobody waits for a debtor that is gone. */

@@ -68,6 +68,7 @@ def test_opening_takes_over_the_fds_whatever_happens(device: Device, fence: Fenc
         return os.open("/dev/null", os.O_RDONLY)
 
     Fence._open(device, *fence._export()).close()  # the first starts the thread that watches peers
+    gc.collect()  # or what earlier tests left goes in between
     before = open_fds()
     for _ in range(20):
         with pytest.raises(errors.DescriptorError):

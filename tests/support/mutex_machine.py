@@ -41,7 +41,7 @@ class Oracle:
         self.is_abandoned = False
         self.generation = 1
         self.handovers = 0
-        self.content: tuple[str, int] = ("clear", -1)  # what was drawn last; -1: nothing yet
+        self.content: tuple[str, int] | None = ("clear", -1)  # what was drawn last; -1: nothing yet; None: any frame
         self.seats = [Seat(1, is_closed=True) for _ in range(seats)]
 
     def open(self, seat: int) -> Outcome:
@@ -80,6 +80,7 @@ class Oracle:
         self.seats[seat].is_closed = True
         if self.owner == seat:
             self.owner, self.is_abandoned = None, True
+            self.content = None  # work that was held is cancelled
         return None
 
     def recover(self, seat: int) -> Outcome:
@@ -170,6 +171,9 @@ class Machine:
     def read(self, seat: int) -> None:
         pixels = self._compare(self.oracle.look(seat), self._handles[seat].read)
         if pixels is None:
+            return
+        if self.oracle.content is None:
+            assert roles.is_whole_frame(pixels), "a torn frame"
             return
         kind, number = self.oracle.content
         if number < 0:

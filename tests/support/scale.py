@@ -6,7 +6,11 @@ import os
 import random
 import sys
 
+import pytest
+
 SOAK = os.environ.get("VKSHARE_SOAK", "") not in ("", "0")
+
+unhurried = pytest.mark.timeout(14_000 if SOAK else 120)  # for modules whose tests have a full volume
 
 
 def rounds(full: int, quick: int) -> int:

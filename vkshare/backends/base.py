@@ -1,7 +1,7 @@
 """The one interface that both backends keep: what a Device needs of the thing below it.
 
-A backend object belongs to one Device. It makes images, compiles command lists for the C core, and makes staging buffers.
-It knows nothing of ownership, fences or order: that is the C core's (vkshare._native).
+A backend object belongs to one Device. It makes images, compiles command lists for the C core, and makes staging
+buffers. It knows nothing of ownership, fences or order: that is the C core's (vkshare._native).
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Image(Protocol):
     release_commands: int
 
     def pixels(self) -> memoryview | None:
-        """The mapped memory from row 0, stride bytes a row, writable; None where the CPU cannot see it (optimal tiling)."""
+        """The mapped memory from row 0, stride bytes a row, writable; None where the CPU cannot see it."""
 
     def export(self) -> MemoryHandle: ...
 
@@ -111,16 +111,16 @@ class Backend(Protocol):
         """Takes over memory.fd, also on failure. DeviceMismatchError, DescriptorError, UnsupportedError."""
 
     def compile(self, commands: CommandList, operations: Sequence[Operation]) -> None:
-        """Calls commands.set_vulkan or commands.set_program. May be called from any thread, one at a time (the Device locks)."""
+        """Calls commands.set_vulkan or commands.set_program. From any thread, one at a time (the Device locks)."""
 
     def stage(self, nbytes: int, image: Image, *, upload: bool) -> Stage:
-        """A buffer between the CPU and an image that the CPU cannot see: how Surface.read() and write() work on optimal tiling."""
+        """A buffer between the CPU and an image that it cannot see: how Surface.read() and write() work there."""
 
     def close(self) -> None:
         """After _native.Device.shutdown(): destroys what is left."""
 
 
-# ---- what a CommandList records: the same for both backends, checked when recorded ----------------------------------------------
+# ---- what a CommandList records: the same for both backends, checked when recorded --------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """`vkshare bench`: what vkshare costs, against plain C doing the same work and against what people use today.
 
-Contenders take turns in one run (measure.py), so that a machine that is busy, or changes its clock, is the same for all of
-them. The C is compiled on the spot (compiler.py, c/). A question is a module here, with ``run(plan) -> list[Row]``.
+Contenders take turns in one run (measure.py), so that a machine that is busy, or changes its clock, is the same for all
+of them. The C is compiled on the spot (compiler.py, c/). A question is a module with ``run(plan) -> list[Row]``.
 """
 
 from __future__ import annotations

@@ -9,7 +9,9 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from importlib import resources
+from typing import Any
 
 _FLAGS = ("-std=gnu11", "-fPIC", "-shared")
 
@@ -27,20 +29,25 @@ def library(*sources: str, flags: tuple[str, ...] = ("-O2",)) -> ctypes.CDLL:
     NoCompiler
         With the reason.
     """
-    command = shlex.split(os.environ.get("CC", "")) or [shutil.which("cc") or shutil.which("gcc") or ""]
-    if not command[0]:
+    command = _compiler()
+    if not command:
         raise NoCompiler("no C compiler: install gcc, or set CC")
     # Once it is loaded the file may go.
     with resources.as_file(resources.files("vkshare.bench") / "c") as folder, tempfile.TemporaryDirectory() as made:
         target = os.path.join(made, "reference.so")
         files = [str(folder / name) for name in sources]
-        done = subprocess.run([*command, *_FLAGS, *flags, *files, "-o", target], capture_output=True, text=True, check=False)
+        try:
+            done = subprocess.run([*command, *_FLAGS, *flags, *files, "-o", target], capture_output=True, text=True)
+        except OSError as error:
+            raise NoCompiler(f"{command[0]}: {error}") from None
         if done.returncode:
             raise NoCompiler(f"{command[0]} failed: {done.stderr.strip()[:500]}")
         return ctypes.CDLL(target)
 
 
-def function(library: ctypes.CDLL, name: str, *parameters: type, returns: type | None = ctypes.c_double) -> ctypes._CFuncPtr:
+def function(
+    library: ctypes.CDLL, name: str, *parameters: type, returns: type | None = ctypes.c_double
+) -> Callable[..., Any]:
     """A function of the library with its types set."""
     found = library[name]
     found.argtypes = parameters
@@ -49,9 +56,18 @@ def function(library: ctypes.CDLL, name: str, *parameters: type, returns: type |
 
 
 def version() -> str:
-    """The first line of what the compiler says of itself; "none" without one."""
-    command = shlex.split(os.environ.get("CC", "")) or [shutil.which("cc") or shutil.which("gcc") or ""]
-    if not command[0]:
-        return "none"
-    told = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False).stdout
-    return told.splitlines()[0] if told else "unknown"
+    """The first line of what the compiler says of itself."""
+    command = _compiler()
+    if not command:
+        return "no C compiler"
+    try:
+        told = subprocess.run([*command, "--version"], capture_output=True, text=True).stdout
+    except OSError as error:
+        return f"{command[0]}: {error}"
+    return told.splitlines()[0] if told else "an unknown C compiler"
+
+
+def _compiler() -> list[str]:
+    """What CC says, else cc or gcc; empty where there is none."""
+    found = shutil.which("cc") or shutil.which("gcc")
+    return shlex.split(os.environ.get("CC", "")) or ([found] if found else [])

@@ -7,11 +7,11 @@ import multiprocessing
 import os
 from collections.abc import Callable
 from multiprocessing.shared_memory import SharedMemory
+from time import perf_counter as now
 from typing import Any, Self
 
 import numpy as np
 
-from vkshare.bench.loops import now
 from vkshare.bench.plan import Plan
 
 _SLOTS = 3  # as many as our ring has
@@ -86,11 +86,10 @@ class Channels:
 def channels(width: int, height: int, plan: Plan) -> Channels:
     """For frames of four bytes a pixel."""
     try:
-        import iceoryx2
+        import iceoryx2  # noqa: F401 - is it there?
     except ImportError:
         plan.note("iceoryx2 is not installed")
         return Channels(width, height, has_iceoryx2=False)
-    iceoryx2.set_log_level(iceoryx2.LogLevel.Error)
     return Channels(width, height, has_iceoryx2=True)
 
 
@@ -112,6 +111,7 @@ def _timed(side: Callable[[int], None]) -> Side:
 def _service(name: str) -> Any:
     import iceoryx2 as iox2
 
+    iox2.set_log_level(iox2.LogLevel.Error)
     node = iox2.NodeBuilder.new().create(iox2.ServiceType.Ipc)
     builder = node.service_builder(iox2.ServiceName.new(name)).publish_subscribe(iox2.Slice[ctypes.c_uint8])
     return node, builder.enable_safe_overflow(False).subscriber_max_buffer_size(_SLOTS).open_or_create()

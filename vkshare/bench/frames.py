@@ -7,11 +7,11 @@ import ctypes
 import functools
 from collections.abc import Callable, Iterator
 from itertools import cycle, islice
+from time import perf_counter as now
 from typing import TYPE_CHECKING, Any
 
 import vkshare
 from vkshare.bench import compiler, frame_copies
-from vkshare.bench.loops import now
 from vkshare.bench.measure import Contender, Samples, Spread, ratios, take_turns
 from vkshare.bench.peer import Peer
 from vkshare.bench.placement import Placement, pairs, placed
@@ -46,7 +46,7 @@ def run(plan: Plan) -> list[Row]:
         descriptors = {name: [surface.export() for surface in ring] for name, ring in rings.items()}
         producers = _producers(rings, block, plan) | copies.producers()
         with Peer(__name__, "peer_sides", descriptors, block, copies) as peer:
-            rows = []
+            rows: list[Row] = []
             for place in pairs(plan.pinned_only):
                 peer.pin(place.peer)
                 with placed(place):
@@ -66,11 +66,10 @@ def peer_sides(descriptors: dict[str, Any], block: SharedBlock, copies: frame_co
 
 def _rows(place: Placement, peer: Peer, producers: dict[str, Side], plan: Plan) -> Iterator[Row]:
     plan.progress(f"frames between two processes, {place.name}")
-    with_others = place.name == "two cores" or place.peer == place.here != 0
     quick = [name for name in ("1080p", "4K", "c") if name in producers]
     samples = take_turns([_contender(peer, name, producers[name]) for name in quick], plan.seconds)
     others: dict[str, Samples] = {}
-    if with_others:
+    if place == pairs(True)[-1]:  # their best placement, and enough: they are slow
         slow = [name for name in producers if name not in (*quick, "fill")]
         others = take_turns([_contender(peer, name, producers[name], _LONG_TURN) for name in slow], plan.seconds)
     for name in _SIZES:

@@ -1,19 +1,18 @@
-"""How long does a surface take from one process to another and back, in Python, against C that waits in the same way?"""
+"""How long does a hand-over to another process take, from Python, against C that waits in the same way?"""
 
 from __future__ import annotations
 
 import ctypes
-import functools
 import multiprocessing
 import os
 import tempfile
 from collections.abc import Callable
+from time import perf_counter as now
 from typing import TYPE_CHECKING, Any
 
 import vkshare
 from vkshare.bench import compiler
-from vkshare.bench.loops import now
-from vkshare.bench.measure import Contender, Samples, Spread, ratios, take_turns
+from vkshare.bench.measure import Contender, Samples, Spread, Timed, ratios, take_turns
 from vkshare.bench.peer import Peer
 from vkshare.bench.placement import Placement, pairs, placed
 from vkshare.bench.plan import Plan
@@ -44,17 +43,17 @@ def run(plan: Plan) -> list[Row]:
             return [_row(place, peer, sides, plan) for place in pairs(plan.pinned_only)]
 
 
-def peer_sides(descriptor: Any, *shared: Any) -> dict[str, Callable[[int], float]]:
+def peer_sides(descriptor: Any, *shared: Any) -> dict[str, Timed]:
     """For the other process."""
     device = vkshare.open(backend="cpu", name="bench peer")
     return _sides(device.open_surface(descriptor), *shared, is_first=False, plan=Plan())
 
 
-def _row(place: Placement, peer: Peer, sides: dict[str, Callable[[int], float]], plan: Plan) -> Row:
+def _row(place: Placement, peer: Peer, sides: dict[str, Timed], plan: Plan) -> Row:
     plan.progress(f"hand-over between two processes, {place.name}")
     peer.pin(place.peer)
     with placed(place):
-        contenders = [Contender(name, functools.partial(_play, peer, name, mine), _TURN) for name, mine in sides.items()]
+        contenders = [Contender(name, _match(peer, name, mine), _TURN) for name, mine in sides.items()]
         samples = take_turns(contenders, plan.seconds * 2)
     one_way: dict[str, Samples] = {name: [s / 2 for s in each] for name, each in samples.items()}
     ours, theirs = one_way.pop("ours"), one_way.pop("c", None)
@@ -70,8 +69,8 @@ def _row(place: Placement, peer: Peer, sides: dict[str, Callable[[int], float]],
     )
 
 
-def _play(peer: Peer, name: str, mine: Callable[[int], float], n: int) -> float:
-    return peer.play(name, n, mine)[0]
+def _match(peer: Peer, name: str, mine: Timed) -> Timed:
+    return lambda n: peer.play(name, n, mine)[0]
 
 
 # ---- the sides: each hands over and takes back n times, and returns the seconds that this took -----------------------
@@ -79,7 +78,7 @@ def _play(peer: Peer, name: str, mine: Callable[[int], float], n: int) -> float:
 
 def _sides(
     surface: Surface, block: SharedBlock, condition: Any, turn: Any, address: str, *, is_first: bool, plan: Plan
-) -> dict[str, Callable[[int], float]]:
+) -> dict[str, Timed]:
     take, give = (0, 1) if is_first else (1, 0)
     sides = {"ours": _timed(_ours(surface, take, give))}
     try:
@@ -94,7 +93,7 @@ def _sides(
     return sides
 
 
-def _timed(side: Callable[[int], object]) -> Callable[[int], float]:
+def _timed(side: Callable[[int], object]) -> Timed:
     """With a few turns before, so that both are there when the clock starts."""
 
     def play(n: int) -> float:
@@ -137,7 +136,7 @@ def _condition(condition: Any, turn: Any, take: int, give: int) -> Callable[[int
 def _zmq(address: str, is_first: bool) -> Callable[[int], None]:
     import zmq
 
-    socket = zmq.Context.instance().socket(zmq.PAIR)
+    socket: Any = zmq.Context.instance().socket(zmq.PAIR)
     socket.setsockopt(zmq.LINGER, 0)
     if is_first:
         socket.bind(f"ipc://{address}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from vkshare.bench import loops
 from vkshare.bench.compiler import NoCompiler
@@ -13,6 +14,9 @@ from vkshare.bench.nothing import VK_DEVICE, NothingDriver
 from vkshare.bench.placement import alone, placed
 from vkshare.bench.plan import Plan
 from vkshare.bench.report import OVER_C, Must, Row
+
+if TYPE_CHECKING:
+    from vkshare import Device
 
 _MUST = Must(80e-9)
 _START = 2**40  # where the values that are waited for end
@@ -61,7 +65,7 @@ def _row(driver: NothingDriver, call: _Call, place: str, plan: Plan) -> Row:
     )
 
 
-def _calls(driver: NothingDriver, device: loops.Device) -> list[_Call]:
+def _calls(driver: NothingDriver, device: Device) -> list[_Call]:
     still, signalled, busy = device.create_fence(_START), device.create_fence(), device.create_fence()
     driver.lag(1)
     device.submit(signals=((busy, _START),))  # the driver counts up to it, one a look, until the lag ends

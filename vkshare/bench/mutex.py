@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from time import perf_counter as now
 
 import vkshare
 from vkshare.bench import compiler, loops
@@ -27,7 +28,7 @@ def run(plan: Plan) -> list[Row]:
     return rows
 
 
-def _row(surface: loops.Surface, adapter: str, place: str, plan: Plan) -> Row:
+def _row(surface: vkshare.Surface, adapter: str, place: str, plan: Plan) -> Row:
     contenders = [
         Contender("loop", loops.empty),
         Contender("ours", loops.acquire_release(surface)),
@@ -68,10 +69,10 @@ def _lock() -> Timed:
 
     def loop(n: int) -> float:
         values = range(loops.FIRST, loops.FIRST + n)
-        start = loops.now()
+        start = now()
         for value in values:  # noqa: B007
             lock.acquire()
             lock.release()
-        return loops.now() - start
+        return now() - start
 
     return loop

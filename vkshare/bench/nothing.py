@@ -19,11 +19,11 @@ VK_DEVICE = 1
 
 
 class NothingDriver:
-    """The driver's library, and C's own loops over it. ``open()`` gives a Device like any other, but that it draws nothing."""
+    """The driver's library, and C's own loops over it. ``open()`` gives a Device like any other that draws nothing."""
 
     def __init__(self) -> None:
         library = compiler.library("driver.c", "calls.c")
-        u32, u64, long, pointer = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_long, ctypes.c_void_p
+        u64, long, pointer = ctypes.c_uint64, ctypes.c_long, ctypes.c_void_p
         self._get = compiler.function(library, "driver_get_proc_addr", u64, ctypes.c_char_p, returns=pointer)
         self._semaphore = compiler.function(library, "driver_semaphore", returns=u64)
         self.lag = compiler.function(library, "driver_lag", ctypes.c_int, returns=None)

@@ -1,7 +1,7 @@
 """A second process that plays the other side of a match.
 
-Both sides of a match know it by its name; each is a function that does n turns. The process is started once and plays any
-number of matches, wherever it is told to run.
+Both sides of a match know it by its name; each is a function that does n turns. The process is started once and plays
+any number of matches, wherever it is told to run.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from time import perf_counter as now
 from typing import Any
 
-from vkshare.bench.loops import FIRST, now
+from vkshare.bench.loops import FIRST
 from vkshare.bench.measure import Contender, Timed
 from vkshare.bench.nothing import COMMAND_BUFFER, QUEUE, NothingDriver
 

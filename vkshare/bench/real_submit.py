@@ -1,4 +1,4 @@
-"""What does device.submit() cost on a real driver, against C that gives the same command buffer to a queue of that driver?"""
+"""What does device.submit() cost on a real driver, against C that gives the same command buffer to the same queue?"""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from vkshare.bench.report import RATIO, Must, Row
 if TYPE_CHECKING:
     from vkshare import Adapter, Device
 
-_IN_FLIGHT = 64  # submits between two waits: no queue is ever full
+_IN_FLIGHT = 256  # submits between two waits: no queue is ever full
 
 
 def run(plan: Plan) -> list[Row]:
-    """For every Vulkan adapter that is there. A target stands for GPUs only: a software driver runs beside its caller."""
+    """For every Vulkan adapter. The target stands for GPUs only: a software driver runs beside its caller."""
     import vkshare
 
     rows = []

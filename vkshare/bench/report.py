@@ -50,7 +50,7 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """"met", "not met", or "" without a target."""
+        """ "met", "not met", or "" without a target."""
         if self.must is None or self.figure is None:
             return ""
         return "met" if self.must.is_met(self.figure) else "not met"

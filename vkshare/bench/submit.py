@@ -6,6 +6,8 @@ import contextlib
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from time import perf_counter as now
+from typing import TYPE_CHECKING
 
 from vkshare.bench import loops, pypi_vulkan, real_submit
 from vkshare.bench.compiler import NoCompiler
@@ -14,6 +16,9 @@ from vkshare.bench.nothing import NothingDriver
 from vkshare.bench.placement import alone, placed
 from vkshare.bench.plan import Plan
 from vkshare.bench.report import OVER_C, RATIO, Must, Row
+
+if TYPE_CHECKING:
+    from vkshare import Device
 
 _BURST = 100  # calls; some 20 us, a frame's worth and more
 
@@ -44,12 +49,10 @@ def run(plan: Plan) -> list[Row]:
                 for call in calls:
                     plan.progress(f"{call.what} beside a spinning thread, {place.name}")
                     rows.append(_beside_a_spinning_thread(call, place.name, plan))
-        with contextlib.suppress(AttributeError):
-            device.wait_idle()
     return rows + real_submit.run(plan)
 
 
-def _calls(driver: NothingDriver, device: loops.Device) -> list[_Call]:
+def _calls(driver: NothingDriver, device: Device) -> list[_Call]:
     """C signals as many semaphores as ours does: the fence, and the queue's own timeline."""
     commands, fence = device.record(), device.create_fence()
     theirs = [driver.semaphore(), driver.semaphore()]
@@ -86,7 +89,7 @@ def _quiet(driver: NothingDriver, call: _Call, place: str, plan: Plan) -> Row:
 
 
 def _beside_a_spinning_thread(call: _Call, place: str, plan: Plan) -> Row:
-    """Bursts of calls: one that gives the GIL away in each call would wait a switch interval (5 ms) for it every time."""
+    """Bursts of calls: giving the GIL away in each would mean to wait a switch interval (5 ms) for it every time."""
     quiet = _bursts(call.ours, plan.seconds / 2)
     with _spinning():
         busy = _bursts(call.ours, plan.seconds / 2)
@@ -105,9 +108,9 @@ def _beside_a_spinning_thread(call: _Call, place: str, plan: Plan) -> Row:
 
 
 def _bursts(timed: Timed, seconds: float) -> Samples:
-    end = loops.now() + seconds
+    end = now() + seconds
     samples = [timed(_BURST) / _BURST for _ in range(5)]
-    while loops.now() < end:
+    while now() < end:
         samples.append(timed(_BURST) / _BURST)
     return samples
 

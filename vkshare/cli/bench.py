@@ -36,7 +36,9 @@ def run(args: argparse.Namespace) -> int:
     _progress("")
     machine = {**before, "load_before": before["load"], "load": report.machine()["load"]}
     if args.json:
-        print(json.dumps({"machine": machine, "rows": [report.as_dict(r) for r in rows], "notes": plan.notes}, indent=2))
+        print(
+            json.dumps({"machine": machine, "rows": [report.as_dict(r) for r in rows], "notes": plan.notes}, indent=2)
+        )
     else:
         print(report.headline(machine), "", report.text(rows, plan.notes), sep="\n")
     return 0

@@ -28,6 +28,14 @@ FILTERS: tuple[Filter, ...] = (
         # Images of our own are named without "opened".
         why="the layer does not know the layout in which an imported image was handed over",
     ),
+    Filter(
+        "VUID-VkSemaphoreSignalInfo-value-03259",
+        "1.3.239",
+        r"must be less than value of any pending signal operation",
+        # Signal a timeline 3 by a queue that also waits for 2 of it, vkDeviceWaitIdle, see the counter at 3, signal 4
+        # by the host: reported each time, never without the wait. tests/test_fence_machine.py checks the counters.
+        why="the layer keeps a signal pending for ever where a queue waited for a value between two signals",
+    ),
 )
 
 

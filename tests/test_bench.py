@@ -1,0 +1,241 @@
+"""`vkshare bench`: that it measures what it says. How fast things are is for docs/results.md, never for a test."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vkshare.bench import QUESTIONS, compiler, loops, measure, placement, report
+from vkshare.bench.nothing import NothingDriver
+from vkshare.bench.peer import Peer, PeerFailed
+from vkshare.bench.raster_scene import HEIGHT, TRIANGLES, WIDTH, Scene
+from vkshare.bench.shared_block import SharedBlock
+from vkshare.cli import main
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def no_compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("CC", "/nonexistent/cc")
+    compiler.library.cache_clear()
+    yield
+    compiler.library.cache_clear()
+
+
+# ---- the command ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.serial
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_every_question_has_an_answer_with_targets(question: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", question, "--json", "--pin", "--seconds", "0.05"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["machine"]["cores"] >= 1
+    judged = [row for row in told["rows"] if row["must"] is not None]
+    assert judged
+    for row in told["rows"]:
+        assert row["ours"]["least"] <= row["ours"]["median"] <= row["ours"]["most"]
+    for row in judged:
+        if row["theirs"] is not None or row["kind"] in ("time", "a second"):
+            assert row["verdict"] in ("met", "not met")
+
+
+def test_the_table_names_what_was_measured_and_the_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "host-ops", "--pin", "--seconds", "0.02"]) == 0
+    told = capsys.readouterr().out
+    assert "load average" in told
+    for what in ("fence.value", "fence.signal(v + 1)", "fence.wait(v), reached", "MUST", "VERDICT"):
+        assert what in told
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf"])
+def test_a_time_that_is_not_positive_is_refused(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["bench", "mutex", "--seconds", seconds])
+    assert "positive number of seconds" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("no_compiler")
+def test_without_a_compiler_it_says_so_and_skips_the_ratio(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "mutex", "--json", "--pin", "--seconds", "0.02"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert all(row["theirs"] is None for row in told["rows"])
+    assert any("/nonexistent/cc" in note for note in told["notes"])
+    assert main(["bench", "host-ops", "--pin", "--seconds", "0.02"]) == 0
+    assert "/nonexistent/cc" in capsys.readouterr().out
+
+
+# ---- taking turns ---------------------------------------------------------------------------------------------------
+
+
+def _takes(seconds: float, log: list[str], name: str) -> Callable[[int], float]:
+    def timed(n: int) -> float:
+        log.append(name)
+        return n * seconds
+
+    return timed
+
+
+def test_contenders_take_turns_and_are_compared_round_by_round() -> None:
+    log: list[str] = []
+    pair = [measure.Contender(name, _takes(cost, log, name)) for name, cost in (("a", 3e-6), ("b", 2e-6))]
+    samples = measure.take_turns(pair, seconds=1e-9)
+    assert "".join(log).endswith("ab" * len(samples["a"]))
+    assert len(samples["a"]) == len(samples["b"]) >= 5
+    assert measure.ratios(samples["a"], samples["b"]).median == pytest.approx(1.5)
+    assert measure.differences(samples["a"], samples["b"]).median == pytest.approx(1e-6)
+
+
+def test_a_verdict_is_by_the_median_and_in_the_right_direction() -> None:
+    spread = measure.Spread.of([1.0, 5.0, 9.0])
+    assert report.Must(5.0).is_met(spread)
+    assert not report.Must(4.9).is_met(spread)
+    assert report.Must(5.0, at_least=True).is_met(spread)
+    assert not report.Must(5.1, at_least=True).is_met(spread)
+
+
+# ---- the references do the work that they are compared for ----------------------------------------------------------
+
+
+def test_the_driver_counts_what_python_and_c_submit() -> None:
+    driver = NothingDriver()
+    with driver.open() as device:
+        commands, fence = device.record(), device.create_fence()
+        loops.submit_signal_next(device, commands, fence)(10)
+        loops.submit_signal_value(device, commands, fence)(10)
+        assert fence.value == 20
+        assert device.statistics().submitted == 20
+        semaphore = driver.semaphore()
+        assert driver.time_submits([semaphore], 1, 7) > 0
+        value = ctypes.c_uint64()
+        look = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_void_p)
+        look(driver.function("vkGetSemaphoreCounterValue"))(1, semaphore, ctypes.addressof(value))
+        assert value.value == 7
+
+
+def test_a_driver_that_lags_has_work_under_way() -> None:
+    driver = NothingDriver()
+    with driver.open() as device:
+        fence = device.create_fence()
+        driver.lag(1)
+        device.submit(signals=((fence, 100),))
+        assert [fence.value for _ in range(3)] == [1, 2, 3]
+        driver.lag(0)
+        assert fence.value == 100
+
+
+def test_the_subset_of_vulkan_is_as_the_vendored_header_has_it(tmp_path: Path) -> None:
+    """Size and offsets of each structure, and the values of the constants."""
+    subset = (ROOT / "vkshare/bench/c/vulkan_subset.h").read_text()
+    structures = [line.split()[2] for line in subset.splitlines() if line.startswith("typedef struct") and "{" in line]
+    constants = [line.split()[0] for line in subset.splitlines() if line.startswith("    VK_")]
+    assert len(structures) >= 7
+    assert len(constants) >= 6
+    printed = {
+        header: _run_c(tmp_path, header, structures, constants)
+        for header in ("vkshare/bench/c/vulkan_subset.h", "native/third_party/vulkan/vulkan_core.h")
+    }
+    ours, theirs = printed.values()
+    assert ours == theirs
+
+
+def _run_c(folder: Path, header: str, structures: list[str], constants: list[str]) -> str:
+    fields = _fields((ROOT / "vkshare/bench/c/vulkan_subset.h").read_text())
+    lines = [f'printf("{s} %zu\\n", sizeof({s}));' for s in structures]
+    lines += [f'printf("{s}.{f} %zu\\n", offsetof({s}, {f}));' for s in structures for f in fields[s]]
+    lines += [f'printf("{c} %lld\\n", (long long){c});' for c in constants]
+    source, program = folder / "print.c", folder / "print"
+    source.write_text(
+        f'#include <stddef.h>\n#include <stdio.h>\n#include "{ROOT / header}"\nint main(void) {{ {" ".join(lines)} }}'
+    )
+    include = f"-I{ROOT / 'native/third_party'}"
+    subprocess.run(["cc", "-w", include, str(source), "-o", str(program)], check=True)
+    return subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout
+
+
+def _fields(header: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for block in header.split("typedef struct ")[1:]:
+        if "{" in block.splitlines()[0]:
+            body = block.split("{")[1].split("}")[0]
+            found[block.split()[0]] = [line.split()[-1].strip("*;") for line in body.strip().splitlines()]
+    return found
+
+
+def test_the_mutex_in_c_hands_over_between_processes() -> None:
+    with SharedBlock(4096) as block, Peer("support.bench_sides", "ring_side", block) as peer:
+        library = compiler.library("keyed_mutex.c")
+        ring = compiler.function(
+            library, "time_ring", ctypes.c_void_p, ctypes.c_long, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_long
+        )
+        mine, theirs = peer.play("ring", 1000, lambda n: ring(block.address, 3, 0, 1, n))
+        assert mine > 0
+        assert theirs > 0
+        words = np.frombuffer(block.map, np.uint64)[: 3 * 8 : 8]  # epoch << 1 of three mutexes, 64 bytes apart
+        assert sorted(int(word) >> 1 for word in words) == [666, 666, 668]
+
+
+def test_a_peer_that_fails_tells_why() -> None:
+    with (
+        Peer("support.bench_sides", "failing_side") as peer,
+        pytest.raises(PeerFailed, match="RuntimeError: on purpose"),
+    ):
+        peer.play("fail", 1, lambda n: 0.0)
+
+
+def test_the_c_loop_and_the_cpu_backend_composite_the_same_picture() -> None:
+    import vkshare
+
+    scene = Scene()
+    expected = scene.source[::-1].copy()
+    library = compiler.library("raster_reference.c", flags=("-O3", "-DSUFFIX=baseline"))
+    over = compiler.function(
+        library, "reference_over_baseline", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, returns=None
+    )
+    with (
+        vkshare.open(backend="cpu") as device,
+        device.create_surface(WIDTH, HEIGHT) as source,
+        device.create_surface(WIDTH, HEIGHT) as target,
+    ):
+        source.acquire()
+        target.acquire()
+        source.write(scene.source)
+        target.write(expected)
+        device.submit(device.record().composite(source, target))
+        drawn = target.read()
+    over(expected.ctypes.data, scene.source.ctypes.data, WIDTH * HEIGHT)
+    assert int(np.abs(drawn.astype(int) - expected.astype(int)).max()) <= 1
+
+
+def test_the_scene_has_its_triangles_within_the_picture() -> None:
+    scene = Scene()
+    assert scene.vertices.shape == (TRIANGLES, 3, 6)
+    assert np.abs(scene.vertices[:, :, :2]).max() < 1.05
+    assert (scene.source[:, :, :3] <= scene.source[:, :, 3:]).all()
+
+
+# ---- placement ------------------------------------------------------------------------------------------------------
+
+
+def test_a_placement_moves_every_thread_and_sets_it_free_again() -> None:
+    import os
+    import threading
+
+    before = os.sched_getaffinity(0)
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait)
+    thread.start()
+    try:
+        with placement.placed(placement.alone(True)[0]):
+            assert os.sched_getaffinity(0) == os.sched_getaffinity(thread.native_id or 0) == {min(before)}
+        assert os.sched_getaffinity(0) == os.sched_getaffinity(thread.native_id or 0) == before
+    finally:
+        done.set()
+        thread.join()
