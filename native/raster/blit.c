@@ -1,14 +1,15 @@
 // vkCmdBlitImage (Vulkan 20.5). Coordinates are exact fractions, so that no rounding decides which pixel is nearest.
 //
-// The target is walked in columns of a block's width, top to bottom: the taps of a block's columns are computed once,
-// and the source rows that linear filtering has decoded serve the next target row too.
+// The target is walked in blocks: the taps of a block's columns are computed once, and the source rows that linear
+// filtering has decoded serve the next target row too.
 #include <string.h>
 
 #include "raster/format.h"
 #include "raster/image.h"
 #include "raster/vec4.h"
 
-#define BLOCK 64u
+#define BLOCK 64u       // pixels
+#define BLOCK_ROWS 32u  // few enough pages for the processor to know them all
 #define COORDINATE_LIMIT (1 << 29)  // (2 * x + 1) * width stays inside 63 bits
 
 // One axis of the mapping: u = (2 * (x - to) + 1) * length / (2 * to_length) + from, to_length > 0.
@@ -36,25 +37,39 @@ static uint32_t clamp_index(int64_t i, int64_t limit)
     return (uint32_t)(i < 0 ? 0 : i < limit ? i : limit - 1);
 }
 
-static int64_t floor_divide(int64_t a, int64_t positive)
+// A quotient, rounded down, and what is left of the dividend.
+struct fraction {
+    int64_t whole, rest;
+};
+
+static struct fraction divide_floor(int64_t dividend, int64_t positive)
 {
-    int64_t q = a / positive;
-    return q - (a % positive < 0);
+    struct fraction f = {dividend / positive, dividend % positive};
+    if (f.rest < 0) {
+        f.whole -= 1;
+        f.rest += positive;
+    }
+    return f;
 }
 
-static struct tap tap_at(const struct axis *axis, int64_t target, enum vks_filter filter)
+// Taps of the target pixels target, target + 1, … Stepping from one to the next needs no division.
+static void find_taps(const struct axis *axis, int64_t target, uint32_t n, enum vks_filter filter, struct tap *out)
 {
-    int64_t numerator = (2 * (target - axis->to) + 1) * axis->length;
-    int64_t denominator = 2 * axis->to_length;
+    int64_t dividend = (2 * (target - axis->to) + 1) * axis->length, divisor = 2 * axis->to_length;
     if (filter == VKS_FILTER_LINEAR)
-        numerator -= axis->to_length;  // pixel centres are at one half
-    int64_t whole = floor_divide(numerator, denominator);
-    struct tap tap = {
-        .first = clamp_index(axis->from + whole, axis->limit),
-        .second = clamp_index(axis->from + whole + 1, axis->limit),
-        .fraction = (float)((double)(numerator - whole * denominator) / (double)denominator),
-    };
-    return tap;
+        dividend -= axis->to_length;  // pixel centres are at one half
+    struct fraction at = divide_floor(dividend, divisor), step = divide_floor(2 * axis->length, divisor);
+    for (uint32_t i = 0; i < n; i++) {
+        out[i].first = clamp_index(axis->from + at.whole, axis->limit);
+        out[i].second = clamp_index(axis->from + at.whole + 1, axis->limit);
+        out[i].fraction = filter == VKS_FILTER_LINEAR ? (float)((double)at.rest / (double)divisor) : 0.0f;
+        at.whole += step.whole;
+        at.rest += step.rest;
+        if (at.rest >= divisor) {
+            at.rest -= divisor;
+            at.whole += 1;
+        }
+    }
 }
 
 static inline uint32_t swapped_red_blue(uint32_t v)
@@ -84,19 +99,23 @@ static void swap_pixels(uint8_t *pixels, uint32_t n)
     }
 }
 
+// Both take rows first..end-1, at most BLOCK_ROWS, of columns x..x+n-1, at most BLOCK.
 static void nearest_block(const struct blit *b, uint32_t x, uint32_t n, uint32_t first, uint32_t end)
 {
     uint32_t column[BLOCK];
     uint8_t raw[BLOCK * 16];
     vks_rgba colour[BLOCK];
     size_t source_bytes = vks_format_bytes(b->source->format);
+    struct tap across[BLOCK], down[BLOCK_ROWS];
     bool consecutive = true;
+    find_taps(&b->x, x, n, VKS_FILTER_NEAREST, across);
+    find_taps(&b->y, first, end - first, VKS_FILTER_NEAREST, down);
     for (uint32_t i = 0; i < n; i++) {
-        column[i] = tap_at(&b->x, x + i, VKS_FILTER_NEAREST).first;
+        column[i] = across[i].first;
         consecutive = consecutive && column[i] == column[0] + i;
     }
     for (uint32_t y = first; y < end; y++) {
-        const uint8_t *row = vks_pixel_at(b->source, 0, tap_at(&b->y, y, VKS_FILTER_NEAREST).first);
+        const uint8_t *row = vks_pixel_at(b->source, 0, down[y - first].first);
         uint8_t *out = vks_pixel_at(b->target, x, y);
         if (!b->raw) {
             if (!consecutive)
@@ -149,15 +168,18 @@ static void linear_block(const struct blit *b, uint32_t x, uint32_t n, uint32_t 
     uint32_t column[2 * BLOCK];
     float fx[BLOCK];
     vks_rgba colour[BLOCK];
-    struct line lines[2] = {{.row = -1}, {.row = -1}};
+    struct tap across[BLOCK], down[BLOCK_ROWS];
+    struct line lines[2];
+    lines[0].row = lines[1].row = -1;
+    find_taps(&b->x, x, n, VKS_FILTER_LINEAR, across);
+    find_taps(&b->y, first, end - first, VKS_FILTER_LINEAR, down);
     for (uint32_t i = 0; i < n; i++) {
-        struct tap tap = tap_at(&b->x, x + i, VKS_FILTER_LINEAR);
-        column[2 * i] = tap.first;
-        column[2 * i + 1] = tap.second;
-        fx[i] = tap.fraction;
+        column[2 * i] = across[i].first;
+        column[2 * i + 1] = across[i].second;
+        fx[i] = across[i].fraction;
     }
     for (uint32_t y = first; y < end; y++) {
-        struct tap tap = tap_at(&b->y, y, VKS_FILTER_LINEAR);
+        struct tap tap = down[y - first];
         struct line *top = &lines[lines[1].row == tap.first];  // where that row is, if it is
         if (top->row != tap.first)
             decode_line(b, column, n, tap.first, top);
@@ -172,12 +194,15 @@ static void linear_block(const struct blit *b, uint32_t x, uint32_t n, uint32_t 
 static void blit_band(void *context, uint32_t first, uint32_t end)
 {
     const struct blit *b = context;
-    for (uint32_t x = 0; x < b->area.width; x += BLOCK) {
-        uint32_t n = b->area.width - x < BLOCK ? b->area.width - x : BLOCK;
-        if (b->filter == VKS_FILTER_LINEAR)
-            linear_block(b, b->area.x + x, n, b->area.y + first, b->area.y + end);
-        else
-            nearest_block(b, b->area.x + x, n, b->area.y + first, b->area.y + end);
+    for (uint32_t y = first; y < end; y += BLOCK_ROWS) {
+        uint32_t block_end = b->area.y + (end - y < BLOCK_ROWS ? end : y + BLOCK_ROWS);
+        for (uint32_t x = 0; x < b->area.width; x += BLOCK) {
+            uint32_t n = b->area.width - x < BLOCK ? b->area.width - x : BLOCK;
+            if (b->filter == VKS_FILTER_LINEAR)
+                linear_block(b, b->area.x + x, n, b->area.y + y, block_end);
+            else
+                nearest_block(b, b->area.x + x, n, b->area.y + y, block_end);
+        }
     }
 }
 

@@ -42,9 +42,9 @@ static inline void set(vks_rgba out, float r, float g, float b, float a)
     vks_f4_store(out, (vks_f4){r, g, b, a});
 }
 
-static uint8_t to8(float v)
+static inline uint8_t to8(float v)
 {
-    return (uint8_t)vks_to_unorm(v, 255.0f);
+    return (uint8_t)vks_f4_to_unorm(vks_f4_all(v), vks_f4_all(255.0f))[0];
 }
 
 // `colour` is the table for the first three components.
@@ -54,14 +54,15 @@ static inline void load_8888(const uint8_t *p, vks_rgba *out, size_t n, const fl
         set(out[i], colour[p[r]], colour[p[1]], colour[p[b]], from8[p[3]]);
 }
 
+static const vks_f4 rgb10a2_levels = {1023.0f, 1023.0f, 1023.0f, 3.0f};
+
 static void load_rgb10a2(const uint8_t *p, vks_rgba *out, size_t n)
 {
-    const vks_f4 levels = {1023.0f, 1023.0f, 1023.0f, 3.0f};
     for (size_t i = 0; i < n; i++, p += 4) {
         uint32_t v;
         memcpy(&v, p, sizeof v);
         vks_f4 codes = {(float)(v & 1023), (float)(v >> 10 & 1023), (float)(v >> 20 & 1023), (float)(v >> 30)};
-        vks_f4_store(out[i], codes / levels);
+        vks_f4_store(out[i], codes / rgb10a2_levels);
     }
 }
 
@@ -96,7 +97,7 @@ void vks_load_pixels(uint32_t format, const void *pixels, vks_rgba *out, size_t 
 #if defined(__SSE2__)
 static inline __m128i to_codes(const float *rgba)
 {
-    return _mm_cvtps_epi32(vks_f4_clamp01(vks_f4_load(rgba)) * vks_f4_all(255.0f));
+    return _mm_cvtps_epi32(vks_f4_clamp(vks_f4_load(rgba), 0.0f, 1.0f) * vks_f4_all(255.0f));
 }
 
 // Four pixels at a time; returns how many it stored.
@@ -136,17 +137,19 @@ static void store_srgb(const vks_rgba *in, uint8_t *p, size_t n)
 {
     const struct vks_srgb *srgb = vks_srgb();
     for (size_t i = 0; i < n; i++, p += 4) {
-        uint32_t pixel = vks_srgb_encode(srgb, in[i][0]) | (uint32_t)vks_srgb_encode(srgb, in[i][1]) << 8 |
-                         (uint32_t)vks_srgb_encode(srgb, in[i][2]) << 16 | (uint32_t)to8(in[i][3]) << 24;
-        memcpy(p, &pixel, sizeof pixel);
+        vks_f4 v = vks_srgb_clamp(vks_f4_load(in[i]));
+        p[0] = vks_srgb_encode(srgb, v[0]);
+        p[1] = vks_srgb_encode(srgb, v[1]);
+        p[2] = vks_srgb_encode(srgb, v[2]);
+        p[3] = to8(in[i][3]);
     }
 }
 
 static void store_rgb10a2(const vks_rgba *in, uint8_t *p, size_t n)
 {
     for (size_t i = 0; i < n; i++, p += 4) {
-        uint32_t v = vks_to_unorm(in[i][0], 1023.0f) | vks_to_unorm(in[i][1], 1023.0f) << 10 |
-                     vks_to_unorm(in[i][2], 1023.0f) << 20 | vks_to_unorm(in[i][3], 3.0f) << 30;
+        vks_u4 codes = vks_f4_to_unorm(vks_f4_load(in[i]), rgb10a2_levels);
+        uint32_t v = codes[0] | codes[1] << 10 | codes[2] << 20 | codes[3] << 30;
         memcpy(p, &v, sizeof v);
     }
 }
@@ -203,7 +206,7 @@ void vks_blend_pixels(uint32_t format, const vks_rgba *source, void *pixels, siz
         vks_load_pixels(format, p, below, n);
         for (size_t i = 0; i < n; i++) {
             vks_f4 s = vks_f4_load(source[at + i]);
-            s = clamped ? vks_f4_clamp01(s) : s;
+            s = clamped ? vks_f4_clamp(s, 0.0f, 1.0f) : s;
             vks_f4_store(below[i], s + vks_f4_load(below[i]) * vks_f4_all(1.0f - s[3]));
         }
         vks_store_pixels(format, (const vks_rgba *)below, p, n);

@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "raster/vec4.h"
+
 #define VKS_SRGB_FIRST_BUCKET (0x39000000u >> 16)  // 2^-13, below the first threshold; 7 bits of mantissa
 #define VKS_SRGB_BUCKETS ((0x3f800000u >> 16) - VKS_SRGB_FIRST_BUCKET)
 
@@ -17,10 +19,15 @@ struct vks_srgb {
 // Made at the first call, by whichever thread.
 const struct vks_srgb *vks_srgb(void);
 
+// To what the buckets span, whose ends encode to 0 and 255; NaN to 0.
+static inline vks_f4 vks_srgb_clamp(vks_f4 linear)
+{
+    return vks_f4_clamp(linear, 0x1p-13f, 0x1.fffffep-1f);
+}
+
+// `linear` has been clamped.
 static inline uint8_t vks_srgb_encode(const struct vks_srgb *srgb, float linear)
 {
-    linear = linear > 0x1p-13f ? linear : 0x1p-13f;  // code 0; NaN too
-    linear = linear < 0x1.fffffep-1f ? linear : 0x1.fffffep-1f;  // code 255
     uint32_t bits;
     memcpy(&bits, &linear, sizeof bits);
     uint8_t code = srgb->code[(bits >> 16) - VKS_SRGB_FIRST_BUCKET];

@@ -67,7 +67,7 @@ static void judge_pixel(const struct vks_image *image, const struct vertex v[3],
 static void clipped_triangles_have_perspective_correct_colours_where_they_should_be(void)
 {
     struct vks_image image = new_image(64, 64, VKS_FORMAT_RGBA32_FLOAT, 0);
-    for (int round = 0; round < 4000; round++) {
+    for (int round = 0; round < 1600; round++) {
         struct vertex v[3];
         for (int i = 0; i < 3; i++)
             v[i] = random_vertex(round % 5 == 0 ? 1e5 : 2);
@@ -76,7 +76,7 @@ static void clipped_triangles_have_perspective_correct_colours_where_they_should
         for (uint32_t i = 0; i < 64 * 64 && checks_failed == 0; i++)
             judge_pixel(&image, v, round, i % 64, i / 64);
     }
-    CHECK(judged_inside > 200000 && judged_outside > 1000000, "judged only %ld inside and %ld outside, %ld in doubt",
+    CHECK(judged_inside > 80000 && judged_outside > 400000, "judged only %ld inside and %ld outside, %ld in doubt",
           judged_inside, judged_outside, doubtful);
     free_image(&image);
 }
