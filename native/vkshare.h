@@ -9,6 +9,7 @@
  *  - Deadlines are absolute CLOCK_MONOTONIC nanoseconds. 0 tests and returns; VKS_FOREVER never expires.
  *  - A function that can block says so; it may then return VKS_INTERRUPTED when a signal arrived: state is as it was,
  *    the caller runs its signal handlers and calls again with the same deadline.
+ *    vks_set_patience() makes it do so by itself now and then: a signal that comes just before a sleep does not end it.
  *  - Objects are counted (vks_X_ref, vks_X_unref). Closing is separate from the last unref: close ends what the object
  *    does, the last unref frees its memory.
  *  - A function that fails leaves the details in the calling thread's vks_error (vks_last_error()).
@@ -58,6 +59,9 @@ typedef struct vks_error {
 const vks_error *vks_last_error(void);
 
 uint64_t vks_now(void); /* CLOCK_MONOTONIC, ns */
+
+/* Blocking calls of the calling thread answer VKS_INTERRUPTED after this many ns of sleep (0, as it is at first: only after a signal). */
+void vks_set_patience(uint64_t ns);
 
 typedef struct vks_device vks_device;
 typedef struct vks_fence vks_fence;
@@ -279,11 +283,11 @@ vks_status vks_surface_cpu_access(vks_surface *surface, uint64_t deadline);
 uint64_t vks_surface_next_key(vks_surface *surface); /* K30 */
 
 /* For an engine's own vkQueueSubmit2: makes the acquire known to the queue and gives the pair to wait for and the pair to signal. The engine
- * must have submitted the signal before it calls release. Vulkan only. */
+ * must have submitted the signal before it calls release. Blocks where semaphores are not shared: until the previous owner's work has run. Vulkan only. */
 typedef struct vks_semaphore_point {
     uint64_t semaphore, value;
 } vks_semaphore_point;
-vks_status vks_surface_sync(vks_surface *surface, vks_semaphore_point *wait, vks_semaphore_point *signal);
+vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semaphore_point *wait, vks_semaphore_point *signal);
 
 /* ---- a look at a page, for vkshare ps (K33); never disturbs it ------------------------------------------------------------------ */
 

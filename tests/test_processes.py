@@ -158,6 +158,12 @@ def test_ten_thousand_async_waits_on_another_process_cost_no_fd_and_no_thread_ea
     asyncio.run(wait_for_all())
 
 
+@pytest.mark.rule("X6", "X4")
+def test_fences_closed_the_moment_that_their_work_is_done_crash_no_driver(peers: Peers) -> None:
+    peer = peers(validation=False)  # in a process of its own: a driver that touches a freed semaphore ends it
+    assert peer.run(roles.churn_fences, peer.device, rounds(120, 2)) > 100
+
+
 # ---- X10 -----------------------------------------------------------------------------------------------------------
 
 

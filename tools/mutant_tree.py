@@ -21,7 +21,7 @@ from results import ROOT
 from test_jobs import driver_environment
 
 COPIED = ("CMakeLists.txt", "pyproject.toml", "README.md", "vkshare", "native", "shaders", "tests", "tools", "examples")
-LIMIT = 300  # seconds for a build or a test run; a mutant that hangs has been noticed
+LIMIT = 180  # seconds for a build or a test run; a mutant that hangs has been noticed
 BUILDS = {
     "pytest": ["-DVKSHARE_KILL_POINTS=ON", f"-DPython_EXECUTABLE={sys.executable}"],
     "ctest": ["-DVKSHARE_KILL_POINTS=ON", "-DVKSHARE_PYTHON=OFF", "-DVKSHARE_TESTS=ON"],

@@ -79,11 +79,13 @@ def red_tests(suite: str, output: str) -> tuple[list[str], str]:
         said = re.search(r"^\S*?(\w+\.c:\d+: expected .*|FAIL .*)$", output, flags=re.MULTILINE)
     else:
         names = re.findall(r"^(?:FAILED|ERROR) (\S+?::.*?)(?: - |$)", output, flags=re.MULTILINE)
-        said = re.search(r"^(?:FAILED|ERROR) \S+?::.*? - (.*)$", output, flags=re.MULTILINE)
-        if not names:  # a test that hung, and pytest with it: its name is the last that was written
-            names = re.findall(r"^(tests/\S+?::\S.*?) *(?:~+.*|\+\+\+.*|Fatal .*)?$", output, flags=re.MULTILINE)[-1:]
+        said = re.search(r"^FAILED \S+?::.*? - (.*)$", output, flags=re.MULTILINE)
+        if not names:  # pytest came to no end: the last test that it named failed, hung or crashed
+            last = re.findall(r"^(tests/\S+?::\S.*?)(?: (FAILED|ERROR|Fatal|~|\+).*| )?$", output, flags=re.MULTILINE)[
+                -1:
+            ]
             crash = re.search(r"Fatal Python error: .*", output)
-            return names, crash.group() if crash else "it hung" if names else ""
+            return [name for name, _ in last], crash.group() if crash else "it hung" if last else ""
     return names, said.group(1) if said else ""
 
 

@@ -23,12 +23,14 @@ typedef struct cpu_queue {
     uintptr_t thread;
 } cpu_queue;
 
-static void run(cpu_queue *queue, const job *todo)
+static bool run(cpu_queue *queue, const job *todo)
 {
     for (uint32_t i = 0; i < todo->n; i++) {
         const vks_commands *c = todo->commands[i];
-        vks_program_run(c->program, c->images, (uint32_t)c->n_images, queue->pool); /* was checked when it was compiled */
+        if (vks_program_run(c->program, c->images, (uint32_t)c->n_images, queue->pool) != VKS_RASTER_OK)
+            return false; /* out of memory half-way, or images that are not what was compiled for */
     }
+    return true;
 }
 
 static job *next_job(cpu_queue *queue)
@@ -47,11 +49,16 @@ static void *work(void *argument)
 {
     vks_device *device = argument;
     cpu_queue *queue = device->impl;
+    bool good = true; /* work that did not run is a lost device: whoever waits for it must not take it for done */
     for (job *todo; (todo = next_job(queue));) {
-        run(queue, todo);
-        atomic_store(&queue->completed, todo->serial);
+        good = good && run(queue, todo);
+        if (good)
+            atomic_store(&queue->completed, todo->serial);
         pthread_mutex_lock(&device->lock);
-        vks_device_publish(device);
+        if (good)
+            vks_device_publish(device);
+        else
+            vks_device_lose(device);
         pthread_mutex_unlock(&device->lock);
         vks_device_progress(device);
         for (uint32_t i = 0; i < todo->n; i++)
@@ -112,13 +119,19 @@ static vks_status wait(vks_device *device, uint64_t serial, uint64_t deadline)
         uint32_t seen = atomic_load(&device->progress);
         if (atomic_load(&queue->completed) >= serial)
             break;
-        if (atomic_load(&device->state) == VKS_DEVICE_LOST)
+        if (device->lost)
             status = VKS_DEVICE_LOST;
         else
             status = vks_futex_wait(&device->progress, seen, VKS_ANY_BIT, deadline);
     }
     atomic_fetch_sub(&device->waiters, 1);
     return status;
+}
+
+static vks_status prepare(vks_device *device) /* its worker is started by submit() */
+{
+    (void)device;
+    return VKS_OK;
 }
 
 static void interest(vks_device *device) { (void)device; } /* the worker publishes after every batch */
@@ -178,7 +191,7 @@ static vks_status import_timeline(vks_device *device, int fd, uint64_t *semaphor
 }
 
 static const vks_backend backend = {
-    submit, completed, wait, interest, stop, destroy, create_timeline, destroy_timeline, counter, host_signal, wait_timeline, export_timeline, import_timeline,
+    submit, completed, wait, prepare, interest, stop, destroy, create_timeline, destroy_timeline, counter, host_signal, wait_timeline, export_timeline, import_timeline,
 };
 
 vks_status vks_cpu_backend_init(vks_device *device, uint32_t threads)

@@ -2,6 +2,8 @@
  *
  * The driver's entry points come from the maker's vkGetDeviceProcAddr: an engine's device may live below layers, or a loader, of its own.
  */
+#define _GNU_SOURCE
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -124,7 +126,7 @@ static uint64_t completed(vks_device *device)
 {
     vulkan_queue *queue = device->impl;
     uint64_t value = atomic_load_explicit(&queue->completed, memory_order_acquire), now;
-    if (value >= device->submitted || queue->GetSemaphoreCounterValue(queue->device, queue->timeline, &now) != VK_SUCCESS)
+    if (value >= device->submitted || device->gone || queue->GetSemaphoreCounterValue(queue->device, queue->timeline, &now) != VK_SUCCESS)
         return value;
     vks_raise(&queue->completed, now);
     return now;
@@ -139,7 +141,10 @@ static vks_status wait_timeline(vks_device *device, uint64_t semaphore, uint64_t
     VkSemaphore handle = semaphore_of(semaphore);
     VkSemaphoreWaitInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO, .semaphoreCount = 1, .pSemaphores = &handle, .pValues = &value};
     VkResult code = queue->WaitSemaphores(queue->device, &info, deadline - now < SLICE_NS ? deadline - now : SLICE_NS);
-    if (code == VK_TIMEOUT)
+    bool again = code == VK_TIMEOUT || code == VK_ERROR_OUT_OF_HOST_MEMORY || code == VK_ERROR_OUT_OF_DEVICE_MEMORY;
+    if (again && code != VK_TIMEOUT)
+        usleep(1000); /* no memory to wait with says nothing of what is waited for */
+    if (again)
         return vks_now() >= deadline ? VKS_TIMEOUT : VKS_INTERRUPTED;
     return result(code, "vkWaitSemaphores");
 }
@@ -186,8 +191,9 @@ static vks_status export_timeline(vks_device *device, uint64_t semaphore, int *f
     if (status)
         return status;
     *fd = vks_dup(raw); /* the driver's is not always CLOEXEC */
+    int code = errno;
     close(raw);
-    return *fd < 0 ? vks_fail(VKS_OS_ERROR, 0, "the semaphore's file descriptor could not be duplicated") : VKS_OK;
+    return *fd < 0 ? vks_fail(VKS_OS_ERROR, code, "the semaphore's file descriptor could not be duplicated") : VKS_OK;
 }
 
 static vks_status import_timeline(vks_device *device, int fd, uint64_t *semaphore)
@@ -234,6 +240,7 @@ static void *publish(void *argument)
     while (!atomic_load(&queue->stop)) {
         pthread_mutex_lock(&device->lock);
         vks_device_publish(device);
+        vks_device_unstick(device);
         bool adopted = device->adopted_waits > 0;
         if (adopted)
             vks_device_pump(device);
@@ -248,11 +255,19 @@ static void *publish(void *argument)
     return NULL;
 }
 
+static vks_status prepare(vks_device *device)
+{
+    vulkan_queue *queue = device->impl;
+    if (queue->started || atomic_load(&queue->stop))
+        return VKS_OK;
+    vks_status status = vks_thread_start("vkshare-vulkan", publish, device, &queue->thread);
+    queue->started = status == VKS_OK;
+    return status;
+}
+
 static void interest(vks_device *device)
 {
     vulkan_queue *queue = device->impl;
-    if (!queue->started && !atomic_load(&queue->stop))
-        queue->started = vks_thread_start("vkshare-vulkan", publish, device, &queue->thread) == VKS_OK;
     atomic_fetch_add(&queue->interest, 1);
     if (atomic_load(&queue->sleeping))
         vks_futex_wake(&queue->interest, VKS_ANY_BIT);
@@ -280,7 +295,7 @@ static void destroy(vks_device *device)
 }
 
 static const vks_backend backend = {
-    submit, completed, wait, interest, stop, destroy, create_timeline, destroy_timeline, counter, host_signal, wait_timeline, export_timeline, import_timeline,
+    submit, completed, wait, prepare, interest, stop, destroy, create_timeline, destroy_timeline, counter, host_signal, wait_timeline, export_timeline, import_timeline,
 };
 
 static const char *load(vulkan_queue *queue, PFN_vkGetDeviceProcAddr get, bool exports)

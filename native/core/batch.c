@@ -173,9 +173,27 @@ static void add_signals(vks_device *device, vks_batch *batch, scratch *s, const 
         s->signals[batch->n_signals++] = (vks_point){surface->semaphore, op->value};
 }
 
+/* GPU waits for what other parties promised. */
+static void remember_waits(vks_device *device, const vks_op *op, uint64_t serial)
+{
+    for (uint32_t i = 0; i < op->n_touches; i++) {
+        vks_surface *surface = op->touches[i].surface;
+        const vks_tenure *tenure = op->touches[i].granted ? &op->touches[i].tenure : &surface->tenure;
+        if (surface->semaphore && surface->taken < tenure->id && !vks_debt_settled(surface, &tenure->debt))
+            vks_device_due(device, serial, VKS_DUE_SURFACE_WAIT, surface, tenure->debt.value);
+    }
+    for (uint32_t i = 0; i < op->n_waits; i++) {
+        vks_fence *fence = op->waits[i].fence;
+        if (fence && fence->follower && fence->semaphore && atomic_load(&((vks_fence_page *)fence->page)->completed) < op->waits[i].value)
+            vks_device_due(device, serial, VKS_DUE_FENCE_WAIT, fence, op->waits[i].value);
+    }
+}
+
 /* What the core remembers once the driver has the batch. */
 static void handed_over(vks_device *device, vks_op *op, uint64_t serial)
 {
+    if (device->native_timelines)
+        remember_waits(device, op, serial);
     for (uint32_t i = 0; i < op->n_touches; i++) {
         vks_surface *surface = op->touches[i].surface;
         if (surface->taken < op->touches[i].tenure.id)
@@ -226,9 +244,33 @@ static bool is_empty_release(const vks_op *op)
     return op->kind == VKS_OP_RELEASE && !surface->release_commands && !surface->semaphore && !surface->engine_value;
 }
 
+/* The page is others' to write to as well: a value that the semaphore cannot take must not come to the driver. */
+static vks_status check_value(vks_device *device, const vks_surface *surface, uint64_t value)
+{
+    uint64_t counter;
+    vks_status status = surface->semaphore ? device->backend->counter(device, surface->semaphore, &counter) : VKS_OK;
+    if (status || !surface->semaphore || (value > counter && value > surface->promised && value - counter <= device->max_difference))
+        return status;
+    vks_mutex_break(surface->handle.page);
+    return vks_fail(VKS_ABANDONED, 0, "the surface's page asks for the value %llu where its semaphore is at %llu", (unsigned long long)value,
+                    (unsigned long long)counter);
+}
+
+/* At most so many things are due when it has run. */
+static size_t count_dues(const vks_device *device, const vks_op *op)
+{
+    size_t n = op->n_events + (op->kind == VKS_OP_RELEASE) + (device->native_timelines ? op->n_touches + op->n_waits : 0);
+    for (uint32_t i = 0; i < op->n_signals; i++)
+        n += vks_fence_is_watched(op->signals[i].fence);
+    return n;
+}
+
 vks_status vks_op_hand_over(vks_device *device, vks_op *op)
 {
-    vks_status status = vks_device_reserve(device, op->n_signals + op->n_events + 1);
+    vks_status status = op->kind == VKS_OP_RELEASE ? check_value(device, op->touches[0].surface, op->value) : VKS_OK;
+    if (status)
+        return status;
+    status = vks_device_reserve(device, count_dues(device, op));
     if (status)
         return status;
     if (op->kind == VKS_OP_RELEASE && is_empty_release(op)) {
@@ -246,6 +288,7 @@ vks_status vks_op_hand_over(vks_device *device, vks_op *op)
     atomic_store_explicit(&op->serial, serial, memory_order_release);
     handed_over(device, op, serial);
     if (op->kind == VKS_OP_RELEASE) {
+        op->touches[0].surface->promised = op->value;
         vks_mutex_queued(op->touches[0].surface->handle.page, op->value);
         vks_device_due(device, serial, VKS_DUE_SURFACE, op->touches[0].surface, op->value);
     }

@@ -1,8 +1,10 @@
 #include "device.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "watcher.h"
 
@@ -13,6 +15,8 @@
 vks_status vks_device_create(const vks_device_info *info, vks_device **out)
 {
     vks_platform_init();
+    if (!vks_self())
+        return vks_fail(VKS_OS_ERROR, errno, "/proc/self/stat cannot be read: other parties could not tell whether this process lives");
     vks_device *device = calloc(1, sizeof *device);
     if (!device)
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for a device");
@@ -49,7 +53,11 @@ uint64_t vks_device_submitted(const vks_device *device) { return device->submitt
 
 uint64_t vks_device_completed(vks_device *device)
 {
-    return device->process != vks_process || device->shut_down ? device->submitted : device->backend->completed(device);
+    if (device->process != vks_process || !vks_device_enter(device))
+        return device->submitted;
+    uint64_t done = device->backend->completed(device);
+    vks_device_leave(device);
+    return done;
 }
 
 void vks_device_count_copy(vks_device *device, uint64_t bytes)
@@ -85,7 +93,9 @@ static void drop_object(vks_due_kind kind, void *object)
 {
     switch (kind) {
     case VKS_DUE_FENCE:
+    case VKS_DUE_FENCE_WAIT:
     case VKS_DUE_CLOSE_FENCE: vks_fence_unref(object); break;
+    case VKS_DUE_SURFACE_WAIT:
     case VKS_DUE_SURFACE: vks_surface_unref(object); break;
     case VKS_DUE_EVENT: vks_hub_unref(object); break;
     }
@@ -93,8 +103,9 @@ static void drop_object(vks_due_kind kind, void *object)
 
 vks_status vks_device_reserve(vks_device *device, size_t n)
 {
-    if (device->ring_count + n <= device->ring_capacity)
-        return VKS_OK;
+    vks_status status = n ? device->backend->prepare(device) : VKS_OK;
+    if (status || device->ring_count + n <= device->ring_capacity)
+        return status;
     size_t capacity = device->ring_capacity ? device->ring_capacity : 64;
     while (capacity < device->ring_count + n)
         capacity *= 2;
@@ -114,7 +125,9 @@ void vks_device_due(vks_device *device, uint64_t serial, vks_due_kind kind, void
 {
     switch (kind) {
     case VKS_DUE_FENCE:
+    case VKS_DUE_FENCE_WAIT:
     case VKS_DUE_CLOSE_FENCE: vks_fence_ref(object); break;
+    case VKS_DUE_SURFACE_WAIT:
     case VKS_DUE_SURFACE: vks_surface_ref(object); break;
     case VKS_DUE_EVENT: vks_hub_ref(object); break;
     }
@@ -122,22 +135,25 @@ void vks_device_due(vks_device *device, uint64_t serial, vks_due_kind kind, void
     device->backend->interest(device);
 }
 
-/* Also for a lost device: then fences stay where they are, and all else ends. */
-static void publish_one(vks_device *device, const vks_due *due)
+/* `ran` is false for what a lost device did not come to: then fences stay where they are, and all else ends. */
+static void publish_one(const vks_due *due, bool ran)
 {
-    bool lost = atomic_load(&device->state) == VKS_DEVICE_LOST;
     switch (due->kind) {
     case VKS_DUE_FENCE:
-        if (!lost)
+        if (ran)
             vks_fence_raise(due->object, due->value);
         break;
     case VKS_DUE_CLOSE_FENCE: vks_fence_finish_close(due->object); break;
     case VKS_DUE_SURFACE: {
         vks_surface *surface = due->object;
+        if (!ran)
+            vks_mutex_break(surface->handle.page);
         vks_mutex_settle(&surface->handle, due->value);
         break;
     }
-    case VKS_DUE_EVENT: vks_hub_push(due->object, due->value, lost ? VKS_DEVICE_LOST : VKS_OK); break;
+    case VKS_DUE_EVENT: vks_hub_push(due->object, due->value, ran ? VKS_OK : VKS_DEVICE_LOST); break;
+    case VKS_DUE_FENCE_WAIT:
+    case VKS_DUE_SURFACE_WAIT: break;
     }
     drop_object(due->kind, due->object);
 }
@@ -146,14 +162,13 @@ void vks_device_publish(vks_device *device)
 {
     if (!device->ring_count)
         return;
-    bool lost = atomic_load(&device->state) == VKS_DEVICE_LOST;
-    uint64_t done = lost ? UINT64_MAX : device->backend->completed(device);
+    uint64_t done = device->backend->completed(device);
     bool any = false;
-    while (device->ring_count && device->ring[device->ring_first].serial <= done) {
+    while (device->ring_count && (device->lost || device->ring[device->ring_first].serial <= done)) {
         vks_due due = device->ring[device->ring_first];
         device->ring_first = (device->ring_first + 1) & (device->ring_capacity - 1);
         device->ring_count--;
-        publish_one(device, &due);
+        publish_one(&due, due.serial <= done);
         any = true;
     }
     if (any && device->n_held)
@@ -169,16 +184,26 @@ void vks_device_progress(vks_device *device)
         vks_futex_wake(&device->progress, VKS_ANY_BIT);
 }
 
+vks_status vks_device_poll_serial(vks_device *device, uint64_t serial)
+{
+    if (device->process != vks_process)
+        return VKS_FORKED;
+    if (!vks_device_enter(device))
+        return serial <= device->final ? VKS_OK : device->lost ? VKS_DEVICE_LOST : VKS_CLOSED;
+    bool ran = device->backend->completed(device) >= serial;
+    vks_device_leave(device);
+    return ran ? VKS_OK : device->lost ? VKS_DEVICE_LOST : VKS_TIMEOUT;
+}
+
 vks_status vks_device_wait_serial(vks_device *device, uint64_t serial, uint64_t deadline)
 {
-    if (device->backend->completed(device) >= serial)
-        return VKS_OK;
-    vks_status state = vks_device_check(device);
-    if (state == VKS_DEVICE_LOST || state == VKS_FORKED)
-        return state;
-    if (!deadline)
-        return VKS_TIMEOUT;
-    vks_status status = device->backend->wait(device, serial, deadline);
+    vks_status status = vks_device_poll_serial(device, serial);
+    if (status != VKS_TIMEOUT || !deadline)
+        return status;
+    if (!vks_device_enter(device))
+        return vks_device_poll_serial(device, serial);
+    status = device->backend->wait(device, serial, deadline);
+    vks_device_leave(device);
     if (status == VKS_DEVICE_LOST) {
         pthread_mutex_lock(&device->lock);
         vks_device_lose(device);
@@ -196,9 +221,9 @@ vks_status vks_device_wait_held(vks_device *device, uint32_t below, const vks_su
         pthread_mutex_lock(&device->lock);
         bool done = surface ? surface->held == 0 : device->n_held < below;
         pthread_mutex_unlock(&device->lock);
-        if (done || status)
-            break;
-        if ((status = vks_device_check(device)))
+        if (done)
+            status = VKS_OK;
+        if (done || status || (status = vks_device_check(device)))
             break;
         status = deadline ? vks_futex_wait(&device->progress, seen, VKS_ANY_BIT, deadline) : VKS_TIMEOUT;
     }
@@ -247,25 +272,30 @@ static void fail_all_held(vks_device *device, vks_status why)
         vks_op_fail(device, device->held_first, why);
 }
 
+static void lose_surface(vks_surface *surface)
+{
+    vks_mutex_page *page = surface->handle.page;
+    uint64_t owed = atomic_load(&page->slots[surface->handle.slot].owes);
+    if (owed)
+        vks_mutex_break(page);
+    if (surface->has_page)
+        vks_mutex_abandon(&surface->handle);
+    surface->has_page = false;
+    atomic_store(&surface->owned, 0);
+    vks_mutex_wake_all(page); /* our own sleepers look at the device (X21), here and on the debts */
+    vks_mutex_settle(&surface->handle, owed);
+}
+
 void vks_device_lose(vks_device *device)
 {
-    if (atomic_load(&device->state) == VKS_DEVICE_LOST)
+    if (device->lost)
         return;
-    atomic_store(&device->state, VKS_DEVICE_LOST);
+    device->lost = true;
+    uint32_t open = VKS_OK;
+    atomic_compare_exchange_strong(&device->state, &open, VKS_DEVICE_LOST); /* one that is being closed stays closed */
     fail_all_held(device, VKS_DEVICE_LOST);
-    for (vks_surface *s = device->surfaces; s; s = s->next) {
-        uint64_t owed = atomic_load(&s->handle.page->slots[s->handle.slot].owes);
-        if (owed)
-            vks_mutex_break(s->handle.page);
-        if (s->has_page)
-            vks_mutex_abandon(&s->handle);
-        s->has_page = false;
-        atomic_store(&s->owned, 0);
-        if (atomic_load(&s->waiting))
-            vks_mutex_wake_all(s->handle.page);
-        if (owed)
-            vks_mutex_settle(&s->handle, owed);
-    }
+    for (vks_surface *s = device->surfaces; s; s = s->next)
+        lose_surface(s);
     for (vks_fence *f = device->fences; f; f = f->next)
         vks_fence_break(f);
     vks_device_publish(device);
@@ -291,28 +321,12 @@ static bool drain(vks_device *device)
     return status == VKS_OK;
 }
 
-void vks_device_shutdown(vks_device *device)
+/* Closing takes an object off its list; the lock is given up meanwhile, since closing a mapping waits for the peers' thread. */
+static void close_all(vks_device *device)
 {
-    if (device->process != vks_process)
-        return;
-    vks_device_keep_promises(device, NULL);
-    pthread_mutex_lock(&device->lock);
-    if (device->shut_down) {
-        pthread_mutex_unlock(&device->lock);
-        return;
-    }
-    device->shut_down = true;
-    fail_all_held(device, VKS_CLOSED);
-    bool lost = atomic_load(&device->state) == VKS_DEVICE_LOST;
-    atomic_store(&device->state, VKS_CLOSED);
-    vks_device_progress(device);
-    pthread_mutex_unlock(&device->lock);
-
-    bool idle = lost || drain(device);
-    vks_watcher_remove(device);
     pthread_mutex_lock(&device->lock);
     vks_device_publish(device);
-    for (;;) { /* closing takes the object off its list; the lock is given up, since closing a mapping waits for the peers' thread */
+    for (;;) {
         vks_surface *surface = device->surfaces;
         vks_fence *fence = surface ? NULL : device->fences;
         if (!surface && !fence)
@@ -329,8 +343,36 @@ void vks_device_shutdown(vks_device *device)
         pthread_mutex_lock(&device->lock);
     }
     vks_device_publish(device);
+    device->final = device->backend->completed(device);
+    atomic_store(&device->gone, true);
     pthread_mutex_unlock(&device->lock);
+}
+
+void vks_device_shutdown(vks_device *device)
+{
+    if (device->process != vks_process)
+        return;
+    vks_device_keep_promises(device, NULL);
+    pthread_mutex_lock(&device->lock);
+    if (device->shut_down) {
+        pthread_mutex_unlock(&device->lock);
+        while (device->shut_down != 2) /* by another thread: whoever returns first may destroy the VkDevice */
+            usleep(1000);
+        return;
+    }
+    device->shut_down = 1;
+    fail_all_held(device, VKS_CLOSED);
+    atomic_store(&device->state, VKS_CLOSED);
+    vks_device_progress(device);
+    pthread_mutex_unlock(&device->lock);
+
+    bool idle = drain(device) || device->lost;
+    vks_watcher_remove(device);
+    close_all(device);
+    while (atomic_load(&device->inside))
+        usleep(100);
     device->backend->stop(device);
     if (idle)
         device->backend->destroy(device);
+    device->shut_down = 2;
 }

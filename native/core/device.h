@@ -39,6 +39,7 @@ typedef struct vks_backend {
     uint64_t (*completed)(vks_device *device); /* the serial up to which everything has run; any thread, any time */
     /* Blocks for at most some 20 ms: VKS_OK when `serial` has run, VKS_INTERRUPTED to be called again, VKS_TIMEOUT. */
     vks_status (*wait)(vks_device *device, uint64_t serial, uint64_t deadline);
+    vks_status (*prepare)(vks_device *device); /* starts the thread that publishes completions, if it does not run yet */
     void (*interest)(vks_device *device); /* the ring is not empty any more: somebody must publish completions */
     void (*stop)(vks_device *device);     /* ends the threads; everything submitted has run */
     void (*destroy)(vks_device *device);
@@ -53,7 +54,8 @@ typedef struct vks_backend {
 } vks_backend;
 
 /* What must be published when `serial` has run. */
-typedef enum vks_due_kind { VKS_DUE_FENCE, VKS_DUE_SURFACE, VKS_DUE_CLOSE_FENCE, VKS_DUE_EVENT } vks_due_kind;
+/* The waits are there to be looked at while the GPU waits: stuck.c. */
+typedef enum vks_due_kind { VKS_DUE_FENCE, VKS_DUE_SURFACE, VKS_DUE_CLOSE_FENCE, VKS_DUE_EVENT, VKS_DUE_FENCE_WAIT, VKS_DUE_SURFACE_WAIT } vks_due_kind;
 typedef struct vks_due {
     uint64_t serial;
     vks_due_kind kind;
@@ -90,7 +92,11 @@ struct vks_device {
     vks_surface *surfaces;
     _Atomic(vks_commands *) dead; /* unreferenced, waiting for vks_device_reap */
     vks_device_statistics statistics;
-    _Atomic bool shut_down;
+    _Atomic bool lost;          /* DEVICE_LOST was seen; stays so when the device is closed */
+    _Atomic bool gone;          /* shut down: nobody asks the driver any more */
+    _Atomic uint32_t shut_down; /* 1: a shutdown has begun; 2: it has ended */
+    _Atomic uint32_t inside;    /* calls that use the driver without the lock */
+    uint64_t final;             /* once it is gone: the last serial that has run */
 };
 
 struct vks_fence {
@@ -101,7 +107,7 @@ struct vks_fence {
     vks_fence_page *_Atomic page; /* private memory until the fence is exported */
     vks_fence_page *private_page;
     int page_fd;
-    uint64_t semaphore;
+    _Atomic uint64_t semaphore;  /* written under the lock; 0 once it is closed */
     bool follower, adopted, published; /* published: completions must reach the page (an export, an event, a sleeper) */
     _Atomic bool closed;
     uint64_t promised;          /* queued and held signals */
@@ -127,9 +133,10 @@ struct vks_surface {
     uint32_t process;
     vks_mutex_handle handle;
     int page_fd;
-    uint64_t semaphore;         /* the surface's timeline where it travels natively */
+    _Atomic uint64_t semaphore; /* the surface's timeline where it travels natively */
     void *pixels;
     size_t size, stride;
+    uint64_t promised;          /* the last value that the driver was given to signal for this handle */
     uint32_t width, height, format;
     uint64_t acquire_commands, release_commands;
     bool discard_unowned;
@@ -210,12 +217,24 @@ static inline vks_status vks_device_check(const vks_device *device)
         return VKS_FORKED;
     return (vks_status)atomic_load_explicit(&device->state, memory_order_relaxed);
 }
-/* Under the lock. Makes room for n more dues, so that vks_device_due cannot fail once the driver has the work. */
+/* Round every use of the driver without the lock: shutdown waits for those inside. False: the device is gone. They may nest. */
+static inline void vks_device_leave(vks_device *device) { atomic_fetch_sub(&device->inside, 1); }
+static inline bool vks_device_enter(vks_device *device)
+{
+    atomic_fetch_add(&device->inside, 1);
+    if (__builtin_expect(!atomic_load(&device->gone), 1))
+        return true;
+    vks_device_leave(device);
+    return false;
+}
+/* Under the lock. Makes room for n more dues, and sees to it that they will be published, so that vks_device_due cannot fail once the driver has the work. */
 vks_status vks_device_reserve(vks_device *device, size_t n);
 void vks_device_due(vks_device *device, uint64_t serial, vks_due_kind kind, void *object, uint64_t value);
 void vks_device_publish(vks_device *device);
 void vks_device_progress(vks_device *device);       /* wakes those who sleep on progress */
 void vks_device_lose(vks_device *device);           /* DEVICE_LOST was seen */
+/* VKS_OK when the serial has run, VKS_TIMEOUT while it may, else why it never will. With the lock or without. */
+vks_status vks_device_poll_serial(vks_device *device, uint64_t serial);
 /* Without the lock. Blocks; may answer VKS_INTERRUPTED. */
 vks_status vks_device_wait_serial(vks_device *device, uint64_t serial, uint64_t deadline);
 /* Like it, until n_held falls below `below` or `surface` (may be NULL) has no held operation. */
@@ -234,6 +253,14 @@ bool vks_debt_settled(const vks_surface *surface, const vks_debt *debt);
 /* Whether the one who promised can still bring it. */
 bool vks_debt_alive(const vks_surface *surface, const vks_debt *debt);
 
+/* ---- usual.c (under the lock) ---- */
+bool vks_submit_is_usual(const vks_device *device, const vks_submit_info *info);
+/* Hands it over; `signals` are checked, and the device's state is. */
+vks_status vks_submit_usual(vks_device *device, const vks_submit_info *info, const vks_signal *signals, uint64_t *serial);
+
+/* ---- stuck.c (under the lock) ---- */
+void vks_device_unstick(vks_device *device); /* ends GPU waits for what will never be signalled */
+
 /* ---- held.c (under the lock) ---- */
 void vks_op_hold(vks_device *device, vks_op *op); /* takes over the reference; the op is complete */
 void vks_device_pump(vks_device *device);         /* hands over, grants, fails whatever can be; sets the watcher */
@@ -248,9 +275,15 @@ vks_status vks_submit_signal(vks_device *device, vks_signal *signal); /* through
 void vks_fence_raise(vks_fence *fence, uint64_t completed); /* publish a completion: page, sleepers, events */
 void vks_fence_queue(vks_fence *fence, uint64_t value, uint64_t serial); /* the driver has the signal */
 vks_status vks_fence_check_signal(vks_fence *fence, vks_device *device, uint64_t *value);
-void vks_fence_break(vks_fence *fence);             /* a promised signal will never come */
+void vks_fence_break(vks_fence *fence);             /* a promised signal will never come, or the device is lost */
 void vks_fence_finish_close(vks_fence *fence);
-uint64_t vks_fence_completed(vks_fence *fence);     /* the freshest that is known; any thread */
+uint64_t vks_fence_completed(vks_fence *fence);     /* the freshest that is known; may find the device lost */
+
+/* Whether its completions must be published. */
+static inline bool vks_fence_is_watched(const vks_fence *fence)
+{
+    return fence->published || fence->sleepers || fence->n_events || !fence->semaphore;
+}
 
 /* ---- surface.c (under the lock) ---- */
 void vks_surface_grant(vks_surface *surface, uint64_t tenure, const vks_debt *debt); /* bookkeeping after the page was acquired */

@@ -43,15 +43,21 @@ static void destroy_memory(vks_fence *fence)
     free(fence);
 }
 
-static void link_fence(vks_fence *fence)
+/* A device that was shut down meanwhile takes nothing in. */
+static vks_status link_fence(vks_fence *fence, uint64_t semaphore)
 {
     vks_device *device = fence->device;
     pthread_mutex_lock(&device->lock);
-    fence->next = device->fences;
-    if (fence->next)
-        fence->next->previous = fence;
-    device->fences = fence;
+    vks_status status = vks_device_check(device);
+    if (!status) {
+        fence->semaphore = semaphore;
+        fence->next = device->fences;
+        if (fence->next)
+            fence->next->previous = fence;
+        device->fences = fence;
+    }
     pthread_mutex_unlock(&device->lock);
+    return status;
 }
 
 static vks_status make_private_page(vks_fence *fence, uint64_t initial)
@@ -80,13 +86,20 @@ vks_status vks_fence_create(vks_device *device, uint64_t initial, vks_fence **ou
     vks_fence *fence = new_fence(device);
     if (!fence)
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for a fence");
-    if ((status = make_private_page(fence, initial)) || (status = device->backend->create_timeline(device, initial, &fence->semaphore))) {
+    if (!vks_device_enter(device)) {
         destroy_memory(fence);
-        return status;
+        return VKS_CLOSED;
     }
-    link_fence(fence);
-    *out = fence;
-    return VKS_OK;
+    uint64_t semaphore = 0;
+    if (!(status = make_private_page(fence, initial)) && !(status = device->backend->create_timeline(device, initial, &semaphore)) &&
+        (status = link_fence(fence, semaphore)) && semaphore)
+        device->backend->destroy_timeline(device, semaphore);
+    if (status)
+        destroy_memory(fence);
+    else
+        *out = fence;
+    vks_device_leave(device);
+    return status;
 }
 
 vks_status vks_fence_adopt(vks_device *device, uint64_t vk_semaphore, vks_fence **out)
@@ -97,35 +110,55 @@ vks_status vks_fence_adopt(vks_device *device, uint64_t vk_semaphore, vks_fence 
     if (!device->timeline || !vk_semaphore)
         return vks_fail(VKS_UNSUPPORTED, 0, "only a Vulkan device can adopt a timeline semaphore, and it must not be null");
     uint64_t value;
-    if ((status = device->backend->counter(device, vk_semaphore, &value)))
+    if (!vks_device_enter(device))
+        return VKS_CLOSED;
+    status = device->backend->counter(device, vk_semaphore, &value);
+    vks_device_leave(device);
+    if (status)
         return status;
     vks_fence *fence = new_fence(device);
     if (!fence)
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for a fence");
-    if ((status = make_private_page(fence, value))) {
+    fence->adopted = true;
+    if ((status = make_private_page(fence, value)) || (status = link_fence(fence, vk_semaphore))) {
         destroy_memory(fence);
         return status;
     }
-    fence->semaphore = vk_semaphore;
-    fence->adopted = true;
-    link_fence(fence);
     *out = fence;
     return VKS_OK;
+}
+
+static vks_status follow(vks_fence *fence, uint64_t semaphore)
+{
+    fence->follower = true;
+    fence->mapping.fence = fence->page;
+    vks_peers_add(&fence->mapping);
+    vks_status status = link_fence(fence, semaphore);
+    if (status) {
+        vks_peers_remove(&fence->mapping);
+        if (semaphore)
+            fence->device->backend->destroy_timeline(fence->device, semaphore);
+    }
+    return status;
 }
 
 vks_status vks_fence_open(vks_device *device, int page_fd, int semaphore_fd, vks_fence **out)
 {
     vks_status status = vks_device_check(device);
+    bool inside = !status && vks_device_enter(device);
+    if (!status && !inside)
+        status = VKS_CLOSED;
     vks_fence *fence = status ? NULL : new_fence(device);
     if (!status && !fence)
         status = vks_fail(VKS_NO_MEMORY, 0, "no memory for a fence");
     void *page = NULL;
+    uint64_t semaphore = 0;
     if (!status && (status = vks_page_open(page_fd, VKS_PAGE_FENCE, false, &page)) == VKS_OK) {
         fence->page = page;
         fence->page_fd = page_fd;
         page_fd = -1;
         if (semaphore_fd >= 0 && device->native_timelines) {
-            status = device->backend->import_timeline(device, semaphore_fd, &fence->semaphore);
+            status = device->backend->import_timeline(device, semaphore_fd, &semaphore);
             semaphore_fd = -1;
         }
     }
@@ -133,17 +166,15 @@ vks_status vks_fence_open(vks_device *device, int page_fd, int semaphore_fd, vks
         close(page_fd);
     if (semaphore_fd >= 0)
         close(semaphore_fd);
-    if (status) {
-        if (fence)
-            destroy_memory(fence);
-        return status;
-    }
-    fence->follower = true;
-    fence->mapping.fence = fence->page;
-    vks_peers_add(&fence->mapping);
-    link_fence(fence);
-    *out = fence;
-    return VKS_OK;
+    if (!status)
+        status = follow(fence, semaphore);
+    if (!status)
+        *out = fence;
+    else if (fence)
+        destroy_memory(fence);
+    if (inside)
+        vks_device_leave(device);
+    return status;
 }
 
 /* ---- the page moves into shared memory when it is first exported ---- */
@@ -205,13 +236,13 @@ vks_status vks_fence_export(vks_fence *fence, int *page_fd, int *semaphore_fd)
         fence->published = true;
         status = publish_from_now_on(fence);
     }
-    pthread_mutex_unlock(&device->lock);
     if (!status && (*page_fd = vks_dup(fence->page_fd)) < 0)
         status = vks_fail(VKS_OS_ERROR, errno, "the fence's page could not be duplicated");
     if (!status && device->native_timelines && fence->semaphore && (status = device->backend->export_timeline(device, fence->semaphore, semaphore_fd))) {
         close(*page_fd);
         *page_fd = -1;
     }
+    pthread_mutex_unlock(&device->lock);
     return status;
 }
 
@@ -295,9 +326,12 @@ uint64_t vks_fence_completed(vks_fence *fence)
 {
     const vks_fence_page *page = fence->page;
     uint64_t completed = atomic_load_explicit(&page->completed, memory_order_acquire), counter;
-    if (is_behind(fence) && fence->device->backend->counter(fence->device, fence->semaphore, &counter) == VKS_OK && counter > completed)
-        return counter;
-    return completed;
+    if (!is_behind(fence))
+        return completed;
+    vks_status status = fence->device->backend->counter(fence->device, fence->semaphore, &counter);
+    if (status == VKS_DEVICE_LOST)
+        vks_device_lose(fence->device);
+    return status == VKS_OK && counter > completed ? counter : completed;
 }
 
 /* Without the lock, which keeps close() from destroying the semaphore under us. */
@@ -348,7 +382,7 @@ void vks_fence_queue(vks_fence *fence, uint64_t value, uint64_t serial)
     raise_queued(fence, value);
     if (fence->published) /* followers that can wait on the GPU look at `queued` */
         wake_page(fence);
-    if (fence->published || fence->sleepers || fence->n_events || !fence->semaphore)
+    if (vks_fence_is_watched(fence))
         vks_device_due(fence->device, serial, VKS_DUE_FENCE, fence, value);
 }
 
@@ -356,7 +390,7 @@ void vks_fence_break(vks_fence *fence)
 {
     vks_fence_page *page = fence->page;
     uint32_t live = VKS_FENCE_LIVE;
-    bool lost = atomic_load(&fence->device->state) == VKS_DEVICE_LOST;
+    bool lost = fence->device->lost;
     if (fence->follower ? !lost : !atomic_compare_exchange_strong(&page->status, &live, VKS_FENCE_LOST))
         return;
     if (fence->follower) /* the page is another's: those who sleep on it here look at our device's state */
@@ -499,6 +533,18 @@ static vks_status wait_in_driver(vks_fence *fence, uint64_t value, uint64_t dead
     return status;
 }
 
+#define LOOK_NS UINT64_C(50000000)
+
+/* One sleep. A follower's page is not ours to change, so what happens on this side may pass unheard just before the sleep: those look up now and then. */
+static vks_status sleep_on_seq(vks_fence *fence, vks_fence_page *page, uint32_t seq, uint64_t deadline)
+{
+    uint64_t now = vks_now(), until = fence->follower && deadline - now > LOOK_NS ? now + LOOK_NS : deadline;
+    if (now >= deadline) /* also where seq never stands still */
+        return VKS_TIMEOUT;
+    vks_status status = vks_futex_wait(&page->seq, seq, VKS_ANY_BIT, until);
+    return status == VKS_TIMEOUT && until < deadline ? VKS_OK : status;
+}
+
 static vks_status sleep_on_page(vks_fence *fence, uint64_t value, uint64_t deadline)
 {
     vks_device *device = fence->device;
@@ -507,14 +553,16 @@ static vks_status sleep_on_page(vks_fence *fence, uint64_t value, uint64_t deadl
     vks_status status = publish_from_now_on(fence);
     pthread_mutex_unlock(&device->lock);
     while (!status) {
-        vks_fence_page *page = fence->page; /* export may move it; then the old seq has changed */
+        vks_fence_page *page = fence->page; /* export may move it, and then changes the old seq once */
         uint32_t seq = atomic_load(&page->seq);
+        if (page != fence->page)
+            continue;
         vks_status reached = poll_fence(fence, value);
         if (reached != VKS_TIMEOUT) {
             status = reached;
             break;
         }
-        status = vks_futex_wait(&page->seq, seq, VKS_ANY_BIT, deadline);
+        status = sleep_on_seq(fence, page, seq, deadline);
         if (status == VKS_TIMEOUT && poll_fence(fence, value) == VKS_OK)
             status = VKS_OK;
         else if (status == VKS_OK)
@@ -599,13 +647,13 @@ static vks_status add_event(vks_fence *fence, vks_event event)
                 status = vks_fail(VKS_NO_MEMORY, 0, "no memory for an event");
             }
         }
+        if (!status) /* before it is in the heap: on a failure the caller keeps it */
+            status = fence->follower ? vks_watcher_start() : publish_from_now_on(fence);
         if (!status) {
             fence->events[fence->n_events] = event;
             sift_up(fence->events, fence->n_events++);
             if (fence->follower)
                 look_at_follower(fence);
-            else
-                status = fence->adopted ? VKS_OK : publish_from_now_on(fence);
         }
     }
     pthread_mutex_unlock(&device->lock);
@@ -657,7 +705,7 @@ void vks_fence_finish_close(vks_fence *fence)
     vks_fence_page *page = fence->page;
     if (!fence->follower) {
         uint32_t live = VKS_FENCE_LIVE;
-        if (atomic_load(&device->state) != VKS_DEVICE_LOST && atomic_load(&page->status) == live)
+        if (!device->lost && atomic_load(&page->status) == live)
             vks_raise(&page->completed, atomic_load(&page->queued));
         atomic_compare_exchange_strong(&page->status, &live, VKS_FENCE_CLOSED);
         atomic_fetch_add(&page->seq, 1);
@@ -689,9 +737,12 @@ void vks_fence_close(vks_fence *fence)
     vks_device *device = fence->device;
     if (fence->process != vks_process)
         return;
+    bool inside = vks_device_enter(device); /* else it is closed already */
     pthread_mutex_lock(&device->lock);
-    if (fence->closed) {
+    if (fence->closed || !inside) {
         pthread_mutex_unlock(&device->lock);
+        if (inside)
+            vks_device_leave(device);
         return;
     }
     fence->closed = true;
@@ -708,9 +759,17 @@ void vks_fence_close(vks_fence *fence)
         vks_peers_remove(&fence->mapping);
     }
     pthread_mutex_lock(&device->lock);
-    if (device->backend->completed(device) >= device->submitted || vks_device_reserve(device, 1) != VKS_OK)
-        vks_fence_finish_close(fence);
-    else
-        vks_device_due(device, device->submitted, VKS_DUE_CLOSE_FENCE, fence, 0);
+    uint64_t serial = device->submitted;
+    bool ran = vks_device_poll_serial(device, serial) != VKS_TIMEOUT, later = !ran && vks_device_reserve(device, 1) == VKS_OK;
+    if (later)
+        vks_device_due(device, serial, VKS_DUE_CLOSE_FENCE, fence, 0);
     pthread_mutex_unlock(&device->lock);
+    if (!later) {
+        while (!ran && vks_device_wait_serial(device, serial, VKS_FOREVER) == VKS_INTERRUPTED)
+            ; /* there is nobody to do it later */
+        pthread_mutex_lock(&device->lock);
+        vks_fence_finish_close(fence);
+        pthread_mutex_unlock(&device->lock);
+    }
+    vks_device_leave(device);
 }

@@ -176,6 +176,10 @@ void vks_op_fail(vks_device *device, vks_op *op, vks_status why)
             vks_mutex_break(surface->handle.page);
         if (op->kind == VKS_OP_RELEASE && op->word_done && !surface->closed)
             settle_broken(device, surface, op->value);
+        if (op->kind == VKS_OP_RELEASE && !op->word_done && had && surface->has_page && !surface->closed) {
+            surface->has_page = false; /* release() was called: nobody will call it again */
+            vks_mutex_abandon(&surface->handle);
+        }
     }
     device->statistics.failed++;
     end(device, op, why);

@@ -92,6 +92,8 @@ void vks_hub_push(vks_hub *hub, uint64_t token, vks_status result)
 size_t vks_hub_drain(vks_hub *hub, uint64_t *tokens, vks_status *results, size_t capacity)
 {
     size_t n = 0;
+    if (hub->process != vks_process) /* the eventfd is the parent's too: reading it would take its wake-ups */
+        return 0;
     pthread_mutex_lock(&hub->lock);
     while (n < capacity && hub->taken < hub->count) {
         tokens[n] = hub->list[hub->taken].token;

@@ -26,6 +26,24 @@ void vks_mutex_init(vks_mutex_page *page)
     atomic_store(&page->generation, 1);
 }
 
+/* ---- sleeping on debts ---- */
+
+uint32_t vks_mutex_want_settle(vks_mutex_page *page)
+{
+    uint32_t seq = atomic_load(&page->settle_seq);
+    atomic_exchange(&page->settle_want, 1);
+    return seq;
+}
+
+static void wake_settlers(vks_mutex_page *page)
+{
+    if (!atomic_load(&page->settle_want))
+        return;
+    atomic_exchange(&page->settle_want, 0);
+    atomic_fetch_add(&page->settle_seq, 1);
+    vks_futex_wake(&page->settle_seq, VKS_ANY_BIT);
+}
+
 /* ---- slots ---- */
 
 vks_status vks_mutex_join(vks_mutex_page *page, const char *name, vks_mutex_handle *out)
@@ -49,6 +67,7 @@ vks_status vks_mutex_join(vks_mutex_page *page, const char *name, vks_mutex_hand
         VKS_KILL_POINT(1);
         atomic_fetch_add(&page->roster, 1);
         wake(page, CONTROL_BIT);
+        wake_settlers(page); /* recover() may have seen what the slot's last tenant owed */
         return VKS_OK;
     }
     return vks_fail(VKS_FULL, 0, "all %u slots of the surface are taken: close handles that are not needed", VKS_SLOTS);
@@ -163,26 +182,35 @@ static vks_status spin_and_try(vks_mutex_handle *handle, uint64_t key, int pause
     return status;
 }
 
+/* An interrupted caller comes again with the same deadline: it is one wait still, and need not spin. */
+static _Thread_local struct {
+    const vks_slot *slot;
+    uint64_t key, deadline, since;
+} interrupted;
+
 static vks_status wait_after(int pauses, vks_mutex_handle *handle, uint64_t key, uint64_t deadline, vks_mutex_watch watch, void *user, vks_debt *debt)
 {
     vks_mutex_page *page = handle->page;
     vks_slot *slot = &page->slots[handle->slot];
     uint64_t seen;
-    vks_status status = deadline ? spin_and_try(handle, key, pauses, debt) : vks_mutex_try(handle, key, debt, &seen);
+    bool again = interrupted.slot == slot && interrupted.key == key && interrupted.deadline == deadline;
+    interrupted.slot = NULL;
+    vks_status status = deadline && !again ? spin_and_try(handle, key, pauses, debt) : vks_mutex_try(handle, key, debt, &seen);
     if (status != VKS_TIMEOUT)
         return status;
     if (deadline == 0) { /* a test: but an owner that died unseen must be seen now (K7) */
         status = watch(user);
         return status ? status : vks_mutex_try(handle, key, debt, &seen);
     }
+    uint64_t since = again ? interrupted.since : vks_now();
     atomic_store(&slot->waiting_key, key);
-    atomic_store(&slot->waiting_since, vks_now());
+    atomic_store(&slot->waiting_since, since);
     for (;;) {
         uint32_t seq = vks_mutex_want(page, key);
         if ((status = watch(user)) || (status = vks_mutex_try(handle, key, debt, &seen)) != VKS_TIMEOUT)
             break;
         VKS_KILL_POINT(4);
-        status = vks_futex_wait(&page->seq, seq, bucket(key) | CONTROL_BIT, deadline);
+        status = vks_now() < deadline ? vks_futex_wait(&page->seq, seq, bucket(key) | CONTROL_BIT, deadline) : VKS_TIMEOUT; /* seq may never stand still */
         if (status != VKS_OK) {
             /* K15: a release may have come at that very moment; take it, since its wake was spent on us. */
             vks_status last = vks_mutex_try(handle, key, debt, &seen);
@@ -192,6 +220,12 @@ static vks_status wait_after(int pauses, vks_mutex_handle *handle, uint64_t key,
         }
     }
     atomic_store(&slot->waiting_since, 0);
+    if (status == VKS_INTERRUPTED) {
+        interrupted.slot = slot;
+        interrupted.key = key;
+        interrupted.deadline = deadline;
+        interrupted.since = since;
+    }
     return status;
 }
 
@@ -263,22 +297,6 @@ void vks_mutex_break(vks_mutex_page *page)
 
 /* ---- debts ---- */
 
-uint32_t vks_mutex_want_settle(vks_mutex_page *page)
-{
-    uint32_t seq = atomic_load(&page->settle_seq);
-    atomic_exchange(&page->settle_want, 1);
-    return seq;
-}
-
-static void wake_settlers(vks_mutex_page *page)
-{
-    if (!atomic_load(&page->settle_want))
-        return;
-    atomic_exchange(&page->settle_want, 0);
-    atomic_fetch_add(&page->settle_seq, 1);
-    vks_futex_wake(&page->settle_seq, VKS_ANY_BIT);
-}
-
 void vks_mutex_queued(vks_mutex_page *page, uint64_t value)
 {
     if (vks_raise(&page->queued, value))
@@ -326,9 +344,9 @@ void vks_mutex_death(vks_mutex_page *page, uint64_t process)
         VKS_KILL_POINT(10);
         /* Whatever came of it: the dead one may have died between its swap and its wake, or have swallowed a wake. */
         wake(page, VKS_ANY_BIT);
-        free_slot(&page->slots[i], identity);
         atomic_fetch_add(&page->settle_seq, 1);
         vks_futex_wake(&page->settle_seq, VKS_ANY_BIT);
+        free_slot(&page->slots[i], identity); /* last: who dies before leaves the slot for others to find; those who sleep on debts ask who lives */
     }
 }
 

@@ -54,6 +54,16 @@ typedef vks_status (*vks_mutex_watch)(void *user);
 vks_status vks_mutex_wait(vks_mutex_handle *handle, uint64_t key, uint64_t deadline, vks_mutex_watch watch, void *user, vks_debt *debt);
 /* The rest of it, for those who have called vks_mutex_try_soon() just now: without the pauses. */
 vks_status vks_mutex_wait_on(vks_mutex_handle *handle, uint64_t key, uint64_t deadline, vks_mutex_watch watch, void *user, vks_debt *debt);
+/* The owner is about to release: fetches the word's cache line for writing while the caller prepares the rest. The waiters' looks have made it a shared one,
+ * and between two cores that is a quarter of the hand-over (260 ns to 200, from Python). */
+static inline void vks_mutex_will_release(const vks_mutex_handle *handle)
+{
+#ifdef __x86_64__
+    __asm__ volatile("prefetchw %0" : : "m"(handle->page->word)); /* __builtin_prefetch() gives it to newer baselines only; older processors do nothing */
+#else
+    __builtin_prefetch((const void *)&handle->page->word, 1);
+#endif
+}
 /* The caller owns. VKS_OK: free under `key`. VKS_ABANDONED: the chain was broken meanwhile, the surface is abandoned now. VKS_NOT_OWNER: the page says otherwise
  * (a party that does not keep the protocol wrote to it). */
 vks_status vks_mutex_release(vks_mutex_handle *handle, uint64_t key, const vks_debt *debt);

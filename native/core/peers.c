@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,10 +15,12 @@
 #define SYS_pidfd_open 434
 #endif
 
+#define LOOK_MS 50 /* K9 asks for 200 */
+
 typedef struct peer {
     struct peer *next;
     uint64_t process; /* identity without incarnation */
-    int pidfd;
+    int pidfd;        /* -1 while none can be had: the service thread looks every LOOK_MS then */
     bool dead;
 } peer;
 
@@ -26,26 +29,32 @@ static struct {
     pthread_cond_t idle;   /* the service thread is not telling anybody */
     peer *peers;
     vks_mapping *mappings;
-    int epoll;
+    int epoll;             /* made by the service thread, as soon as there are fds for it */
+    int kick;              /* an eventfd in it: a peer without a pidfd was added */
+    uint32_t unpinned;     /* peers without one */
     bool started;
     vks_mapping *telling;  /* the mapping whose told() runs now */
     vks_mapping *cursor;   /* the one after it */
     uintptr_t thread;
     pthread_t thread_id;
-} service = {.lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER, .epoll = -1};
+} service = {.lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER, .epoll = -1, .kick = -1};
 
 static void forget(void)
 {
     for (peer *p = service.peers; p; p = p->next)
-        close(p->pidfd);
-    if (service.epoll >= 0)
+        if (p->pidfd >= 0)
+            close(p->pidfd);
+    if (service.epoll >= 0) {
         close(service.epoll);
+        close(service.kick);
+    }
     pthread_mutex_init(&service.lock, NULL);
     pthread_cond_init(&service.idle, NULL);
     service.peers = NULL; /* the list's memory stays with the parent's copy: freeing here is not fork-safe */
     service.mappings = NULL;
     service.telling = service.cursor = NULL;
-    service.epoll = -1;
+    service.epoll = service.kick = -1;
+    service.unpinned = 0;
     service.started = false;
 }
 
@@ -92,49 +101,114 @@ static void tell_all(uint64_t process)
     pthread_mutex_unlock(&service.lock);
 }
 
+/* ---- looking ---- */
+
+/* Under the lock. */
+static bool open_epoll(void)
+{
+    if (service.epoll >= 0)
+        return true;
+    int epoll = epoll_create1(EPOLL_CLOEXEC), kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct epoll_event event = {.events = EPOLLIN};
+    if (epoll >= 0 && kick >= 0 && epoll_ctl(epoll, EPOLL_CTL_ADD, kick, &event) == 0) {
+        service.epoll = epoll;
+        service.kick = kick;
+        return true;
+    }
+    if (epoll >= 0)
+        close(epoll);
+    if (kick >= 0)
+        close(kick);
+    return false;
+}
+
+/* Under the lock. Opens a pidfd first and compares the start time after, so that a reused pid cannot pass. False: the process is gone. */
+static bool pin(peer *p)
+{
+    int pidfd = (int)syscall(SYS_pidfd_open, vks_identity_pid(p->process), 0);
+    if (vks_identity_gone(p->process)) {
+        if (pidfd >= 0)
+            close(pidfd);
+        return false;
+    }
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = p};
+    if (pidfd >= 0 && open_epoll() && epoll_ctl(service.epoll, EPOLL_CTL_ADD, pidfd, &event) == 0) {
+        p->pidfd = pidfd;
+        service.unpinned--;
+    } else if (pidfd >= 0) {
+        close(pidfd);
+    }
+    return true;
+}
+
+/* The process of one unpinned peer that has died, or 0. */
+static uint64_t find_dead(void)
+{
+    uint64_t dead = 0;
+    pthread_mutex_lock(&service.lock);
+    for (peer *p = service.peers; p && !dead; p = p->next)
+        if (p->pidfd < 0 && !p->dead && !pin(p)) {
+            p->dead = true;
+            service.unpinned--;
+            dead = p->process;
+        }
+    pthread_mutex_unlock(&service.lock);
+    return dead;
+}
+
+/* A peer whose pidfd became readable, or NULL. */
+static peer *wait_for_death(void)
+{
+    pthread_mutex_lock(&service.lock);
+    bool open = open_epoll();
+    int epoll = service.epoll, kick = service.kick, limit = service.unpinned ? LOOK_MS : -1;
+    pthread_mutex_unlock(&service.lock);
+    struct epoll_event event = {0};
+    int n = open ? epoll_wait(epoll, &event, 1, limit) : poll(NULL, 0, LOOK_MS);
+    if (n > 0 && !event.data.ptr) {
+        uint64_t ignored;
+        ssize_t got = read(kick, &ignored, sizeof ignored);
+        (void)got;
+    }
+    return n > 0 ? event.data.ptr : NULL;
+}
+
 static void *serve(void *unused)
 {
     (void)unused;
-    int epoll = service.epoll;
     for (;;) {
-        struct epoll_event event;
-        int n = epoll_wait(epoll, &event, 1, -1);
-        if (n < 0 && errno != EINTR)
-            return NULL;
-        if (n <= 0)
-            continue;
-        peer *p = event.data.ptr;
-        pthread_mutex_lock(&service.lock);
-        p->dead = true;
-        epoll_ctl(epoll, EPOLL_CTL_DEL, p->pidfd, NULL);
-        uint64_t process = p->process;
-        pthread_mutex_unlock(&service.lock);
-        tell_all(process);
+        peer *p = wait_for_death();
+        if (p) {
+            pthread_mutex_lock(&service.lock);
+            p->dead = true;
+            epoll_ctl(service.epoll, EPOLL_CTL_DEL, p->pidfd, NULL);
+            uint64_t process = p->process;
+            pthread_mutex_unlock(&service.lock);
+            tell_all(process);
+        }
+        for (uint64_t process; (process = find_dead());)
+            tell_all(process);
     }
+    return NULL;
 }
 
 /* Under the lock. */
-static bool start_service(void)
+static vks_status start_service(void)
 {
     if (service.started)
-        return true;
+        return VKS_OK;
     static bool registered;
     if (!registered) {
         vks_at_fork_child(forget);
         registered = true;
     }
-    service.epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (service.epoll < 0)
-        return false;
-    if (vks_thread_start("vkshare-peers", serve, NULL, &service.thread) != VKS_OK) {
-        close(service.epoll);
-        service.epoll = -1;
-        return false;
-    }
+    vks_status status = vks_thread_start("vkshare-peers", serve, NULL, &service.thread);
+    if (status)
+        return status;
     service.thread_id = (pthread_t)service.thread;
     pthread_detach(service.thread_id); /* it lives as long as the process and touches nothing that exit tears down */
     service.started = true;
-    return true;
+    return VKS_OK;
 }
 
 /* ---- mappings ---- */
@@ -164,7 +238,8 @@ static void drop_strangers(void)
             continue;
         }
         *link = p->next;
-        close(p->pidfd);
+        if (p->pidfd >= 0)
+            close(p->pidfd);
         free(p);
     }
 }
@@ -194,27 +269,28 @@ static bool still_running(int pidfd)
     return poll(&poll_one, 1, 0) == 0;
 }
 
-/* Under the lock. Opens a pidfd first and compares the start time after, so that a reused pid cannot pass. */
+/* Under the lock. NULL: the process is gone, or there is no memory to remember it. */
 static peer *watch(uint64_t process)
 {
-    uint32_t pid = vks_identity_pid(process);
-    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (pidfd < 0)
+    peer *p = calloc(1, sizeof *p);
+    if (!p)
         return NULL;
-    peer *p = NULL;
-    if (vks_identity_of(pid) == process && start_service() && (p = calloc(1, sizeof *p))) {
-        p->process = process;
-        p->pidfd = pidfd;
-        struct epoll_event event = {.events = EPOLLIN, .data.ptr = p};
-        if (epoll_ctl(service.epoll, EPOLL_CTL_ADD, pidfd, &event) == 0) {
-            p->next = service.peers;
-            service.peers = p;
-            return p;
-        }
+    p->process = process;
+    p->pidfd = -1;
+    service.unpinned++;
+    if (!pin(p)) {
+        service.unpinned--;
         free(p);
+        return NULL;
     }
-    close(pidfd);
-    return NULL;
+    p->next = service.peers;
+    service.peers = p;
+    start_service();
+    if (p->pidfd < 0 && service.kick >= 0) {
+        ssize_t ignored = write(service.kick, &(uint64_t){1}, sizeof(uint64_t));
+        (void)ignored;
+    }
+    return p;
 }
 
 bool vks_peer_alive(uint64_t identity)
@@ -228,13 +304,12 @@ bool vks_peer_alive(uint64_t identity)
         p = p->next;
     if (!p)
         p = watch(process);
-    /* Without a pidfd (no fds left, an old kernel) the start time still tells, if only when asked. */
-    bool alive = p ? !p->dead && still_running(p->pidfd) : vks_identity_of(vks_identity_pid(process)) == process;
+    bool alive = p ? !p->dead && (p->pidfd >= 0 ? still_running(p->pidfd) : !vks_identity_gone(process)) : !vks_identity_gone(process);
     pthread_mutex_unlock(&service.lock);
     return alive;
 }
 
-void vks_peers_watch_page(vks_mapping *mapping)
+vks_status vks_peers_watch_page(vks_mapping *mapping)
 {
     vks_mutex_page *page = mapping->mutex;
     uint32_t roster = atomic_load(&page->roster);
@@ -246,12 +321,22 @@ void vks_peers_watch_page(vks_mapping *mapping)
         uint64_t owner = slot < VKS_SLOTS && vks_word_state(word) == VKS_OWNED ? atomic_load(&page->slots[slot].identity) & VKS_IDENTITY_MASK : 0;
         if (owner && owner != self && !vks_peer_alive(owner))
             vks_peers_bury(mapping, owner);
-        return;
+        return VKS_OK;
     }
+    bool others = false;
     for (uint32_t i = 0; i < VKS_SLOTS; i++) {
         uint64_t process = atomic_load(&page->slots[i].identity) & VKS_IDENTITY_MASK;
-        if (process && process != self && !vks_peer_alive(process))
+        if (!process || process == self)
+            continue;
+        if (vks_peer_alive(process))
+            others = true;
+        else
             vks_peers_bury(mapping, process);
     }
-    atomic_store(&mapping->roster, roster);
+    pthread_mutex_lock(&service.lock);
+    vks_status status = others ? start_service() : VKS_OK;
+    pthread_mutex_unlock(&service.lock);
+    if (!status)
+        atomic_store(&mapping->roster, roster);
+    return status;
 }

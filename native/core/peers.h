@@ -27,7 +27,8 @@ void vks_peers_remove(vks_mapping *mapping);
 bool vks_peer_alive(uint64_t identity);
 /* A death in one mutex page. */
 void vks_peers_bury(vks_mapping *mapping, uint64_t process);
-/* Every party of a mutex page is watched after this; those that are dead already are handled. Cheap when nobody joined since. */
-void vks_peers_watch_page(vks_mapping *mapping);
+/* Every party of a mutex page is watched after this; those that are dead already are handled. Cheap when nobody joined since. VKS_OS_ERROR: there is no
+ * thread that would hear of a death, so nobody may sleep on the page for long. */
+vks_status vks_peers_watch_page(vks_mapping *mapping);
 
 #endif

@@ -50,8 +50,16 @@ uint64_t vks_now(void)
     return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
 }
 
+static _Thread_local uint64_t patience;
+
+void vks_set_patience(uint64_t ns) { patience = ns; }
+
 vks_status vks_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t bits, uint64_t deadline)
 {
+    uint64_t now = patience ? vks_now() : 0;
+    bool slice = patience && now < deadline && deadline - now > patience;
+    if (slice)
+        deadline = now + patience;
     struct timespec until, *limit = NULL;
     if (deadline != VKS_FOREVER) {
         until.tv_sec = (time_t)(deadline / UINT64_C(1000000000));
@@ -61,7 +69,7 @@ vks_status vks_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t bi
     long result = syscall(SYS_futex, word, FUTEX_WAIT_BITSET, expected, limit, NULL, bits);
     if (result == 0 || errno == EAGAIN)
         return VKS_OK;
-    return errno == ETIMEDOUT ? VKS_TIMEOUT : VKS_INTERRUPTED;
+    return errno == ETIMEDOUT && !slice ? VKS_TIMEOUT : VKS_INTERRUPTED;
 }
 
 void vks_futex_wake(_Atomic uint32_t *word, uint32_t bits)
@@ -72,17 +80,17 @@ void vks_futex_wake(_Atomic uint32_t *word, uint32_t bits)
 /* ---- fork ---- */
 
 uint32_t vks_process = 1;
-static uint64_t self_identity;
+static _Atomic uint64_t self_identity;
 static _Atomic uint32_t thread_count;
 static void (*resets[8])(void);
-static size_t n_resets;
+static _Atomic size_t n_resets;
 
 static void after_fork_in_child(void)
 {
     vks_process++;
-    self_identity = 0;
+    atomic_store(&self_identity, 0);
     atomic_store(&thread_count, 0);
-    for (size_t i = 0; i < n_resets; i++)
+    for (size_t i = 0; i < n_resets && i < sizeof resets / sizeof *resets; i++)
         resets[i]();
 }
 
@@ -97,13 +105,14 @@ void vks_platform_init(void)
 void vks_at_fork_child(void (*reset)(void))
 {
     vks_platform_init();
-    if (n_resets < sizeof resets / sizeof *resets)
-        resets[n_resets++] = reset;
+    size_t i = atomic_fetch_add(&n_resets, 1);
+    if (i < sizeof resets / sizeof *resets)
+        resets[i] = reset;
 }
 
 /* ---- identity ---- */
 
-/* Field 22 of /proc/PID/stat; the name in parentheses may hold spaces and parentheses itself, so count from the last ')'. */
+/* Field 22 of /proc/PID/stat; 0 and errno (ESRCH for a zombie too) when there is none. The name in parentheses may hold spaces and parentheses itself, so count from the last ')'. */
 static uint64_t start_time(uint32_t pid)
 {
     char path[40], text[1024];
@@ -112,13 +121,16 @@ static uint64_t start_time(uint32_t pid)
     if (fd < 0)
         return 0;
     ssize_t n = read(fd, text, sizeof text - 1);
+    int code = errno;
     close(fd);
+    errno = n < 0 ? code : EIO;
     if (n <= 0)
         return 0;
     text[n] = 0;
     char *p = strrchr(text, ')');
     if (!p)
         return 0;
+    errno = ESRCH;
     if (p[1] == ' ' && (p[2] == 'Z' || p[2] == 'X')) /* a zombie runs no more: dead for us, reaped or not */
         return 0;
     for (int field = 2; p && field < 22; field++)
@@ -132,14 +144,24 @@ uint64_t vks_identity_of(uint32_t pid)
     return start ? (start & 0x3ffffff) << 22 | (pid & 0x3fffff) : 0;
 }
 
+bool vks_identity_gone(uint64_t process)
+{
+    uint32_t pid = vks_identity_pid(process);
+    uint64_t now = vks_identity_of(pid);
+    if (now)
+        return now != process;
+    return errno == ENOENT || errno == ESRCH || (kill((pid_t)pid, 0) < 0 && errno == ESRCH);
+}
+
 uint64_t vks_self(void)
 {
-    if (!self_identity) {
+    uint64_t identity = atomic_load_explicit(&self_identity, memory_order_relaxed);
+    if (!identity) {
         vks_platform_init();
-        uint64_t identity = vks_identity_of((uint32_t)getpid());
-        self_identity = identity ? identity : (uint64_t)getpid() & 0x3fffff;
+        identity = vks_identity_of((uint32_t)getpid());
+        atomic_store_explicit(&self_identity, identity, memory_order_relaxed);
     }
-    return self_identity;
+    return identity;
 }
 
 uint64_t vks_pid_namespace(void)

@@ -59,8 +59,11 @@ extern char vks_tsan_cells[4096];
 #define VKS_IDENTITY_BITS 48
 #define VKS_IDENTITY_MASK ((UINT64_C(1) << VKS_IDENTITY_BITS) - 1)
 static inline uint32_t vks_identity_pid(uint64_t identity) { return (uint32_t)(identity & 0x3fffff); }
-uint64_t vks_self(void);                 /* this process */
-uint64_t vks_identity_of(uint32_t pid);  /* 0 when there is no such process or /proc cannot be read */
+uint64_t vks_self(void);                 /* this process; 0 and errno while /proc cannot be read: no device is made then */
+uint64_t vks_identity_of(uint32_t pid);  /* 0 and errno when there is no such process or /proc cannot be read */
+/* True only where it is certain that this process (an identity without incarnation) runs no more: the dead are robbed of what they own, and a
+ * process without free file descriptors cannot look. */
+bool vks_identity_gone(uint64_t process);
 uint64_t vks_pid_namespace(void);        /* inode of /proc/self/ns/pid, 0 when unknown */
 
 /* ---- memory that is shared ---- */

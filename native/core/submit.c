@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "device.h"
+#include "watcher.h"
 
 #define SMALL_TOUCHES 16
 
@@ -87,13 +88,14 @@ static vks_status check_signals(vks_device *device, vks_signal *signals, uint32_
 {
     for (uint32_t i = 0; i < n; i++) {
         vks_status status = vks_fence_check_signal(signals[i].fence, device, &signals[i].value);
-        for (uint32_t j = 0; j < i && !status; j++)
-            if (signals[j].fence == signals[i].fence)
-                status = vks_fail(VKS_BAD_VALUE, (int64_t)signals[i].value, "one submission may signal a fence once");
-        if (status)
+        if (__builtin_expect(status, 0))
             return status;
         *held |= signals[i].fence->held_signals > 0;
     }
+    for (uint32_t i = 1; i < n; i++)
+        for (uint32_t j = 0; j < i; j++)
+            if (signals[j].fence == signals[i].fence)
+                return vks_fail(VKS_BAD_VALUE, (int64_t)signals[i].value, "one submission may signal a fence once");
     return VKS_OK;
 }
 
@@ -136,8 +138,20 @@ static vks_op *copy(vks_device *device, const vks_op *from)
     return op;
 }
 
+/* Whether other parties' pages decide when it may go. */
+static bool needs_watcher(const vks_op *op)
+{
+    bool needs = op->n_touches > 0;
+    for (uint32_t i = 0; i < op->n_waits; i++)
+        needs |= op->waits[i].fence && op->waits[i].fence->follower;
+    return needs;
+}
+
 static vks_status hold(vks_device *device, const vks_op *draft, vks_submission *out)
 {
+    vks_status status = needs_watcher(draft) ? vks_watcher_start() : VKS_OK;
+    if (status)
+        return status;
     vks_op *op = copy(device, draft);
     if (!op)
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for a held submission");
@@ -177,6 +191,14 @@ static vks_status submit_locked(vks_device *device, const vks_submit_info *info,
 {
     vks_status status = vks_device_check(device);
     bool behind = false;
+    if (!status && vks_submit_is_usual(device, info)) {
+        out->op = NULL;
+        if ((status = check_signals(device, signals, info->n_signals, &behind)) ||
+            (status = vks_submit_usual(device, info, signals, &out->serial)))
+            return status;
+        device->statistics.submissions++;
+        return VKS_OK;
+    }
     if (!status && bounded && !device->timeline && device->submitted - device->backend->completed(device) >= CPU_BACKLOG)
         return VKS_TIMEOUT;
     if (status || (status = touch_all(list, device, info)) || (status = check_waits(device, info)) ||
@@ -191,6 +213,8 @@ static vks_status submit_locked(vks_device *device, const vks_submit_info *info,
     if (ready == VKS_HOLD) {
         if (bounded && device->n_held >= device->held_limit && !brings_what_is_waited_for(signals, info->n_signals))
             return VKS_TIMEOUT;
+        if ((status = vks_device_check(device))) /* it may have been found lost by the look at a fence */
+            return status;
         status = hold(device, &draft, out);
     } else {
         status = vks_op_hand_over(device, &draft);
@@ -223,6 +247,7 @@ vks_status vks_submit(vks_device *device, const vks_submit_info *info, uint64_t 
     vks_signal small[SMALL_SIGNALS], *signals = small;
     if (info->n_signals > SMALL_SIGNALS && !(signals = malloc(info->n_signals * sizeof *signals)))
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for %u signals", info->n_signals);
+    static _Thread_local const vks_device *interrupted; /* its caller comes again: that is one wait still */
     bool waited = false;
     for (;;) {
         touch_list list;
@@ -237,7 +262,7 @@ vks_status vks_submit(vks_device *device, const vks_submit_info *info, uint64_t 
         pthread_mutex_lock(&device->lock);
         status = submit_locked(device, info, signals, &list, true, out);
         if (status == VKS_TIMEOUT && deadline && !waited) {
-            device->statistics.backpressure_waits++;
+            device->statistics.backpressure_waits += interrupted != device;
             waited = true;
         }
         pthread_mutex_unlock(&device->lock);
@@ -248,6 +273,8 @@ vks_status vks_submit(vks_device *device, const vks_submit_info *info, uint64_t 
         if ((status = wait_for_room(device, deadline)))
             break;
     }
+    if (__builtin_expect(waited, 0))
+        interrupted = status == VKS_INTERRUPTED ? device : NULL;
     if (signals != small)
         free(signals);
     return status;
@@ -289,11 +316,7 @@ vks_status vks_submission_poll(vks_device *device, const vks_submission *submiss
         return VKS_FORKED;
     uint64_t serial;
     vks_status status = find_serial(submission, &serial);
-    if (status || device->shut_down)
-        return status;
-    if (vks_device_completed(device) >= serial)
-        return VKS_OK;
-    return atomic_load(&device->state) == VKS_DEVICE_LOST ? VKS_DEVICE_LOST : VKS_TIMEOUT;
+    return status ? status : vks_device_poll_serial(device, serial);
 }
 
 vks_status vks_submission_wait(vks_device *device, const vks_submission *submission, uint64_t deadline)
@@ -314,9 +337,7 @@ vks_status vks_submission_wait(vks_device *device, const vks_submission *submiss
             break;
     }
     atomic_fetch_sub(&device->waiters, 1);
-    if (status || device->shut_down)
-        return status;
-    return vks_device_wait_serial(device, serial, deadline);
+    return status ? status : vks_device_wait_serial(device, serial, deadline);
 }
 
 static vks_status add_op_event(vks_op *op, vks_hub *hub, uint64_t token)
@@ -339,7 +360,7 @@ vks_status vks_submission_notify(vks_device *device, const vks_submission *submi
     vks_status status = find_serial(submission, &serial), result = VKS_OK;
     if (status == VKS_TIMEOUT) {
         result = add_op_event(submission->op, hub, token);
-    } else if (status || device->shut_down || vks_device_completed(device) >= serial) {
+    } else if (status || (status = vks_device_poll_serial(device, serial)) != VKS_TIMEOUT) {
         vks_hub_push(hub, token, status);
     } else if ((result = vks_device_reserve(device, 1)) == VKS_OK) {
         vks_device_due(device, device->submitted, VKS_DUE_EVENT, hub, token);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "device.h"
+#include "watcher.h"
 
 /* ---- making and opening ---- */
 
@@ -68,12 +69,18 @@ static vks_status enter(vks_surface *surface, vks_mutex_page *page)
         return status;
     vks_peers_add(&surface->mapping);
     pthread_mutex_lock(&device->lock);
-    surface->next = device->surfaces;
-    if (surface->next)
-        surface->next->previous = surface;
-    device->surfaces = surface;
+    if (!(status = vks_device_check(device))) { /* one that was shut down meanwhile takes nothing in */
+        surface->next = device->surfaces;
+        if (surface->next)
+            surface->next->previous = surface;
+        device->surfaces = surface;
+    }
     pthread_mutex_unlock(&device->lock);
-    return VKS_OK;
+    if (status) {
+        vks_peers_remove(&surface->mapping);
+        vks_mutex_leave(&surface->handle);
+    }
+    return status;
 }
 
 vks_status vks_surface_create(vks_device *device, const vks_surface_info *info, vks_surface **out)
@@ -84,7 +91,12 @@ vks_status vks_surface_create(vks_device *device, const vks_surface_info *info, 
     vks_surface *surface = new_surface(device, info);
     if (!surface)
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for a surface");
+    if (!vks_device_enter(device)) {
+        destroy_memory(surface);
+        return VKS_CLOSED;
+    }
     void *map = NULL;
+    uint64_t semaphore = 0;
     if ((status = vks_memfd_create("vkshare:mutex", VKS_MUTEX_PAGE_SIZE, &surface->page_fd, &map)) == VKS_OK) {
         vks_mutex_page *page = map;
         vks_page_init(&page->header, VKS_PAGE_MUTEX, VKS_MUTEX_PAGE_SIZE);
@@ -94,17 +106,20 @@ vks_status vks_surface_create(vks_device *device, const vks_surface_info *info, 
         page->header.native = device->native_timelines;
         vks_mutex_init(page);
         surface->handle.page = page;
-        if (!device->native_timelines || (status = device->backend->create_timeline(device, 0, &surface->semaphore)) == VKS_OK)
+        if (!device->native_timelines || (status = device->backend->create_timeline(device, 0, &semaphore)) == VKS_OK) {
+            surface->semaphore = semaphore;
             status = enter(surface, page);
+        }
     }
     if (status) {
         if (surface->semaphore)
             device->backend->destroy_timeline(device, surface->semaphore);
         destroy_memory(surface);
-        return status;
+    } else {
+        *out = surface;
     }
-    *out = surface;
-    return VKS_OK;
+    vks_device_leave(device);
+    return status;
 }
 
 static bool has_living_handle(vks_mutex_page *page)
@@ -136,9 +151,11 @@ static vks_status open_page(vks_surface *surface, int *semaphore_fd)
             return vks_fail(VKS_BAD_PAGE, 0, "the surface is ordered by a timeline semaphore that %s",
                             *semaphore_fd < 0 ? "was not sent with it" : "this device cannot import");
         int fd = *semaphore_fd;
+        uint64_t semaphore;
         *semaphore_fd = -1;
-        if ((status = device->backend->import_timeline(device, fd, &surface->semaphore)))
+        if ((status = device->backend->import_timeline(device, fd, &semaphore)))
             return status;
+        surface->semaphore = semaphore;
     }
     return enter(surface, map);
 }
@@ -146,6 +163,9 @@ static vks_status open_page(vks_surface *surface, int *semaphore_fd)
 vks_status vks_surface_open(vks_device *device, const vks_surface_info *info, int page_fd, int semaphore_fd, vks_surface **out)
 {
     vks_status status = vks_device_check(device);
+    bool inside = !status && vks_device_enter(device);
+    if (!status && !inside)
+        status = VKS_CLOSED;
     vks_surface *surface = status ? NULL : new_surface(device, info);
     if (!surface) {
         close(page_fd);
@@ -163,6 +183,8 @@ vks_status vks_surface_open(vks_device *device, const vks_surface_info *info, in
     }
     if (!status)
         *out = surface;
+    if (inside)
+        vks_device_leave(device);
     return status;
 }
 
@@ -176,15 +198,18 @@ static vks_status check(const vks_surface *surface)
 vks_status vks_surface_export(vks_surface *surface, int *page_fd, int *semaphore_fd)
 {
     *page_fd = *semaphore_fd = -1;
+    vks_device *device = surface->device;
     vks_status status = check(surface);
     if (status)
         return status;
-    if ((*page_fd = vks_dup(surface->page_fd)) < 0)
-        return vks_fail(VKS_OS_ERROR, errno, "the surface's page could not be duplicated");
-    if (surface->semaphore && (status = surface->device->backend->export_timeline(surface->device, surface->semaphore, semaphore_fd))) {
+    pthread_mutex_lock(&device->lock); /* keeps close() from destroying the semaphore */
+    if (!(status = check(surface)) && (*page_fd = vks_dup(surface->page_fd)) < 0)
+        status = vks_fail(VKS_OS_ERROR, errno, "the surface's page could not be duplicated");
+    if (!status && surface->semaphore && (status = device->backend->export_timeline(device, surface->semaphore, semaphore_fd))) {
         close(*page_fd);
         *page_fd = -1;
     }
+    pthread_mutex_unlock(&device->lock);
     return status;
 }
 
@@ -226,17 +251,27 @@ void vks_surface_grant(vks_surface *surface, uint64_t tenure, const vks_debt *de
         atomic_store_explicit(&surface->owned, 1, memory_order_release);
 }
 
-/* The page says that this handle owns. */
+/* What was taken this instant goes back as it was: key, value and debtor are those that the page still holds. */
+static void give_back(vks_surface *surface)
+{
+    vks_mutex_page *page = surface->handle.page;
+    vks_debt debt = {atomic_load(&page->value), atomic_load(&page->debtor), atomic_load(&page->debtor_slot)};
+    vks_mutex_release(&surface->handle, atomic_load(&page->key), &debt);
+}
+
+/* The page says that this handle owns. Another thread may have closed the handle meanwhile, or opened a mode="gpu" tenure. */
 static vks_status take_grant(vks_surface *surface, const vks_debt *debt)
 {
-    vks_status status = VKS_OK;
     pthread_mutex_lock(&surface->device->lock);
-    if (surface->closed) {
-        vks_mutex_abandon(&surface->handle);
-        status = VKS_CLOSED;
-    } else {
+    vks_status status = check(surface);
+    if (!status && (surface->owned || surface->pending))
+        status = VKS_ALREADY_OWNER;
+    else if (!status && surface->held_acquires)
+        status = VKS_INTERRUPTED; /* tenures that were queued and released come first */
+    if (status)
+        give_back(surface);
+    else
         vks_surface_grant(surface, ++surface->next_tenure, debt);
-    }
     pthread_mutex_unlock(&surface->device->lock);
     return status;
 }
@@ -244,8 +279,8 @@ static vks_status take_grant(vks_surface *surface, const vks_debt *debt)
 static vks_status watch(void *user)
 {
     vks_surface *surface = user;
-    vks_peers_watch_page(&surface->mapping);
-    return check(surface);
+    vks_status status = vks_peers_watch_page(&surface->mapping);
+    return status ? status : check(surface);
 }
 
 typedef vks_status (*mutex_wait)(vks_mutex_handle *, uint64_t key, uint64_t deadline, vks_mutex_watch, void *user, vks_debt *);
@@ -267,7 +302,7 @@ static vks_status acquire(vks_surface *surface, uint64_t key, uint64_t deadline,
     if (status == VKS_OK)
         status = take_grant(surface, &debt);
     atomic_fetch_sub(&surface->waiting, 1);
-    return status;
+    return status == VKS_INTERRUPTED && !deadline ? VKS_TIMEOUT : status;
 }
 
 vks_status vks_surface_acquire(vks_surface *surface, uint64_t key, uint64_t deadline)
@@ -295,17 +330,22 @@ vks_status vks_surface_acquire_soon(vks_surface *surface, uint64_t key)
     if (status == VKS_OK)
         status = take_grant(surface, &debt);
     atomic_fetch_sub(&surface->waiting, 1);
-    return status;
+    return status == VKS_INTERRUPTED ? VKS_TIMEOUT : status;
 }
 
 vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_op **out)
 {
     vks_device *device = surface->device;
     *out = NULL;
+    vks_status status = check(surface); /* first: after fork() the lock may be held for ever */
+    if (status)
+        return status;
     pthread_mutex_lock(&device->lock);
-    vks_status status = check(surface);
+    status = check(surface);
     if (!status && (surface->owned || surface->pending))
         status = VKS_ALREADY_OWNER;
+    if (!status && !(status = vks_watcher_start()))
+        status = vks_peers_watch_page(&surface->mapping);
     vks_op *op = status ? NULL : vks_op_create(device, VKS_OP_ACQUIRE, 1, 0, 0, 0, 0);
     if (!status && !op)
         status = vks_fail(VKS_NO_MEMORY, 0, "no memory for a held acquire");
@@ -343,14 +383,17 @@ static vks_status promise(vks_surface *surface, uint64_t value, bool behind)
         uint64_t before = atomic_load(&slot->owes);
         atomic_store(&slot->owes, value); /* before the work can be done and settle it */
         vks_status status = vks_op_hand_over(device, &draft);
-        if (status)
-            atomic_store(&slot->owes, before); /* K24: nothing was signalled, the release can be tried again */
-        return status;
+        if (status) /* K24: nothing was signalled, the release can be tried again. A lost device has settled all already */
+            atomic_compare_exchange_strong(&slot->owes, &value, before);
+        return status == VKS_ABANDONED ? VKS_OK : status; /* the chain is broken: the release abandons */
     }
     if (ready == VKS_FAIL) { /* what this tenure waited for will never come */
         vks_mutex_break(surface->handle.page);
         return VKS_OK;
     }
+    vks_status status = vks_watcher_start();
+    if (status)
+        return status;
     vks_op *op = vks_op_create(device, VKS_OP_RELEASE, 1, 0, 0, 0, 0);
     if (!op)
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for a held release");
@@ -408,6 +451,7 @@ vks_status vks_surface_release(vks_surface *surface, uint64_t key)
     vks_status status = check(surface);
     if (status)
         return status;
+    vks_mutex_will_release(&surface->handle);
     pthread_mutex_lock(&device->lock);
     if (surface->closed)
         status = VKS_CLOSED;
@@ -427,7 +471,7 @@ static vks_status wait_settled(vks_surface *surface, const vks_debt *debt, uint6
     vks_mutex_page *page = surface->handle.page;
     while (!vks_debt_settled(surface, debt)) {
         uint32_t seq = vks_mutex_want_settle(page);
-        vks_peers_watch_page(&surface->mapping);
+        vks_status status = watch(surface);
         bool alive = vks_debt_alive(surface, debt);
         if (vks_debt_settled(surface, debt))
             break;
@@ -435,20 +479,17 @@ static vks_status wait_settled(vks_surface *surface, const vks_debt *debt, uint6
             vks_mutex_break(page);
             return VKS_ABANDONED;
         }
-        vks_status status = check(surface);
-        if (status || (status = deadline ? vks_futex_wait(&page->settle_seq, seq, VKS_ANY_BIT, deadline) : VKS_TIMEOUT))
+        if (status || (status = deadline && vks_now() >= deadline ? VKS_TIMEOUT : VKS_OK) || (status = deadline ? vks_futex_wait(&page->settle_seq, seq, VKS_ANY_BIT, deadline) : VKS_TIMEOUT))
             return status;
     }
     /* A promise that failed was settled too, after the chain was marked broken: what is there is not a whole frame. */
     return atomic_load(&page->word) & VKS_BROKEN ? VKS_ABANDONED : VKS_OK;
 }
 
-vks_status vks_surface_cpu_access(vks_surface *surface, uint64_t deadline)
+static vks_status cpu_access(vks_surface *surface, uint64_t deadline)
 {
     vks_device *device = surface->device;
-    vks_status status = check(surface);
-    if (status)
-        return status;
+    vks_status status;
     pthread_mutex_lock(&device->lock);
     bool owned = surface->owned, held = surface->held > 0;
     vks_debt debt = surface->tenure.debt;
@@ -468,6 +509,21 @@ vks_status vks_surface_cpu_access(vks_surface *surface, uint64_t deadline)
     return serial ? vks_device_wait_serial(device, serial, deadline) : VKS_OK;
 }
 
+/* Runs one of the calls below as one of `waiting`: close() wakes those and lets them leave before the slot and the semaphore go. */
+static vks_status as_waiter(vks_surface *surface, vks_status (*call)(vks_surface *surface, uint64_t deadline), uint64_t deadline)
+{
+    vks_status status = check(surface);
+    if (status)
+        return status;
+    atomic_fetch_add(&surface->waiting, 1);
+    if (!(status = check(surface)))
+        status = call(surface, deadline);
+    atomic_fetch_sub(&surface->waiting, 1);
+    return status;
+}
+
+vks_status vks_surface_cpu_access(vks_surface *surface, uint64_t deadline) { return as_waiter(surface, cpu_access, deadline); }
+
 /* ---- recover ---- */
 
 static vks_status wait_for_debts(vks_surface *surface, uint64_t deadline)
@@ -482,18 +538,30 @@ static vks_status wait_for_debts(vks_surface *surface, uint64_t deadline)
             vks_peers_bury(&surface->mapping, debtor & VKS_IDENTITY_MASK);
             continue;
         }
-        vks_status status = check(surface);
-        if (status || (status = deadline ? vks_futex_wait(&page->settle_seq, seq, VKS_ANY_BIT, deadline) : VKS_TIMEOUT))
+        vks_status status = watch(surface);
+        if (status || (status = deadline && vks_now() >= deadline ? VKS_TIMEOUT : VKS_OK) || (status = deadline ? vks_futex_wait(&page->settle_seq, seq, VKS_ANY_BIT, deadline) : VKS_TIMEOUT))
             return status;
     }
 }
 
-vks_status vks_surface_recover(vks_surface *surface, uint64_t deadline)
+/* Under the lock: GPU waits that the dead left behind end, since the semaphore comes to the page's value. */
+static vks_status catch_up(vks_surface *surface, uint64_t value)
 {
     vks_device *device = surface->device;
-    vks_status status = check(surface);
-    if (status)
+    uint64_t counter;
+    vks_status status = device->backend->counter(device, surface->semaphore, &counter);
+    if (status || counter >= value)
         return status;
+    if (value - counter > device->max_difference)
+        return vks_fail(VKS_ABANDONED, 0, "the surface's page says %llu where its semaphore is at %llu: make another surface", (unsigned long long)value,
+                        (unsigned long long)counter);
+    return device->backend->host_signal(device, surface->semaphore, value);
+}
+
+static vks_status recover(vks_surface *surface, uint64_t deadline)
+{
+    vks_device *device = surface->device;
+    vks_status status;
     vks_peers_watch_page(&surface->mapping); /* an owner that died unseen is seen now */
     if ((status = vks_mutex_recover_begin(&surface->handle)))
         return status;
@@ -504,23 +572,36 @@ vks_status vks_surface_recover(vks_surface *surface, uint64_t deadline)
         status = vks_device_wait_serial(device, surface->last_serial, deadline);
     pthread_mutex_lock(&device->lock);
     vks_device_publish(device); /* our own debts */
-    if (!status && surface->closed)
-        status = VKS_CLOSED;
+    if (!status)
+        status = check(surface);
     if (status) {
         vks_mutex_abandon(&surface->handle);
     } else {
-        uint64_t value = vks_mutex_recover_finish(&surface->handle), counter;
-        if (surface->semaphore && device->backend->counter(device, surface->semaphore, &counter) == VKS_OK && counter < value)
-            status = device->backend->host_signal(device, surface->semaphore, value); /* GPU waits that the dead one left behind */
-        vks_surface_grant(surface, ++surface->next_tenure, &(vks_debt){0});
+        uint64_t value = vks_mutex_recover_finish(&surface->handle);
+        if (surface->semaphore && (status = catch_up(surface, value)))
+            vks_mutex_abandon(&surface->handle);
+        else
+            vks_surface_grant(surface, ++surface->next_tenure, &(vks_debt){0});
     }
+    if (status == VKS_DEVICE_LOST)
+        vks_device_lose(device);
     pthread_mutex_unlock(&device->lock);
     return status;
 }
 
+vks_status vks_surface_recover(vks_surface *surface, uint64_t deadline) { return as_waiter(surface, recover, deadline); }
+
 /* ---- an engine's own submissions ---- */
 
-vks_status vks_surface_sync(vks_surface *surface, vks_semaphore_point *wait, vks_semaphore_point *signal)
+static vks_status debts_settled(vks_surface *surface, uint64_t deadline)
+{
+    pthread_mutex_lock(&surface->device->lock);
+    vks_debt debt = surface->tenure.debt;
+    pthread_mutex_unlock(&surface->device->lock);
+    return wait_settled(surface, &debt, deadline);
+}
+
+vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semaphore_point *wait, vks_semaphore_point *signal)
 {
     vks_device *device = surface->device;
     vks_status status = check(surface);
@@ -528,10 +609,9 @@ vks_status vks_surface_sync(vks_surface *surface, vks_semaphore_point *wait, vks
         return status;
     if (!device->timeline)
         return vks_fail(VKS_UNSUPPORTED, 0, "the CPU backend has no semaphores");
-    vks_debt debt = surface->tenure.debt;
     if (!surface->owned)
         return VKS_NOT_OWNER;
-    if (!surface->semaphore && (status = wait_settled(surface, &debt, VKS_FOREVER))) /* nothing that the GPU could wait for */
+    if (!surface->semaphore && (status = as_waiter(surface, debts_settled, deadline))) /* nothing that the GPU could wait for */
         return status;
     pthread_mutex_lock(&device->lock);
     vks_touch touch = {.surface = surface, .tenure = surface->tenure, .granted = true};
@@ -573,13 +653,14 @@ static void fail_held(vks_surface *surface)
 uint64_t vks_surface_close(vks_surface *surface)
 {
     vks_device *device = surface->device;
-    if (surface->process != vks_process)
-        return 0;
+    if (surface->process != vks_process || !vks_device_enter(device)) /* else it is closed already */
+        return surface->last_serial;
     if (!surface->closed && surface->held && !surface->has_page)
         vks_device_keep_promises(device, surface);
     pthread_mutex_lock(&device->lock);
     if (surface->closed) {
         pthread_mutex_unlock(&device->lock);
+        vks_device_leave(device);
         return surface->last_serial;
     }
     fail_held(surface);
@@ -605,6 +686,7 @@ uint64_t vks_surface_close(vks_surface *surface)
         vks_mutex_abandon(&surface->handle);
     while (atomic_load(&surface->waiting)) {
         vks_mutex_wake_all(surface->handle.page);
+        vks_mutex_settle(&surface->handle, 0); /* those who wait for debts */
         sched_yield();
     }
     vks_peers_remove(&surface->mapping);
@@ -616,5 +698,6 @@ uint64_t vks_surface_close(vks_surface *surface)
         device->backend->destroy_timeline(device, surface->engine_semaphore);
     surface->semaphore = surface->engine_semaphore = 0;
     pthread_mutex_unlock(&device->lock);
+    vks_device_leave(device);
     return serial;
 }

@@ -138,6 +138,14 @@ static vks_status start(void)
     return VKS_OK;
 }
 
+vks_status vks_watcher_start(void)
+{
+    pthread_mutex_lock(&watcher.lock);
+    vks_status status = start();
+    pthread_mutex_unlock(&watcher.lock);
+    return status;
+}
+
 static void drop(void *owner)
 {
     for (group **link = &watcher.groups; *link;) {

@@ -12,6 +12,8 @@ typedef struct vks_watch {
     uint32_t expected; /* fire when *word is something else */
 } vks_watch;
 
+/* Starts the thread if it does not run yet: asked before something is kept back that only the watcher would bring on. */
+vks_status vks_watcher_start(void);
 /* Replaces what `owner` watches; n == 0 ends it. fire(owner) is called by the watcher thread without locks held, once for each call of
  * vks_watcher_set that found a change: the owner looks, and sets again. Cheap when nothing is watched and n == 0. */
 vks_status vks_watcher_set(void *owner, void (*fire)(void *owner), const vks_watch *words, size_t n);

@@ -161,7 +161,18 @@ static bool read_waits(batch *work, PyObject *argument) {
     return true;
 }
 
+/* One fence, its next value: what most submissions signal. */
+static inline bool read_next_value(batch *work, PyObject *fence) {
+    work->signal_items = (items){.single = fence, .count = 1};
+    work->signals_on_stack[0].value = 0;
+    work->info.signals = work->signals_on_stack;
+    work->info.n_signals = 1;
+    return read_fence(fence, &work->signals_on_stack[0].fence);
+}
+
 static bool read_signals(batch *work, PyObject *argument) {
+    if (is_fence(argument))
+        return read_next_value(work, argument);
     if (!open_items(argument, "signals", signal_forms, &work->signal_items))
         return false;
     Py_ssize_t count = work->signal_items.count;

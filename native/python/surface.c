@@ -277,7 +277,7 @@ static PyObject *surface_sync(PyObject *object, PyObject *ignored) {
     (void)ignored;
     LIVE(self);
     vks_status status;
-    VKPY_SHORT(self->device, status = vks_surface_sync(self->core, &wait, &signal));
+    VKPY_BLOCKING(status, vks_surface_sync(self->core, VKS_FOREVER, &wait, &signal));
     return status == VKS_OK ? Py_BuildValue("((KK)(KK))", (unsigned long long)wait.semaphore, (unsigned long long)wait.value,
                                             (unsigned long long)signal.semaphore, (unsigned long long)signal.value)
                             : vkpy_raise(status, "Surface.sync");
@@ -310,6 +310,13 @@ static PyObject *surface_is_owned(PyObject *object, void *ignored) {
     LIVE(self);
     VKPY_SHORT(self->device, owned = vks_surface_is_owned(self->core));
     return PyBool_FromLong(owned);
+}
+
+static PyObject *surface_may_submit(PyObject *object, void *ignored) {
+    vkpy_surface *self = (vkpy_surface *)object;
+    (void)ignored;
+    LIVE(self);
+    return PyBool_FromLong(vks_surface_may_submit(self->core));
 }
 
 static PyObject *surface_is_closed(PyObject *object, void *ignored) {
@@ -358,6 +365,7 @@ static PyMethodDef methods[] = {
 static PyGetSetDef properties[] = {
     {"device", surface_device, NULL, "The device that it belongs to.", NULL},
     {"is_owned", surface_is_owned, NULL, "Whether this handle owns the surface.", NULL},
+    {"_may_submit", surface_may_submit, NULL, "Owned, or a mode=\"gpu\" tenure is open.", NULL},
     {"is_closed", surface_is_closed, NULL, "Whether this handle was closed.", NULL},
     {"generation", surface_generation, NULL, "Grows with each recover().", NULL},
     {NULL, NULL, NULL, NULL, NULL},

@@ -19,6 +19,8 @@
 #endif
 #include <Python.h>
 #include <structmember.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "vkshare.h"
 
@@ -155,9 +157,16 @@ int vkpy_locks_traverse(vkpy_locks *locks, visitproc visit, void *arg);
             PyEval_RestoreThread(vkpy_thread); \
     } while (0)
 
+/* To be called before a sleep. A signal that comes just before it does not end it, and Ctrl-C must be answered within 100 ms (X8, K28): the main
+ * thread, which runs the handlers, looks up every 50 ms. */
+static inline void vkpy_prepare_to_sleep(void) {
+    vks_set_patience(getpid() == (pid_t)syscall(SYS_gettid) ? UINT64_C(50000000) : 0);
+}
+
 /* A call that may sleep: without the GIL, again after each signal. Ends with VKS_INTERRUPTED when a signal handler raised. */
 #define VKPY_BLOCKING(status, call) \
     do { \
+        vkpy_prepare_to_sleep(); \
         Py_BEGIN_ALLOW_THREADS \
         (status) = (call); \
         Py_END_ALLOW_THREADS \

@@ -21,6 +21,11 @@ int main(void)
 }
 #else
 
+#ifdef __SANITIZE_THREAD__
+__attribute__((visibility("default"))) const char *__tsan_default_options(void);
+const char *__tsan_default_options(void) { return "die_after_fork=0"; } /* a child watches its peers by a thread of its own */
+#endif
+
 enum { WORDS = 512, LAST_POINT = 9, LAST_FRAME = 100 };
 
 typedef struct shared {

@@ -37,8 +37,8 @@ def slowest_answer(call: Callable[[], object], rounds: int) -> float:
     for _ in range(rounds):
         delay = source.uniform(20e-6, 150e-6)
         started = time.monotonic()
-        signal.setitimer(signal.ITIMER_REAL, delay)
         try:
+            signal.setitimer(signal.ITIMER_REAL, delay)
             call()
         except Interrupted:
             pass

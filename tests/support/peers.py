@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -49,6 +50,9 @@ class Remote:
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{name} of a remote object cannot be set")
+
+    def __del__(self) -> None:
+        self._peer.dropped.append(self._number)  # told with the next request
 
     def __repr__(self) -> str:
         return f"<{self._kind.__name__} {self._number} in process {self._peer.pid}>"
@@ -101,6 +105,7 @@ class Peer:
         self._channel = Channel(self._socket, self._name, self._find)
         self._pending: PendingReply | None = None
         self.device: Any = None
+        self.dropped: list[int] = []  # numbers of Remotes that are gone
         self._server = Remote(self, 0, zygote.Server)
 
     def open(self, adapter: Any, **options: Any) -> Any:
@@ -117,8 +122,9 @@ class Peer:
     def request(self, message: tuple[Any, ...]) -> PendingReply:
         if self._pending is not None and self._pending._reply is None:
             raise AssertionError(f"process {self.pid} has not answered the last request yet")
+        dropped, self.dropped = self.dropped, []
         try:
-            self._channel.send(message)
+            self._channel.send((*message, dropped))
         except BrokenPipeError:
             raise PeerDied(f"process {self.pid} is gone") from None
         self._pending = PendingReply(self)
@@ -168,9 +174,9 @@ class Peer:
         """Kills it if it still runs. Idempotent."""
         if self._pidfd < 0:
             return
-        if self.is_running():
+        with contextlib.suppress(ProcessLookupError):  # it has just ended
             self.kill()
-            assert not self.is_running(10)
+        assert not self.is_running(10)
         self._socket.close()
         os.close(self._pidfd)
         self._pidfd = -1

@@ -235,6 +235,22 @@ def wait_for_each(fence: Any, last: int) -> None:
         fence.wait(value, 60)
 
 
+def churn_fences(device: vks.Device, seconds: float) -> int:
+    """Fences that the queue waits for, closed the moment that their work is seen to be done; how many."""
+    end, count = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        fences = [device.create_fence() for _ in range(4)]
+        for fence in fences:
+            device.submit(signals=(fence, 3))
+        done = device.submit(waits=[(fence, 2) for fence in fences])
+        while not done.is_done():
+            pass
+        for fence in fences:
+            fence.close()
+        count += len(fences)
+    return count
+
+
 # ---- breaking things --------------------------------------------------------------------------------------------
 
 

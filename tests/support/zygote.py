@@ -14,6 +14,7 @@ import socket
 import struct
 import sys
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 from support.wire import Channel, receive_fds
@@ -57,13 +58,22 @@ def _serve(fd: int) -> None:
         os._exit(status)
 
 
+@dataclass(slots=True)
+class _Kept:
+    """An object for which the test has Remotes."""
+
+    thing: object
+    names: int  # how many
+
+
 class Server:
     """Runs what the test asks for on the main thread, one request after the other."""
 
     def __init__(self, sock: socket.socket) -> None:
-        self._things: list[object] = [self]
-        self._numbers: dict[int, int] = {}
-        self._channel = Channel(sock, self._name, self._things.__getitem__)
+        self._things: dict[int, _Kept] = {0: _Kept(self, 1)}
+        self._numbers: dict[int, int] = {}  # by id of what is kept
+        self._next = 1
+        self._channel = Channel(sock, self._name, lambda number: self._things[number].thing)
         self._collector: Any = None
 
     def run(self) -> None:
@@ -77,7 +87,9 @@ class Server:
 
     def _answer(self, request: tuple[Any, ...]) -> tuple[str, object]:
         try:
-            kind, target, name, args, kwargs = request
+            kind, target, name, args, kwargs, dropped = request
+            for number in dropped:
+                self._drop(number)
             if kind == "get":
                 return "value", getattr(target, name)
             function = target if kind == "run" else getattr(target, name)
@@ -92,10 +104,21 @@ class Server:
         if not isinstance(thing, (Server, vks.Device, vks.Surface, vks.Fence, vks.CommandList, vks.Submission)):
             return None
         number = self._numbers.get(id(thing))
-        if number is None:  # kept alive by the list, so that its id stays its own
-            number = self._numbers[id(thing)] = len(self._things)
-            self._things.append(thing)
+        if number is None:
+            number = self._numbers[id(thing)] = self._next
+            self._things[number] = _Kept(thing, 0)
+            self._next += 1
+        self._things[number].names += 1
         return number, type(thing)
+
+    def _drop(self, number: int) -> None:
+        """One Remote of the test's is gone."""
+        kept = self._things.get(number)
+        if kept is None:
+            return  # of before a reset
+        kept.names -= 1
+        if kept.names == 0:
+            del self._numbers[id(kept.thing)], self._things[number]
 
     # ---- requests to the server itself
 
@@ -110,10 +133,10 @@ class Server:
         """Closes every device, forgets everything; returns the validation layer's complaints since the last reset."""
         import vkshare as vks
 
-        for thing in self._things[1:]:
-            if isinstance(thing, vks.Device):
-                thing.close()
-        del self._things[1:]
+        for kept in list(self._things.values()):
+            if isinstance(kept.thing, vks.Device):
+                kept.thing.close()
+        self._things = {0: self._things[0]}
         self._numbers.clear()
         gc.collect()
         return [str(message) for message in self._collector.take()] if self._collector else []

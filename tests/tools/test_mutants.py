@@ -46,6 +46,7 @@ def test_the_tests_that_turned_red_are_read_from_pytests_summary():
         "= short test summary info =\n"
         "FAILED tests/test_a.py::test_one[two processes-cpu] - assert 1 == 2\n"
         "ERROR tests/test_a.py::test_one[two processes-cpu] - Failed: 6 messages\n"
+        "2 failed\n"
     )
     tests, said = mutants.red_tests("pytest", output)
     assert set(tests) == {"tests/test_a.py::test_one[two processes-cpu]"}
@@ -55,6 +56,8 @@ def test_the_tests_that_turned_red_are_read_from_pytests_summary():
 def test_a_test_that_hung_or_crashed_is_named():
     hung = "tests/test_a.py::test_one PASSED [ 10%]\ntests/test_a.py::test_two[a b] \n+++++ Timeout +++++\n"
     assert mutants.red_tests("pytest", hung) == (["tests/test_a.py::test_two[a b]"], "it hung")
+    stuck = "tests/test_a.py::test_one PASSED [ 10%]\ntests/test_a.py::test_two[a b] FAILED     [ 20%]\n"
+    assert mutants.red_tests("pytest", stuck) == (["tests/test_a.py::test_two[a b]"], "it hung")
     crashed = "tests/test_a.py::test_two[cpu] Fatal Python error: Bus error\n\nThread 0x1\n"
     assert mutants.red_tests("pytest", crashed) == (["tests/test_a.py::test_two[cpu]"], "Fatal Python error: Bus error")
 

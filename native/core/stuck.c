@@ -1,0 +1,63 @@
+/* stuck.c: GPU waits for a signal that will never come (spec: "Who may signal by the host"). Its signaller died or lost its device with the work that
+ * brings it still behind other work. The process whose own queue is stuck, and no other, then signals exactly the value that it waits for.
+ *
+ * Called by the publisher every 20 ms while such waits are with the driver; under the device's lock.
+ */
+#include "device.h"
+
+/* Whether `value` may come still, or a lower one, which would take the semaphore back. A slot tells its latest promise only: one at or above `value` may
+ * stand for an earlier one too, unless just `value` is missing. */
+static bool may_come(const vks_surface *surface, uint64_t value, uint64_t counter)
+{
+    vks_mutex_page *page = surface->handle.page;
+    const vks_debt *debt = &surface->tenure.debt;
+    bool failed = atomic_load(&page->completed) >= value || (debt->value == value && !vks_debt_alive(surface, debt));
+    for (uint32_t i = 0; i < VKS_SLOTS; i++) {
+        uint64_t identity = atomic_load(&page->slots[i].identity), owes = atomic_load(&page->slots[i].owes);
+        if (i == surface->handle.slot || !vks_identity_pid(identity) || !owes || !vks_peer_alive(identity))
+            continue;
+        if (owes < value || counter + 1 < value || !failed)
+            return true;
+    }
+    return false;
+}
+
+static void signal_for_the_dead(vks_device *device, uint64_t semaphore, uint64_t value)
+{
+    uint64_t counter;
+    if (device->backend->counter(device, semaphore, &counter) == VKS_OK && counter < value && value - counter <= device->max_difference)
+        device->backend->host_signal(device, semaphore, value);
+}
+
+static void look_at_surface(vks_device *device, vks_surface *surface, uint64_t value)
+{
+    uint64_t counter;
+    if (!surface->semaphore || device->backend->counter(device, surface->semaphore, &counter) != VKS_OK || counter >= value ||
+        may_come(surface, value, counter))
+        return;
+    vks_mutex_break(surface->handle.page); /* before: nobody is to take what comes of it for a whole frame */
+    signal_for_the_dead(device, surface->semaphore, value);
+}
+
+static void look_at_fence(vks_device *device, vks_fence *fence, uint64_t value)
+{
+    const vks_fence_page *page = fence->page;
+    if (fence->semaphore && (atomic_load(&page->status) != VKS_FENCE_LIVE || !vks_peer_alive(page->owner)))
+        signal_for_the_dead(device, fence->semaphore, value);
+}
+
+void vks_device_unstick(vks_device *device)
+{
+    if (device->lost || !device->native_timelines)
+        return;
+    uint64_t head = device->backend->completed(device) + 1; /* what stands behind it waits for it anyway */
+    for (size_t i = 0; i < device->ring_count; i++) {
+        const vks_due *due = &device->ring[(device->ring_first + i) & (device->ring_capacity - 1)];
+        if (due->serial > head)
+            break;
+        if (due->kind == VKS_DUE_SURFACE_WAIT)
+            look_at_surface(device, due->object, due->value);
+        else if (due->kind == VKS_DUE_FENCE_WAIT)
+            look_at_fence(device, due->object, due->value);
+    }
+}

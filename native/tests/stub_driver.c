@@ -1,0 +1,403 @@
+#define _GNU_SOURCE
+#include "stub_driver.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "vulkan/vulkan_core.h"
+
+enum { SEMAPHORES = 4096, DEVICES = 4096, POINTS = 16 };
+
+typedef struct point {
+    uint32_t semaphore;
+    uint64_t value;
+} point;
+
+typedef struct batch {
+    struct batch *next;
+    uint32_t n_waits, n_signals;
+    point waits[POINTS], signals[POINTS];
+} batch;
+
+typedef struct stub_device {
+    vks_device *core;
+    batch *first, **last;
+    bool open, lost;
+    stub_fault fail_submit;
+    uint32_t submits_left;
+} stub_device;
+
+/* A semaphore is a name for a payload; importing makes another name for the same. */
+static struct {
+    pthread_mutex_t lock;
+    uint64_t counters[SEMAPHORES];
+    uint32_t payload[SEMAPHORES]; /* 0: the name is not in use */
+    uint32_t n_names, n_payloads, alive, violations;
+    stub_device devices[DEVICES];
+    uint32_t n_devices;
+    bool stalled, failed, running;
+    stub_fault fault;
+    uint32_t calls_left;
+} stub = {.lock = PTHREAD_MUTEX_INITIALIZER, .n_names = 1, .n_payloads = 1};
+
+static void violation(const char *text)
+{
+    fprintf(stderr, "stub driver: %s\n", text);
+    stub.violations++;
+}
+
+static stub_device *device_of(const void *handle) { return &stub.devices[(uintptr_t)handle]; }
+
+static uint64_t *counter_of(uint32_t name)
+{
+    static uint64_t nothing;
+    if (name < SEMAPHORES && stub.payload[name])
+        return &stub.counters[stub.payload[name]];
+    violation("a semaphore is used that does not exist");
+    return &nothing;
+}
+
+static uint32_t name_of(VkSemaphore semaphore) { return (uint32_t)(uintptr_t)semaphore; }
+
+/* ---- the queues ---- */
+
+static void set(uint32_t name, uint64_t value)
+{
+    uint64_t *counter = counter_of(name);
+    if (value <= *counter) /* NVIDIA moves the counter back, lavapipe loses the device (DRIVERS.md) */
+        violation("a signal does not increase the value");
+    else
+        *counter = value;
+}
+
+static bool is_ready(const batch *b)
+{
+    for (uint32_t i = 0; i < b->n_waits; i++)
+        if (*counter_of(b->waits[i].semaphore) < b->waits[i].value)
+            return false;
+    return true;
+}
+
+/* Under the lock. */
+static void run_queue(stub_device *device)
+{
+    while (device->first && !stub.stalled && is_ready(device->first)) {
+        batch *b = device->first;
+        for (uint32_t i = 0; i < b->n_signals; i++)
+            set(b->signals[i].semaphore, b->signals[i].value);
+        if (!(device->first = b->next))
+            device->last = &device->first;
+        free(b);
+    }
+}
+
+static void drop_queue(stub_device *device)
+{
+    while (device->first) {
+        batch *b = device->first;
+        device->first = b->next;
+        free(b);
+    }
+    device->last = &device->first;
+}
+
+static void *run_queues(void *unused)
+{
+    (void)unused;
+    for (;; usleep(200)) { /* so that counters advance late */
+        pthread_mutex_lock(&stub.lock);
+        for (uint32_t i = 1; i <= stub.n_devices; i++)
+            run_queue(&stub.devices[i]);
+        pthread_mutex_unlock(&stub.lock);
+    }
+    return NULL;
+}
+
+static bool is_used(uint32_t name)
+{
+    for (uint32_t d = 1; d <= stub.n_devices; d++)
+        for (const batch *b = stub.devices[d].first; b; b = b->next) {
+            for (uint32_t i = 0; i < b->n_waits; i++)
+                if (b->waits[i].semaphore == name)
+                    return true;
+            for (uint32_t i = 0; i < b->n_signals; i++)
+                if (b->signals[i].semaphore == name)
+                    return true;
+        }
+    return false;
+}
+
+/* ---- failing ---- */
+
+static VkResult fail_device(stub_device *device, stub_fault fault)
+{
+    stub.failed = true;
+    if (fault == STUB_OUT_OF_MEMORY)
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
+    device->lost = true;
+    drop_queue(device);
+    return VK_ERROR_DEVICE_LOST;
+}
+
+/* Under the lock, first in each call that may fail. */
+static VkResult enter(stub_device *device)
+{
+    if (!device->open)
+        violation("a call comes after the device was destroyed");
+    if (device->lost)
+        return VK_ERROR_DEVICE_LOST;
+    if (stub.fault == STUB_NO_FAULT || --stub.calls_left)
+        return VK_SUCCESS;
+    stub_fault fault = stub.fault;
+    stub.fault = STUB_NO_FAULT;
+    return fail_device(device, fault);
+}
+
+/* ---- the calls ---- */
+
+static VkResult CreateSemaphore(VkDevice handle, const VkSemaphoreCreateInfo *info, const VkAllocationCallbacks *unused, VkSemaphore *out)
+{
+    (void)unused;
+    pthread_mutex_lock(&stub.lock);
+    VkResult code = enter(device_of(handle));
+    if (code == VK_ERROR_DEVICE_LOST) /* not one of this call's codes */
+        code = VK_ERROR_OUT_OF_HOST_MEMORY;
+    if (code == VK_SUCCESS) {
+        uint32_t name = 1;
+        while (stub.payload[name])
+            name++;
+        stub.payload[name] = stub.n_payloads++ % (SEMAPHORES - 1) + 1;
+        stub.counters[stub.payload[name]] = ((const VkSemaphoreTypeCreateInfo *)info->pNext)->initialValue;
+        stub.alive++;
+        *out = (VkSemaphore)(uintptr_t)name;
+    }
+    pthread_mutex_unlock(&stub.lock);
+    return code;
+}
+
+static void DestroySemaphore(VkDevice handle, VkSemaphore semaphore, const VkAllocationCallbacks *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&stub.lock);
+    if (!device_of(handle)->open)
+        violation("a semaphore is destroyed after its device");
+    counter_of(name_of(semaphore));
+    if (is_used(name_of(semaphore)))
+        violation("a semaphore is destroyed that the queue still uses");
+    stub.payload[name_of(semaphore)] = 0;
+    stub.alive--;
+    pthread_mutex_unlock(&stub.lock);
+}
+
+static VkResult GetSemaphoreCounterValue(VkDevice handle, VkSemaphore semaphore, uint64_t *value)
+{
+    pthread_mutex_lock(&stub.lock);
+    VkResult code = enter(device_of(handle));
+    if (code == VK_SUCCESS)
+        *value = *counter_of(name_of(semaphore));
+    pthread_mutex_unlock(&stub.lock);
+    return code;
+}
+
+static VkResult WaitSemaphores(VkDevice handle, const VkSemaphoreWaitInfo *info, uint64_t timeout)
+{
+    uint64_t limit = vks_now() + timeout;
+    pthread_mutex_lock(&stub.lock);
+    VkResult code = enter(device_of(handle));
+    while (code == VK_SUCCESS && *counter_of(name_of(info->pSemaphores[0])) < info->pValues[0]) {
+        pthread_mutex_unlock(&stub.lock);
+        usleep(50);
+        pthread_mutex_lock(&stub.lock);
+        if (device_of(handle)->lost)
+            code = VK_ERROR_DEVICE_LOST;
+        else if (vks_now() >= limit)
+            code = VK_TIMEOUT;
+    }
+    pthread_mutex_unlock(&stub.lock);
+    return code;
+}
+
+static VkResult SignalSemaphore(VkDevice handle, const VkSemaphoreSignalInfo *info)
+{
+    pthread_mutex_lock(&stub.lock);
+    VkResult code = enter(device_of(handle));
+    if (code == VK_SUCCESS)
+        set(name_of(info->semaphore), info->value);
+    pthread_mutex_unlock(&stub.lock);
+    return code;
+}
+
+static VkResult QueueSubmit2(VkQueue queue, uint32_t n, const VkSubmitInfo2 *infos, VkFence fence)
+{
+    (void)fence;
+    pthread_mutex_lock(&stub.lock);
+    stub_device *device = device_of(queue);
+    VkResult code = enter(device);
+    if (code == VK_SUCCESS && device->fail_submit && --device->submits_left == 0) {
+        code = fail_device(device, device->fail_submit);
+        device->fail_submit = STUB_NO_FAULT;
+    }
+    for (uint32_t i = 0; i < n && code == VK_SUCCESS; i++) {
+        batch *b = calloc(1, sizeof *b);
+        for (uint32_t k = 0; k < infos[i].waitSemaphoreInfoCount && k < POINTS; k++)
+            b->waits[b->n_waits++] = (point){name_of(infos[i].pWaitSemaphoreInfos[k].semaphore), infos[i].pWaitSemaphoreInfos[k].value};
+        for (uint32_t k = 0; k < infos[i].signalSemaphoreInfoCount && k < POINTS; k++)
+            b->signals[b->n_signals++] = (point){name_of(infos[i].pSignalSemaphoreInfos[k].semaphore), infos[i].pSignalSemaphoreInfos[k].value};
+        *device->last = b;
+        device->last = &b->next;
+    }
+    pthread_mutex_unlock(&stub.lock);
+    return code;
+}
+
+/* The fd is a memfd that says which payload. */
+static VkResult GetSemaphoreFdKHR(VkDevice handle, const VkSemaphoreGetFdInfoKHR *info, int *fd)
+{
+    pthread_mutex_lock(&stub.lock);
+    VkResult code = enter(device_of(handle));
+    if (code == VK_ERROR_DEVICE_LOST)
+        code = VK_ERROR_OUT_OF_HOST_MEMORY;
+    if (code == VK_SUCCESS) {
+        *fd = memfd_create("semaphore", 0);
+        if (pwrite(*fd, &stub.payload[name_of(info->semaphore)], sizeof(uint32_t), 0) != sizeof(uint32_t))
+            abort();
+    }
+    pthread_mutex_unlock(&stub.lock);
+    return code;
+}
+
+static VkResult ImportSemaphoreFdKHR(VkDevice handle, const VkImportSemaphoreFdInfoKHR *info)
+{
+    pthread_mutex_lock(&stub.lock);
+    VkResult code = enter(device_of(handle));
+    if (code == VK_ERROR_DEVICE_LOST)
+        code = VK_ERROR_INVALID_EXTERNAL_HANDLE;
+    if (code == VK_SUCCESS) {
+        if (pread(info->fd, &stub.payload[name_of(info->semaphore)], sizeof(uint32_t), 0) != sizeof(uint32_t))
+            abort();
+        close(info->fd);
+    }
+    pthread_mutex_unlock(&stub.lock);
+    return code;
+}
+
+static PFN_vkVoidFunction get_proc_addr(VkDevice device, const char *name)
+{
+    (void)device;
+#define FUNCTION(f)                  \
+    if (strcmp(name, "vk" #f) == 0)  \
+        return (PFN_vkVoidFunction)f;
+    FUNCTION(CreateSemaphore) FUNCTION(DestroySemaphore) FUNCTION(GetSemaphoreCounterValue) FUNCTION(WaitSemaphores) FUNCTION(SignalSemaphore)
+    FUNCTION(QueueSubmit2) FUNCTION(GetSemaphoreFdKHR) FUNCTION(ImportSemaphoreFdKHR)
+#undef FUNCTION
+    return NULL;
+}
+
+/* ---- for the tests ---- */
+
+vks_device *stub_open(const char *name, bool native)
+{
+    pthread_mutex_lock(&stub.lock);
+    if (!stub.running) {
+        pthread_t thread;
+        stub.running = pthread_create(&thread, NULL, run_queues, NULL) == 0;
+        pthread_detach(thread);
+    }
+    uint32_t i = ++stub.n_devices;
+    stub.devices[i] = (stub_device){.open = true, .last = &stub.devices[i].first};
+    pthread_mutex_unlock(&stub.lock);
+    vks_vulkan_info vulkan = {.device = i, .queue = i, .export_timelines = native, .max_timeline_difference = UINT64_C(1) << 40};
+    PFN_vkVoidFunction (*get)(VkDevice, const char *) = get_proc_addr;
+    memcpy(&vulkan.get_device_proc_addr, &get, sizeof get);
+    vks_device *device = NULL;
+    vks_status status = vks_device_create(&(vks_device_info){.name = name, .vulkan = &vulkan}, &device);
+    pthread_mutex_lock(&stub.lock);
+    stub.devices[i].core = device;
+    stub.devices[i].open = status == VKS_OK;
+    pthread_mutex_unlock(&stub.lock);
+    return device;
+}
+
+static stub_device *find(const vks_device *core)
+{
+    uint32_t i = stub.n_devices;
+    while (i && stub.devices[i].core != core)
+        i--;
+    return &stub.devices[i];
+}
+
+void stub_close(vks_device *device)
+{
+    if (!device)
+        return;
+    vks_device_shutdown(device);
+    pthread_mutex_lock(&stub.lock);
+    stub_device *mine = find(device);
+    if (mine->first && !mine->lost)
+        violation("a device is destroyed while its queue has work");
+    drop_queue(mine);
+    mine->open = false;
+    mine->core = NULL;
+    pthread_mutex_unlock(&stub.lock);
+    vks_device_unref(device);
+}
+
+void stub_fail(stub_fault fault, uint32_t n)
+{
+    pthread_mutex_lock(&stub.lock);
+    stub.fault = fault;
+    stub.calls_left = n;
+    stub.failed = false;
+    pthread_mutex_unlock(&stub.lock);
+}
+
+void stub_fail_submit(vks_device *device, stub_fault fault, uint32_t n)
+{
+    pthread_mutex_lock(&stub.lock);
+    find(device)->fail_submit = fault;
+    find(device)->submits_left = n;
+    stub.failed = false;
+    pthread_mutex_unlock(&stub.lock);
+}
+
+static uint32_t read_locked(const uint32_t *value)
+{
+    pthread_mutex_lock(&stub.lock);
+    uint32_t copy = *value;
+    pthread_mutex_unlock(&stub.lock);
+    return copy;
+}
+
+uint32_t stub_semaphores(void) { return read_locked(&stub.alive); }
+uint32_t stub_violations(void) { return read_locked(&stub.violations); }
+
+bool stub_has_failed(void)
+{
+    pthread_mutex_lock(&stub.lock);
+    bool failed = stub.failed;
+    pthread_mutex_unlock(&stub.lock);
+    return failed;
+}
+
+void stub_stall(bool stalled)
+{
+    pthread_mutex_lock(&stub.lock);
+    stub.stalled = stalled;
+    pthread_mutex_unlock(&stub.lock);
+}
+
+void stub_submit(vks_device *device, vks_semaphore_point wait, vks_semaphore_point signal)
+{
+    pthread_mutex_lock(&stub.lock);
+    uintptr_t queue = (uintptr_t)(find(device) - stub.devices);
+    pthread_mutex_unlock(&stub.lock);
+    VkSemaphoreSubmitInfo points[] = {{.semaphore = (VkSemaphore)(uintptr_t)wait.semaphore, .value = wait.value},
+                                      {.semaphore = (VkSemaphore)(uintptr_t)signal.semaphore, .value = signal.value}};
+    VkSubmitInfo2 info = {.waitSemaphoreInfoCount = 1, .pWaitSemaphoreInfos = &points[0], .signalSemaphoreInfoCount = 1, .pSignalSemaphoreInfos = &points[1]};
+    while (QueueSubmit2((VkQueue)queue, 1, &info, VK_NULL_HANDLE) == VK_ERROR_OUT_OF_HOST_MEMORY)
+        ; /* an engine must submit what sync() told it to signal */
+}

@@ -1,0 +1,354 @@
+/* The core when something ends: a device is lost or closed while others are in its calls, a release fails, a process runs out of threads. Over the stub driver. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "raster/program.h"
+#include "stub_driver.h"
+
+#define MS UINT64_C(1000000)
+
+/* ---- threads that cannot be started ---- */
+
+static _Atomic bool no_threads;
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
+{
+    static int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    if (!real) {
+        void *symbol = dlsym(RTLD_NEXT, "pthread_create");
+        memcpy(&real, &symbol, sizeof real);
+    }
+    return no_threads ? 11 /* EAGAIN, as under RLIMIT_NPROC */ : real(thread, attributes, run, argument);
+}
+
+/* ---- the cast ---- */
+
+typedef struct party {
+    vks_device *device;
+    vks_surface *surface;
+    vks_commands *commands;
+} party;
+
+static party new_party(const char *name, party *of, bool native)
+{
+    party p = {.device = stub_open(name, native)};
+    vks_surface_info info = {.width = 8, .height = 8, .acquire_commands = 1, .release_commands = 2};
+    int page, semaphore;
+    if (!of)
+        CHECK(vks_surface_create(p.device, &info, &p.surface) == VKS_OK, "%s", vks_last_error()->text);
+    else
+        CHECK(vks_surface_export(of->surface, &page, &semaphore) == VKS_OK && vks_surface_open(p.device, &info, page, semaphore, &p.surface) == VKS_OK, "%s",
+              vks_last_error()->text);
+    vks_use use = {p.surface, true};
+    CHECK(vks_commands_create_vulkan(p.device, 3, &use, 1, NULL, NULL, &p.commands) == VKS_OK, "%s", vks_last_error()->text);
+    return p;
+}
+
+static void drop_party(party *p)
+{
+    vks_commands_unref(p->commands);
+    vks_surface_close(p->surface);
+    vks_surface_unref(p->surface);
+    stub_close(p->device);
+}
+
+static vks_status draw(party *p, vks_submission *out)
+{
+    vks_submission ignored = {0};
+    vks_submit_info info = {.commands = &p->commands, .n_commands = 1};
+    vks_status status = vks_submit(p->device, &info, 0, out ? out : &ignored);
+    if (ignored.op)
+        vks_op_unref(ignored.op);
+    return status;
+}
+
+static uint64_t owed(const party *p)
+{
+    int page, semaphore;
+    vks_page_view view = {0};
+    uint64_t owes = 0;
+    CHECK(vks_surface_export(p->surface, &page, &semaphore) == VKS_OK && vks_page_look(page, &view) == VKS_OK, "%s", vks_last_error()->text);
+    for (uint32_t i = 0; i < view.n_slots; i++)
+        owes += view.slots[i].owes;
+    close(page);
+    if (semaphore >= 0)
+        close(semaphore);
+    return owes;
+}
+
+/* ---- a device is lost ---- */
+
+/* rules: X21, K27 */
+static void a_device_that_is_lost_in_a_release_owes_nothing_afterwards(void)
+{
+    party a = new_party("a", NULL, false), b = new_party("b", &a, false);
+    stub_stall(true);
+    for (uint64_t key = 0; key < 2; key++) { /* the first release's work is still with the driver when the second fails */
+        CHECK(vks_surface_acquire(a.surface, key, 0) == VKS_OK && draw(&a, NULL) == VKS_OK, "turn %d", (int)key);
+        if (key)
+            stub_fail_submit(a.device, STUB_DEVICE_LOST, 1);
+        CHECK(vks_surface_release(a.surface, key + 1) == (key ? VKS_DEVICE_LOST : VKS_OK), "turn %d", (int)key);
+    }
+    CHECK(owed(&b) == 0, "a lost device brings nothing any more: %d", (int)owed(&b));
+    CHECK(vks_surface_acquire(b.surface, 2, 1000 * MS) == VKS_ABANDONED, "its chain is broken");
+    CHECK(vks_surface_recover(b.surface, vks_now() + 1000 * MS) == VKS_OK, "and nobody waits for what it promised");
+    stub_stall(false);
+    drop_party(&b);
+    drop_party(&a);
+}
+
+typedef struct sleeper {
+    party *party;
+    vks_status (*call)(vks_surface *surface, uint64_t deadline);
+    vks_status status;
+    uint64_t took;
+} sleeper;
+
+static void *sleep_in_call(void *argument)
+{
+    sleeper *s = argument;
+    uint64_t start = vks_now();
+    while ((s->status = s->call(s->party->surface, start + 3000 * MS)) == VKS_INTERRUPTED)
+        ;
+    s->took = vks_now() - start;
+    return NULL;
+}
+
+static vks_status acquire_7(vks_surface *surface, uint64_t deadline) { return vks_surface_acquire(surface, 7, deadline); }
+
+static void lose_while(vks_status (*call)(vks_surface *surface, uint64_t deadline), bool close_it)
+{
+    party a = new_party("a", NULL, false), b = new_party("b", &a, false);
+    stub_stall(true);
+    CHECK(vks_surface_acquire(a.surface, 0, 0) == VKS_OK && draw(&a, NULL) == VKS_OK && vks_surface_release(a.surface, 1) == VKS_OK, "a's work goes on");
+    if (call == vks_surface_cpu_access)
+        CHECK(vks_surface_acquire(b.surface, 1, 0) == VKS_OK, "b owns and a's work has not run");
+    sleeper s = {&b, call, VKS_OK, 0};
+    pthread_t thread;
+    pthread_create(&thread, NULL, sleep_in_call, &s);
+    usleep(50000);
+    if (close_it)
+        vks_surface_close(b.surface);
+    else
+        vks_device_mark_lost(b.device);
+    pthread_join(thread, NULL);
+    CHECK(s.status == (close_it ? VKS_CLOSED : VKS_DEVICE_LOST) && s.took < 1000 * MS, "status %d after %.1f ms", s.status, s.took / 1e6);
+    stub_stall(false);
+    drop_party(&b);
+    drop_party(&a);
+}
+
+/* rules: X21 */
+static void a_lost_device_wakes_who_waits_for_ownership(void) { lose_while(acquire_7, false); }
+static void a_lost_device_wakes_who_waits_for_anothers_work(void) { lose_while(vks_surface_cpu_access, false); }
+static void a_closed_handle_wakes_who_waits_for_ownership(void) { lose_while(acquire_7, true); }
+static void a_closed_handle_wakes_who_waits_for_anothers_work(void) { lose_while(vks_surface_cpu_access, true); }
+
+/* rules: X21 */
+static void a_device_that_was_lost_and_closed_leaves_no_semaphore(void)
+{
+    uint32_t before = stub_semaphores();
+    party a = new_party("a", NULL, true);
+    vks_fence *fence;
+    CHECK(vks_fence_create(a.device, 0, &fence) == VKS_OK, "%s", vks_last_error()->text);
+    stub_stall(true);
+    vks_submission submission = {0};
+    CHECK(vks_submit(a.device, &(vks_submit_info){.signals = &(vks_signal){fence, 1}, .n_signals = 1}, 0, &submission) == VKS_OK, "it waits in the driver");
+    stub_fail_submit(a.device, STUB_DEVICE_LOST, 1);
+    CHECK(vks_submit(a.device, &(vks_submit_info){0}, 0, &(vks_submission){0}) == VKS_DEVICE_LOST, "lost");
+    vks_device *device = a.device;
+    vks_device_ref(device);
+    drop_party(&a);
+    CHECK(stub_semaphores() == before, "%u semaphores are left", stub_semaphores() - before);
+    CHECK(vks_device_state(device) == VKS_CLOSED, "it is closed, %d", vks_device_state(device));
+    CHECK(vks_submission_poll(device, &submission) == VKS_DEVICE_LOST, "what never ran is not called done");
+    vks_fence_unref(fence);
+    vks_device_unref(device);
+    stub_stall(false);
+}
+
+/* ---- a release that fails ---- */
+
+/* rules: K24, K25 */
+static void a_queued_release_that_fails_abandons_the_surface(void)
+{
+    party a = new_party("a", NULL, false), b = new_party("b", &a, false);
+    CHECK(vks_surface_acquire(a.surface, 0, 0) == VKS_OK, "fresh");
+    vks_op *op;
+    CHECK(vks_surface_acquire_gpu(b.surface, 1, &op) == VKS_OK && op && draw(&b, NULL) == VKS_OK && vks_surface_release(b.surface, 2) == VKS_OK, "b queues a turn");
+    stub_fail_submit(b.device, STUB_OUT_OF_MEMORY, 2); /* not the drawing: its release */
+    CHECK(vks_surface_release(a.surface, 1) == VKS_OK, "now b's turn comes");
+    vks_status status = VKS_TIMEOUT;
+    for (int i = 0; i < 200 && status == VKS_TIMEOUT; i++)
+        status = vks_surface_acquire(a.surface, 9, vks_now() + 10 * MS);
+    CHECK(status == VKS_ABANDONED, "%d: nobody is left who would release it", status);
+    CHECK(vks_surface_recover(a.surface, vks_now() + 1000 * MS) == VKS_OK && vks_surface_release(a.surface, 5) == VKS_OK, "it can be recovered");
+    vks_surface_acquire(b.surface, 5, vks_now() + 1000 * MS);
+    CHECK(vks_surface_acquire(b.surface, 5, vks_now() + 1000 * MS) == VKS_OK || vks_surface_is_owned(b.surface), "by b too");
+    vks_op_unref(op);
+    drop_party(&b);
+    drop_party(&a);
+}
+
+/* ---- a device is closed while others use it ---- */
+
+static _Atomic bool over;
+
+static void *use(void *argument)
+{
+    party *p = argument;
+    vks_submission submission = {.serial = 1};
+    while (!over) {
+        vks_fence *fence;
+        int page, semaphore;
+        if (vks_fence_create(p->device, 0, &fence) == VKS_OK) {
+            if (vks_fence_export(fence, &page, &semaphore) == VKS_OK) {
+                close(page);
+                close(semaphore);
+            }
+            vks_fence_wait(fence, 1, vks_now() + MS / 10);
+            vks_fence_close(fence);
+            vks_fence_unref(fence);
+        }
+        vks_surface *surface;
+        if (vks_surface_create(p->device, &(vks_surface_info){.width = 8, .height = 8}, &surface) == VKS_OK) {
+            vks_surface_close(surface);
+            vks_surface_unref(surface);
+        }
+        draw(p, NULL);
+        vks_submission_poll(p->device, &submission);
+        vks_device_completed(p->device);
+        vks_device_wait_idle(p->device, vks_now() + MS);
+    }
+    return NULL;
+}
+
+/* rules: X6 */
+static void a_device_may_be_closed_while_threads_are_in_any_of_its_calls(void)
+{
+    int before = check_failures;
+    for (long i = 0, n = check_scale("VKS_ROUNDS", 60); i < n && check_failures == before; i++) {
+        uint32_t semaphores = stub_semaphores(), violations = stub_violations();
+        party p = new_party("p", NULL, true);
+        CHECK(vks_surface_acquire(p.surface, 0, 0) == VKS_OK, "fresh");
+        pthread_t threads[3];
+        over = false;
+        for (int t = 0; t < 3; t++)
+            pthread_create(&threads[t], NULL, use, &p);
+        usleep((useconds_t)(i % 7) * 300);
+        vks_device_ref(p.device);
+        stub_close(p.device);
+        usleep(500);
+        over = true;
+        for (int t = 0; t < 3; t++)
+            pthread_join(threads[t], NULL);
+        vks_commands_unref(p.commands);
+        vks_surface_unref(p.surface);
+        vks_device_unref(p.device);
+        CHECK(stub_semaphores() == semaphores, "round %ld: %u semaphores are left", i, stub_semaphores() - semaphores);
+        CHECK(stub_violations() == violations, "round %ld", i);
+    }
+}
+
+static void *shut_down(void *device)
+{
+    vks_device_shutdown(device);
+    return NULL;
+}
+
+static void what_still_runs_is_not_called_done_by_a_device_that_is_closing(void)
+{
+    party p = new_party("p", NULL, false);
+    stub_stall(true);
+    vks_submission submission;
+    CHECK(vks_surface_acquire(p.surface, 0, 0) == VKS_OK && draw(&p, &submission) == VKS_OK, "it waits in the driver");
+    pthread_t thread;
+    pthread_create(&thread, NULL, shut_down, p.device);
+    usleep(30000);
+    CHECK(vks_submission_poll(p.device, &submission) == VKS_TIMEOUT, "its memory is still in use");
+    CHECK(vks_device_completed(p.device) < vks_device_submitted(p.device), "and so are its command buffers");
+    stub_stall(false);
+    pthread_join(thread, NULL);
+    CHECK(vks_submission_poll(p.device, &submission) == VKS_OK, "it ran before the end");
+    drop_party(&p);
+}
+
+/* ---- work of the CPU backend that fails ---- */
+
+/* rules: X21 */
+static void a_program_that_does_not_fit_its_surface_is_never_called_done(void)
+{
+    static uint8_t pixels[8 * 8];
+    vks_device *device;
+    vks_surface *surface;
+    vks_commands *commands;
+    vks_fence *fence;
+    struct vks_program *program = vks_program_create();
+    int slot = vks_program_image(program, 16, 16, VKS_FORMAT_R8_UNORM); /* the surface is 8 by 8 */
+    vks_program_clear(program, (uint32_t)slot, (float[4]){1, 1, 1, 1});
+    CHECK(vks_device_create(&(vks_device_info){.name = "cpu"}, &device) == VKS_OK && vks_fence_create(device, 0, &fence) == VKS_OK, "%s", vks_last_error()->text);
+    vks_surface_info info = {.width = 8, .height = 8, .format = VKS_FORMAT_R8_UNORM, .pixels = pixels, .size = sizeof pixels, .stride = 8};
+    CHECK(vks_surface_create(device, &info, &surface) == VKS_OK && vks_surface_acquire(surface, 0, 0) == VKS_OK, "%s", vks_last_error()->text);
+    vks_use use = {surface, true};
+    CHECK(vks_commands_create_cpu(device, program, &use, 1, &(uint32_t){0}, 1, &commands) == VKS_OK, "%s", vks_last_error()->text);
+    vks_submission submission;
+    vks_submit_info work = {.commands = &commands, .n_commands = 1, .signals = &(vks_signal){fence, 1}, .n_signals = 1};
+    CHECK(vks_submit(device, &work, 0, &submission) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_fence_wait(fence, 1, vks_now() + 2000 * MS) == VKS_DEVICE_LOST, "nothing was drawn");
+    CHECK(vks_submission_poll(device, &submission) == VKS_DEVICE_LOST, "and nothing is done");
+    vks_commands_unref(commands);
+    vks_surface_close(surface);
+    vks_surface_unref(surface);
+    vks_device_shutdown(device);
+    vks_fence_unref(fence);
+    vks_device_unref(device);
+}
+
+/* ---- no threads ---- */
+
+static void without_threads_a_wait_or_a_held_submission_is_refused(void)
+{
+    party a = new_party("a", NULL, false), b = new_party("b", &a, false);
+    vks_fence *fence, *follower;
+    int page, semaphore;
+    CHECK(vks_fence_create(a.device, 0, &fence) == VKS_OK && vks_fence_export(fence, &page, &semaphore) == VKS_OK &&
+          vks_fence_open(b.device, page, semaphore, &follower) == VKS_OK, "%s", vks_last_error()->text);
+    no_threads = true;
+    vks_submission held = {0};
+    vks_wait wait = {.fence = follower, .value = 1};
+    vks_op *op = NULL;
+    CHECK(vks_submit(b.device, &(vks_submit_info){.waits = &wait, .n_waits = 1}, 0, &held) == VKS_OS_ERROR, "nobody would hand it over");
+    CHECK(vks_surface_acquire(a.surface, 0, 0) == VKS_OK && vks_surface_acquire_gpu(b.surface, 1, &op) == VKS_OS_ERROR && !op, "nobody would grant it");
+    CHECK(draw(&a, NULL) == VKS_OK && vks_surface_release(a.surface, 1) == VKS_OS_ERROR && vks_surface_is_owned(a.surface), "nobody would tell b");
+    no_threads = false;
+    CHECK(vks_surface_release(a.surface, 1) == VKS_OK, "K24: it can be tried again");
+    CHECK(vks_surface_acquire(b.surface, 1, vks_now() + 1000 * MS) == VKS_OK, "and b comes to it");
+    CHECK(vks_submit(b.device, &(vks_submit_info){.waits = &wait, .n_waits = 1}, 0, &held) == VKS_OK && held.op, "held now");
+    CHECK(vks_fence_signal(fence, 1) == VKS_OK && vks_submission_wait(b.device, &held, vks_now() + 1000 * MS) != VKS_TIMEOUT, "and handed over");
+    vks_op_unref(held.op);
+    vks_fence_close(follower), vks_fence_unref(follower);
+    vks_fence_close(fence), vks_fence_unref(fence);
+    drop_party(&b);
+    drop_party(&a);
+}
+
+int main(void)
+{
+    RUN(without_threads_a_wait_or_a_held_submission_is_refused); /* first: the process's threads are not there yet */
+    RUN(a_device_that_is_lost_in_a_release_owes_nothing_afterwards);
+    RUN(a_lost_device_wakes_who_waits_for_ownership);
+    RUN(a_lost_device_wakes_who_waits_for_anothers_work);
+    RUN(a_closed_handle_wakes_who_waits_for_ownership);
+    RUN(a_closed_handle_wakes_who_waits_for_anothers_work);
+    RUN(a_device_that_was_lost_and_closed_leaves_no_semaphore);
+    RUN(a_queued_release_that_fails_abandons_the_surface);
+    RUN(a_program_that_does_not_fit_its_surface_is_never_called_done);
+    RUN(what_still_runs_is_not_called_done_by_a_device_that_is_closing);
+    RUN(a_device_may_be_closed_while_threads_are_in_any_of_its_calls);
+    CHECK(stub_violations() == 0, "%u violations", stub_violations());
+    return check_result();
+}

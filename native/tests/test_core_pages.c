@@ -1,0 +1,271 @@
+/* The core and what others do to its pages: parties that die while there are no file descriptors left, two modes of one handle at once, and a party that writes
+ * anything into a page that is its own to write to. Over the stub driver. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "core/mutex_page.h"
+#include "core/peers.h"
+#include "stub_driver.h"
+
+#define MS UINT64_C(1000000)
+
+/* ---- no file descriptors ---- */
+
+static vks_status watch(void *mapping) { return vks_peers_watch_page(mapping); }
+
+static vks_mutex_page *new_page(void)
+{
+    vks_mutex_page *page = mmap(NULL, VKS_MUTEX_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    vks_page_init(&page->header, VKS_PAGE_MUTEX, VKS_MUTEX_PAGE_SIZE);
+    vks_mutex_init(page);
+    return page;
+}
+
+static pid_t start_owner(vks_mutex_page *page)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        vks_mutex_handle owner;
+        vks_debt debt;
+        if (vks_mutex_join(page, "owner", &owner) || vks_mutex_wait(&owner, 0, 0, NULL, NULL, &debt))
+            _exit(1);
+        pause();
+        _exit(0);
+    }
+    while (vks_word_state(page->word) != VKS_OWNED)
+        usleep(1000);
+    return pid;
+}
+
+static void *kill_soon(void *pid)
+{
+    usleep(100000);
+    kill(*(pid_t *)pid, SIGKILL);
+    waitpid(*(pid_t *)pid, NULL, 0);
+    return NULL;
+}
+
+/* rules: K9, X19 */
+static void a_process_without_free_fds_neither_robs_the_living_nor_misses_the_dead(void)
+{
+    vks_mutex_page *page = new_page();
+    vks_mutex_handle handle;
+    vks_mapping mapping = {.mutex = page};
+    CHECK(vks_mutex_join(page, "test", &handle) == VKS_OK, "there is room");
+    vks_peers_add(&mapping);
+    pid_t pid = start_owner(page);
+    int next = dup(0);
+    close(next);
+    struct rlimit limit, none;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    none = (struct rlimit){(rlim_t)next, limit.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+    CHECK(dup(0) < 0, "no file descriptor is left");
+    vks_debt debt;
+    CHECK(vks_mutex_wait(&handle, 5, vks_now() + 150 * MS, watch, &mapping, &debt) == VKS_TIMEOUT, "the owner lives, though nobody can look");
+    CHECK(vks_word_state(page->word) == VKS_OWNED, "and owns");
+    pthread_t thread;
+    pthread_create(&thread, NULL, kill_soon, &pid);
+    uint64_t start = vks_now();
+    vks_status status = vks_mutex_wait(&handle, 5, vks_now() + 3000 * MS, watch, &mapping, &debt);
+    CHECK(status == VKS_ABANDONED && vks_now() - start < 100 * MS + 400 * MS, "status %d after %.0f ms", status, (vks_now() - start) / 1e6);
+    pthread_join(thread, NULL);
+    setrlimit(RLIMIT_NOFILE, &limit);
+    vks_peers_remove(&mapping);
+}
+
+/* ---- one handle, two ways to acquire ---- */
+
+typedef struct party {
+    vks_device *device;
+    vks_surface *surface;
+    vks_mutex_page *page; /* a mapping of its own, to write anything to */
+} party;
+
+static party new_party(const char *name, party *of)
+{
+    party p = {.device = stub_open(name, true)};
+    vks_surface_info info = {.width = 8, .height = 8, .acquire_commands = 1, .release_commands = 2};
+    int page, semaphore;
+    if (!of)
+        CHECK(vks_surface_create(p.device, &info, &p.surface) == VKS_OK, "%s", vks_last_error()->text);
+    else
+        CHECK(vks_surface_export(of->surface, &page, &semaphore) == VKS_OK && vks_surface_open(p.device, &info, page, semaphore, &p.surface) == VKS_OK, "%s",
+              vks_last_error()->text);
+    vks_surface_export(p.surface, &page, &semaphore);
+    p.page = mmap(NULL, VKS_MUTEX_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, page, 0);
+    close(page);
+    close(semaphore);
+    return p;
+}
+
+static void drop_party(party *p)
+{
+    munmap(p->page, VKS_MUTEX_PAGE_SIZE);
+    vks_surface_close(p->surface);
+    vks_surface_unref(p->surface);
+    stub_close(p->device);
+}
+
+/* A submission that touches the surface without drawing on it: the queue takes it. */
+static vks_status touch(party *p)
+{
+    vks_submission out = {0};
+    vks_status status = vks_submit(p->device, &(vks_submit_info){.raw = &(uint64_t){3}, .n_raw = 1}, 0, &out);
+    if (out.op)
+        vks_op_unref(out.op);
+    return status;
+}
+
+static _Atomic bool started;
+
+static void *acquire_1(void *argument)
+{
+    party *p = argument;
+    started = true;
+    vks_status status;
+    uint64_t limit = vks_now() + 2000 * MS;
+    while ((status = vks_surface_acquire(p->surface, 1, limit)) == VKS_INTERRUPTED)
+        ;
+    return status == VKS_OK ? "owned" : status == VKS_ALREADY_OWNER ? "refused" : status == VKS_TIMEOUT ? "timed out" : "failed";
+}
+
+/* rules: K3, K25 */
+static void a_blocking_acquire_and_a_queued_one_on_one_handle_do_not_mix(void)
+{
+    int before = check_failures;
+    for (long i = 0, n = check_scale("VKS_ROUNDS", 200); i < n && check_failures == before; i++) {
+        party a = new_party("a", NULL), b = new_party("b", &a);
+        CHECK(vks_surface_acquire(a.surface, 0, 0) == VKS_OK, "fresh");
+        pthread_t thread;
+        started = false;
+        pthread_create(&thread, NULL, acquire_1, &b);
+        while (i % 2 && !started) /* every other time it spins still when the release comes */
+            ;
+        if (i % 2 == 0)
+            usleep(2000);
+        vks_op *op = NULL;
+        CHECK(vks_surface_acquire_gpu(b.surface, 1, &op) == VKS_OK, "nobody owns it on this handle yet");
+        CHECK(vks_surface_release(a.surface, 1) == VKS_OK, "now one of the two gets it");
+        for (uint64_t limit = vks_now() + 1000 * MS; !vks_surface_is_owned(b.surface) && vks_now() < limit;)
+            usleep(100);
+        CHECK(vks_surface_is_owned(b.surface) && touch(&b) == VKS_OK && vks_surface_release(b.surface, 1) == VKS_OK, "round %ld", i);
+        void *how;
+        pthread_join(thread, &how);
+        bool again = strcmp(how, "owned") == 0; /* the blocking one came after it */
+        CHECK(again ? vks_surface_release(b.surface, 2) == VKS_OK : strcmp(how, "refused") == 0, "round %ld: %s", i, (const char *)how);
+        CHECK(vks_surface_acquire(a.surface, again ? 2 : 1, vks_now() + 1000 * MS) == VKS_OK, "round %ld: a comes to it again", i);
+        if (op)
+            vks_op_unref(op);
+        drop_party(&b);
+        drop_party(&a);
+    }
+}
+
+/* ---- a party that writes anything ---- */
+
+static void no_value_in_a_page_brings_the_driver_a_signal_that_it_cannot_take(void)
+{
+    const uint64_t values[] = {UINT64_MAX, UINT64_MAX - 1, UINT64_C(1) << 63, UINT64_C(1) << 41, 0};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        uint32_t violations = stub_violations();
+        party a = new_party("a", NULL), b = new_party("b", &a);
+        for (uint64_t key = 0; key < 3; key++) /* so that the semaphore has a value */
+            CHECK(vks_surface_acquire(a.surface, key, 0) == VKS_OK && touch(&a) == VKS_OK && vks_surface_release(a.surface, key + 1) == VKS_OK, "turn");
+        CHECK(vks_surface_acquire(a.surface, 3, 0) == VKS_OK && touch(&a) == VKS_OK, "and one more");
+        atomic_store(&b.page->value, values[i]);
+        vks_status status = vks_surface_release(a.surface, 4);
+        CHECK(status == VKS_ABANDONED, "value 0x%llx: status %d", (unsigned long long)values[i], status);
+        CHECK(vks_surface_acquire(b.surface, 4, vks_now() + 100 * MS) == VKS_ABANDONED, "nobody takes it for a frame");
+        status = vks_surface_recover(b.surface, vks_now() + 1000 * MS);
+        CHECK(status == VKS_OK || status == VKS_ABANDONED, "status %d", status);
+        CHECK(vks_device_wait_idle(a.device, vks_now() + 1000 * MS) != VKS_TIMEOUT, "a's queue is not stuck");
+        drop_party(&b);
+        drop_party(&a);
+        CHECK(stub_violations() == violations, "value 0x%llx", (unsigned long long)values[i]);
+    }
+}
+
+static _Atomic bool over;
+
+static void *never_stand_still(void *argument)
+{
+    vks_mutex_page *page = argument;
+    while (!over) {
+        atomic_fetch_add(&page->seq, 1);
+        atomic_fetch_add(&page->settle_seq, 1);
+        atomic_fetch_xor(&page->word, UINT64_C(1) << 40);
+        atomic_fetch_add(&page->roster, 1);
+    }
+    return NULL;
+}
+
+/* rules: K12 */
+static void a_page_that_never_stands_still_keeps_nobody_past_the_deadline(void)
+{
+    party a = new_party("a", NULL), b = new_party("b", &a);
+    CHECK(vks_surface_acquire(a.surface, 0, 0) == VKS_OK, "fresh");
+    over = false;
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++)
+        pthread_create(&threads[i], NULL, never_stand_still, a.page);
+    uint64_t start = vks_now();
+    vks_status status = vks_surface_acquire(b.surface, 1, start + 100 * MS);
+    CHECK(status == VKS_TIMEOUT && vks_now() - start < 1000 * MS, "status %d after %.0f ms", status, (vks_now() - start) / 1e6);
+    over = true;
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    drop_party(&b);
+    drop_party(&a);
+}
+
+static void slots_and_words_out_of_range_harm_nobody(void)
+{
+    party a = new_party("a", NULL), b = new_party("b", &a);
+    for (uint32_t slot = 0; slot < 256; slot += 5)
+        for (uint32_t bits = 0; bits < 16; bits++) {
+            atomic_store(&b.page->word, vks_word(UINT64_MAX >> 12, slot, bits));
+            atomic_store(&b.page->debtor_slot, UINT32_MAX - slot);
+            atomic_store(&b.page->debtor, UINT64_MAX - slot);
+            atomic_store(&b.page->roster, UINT32_MAX);
+            atomic_store(&b.page->slots[slot % VKS_SLOTS].owes, UINT64_MAX);
+            vks_status status = vks_surface_acquire(a.surface, 0, slot % 50 ? 0 : vks_now() + MS);
+            if (status == VKS_OK && vks_surface_is_owned(a.surface)) {
+                touch(&a);
+                vks_surface_release(a.surface, 0);
+            }
+            if (status == VKS_ABANDONED)
+                vks_surface_recover(a.surface, vks_now() + MS);
+        }
+    atomic_store(&b.page->word, vks_word(1, 0, VKS_ABANDONED_STATE));
+    drop_party(&b);
+    drop_party(&a);
+}
+
+static void a_newcomer_wakes_who_waits_for_the_debts_of_its_place(void)
+{
+    vks_mutex_page *page = new_page();
+    vks_mutex_handle handle;
+    uint32_t seq = vks_mutex_want_settle(page);
+    CHECK(vks_mutex_join(page, "newcomer", &handle) == VKS_OK && atomic_load(&page->settle_seq) != seq,
+          "recover() may have read what the last one in this place owed, and sleeps");
+}
+
+int main(void)
+{
+    RUN(a_process_without_free_fds_neither_robs_the_living_nor_misses_the_dead);
+    RUN(a_newcomer_wakes_who_waits_for_the_debts_of_its_place);
+    RUN(a_blocking_acquire_and_a_queued_one_on_one_handle_do_not_mix);
+    RUN(no_value_in_a_page_brings_the_driver_a_signal_that_it_cannot_take);
+    RUN(a_page_that_never_stands_still_keeps_nobody_past_the_deadline);
+    RUN(slots_and_words_out_of_range_harm_nobody);
+    CHECK(stub_violations() == 0, "%u violations", stub_violations());
+    return check_result();
+}
