@@ -224,6 +224,7 @@ class CommandList(_native.CommandList):
 
     def _compile(self) -> None:
         """Called by submit(), once."""
+        self.device.check()  # in a forked child the driver must not even be asked
         if self._closed:
             raise ClosedError("this CommandList was closed; record another with device.record()")
         self.device._compile(self, self._operations)

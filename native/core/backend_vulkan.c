@@ -16,6 +16,7 @@
 
 #define FUNCTIONS(X)                                                                                                                                  \
     X(QueueSubmit2) X(CreateSemaphore) X(DestroySemaphore) X(GetSemaphoreCounterValue) X(WaitSemaphores) X(SignalSemaphore)
+#define OPTIONAL_FUNCTIONS(X) X(QueueWaitIdle)
 #define EXPORT_FUNCTIONS(X) X(GetSemaphoreFdKHR) X(ImportSemaphoreFdKHR)
 
 typedef struct vulkan_queue {
@@ -23,6 +24,7 @@ typedef struct vulkan_queue {
     VkQueue queue;
 #define DECLARE(name) PFN_vk##name name;
     FUNCTIONS(DECLARE)
+    OPTIONAL_FUNCTIONS(DECLARE)
     EXPORT_FUNCTIONS(DECLARE)
 #undef DECLARE
     void (*lock_queue)(void *user);
@@ -35,6 +37,12 @@ typedef struct vulkan_queue {
     _Atomic uint32_t stop;
     bool started;
     uintptr_t thread;
+    pthread_mutex_t dying_lock; /* innermost */
+    struct dying {
+        VkSemaphore semaphore;
+        uint64_t serial;
+    } *dying; /* semaphores that nobody uses any more, and the serial after which the driver may forget them */
+    size_t n_dying, dying_capacity;
 } vulkan_queue;
 
 static VkSemaphore semaphore_of(uint64_t handle) { return (VkSemaphore)(uintptr_t)handle; }
@@ -175,10 +183,59 @@ static vks_status create_timeline(vks_device *device, uint64_t initial, uint64_t
     return status;
 }
 
+/* Mesa's queue thread lets go of the semaphores that a batch waited for only after the batch's signals can be seen: destroying one as soon as its work is known to be
+ * done corrupts its heap (seen on lavapipe 25). So a semaphore goes when a later batch has run too, or the queue is idle in the driver's own words. */
+#define DYING_LIMIT 64
+
+static void bury_dying(vulkan_queue *queue, uint64_t before)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < queue->n_dying; i++) {
+        if (queue->dying[i].serial < before)
+            queue->DestroySemaphore(queue->device, queue->dying[i].semaphore, NULL);
+        else
+            queue->dying[kept++] = queue->dying[i];
+    }
+    queue->n_dying = kept;
+}
+
+static void wait_for_driver(vulkan_queue *queue)
+{
+    if (!queue->QueueWaitIdle)
+        return;
+    if (queue->lock_queue)
+        queue->lock_queue(queue->lock_user);
+    queue->QueueWaitIdle(queue->queue);
+    if (queue->unlock_queue)
+        queue->unlock_queue(queue->lock_user);
+}
+
 static void destroy_timeline(vks_device *device, uint64_t semaphore)
 {
     vulkan_queue *queue = device->impl;
-    queue->DestroySemaphore(queue->device, semaphore_of(semaphore), NULL);
+    uint64_t submitted = device->submitted, done = completed(device);
+    if (!submitted) {
+        queue->DestroySemaphore(queue->device, semaphore_of(semaphore), NULL);
+        return;
+    }
+    pthread_mutex_lock(&queue->dying_lock);
+    if (queue->n_dying >= DYING_LIMIT && done >= submitted) { /* a program that makes and closes fences, and submits nothing */
+        wait_for_driver(queue);
+        bury_dying(queue, UINT64_MAX);
+    } else {
+        bury_dying(queue, done);
+    }
+    if (queue->n_dying == queue->dying_capacity) {
+        size_t capacity = queue->dying_capacity ? 2 * queue->dying_capacity : DYING_LIMIT;
+        struct dying *more = realloc(queue->dying, capacity * sizeof *more);
+        if (more) {
+            queue->dying = more;
+            queue->dying_capacity = capacity;
+        }
+    }
+    if (queue->n_dying < queue->dying_capacity)
+        queue->dying[queue->n_dying++] = (struct dying){semaphore_of(semaphore), submitted};
+    pthread_mutex_unlock(&queue->dying_lock); /* without memory for the list the semaphore is leaked, not destroyed too early */
 }
 
 static vks_status export_timeline(vks_device *device, uint64_t semaphore, int *fd)
@@ -290,6 +347,11 @@ static void destroy(vks_device *device)
 {
     vulkan_queue *queue = device->impl;
     atomic_store(&queue->completed, device->submitted); /* from here on nobody asks the driver */
+    wait_for_driver(queue);
+    bury_dying(queue, UINT64_MAX);
+    free(queue->dying);
+    queue->dying = NULL;
+    queue->n_dying = queue->dying_capacity = 0;
     queue->DestroySemaphore(queue->device, queue->timeline, NULL);
     queue->timeline = VK_NULL_HANDLE;
 }
@@ -304,6 +366,7 @@ static const char *load(vulkan_queue *queue, PFN_vkGetDeviceProcAddr get, bool e
     if (!(queue->name = (PFN_vk##name)get(queue->device, "vk" #name)))          \
         return "vk" #name;
     FUNCTIONS(LOAD)
+    queue->QueueWaitIdle = (PFN_vkQueueWaitIdle)get(queue->device, "vkQueueWaitIdle");
     if (exports) {
         EXPORT_FUNCTIONS(LOAD)
     }
@@ -321,6 +384,7 @@ vks_status vks_vulkan_backend_init(vks_device *device, const vks_vulkan_info *in
     queue->lock_queue = info->lock_queue;
     queue->unlock_queue = info->unlock_queue;
     queue->lock_user = info->lock_user;
+    pthread_mutex_init(&queue->dying_lock, NULL);
     PFN_vkGetDeviceProcAddr get;
     memcpy(&get, &info->get_device_proc_addr, sizeof get);
     const char *missing = get ? load(queue, get, info->export_timelines) : "vkGetDeviceProcAddr";

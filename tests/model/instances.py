@@ -106,13 +106,12 @@ QUICK: tuple[Instance, ...] = (
 
 #: More at once in one run: minutes and gigabytes each.
 FULL: tuple[Instance, ...] = (
-    Instance("fence_page", "three followers", {"FOLLOWERS": 3}, (), COLLAPSE),
     Instance("keyed_mutex", "any keys", {**CALM, "EXPIRIES": 1}, (), COLLAPSE),
     Instance("keyed_mutex", "death of any in a ring, recovered", {**RING, "DEATHS": 1, "RECOVERIES": 1}, (), COLLAPSE),
     Instance("keyed_mutex", "death in a shared bucket", {**BUCKET, "DEATHS": 1}, (), COLLAPSE),
     Instance("keyed_mutex", "death of any beside a newcomer", {**RING, "DEATHS": 1, "LATE": 1}, (), COLLAPSE),
     Instance("slots", "everything", {}, (), COLLAPSE),
-    Instance("settle", "both sleepers", {"SLEEPERS": 3}, (), COLLAPSE),
+    Instance("settle", "both sleepers", {"SLEEPERS": 3, "DEATHS": 1}, (), COLLAPSE),
     Instance("debts", "bridge, a death and a failure", {"DEATHS": 1, "LOSSES": 1}, (), COLLAPSE),
     Instance("debts", "bridge, a dead debtor's surface stays free", {"FREE_DEBT_UNMARKED": 1}, (), COLLAPSE),
     Instance("debts", "bridge, two deaths", {"DEATHS": 2, "LOSSES": 0}, (), COLLAPSE),

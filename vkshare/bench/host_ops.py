@@ -53,14 +53,13 @@ def _row(driver: NothingDriver, call: _Call, place: str, plan: Plan) -> Row:
     contenders = [Contender("loop", loops.empty), Contender("ours", call.ours), Contender("c", call.c)]
     with _lagging(driver) if call.lags else contextlib.nullcontext():
         samples = take_turns(contenders, plan.seconds)
-    ours = [a - b for a, b in zip(samples["ours"], samples["loop"], strict=True)]
     return Row(
         what=call.what,
         place=place,
-        ours=Spread.of(ours),
+        ours=differences(samples["ours"], samples["loop"]),
         theirs=Spread.of(samples["c"]),
         kind=OVER_C,
-        figure=differences(ours, samples["c"]),
+        figure=differences(samples["ours"], samples["loop"], samples["c"]),
         must=call.must,
     )
 

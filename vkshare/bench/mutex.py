@@ -8,7 +8,7 @@ from time import perf_counter as now
 
 import vkshare
 from vkshare.bench import compiler, loops
-from vkshare.bench.measure import Contender, Spread, Timed, ratios, take_turns
+from vkshare.bench.measure import Contender, Spread, Timed, differences, take_turns
 from vkshare.bench.placement import alone, placed
 from vkshare.bench.plan import Plan
 from vkshare.bench.report import TIME, Must, Row
@@ -36,16 +36,16 @@ def _row(surface: vkshare.Surface, adapter: str, place: str, plan: Plan) -> Row:
         *_c(plan),
     ]
     samples = take_turns(contenders, plan.seconds)
-    ours = [a - b for a, b in zip(samples["ours"], samples["loop"], strict=True)]
-    theirs = samples.get("c")
-    note = f"{ratios(ours, theirs).median:.1f} x two swaps in C" if theirs else ""
+    ours = differences(samples["ours"], samples["loop"])
+    theirs = Spread.of(samples["c"]) if "c" in samples else None
+    note = f"{ours.median / theirs.median:.1f} x two swaps in C" if theirs else ""
     return Row(
         what=f"acquire + release, {adapter}",
         place=place,
-        ours=Spread.of(ours),
-        theirs=Spread.of(theirs) if theirs else None,
+        ours=ours,
+        theirs=theirs,
         kind=TIME,
-        figure=Spread.of(ours),
+        figure=ours,
         must=_MUST,
         others={"threading.Lock": Spread.of(samples["threading.Lock"])},
         note=note if place == "one core" else "",

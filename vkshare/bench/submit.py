@@ -72,14 +72,13 @@ def _quiet(driver: NothingDriver, call: _Call, place: str, plan: Plan) -> Row:
     contenders = [Contender("loop", loops.empty), Contender("ours", call.ours), Contender("c", call.c)]
     others = pypi_vulkan.submits(driver) if call.what == "submit(c)" else []
     samples = take_turns([*contenders, *others], plan.seconds)
-    ours = [a - b for a, b in zip(samples["ours"], samples["loop"], strict=True)]
     return Row(
         what=call.what,
         place=place,
-        ours=Spread.of(ours),
+        ours=differences(samples["ours"], samples["loop"]),
         theirs=Spread.of(samples["c"]),
         kind=OVER_C,
-        figure=differences(ours, samples["c"]),
+        figure=differences(samples["ours"], samples["loop"], samples["c"]),
         must=call.must,
         others={other.name: Spread.of(samples[other.name]) for other in others},
     )
