@@ -21,7 +21,8 @@ from results import ROOT
 from test_jobs import driver_environment
 
 COPIED = ("CMakeLists.txt", "pyproject.toml", "README.md", "vkshare", "native", "shaders", "tests", "tools", "examples")
-LIMIT = 180  # seconds for a build or a test run; a mutant that hangs has been noticed
+LIMIT = 180  # seconds for a test run; a mutant that hangs has been noticed
+BUILD_LIMIT = 900
 BUILDS = {
     "pytest": ["-DVKSHARE_KILL_POINTS=ON", f"-DPython_EXECUTABLE={sys.executable}"],
     "ctest": ["-DVKSHARE_KILL_POINTS=ON", "-DVKSHARE_PYTHON=OFF", "-DVKSHARE_TESTS=ON"],
@@ -59,10 +60,10 @@ class Tree:
             "VKSHARE_VALIDATION": "1",
         }
 
-    def run(self, command: list[str], environment: dict[str, str] | None = None) -> tuple[int, str]:
+    def run(self, command: list[str], environment: dict[str, str] | None = None, limit: int = LIMIT) -> tuple[int, str]:
         """Run a command in the tree, its output to the log too. Return its status, 124 past the limit, and output."""
         # A session of its own, and timeout(1), which ends the whole group: tests have child processes.
-        whole = ["timeout", "--kill-after=5", str(LIMIT), *command]
+        whole = ["timeout", "--kill-after=5", str(limit), *command]
         with self.log.open("a+b") as log:
             log.write(f"$ {' '.join(command)}\n".encode())
             log.flush()
@@ -135,7 +136,7 @@ class Tree:
         return ""
 
     def _compile(self, suite: str) -> bool:
-        return self.run(["cmake", "--build", f"build-{suite}", "-j1"])[0] == 0
+        return self.run(["cmake", "--build", f"build-{suite}", "-j1"], limit=BUILD_LIMIT)[0] == 0
 
     def is_unbroken(self) -> bool:
         """Whether what is built from the mended tree is again what it was at first."""

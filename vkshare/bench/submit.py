@@ -89,25 +89,31 @@ def _quiet(driver: NothingDriver, call: _Call, place: str, plan: Plan) -> Row:
 
 def _beside_a_spinning_thread(call: _Call, place: str, plan: Plan) -> Row:
     """Bursts of calls: giving the GIL away in each would mean to wait a switch interval (5 ms) for it every time."""
-    quiet = _bursts(call.ours, plan.seconds / 2)
-    with _spinning():
-        busy = _bursts(call.ours, plan.seconds / 2)
+    alone: Samples = []
+    busy: Samples = []
+    end = now() + plan.seconds
+    while now() < end:
+        alone += _bursts(call.ours)
+        with _spinning():
+            busy += _bursts(call.ours)
+    quiet = Spread.of(alone)
     return Row(
         what=f"{call.what}, a thread spins",
         place=place,
         ours=Spread.of(busy),
         theirs=None,
         kind=RATIO,
-        figure=Spread.of([sample / Spread.of(quiet).median for sample in busy]),
+        figure=Spread.of([sample / quiet.median for sample in busy]),
         must=Must(2.0),
         against="quiet",
-        others={"quiet": Spread.of(quiet)},
+        others={"quiet": quiet},
         note="bursts of 100 calls; a burst in which the switch interval ended has the other thread's 5 ms in it (MAX)",
     )
 
 
-def _bursts(timed: Timed, seconds: float) -> Samples:
-    end = now() + seconds
+def _bursts(timed: Timed) -> Samples:
+    """Of about 20 ms: four switch intervals."""
+    end = now() + 20e-3
     samples = [timed(_BURST) / _BURST for _ in range(5)]
     while now() < end:
         samples.append(timed(_BURST) / _BURST)
