@@ -108,8 +108,6 @@ QUICK: tuple[Instance, ...] = (
 FULL: tuple[Instance, ...] = (
     Instance("keyed_mutex", "any keys", {**CALM, "EXPIRIES": 1}, (), COLLAPSE),
     Instance("keyed_mutex", "death of any in a ring, recovered", {**RING, "DEATHS": 1, "RECOVERIES": 1}, (), COLLAPSE),
-    Instance("keyed_mutex", "death in a shared bucket", {**BUCKET, "DEATHS": 1}, (), COLLAPSE),
-    Instance("keyed_mutex", "death of any beside a newcomer", {**RING, "DEATHS": 1, "LATE": 1}, (), COLLAPSE),
     Instance("slots", "everything", {}, (), COLLAPSE),
     Instance("settle", "both sleepers", {"SLEEPERS": 3, "DEATHS": 1}, (), COLLAPSE),
     Instance("debts", "bridge, a death and a failure", {"DEATHS": 1, "LOSSES": 1}, (), COLLAPSE),
