@@ -173,6 +173,25 @@ static peer *wait_for_death(void)
     return n > 0 ? event.data.ptr : NULL;
 }
 
+/* Peers that no mapping mentions any more are not worth an fd. */
+static void drop_strangers(void)
+{
+    for (peer **link = &service.peers; *link;) {
+        peer *p = *link;
+        bool wanted = !service.started;
+        for (vks_mapping *m = service.mappings; m && !wanted; m = m->next)
+            wanted = mentions(m, p->process);
+        if (wanted || !p->dead) { /* a living stranger's record may be in the service thread's hands: keep it */
+            link = &p->next;
+            continue;
+        }
+        *link = p->next;
+        if (p->pidfd >= 0)
+            close(p->pidfd);
+        free(p);
+    }
+}
+
 static void *serve(void *unused)
 {
     (void)unused;
@@ -182,12 +201,17 @@ static void *serve(void *unused)
             pthread_mutex_lock(&service.lock);
             p->dead = true;
             epoll_ctl(service.epoll, EPOLL_CTL_DEL, p->pidfd, NULL);
+            close(p->pidfd); /* the record stays while a page mentions the dead; an fd for each death would use up the limit */
+            p->pidfd = -1;
             uint64_t process = p->process;
             pthread_mutex_unlock(&service.lock);
             tell_all(process);
         }
         for (uint64_t process; (process = find_dead());)
             tell_all(process);
+        pthread_mutex_lock(&service.lock);
+        drop_strangers();
+        pthread_mutex_unlock(&service.lock);
     }
     return NULL;
 }
@@ -223,25 +247,6 @@ void vks_peers_add(vks_mapping *mapping)
     service.mappings = mapping;
     atomic_store(&mapping->roster, UINT32_MAX);
     pthread_mutex_unlock(&service.lock);
-}
-
-/* Peers that no mapping mentions any more are not worth an fd. */
-static void drop_strangers(void)
-{
-    for (peer **link = &service.peers; *link;) {
-        peer *p = *link;
-        bool wanted = !service.started;
-        for (vks_mapping *m = service.mappings; m && !wanted; m = m->next)
-            wanted = mentions(m, p->process);
-        if (wanted || !p->dead) { /* a living stranger's record may be in the service thread's hands: keep it */
-            link = &p->next;
-            continue;
-        }
-        *link = p->next;
-        if (p->pidfd >= 0)
-            close(p->pidfd);
-        free(p);
-    }
 }
 
 void vks_peers_remove(vks_mapping *mapping)
