@@ -282,6 +282,8 @@ def test_a_forked_child_can_open_a_device_of_its_own(vks_open: Open, vks_adapter
     parent.wait_idle(5)
     if vks_adapter.kind == "gpu":
         pytest.skip("a GPU driver does not survive a fork: the child is told to spawn")
+    if "SwiftShader" in vks_adapter.name:
+        pytest.skip("SwiftShader's threads may hold its locks at the moment of the fork: the child was seen to hang")
 
     def child() -> None:
         mine = next(a for a in vks.adapters(vks_adapter.backend) if a.uuid == vks_adapter.uuid)
