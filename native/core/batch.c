@@ -276,7 +276,8 @@ vks_status vks_op_hand_over(vks_device *device, vks_op *op)
     if (op->kind == VKS_OP_RELEASE && is_empty_release(op)) {
         vks_surface *surface = op->touches[0].surface;
         atomic_store(&op->serial, surface->last_serial);
-        if (device->backend->completed(device) >= surface->last_serial)
+        /* What the tenure took over may be on its way in this very queue (in_own_queue): then the value comes with it, not before. */
+        if (device->backend->completed(device) >= surface->last_serial && vks_debt_settled(surface, &op->touches[0].tenure.debt))
             vks_mutex_settle(&surface->handle, op->value);
         else
             vks_device_due(device, device->submitted, VKS_DUE_SURFACE, surface, op->value);
