@@ -273,8 +273,8 @@ vks_status vks_submit(vks_device *device, const vks_submit_info *info, uint64_t 
         if ((status = wait_for_room(device, deadline)))
             break;
     }
-    if (__builtin_expect(waited, 0))
-        interrupted = status == VKS_INTERRUPTED ? device : NULL;
+    if (__builtin_expect(waited || interrupted, 0))
+        interrupted = waited && status == VKS_INTERRUPTED ? device : NULL; /* another device may get this one's address */
     if (signals != small)
         free(signals);
     return status;
