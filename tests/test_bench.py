@@ -133,6 +133,8 @@ def test_a_driver_that_lags_has_work_under_way() -> None:
 
 def test_the_subset_of_vulkan_is_as_the_vendored_header_has_it(tmp_path: Path) -> None:
     """Size and offsets of each structure, and the values of the constants."""
+    if not (ROOT / "native/third_party").is_dir() or not (ROOT / "vkshare").is_dir():
+        pytest.skip("an installed wheel is tested here, without the source tree")
     subset = (ROOT / "vkshare/bench/c/vulkan_subset.h").read_text()
     structures = [line.split()[2] for line in subset.splitlines() if line.startswith("typedef struct") and "{" in line]
     constants = [line.split()[0] for line in subset.splitlines() if line.startswith("    VK_")]
