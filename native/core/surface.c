@@ -465,6 +465,12 @@ vks_status vks_surface_release(vks_surface *surface, uint64_t key)
 
 /* ---- the CPU's part ---- */
 
+/* The deadline is looked at here too: settle_seq may never stand still. */
+static vks_status sleep_on_debts(vks_mutex_page *page, uint32_t seq, uint64_t deadline)
+{
+    return vks_now() < deadline ? vks_futex_wait(&page->settle_seq, seq, VKS_ANY_BIT, deadline) : VKS_TIMEOUT;
+}
+
 /* Blocks until the previous owner's work has run, or never can. */
 static vks_status wait_settled(vks_surface *surface, const vks_debt *debt, uint64_t deadline)
 {
@@ -479,7 +485,7 @@ static vks_status wait_settled(vks_surface *surface, const vks_debt *debt, uint6
             vks_mutex_break(page);
             return VKS_ABANDONED;
         }
-        if (status || (status = deadline && vks_now() >= deadline ? VKS_TIMEOUT : VKS_OK) || (status = deadline ? vks_futex_wait(&page->settle_seq, seq, VKS_ANY_BIT, deadline) : VKS_TIMEOUT))
+        if (status || (status = sleep_on_debts(page, seq, deadline)))
             return status;
     }
     /* A promise that failed was settled too, after the chain was marked broken: what is there is not a whole frame. */
@@ -539,7 +545,7 @@ static vks_status wait_for_debts(vks_surface *surface, uint64_t deadline)
             continue;
         }
         vks_status status = watch(surface);
-        if (status || (status = deadline && vks_now() >= deadline ? VKS_TIMEOUT : VKS_OK) || (status = deadline ? vks_futex_wait(&page->settle_seq, seq, VKS_ANY_BIT, deadline) : VKS_TIMEOUT))
+        if (status || (status = sleep_on_debts(page, seq, deadline)))
             return status;
     }
 }
