@@ -132,14 +132,24 @@ uint32_t vks_mutex_want(vks_mutex_page *page, uint64_t key)
     return seq;
 }
 
-#define PAUSES 40
+#define PAUSES VKS_MUTEX_PAUSES
 #define SPIN_NS 50000
 
-/* True if the word changed. */
-static bool pause_while(vks_mutex_page *page, uint64_t seen, int pauses)
+/* Whether a try is worth while after the one that saw `seen`. That somebody owns now is no reason, and to fetch the line for the swap then would take
+ * it from him; once it is free, fetching it at once runs beside what comes before the swap. */
+static inline bool changed(vks_mutex_page *page, uint64_t seen)
+{
+    uint64_t word = atomic_load_explicit(&page->word, memory_order_relaxed);
+    if (word == seen || vks_word_state(word) == VKS_OWNED)
+        return false;
+    vks_mutex_will_swap(page);
+    return true;
+}
+
+bool vks_mutex_look(vks_mutex_page *page, uint64_t seen, int pauses)
 {
     for (int i = 0; i < pauses; i++) {
-        if (atomic_load_explicit(&page->word, memory_order_relaxed) != seen)
+        if (changed(page, seen))
             return true;
         vks_pause();
     }
@@ -149,25 +159,16 @@ static bool pause_while(vks_mutex_page *page, uint64_t seen, int pauses)
 /* Pauses, mostly 40, then sched_yield until `until`: 1.2 us on the same core, 0.11 us across (DRIVERS.md). True if the word changed. */
 static bool spin(vks_mutex_page *page, uint64_t seen, int pauses, uint64_t *until)
 {
-    if (pause_while(page, seen, pauses))
+    if (vks_mutex_look(page, seen, pauses))
         return true;
     if (!*until)
         *until = vks_now() + SPIN_NS;
     do {
         sched_yield();
-        if (atomic_load_explicit(&page->word, memory_order_relaxed) != seen)
+        if (changed(page, seen))
             return true;
     } while (vks_now() < *until);
     return false;
-}
-
-vks_status vks_mutex_try_soon(vks_mutex_handle *handle, uint64_t key, vks_debt *debt)
-{
-    uint64_t seen;
-    vks_status status = vks_mutex_try(handle, key, debt, &seen);
-    for (int tries = 0; status == VKS_TIMEOUT && tries < 4 && pause_while(handle->page, seen, PAUSES); tries++)
-        status = vks_mutex_try(handle, key, debt, &seen); /* it may have been freed under another key, or be on its way */
-    return status;
 }
 
 /* The spinning is bounded as a whole: where others keep the word busy, a waiter on another key must come to sleep and hear signals. */

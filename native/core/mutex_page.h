@@ -45,23 +45,25 @@ void vks_mutex_leave(vks_mutex_handle *handle);
  * adopted: the next call works). */
 vks_status vks_mutex_try(vks_mutex_handle *handle, uint64_t key, vks_debt *debt, uint64_t *seen);
 
-/* Looks for as long as 40 pauses take, some 2 us, and never sleeps: most hand-overs between cores come within that. VKS_OK, VKS_TIMEOUT or VKS_ABANDONED. */
-vks_status vks_mutex_try_soon(vks_mutex_handle *handle, uint64_t key, vks_debt *debt);
+/* After a try that saw `seen`: looks for as long as so many pauses take and never sleeps; most hand-overs between cores come within 40 (some 2 us). True
+ * if another try is worth while. */
+#define VKS_MUTEX_PAUSES 40
+bool vks_mutex_look(vks_mutex_page *page, uint64_t seen, int pauses);
 
 /* Makes sure that the deaths of the page's parties will be heard, and handles those that died already. Called before each sleep; anything but VKS_OK ends the wait. */
 typedef vks_status (*vks_mutex_watch)(void *user);
 /* Blocks. Spins, yields, then sleeps on the page: the waiting strategy of DRIVERS.md ("good in every placement"). */
 vks_status vks_mutex_wait(vks_mutex_handle *handle, uint64_t key, uint64_t deadline, vks_mutex_watch watch, void *user, vks_debt *debt);
-/* The rest of it, for those who have called vks_mutex_try_soon() just now: without the pauses. */
+/* The rest of it, for those who have looked for so long already: without the pauses. */
 vks_status vks_mutex_wait_on(vks_mutex_handle *handle, uint64_t key, uint64_t deadline, vks_mutex_watch watch, void *user, vks_debt *debt);
-/* The owner is about to release: fetches the word's cache line for writing while the caller prepares the rest. The waiters' looks have made it a shared one,
- * and between two cores that is a quarter of the hand-over (260 ns to 200, from Python). */
-static inline void vks_mutex_will_release(const vks_mutex_handle *handle)
+/* Before a swap of the word: fetches its cache line for writing while the caller prepares the rest. The waiters' looks have made it a shared one, and
+ * between two cores that is a quarter of the hand-over (260 ns to 200, from Python). */
+static inline void vks_mutex_will_swap(const vks_mutex_page *page)
 {
 #ifdef __x86_64__
-    __asm__ volatile("prefetchw %0" : : "m"(handle->page->word)); /* __builtin_prefetch() gives it to newer baselines only; older processors do nothing */
+    __asm__ volatile("prefetchw %0" : : "m"(page->word)); /* __builtin_prefetch() gives it to newer baselines only; older processors do nothing */
 #else
-    __builtin_prefetch((const void *)&handle->page->word, 1);
+    __builtin_prefetch((const void *)&page->word, 1);
 #endif
 }
 /* The caller owns. VKS_OK: free under `key`. VKS_ABANDONED: the chain was broken meanwhile, the surface is abandoned now. VKS_NOT_OWNER: the page says otherwise

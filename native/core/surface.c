@@ -315,22 +315,32 @@ vks_status vks_surface_acquire_on(vks_surface *surface, uint64_t key, uint64_t d
     return acquire(surface, key, deadline, vks_mutex_wait_on);
 }
 
+/* One look at the page, under the lock: then no other thread can close the handle or open a tenure between the swap and the grant. False: no look
+ * changes the answer. */
+static bool try_now(vks_surface *surface, uint64_t key, uint64_t *seen, vks_status *status)
+{
+    vks_debt debt;
+    pthread_mutex_lock(&surface->device->lock);
+    bool may = !(*status = check(surface)) && !surface->owned && !surface->pending && !surface->held_acquires && !surface->has_page;
+    if (may && (*status = vks_mutex_try(&surface->handle, key, &debt, seen)) == VKS_OK)
+        vks_surface_grant(surface, ++surface->next_tenure, &debt);
+    else if (!may && !*status) /* tenures that were queued and released come first */
+        *status = surface->owned || surface->pending ? VKS_ALREADY_OWNER : VKS_TIMEOUT;
+    pthread_mutex_unlock(&surface->device->lock);
+    return may;
+}
+
 vks_status vks_surface_acquire_soon(vks_surface *surface, uint64_t key)
 {
-    vks_status status = check(surface);
+    vks_status status = check(surface); /* first: after fork() the lock may be held for ever */
     if (status)
         return status;
-    if (surface->owned || surface->pending)
-        return VKS_ALREADY_OWNER;
-    if (__builtin_expect(surface->held_acquires || surface->has_page, 0))
-        return VKS_TIMEOUT;
-    vks_debt debt;
-    atomic_fetch_add(&surface->waiting, 1); /* keeps close() from giving the slot back */
-    status = vks_mutex_try_soon(&surface->handle, key, &debt);
-    if (status == VKS_OK)
-        status = take_grant(surface, &debt);
-    atomic_fetch_sub(&surface->waiting, 1);
-    return status == VKS_INTERRUPTED ? VKS_TIMEOUT : status;
+    uint64_t seen;
+    /* It may have been freed under another key, or be on its way. */
+    for (int tries = 0; try_now(surface, key, &seen, &status) && status == VKS_TIMEOUT && tries < 4; tries++)
+        if (!vks_mutex_look(surface->handle.page, seen, VKS_MUTEX_PAUSES))
+            break;
+    return status;
 }
 
 vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_op **out)
@@ -451,7 +461,7 @@ vks_status vks_surface_release(vks_surface *surface, uint64_t key)
     vks_status status = check(surface);
     if (status)
         return status;
-    vks_mutex_will_release(&surface->handle);
+    vks_mutex_will_swap(surface->handle.page);
     pthread_mutex_lock(&device->lock);
     if (surface->closed)
         status = VKS_CLOSED;

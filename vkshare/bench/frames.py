@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
+import mmap
 from collections.abc import Callable, Iterator
 from itertools import cycle, islice
 from time import perf_counter as now
@@ -20,11 +20,12 @@ from vkshare.bench.report import RATE, RATIO, Must, Row
 from vkshare.bench.shared_block import SharedBlock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from vkshare import Device, Surface
+    from vkshare import Surface
 
 _RING = 3  # surfaces, each with its keyed mutex: the producer's key is 0, the consumer's 1
+# How long a cache line travels between two cores depends on where its page lies, so that one ring says little. Each
+# turn takes two, one to warm up: an odd number brings all of them to the clock.
+_RINGS = 5
 _SIZES = {"1080p": (1920, 1080), "4K": (3840, 2160)}
 _WARM_UP = 2 * _RING  # frames
 _TURN = 20e-3  # seconds
@@ -38,12 +39,12 @@ def run(plan: Plan) -> list[Row]:
     with contextlib.ExitStack() as stack:
         device = stack.enter_context(vkshare.open(backend="cpu", name="bench"))
         rings = {
-            name: [stack.enter_context(device.create_surface(*size)) for _ in range(_RING)]
+            name: [[stack.enter_context(device.create_surface(*size)) for _ in range(_RING)] for _ in range(_RINGS)]
             for name, size in _SIZES.items()
         }
-        block = stack.enter_context(SharedBlock(4096))
+        block = stack.enter_context(SharedBlock(_RINGS * mmap.PAGESIZE))
         copies = stack.enter_context(frame_copies.channels(*_SIZES["1080p"], plan))
-        descriptors = {name: [surface.export() for surface in ring] for name, ring in rings.items()}
+        descriptors = {name: [[s.export() for s in ring] for ring in each] for name, each in rings.items()}
         producers = _producers(rings, block, plan) | copies.producers()
         with Peer(__name__, "peer_sides", descriptors, block, copies) as peer:
             rows: list[Row] = []
@@ -54,11 +55,14 @@ def run(plan: Plan) -> list[Row]:
             return rows
 
 
-def peer_sides(descriptors: dict[str, Any], block: SharedBlock, copies: frame_copies.Channels) -> dict[str, Side]:
+def peer_sides(
+    descriptors: dict[str, list[list[Any]]], block: SharedBlock, copies: frame_copies.Channels
+) -> dict[str, Side]:
     """For the other process, the consumer."""
     device = vkshare.open(backend="cpu", name="bench peer")
-    sides = {name: _timed(_pass_on(_opened(device, ring), 1, 0)) for name, ring in descriptors.items()}
-    sides["fill"] = sides["1080p"]
+    rings = {name: [[device.open_surface(d) for d in ring] for ring in each] for name, each in descriptors.items()}
+    sides = {name: _timed(_pass_on(each, 1, 0)) for name, each in rings.items()}
+    sides["fill"] = _timed(_pass_on(rings["1080p"][:1], 1, 0))
     with contextlib.suppress(compiler.NoCompiler):
         sides["c"] = _timed(_c(block, 1, 0))
     return sides | copies.consumers()
@@ -141,18 +145,14 @@ def _rates(samples: Samples) -> list[float]:
 # ---- the sides ------------------------------------------------------------------------------------------------------
 
 
-def _producers(rings: dict[str, list[Surface]], block: SharedBlock, plan: Plan) -> dict[str, Side]:
-    sides = {name: _timed(_pass_on(ring, 0, 1)) for name, ring in rings.items()}
-    sides["fill"] = _timed(_fill(rings["1080p"]))
+def _producers(rings: dict[str, list[list[Surface]]], block: SharedBlock, plan: Plan) -> dict[str, Side]:
+    sides = {name: _timed(_pass_on(each, 0, 1)) for name, each in rings.items()}
+    sides["fill"] = _timed(_fill(rings["1080p"][0]))
     try:
         sides["c"] = _timed(_c(block, 0, 1))
     except compiler.NoCompiler as error:
         plan.note(f"frames in C: {error}")
     return sides
-
-
-def _opened(device: Device, descriptors: Sequence[Any]) -> list[Surface]:
-    return [device.open_surface(descriptor) for descriptor in descriptors]
 
 
 def _timed(side: Callable[[int], object]) -> Side:
@@ -167,9 +167,11 @@ def _timed(side: Callable[[int], object]) -> Side:
     return play
 
 
-def _pass_on(ring: list[Surface], take: int, give: int) -> Callable[[int], None]:
+def _pass_on(rings: list[list[Surface]], take: int, give: int) -> Callable[[int], None]:
+    turns = cycle(rings)  # the other process counts turns too, and starts at the same ring
+
     def side(n: int) -> None:
-        for surface in islice(cycle(ring), n):
+        for surface in islice(cycle(next(turns)), n):
             surface.acquire(take)
             surface.release(give)
 
@@ -189,7 +191,8 @@ def _c(block: SharedBlock, take: int, give: int) -> Callable[[int], object]:
     library = compiler.library("keyed_mutex.c")
     u64, long = ctypes.c_uint64, ctypes.c_long
     ring = compiler.function(library, "time_ring", ctypes.c_void_p, long, u64, u64, long)
-    return functools.partial(ring, block.address, _RING, take, give)
+    pages = cycle(range(block.address, block.address + block.size, mmap.PAGESIZE))
+    return lambda n: ring(next(pages), _RING, take, give, n)
 
 
 def _limit(block: SharedBlock) -> Side:

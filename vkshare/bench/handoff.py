@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import mmap
 import multiprocessing
 import os
 import tempfile
 from collections.abc import Callable
+from itertools import cycle
 from time import perf_counter as now
 from typing import TYPE_CHECKING, Any
 
@@ -25,28 +28,33 @@ if TYPE_CHECKING:
 _TURN = 20e-3  # seconds: many time slices of the system's scheduler
 _MUST = Must(1.5)
 _WARM_UP = 10  # hand-overs before the clock starts: the other process must have woken
+# Of ours and of C's: how long a cache line travels between two cores depends on where its page lies. Each turn takes
+# two, one to warm up, so that an odd number brings all of them to the clock.
+_PAGES = 15
 
 
 def run(plan: Plan) -> list[Row]:
     """Keys 0 and 1 in turn, on the CPU backend: no GPU work is under way, so that the hand-over is all there is."""
     with (
+        contextlib.ExitStack() as stack,
         vkshare.open(backend="cpu", name="bench") as device,
-        device.create_surface(64, 64) as surface,
-        SharedBlock(4096) as block,
+        SharedBlock(_PAGES * mmap.PAGESIZE) as block,
         tempfile.TemporaryDirectory() as folder,
     ):
+        surfaces = [stack.enter_context(device.create_surface(64, 64)) for _ in range(_PAGES)]
         condition = multiprocessing.get_context("spawn").Condition()
         turn = multiprocessing.get_context("spawn").RawValue("q", 0)
-        shared = (surface.export(), block, condition, turn, os.path.join(folder, "zmq"))
-        sides = _sides(surface, *shared[1:], is_first=True, plan=plan)
+        shared = ([surface.export() for surface in surfaces], block, condition, turn, os.path.join(folder, "zmq"))
+        sides = _sides(surfaces, *shared[1:], is_first=True, plan=plan)
         with Peer(__name__, "peer_sides", *shared) as peer:
             return [_row(place, peer, sides, plan) for place in pairs(plan.pinned_only)]
 
 
-def peer_sides(descriptor: Any, *shared: Any) -> dict[str, Timed]:
+def peer_sides(descriptors: list[Any], *shared: Any) -> dict[str, Timed]:
     """For the other process."""
     device = vkshare.open(backend="cpu", name="bench peer")
-    return _sides(device.open_surface(descriptor), *shared, is_first=False, plan=Plan())
+    surfaces = [device.open_surface(descriptor) for descriptor in descriptors]
+    return _sides(surfaces, *shared, is_first=False, plan=Plan())
 
 
 def _row(place: Placement, peer: Peer, sides: dict[str, Timed], plan: Plan) -> Row:
@@ -77,10 +85,10 @@ def _match(peer: Peer, name: str, mine: Timed) -> Timed:
 
 
 def _sides(
-    surface: Surface, block: SharedBlock, condition: Any, turn: Any, address: str, *, is_first: bool, plan: Plan
+    surfaces: list[Surface], block: SharedBlock, condition: Any, turn: Any, address: str, *, is_first: bool, plan: Plan
 ) -> dict[str, Timed]:
     take, give = (0, 1) if is_first else (1, 0)
-    sides = {"ours": _timed(_ours(surface, take, give))}
+    sides = {"ours": _timed(_ours(surfaces, take, give))}
     try:
         sides["c"] = _timed(_c(block, take, give))
     except compiler.NoCompiler as error:
@@ -105,8 +113,11 @@ def _timed(side: Callable[[int], object]) -> Timed:
     return play
 
 
-def _ours(surface: Surface, take: int, give: int) -> Callable[[int], None]:
+def _ours(surfaces: list[Surface], take: int, give: int) -> Callable[[int], None]:
+    turns = cycle(surfaces)  # the other process counts turns too, and starts at the same page
+
     def side(n: int) -> None:
+        surface = next(turns)
         for _ in range(n):
             surface.acquire(take)
             surface.release(give)
@@ -118,7 +129,8 @@ def _c(block: SharedBlock, take: int, give: int) -> Callable[[int], object]:
     library = compiler.library("keyed_mutex.c")
     u64, long = ctypes.c_uint64, ctypes.c_long
     ring = compiler.function(library, "time_ring", ctypes.c_void_p, long, u64, u64, long)
-    return lambda n: ring(block.address, 1, take, give, n)
+    pages = cycle(range(block.address, block.address + block.size, mmap.PAGESIZE))
+    return lambda n: ring(next(pages), 1, take, give, n)
 
 
 def _condition(condition: Any, turn: Any, take: int, give: int) -> Callable[[int], None]:
