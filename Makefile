@@ -6,7 +6,7 @@ SOURCES := CMakeLists.txt pyproject.toml $(shell find native shaders -type f 2>/
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sysroot build demo test ctest model rules mutants soak bench lint shaders wheel sdist system-deps clean
+.PHONY: help venv sysroot build demo test ctest model rules mutants soak bench lint format shaders wheel sdist system-deps clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,9 +50,17 @@ soak: build sysroot ## the full volumes of the rules; takes hours
 bench: build ## measure (ARGS='submit --json', ...)
 	$(VENV)/vkshare bench $(ARGS)
 
-lint: venv ## ruff and mypy
+C_SOURCES = $(shell git ls-files '*.c' '*.h' | grep -v third_party)
+
+lint: venv ## ruff, mypy and clang-format: what would be changed
 	$(VENV)/ruff check .
+	$(VENV)/ruff format --check .
 	$(VENV)/mypy
+	$(VENV)/clang-format --dry-run --Werror $(C_SOURCES)
+
+format: venv ## ruff and clang-format change the sources
+	$(VENV)/ruff format .
+	$(VENV)/clang-format -i $(C_SOURCES)
 
 shaders: venv sysroot ## compile shaders/*.glsl to the checked-in SPIR-V
 	$(VENV)/python tools/shaders.py

@@ -30,13 +30,13 @@
 
 typedef enum vks_status {
     VKS_OK = 0,
-    VKS_TIMEOUT,        /* the deadline passed; nothing changed */
-    VKS_INTERRUPTED,    /* a signal arrived; nothing changed */
-    VKS_ABANDONED,      /* an owner or signaller died, was closed or failed before it was done */
-    VKS_NOT_OWNER,      /* this handle does not own the surface */
-    VKS_ALREADY_OWNER,  /* this handle owns the surface already (K3) */
-    VKS_NOT_ABANDONED,  /* recover() of a surface that is not abandoned */
-    VKS_CLOSED,         /* the object, or its device, was closed */
+    VKS_TIMEOUT,       /* the deadline passed; nothing changed */
+    VKS_INTERRUPTED,   /* a signal arrived; nothing changed */
+    VKS_ABANDONED,     /* an owner or signaller died, was closed or failed before it was done */
+    VKS_NOT_OWNER,     /* this handle does not own the surface */
+    VKS_ALREADY_OWNER, /* this handle owns the surface already (K3) */
+    VKS_NOT_ABANDONED, /* recover() of a surface that is not abandoned */
+    VKS_CLOSED,        /* the object, or its device, was closed */
     VKS_DEVICE_LOST,
     VKS_FORKED,         /* the object was made before fork() */
     VKS_READ_ONLY,      /* a follower cannot signal (X10) */
@@ -60,7 +60,8 @@ const vks_error *vks_last_error(void);
 
 uint64_t vks_now(void); /* CLOCK_MONOTONIC, ns */
 
-/* Blocking calls of the calling thread answer VKS_INTERRUPTED after this many ns of sleep (0, as it is at first: only after a signal). */
+/* Blocking calls of the calling thread answer VKS_INTERRUPTED after this many ns of sleep (0, as it is at first: only
+ * after a signal). */
 void vks_set_patience(uint64_t ns);
 
 typedef struct vks_device vks_device;
@@ -87,10 +88,10 @@ void vks_hub_unref(vks_hub *hub);
 
 /* What the core needs of a VkDevice. Handles are passed as integers so that this header needs no vulkan_core.h. */
 typedef struct vks_vulkan_info {
-    void *get_device_proc_addr; /* PFN_vkGetDeviceProcAddr */
-    uint64_t device;            /* VkDevice; the caller destroys it after vks_device_shutdown() */
-    uint64_t queue;             /* VkQueue of that device */
-    bool export_timelines;      /* timeline semaphores go out and in as opaque fds: proven by a trial (X22) */
+    void *get_device_proc_addr;       /* PFN_vkGetDeviceProcAddr */
+    uint64_t device;                  /* VkDevice; the caller destroys it after vks_device_shutdown() */
+    uint64_t queue;                   /* VkQueue of that device */
+    bool export_timelines;            /* timeline semaphores go out and in as opaque fds: proven by a trial (X22) */
     uint64_t max_timeline_difference; /* maxTimelineSemaphoreValueDifference, 0 where it is not told */
     /* Taken round every use of the queue. NULL: the core's own lock is enough. Called without the GIL or with it. */
     void (*lock_queue)(void *user);
@@ -99,17 +100,17 @@ typedef struct vks_vulkan_info {
 } vks_vulkan_info;
 
 typedef struct vks_device_info {
-    const char *name;               /* cut to VKS_NAME_SIZE - 1 bytes in shared pages */
-    uint32_t held_limit;            /* held operations past which submit waits (K25); 0: 1024 */
-    uint32_t raster_threads;        /* CPU backend: threads a tile pool has; 0: one a core */
-    const vks_vulkan_info *vulkan;  /* NULL: the CPU backend */
+    const char *name;              /* cut to VKS_NAME_SIZE - 1 bytes in shared pages */
+    uint32_t held_limit;           /* held operations past which submit waits (K25); 0: 1024 */
+    uint32_t raster_threads;       /* CPU backend: threads a tile pool has; 0: one a core */
+    const vks_vulkan_info *vulkan; /* NULL: the CPU backend */
 } vks_device_info;
 
 vks_status vks_device_create(const vks_device_info *info, vks_device **out);
 void vks_device_ref(vks_device *device);
 void vks_device_unref(vks_device *device);
-/* Blocks, at most about a second unless the driver hangs: cancels what is held (VKS_CLOSED), abandons what is owned, waits
- * for what the driver has, stops the threads, destroys the core's semaphores. Idempotent. */
+/* Blocks, at most about a second unless the driver hangs: cancels what is held (VKS_CLOSED), abandons what is owned,
+ * waits for what the driver has, stops the threads, destroys the core's semaphores. Idempotent. */
 void vks_device_shutdown(vks_device *device);
 /* VKS_OK, VKS_CLOSED, VKS_DEVICE_LOST or VKS_FORKED. */
 vks_status vks_device_state(const vks_device *device);
@@ -142,9 +143,9 @@ typedef struct vks_use {
     bool writes;
 } vks_use;
 
-/* A compiled command list: a VkCommandBuffer (recorded for simultaneous use) or a program, and the surfaces that it touches.
- * Takes over `program`. When the last reference goes and the device has run its last use, `retire(user)` is called
- * from vks_device_reap(), never from another thread: the place to free the command buffer. */
+/* A compiled command list: a VkCommandBuffer (recorded for simultaneous use) or a program, and the surfaces that it
+ * touches. Takes over `program`. When the last reference goes and the device has run its last use, `retire(user)` is
+ * called from vks_device_reap(), never from another thread: the place to free the command buffer. */
 vks_status vks_commands_create_vulkan(vks_device *device, uint64_t command_buffer, const vks_use *uses, size_t n_uses,
                                       void (*retire)(void *user), void *user, vks_commands **out);
 /* images slot i of the program is uses[slots[i]]'s surface. */
@@ -153,7 +154,8 @@ vks_status vks_commands_create_cpu(vks_device *device, vks_program *program, con
 void vks_commands_ref(vks_commands *commands);
 void vks_commands_unref(vks_commands *commands);
 const vks_use *vks_commands_uses(const vks_commands *commands, size_t *n_uses);
-/* Calls retire() of the dead commands whose work is done; returns how many. With `all`, of every dead one (after shutdown). */
+/* Calls retire() of the dead commands whose work is done; returns how many. With `all`, of every dead one (after
+ * shutdown). */
 size_t vks_device_reap(vks_device *device, bool all);
 
 /* ---- submissions ----------------------------------------------------------------------------------------------- */
@@ -179,7 +181,7 @@ typedef struct vks_signal {
 typedef struct vks_submit_info {
     vks_commands *const *commands; /* run in this order */
     uint32_t n_commands;
-    const uint64_t *raw;           /* VkCommandBuffers, after `commands`; taken to touch every surface that the device owns */
+    const uint64_t *raw; /* VkCommandBuffers, after `commands`; taken to touch every surface that the device owns */
     uint32_t n_raw;
     const vks_wait *waits;
     uint32_t n_waits;
@@ -188,9 +190,10 @@ typedef struct vks_submit_info {
 } vks_submit_info;
 
 /* Hands a batch to the driver, or keeps it back until its waits are certain to end (spec: held submissions).
- * Short, but blocks while `held_limit` operations are held, until `deadline` (callers that keep a lock try with deadline 0 first).
- * Errors: VKS_NOT_OWNER (a touched surface is not owned), VKS_BAD_VALUE, VKS_READ_ONLY, VKS_FOREIGN_DEVICE, VKS_TIMEOUT (bound reached),
- * VKS_CLOSED, VKS_DEVICE_LOST, VKS_ABANDONED (a wait can never be met). Whatever fails executes nothing and signals nothing. */
+ * Short, but blocks while `held_limit` operations are held, until `deadline` (callers that keep a lock try with
+ * deadline 0 first). Errors: VKS_NOT_OWNER (a touched surface is not owned), VKS_BAD_VALUE, VKS_READ_ONLY,
+ * VKS_FOREIGN_DEVICE, VKS_TIMEOUT (bound reached), VKS_CLOSED, VKS_DEVICE_LOST, VKS_ABANDONED (a wait can never be
+ * met). Whatever fails executes nothing and signals nothing. */
 vks_status vks_submit(vks_device *device, const vks_submit_info *info, uint64_t deadline, vks_submission *out);
 
 uint64_t vks_submission_serial(const vks_submission *submission); /* 0 while it is held */
@@ -208,21 +211,24 @@ void vks_op_unref(vks_op *op);
 vks_status vks_fence_create(vks_device *device, uint64_t initial, vks_fence **out);
 /* An engine's own timeline semaphore; never destroyed by us. */
 vks_status vks_fence_adopt(vks_device *device, uint64_t vk_semaphore, vks_fence **out);
-/* A read-only follower of another party's fence. Takes over both fds, also when it fails; semaphore_fd is -1 where there is none. */
+/* A read-only follower of another party's fence. Takes over both fds, also when it fails; semaphore_fd is -1 where
+ * there is none. */
 vks_status vks_fence_open(vks_device *device, int page_fd, int semaphore_fd, vks_fence **out);
-/* Duplicates for another party, CLOEXEC, the caller's to close; *semaphore_fd is -1 where semaphores cannot be exported. */
+/* Duplicates for another party, CLOEXEC, the caller's to close; *semaphore_fd is -1 where semaphores cannot be
+ * exported. */
 vks_status vks_fence_export(vks_fence *fence, int *page_fd, int *semaphore_fd);
 void vks_fence_ref(vks_fence *fence);
 void vks_fence_unref(vks_fence *fence);
-void vks_fence_close(vks_fence *fence); /* waiters for what cannot come any more get VKS_CLOSED; followers VKS_ABANDONED */
+/* Waiters for what cannot come any more get VKS_CLOSED; followers VKS_ABANDONED. */
+void vks_fence_close(vks_fence *fence);
 bool vks_fence_is_closed(const vks_fence *fence);
 bool vks_fence_is_follower(const vks_fence *fence);
-bool vks_fence_is_native(const vks_fence *fence); /* a follower whose semaphore the GPU itself can wait for */
+bool vks_fence_is_native(const vks_fence *fence);     /* a follower whose semaphore the GPU itself can wait for */
 uint64_t vks_fence_semaphore(const vks_fence *fence); /* VkSemaphore, 0 on the CPU backend */
 vks_device *vks_fence_device(const vks_fence *fence);
 
 vks_status vks_fence_value(vks_fence *fence, uint64_t *out);
-vks_status vks_fence_queued(vks_fence *fence, uint64_t *out); /* with what held submissions promise */
+vks_status vks_fence_queued(vks_fence *fence, uint64_t *out);  /* with what held submissions promise */
 vks_status vks_fence_signal(vks_fence *fence, uint64_t value); /* by the host, at once */
 /* VKS_OK reached, VKS_TIMEOUT not yet, else why never. */
 vks_status vks_fence_poll(vks_fence *fence, uint64_t value);
@@ -238,7 +244,8 @@ typedef struct vks_surface_info {
     /* CPU backend: the pixels as the program sees them. Vulkan: pixels may be NULL. */
     void *pixels;
     size_t size, stride;
-    /* Vulkan: command buffers recorded for simultaneous use that take the image from VK_QUEUE_FAMILY_EXTERNAL and give it back; 0 on the CPU backend. */
+    /* Vulkan: command buffers recorded for simultaneous use that take the image from VK_QUEUE_FAMILY_EXTERNAL and give
+     * it back; 0 on the CPU backend. */
     uint64_t acquire_commands, release_commands;
     bool discard_unowned; /* K21: unowned="discard" */
 } vks_surface_info;
@@ -246,14 +253,15 @@ typedef struct vks_surface_info {
 /* A new surface with a new page; nobody owns it and its key is 0 (K1). */
 vks_status vks_surface_create(vks_device *device, const vks_surface_info *info, vks_surface **out);
 /* Another handle on the page. Takes over both fds, also when it fails. */
-vks_status vks_surface_open(vks_device *device, const vks_surface_info *info, int page_fd, int semaphore_fd, vks_surface **out);
+vks_status vks_surface_open(vks_device *device, const vks_surface_info *info, int page_fd, int semaphore_fd,
+                            vks_surface **out);
 vks_status vks_surface_export(vks_surface *surface, int *page_fd, int *semaphore_fd);
 /* Set once, before the first submit: a surface is made before its command buffers can be recorded. */
 void vks_surface_set_commands(vks_surface *surface, uint64_t acquire_commands, uint64_t release_commands);
 void vks_surface_ref(vks_surface *surface);
 void vks_surface_unref(vks_surface *surface);
-/* Abandons the surface if this handle owns it (K7) and cancels what is held on it. Returns the serial that must have completed before
- * the image may be destroyed. */
+/* Abandons the surface if this handle owns it (K7) and cancels what is held on it. Returns the serial that must have
+ * completed before the image may be destroyed. */
 uint64_t vks_surface_close(vks_surface *surface);
 vks_device *vks_surface_device(const vks_surface *surface);
 bool vks_surface_is_closed(const vks_surface *surface);
@@ -265,8 +273,8 @@ uint32_t vks_surface_generation(const vks_surface *surface);
 
 /* Blocks. K3: VKS_ALREADY_OWNER at once. */
 vks_status vks_surface_acquire(vks_surface *surface, uint64_t key, uint64_t deadline);
-/* The same in two parts, for callers that keep a lock at first. soon: spins for some 2 us and never sleeps; VKS_TIMEOUT: go on with the other. A death that
- * nobody has seen yet is left to that. */
+/* The same in two parts, for callers that keep a lock at first. soon: spins for some 2 us and never sleeps;
+ * VKS_TIMEOUT: go on with the other. A death that nobody has seen yet is left to that. */
 vks_status vks_surface_acquire_soon(vks_surface *surface, uint64_t key);
 vks_status vks_surface_acquire_on(vks_surface *surface, uint64_t key, uint64_t deadline);
 /* mode="gpu": returns at once; *op (a reference, may be NULL when granted at once) is the held acquire. */
@@ -282,14 +290,17 @@ vks_status vks_surface_cpu_access(vks_surface *surface, uint64_t deadline);
 /* The CPU changed the pixels: the next hand-over counts it. Never needed for correctness on coherent memory. */
 uint64_t vks_surface_next_key(vks_surface *surface); /* K30 */
 
-/* For an engine's own vkQueueSubmit2: makes the acquire known to the queue and gives the pair to wait for and the pair to signal. The engine
- * must have submitted the signal before it calls release. Blocks where semaphores are not shared: until the previous owner's work has run. Vulkan only. */
+/* For an engine's own vkQueueSubmit2: makes the acquire known to the queue and gives the pair to wait for and the pair
+ * to signal. The engine must have submitted the signal before it calls release. Blocks where semaphores are not shared:
+ * until the previous owner's work has run. Vulkan only. */
 typedef struct vks_semaphore_point {
     uint64_t semaphore, value;
 } vks_semaphore_point;
-vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semaphore_point *wait, vks_semaphore_point *signal);
+vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semaphore_point *wait,
+                            vks_semaphore_point *signal);
 
-/* ---- a look at a page, for vkshare ps (K33); never disturbs it ------------------------------------------------------------------ */
+/* ---- a look at a page, for vkshare ps (K33); never disturbs it
+ * ------------------------------------------------------------------ */
 
 typedef struct vks_slot_view {
     uint32_t slot, pid;
@@ -312,7 +323,8 @@ typedef struct vks_page_view {
     vks_slot_view slots[VKS_SLOTS];
 } vks_page_view;
 
-/* Maps the page read-only, copies what it says, unmaps. Does not take over the fd. VKS_BAD_PAGE if it is not one of ours. */
+/* Maps the page read-only, copies what it says, unmaps. Does not take over the fd. VKS_BAD_PAGE if it is not one of
+ * ours. */
 vks_status vks_page_look(int fd, vks_page_view *out);
 
 /* ---- for tests and tools ---------------------------------------------------------------------------------------- */

@@ -4,7 +4,8 @@
 //   cc -O2 -Inative -c native/raster/*.c
 //   cc -O3 -DSUFFIX=baseline -c vkshare/bench/c/raster_reference.c -o reference_baseline.o
 //   cc -O3 -march=native -DSUFFIX=native -c vkshare/bench/c/raster_reference.c -o reference_native.o
-//   cc -O2 -Inative -Ivkshare/bench/c native/bench/raster_bench.c *.o -lm -pthread -o raster_bench && ./raster_bench [--json] [ROUNDS]
+//   cc -O2 -Inative -Ivkshare/bench/c native/bench/raster_bench.c *.o -lm -pthread -o raster_bench && ./raster_bench
+//   [--json] [ROUNDS]
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdbool.h>
@@ -36,10 +37,7 @@ static uint32_t random_u32(void)
     return random_state >> 8;
 }
 
-static float unit(void)
-{
-    return (float)(random_u32() & 0xffff) / 65536.0f;
-}
+static float unit(void) { return (float)(random_u32() & 0xffff) / 65536.0f; }
 
 static struct vks_image new_image(uint32_t format)
 {
@@ -128,8 +126,8 @@ static void blit_convert(void) { vks_raster_blit(&source, whole, &other, whole, 
 struct subject {
     const char *name;
     void (*run)(void);
-    const char *against;  // name of what the ratio is to, or NULL
-    bool threads;         // not pinned
+    const char *against; // name of what the ratio is to, or NULL
+    bool threads;        // not pinned
     double *times;
 };
 
@@ -229,7 +227,7 @@ int main(int argc, char **argv)
     CPU_SET(sched_getcpu(), &one);
     for (size_t i = 0; i < SUBJECTS; i++)
         subjects[i].times = calloc((size_t)rounds, sizeof(double));
-    for (int round = -2; round < rounds; round++)  // two to warm up
+    for (int round = -2; round < rounds; round++) // two to warm up
         for (size_t i = 0; i < SUBJECTS; i++) {
             sched_setaffinity(0, sizeof all, subjects[i].threads ? &all : &one);
             double start = milliseconds();

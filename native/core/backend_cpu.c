@@ -1,4 +1,5 @@
-/* backend_cpu.c: the CPU backend's queue: one worker thread runs batches in order, its programs over a pool of tile threads. */
+/* backend_cpu.c: the CPU backend's queue: one worker thread runs batches in order, its programs over a pool of tile
+ * threads. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,7 +84,8 @@ static vks_status start(vks_device *device)
 static vks_status submit(vks_device *device, const vks_batch *batch)
 {
     cpu_queue *queue = device->impl;
-    if (!batch->n_commands && atomic_load(&queue->completed) + 1 == batch->serial) { /* nothing to do and nothing before it */
+    if (!batch->n_commands &&
+        atomic_load(&queue->completed) + 1 == batch->serial) { /* nothing to do and nothing before it */
         atomic_store(&queue->completed, batch->serial);
         return VKS_OK;
     }
@@ -191,7 +193,11 @@ static vks_status import_timeline(vks_device *device, int fd, uint64_t *semaphor
 }
 
 static const vks_backend backend = {
-    submit, completed, wait, prepare, interest, stop, destroy, create_timeline, destroy_timeline, counter, host_signal, wait_timeline, export_timeline, import_timeline,
+    submit,          completed,       wait,
+    prepare,         interest,        stop,
+    destroy,         create_timeline, destroy_timeline,
+    counter,         host_signal,     wait_timeline,
+    export_timeline, import_timeline,
 };
 
 vks_status vks_cpu_backend_init(vks_device *device, uint32_t threads)

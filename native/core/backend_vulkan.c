@@ -1,6 +1,8 @@
-/* backend_vulkan.c: the Vulkan backend's queue: vkQueueSubmit2, the device's own timeline, and the thread that publishes completions.
+/* backend_vulkan.c: the Vulkan backend's queue: vkQueueSubmit2, the device's own timeline, and the thread that
+ * publishes completions.
  *
- * The driver's entry points come from the maker's vkGetDeviceProcAddr: an engine's device may live below layers, or a loader, of its own.
+ * The driver's entry points come from the maker's vkGetDeviceProcAddr: an engine's device may live below layers, or a
+ * loader, of its own.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -11,11 +13,13 @@
 #include "device.h"
 #include "vulkan/vulkan_core.h"
 
-#define SLICE_NS UINT64_C(20000000) /* a wait inside the driver hears neither signals nor close(): look up this often */
+/* A wait inside the driver hears neither signals nor close(): look up this often. */
+#define SLICE_NS UINT64_C(20000000)
 #define ADOPTED_NS UINT64_C(1000000)
 
-#define FUNCTIONS(X)                                                                                                                                  \
-    X(QueueSubmit2) X(CreateSemaphore) X(DestroySemaphore) X(GetSemaphoreCounterValue) X(WaitSemaphores) X(SignalSemaphore)
+#define FUNCTIONS(X)                                                                                                   \
+    X(QueueSubmit2)                                                                                                    \
+    X(CreateSemaphore) X(DestroySemaphore) X(GetSemaphoreCounterValue) X(WaitSemaphores) X(SignalSemaphore)
 #define OPTIONAL_FUNCTIONS(X) X(QueueWaitIdle)
 #define EXPORT_FUNCTIONS(X) X(GetSemaphoreFdKHR) X(ImportSemaphoreFdKHR)
 
@@ -31,8 +35,8 @@ typedef struct vulkan_queue {
     void (*unlock_queue)(void *user);
     void *lock_user;
     VkSemaphore timeline;
-    _Atomic uint64_t completed;   /* as last read */
-    _Atomic uint32_t interest;    /* the publisher's futex */
+    _Atomic uint64_t completed; /* as last read */
+    _Atomic uint32_t interest;  /* the publisher's futex */
     _Atomic uint32_t sleeping;
     _Atomic uint32_t stop;
     bool started;
@@ -50,9 +54,12 @@ static VkSemaphore semaphore_of(uint64_t handle) { return (VkSemaphore)(uintptr_
 static vks_status result(VkResult code, const char *call)
 {
     switch (code) {
-    case VK_SUCCESS: return VKS_OK;
-    case VK_ERROR_DEVICE_LOST: return vks_fail(VKS_DEVICE_LOST, code, "%s", call);
-    default: return vks_fail(VKS_VULKAN_ERROR, code, "%s", call);
+    case VK_SUCCESS:
+        return VKS_OK;
+    case VK_ERROR_DEVICE_LOST:
+        return vks_fail(VKS_DEVICE_LOST, code, "%s", call);
+    default:
+        return vks_fail(VKS_VULKAN_ERROR, code, "%s", call);
     }
 }
 
@@ -70,8 +77,9 @@ typedef union submit_arrays {
 static void fill_semaphores(VkSemaphoreSubmitInfo *out, const vks_point *points, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        out[i] = (VkSemaphoreSubmitInfo){VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO, NULL, semaphore_of(points[i].semaphore), points[i].value,
-                                         VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT, 0};
+        out[i] = (VkSemaphoreSubmitInfo){VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO, NULL,
+                                         semaphore_of(points[i].semaphore),       points[i].value,
+                                         VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT,    0};
 }
 
 static VkResult call_submit(vulkan_queue *queue, const VkSubmitInfo2 *info)
@@ -102,10 +110,12 @@ static vks_status submit(vks_device *device, const vks_batch *batch)
     fill_semaphores(semaphores, batch->waits, batch->n_waits);
     VkSemaphoreSubmitInfo *signals = semaphores + batch->n_waits;
     fill_semaphores(signals, batch->signals, batch->n_signals);
-    signals[batch->n_signals] = (VkSemaphoreSubmitInfo){VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO, NULL, queue->timeline, batch->serial,
-                                                        VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT, 0};
+    signals[batch->n_signals] =
+        (VkSemaphoreSubmitInfo){VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO, NULL, queue->timeline, batch->serial,
+                                VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT,    0};
     for (uint32_t i = 0; i < batch->n_buffers; i++)
-        buffers[i] = (VkCommandBufferSubmitInfo){VK_STRUCTURE_TYPE_COMMAND_BUFFER_SUBMIT_INFO, NULL, (VkCommandBuffer)(uintptr_t)batch->buffers[i], 0};
+        buffers[i] = (VkCommandBufferSubmitInfo){VK_STRUCTURE_TYPE_COMMAND_BUFFER_SUBMIT_INFO, NULL,
+                                                 (VkCommandBuffer)(uintptr_t)batch->buffers[i], 0};
     VkSubmitInfo2 info = {
         .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO_2,
         .waitSemaphoreInfoCount = batch->n_waits,
@@ -134,7 +144,8 @@ static uint64_t completed(vks_device *device)
 {
     vulkan_queue *queue = device->impl;
     uint64_t value = atomic_load_explicit(&queue->completed, memory_order_acquire), now;
-    if (value >= device->submitted || device->gone || queue->GetSemaphoreCounterValue(queue->device, queue->timeline, &now) != VK_SUCCESS)
+    if (value >= device->submitted || device->gone ||
+        queue->GetSemaphoreCounterValue(queue->device, queue->timeline, &now) != VK_SUCCESS)
         return value;
     vks_raise(&queue->completed, now);
     return now;
@@ -147,7 +158,8 @@ static vks_status wait_timeline(vks_device *device, uint64_t semaphore, uint64_t
     if (deadline <= now)
         return VKS_TIMEOUT;
     VkSemaphore handle = semaphore_of(semaphore);
-    VkSemaphoreWaitInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO, .semaphoreCount = 1, .pSemaphores = &handle, .pValues = &value};
+    VkSemaphoreWaitInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO, .semaphoreCount = 1, .pSemaphores = &handle, .pValues = &value};
     VkResult code = queue->WaitSemaphores(queue->device, &info, deadline - now < SLICE_NS ? deadline - now : SLICE_NS);
     bool again = code == VK_TIMEOUT || code == VK_ERROR_OUT_OF_HOST_MEMORY || code == VK_ERROR_OUT_OF_DEVICE_MEMORY;
     if (again && code != VK_TIMEOUT)
@@ -173,9 +185,11 @@ static vks_status host_signal(vks_device *device, uint64_t semaphore, uint64_t v
 static vks_status create_timeline(vks_device *device, uint64_t initial, uint64_t *semaphore)
 {
     vulkan_queue *queue = device->impl;
-    VkExportSemaphoreCreateInfo export_info = {VK_STRUCTURE_TYPE_EXPORT_SEMAPHORE_CREATE_INFO, NULL, VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT};
-    VkSemaphoreTypeCreateInfo type = {VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO, device->native_timelines ? &export_info : NULL,
-                                      VK_SEMAPHORE_TYPE_TIMELINE, initial};
+    VkExportSemaphoreCreateInfo export_info = {VK_STRUCTURE_TYPE_EXPORT_SEMAPHORE_CREATE_INFO, NULL,
+                                               VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT};
+    VkSemaphoreTypeCreateInfo type = {VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+                                      device->native_timelines ? &export_info : NULL, VK_SEMAPHORE_TYPE_TIMELINE,
+                                      initial};
     VkSemaphoreCreateInfo info = {VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, &type, 0};
     VkSemaphore handle = VK_NULL_HANDLE;
     vks_status status = result(queue->CreateSemaphore(queue->device, &info, NULL, &handle), "vkCreateSemaphore");
@@ -183,8 +197,9 @@ static vks_status create_timeline(vks_device *device, uint64_t initial, uint64_t
     return status;
 }
 
-/* Mesa's queue thread lets go of the semaphores that a batch waited for only after the batch's signals can be seen: destroying one as soon as its work is known to be
- * done corrupts its heap (seen on lavapipe 25). So a semaphore goes when a later batch has run too, or the queue is idle in the driver's own words. */
+/* Mesa's queue thread lets go of the semaphores that a batch waited for only after the batch's signals can be seen:
+ * destroying one as soon as its work is known to be done corrupts its heap (seen on lavapipe 25). So a semaphore goes
+ * when a later batch has run too, or the queue is idle in the driver's own words. */
 #define DYING_LIMIT 64
 
 static void bury_dying(vulkan_queue *queue, uint64_t before)
@@ -219,7 +234,8 @@ static void destroy_timeline(vks_device *device, uint64_t semaphore)
         return;
     }
     pthread_mutex_lock(&queue->dying_lock);
-    if (queue->n_dying >= DYING_LIMIT && done >= submitted) { /* a program that makes and closes fences, and submits nothing */
+    if (queue->n_dying >= DYING_LIMIT &&
+        done >= submitted) { /* a program that makes and closes fences, and submits nothing */
         wait_for_driver(queue);
         bury_dying(queue, UINT64_MAX);
     } else {
@@ -235,7 +251,8 @@ static void destroy_timeline(vks_device *device, uint64_t semaphore)
     }
     if (queue->n_dying < queue->dying_capacity)
         queue->dying[queue->n_dying++] = (struct dying){semaphore_of(semaphore), submitted};
-    pthread_mutex_unlock(&queue->dying_lock); /* without memory for the list the semaphore is leaked, not destroyed too early */
+    /* Without memory for the list the semaphore is leaked, not destroyed too early. */
+    pthread_mutex_unlock(&queue->dying_lock);
 }
 
 static vks_status export_timeline(vks_device *device, uint64_t semaphore, int *fd)
@@ -259,8 +276,10 @@ static vks_status import_timeline(vks_device *device, int fd, uint64_t *semaphor
     uint64_t handle;
     vks_status status = create_timeline(device, 0, &handle);
     if (!status) {
-        VkImportSemaphoreFdInfoKHR info = {.sType = VK_STRUCTURE_TYPE_IMPORT_SEMAPHORE_FD_INFO_KHR, .semaphore = semaphore_of(handle),
-                                           .handleType = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT, .fd = fd};
+        VkImportSemaphoreFdInfoKHR info = {.sType = VK_STRUCTURE_TYPE_IMPORT_SEMAPHORE_FD_INFO_KHR,
+                                           .semaphore = semaphore_of(handle),
+                                           .handleType = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT,
+                                           .fd = fd};
         if ((status = result(queue->ImportSemaphoreFdKHR(queue->device, &info), "vkImportSemaphoreFdKHR")))
             destroy_timeline(device, handle);
     }
@@ -357,13 +376,17 @@ static void destroy(vks_device *device)
 }
 
 static const vks_backend backend = {
-    submit, completed, wait, prepare, interest, stop, destroy, create_timeline, destroy_timeline, counter, host_signal, wait_timeline, export_timeline, import_timeline,
+    submit,          completed,       wait,
+    prepare,         interest,        stop,
+    destroy,         create_timeline, destroy_timeline,
+    counter,         host_signal,     wait_timeline,
+    export_timeline, import_timeline,
 };
 
 static const char *load(vulkan_queue *queue, PFN_vkGetDeviceProcAddr get, bool exports)
 {
-#define LOAD(name)                                                              \
-    if (!(queue->name = (PFN_vk##name)get(queue->device, "vk" #name)))          \
+#define LOAD(name)                                                                                                     \
+    if (!(queue->name = (PFN_vk##name)get(queue->device, "vk" #name)))                                                 \
         return "vk" #name;
     FUNCTIONS(LOAD)
     queue->QueueWaitIdle = (PFN_vkQueueWaitIdle)get(queue->device, "vkQueueWaitIdle");
@@ -390,7 +413,9 @@ vks_status vks_vulkan_backend_init(vks_device *device, const vks_vulkan_info *in
     const char *missing = get ? load(queue, get, info->export_timelines) : "vkGetDeviceProcAddr";
     if (missing) {
         free(queue);
-        return vks_fail(VKS_UNSUPPORTED, 0, "the VkDevice has no %s: Vulkan 1.3 with timelineSemaphore and synchronization2 is needed", missing);
+        return vks_fail(VKS_UNSUPPORTED, 0,
+                        "the VkDevice has no %s: Vulkan 1.3 with timelineSemaphore and synchronization2 is needed",
+                        missing);
     }
     device->impl = queue; /* stays until the device's last reference */
     device->backend = &backend;

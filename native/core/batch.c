@@ -1,4 +1,5 @@
-/* batch.c: when an operation may go to the driver, and what the driver is given then. Everything here runs under the device's lock. */
+/* batch.c: when an operation may go to the driver, and what the driver is given then. Everything here runs under the
+ * device's lock. */
 #include <stdlib.h>
 
 #include "device.h"
@@ -23,7 +24,8 @@ static vks_readiness fail(vks_status *why, vks_status status)
     return VKS_FAIL;
 }
 
-/* The debtor is a handle of this very device, and the driver has its work: the order of the queue is enough, nobody waits for himself. */
+/* The debtor is a handle of this very device, and the driver has its work: the order of the queue is enough, nobody
+ * waits for himself. */
 static bool in_own_queue(const vks_device *device, const vks_surface *surface, const vks_debt *debt)
 {
     for (const vks_surface *s = device->surfaces; s; s = s->next)
@@ -41,7 +43,8 @@ static vks_readiness touch_ready(const vks_device *device, const vks_touch *touc
     const vks_tenure *tenure = touch->granted ? &touch->tenure : &surface->tenure;
     if (tenure->id != touch->tenure.id) /* its acquire never succeeded */
         return fail(why, VKS_ABANDONED);
-    if (surface->taken >= tenure->id || vks_debt_settled(surface, &tenure->debt) || in_own_queue(device, surface, &tenure->debt))
+    if (surface->taken >= tenure->id || vks_debt_settled(surface, &tenure->debt) ||
+        in_own_queue(device, surface, &tenure->debt))
         return VKS_READY;
     if (surface->semaphore && atomic_load(&surface->handle.page->queued) >= tenure->debt.value)
         return VKS_READY; /* the GPU itself waits: the signal is with a driver, so it comes even if its process dies */
@@ -121,7 +124,8 @@ static vks_status make_room(scratch *s, size_t waits, size_t signals, size_t buf
         return VKS_OK;
     s->big = malloc((waits + signals) * sizeof(vks_point) + buffers * sizeof(uint64_t));
     if (!s->big)
-        return vks_fail(VKS_NO_MEMORY, 0, "no memory for a batch of %zu waits, %zu signals and %zu command buffers", waits, signals, buffers);
+        return vks_fail(VKS_NO_MEMORY, 0, "no memory for a batch of %zu waits, %zu signals and %zu command buffers",
+                        waits, signals, buffers);
     s->waits = s->big;
     s->signals = s->waits + waits;
     s->buffers = (uint64_t *)(s->signals + signals);
@@ -137,7 +141,8 @@ static void add_touches(vks_batch *batch, scratch *s, const vks_op *op)
             continue;
         if (surface->acquire_commands)
             s->buffers[batch->n_buffers++] = surface->acquire_commands;
-        if (surface->semaphore && !vks_debt_settled(surface, &tenure->debt) && !in_own_queue(op->device, surface, &tenure->debt))
+        if (surface->semaphore && !vks_debt_settled(surface, &tenure->debt) &&
+            !in_own_queue(op->device, surface, &tenure->debt))
             s->waits[batch->n_waits++] = (vks_point){surface->semaphore, tenure->debt.value};
     }
 }
@@ -151,7 +156,8 @@ static void add_waits(vks_device *device, vks_batch *batch, scratch *s, const vk
         if (!wait->fence) {
             uint64_t serial = wait->submission.op ? atomic_load(&wait->submission.op->serial) : wait->submission.serial;
             s->waits[batch->n_waits++] = (vks_point){device->timeline, serial};
-        } else if (wait->fence->semaphore && atomic_load(&((vks_fence_page *)wait->fence->page)->completed) < wait->value) {
+        } else if (wait->fence->semaphore &&
+                   atomic_load(&((vks_fence_page *)wait->fence->page)->completed) < wait->value) {
             s->waits[batch->n_waits++] = (vks_point){wait->fence->semaphore, wait->value};
         }
     }
@@ -184,7 +190,8 @@ static void remember_waits(vks_device *device, const vks_op *op, uint64_t serial
     }
     for (uint32_t i = 0; i < op->n_waits; i++) {
         vks_fence *fence = op->waits[i].fence;
-        if (fence && fence->follower && fence->semaphore && atomic_load(&((vks_fence_page *)fence->page)->completed) < op->waits[i].value)
+        if (fence && fence->follower && fence->semaphore &&
+            atomic_load(&((vks_fence_page *)fence->page)->completed) < op->waits[i].value)
             vks_device_due(device, serial, VKS_DUE_FENCE_WAIT, fence, op->waits[i].value);
     }
 }
@@ -211,7 +218,8 @@ static void handed_over(vks_device *device, vks_op *op, uint64_t serial)
 static vks_status submit_batch(vks_device *device, vks_op *op)
 {
     scratch s;
-    vks_status status = make_room(&s, op->n_waits + op->n_touches + 1, op->n_signals + 1, op->n_touches + op->n_commands + op->n_raw + 1);
+    vks_status status = make_room(&s, op->n_waits + op->n_touches + 1, op->n_signals + 1,
+                                  op->n_touches + op->n_commands + op->n_raw + 1);
     if (status)
         return status;
     vks_batch batch = {.waits = s.waits, .signals = s.signals, .buffers = s.buffers, .serial = device->submitted + 1};
@@ -249,17 +257,19 @@ static vks_status check_value(vks_device *device, const vks_surface *surface, ui
 {
     uint64_t counter;
     vks_status status = surface->semaphore ? device->backend->counter(device, surface->semaphore, &counter) : VKS_OK;
-    if (status || !surface->semaphore || (value > counter && value > surface->promised && value - counter <= device->max_difference))
+    if (status || !surface->semaphore ||
+        (value > counter && value > surface->promised && value - counter <= device->max_difference))
         return status;
     vks_mutex_break(surface->handle.page);
-    return vks_fail(VKS_ABANDONED, 0, "the surface's page asks for the value %llu where its semaphore is at %llu", (unsigned long long)value,
-                    (unsigned long long)counter);
+    return vks_fail(VKS_ABANDONED, 0, "the surface's page asks for the value %llu where its semaphore is at %llu",
+                    (unsigned long long)value, (unsigned long long)counter);
 }
 
 /* At most so many things are due when it has run. */
 static size_t count_dues(const vks_device *device, const vks_op *op)
 {
-    size_t n = op->n_events + (op->kind == VKS_OP_RELEASE) + (device->native_timelines ? op->n_touches + op->n_waits : 0);
+    size_t n =
+        op->n_events + (op->kind == VKS_OP_RELEASE) + (device->native_timelines ? op->n_touches + op->n_waits : 0);
     for (uint32_t i = 0; i < op->n_signals; i++)
         n += vks_fence_is_watched(op->signals[i].fence);
     return n;
@@ -276,8 +286,10 @@ vks_status vks_op_hand_over(vks_device *device, vks_op *op)
     if (op->kind == VKS_OP_RELEASE && is_empty_release(op)) {
         vks_surface *surface = op->touches[0].surface;
         atomic_store(&op->serial, surface->last_serial);
-        /* What the tenure took over may be on its way in this very queue (in_own_queue): then the value comes with it, not before. */
-        if (device->backend->completed(device) >= surface->last_serial && vks_debt_settled(surface, &op->touches[0].tenure.debt))
+        /* What the tenure took over may be on its way in this very queue (in_own_queue): then the value comes with it,
+         * not before. */
+        if (device->backend->completed(device) >= surface->last_serial &&
+            vks_debt_settled(surface, &op->touches[0].tenure.debt))
             vks_mutex_settle(&surface->handle, op->value);
         else
             vks_device_due(device, device->submitted, VKS_DUE_SURFACE, surface, op->value);

@@ -30,7 +30,8 @@ static vks_status create(vks_device *device, const vks_use *uses, size_t n_uses,
 vks_status vks_commands_create_vulkan(vks_device *device, uint64_t command_buffer, const vks_use *uses, size_t n_uses,
                                       void (*retire)(void *user), void *user, vks_commands **out)
 {
-    vks_status status = device->timeline ? create(device, uses, n_uses, out) : vks_fail(VKS_UNSUPPORTED, 0, "the CPU backend runs no VkCommandBuffers");
+    vks_status status = device->timeline ? create(device, uses, n_uses, out)
+                                         : vks_fail(VKS_UNSUPPORTED, 0, "the CPU backend runs no VkCommandBuffers");
     if (status)
         return status;
     (*out)->buffer = command_buffer;
@@ -39,8 +40,8 @@ vks_status vks_commands_create_vulkan(vks_device *device, uint64_t command_buffe
     return VKS_OK;
 }
 
-vks_status vks_commands_create_cpu(vks_device *device, vks_program *program, const vks_use *uses, size_t n_uses, const uint32_t *slots,
-                                   size_t n_slots, vks_commands **out)
+vks_status vks_commands_create_cpu(vks_device *device, vks_program *program, const vks_use *uses, size_t n_uses,
+                                   const uint32_t *slots, size_t n_slots, vks_commands **out)
 {
     if (device->timeline || !program)
         return vks_fail(VKS_UNSUPPORTED, 0, "a program needs a device of the CPU backend");
@@ -65,7 +66,10 @@ vks_status vks_commands_create_cpu(vks_device *device, vks_program *program, con
     return VKS_OK;
 }
 
-void vks_commands_ref(vks_commands *commands) { atomic_fetch_add_explicit(&commands->references, 1, memory_order_relaxed); }
+void vks_commands_ref(vks_commands *commands)
+{
+    atomic_fetch_add_explicit(&commands->references, 1, memory_order_relaxed);
+}
 
 static void destroy(vks_commands *commands)
 {

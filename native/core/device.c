@@ -10,13 +10,16 @@
 
 #define HELD_LIMIT 1024u
 #define PROMISE_NS UINT64_C(500000000)
-#define SHUTDOWN_NS UINT64_C(10000000000) /* a driver that has not finished by then hangs: what it holds is leaked, not destroyed under it */
+#define SHUTDOWN_NS                                                                                                    \
+    UINT64_C(10000000000) /* a driver that has not finished by then hangs: what it holds is leaked, not destroyed      \
+                             under it */
 
 vks_status vks_device_create(const vks_device_info *info, vks_device **out)
 {
     vks_platform_init();
     if (!vks_self())
-        return vks_fail(VKS_OS_ERROR, errno, "/proc/self/stat cannot be read: other parties could not tell whether this process lives");
+        return vks_fail(VKS_OS_ERROR, errno,
+                        "/proc/self/stat cannot be read: other parties could not tell whether this process lives");
     vks_device *device = calloc(1, sizeof *device);
     if (!device)
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for a device");
@@ -26,7 +29,8 @@ vks_status vks_device_create(const vks_device_info *info, vks_device **out)
     device->held_limit = info->held_limit ? info->held_limit : HELD_LIMIT;
     device->max_difference = INT32_MAX; /* X1: where the device does not say */
     snprintf(device->name, sizeof device->name, "%s", info->name ? info->name : "");
-    vks_status status = info->vulkan ? vks_vulkan_backend_init(device, info->vulkan) : vks_cpu_backend_init(device, info->raster_threads);
+    vks_status status = info->vulkan ? vks_vulkan_backend_init(device, info->vulkan)
+                                     : vks_cpu_backend_init(device, info->raster_threads);
     if (status) {
         vks_device_unref(device);
         return status;
@@ -94,10 +98,16 @@ static void drop_object(vks_due_kind kind, void *object)
     switch (kind) {
     case VKS_DUE_FENCE:
     case VKS_DUE_FENCE_WAIT:
-    case VKS_DUE_CLOSE_FENCE: vks_fence_unref(object); break;
+    case VKS_DUE_CLOSE_FENCE:
+        vks_fence_unref(object);
+        break;
     case VKS_DUE_SURFACE_WAIT:
-    case VKS_DUE_SURFACE: vks_surface_unref(object); break;
-    case VKS_DUE_EVENT: vks_hub_unref(object); break;
+    case VKS_DUE_SURFACE:
+        vks_surface_unref(object);
+        break;
+    case VKS_DUE_EVENT:
+        vks_hub_unref(object);
+        break;
     }
 }
 
@@ -126,12 +136,19 @@ void vks_device_due(vks_device *device, uint64_t serial, vks_due_kind kind, void
     switch (kind) {
     case VKS_DUE_FENCE:
     case VKS_DUE_FENCE_WAIT:
-    case VKS_DUE_CLOSE_FENCE: vks_fence_ref(object); break;
+    case VKS_DUE_CLOSE_FENCE:
+        vks_fence_ref(object);
+        break;
     case VKS_DUE_SURFACE_WAIT:
-    case VKS_DUE_SURFACE: vks_surface_ref(object); break;
-    case VKS_DUE_EVENT: vks_hub_ref(object); break;
+    case VKS_DUE_SURFACE:
+        vks_surface_ref(object);
+        break;
+    case VKS_DUE_EVENT:
+        vks_hub_ref(object);
+        break;
     }
-    device->ring[(device->ring_first + device->ring_count++) & (device->ring_capacity - 1)] = (vks_due){serial, kind, object, value};
+    device->ring[(device->ring_first + device->ring_count++) & (device->ring_capacity - 1)] =
+        (vks_due){serial, kind, object, value};
     device->backend->interest(device);
 }
 
@@ -143,7 +160,9 @@ static void publish_one(const vks_due *due, bool ran)
         if (ran)
             vks_fence_raise(due->object, due->value);
         break;
-    case VKS_DUE_CLOSE_FENCE: vks_fence_finish_close(due->object); break;
+    case VKS_DUE_CLOSE_FENCE:
+        vks_fence_finish_close(due->object);
+        break;
     case VKS_DUE_SURFACE: {
         vks_surface *surface = due->object;
         if (!ran)
@@ -151,9 +170,12 @@ static void publish_one(const vks_due *due, bool ran)
         vks_mutex_settle(&surface->handle, due->value);
         break;
     }
-    case VKS_DUE_EVENT: vks_hub_push(due->object, due->value, ran ? VKS_OK : VKS_DEVICE_LOST); break;
+    case VKS_DUE_EVENT:
+        vks_hub_push(due->object, due->value, ran ? VKS_OK : VKS_DEVICE_LOST);
+        break;
     case VKS_DUE_FENCE_WAIT:
-    case VKS_DUE_SURFACE_WAIT: break;
+    case VKS_DUE_SURFACE_WAIT:
+        break;
     }
     drop_object(due->kind, due->object);
 }
@@ -248,7 +270,8 @@ void vks_device_keep_promises(vks_device *device, const vks_surface *surface)
         pthread_mutex_lock(&device->lock);
         bool any = has_promise(device, surface);
         pthread_mutex_unlock(&device->lock);
-        if (!any || vks_device_check(device) || vks_futex_wait(&device->progress, seen, VKS_ANY_BIT, limit) == VKS_TIMEOUT)
+        if (!any || vks_device_check(device) ||
+            vks_futex_wait(&device->progress, seen, VKS_ANY_BIT, limit) == VKS_TIMEOUT)
             break;
     }
     atomic_fetch_sub(&device->waiters, 1);
@@ -321,7 +344,8 @@ static bool drain(vks_device *device)
     return status == VKS_OK;
 }
 
-/* Closing takes an object off its list; the lock is given up meanwhile, since closing a mapping waits for the peers' thread. */
+/* Closing takes an object off its list; the lock is given up meanwhile, since closing a mapping waits for the peers'
+ * thread. */
 static void close_all(vks_device *device)
 {
     pthread_mutex_lock(&device->lock);

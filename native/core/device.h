@@ -1,13 +1,15 @@
 /* device.h: the objects of the core and who owns what. Internal.
  *
- * One lock a device (device->lock) guards everything in it: its fences, its surface handles, its held operations, the order of its queue. It is never held while
- * another device's is taken, nor while a thread sleeps. Below it come the locks of the watcher, the peers and the hubs.
+ * One lock a device (device->lock) guards everything in it: its fences, its surface handles, its held operations, the
+ * order of its queue. It is never held while another device's is taken, nor while a thread sleeps. Below it come the
+ * locks of the watcher, the peers and the hubs.
  *
- *   vks_device   counts batches by serials, keeps the held operations in order, and the ring of what completions must publish
- *   vks_fence    a timeline: a VkSemaphore and/or a fence page
- *   vks_surface  a handle: a slot in a mutex page, and the tenure (one ownership) that it has
- *   vks_op       an operation that is or was held
- *   vks_commands a compiled command list
+ *  - vks_device: counts batches by serials, keeps the held operations in order, and the ring of what completions
+ * publish
+ *  - vks_fence: a timeline: a VkSemaphore and/or a fence page
+ *  - vks_surface: a handle: a slot in a mutex page, and the tenure (one ownership) that it has
+ *  - vks_op: an operation that is or was held
+ *  - vks_commands: a compiled command list
  */
 #ifndef VKS_DEVICE_H
 #define VKS_DEVICE_H
@@ -26,8 +28,8 @@ typedef struct vks_point {
 /* What the driver is given in one call. */
 typedef struct vks_batch {
     const vks_point *waits;
-    const vks_point *signals; /* on top of these the backend signals the device's own timeline with `serial` */
-    const uint64_t *buffers;  /* Vulkan: VkCommandBuffers in order */
+    const vks_point *signals;      /* on top of these the backend signals the device's own timeline with `serial` */
+    const uint64_t *buffers;       /* Vulkan: VkCommandBuffers in order */
     vks_commands *const *commands; /* CPU: programs in order */
     uint32_t n_waits, n_signals, n_buffers, n_commands;
     uint64_t serial;
@@ -39,23 +41,30 @@ typedef struct vks_backend {
     uint64_t (*completed)(vks_device *device); /* the serial up to which everything has run; any thread, any time */
     /* Blocks for at most some 20 ms: VKS_OK when `serial` has run, VKS_INTERRUPTED to be called again, VKS_TIMEOUT. */
     vks_status (*wait)(vks_device *device, uint64_t serial, uint64_t deadline);
-    vks_status (*prepare)(vks_device *device); /* starts the thread that publishes completions, if it does not run yet */
-    void (*interest)(vks_device *device); /* the ring is not empty any more: somebody must publish completions */
-    void (*stop)(vks_device *device);     /* ends the threads; everything submitted has run */
+    vks_status (*prepare)(vks_device *device); /* starts the thread that publishes completions; again: nothing */
+    void (*interest)(vks_device *device);      /* the ring is not empty any more: somebody must publish completions */
+    void (*stop)(vks_device *device);          /* ends the threads; everything submitted has run */
     void (*destroy)(vks_device *device);
     /* timelines; semaphore 0 has none */
     vks_status (*create_timeline)(vks_device *device, uint64_t initial, uint64_t *semaphore);
     void (*destroy_timeline)(vks_device *device, uint64_t semaphore);
     vks_status (*counter)(vks_device *device, uint64_t semaphore, uint64_t *value);
     vks_status (*host_signal)(vks_device *device, uint64_t semaphore, uint64_t value);
-    vks_status (*wait_timeline)(vks_device *device, uint64_t semaphore, uint64_t value, uint64_t deadline); /* like wait() */
+    /* Like wait(). */
+    vks_status (*wait_timeline)(vks_device *device, uint64_t semaphore, uint64_t value, uint64_t deadline);
     vks_status (*export_timeline)(vks_device *device, uint64_t semaphore, int *fd);
     vks_status (*import_timeline)(vks_device *device, int fd, uint64_t *semaphore); /* takes over the fd */
 } vks_backend;
 
-/* What must be published when `serial` has run. */
-/* The waits are there to be looked at while the GPU waits: stuck.c. */
-typedef enum vks_due_kind { VKS_DUE_FENCE, VKS_DUE_SURFACE, VKS_DUE_CLOSE_FENCE, VKS_DUE_EVENT, VKS_DUE_FENCE_WAIT, VKS_DUE_SURFACE_WAIT } vks_due_kind;
+/* What must be published when `serial` has run. The waits are there to be looked at while the GPU waits: stuck.c. */
+typedef enum vks_due_kind {
+    VKS_DUE_FENCE,
+    VKS_DUE_SURFACE,
+    VKS_DUE_CLOSE_FENCE,
+    VKS_DUE_EVENT,
+    VKS_DUE_FENCE_WAIT,
+    VKS_DUE_SURFACE_WAIT
+} vks_due_kind;
 typedef struct vks_due {
     uint64_t serial;
     vks_due_kind kind;
@@ -67,10 +76,10 @@ struct vks_device {
     pthread_mutex_t lock;
     const vks_backend *backend;
     void *impl;
-    uint64_t timeline;          /* VkSemaphore that counts serials; 0 on the CPU backend */
+    uint64_t timeline; /* VkSemaphore that counts serials; 0 on the CPU backend */
     _Atomic uint32_t references;
-    uint32_t process;           /* vks_process of the maker */
-    _Atomic uint32_t state;     /* a vks_status */
+    uint32_t process;       /* vks_process of the maker */
+    _Atomic uint32_t state; /* a vks_status */
     char name[VKS_NAME_SIZE];
     bool native_timelines;
     uint64_t max_difference;
@@ -81,14 +90,14 @@ struct vks_device {
 
     vks_op *held_first, *held_last;
     uint32_t n_held, held_limit;
-    uint64_t round;             /* of the pump: marks what it found blocked */
+    uint64_t round; /* of the pump: marks what it found blocked */
     bool pumping, pump_again, watching;
-    uint32_t adopted_waits;     /* held waits for an engine's semaphores, which nobody announces: looked at every millisecond */
+    uint32_t adopted_waits; /* held waits for an engine's semaphores: nobody announces them, so they are polled */
 
-    vks_due *ring;              /* in order of serials */
+    vks_due *ring; /* in order of serials */
     size_t ring_first, ring_count, ring_capacity;
 
-    vks_fence *fences;          /* open ones */
+    vks_fence *fences; /* open ones */
     vks_surface *surfaces;
     _Atomic(vks_commands *) dead; /* unreferenced, waiting for vks_device_reap */
     vks_device_statistics statistics;
@@ -107,17 +116,17 @@ struct vks_fence {
     vks_fence_page *_Atomic page; /* private memory until the fence is exported */
     vks_fence_page *private_page;
     int page_fd;
-    _Atomic uint64_t semaphore;  /* written under the lock; 0 once it is closed */
+    _Atomic uint64_t semaphore;        /* written under the lock; 0 once it is closed */
     bool follower, adopted, published; /* published: completions must reach the page (an export, an event, a sleeper) */
     _Atomic bool closed;
-    uint64_t promised;          /* queued and held signals */
-    uint32_t sleepers;          /* on the page's seq, under the lock */
-    uint32_t driver_waiters;    /* threads inside wait_timeline */
-    uint64_t signal_mark;       /* the pump's round in which an earlier held operation signals it */
+    uint64_t promised;       /* queued and held signals */
+    uint32_t sleepers;       /* on the page's seq, under the lock */
+    uint32_t driver_waiters; /* threads inside wait_timeline */
+    uint64_t signal_mark;    /* the pump's round in which an earlier held operation signals it */
     uint32_t held_signals, held_waits;
-    struct vks_event *events;   /* heap by value */
+    struct vks_event *events; /* heap by value */
     size_t n_events, event_capacity;
-    vks_mapping mapping;        /* followers */
+    vks_mapping mapping; /* followers */
 };
 
 /* One ownership of a surface by a handle. */
@@ -136,23 +145,23 @@ struct vks_surface {
     _Atomic uint64_t semaphore; /* the surface's timeline where it travels natively */
     void *pixels;
     size_t size, stride;
-    uint64_t promised;          /* the last value that the driver was given to signal for this handle */
+    uint64_t promised; /* the last value that the driver was given to signal for this handle */
     uint32_t width, height, format;
     uint64_t acquire_commands, release_commands;
     bool discard_unowned;
     _Atomic bool closed;
-    _Atomic uint32_t owned;     /* as the caller sees it: granted, and release() was not called */
-    _Atomic bool has_page;            /* as the page has it: a queued release may be due still */
-    _Atomic bool pending;       /* a mode="gpu" tenure (next_tenure) is open and not granted yet */
-    vks_tenure tenure;          /* the current one, or the last */
-    uint64_t next_tenure;       /* the last id given out */
-    uint64_t released;          /* the last tenure for which release() was called */
-    uint64_t taken;             /* id of the last tenure whose acquire the driver was given */
-    _Atomic uint64_t last_serial; /* of the last batch that touched it */
-    _Atomic uint32_t held;      /* held operations that touch it */
-    _Atomic uint32_t held_acquires; /* mode="gpu" tenures that are not granted yet */
-    _Atomic uint32_t waiting;   /* threads that sleep on the page */
-    uint64_t mark;              /* the pump's round in which an earlier held operation touches it */
+    _Atomic uint32_t owned;                  /* as the caller sees it: granted, and release() was not called */
+    _Atomic bool has_page;                   /* as the page has it: a queued release may be due still */
+    _Atomic bool pending;                    /* a mode="gpu" tenure (next_tenure) is open and not granted yet */
+    vks_tenure tenure;                       /* the current one, or the last */
+    uint64_t next_tenure;                    /* the last id given out */
+    uint64_t released;                       /* the last tenure for which release() was called */
+    uint64_t taken;                          /* id of the last tenure whose acquire the driver was given */
+    _Atomic uint64_t last_serial;            /* of the last batch that touched it */
+    _Atomic uint32_t held;                   /* held operations that touch it */
+    _Atomic uint32_t held_acquires;          /* mode="gpu" tenures that are not granted yet */
+    _Atomic uint32_t waiting;                /* threads that sleep on the page */
+    uint64_t mark;                           /* the pump's round in which an earlier held operation touches it */
     uint64_t engine_semaphore, engine_value; /* sync(): what the engine signals */
     vks_mapping mapping;
 };
@@ -161,9 +170,9 @@ struct vks_commands {
     vks_commands *next_dead;
     vks_device *device;
     _Atomic uint32_t references;
-    uint64_t buffer;            /* VkCommandBuffer */
+    uint64_t buffer; /* VkCommandBuffer */
     vks_program *program;
-    struct vks_image *images;   /* for the program, one a slot */
+    struct vks_image *images; /* for the program, one a slot */
     size_t n_images;
     _Atomic uint64_t last_serial;
     void (*retire)(void *user);
@@ -193,18 +202,18 @@ struct vks_op {
     vks_device *device;
     _Atomic uint32_t references;
     vks_op_kind kind;
-    _Atomic uint32_t status;   /* VKS_TIMEOUT while held; VKS_OK; else why it never ran */
-    _Atomic uint64_t serial;   /* of the batch, once the driver has it */
-    uint64_t key;              /* acquire, release */
-    bool word_done;            /* release: the page was released already, only the work is due */
-    uint64_t value;            /* release: the surface value that its work brings */
+    _Atomic uint32_t status; /* VKS_TIMEOUT while held; VKS_OK; else why it never ran */
+    _Atomic uint64_t serial; /* of the batch, once the driver has it */
+    uint64_t key;            /* acquire, release */
+    bool word_done;          /* release: the page was released already, only the work is due */
+    uint64_t value;          /* release: the surface value that its work brings */
     vks_touch *touches;
     vks_wait *waits;
     vks_signal *signals;
     vks_commands **commands;
     uint64_t *raw;
     uint32_t n_touches, n_waits, n_signals, n_commands, n_raw;
-    vks_event *events;         /* hubs to tell */
+    vks_event *events; /* hubs to tell */
     size_t n_events;
 };
 
@@ -217,7 +226,8 @@ static inline vks_status vks_device_check(const vks_device *device)
         return VKS_FORKED;
     return (vks_status)atomic_load_explicit(&device->state, memory_order_relaxed);
 }
-/* Round every use of the driver without the lock: shutdown waits for those inside. False: the device is gone. They may nest. */
+/* Round every use of the driver without the lock: shutdown waits for those inside. False: the device is gone. They may
+ * nest. */
 static inline void vks_device_leave(vks_device *device) { atomic_fetch_sub(&device->inside, 1); }
 static inline bool vks_device_enter(vks_device *device)
 {
@@ -227,20 +237,22 @@ static inline bool vks_device_enter(vks_device *device)
     vks_device_leave(device);
     return false;
 }
-/* Under the lock. Makes room for n more dues, and sees to it that they will be published, so that vks_device_due cannot fail once the driver has the work. */
+/* Under the lock. Makes room for n more dues, and sees to it that they will be published, so that vks_device_due cannot
+ * fail once the driver has the work. */
 vks_status vks_device_reserve(vks_device *device, size_t n);
 void vks_device_due(vks_device *device, uint64_t serial, vks_due_kind kind, void *object, uint64_t value);
 void vks_device_publish(vks_device *device);
-void vks_device_progress(vks_device *device);       /* wakes those who sleep on progress */
-void vks_device_lose(vks_device *device);           /* DEVICE_LOST was seen */
+void vks_device_progress(vks_device *device); /* wakes those who sleep on progress */
+void vks_device_lose(vks_device *device);     /* DEVICE_LOST was seen */
 /* VKS_OK when the serial has run, VKS_TIMEOUT while it may, else why it never will. With the lock or without. */
 vks_status vks_device_poll_serial(vks_device *device, uint64_t serial);
 /* Without the lock. Blocks; may answer VKS_INTERRUPTED. */
 vks_status vks_device_wait_serial(vks_device *device, uint64_t serial, uint64_t deadline);
 /* Like it, until n_held falls below `below` or `surface` (may be NULL) has no held operation. */
 vks_status vks_device_wait_held(vks_device *device, uint32_t below, const vks_surface *surface, uint64_t deadline);
-/* Before a close: gives work behind a release (of `surface`, or all) that others were promised half a second to go; it only waits for their work, as a rule,
- * and cancelling it would abandon a surface that was handed over in good order. */
+/* Before a close: gives work behind a release (of `surface`, or all) that others were promised half a second to go; it
+ * only waits for their work, as a rule, and cancelling it would abandon a surface that was handed over in good order.
+ */
 void vks_device_keep_promises(vks_device *device, const vks_surface *surface);
 
 /* ---- batch.c: from an operation to the driver (under the lock) ---- */
@@ -256,7 +268,8 @@ bool vks_debt_alive(const vks_surface *surface, const vks_debt *debt);
 /* ---- usual.c (under the lock) ---- */
 bool vks_submit_is_usual(const vks_device *device, const vks_submit_info *info);
 /* Hands it over; `signals` are checked, and the device's state is. */
-vks_status vks_submit_usual(vks_device *device, const vks_submit_info *info, const vks_signal *signals, uint64_t *serial);
+vks_status vks_submit_usual(vks_device *device, const vks_submit_info *info, const vks_signal *signals,
+                            uint64_t *serial);
 
 /* ---- stuck.c (under the lock) ---- */
 void vks_device_unstick(vks_device *device); /* ends GPU waits for what will never be signalled */
@@ -265,7 +278,8 @@ void vks_device_unstick(vks_device *device); /* ends GPU waits for what will nev
 void vks_op_hold(vks_device *device, vks_op *op); /* takes over the reference; the op is complete */
 void vks_device_pump(vks_device *device);         /* hands over, grants, fails whatever can be; sets the watcher */
 void vks_device_pump_soon(void *device);          /* without the lock: for the watcher and the peers */
-vks_op *vks_op_create(vks_device *device, vks_op_kind kind, uint32_t n_touches, uint32_t n_waits, uint32_t n_signals, uint32_t n_commands, uint32_t n_raw);
+vks_op *vks_op_create(vks_device *device, vks_op_kind kind, uint32_t n_touches, uint32_t n_waits, uint32_t n_signals,
+                      uint32_t n_commands, uint32_t n_raw);
 void vks_op_fail(vks_device *device, vks_op *op, vks_status why); /* off the list, chains broken, debts settled */
 
 /* ---- submit.c (under the lock) ---- */
@@ -275,9 +289,9 @@ vks_status vks_submit_signal(vks_device *device, vks_signal *signal); /* through
 void vks_fence_raise(vks_fence *fence, uint64_t completed); /* publish a completion: page, sleepers, events */
 void vks_fence_queue(vks_fence *fence, uint64_t value, uint64_t serial); /* the driver has the signal */
 vks_status vks_fence_check_signal(vks_fence *fence, vks_device *device, uint64_t *value);
-void vks_fence_break(vks_fence *fence);             /* a promised signal will never come, or the device is lost */
+void vks_fence_break(vks_fence *fence); /* a promised signal will never come, or the device is lost */
 void vks_fence_finish_close(vks_fence *fence);
-uint64_t vks_fence_completed(vks_fence *fence);     /* the freshest that is known; may find the device lost */
+uint64_t vks_fence_completed(vks_fence *fence); /* the freshest that is known; may find the device lost */
 
 /* Whether its completions must be published. */
 static inline bool vks_fence_is_watched(const vks_fence *fence)
@@ -286,8 +300,10 @@ static inline bool vks_fence_is_watched(const vks_fence *fence)
 }
 
 /* ---- surface.c (under the lock) ---- */
-void vks_surface_grant(vks_surface *surface, uint64_t tenure, const vks_debt *debt); /* bookkeeping after the page was acquired */
-/* `behind`: held operations come first, so that the work of the release is held too; the page is released now all the same. */
+void vks_surface_grant(vks_surface *surface, uint64_t tenure,
+                       const vks_debt *debt); /* bookkeeping after the page was acquired */
+/* `behind`: held operations come first, so that the work of the release is held too; the page is released now all the
+ * same. */
 vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behind);
 
 vks_status vks_cpu_backend_init(vks_device *device, uint32_t threads);

@@ -91,7 +91,8 @@ vks_status vks_fence_create(vks_device *device, uint64_t initial, vks_fence **ou
         return VKS_CLOSED;
     }
     uint64_t semaphore = 0;
-    if (!(status = make_private_page(fence, initial)) && !(status = device->backend->create_timeline(device, initial, &semaphore)) &&
+    if (!(status = make_private_page(fence, initial)) &&
+        !(status = device->backend->create_timeline(device, initial, &semaphore)) &&
         (status = link_fence(fence, semaphore)) && semaphore)
         device->backend->destroy_timeline(device, semaphore);
     if (status)
@@ -108,7 +109,8 @@ vks_status vks_fence_adopt(vks_device *device, uint64_t vk_semaphore, vks_fence 
     if (status)
         return status;
     if (!device->timeline || !vk_semaphore)
-        return vks_fail(VKS_UNSUPPORTED, 0, "only a Vulkan device can adopt a timeline semaphore, and it must not be null");
+        return vks_fail(VKS_UNSUPPORTED, 0,
+                        "only a Vulkan device can adopt a timeline semaphore, and it must not be null");
     uint64_t value;
     if (!vks_device_enter(device))
         return VKS_CLOSED;
@@ -230,7 +232,8 @@ vks_status vks_fence_export(vks_fence *fence, int *page_fd, int *semaphore_fd)
     if (status)
         return status;
     if (fence->adopted)
-        return vks_fail(VKS_UNSUPPORTED, 0, "an adopted semaphore is the engine's: nobody announces its values, so it cannot be followed");
+        return vks_fail(VKS_UNSUPPORTED, 0,
+                        "an adopted semaphore is the engine's: nobody announces its values, so it cannot be followed");
     pthread_mutex_lock(&device->lock);
     if ((status = check(fence)) == VKS_OK && (status = share_page(fence)) == VKS_OK) {
         fence->published = true;
@@ -238,7 +241,8 @@ vks_status vks_fence_export(vks_fence *fence, int *page_fd, int *semaphore_fd)
     }
     if (!status && (*page_fd = vks_dup(fence->page_fd)) < 0)
         status = vks_fail(VKS_OS_ERROR, errno, "the fence's page could not be duplicated");
-    if (!status && device->native_timelines && fence->semaphore && (status = device->backend->export_timeline(device, fence->semaphore, semaphore_fd))) {
+    if (!status && device->native_timelines && fence->semaphore &&
+        (status = device->backend->export_timeline(device, fence->semaphore, semaphore_fd))) {
         close(*page_fd);
         *page_fd = -1;
     }
@@ -258,7 +262,10 @@ void vks_fence_unref(vks_fence *fence)
 
 bool vks_fence_is_closed(const vks_fence *fence) { return fence->closed; }
 bool vks_fence_is_follower(const vks_fence *fence) { return fence->follower; }
-bool vks_fence_is_native(const vks_fence *fence) { return fence->semaphore && (fence->follower || fence->device->native_timelines); }
+bool vks_fence_is_native(const vks_fence *fence)
+{
+    return fence->semaphore && (fence->follower || fence->device->native_timelines);
+}
 uint64_t vks_fence_semaphore(const vks_fence *fence) { return fence->semaphore; }
 vks_device *vks_fence_device(const vks_fence *fence) { return fence->device; }
 
@@ -445,13 +452,16 @@ vks_status vks_fence_check_signal(vks_fence *fence, vks_device *device, uint64_t
     if (*value == 0)
         *value = fence->promised + 1;
     if (__builtin_expect(*value <= fence->promised || *value > VKS_MAX_FENCE_VALUE, 0))
-        return vks_fail(VKS_BAD_VALUE, (int64_t)*value, "a signal must be above the queued value %llu and at most 2**64 - 2, and it is %llu",
+        return vks_fail(VKS_BAD_VALUE, (int64_t)*value,
+                        "a signal must be above the queued value %llu and at most 2**64 - 2, and it is %llu",
                         (unsigned long long)fence->promised, (unsigned long long)*value);
     const vks_fence_page *page = fence->page;
     if (*value - atomic_load_explicit(&page->completed, memory_order_relaxed) > device->max_difference &&
         *value - vks_fence_completed(fence) > device->max_difference)
-        return vks_fail(VKS_BAD_VALUE, (int64_t)*value, "the signal %llu is more than %llu (maxTimelineSemaphoreValueDifference) above the value %llu",
-                        (unsigned long long)*value, (unsigned long long)device->max_difference, (unsigned long long)vks_fence_completed(fence));
+        return vks_fail(VKS_BAD_VALUE, (int64_t)*value,
+                        "the signal %llu is more than %llu (maxTimelineSemaphoreValueDifference) above the value %llu",
+                        (unsigned long long)*value, (unsigned long long)device->max_difference,
+                        (unsigned long long)vks_fence_completed(fence));
     return VKS_OK;
 }
 
@@ -462,18 +472,22 @@ vks_status vks_fence_signal(vks_fence *fence, uint64_t value)
     if (status || (status = vks_device_check(device)))
         return status;
     if (value == 0)
-        return fence->follower ? VKS_READ_ONLY : vks_fail(VKS_BAD_VALUE, 0, "a fence can be signalled with 1 up to 2**64 - 2, and not with 0");
+        return fence->follower
+                   ? VKS_READ_ONLY
+                   : vks_fail(VKS_BAD_VALUE, 0, "a fence can be signalled with 1 up to 2**64 - 2, and not with 0");
     pthread_mutex_lock(&device->lock);
     bool pending = fence->promised > vks_fence_completed(fence);
     status = vks_fence_check_signal(fence, device, &value);
-    if (!status && !pending && (!fence->semaphore || !(status = device->backend->host_signal(device, fence->semaphore, value)))) {
+    if (!status && !pending &&
+        (!fence->semaphore || !(status = device->backend->host_signal(device, fence->semaphore, value)))) {
         fence->promised = value;
         raise_queued(fence, value);
         vks_fence_raise(fence, value);
         if (device->n_held)
             vks_device_pump(device);
     } else if (!status && pending) {
-        /* Signals are on their way already, and the counter must not pass them (VUID-VkSemaphoreSignalInfo-value-03259): follow them through the queue. */
+        /* Signals are on their way already, and the counter must not pass them
+         * (VUID-VkSemaphoreSignalInfo-value-03259): follow them through the queue. */
         status = vks_submit_signal(device, &(vks_signal){fence, value});
     }
     if (status == VKS_DEVICE_LOST)
@@ -505,7 +519,9 @@ static vks_status poll_fence(vks_fence *fence, uint64_t value)
     if (atomic_load_explicit(&((vks_fence_page *)fence->page)->completed, memory_order_acquire) >= value)
         return VKS_OK;
     vks_status status = judge(fence, value, fresh_value(fence));
-    return status == VKS_ABANDONED && fresh_value(fence) >= value ? VKS_OK : status; /* the GPU may have come to it before the signaller's end */
+    return status == VKS_ABANDONED && fresh_value(fence) >= value
+               ? VKS_OK
+               : status; /* the GPU may have come to it before the signaller's end */
 }
 
 vks_status vks_fence_poll(vks_fence *fence, uint64_t value)
@@ -535,7 +551,8 @@ static vks_status wait_in_driver(vks_fence *fence, uint64_t value, uint64_t dead
 
 #define LOOK_NS UINT64_C(50000000)
 
-/* One sleep. A follower's page is not ours to change, so what happens on this side may pass unheard just before the sleep: those look up now and then. */
+/* One sleep. A follower's page is not ours to change, so what happens on this side may pass unheard just before the
+ * sleep: those look up now and then. */
 static vks_status sleep_on_seq(vks_fence *fence, vks_fence_page *page, uint32_t seq, uint64_t deadline)
 {
     uint64_t now = vks_now(), until = fence->follower && deadline - now > LOOK_NS ? now + LOOK_NS : deadline;
@@ -617,7 +634,8 @@ static void told(void *user)
         return;
     fired(fence);
     vks_device_pump_soon(fence->device);
-    /* Sleepers cannot be told through a page that is read-only to us, so a wake may pass just before they sleep: wake until they have left. */
+    /* Sleepers cannot be told through a page that is read-only to us, so a wake may pass just before they sleep: wake
+     * until they have left. */
     for (;;) {
         pthread_mutex_lock(&fence->device->lock);
         uint32_t sleepers = fence->sleepers;
@@ -666,7 +684,8 @@ vks_status vks_fence_notify(vks_fence *fence, uint64_t value, vks_hub *hub, uint
     if (status)
         return status;
     if (fence->adopted)
-        return vks_fail(VKS_UNSUPPORTED, 0, "nobody announces the values of an adopted semaphore: wait() for it in a thread");
+        return vks_fail(VKS_UNSUPPORTED, 0,
+                        "nobody announces the values of an adopted semaphore: wait() for it in a thread");
     vks_hub_ref(hub);
     if ((status = add_event(fence, (vks_event){.value = value, .hub = hub, .fd = -1, .token = token})))
         vks_hub_unref(hub);
@@ -679,7 +698,8 @@ vks_status vks_fence_event_fd(vks_fence *fence, uint64_t value, int *out)
     if (status)
         return status;
     if (fence->adopted)
-        return vks_fail(VKS_UNSUPPORTED, 0, "nobody announces the values of an adopted semaphore: wait() for it in a thread");
+        return vks_fail(VKS_UNSUPPORTED, 0,
+                        "nobody announces the values of an adopted semaphore: wait() for it in a thread");
     int mine = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     *out = mine < 0 ? -1 : vks_dup(mine);
     if (*out < 0) {
@@ -760,7 +780,8 @@ void vks_fence_close(vks_fence *fence)
     }
     pthread_mutex_lock(&device->lock);
     uint64_t serial = device->submitted;
-    bool ran = vks_device_poll_serial(device, serial) != VKS_TIMEOUT, later = !ran && vks_device_reserve(device, 1) == VKS_OK;
+    bool ran = vks_device_poll_serial(device, serial) != VKS_TIMEOUT,
+         later = !ran && vks_device_reserve(device, 1) == VKS_OK;
     if (later)
         vks_device_due(device, serial, VKS_DUE_CLOSE_FENCE, fence, 0);
     pthread_mutex_unlock(&device->lock);

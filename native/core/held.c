@@ -1,7 +1,9 @@
-/* held.c: operations that are kept back until what they wait for is certain (spec: "Held submissions"). Under the device's lock.
+/* held.c: operations that are kept back until what they wait for is certain (spec: "Held submissions"). Under the
+ * device's lock.
  *
- * The list is in order of submission. An operation may go when its own waits are certain and no earlier held operation touches one of its surfaces
- * or signals one of its fences; so order is kept where anyone could tell, and whoever brings what a held one waits for is never behind it.
+ * The list is in order of submission. An operation may go when its own waits are certain and no earlier held operation
+ * touches one of its surfaces or signals one of its fences; so order is kept where anyone could tell, and whoever
+ * brings what a held one waits for is never behind it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +14,12 @@
 
 /* ---- the operation as an object ---- */
 
-vks_op *vks_op_create(vks_device *device, vks_op_kind kind, uint32_t n_touches, uint32_t n_waits, uint32_t n_signals, uint32_t n_commands, uint32_t n_raw)
+vks_op *vks_op_create(vks_device *device, vks_op_kind kind, uint32_t n_touches, uint32_t n_waits, uint32_t n_signals,
+                      uint32_t n_commands, uint32_t n_raw)
 {
-    vks_op *op = calloc(1, sizeof *op + n_touches * sizeof *op->touches + n_waits * sizeof *op->waits + n_signals * sizeof *op->signals +
-                               n_commands * sizeof *op->commands + n_raw * sizeof *op->raw);
+    vks_op *op =
+        calloc(1, sizeof *op + n_touches * sizeof *op->touches + n_waits * sizeof *op->waits +
+                      n_signals * sizeof *op->signals + n_commands * sizeof *op->commands + n_raw * sizeof *op->raw);
     if (!op)
         return NULL;
     op->touches = (vks_touch *)(op + 1);
@@ -147,7 +151,8 @@ static void fail_pending_tenure(vks_device *device, vks_surface *surface, uint64
         vks_op_fail(device, op, why);
 }
 
-/* The promise ends once what the driver has of this handle is done; the chain is broken, so nobody takes the value for a whole frame. */
+/* The promise ends once what the driver has of this handle is done; the chain is broken, so nobody takes the value for
+ * a whole frame. */
 static void settle_broken(vks_device *device, vks_surface *surface, uint64_t value)
 {
     if (device->backend->completed(device) >= surface->last_serial || vks_device_reserve(device, 1) != VKS_OK)
@@ -341,7 +346,8 @@ void vks_device_pump(vks_device *device)
         device->pump_again = false;
     while (walk(device, &list) || device->pump_again);
     device->pumping = false;
-    device->watching = device->held_first && list.n; /* with nothing left to watch the list must go: pages are unmapped after this */
+    device->watching =
+        device->held_first && list.n; /* with nothing left to watch the list must go: pages are unmapped after this */
     vks_watcher_set(device, vks_device_pump_soon, list.words, device->watching ? list.n : 0);
     free(list.words);
 }

@@ -8,14 +8,16 @@
 
 #define TEXT_LIMIT 16384u /* bytes of one message's text that are carried */
 
-static struct iovec piece(const char *text, size_t limit) {
+static struct iovec piece(const char *text, size_t limit)
+{
     if (text == NULL)
         text = "";
     return (struct iovec){.iov_base = (void *)(uintptr_t)text, .iov_len = strnlen(text, limit)};
 }
 
 VkBool32 vks_message_callback(VkDebugUtilsMessageSeverityFlagBitsEXT severity, VkDebugUtilsMessageTypeFlagsEXT types,
-                              const VkDebugUtilsMessengerCallbackDataEXT *data, void *user) {
+                              const VkDebugUtilsMessengerCallbackDataEXT *data, void *user)
+{
     (void)types;
     int saved = errno;
     char kind = severity >= VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT ? 'e' : 'w';

@@ -75,7 +75,8 @@ vks_status vks_mutex_join(vks_mutex_page *page, const char *name, vks_mutex_hand
 
 static void free_slot(vks_slot *slot, uint64_t identity)
 {
-    uint64_t free_identity = identity & ~VKS_IDENTITY_MASK; /* keeps the incarnation, so that the next taker's differs */
+    uint64_t free_identity =
+        identity & ~VKS_IDENTITY_MASK; /* keeps the incarnation, so that the next taker's differs */
     atomic_compare_exchange_strong(&slot->identity, &identity, free_identity);
 }
 
@@ -135,8 +136,9 @@ uint32_t vks_mutex_want(vks_mutex_page *page, uint64_t key)
 #define PAUSES VKS_MUTEX_PAUSES
 #define SPIN_NS 50000
 
-/* Whether a try is worth while after the one that saw `seen`. That somebody owns now is no reason, and to fetch the line for the swap then would take
- * it from him; once it is free, fetching it at once runs beside what comes before the swap. */
+/* Whether a try is worth while after the one that saw `seen`. That somebody owns now is no reason, and to fetch the
+ * line for the swap then would take it from him; once it is free, fetching it at once runs beside what comes before the
+ * swap. */
 static inline bool changed(vks_mutex_page *page, uint64_t seen)
 {
     uint64_t word = atomic_load_explicit(&page->word, memory_order_relaxed);
@@ -156,7 +158,8 @@ bool vks_mutex_look(vks_mutex_page *page, uint64_t seen, int pauses)
     return false;
 }
 
-/* Pauses, mostly 40, then sched_yield until `until`: 1.2 us on the same core, 0.11 us across (DRIVERS.md). True if the word changed. */
+/* Pauses, mostly 40, then sched_yield until `until`: 1.2 us on the same core, 0.11 us across (DRIVERS.md). True if the
+ * word changed. */
 static bool spin(vks_mutex_page *page, uint64_t seen, int pauses, uint64_t *until)
 {
     if (vks_mutex_look(page, seen, pauses))
@@ -171,7 +174,8 @@ static bool spin(vks_mutex_page *page, uint64_t seen, int pauses, uint64_t *unti
     return false;
 }
 
-/* The spinning is bounded as a whole: where others keep the word busy, a waiter on another key must come to sleep and hear signals. */
+/* The spinning is bounded as a whole: where others keep the word busy, a waiter on another key must come to sleep and
+ * hear signals. */
 static vks_status spin_and_try(vks_mutex_handle *handle, uint64_t key, int pauses, vks_debt *debt)
 {
     uint64_t seen, until = 0;
@@ -189,14 +193,16 @@ static _Thread_local struct {
     uint64_t key, deadline, since;
 } interrupted;
 
-static vks_status wait_after(int pauses, vks_mutex_handle *handle, uint64_t key, uint64_t deadline, vks_mutex_watch watch, void *user, vks_debt *debt)
+static vks_status wait_after(int pauses, vks_mutex_handle *handle, uint64_t key, uint64_t deadline,
+                             vks_mutex_watch watch, void *user, vks_debt *debt)
 {
     vks_mutex_page *page = handle->page;
     vks_slot *slot = &page->slots[handle->slot];
     uint64_t seen;
     bool again = interrupted.slot == slot && interrupted.key == key && interrupted.deadline == deadline;
     interrupted.slot = NULL;
-    vks_status status = deadline && !again ? spin_and_try(handle, key, pauses, debt) : vks_mutex_try(handle, key, debt, &seen);
+    vks_status status =
+        deadline && !again ? spin_and_try(handle, key, pauses, debt) : vks_mutex_try(handle, key, debt, &seen);
     if (status != VKS_TIMEOUT)
         return status;
     if (deadline == 0) { /* a test: but an owner that died unseen must be seen now (K7) */
@@ -211,7 +217,8 @@ static vks_status wait_after(int pauses, vks_mutex_handle *handle, uint64_t key,
         if ((status = watch(user)) || (status = vks_mutex_try(handle, key, debt, &seen)) != VKS_TIMEOUT)
             break;
         VKS_KILL_POINT(4);
-        status = vks_now() < deadline ? vks_futex_wait(&page->seq, seq, bucket(key) | CONTROL_BIT, deadline) : VKS_TIMEOUT; /* seq may never stand still */
+        status = vks_now() < deadline ? vks_futex_wait(&page->seq, seq, bucket(key) | CONTROL_BIT, deadline)
+                                      : VKS_TIMEOUT; /* seq may never stand still */
         if (status != VKS_OK) {
             /* K15: a release may have come at that very moment; take it, since its wake was spent on us. */
             vks_status last = vks_mutex_try(handle, key, debt, &seen);
@@ -230,12 +237,14 @@ static vks_status wait_after(int pauses, vks_mutex_handle *handle, uint64_t key,
     return status;
 }
 
-vks_status vks_mutex_wait(vks_mutex_handle *handle, uint64_t key, uint64_t deadline, vks_mutex_watch watch, void *user, vks_debt *debt)
+vks_status vks_mutex_wait(vks_mutex_handle *handle, uint64_t key, uint64_t deadline, vks_mutex_watch watch, void *user,
+                          vks_debt *debt)
 {
     return wait_after(PAUSES, handle, key, deadline, watch, user, debt);
 }
 
-vks_status vks_mutex_wait_on(vks_mutex_handle *handle, uint64_t key, uint64_t deadline, vks_mutex_watch watch, void *user, vks_debt *debt)
+vks_status vks_mutex_wait_on(vks_mutex_handle *handle, uint64_t key, uint64_t deadline, vks_mutex_watch watch,
+                             void *user, vks_debt *debt)
 {
     return wait_after(0, handle, key, deadline, watch, user, debt);
 }
@@ -256,7 +265,8 @@ vks_status vks_mutex_release(vks_mutex_handle *handle, uint64_t key, const vks_d
     atomic_store_explicit(&page->value, debt->value, memory_order_relaxed);
     VKS_KILL_POINT(6);
     uint64_t next;
-    do { /* only the BROKEN bit can change under an owner; anything else was written by a party that does not keep the protocol */
+    do { /* only the BROKEN bit can change under an owner; anything else was written by a party that does not keep the
+            protocol */
         if (vks_word_state(word) != VKS_OWNED || vks_word_slot(word) != handle->slot)
             return VKS_NOT_OWNER;
         next = vks_word(vks_word_epoch(word) + 1, 0, word & VKS_BROKEN ? VKS_ABANDONED_STATE : VKS_FREE);
@@ -280,7 +290,8 @@ void vks_mutex_abandon(vks_mutex_handle *handle)
     vks_mutex_page *page = handle->page;
     uint64_t word = atomic_load(&page->word);
     while (vks_word_state(word) == VKS_OWNED && vks_word_slot(word) == handle->slot)
-        if (atomic_compare_exchange_weak(&page->word, &word, vks_word(vks_word_epoch(word) + 1, 0, VKS_ABANDONED_STATE)))
+        if (atomic_compare_exchange_weak(&page->word, &word,
+                                         vks_word(vks_word_epoch(word) + 1, 0, VKS_ABANDONED_STATE)))
             break;
     wake(page, CONTROL_BIT);
 }
@@ -291,7 +302,8 @@ void vks_mutex_break(vks_mutex_page *page)
     do {
         if (vks_word_state(word) == VKS_ABANDONED_STATE)
             break;
-        next = vks_word_state(word) == VKS_FREE ? vks_word(vks_word_epoch(word) + 1, 0, VKS_ABANDONED_STATE) : word | VKS_BROKEN;
+        next = vks_word_state(word) == VKS_FREE ? vks_word(vks_word_epoch(word) + 1, 0, VKS_ABANDONED_STATE)
+                                                : word | VKS_BROKEN;
     } while (!atomic_compare_exchange_weak(&page->word, &word, next));
     wake(page, CONTROL_BIT);
 }
@@ -325,12 +337,14 @@ static void end_dead_word(vks_mutex_page *page, uint32_t dead_slot, uint64_t ide
     for (;;) {
         uint64_t word = atomic_load(&page->word);
         bool owned = vks_word_state(word) == VKS_OWNED && vks_word_slot(word) == dead_slot;
-        bool owing = vks_word_state(word) == VKS_FREE && atomic_load(&page->debtor) == identity && atomic_load(&page->debtor_slot) == dead_slot &&
+        bool owing = vks_word_state(word) == VKS_FREE && atomic_load(&page->debtor) == identity &&
+                     atomic_load(&page->debtor_slot) == dead_slot &&
                      atomic_load(&page->completed) < atomic_load(&page->value);
         /* Read after the word: a slot that was reclaimed and taken again belongs to a living party. */
         if ((!owned && !owing) || atomic_load(&page->slots[dead_slot].identity) != identity)
             return;
-        if (atomic_compare_exchange_strong(&page->word, &word, vks_word(vks_word_epoch(word) + 1, 0, VKS_ABANDONED_STATE)))
+        if (atomic_compare_exchange_strong(&page->word, &word,
+                                           vks_word(vks_word_epoch(word) + 1, 0, VKS_ABANDONED_STATE)))
             return;
     }
 }
@@ -347,7 +361,8 @@ void vks_mutex_death(vks_mutex_page *page, uint64_t process)
         wake(page, VKS_ANY_BIT);
         atomic_fetch_add(&page->settle_seq, 1);
         vks_futex_wake(&page->settle_seq, VKS_ANY_BIT);
-        free_slot(&page->slots[i], identity); /* last: who dies before leaves the slot for others to find; those who sleep on debts ask who lives */
+        free_slot(&page->slots[i], identity); /* last: who dies before leaves the slot for others to find; those who
+                                                 sleep on debts ask who lives */
     }
 }
 
@@ -359,7 +374,8 @@ vks_status vks_mutex_recover_begin(vks_mutex_handle *handle)
     do {
         if (vks_word_state(word) != VKS_ABANDONED_STATE)
             return VKS_NOT_ABANDONED;
-    } while (!atomic_compare_exchange_weak(&handle->page->word, &word, vks_word(vks_word_epoch(word) + 1, handle->slot, VKS_OWNED) | VKS_BROKEN));
+    } while (!atomic_compare_exchange_weak(&handle->page->word, &word,
+                                           vks_word(vks_word_epoch(word) + 1, handle->slot, VKS_OWNED) | VKS_BROKEN));
     return VKS_OK;
 }
 

@@ -34,13 +34,16 @@ void vks_page_init(vks_page_header *header, uint32_t kind, uint64_t size)
 static vks_status check_header(const vks_page_header *header, uint32_t kind)
 {
     if (header->magic != VKS_PAGE_MAGIC)
-        return vks_fail(VKS_BAD_PAGE, 0, "the page starts with 0x%llx: it is not one of vkshare's", (unsigned long long)header->magic);
+        return vks_fail(VKS_BAD_PAGE, 0, "the page starts with 0x%llx: it is not one of vkshare's",
+                        (unsigned long long)header->magic);
     if (header->version != VKS_LAYOUT_VERSION)
-        return vks_fail(VKS_BAD_PAGE, 0, "the page has layout version %u, and this vkshare speaks version %u: use the same vkshare on both sides",
-                        header->version, VKS_LAYOUT_VERSION);
+        return vks_fail(
+            VKS_BAD_PAGE, 0,
+            "the page has layout version %u, and this vkshare speaks version %u: use the same vkshare on both sides",
+            header->version, VKS_LAYOUT_VERSION);
     if (header->kind != kind || header->size != size_of(kind))
-        return vks_fail(VKS_BAD_PAGE, 0, "the page is of kind %u and %llu bytes, and kind %u of %zu bytes is needed", header->kind,
-                        (unsigned long long)header->size, kind, size_of(kind));
+        return vks_fail(VKS_BAD_PAGE, 0, "the page is of kind %u and %llu bytes, and kind %u of %zu bytes is needed",
+                        header->kind, (unsigned long long)header->size, kind, size_of(kind));
     return VKS_OK;
 }
 
@@ -52,7 +55,9 @@ vks_status vks_page_open(int fd, uint32_t kind, bool writable, void **page)
     const vks_page_header *header = *page;
     status = check_header(header, kind);
     if (!status && header->pid_namespace != vks_pid_namespace())
-        status = vks_fail(VKS_BAD_PAGE, 0, "the page comes from another pid namespace: the death of its parties could not be seen; run both in one container");
+        status = vks_fail(VKS_BAD_PAGE, 0,
+                          "the page comes from another pid namespace: the death of its parties could not be seen; run "
+                          "both in one container");
     if (status)
         munmap(*page, size_of(kind));
     return status;
@@ -113,7 +118,8 @@ vks_status vks_page_look(int fd, vks_page_view *out)
     munmap(map, sizeof(vks_page_header));
     if (header.kind != VKS_PAGE_FENCE && header.kind != VKS_PAGE_MUTEX)
         return vks_fail(VKS_BAD_PAGE, 0, "the page is of the unknown kind %u", header.kind);
-    if ((status = check_header(&header, header.kind)) || (status = vks_memfd_map(fd, size_of(header.kind), false, &map)))
+    if ((status = check_header(&header, header.kind)) ||
+        (status = vks_memfd_map(fd, size_of(header.kind), false, &map)))
         return status;
     out->kind = header.kind;
     out->version = header.version;

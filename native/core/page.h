@@ -17,7 +17,7 @@ typedef struct vks_page_header {
     uint64_t id;            /* random: what vkshare ps joins the parties by */
     uint64_t pid_namespace; /* pids in the page mean nothing elsewhere */
     uint32_t width, height, format;
-    uint32_t native;        /* the timeline also travels as an opaque fd */
+    uint32_t native; /* the timeline also travels as an opaque fd */
     uint64_t reserved;
 } vks_page_header;
 
@@ -29,17 +29,18 @@ typedef struct vks_fence_page {
     uint64_t owner; /* identity */
     char name[VKS_NAME_SIZE];
     uint64_t reserved[4];
-    _Atomic uint64_t queued;    /* the driver has the signal of this value */
+    _Atomic uint64_t queued; /* the driver has the signal of this value */
     _Atomic uint64_t completed;
-    _Atomic uint32_t seq;       /* the futex: grows after every change of the others */
+    _Atomic uint32_t seq; /* the futex: grows after every change of the others */
     _Atomic uint32_t status;
     uint64_t reserved1[5];
 } vks_fence_page;
 
 typedef struct vks_slot {
     _Atomic uint64_t identity; /* {incarnation 16, start 26, pid 22}; pid 0: free */
-    _Atomic uint64_t owes;     /* the last value that this handle promised and has not settled yet; 0: nothing. Cleared by its own process only: `completed` may be
-                                  raised past it by a chain that broke, while the work still runs */
+    _Atomic uint64_t
+        owes; /* the last value that this handle promised and has not settled yet; 0: nothing. Cleared by its own
+                 process only: `completed` may be raised past it by a chain that broke, while the work still runs */
     _Atomic uint64_t waiting_since; /* ns, 0: does not wait */
     _Atomic uint64_t waiting_key;
     char name[VKS_NAME_SIZE];
@@ -51,11 +52,11 @@ typedef struct vks_mutex_page {
     /* the state, and what its owner leaves beside it for the next one */
     _Atomic uint64_t word;
     _Atomic uint64_t key;
-    _Atomic uint64_t value;           /* what the next owner's work waits for */
-    _Atomic uint64_t debtor;          /* identity with incarnation of the handle whose work brings `value` */
+    _Atomic uint64_t value;  /* what the next owner's work waits for */
+    _Atomic uint64_t debtor; /* identity with incarnation of the handle whose work brings `value` */
     _Atomic uint32_t debtor_slot;
     _Atomic uint32_t generation;
-    _Atomic uint64_t next_key;        /* K30 */
+    _Atomic uint64_t next_key; /* K30 */
     uint64_t reserved0[2];
     /* the timeline of the surface */
     _Atomic uint64_t queued, completed; /* raised only */

@@ -26,15 +26,15 @@ typedef struct peer {
 
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t idle;   /* the service thread is not telling anybody */
+    pthread_cond_t idle; /* the service thread is not telling anybody */
     peer *peers;
     vks_mapping *mappings;
-    int epoll;             /* made by the service thread, as soon as there are fds for it */
-    int kick;              /* an eventfd in it: a peer without a pidfd was added */
-    uint32_t unpinned;     /* peers without one */
+    int epoll;         /* made by the service thread, as soon as there are fds for it */
+    int kick;          /* an eventfd in it: a peer without a pidfd was added */
+    uint32_t unpinned; /* peers without one */
     bool started;
-    vks_mapping *telling;  /* the mapping whose told() runs now */
-    vks_mapping *cursor;   /* the one after it */
+    vks_mapping *telling; /* the mapping whose told() runs now */
+    vks_mapping *cursor;  /* the one after it */
     uintptr_t thread;
     pthread_t thread_id;
 } service = {.lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER, .epoll = -1, .kick = -1};
@@ -72,7 +72,8 @@ static bool mentions(const vks_mapping *mapping, uint64_t process)
 
 void vks_peers_bury(vks_mapping *mapping, uint64_t process)
 {
-    if (mapping->refresh) /* a signal that was queued before the death still comes, and who would have told of it is dead */
+    if (mapping->refresh) /* a signal that was queued before the death still comes, and who would have told of it is
+                             dead */
         mapping->refresh(mapping);
     vks_mutex_death(mapping->mutex, process);
 }
@@ -84,7 +85,8 @@ static void tell_all(uint64_t process)
     for (vks_mapping *m = service.mappings; m; m = m->next)
         if (m->mutex)
             vks_peers_bury(m, process);
-    /* told() may take a device's lock, under which others add and remove mappings: `cursor` is what removal keeps valid. */
+    /* told() may take a device's lock, under which others add and remove mappings: `cursor` is what removal keeps
+     * valid. */
     service.cursor = service.mappings;
     while (service.cursor) {
         service.telling = service.cursor;
@@ -122,7 +124,8 @@ static bool open_epoll(void)
     return false;
 }
 
-/* Under the lock. Opens a pidfd first and compares the start time after, so that a reused pid cannot pass. False: the process is gone. */
+/* Under the lock. Opens a pidfd first and compares the start time after, so that a reused pid cannot pass. False: the
+ * process is gone. */
 static bool pin(peer *p)
 {
     int pidfd = (int)syscall(SYS_pidfd_open, vks_identity_pid(p->process), 0);
@@ -201,7 +204,8 @@ static void *serve(void *unused)
             pthread_mutex_lock(&service.lock);
             p->dead = true;
             epoll_ctl(service.epoll, EPOLL_CTL_DEL, p->pidfd, NULL);
-            close(p->pidfd); /* the record stays while a page mentions the dead; an fd for each death would use up the limit */
+            close(p->pidfd); /* the record stays while a page mentions the dead; an fd for each death would use up the
+                                limit */
             p->pidfd = -1;
             uint64_t process = p->process;
             pthread_mutex_unlock(&service.lock);
@@ -309,7 +313,8 @@ bool vks_peer_alive(uint64_t identity)
         p = p->next;
     if (!p)
         p = watch(process);
-    bool alive = p ? !p->dead && (p->pidfd >= 0 ? still_running(p->pidfd) : !vks_identity_gone(process)) : !vks_identity_gone(process);
+    bool alive = p ? !p->dead && (p->pidfd >= 0 ? still_running(p->pidfd) : !vks_identity_gone(process))
+                   : !vks_identity_gone(process);
     pthread_mutex_unlock(&service.lock);
     return alive;
 }
@@ -323,7 +328,9 @@ vks_status vks_peers_watch_page(vks_mapping *mapping)
     if (roster == atomic_load(&mapping->roster)) {
         /* Everybody is watched already; only an owner that died this instant is worth a look. */
         uint32_t slot = vks_word_slot(word);
-        uint64_t owner = slot < VKS_SLOTS && vks_word_state(word) == VKS_OWNED ? atomic_load(&page->slots[slot].identity) & VKS_IDENTITY_MASK : 0;
+        uint64_t owner = slot < VKS_SLOTS && vks_word_state(word) == VKS_OWNED
+                             ? atomic_load(&page->slots[slot].identity) & VKS_IDENTITY_MASK
+                             : 0;
         if (owner && owner != self && !vks_peer_alive(owner))
             vks_peers_bury(mapping, owner);
         return VKS_OK;

@@ -1,7 +1,8 @@
-/* peers.h: who is alive. Peers are watched through pidfds (X19) by one service thread; a death is told to every page that this process has mapped.
+/* peers.h: who is alive. Peers are watched through pidfds (X19) by one service thread; a death is told to every page
+ * that this process has mapped.
  *
- * Detection is on demand: whoever goes to sleep on a page, or keeps work back for it, asks about the page's parties first (vks_peers_watch_page),
- * and from then on hears of their deaths.
+ * Detection is on demand: whoever goes to sleep on a page, or keeps work back for it, asks about the page's parties
+ * first (vks_peers_watch_page), and from then on hears of their deaths.
  */
 #ifndef VKS_PEERS_H
 #define VKS_PEERS_H
@@ -11,12 +12,13 @@
 /* A page that this process has mapped and a death must be told to. */
 typedef struct vks_mapping {
     struct vks_mapping *next, *previous;
-    vks_mutex_page *mutex;        /* or */
+    vks_mutex_page *mutex; /* or */
     const vks_fence_page *fence;
-    void (*refresh)(struct vks_mapping *mapping); /* or NULL: raises `completed` to what the GPU itself says, before a death is judged by it */
-    void (*told)(void *user);     /* after a death was handled; called by the service thread, without locks held */
+    void (*refresh)(struct vks_mapping *mapping); /* or NULL: raises `completed` to what the GPU itself says, before a
+                                                     death is judged by it */
+    void (*told)(void *user); /* after a death was handled; called by the service thread, without locks held */
     void *user;
-    _Atomic uint32_t roster;      /* the page's roster when its parties were last looked at */
+    _Atomic uint32_t roster; /* the page's roster when its parties were last looked at */
 } vks_mapping;
 
 void vks_peers_add(vks_mapping *mapping);
@@ -27,8 +29,8 @@ void vks_peers_remove(vks_mapping *mapping);
 bool vks_peer_alive(uint64_t identity);
 /* A death in one mutex page. */
 void vks_peers_bury(vks_mapping *mapping, uint64_t process);
-/* Every party of a mutex page is watched after this; those that are dead already are handled. Cheap when nobody joined since. VKS_OS_ERROR: there is no
- * thread that would hear of a death, so nobody may sleep on the page for long. */
+/* Every party of a mutex page is watched after this; those that are dead already are handled. Cheap when nobody joined
+ * since. VKS_OS_ERROR: there is no thread that would hear of a death, so nobody may sleep on the page for long. */
 vks_status vks_peers_watch_page(vks_mapping *mapping);
 
 #endif

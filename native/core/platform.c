@@ -112,7 +112,8 @@ void vks_at_fork_child(void (*reset)(void))
 
 /* ---- identity ---- */
 
-/* Field 22 of /proc/PID/stat; 0 and errno (ESRCH for a zombie too) when there is none. The name in parentheses may hold spaces and parentheses itself, so count from the last ')'. */
+/* Field 22 of /proc/PID/stat; 0 and errno (ESRCH for a zombie too) when there is none. The name in parentheses may hold
+ * spaces and parentheses itself, so count from the last ')'. */
 static uint64_t start_time(uint32_t pid)
 {
     char path[40], text[1024];
@@ -209,10 +210,12 @@ vks_status vks_memfd_map(int fd, size_t size, bool writable, void **map)
     if (seals < 0)
         return vks_fail(VKS_BAD_PAGE, errno, "the file descriptor is not a memfd (it has no seals)");
     if ((seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW))
-        return vks_fail(VKS_BAD_PAGE, 0, "the memfd has the seals 0x%x, and SHRINK|GROW (0x6) are needed", (unsigned)seals);
+        return vks_fail(VKS_BAD_PAGE, 0, "the memfd has the seals 0x%x, and SHRINK|GROW (0x6) are needed",
+                        (unsigned)seals);
     struct stat info;
     if (fstat(fd, &info) < 0 || info.st_size < 0 || (uint64_t)info.st_size < size)
-        return vks_fail(VKS_BAD_PAGE, 0, "the memfd holds %lld bytes, and %zu are needed", (long long)info.st_size, size);
+        return vks_fail(VKS_BAD_PAGE, 0, "the memfd holds %lld bytes, and %zu are needed", (long long)info.st_size,
+                        size);
     *map = mmap(NULL, size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
     if (*map == MAP_FAILED)
         return vks_fail(VKS_BAD_PAGE, errno, "the memfd cannot be mapped%s", writable ? " for writing" : "");

@@ -12,7 +12,8 @@
 /* Fills the thread's vks_error and returns `status`, so that a failing function ends in one line. */
 vks_status vks_fail(vks_status status, int64_t code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* ---- fork ---- every object remembers vks_process; after fork() the child's differs and the object answers VKS_FORKED (X11). */
+/* ---- fork ---- every object remembers vks_process; after fork() the child's differs and the object answers VKS_FORKED
+ * (X11). */
 extern uint32_t vks_process;
 void vks_platform_init(void);                /* idempotent; installs the fork handler */
 void vks_at_fork_child(void (*reset)(void)); /* modules with global state register how to forget it; at most 8 */
@@ -42,7 +43,8 @@ static inline bool vks_raise(_Atomic uint64_t *counter, uint64_t value)
     return false;
 }
 
-/* Two mappings of one page are two addresses, so TSAN cannot see that they synchronize; in its builds the page's id stands for both. */
+/* Two mappings of one page are two addresses, so TSAN cannot see that they synchronize; in its builds the page's id
+ * stands for both. */
 #ifdef __SANITIZE_THREAD__
 void __tsan_acquire(void *address);
 void __tsan_release(void *address);
@@ -54,24 +56,25 @@ extern char vks_tsan_cells[4096];
 #define VKS_TSAN_RELEASE(id) ((void)0)
 #endif
 
-/* ---- identity: 22 bits of pid and 26 of start time (ticks since boot) say which process, one word that can be compared and swapped.
- * The top 16 bits are left to the slot that holds it (its incarnation). 0 is nobody. ---- */
+/* ---- identity: 22 bits of pid and 26 of start time (ticks since boot) say which process, one word that can be
+ * compared and swapped. The top 16 bits are left to the slot that holds it (its incarnation). 0 is nobody. ---- */
 #define VKS_IDENTITY_BITS 48
 #define VKS_IDENTITY_MASK ((UINT64_C(1) << VKS_IDENTITY_BITS) - 1)
 static inline uint32_t vks_identity_pid(uint64_t identity) { return (uint32_t)(identity & 0x3fffff); }
-uint64_t vks_self(void);                 /* this process; 0 and errno while /proc cannot be read: no device is made then */
-uint64_t vks_identity_of(uint32_t pid);  /* 0 and errno when there is no such process or /proc cannot be read */
-/* True only where it is certain that this process (an identity without incarnation) runs no more: the dead are robbed of what they own, and a
- * process without free file descriptors cannot look. */
+uint64_t vks_self(void); /* this process; 0 and errno while /proc cannot be read: no device is made then */
+uint64_t vks_identity_of(uint32_t pid); /* 0 and errno when there is no such process or /proc cannot be read */
+/* True only where it is certain that this process (an identity without incarnation) runs no more: the dead are robbed
+ * of what they own, and a process without free file descriptors cannot look. */
 bool vks_identity_gone(uint64_t process);
-uint64_t vks_pid_namespace(void);        /* inode of /proc/self/ns/pid, 0 when unknown */
+uint64_t vks_pid_namespace(void); /* inode of /proc/self/ns/pid, 0 when unknown */
 
 /* ---- memory that is shared ---- */
 /* A memfd of `size` bytes, CLOEXEC, sealed against shrinking and growing, mapped for writing. */
 vks_status vks_memfd_create(const char *name, size_t size, int *fd, void **map);
 /* After this nobody else can map it for writing or write to it; the mapping that exists stays writable. */
 vks_status vks_memfd_make_read_only(int fd);
-/* X15: maps a foreign memfd only if it is one, its seals hold SHRINK|GROW and it has at least `size` bytes. Does not close the fd. */
+/* X15: maps a foreign memfd only if it is one, its seals hold SHRINK|GROW and it has at least `size` bytes. Does not
+ * close the fd. */
 vks_status vks_memfd_map(int fd, size_t size, bool writable, void **map);
 int vks_dup(int fd); /* CLOEXEC; -1 and errno */
 

@@ -1,12 +1,13 @@
-/* stuck.c: GPU waits for a signal that will never come (spec: "Who may signal by the host"). Its signaller died or lost its device with the work that
- * brings it still behind other work. The process whose own queue is stuck, and no other, then signals exactly the value that it waits for.
+/* stuck.c: GPU waits for a signal that will never come (spec: "Who may signal by the host"). Its signaller died or lost
+ * its device with the work that brings it still behind other work. The process whose own queue is stuck, and no other,
+ * then signals exactly the value that it waits for.
  *
  * Called by the publisher every 20 ms while such waits are with the driver; under the device's lock.
  */
 #include "device.h"
 
-/* Whether `value` may come still, or a lower one, which would take the semaphore back. A slot tells its latest promise only: one at or above `value` may
- * stand for an earlier one too, unless just `value` is missing. */
+/* Whether `value` may come still, or a lower one, which would take the semaphore back. A slot tells its latest promise
+ * only: one at or above `value` may stand for an earlier one too, unless just `value` is missing. */
 static bool may_come(const vks_surface *surface, uint64_t value, uint64_t counter)
 {
     vks_mutex_page *page = surface->handle.page;
@@ -25,15 +26,16 @@ static bool may_come(const vks_surface *surface, uint64_t value, uint64_t counte
 static void signal_for_the_dead(vks_device *device, uint64_t semaphore, uint64_t value)
 {
     uint64_t counter;
-    if (device->backend->counter(device, semaphore, &counter) == VKS_OK && counter < value && value - counter <= device->max_difference)
+    if (device->backend->counter(device, semaphore, &counter) == VKS_OK && counter < value &&
+        value - counter <= device->max_difference)
         device->backend->host_signal(device, semaphore, value);
 }
 
 static void look_at_surface(vks_device *device, vks_surface *surface, uint64_t value)
 {
     uint64_t counter;
-    if (!surface->semaphore || device->backend->counter(device, surface->semaphore, &counter) != VKS_OK || counter >= value ||
-        may_come(surface, value, counter))
+    if (!surface->semaphore || device->backend->counter(device, surface->semaphore, &counter) != VKS_OK ||
+        counter >= value || may_come(surface, value, counter))
         return;
     vks_mutex_break(surface->handle.page); /* before: nobody is to take what comes of it for a whole frame */
     signal_for_the_dead(device, surface->semaphore, value);

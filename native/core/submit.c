@@ -111,7 +111,8 @@ static bool brings_what_is_waited_for(const vks_signal *signals, uint32_t n)
 
 static vks_op *copy(vks_device *device, const vks_op *from)
 {
-    vks_op *op = vks_op_create(device, VKS_OP_SUBMIT, from->n_touches, from->n_waits, from->n_signals, from->n_commands, from->n_raw);
+    vks_op *op = vks_op_create(device, VKS_OP_SUBMIT, from->n_touches, from->n_waits, from->n_signals, from->n_commands,
+                               from->n_raw);
     if (!op)
         return NULL;
     for (uint32_t i = 0; i < from->n_touches; i++) {
@@ -164,10 +165,13 @@ static vks_status hold(vks_device *device, const vks_op *draft, vks_submission *
     return VKS_OK;
 }
 
-#define CPU_BACKLOG 4096u /* batches that the CPU backend keeps: a program that never waits must not fill the memory */
+/* Batches that the CPU backend keeps: a program that never waits must not fill the memory. */
+#define CPU_BACKLOG 4096u
 
-/* The submission as an operation on the stack. Field by field: zeroing all of it takes longer than the driver's entry. */
-static void draft_submission(vks_op *draft, vks_device *device, const vks_submit_info *info, vks_signal *signals, const touch_list *list)
+/* The submission as an operation on the stack. Field by field: zeroing all of it takes longer than the driver's entry.
+ */
+static void draft_submission(vks_op *draft, vks_device *device, const vks_submit_info *info, vks_signal *signals,
+                             const touch_list *list)
 {
     draft->kind = VKS_OP_SUBMIT;
     draft->device = device;
@@ -186,8 +190,8 @@ static void draft_submission(vks_op *draft, vks_device *device, const vks_submit
 }
 
 /* Under the lock. VKS_TIMEOUT: the bound of held operations, or of the CPU backend's batches, is reached. */
-static vks_status submit_locked(vks_device *device, const vks_submit_info *info, vks_signal *signals, touch_list *list, bool bounded,
-                                vks_submission *out)
+static vks_status submit_locked(vks_device *device, const vks_submit_info *info, vks_signal *signals, touch_list *list,
+                                bool bounded, vks_submission *out)
 {
     vks_status status = vks_device_check(device);
     bool behind = false;
@@ -199,7 +203,8 @@ static vks_status submit_locked(vks_device *device, const vks_submit_info *info,
         device->statistics.submissions++;
         return VKS_OK;
     }
-    if (!status && bounded && !device->timeline && device->submitted - device->backend->completed(device) >= CPU_BACKLOG)
+    if (!status && bounded && !device->timeline &&
+        device->submitted - device->backend->completed(device) >= CPU_BACKLOG)
         return VKS_TIMEOUT;
     if (status || (status = touch_all(list, device, info)) || (status = check_waits(device, info)) ||
         (status = check_signals(device, signals, info->n_signals, &behind)))
@@ -274,7 +279,8 @@ vks_status vks_submit(vks_device *device, const vks_submit_info *info, uint64_t 
             break;
     }
     if (__builtin_expect(waited || interrupted, 0))
-        interrupted = waited && status == VKS_INTERRUPTED ? device : NULL; /* another device may get this one's address */
+        interrupted =
+            waited && status == VKS_INTERRUPTED ? device : NULL; /* another device may get this one's address */
     if (signals != small)
         free(signals);
     return status;
@@ -284,7 +290,8 @@ vks_status vks_submit_signal(vks_device *device, vks_signal *signal)
 {
     touch_list list = {.touches = list.small, .capacity = SMALL_TOUCHES};
     vks_submission out = {0};
-    vks_status status = submit_locked(device, &(vks_submit_info){.signals = signal, .n_signals = 1}, signal, &list, false, &out);
+    vks_status status =
+        submit_locked(device, &(vks_submit_info){.signals = signal, .n_signals = 1}, signal, &list, false, &out);
     if (out.op)
         vks_op_unref(out.op);
     return status;

@@ -15,7 +15,8 @@ static void refresh(vks_mapping *mapping)
 {
     vks_surface *surface = VKS_CONTAINER(mapping, vks_surface, mapping);
     uint64_t counter;
-    if (surface->semaphore && surface->device->backend->counter(surface->device, surface->semaphore, &counter) == VKS_OK)
+    if (surface->semaphore &&
+        surface->device->backend->counter(surface->device, surface->semaphore, &counter) == VKS_OK)
         vks_raise(&mapping->mutex->completed, counter);
 }
 
@@ -144,7 +145,9 @@ static vks_status open_page(vks_surface *surface, int *semaphore_fd)
         return status;
     surface->handle.page = map;
     if (!has_living_handle(map)) /* K20: the memory went with the last handle */
-        return vks_fail(VKS_BAD_PAGE, 0, "every handle of the surface is gone: keep one open until the other party has opened the descriptor");
+        return vks_fail(
+            VKS_BAD_PAGE, 0,
+            "every handle of the surface is gone: keep one open until the other party has opened the descriptor");
     surface->handle.page = map;
     if (((vks_mutex_page *)map)->header.native) {
         if (*semaphore_fd < 0 || !device->native_timelines)
@@ -160,7 +163,8 @@ static vks_status open_page(vks_surface *surface, int *semaphore_fd)
     return enter(surface, map);
 }
 
-vks_status vks_surface_open(vks_device *device, const vks_surface_info *info, int page_fd, int semaphore_fd, vks_surface **out)
+vks_status vks_surface_open(vks_device *device, const vks_surface_info *info, int page_fd, int semaphore_fd,
+                            vks_surface **out)
 {
     vks_status status = vks_device_check(device);
     bool inside = !status && vks_device_enter(device);
@@ -205,7 +209,8 @@ vks_status vks_surface_export(vks_surface *surface, int *page_fd, int *semaphore
     pthread_mutex_lock(&device->lock); /* keeps close() from destroying the semaphore */
     if (!(status = check(surface)) && (*page_fd = vks_dup(surface->page_fd)) < 0)
         status = vks_fail(VKS_OS_ERROR, errno, "the surface's page could not be duplicated");
-    if (!status && surface->semaphore && (status = device->backend->export_timeline(device, surface->semaphore, semaphore_fd))) {
+    if (!status && surface->semaphore &&
+        (status = device->backend->export_timeline(device, surface->semaphore, semaphore_fd))) {
         close(*page_fd);
         *page_fd = -1;
     }
@@ -234,10 +239,7 @@ bool vks_surface_discards(const vks_surface *surface) { return surface->discard_
 bool vks_surface_may_submit(const vks_surface *surface) { return surface->owned || surface->pending; }
 uint32_t vks_surface_generation(const vks_surface *surface) { return atomic_load(&surface->handle.generation); }
 
-uint64_t vks_surface_next_key(vks_surface *surface)
-{
-    return atomic_fetch_add(&surface->handle.page->next_key, 1) + 1;
-}
+uint64_t vks_surface_next_key(vks_surface *surface) { return atomic_fetch_add(&surface->handle.page->next_key, 1) + 1; }
 
 /* ---- acquire ---- */
 
@@ -259,7 +261,8 @@ static void give_back(vks_surface *surface)
     vks_mutex_release(&surface->handle, atomic_load(&page->key), &debt);
 }
 
-/* The page says that this handle owns. Another thread may have closed the handle meanwhile, or opened a mode="gpu" tenure. */
+/* The page says that this handle owns. Another thread may have closed the handle meanwhile, or opened a mode="gpu"
+ * tenure. */
 static vks_status take_grant(vks_surface *surface, const vks_debt *debt)
 {
     pthread_mutex_lock(&surface->device->lock);
@@ -283,7 +286,8 @@ static vks_status watch(void *user)
     return status ? status : check(surface);
 }
 
-typedef vks_status (*mutex_wait)(vks_mutex_handle *, uint64_t key, uint64_t deadline, vks_mutex_watch, void *user, vks_debt *);
+typedef vks_status (*mutex_wait)(vks_mutex_handle *, uint64_t key, uint64_t deadline, vks_mutex_watch, void *user,
+                                 vks_debt *);
 
 static vks_status acquire(vks_surface *surface, uint64_t key, uint64_t deadline, mutex_wait wait)
 {
@@ -293,7 +297,8 @@ static vks_status acquire(vks_surface *surface, uint64_t key, uint64_t deadline,
         return status;
     if (surface->owned || surface->pending)
         return VKS_ALREADY_OWNER;
-    if (__builtin_expect(surface->held_acquires || surface->has_page, 0) && /* tenures that were queued and released come first */
+    if (__builtin_expect(surface->held_acquires || surface->has_page,
+                         0) && /* tenures that were queued and released come first */
         (status = vks_device_wait_held(device, 0, surface, deadline)))
         return status;
     vks_debt debt;
@@ -315,13 +320,14 @@ vks_status vks_surface_acquire_on(vks_surface *surface, uint64_t key, uint64_t d
     return acquire(surface, key, deadline, vks_mutex_wait_on);
 }
 
-/* One look at the page, under the lock: then no other thread can close the handle or open a tenure between the swap and the grant. False: no look
- * changes the answer. */
+/* One look at the page, under the lock: then no other thread can close the handle or open a tenure between the swap and
+ * the grant. False: no look changes the answer. */
 static bool try_now(vks_surface *surface, uint64_t key, uint64_t *seen, vks_status *status)
 {
     vks_debt debt;
     pthread_mutex_lock(&surface->device->lock);
-    bool may = !(*status = check(surface)) && !surface->owned && !surface->pending && !surface->held_acquires && !surface->has_page;
+    bool may = !(*status = check(surface)) && !surface->owned && !surface->pending && !surface->held_acquires &&
+               !surface->has_page;
     if (may && (*status = vks_mutex_try(&surface->handle, key, &debt, seen)) == VKS_OK)
         vks_surface_grant(surface, ++surface->next_tenure, &debt);
     else if (!may && !*status) /* tenures that were queued and released come first */
@@ -385,7 +391,8 @@ static vks_status promise(vks_surface *surface, uint64_t value, bool behind)
 {
     vks_device *device = surface->device;
     vks_touch touch = {.surface = surface, .tenure = surface->tenure, .granted = true};
-    vks_op draft = {.kind = VKS_OP_RELEASE, .device = device, .touches = &touch, .n_touches = 1, .value = value, .word_done = true};
+    vks_op draft = {
+        .kind = VKS_OP_RELEASE, .device = device, .touches = &touch, .n_touches = 1, .value = value, .word_done = true};
     vks_status why = VKS_OK;
     vks_readiness ready = behind ? VKS_HOLD : vks_op_ready(device, &draft, &why);
     if (ready == VKS_READY) {
@@ -393,7 +400,8 @@ static vks_status promise(vks_surface *surface, uint64_t value, bool behind)
         uint64_t before = atomic_load(&slot->owes);
         atomic_store(&slot->owes, value); /* before the work can be done and settle it */
         vks_status status = vks_op_hand_over(device, &draft);
-        if (status) /* K24: nothing was signalled, the release can be tried again. A lost device has settled all already */
+        if (status) /* K24: nothing was signalled, the release can be tried again. A lost device has settled all already
+                     */
             atomic_compare_exchange_strong(&slot->owes, &value, before);
         return status == VKS_ABANDONED ? VKS_OK : status; /* the chain is broken: the release abandons */
     }
@@ -422,8 +430,8 @@ vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behi
     const vks_tenure *tenure = &surface->tenure;
     uint64_t value = atomic_load_explicit(&page->value, memory_order_relaxed) + 1;
     vks_debt debt = {.value = value};
-    /* Where no work was given to a driver the hand-over is complete as it is: without a debtor nobody looks at `completed`, whose cache line then
-     * stays with everybody. */
+    /* Where no work was given to a driver the hand-over is complete as it is: without a debtor nobody looks at
+     * `completed`, whose cache line then stays with everybody. */
     if (behind || surface->taken >= tenure->id || !vks_debt_settled(surface, &tenure->debt)) {
         debt.debtor = surface->handle.identity;
         debt.debtor_slot = surface->handle.slot;
@@ -525,8 +533,10 @@ static vks_status cpu_access(vks_surface *surface, uint64_t deadline)
     return serial ? vks_device_wait_serial(device, serial, deadline) : VKS_OK;
 }
 
-/* Runs one of the calls below as one of `waiting`: close() wakes those and lets them leave before the slot and the semaphore go. */
-static vks_status as_waiter(vks_surface *surface, vks_status (*call)(vks_surface *surface, uint64_t deadline), uint64_t deadline)
+/* Runs one of the calls below as one of `waiting`: close() wakes those and lets them leave before the slot and the
+ * semaphore go. */
+static vks_status as_waiter(vks_surface *surface, vks_status (*call)(vks_surface *surface, uint64_t deadline),
+                            uint64_t deadline)
 {
     vks_status status = check(surface);
     if (status)
@@ -538,7 +548,10 @@ static vks_status as_waiter(vks_surface *surface, vks_status (*call)(vks_surface
     return status;
 }
 
-vks_status vks_surface_cpu_access(vks_surface *surface, uint64_t deadline) { return as_waiter(surface, cpu_access, deadline); }
+vks_status vks_surface_cpu_access(vks_surface *surface, uint64_t deadline)
+{
+    return as_waiter(surface, cpu_access, deadline);
+}
 
 /* ---- recover ---- */
 
@@ -569,8 +582,9 @@ static vks_status catch_up(vks_surface *surface, uint64_t value)
     if (status || counter >= value)
         return status;
     if (value - counter > device->max_difference)
-        return vks_fail(VKS_ABANDONED, 0, "the surface's page says %llu where its semaphore is at %llu: make another surface", (unsigned long long)value,
-                        (unsigned long long)counter);
+        return vks_fail(VKS_ABANDONED, 0,
+                        "the surface's page says %llu where its semaphore is at %llu: make another surface",
+                        (unsigned long long)value, (unsigned long long)counter);
     return device->backend->host_signal(device, surface->semaphore, value);
 }
 
@@ -605,7 +619,10 @@ static vks_status recover(vks_surface *surface, uint64_t deadline)
     return status;
 }
 
-vks_status vks_surface_recover(vks_surface *surface, uint64_t deadline) { return as_waiter(surface, recover, deadline); }
+vks_status vks_surface_recover(vks_surface *surface, uint64_t deadline)
+{
+    return as_waiter(surface, recover, deadline);
+}
 
 /* ---- an engine's own submissions ---- */
 
@@ -617,7 +634,8 @@ static vks_status debts_settled(vks_surface *surface, uint64_t deadline)
     return wait_settled(surface, &debt, deadline);
 }
 
-vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semaphore_point *wait, vks_semaphore_point *signal)
+vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semaphore_point *wait,
+                            vks_semaphore_point *signal)
 {
     vks_device *device = surface->device;
     vks_status status = check(surface);
@@ -627,7 +645,8 @@ vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semapho
         return vks_fail(VKS_UNSUPPORTED, 0, "the CPU backend has no semaphores");
     if (!surface->owned)
         return VKS_NOT_OWNER;
-    if (!surface->semaphore && (status = as_waiter(surface, debts_settled, deadline))) /* nothing that the GPU could wait for */
+    if (!surface->semaphore &&
+        (status = as_waiter(surface, debts_settled, deadline))) /* nothing that the GPU could wait for */
         return status;
     pthread_mutex_lock(&device->lock);
     vks_touch touch = {.surface = surface, .tenure = surface->tenure, .granted = true};
@@ -636,7 +655,8 @@ vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semapho
     if (!surface->owned)
         status = VKS_NOT_OWNER;
     else if (surface->held || vks_op_ready(device, &draft, &why) != VKS_READY)
-        status = vks_fail(VKS_UNSUPPORTED, 0, "work on this surface is held; wait for it (device.wait_idle()) before sync()");
+        status = vks_fail(VKS_UNSUPPORTED, 0,
+                          "work on this surface is held; wait for it (device.wait_idle()) before sync()");
     else if (!surface->engine_semaphore)
         status = device->backend->create_timeline(device, 0, &surface->engine_semaphore);
     if (!status && !(status = vks_op_hand_over(device, &draft))) {
@@ -688,10 +708,12 @@ uint64_t vks_surface_close(vks_surface *surface)
     *(surface->previous ? &surface->previous->next : &device->surfaces) = surface->next;
     if (surface->next)
         surface->next->previous = surface->previous;
-    uint64_t serial = atomic_load(&surface->handle.page->slots[surface->handle.slot].owes) ? device->submitted : surface->last_serial;
+    uint64_t serial =
+        atomic_load(&surface->handle.page->slots[surface->handle.slot].owes) ? device->submitted : surface->last_serial;
     pthread_mutex_unlock(&device->lock);
 
-    /* Nobody may take the surface while our work still draws on it. A driver's work ends; a lost device's needs no wait. */
+    /* Nobody may take the surface while our work still draws on it. A driver's work ends; a lost device's needs no
+     * wait. */
     uint64_t limit = vks_now() + UINT64_C(10000000000);
     while (vks_device_wait_serial(device, serial, limit) == VKS_INTERRUPTED)
         ;

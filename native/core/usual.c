@@ -1,7 +1,8 @@
 /* usual.c: the submission that most are, on the shortest way to the driver. Under the device's lock.
  *
- * Nothing is held and it waits for nothing; every surface that it touches is owned, and its acquire was given to the driver with earlier work. Then
- * nothing can keep it back and nobody else's promise is involved. What it does is what vks_op_hand_over() (batch.c) does for such an operation.
+ * Nothing is held and it waits for nothing; every surface that it touches is owned, and its acquire was given to the
+ * driver with earlier work. Then nothing can keep it back and nobody else's promise is involved. What it does is what
+ * vks_op_hand_over() (batch.c) does for such an operation.
  */
 #include "device.h"
 
@@ -9,7 +10,8 @@
 
 bool vks_submit_is_usual(const vks_device *device, const vks_submit_info *info)
 {
-    if (!device->timeline || device->n_held || info->n_waits || info->n_raw || info->n_commands > SMALL || info->n_signals > SMALL)
+    if (!device->timeline || device->n_held || info->n_waits || info->n_raw || info->n_commands > SMALL ||
+        info->n_signals > SMALL)
         return false;
     for (uint32_t i = 0; i < info->n_commands; i++) {
         const vks_commands *commands = info->commands[i];
@@ -36,7 +38,8 @@ static void remember(const vks_submit_info *info, const vks_signal *signals, uin
         vks_fence_queue(signals[i].fence, signals[i].value, serial);
 }
 
-vks_status vks_submit_usual(vks_device *device, const vks_submit_info *info, const vks_signal *signals, uint64_t *serial)
+vks_status vks_submit_usual(vks_device *device, const vks_submit_info *info, const vks_signal *signals,
+                            uint64_t *serial)
 {
     vks_point points[SMALL];
     uint64_t buffers[SMALL];
@@ -51,7 +54,11 @@ vks_status vks_submit_usual(vks_device *device, const vks_submit_info *info, con
     for (uint32_t i = 0; i < info->n_commands; i++)
         buffers[i] = info->commands[i]->buffer;
     *serial = atomic_load_explicit(&device->submitted, memory_order_relaxed) + 1;
-    vks_batch batch = {.signals = points, .buffers = buffers, .n_signals = info->n_signals, .n_buffers = info->n_commands, .serial = *serial};
+    vks_batch batch = {.signals = points,
+                       .buffers = buffers,
+                       .n_signals = info->n_signals,
+                       .n_buffers = info->n_commands,
+                       .serial = *serial};
     if ((status = device->backend->submit(device, &batch))) {
         if (status == VKS_DEVICE_LOST)
             vks_device_lose(device);

@@ -48,10 +48,7 @@ static void forget(void)
     watcher.started = false;
 }
 
-bool vks_have_futex_waitv(void)
-{
-    return syscall(SYS_futex_waitv, NULL, 0, 0, NULL, 0) < 0 && errno == EINVAL;
-}
+bool vks_have_futex_waitv(void) { return syscall(SYS_futex_waitv, NULL, 0, 0, NULL, 0) < 0 && errno == EINVAL; }
 
 static bool changed(const group *g)
 {
@@ -89,7 +86,8 @@ static size_t collect(struct waitv *list, uint32_t control)
     for (group *g = watcher.groups; g; g = g->next)
         for (size_t i = 0; i < g->n; i++, n++)
             if (n < WAITV_MAX)
-                list[n] = (struct waitv){.value = g->words[i].expected, .address = (uintptr_t)g->words[i].word, .flags = FUTEX2_U32};
+                list[n] = (struct waitv){
+                    .value = g->words[i].expected, .address = (uintptr_t)g->words[i].word, .flags = FUTEX2_U32};
     return n;
 }
 

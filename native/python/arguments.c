@@ -5,7 +5,8 @@
 
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
 
-static int parameter_index(vkpy_signature *signature, PyObject *keyword) {
+static int parameter_index(vkpy_signature *signature, PyObject *keyword)
+{
     for (int i = 0; i < signature->total; ++i) {
         if (signature->interned[i] == NULL)
             signature->interned[i] = PyUnicode_InternFromString(signature->names[i]);
@@ -18,7 +19,8 @@ static int parameter_index(vkpy_signature *signature, PyObject *keyword) {
     return -1;
 }
 
-static bool bind_keywords(vkpy_signature *signature, PyObject *const *given, PyObject *keywords, PyObject **values) {
+static bool bind_keywords(vkpy_signature *signature, PyObject *const *given, PyObject *keywords, PyObject **values)
+{
     Py_ssize_t count = PyTuple_Size(keywords);
     for (Py_ssize_t i = 0; i < count; ++i) {
         PyObject *keyword = PyTuple_GetItem(keywords, i);
@@ -36,10 +38,12 @@ static bool bind_keywords(vkpy_signature *signature, PyObject *const *given, PyO
     return true;
 }
 
-bool vkpy_bind_slow(vkpy_signature *signature, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords, PyObject **values) {
+bool vkpy_bind_slow(vkpy_signature *signature, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords,
+                    PyObject **values)
+{
     if (count > signature->positional) {
-        PyErr_Format(PyExc_TypeError, "%s() takes at most %d positional arguments but %zd were given", signature->function,
-                     signature->positional, count);
+        PyErr_Format(PyExc_TypeError, "%s() takes at most %d positional arguments but %zd were given",
+                     signature->function, signature->positional, count);
         return false;
     }
     for (int i = 0; i < signature->total; ++i)
@@ -48,7 +52,8 @@ bool vkpy_bind_slow(vkpy_signature *signature, PyObject *const *arguments, Py_ss
         return false;
     for (int i = 0; i < signature->required; ++i)
         if (values[i] == NULL) {
-            PyErr_Format(PyExc_TypeError, "%s() is missing the required argument '%s'", signature->function, signature->names[i]);
+            PyErr_Format(PyExc_TypeError, "%s() is missing the required argument '%s'", signature->function,
+                         signature->names[i]);
             return false;
         }
     return true;
@@ -56,7 +61,8 @@ bool vkpy_bind_slow(vkpy_signature *signature, PyObject *const *arguments, Py_ss
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 
-bool vkpy_type_error(PyObject *object, const char *name, const char *allowed) {
+bool vkpy_type_error(PyObject *object, const char *name, const char *allowed)
+{
     PyObject *type_name = PyType_GetName(Py_TYPE(object));
     if (type_name != NULL)
         PyErr_Format(PyExc_TypeError, "%s must be %s, not %U (%R)", name, allowed, type_name, object);
@@ -65,7 +71,8 @@ bool vkpy_type_error(PyObject *object, const char *name, const char *allowed) {
 }
 
 /* A new reference to a Python int, or TypeError with the argument's name. */
-static PyObject *as_index(PyObject *object, const char *name) {
+static PyObject *as_index(PyObject *object, const char *name)
+{
     PyObject *index = PyNumber_Index(object);
     if (index == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
         PyErr_Clear();
@@ -74,7 +81,8 @@ static PyObject *as_index(PyObject *object, const char *name) {
     return index;
 }
 
-bool vkpy_u64_slow(PyObject *object, const char *name, uint64_t *out) {
+bool vkpy_u64_slow(PyObject *object, const char *name, uint64_t *out)
+{
     PyObject *index = as_index(object, name);
     if (index == NULL)
         return false;
@@ -88,7 +96,8 @@ bool vkpy_u64_slow(PyObject *object, const char *name, uint64_t *out) {
     return !bad;
 }
 
-bool vkpy_integer(PyObject *object, const char *name, long long least, long long most, long long *out) {
+bool vkpy_integer(PyObject *object, const char *name, long long least, long long most, long long *out)
+{
     PyObject *index = as_index(object, name);
     if (index == NULL)
         return false;
@@ -101,7 +110,8 @@ bool vkpy_integer(PyObject *object, const char *name, long long least, long long
     return !bad;
 }
 
-bool vkpy_timeout_slow(PyObject *object, uint64_t *out) {
+bool vkpy_timeout_slow(PyObject *object, uint64_t *out)
+{
     static const double longest = 9e9; /* seconds, some 285 years: 2**63 ns */
     double seconds = PyFloat_AsDouble(object);
     if (seconds == -1.0 && PyErr_Occurred()) {
@@ -121,7 +131,8 @@ bool vkpy_timeout_slow(PyObject *object, uint64_t *out) {
         }
     }
     if (!(seconds >= 0.0)) { /* NaN too */
-        PyErr_Format(PyExc_ValueError, "timeout is %R, allowed is a number of seconds >= 0, or None to wait for ever", object);
+        PyErr_Format(PyExc_ValueError, "timeout is %R, allowed is a number of seconds >= 0, or None to wait for ever",
+                     object);
         return false;
     }
     /* Rounded up: a tiny timeout is not 0, which would only test. */
@@ -129,7 +140,8 @@ bool vkpy_timeout_slow(PyObject *object, uint64_t *out) {
     return true;
 }
 
-bool vkpy_fd(PyObject *object, const char *name, bool may_be_none, int *out) {
+bool vkpy_fd(PyObject *object, const char *name, bool may_be_none, int *out)
+{
     long long value = -1;
     if (may_be_none && (object == NULL || object == Py_None)) {
         *out = -1;
@@ -141,7 +153,8 @@ bool vkpy_fd(PyObject *object, const char *name, bool may_be_none, int *out) {
     return true;
 }
 
-bool vkpy_bool(PyObject *object, bool *out) {
+bool vkpy_bool(PyObject *object, bool *out)
+{
     int truth = object == NULL ? *out : PyObject_IsTrue(object);
     *out = truth > 0;
     return truth >= 0;

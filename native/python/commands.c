@@ -1,13 +1,15 @@
 /* CommandList: what submit() takes. The public class records, and compiles when first submitted. */
 #include "vkpy.h"
 
-#define LIVE(self) \
-    if (VKPY_UNLIKELY((self)->device == NULL)) \
-        return vkpy_raise_uninitialised("CommandList")
+#define LIVE(self)                                                                                                     \
+    if (VKPY_UNLIKELY((self)->device == NULL))                                                                         \
+    return vkpy_raise_uninitialised("CommandList")
 
-/* ---- making one ----------------------------------------------------------------------------------------------------- */
+/* ---- making one -----------------------------------------------------------------------------------------------------
+ */
 
-static int commands_init(PyObject *object, PyObject *arguments, PyObject *keywords) {
+static int commands_init(PyObject *object, PyObject *arguments, PyObject *keywords)
+{
     static char *names[] = {"device", NULL};
     vkpy_commands *self = (vkpy_commands *)object;
     PyObject *device_object;
@@ -25,7 +27,8 @@ static int commands_init(PyObject *object, PyObject *arguments, PyObject *keywor
 }
 
 /* What is compiled is given up: work in flight keeps its own reference. */
-static void forget(vkpy_commands *self) {
+static void forget(vkpy_commands *self)
+{
     vks_commands *core = self->core;
     self->core = NULL;
     if (core != NULL)
@@ -33,7 +36,8 @@ static void forget(vkpy_commands *self) {
     Py_CLEAR(self->surfaces);
 }
 
-static int commands_traverse(PyObject *object, visitproc visit, void *arg) {
+static int commands_traverse(PyObject *object, visitproc visit, void *arg)
+{
     vkpy_commands *self = (vkpy_commands *)object;
     Py_VISIT(Py_TYPE(object));
     Py_VISIT((PyObject *)self->device);
@@ -41,7 +45,8 @@ static int commands_traverse(PyObject *object, visitproc visit, void *arg) {
     return 0;
 }
 
-static void commands_dealloc(PyObject *object) {
+static void commands_dealloc(PyObject *object)
+{
     vkpy_commands *self = (vkpy_commands *)object;
     vkpy_dealloc_begin(object, &self->weakrefs, true);
     forget(self);
@@ -49,14 +54,16 @@ static void commands_dealloc(PyObject *object) {
     vkpy_dealloc_free(object);
 }
 
-static PyObject *commands_reset(PyObject *object, PyObject *ignored) {
+static PyObject *commands_reset(PyObject *object, PyObject *ignored)
+{
     (void)ignored;
     LIVE((vkpy_commands *)object);
     forget((vkpy_commands *)object);
     Py_RETURN_NONE;
 }
 
-/* ---- uses ----------------------------------------------------------------------------------------------------------- */
+/* ---- uses -----------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct use_list {
     vks_use *uses;
@@ -64,15 +71,18 @@ typedef struct use_list {
     Py_ssize_t count;
 } use_list;
 
-static void free_uses(use_list *list) {
+static void free_uses(use_list *list)
+{
     PyMem_Free(list->uses);
     Py_CLEAR(list->surfaces);
 }
 
 /* A (Surface, writes) pair; `surface` is borrowed. */
-static bool read_use(PyObject *pair, PyObject **surface, vks_use *use) {
+static bool read_use(PyObject *pair, PyObject **surface, vks_use *use)
+{
     int writes = -1;
-    if (!PyTuple_Check(pair) || PyTuple_Size(pair) != 2 || !PyObject_TypeCheck(PyTuple_GetItem(pair, 0), vkpy_surface_type))
+    if (!PyTuple_Check(pair) || PyTuple_Size(pair) != 2 ||
+        !PyObject_TypeCheck(PyTuple_GetItem(pair, 0), vkpy_surface_type))
         return vkpy_type_error(pair, "uses", "a sequence of (Surface, writes) pairs");
     *surface = PyTuple_GetItem(pair, 0);
     use->surface = ((vkpy_surface *)*surface)->core;
@@ -83,14 +93,16 @@ static bool read_use(PyObject *pair, PyObject **surface, vks_use *use) {
     return writes >= 0;
 }
 
-static bool is_repeated(const use_list *list, Py_ssize_t index) {
+static bool is_repeated(const use_list *list, Py_ssize_t index)
+{
     for (Py_ssize_t i = 0; i < index; ++i)
         if (list->uses[i].surface == list->uses[index].surface)
             return true;
     return false;
 }
 
-static bool fill_uses(use_list *list, PyObject *pairs) {
+static bool fill_uses(use_list *list, PyObject *pairs)
+{
     for (Py_ssize_t i = 0; i < list->count; ++i) {
         PyObject *surface = NULL;
         if (!read_use(PyTuple_GetItem(pairs, i), &surface, &list->uses[i]))
@@ -104,7 +116,8 @@ static bool fill_uses(use_list *list, PyObject *pairs) {
     return true;
 }
 
-static bool read_uses(PyObject *object, use_list *list) {
+static bool read_uses(PyObject *object, use_list *list)
+{
     *list = (use_list){.uses = NULL};
     PyObject *pairs = PySequence_Tuple(object);
     if (pairs == NULL) {
@@ -123,15 +136,19 @@ static bool read_uses(PyObject *object, use_list *list) {
     return good;
 }
 
-/* ---- compiling ------------------------------------------------------------------------------------------------------ */
+/* ---- compiling ------------------------------------------------------------------------------------------------------
+ */
 
 /* Called from Device.reap(), on a thread that holds the GIL. `user` is an owned reference. */
-static void retire(void *user) {
+static void retire(void *user)
+{
     PyObject *callable = user;
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     PyObject *result = PyObject_CallNoArgs(callable);
-    bool ends_the_program = result == NULL && !PyErr_ExceptionMatches(PyExc_Exception); /* a signal's handler: KeyboardInterrupt, SystemExit */
+    bool ends_the_program =
+        result == NULL &&
+        !PyErr_ExceptionMatches(PyExc_Exception); /* a signal's handler: KeyboardInterrupt, SystemExit */
     if (result == NULL && !ends_the_program)
         PyErr_WriteUnraisable(callable);
     Py_XDECREF(result);
@@ -140,24 +157,28 @@ static void retire(void *user) {
         PyErr_Restore(type, value, traceback); /* else it stays set, and reap() raises it */
 }
 
-static bool may_set(const vkpy_commands *self) {
+static bool may_set(const vkpy_commands *self)
+{
     return self->core == NULL ||
            vkpy_raise_named("InvalidCallError", "the CommandList is compiled already: reset() it first") != NULL;
 }
 
-static void keep(vkpy_commands *self, vks_commands *core, const use_list *list) {
+static void keep(vkpy_commands *self, vks_commands *core, const use_list *list)
+{
     self->core = core;
     self->surfaces = Py_NewRef(list->surfaces);
 }
 
-static PyObject *commands_set_vulkan(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+static PyObject *commands_set_vulkan(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
     static vkpy_signature signature = {"CommandList.set_vulkan", 3, 3, 3, {"command_buffer", "uses", "retire"}, {NULL}};
     vkpy_commands *self = (vkpy_commands *)object;
     PyObject *values[3];
     uint64_t command_buffer;
     use_list list;
     LIVE(self);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_u64(values[0], "command_buffer", &command_buffer))
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
+        !vkpy_u64(values[0], "command_buffer", &command_buffer))
         return NULL;
     if (command_buffer == 0) {
         PyErr_SetString(PyExc_ValueError, "command_buffer is NULL, allowed is a recorded VkCommandBuffer");
@@ -184,7 +205,8 @@ static PyObject *commands_set_vulkan(PyObject *object, PyObject *const *argument
 }
 
 /* The images of the program's slots, as indices into the uses. NULL with an exception set. */
-static uint32_t *read_slots(PyObject *object, Py_ssize_t n_uses, Py_ssize_t *n_slots) {
+static uint32_t *read_slots(PyObject *object, Py_ssize_t n_uses, Py_ssize_t *n_slots)
+{
     PyObject *tuple = PySequence_Tuple(object);
     if (tuple == NULL) {
         PyErr_Clear();
@@ -208,7 +230,8 @@ static uint32_t *read_slots(PyObject *object, Py_ssize_t n_uses, Py_ssize_t *n_s
     return slots;
 }
 
-static vks_program *take_program(PyObject *object, vkpy_program **program) {
+static vks_program *take_program(PyObject *object, vkpy_program **program)
+{
     if (!PyObject_TypeCheck(object, vkpy_program_type)) {
         vkpy_type_error(object, "program", "a Program");
         return NULL;
@@ -219,7 +242,9 @@ static vks_program *take_program(PyObject *object, vkpy_program **program) {
     return (*program)->core;
 }
 
-static PyObject *commands_set_program(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+static PyObject *commands_set_program(PyObject *object, PyObject *const *arguments, Py_ssize_t count,
+                                      PyObject *keywords)
+{
     static vkpy_signature signature = {"CommandList.set_program", 3, 3, 3, {"program", "uses", "slots"}, {NULL}};
     vkpy_commands *self = (vkpy_commands *)object;
     PyObject *values[3], *result = NULL;
@@ -247,27 +272,30 @@ static PyObject *commands_set_program(PyObject *object, PyObject *const *argumen
     return result;
 }
 
-/* ---- the type ------------------------------------------------------------------------------------------------------- */
+/* ---- the type -------------------------------------------------------------------------------------------------------
+ */
 
-static PyObject *commands_device(PyObject *object, void *ignored) {
+static PyObject *commands_device(PyObject *object, void *ignored)
+{
     vkpy_commands *self = (vkpy_commands *)object;
     (void)ignored;
     LIVE(self);
     return Py_NewRef((PyObject *)self->device);
 }
 
-static PyObject *commands_is_compiled(PyObject *object, void *ignored) {
+static PyObject *commands_is_compiled(PyObject *object, void *ignored)
+{
     (void)ignored;
     return PyBool_FromLong(((vkpy_commands *)object)->core != NULL);
 }
 
 static PyMethodDef methods[] = {
     {"set_vulkan", VKPY_FASTCALL(commands_set_vulkan), METH_FASTCALL | METH_KEYWORDS,
-     "set_vulkan($self, command_buffer, uses, retire)\n--\n\nretire() is called from Device.reap() once the last use has run."},
+     "set_vulkan($self, command_buffer, uses, retire)\n--\n\nretire() is called from Device.reap() once the last use "
+     "has run."},
     {"set_program", VKPY_FASTCALL(commands_set_program), METH_FASTCALL | METH_KEYWORDS,
      "set_program($self, program, uses, slots)\n--\n\nTakes over the program; its slot i is uses[slots[i]]."},
-    {"reset", commands_reset, METH_NOARGS,
-     "reset($self)\n--\n\nForgets what was compiled."},
+    {"reset", commands_reset, METH_NOARGS, "reset($self)\n--\n\nForgets what was compiled."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -291,5 +319,9 @@ static PyType_Slot slots[] = {
 };
 
 PyType_Spec vkpy_commands_spec = {
-    "vkshare._native.CommandList", sizeof(vkpy_commands), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots,
+    "vkshare._native.CommandList",
+    sizeof(vkpy_commands),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    slots,
 };

@@ -3,11 +3,12 @@
 
 #include <string.h>
 
-#define LIVE(self) \
-    if (VKPY_UNLIKELY((self)->core == NULL)) \
-        return vkpy_raise_uninitialised("Device")
+#define LIVE(self)                                                                                                     \
+    if (VKPY_UNLIKELY((self)->core == NULL))                                                                           \
+    return vkpy_raise_uninitialised("Device")
 
-vkpy_device *vkpy_device_argument(PyObject *object, const char *name) {
+vkpy_device *vkpy_device_argument(PyObject *object, const char *name)
+{
     if (!PyObject_TypeCheck(object, vkpy_device_type)) {
         vkpy_type_error(object, name, "a Device");
         return NULL;
@@ -16,22 +17,25 @@ vkpy_device *vkpy_device_argument(PyObject *object, const char *name) {
     return device->core != NULL ? device : (vkpy_device *)vkpy_raise_uninitialised("Device");
 }
 
-/* ---- making one ----------------------------------------------------------------------------------------------------- */
+/* ---- making one -----------------------------------------------------------------------------------------------------
+ */
 
 enum { PROC_ADDR, DEVICE, QUEUE, EXPORT_TIMELINES, MAX_DIFFERENCE, LOCK, UNLOCK, LOCK_USER, N_VULKAN_KEYS };
 
 static const char *const vulkan_keys[N_VULKAN_KEYS] = {
-    "get_device_proc_addr", "device", "queue", "export_timelines", "max_timeline_difference",
-    "lock_queue", "unlock_queue", "lock_user",
+    "get_device_proc_addr",    "device",     "queue",        "export_timelines",
+    "max_timeline_difference", "lock_queue", "unlock_queue", "lock_user",
 };
 
 /* The dict's values in the order of vulkan_keys, borrowed; a key that we do not know is a TypeError. */
-static bool read_vulkan_dict(PyObject *dict, PyObject **values) {
+static bool read_vulkan_dict(PyObject *dict, PyObject **values)
+{
     Py_ssize_t position = 0;
     PyObject *key, *value;
     while (PyDict_Next(dict, &position, &key, &value)) {
         int i = 0;
-        while (i < N_VULKAN_KEYS && !(PyUnicode_Check(key) && PyUnicode_CompareWithASCIIString(key, vulkan_keys[i]) == 0))
+        while (i < N_VULKAN_KEYS &&
+               !(PyUnicode_Check(key) && PyUnicode_CompareWithASCIIString(key, vulkan_keys[i]) == 0))
             ++i;
         if (i == N_VULKAN_KEYS) {
             PyErr_Format(PyExc_TypeError, "vulkan has an unknown key %R", key);
@@ -42,7 +46,8 @@ static bool read_vulkan_dict(PyObject *dict, PyObject **values) {
     return true;
 }
 
-static bool vulkan_handle(PyObject *const *values, int key, uint64_t *out) {
+static bool vulkan_handle(PyObject *const *values, int key, uint64_t *out)
+{
     if (values[key] == NULL || values[key] == Py_None) {
         PyErr_Format(PyExc_TypeError, "vulkan lacks the key '%s'", vulkan_keys[key]);
         return false;
@@ -54,7 +59,8 @@ static bool vulkan_handle(PyObject *const *values, int key, uint64_t *out) {
     return *out != 0;
 }
 
-static bool parse_vulkan(PyObject *dict, vks_vulkan_info *info, vkpy_locks **locks) {
+static bool parse_vulkan(PyObject *dict, vks_vulkan_info *info, vkpy_locks **locks)
+{
     PyObject *values[N_VULKAN_KEYS] = {NULL};
     uint64_t proc_addr;
     if (!PyDict_Check(dict))
@@ -71,7 +77,8 @@ static bool parse_vulkan(PyObject *dict, vks_vulkan_info *info, vkpy_locks **loc
 }
 
 /* `name`, `held_limit`, `raster_threads` into `info`; the UTF-8 of `name` is borrowed from it. */
-static bool parse_options(PyObject *name, PyObject *held_limit, PyObject *raster_threads, vks_device_info *info) {
+static bool parse_options(PyObject *name, PyObject *held_limit, PyObject *raster_threads, vks_device_info *info)
+{
     long long limit = 0, threads = 0;
     if (!PyUnicode_Check(name))
         return vkpy_type_error(name, "name", "a str");
@@ -84,7 +91,8 @@ static bool parse_options(PyObject *name, PyObject *held_limit, PyObject *raster
     return true;
 }
 
-static bool create(vkpy_device *self, PyObject *name, PyObject *held_limit, PyObject *raster_threads, PyObject *vulkan) {
+static bool create(vkpy_device *self, PyObject *name, PyObject *held_limit, PyObject *raster_threads, PyObject *vulkan)
+{
     vks_vulkan_info vulkan_info = {0};
     vks_device_info info = {0};
     vkpy_locks *locks = NULL;
@@ -98,9 +106,9 @@ static bool create(vkpy_device *self, PyObject *name, PyObject *held_limit, PyOb
     vks_device *core = NULL;
     vks_status status;
     Py_BEGIN_ALLOW_THREADS /* starts threads, and asks the driver for semaphores */
-    status = vks_device_create(&info, &core);
-    Py_END_ALLOW_THREADS
-    if (status != VKS_OK) {
+        status = vks_device_create(&info, &core);
+    Py_END_ALLOW_THREADS if (status != VKS_OK)
+    {
         vkpy_locks_free(locks);
         vkpy_raise(status, "Device");
         return false;
@@ -111,11 +119,13 @@ static bool create(vkpy_device *self, PyObject *name, PyObject *held_limit, PyOb
     return true;
 }
 
-static int device_init(PyObject *object, PyObject *arguments, PyObject *keywords) {
+static int device_init(PyObject *object, PyObject *arguments, PyObject *keywords)
+{
     static char *names[] = {"name", "held_limit", "raster_threads", "vulkan", NULL};
     vkpy_device *self = (vkpy_device *)object;
     PyObject *name = NULL, *held_limit = NULL, *raster_threads = NULL, *vulkan = NULL;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|$OOOO:Device", names, &name, &held_limit, &raster_threads, &vulkan))
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|$OOOO:Device", names, &name, &held_limit, &raster_threads,
+                                     &vulkan))
         return -1;
     if (self->initialised) {
         vkpy_raise_named("InvalidCallError", "Device.__init__ ran already: make another Device");
@@ -128,9 +138,11 @@ static int device_init(PyObject *object, PyObject *arguments, PyObject *keywords
     return self->initialised ? 0 : -1;
 }
 
-/* ---- its end -------------------------------------------------------------------------------------------------------- */
+/* ---- its end --------------------------------------------------------------------------------------------------------
+ */
 
-static int device_traverse(PyObject *object, visitproc visit, void *arg) {
+static int device_traverse(PyObject *object, visitproc visit, void *arg)
+{
     vkpy_device *self = (vkpy_device *)object;
     Py_VISIT(Py_TYPE(object));
     int stopped = vkpy_kept_traverse(self, visit, arg);
@@ -138,21 +150,21 @@ static int device_traverse(PyObject *object, visitproc visit, void *arg) {
 }
 
 /* Children refer to their device, and what it keeps are children: the one cycle of our own making. */
-static int device_clear(PyObject *object) {
+static int device_clear(PyObject *object)
+{
     vkpy_kept_clear((vkpy_device *)object);
     return 0;
 }
 
-static void device_dealloc(PyObject *object) {
+static void device_dealloc(PyObject *object)
+{
     vkpy_device *self = (vkpy_device *)object;
     vkpy_dealloc_begin(object, &self->weakrefs, true);
     if (self->core != NULL) {
         PyObject *type, *value, *traceback;
         PyErr_Fetch(&type, &value, &traceback);
-        Py_BEGIN_ALLOW_THREADS
-        vks_device_shutdown(self->core);
-        Py_END_ALLOW_THREADS
-        vkpy_kept_clear(self);
+        Py_BEGIN_ALLOW_THREADS vks_device_shutdown(self->core);
+        Py_END_ALLOW_THREADS vkpy_kept_clear(self);
         vks_device_reap(self->core, true);
         vkpy_pixels_reap(self, true);
         vks_device_unref(self->core);
@@ -163,18 +175,18 @@ static void device_dealloc(PyObject *object) {
     vkpy_dealloc_free(object);
 }
 
-static PyObject *device_shutdown(PyObject *object, PyObject *ignored) {
+static PyObject *device_shutdown(PyObject *object, PyObject *ignored)
+{
     vkpy_device *self = (vkpy_device *)object;
     (void)ignored;
     LIVE(self);
-    Py_BEGIN_ALLOW_THREADS
-    vks_device_shutdown(self->core);
-    Py_END_ALLOW_THREADS
-    vkpy_kept_clear(self);
+    Py_BEGIN_ALLOW_THREADS vks_device_shutdown(self->core);
+    Py_END_ALLOW_THREADS vkpy_kept_clear(self);
     Py_RETURN_NONE;
 }
 
-static PyObject *device_reap(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+static PyObject *device_reap(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
     static vkpy_signature signature = {"Device.reap", 1, 0, 1, {"all"}, {NULL}};
     vkpy_device *self = (vkpy_device *)object;
     PyObject *values[1];
@@ -188,9 +200,11 @@ static PyObject *device_reap(PyObject *object, PyObject *const *arguments, Py_ss
     return PyErr_Occurred() ? NULL : PyLong_FromSize_t(reaped);
 }
 
-/* ---- state ---------------------------------------------------------------------------------------------------------- */
+/* ---- state ----------------------------------------------------------------------------------------------------------
+ */
 
-static PyObject *device_wait_idle(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+static PyObject *device_wait_idle(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
     static vkpy_signature signature = {"Device.wait_idle", 1, 0, 1, {"timeout"}, {NULL}};
     vkpy_device *self = (vkpy_device *)object;
     PyObject *values[1];
@@ -204,17 +218,20 @@ static PyObject *device_wait_idle(PyObject *object, PyObject *const *arguments, 
         uint64_t deadline = vkpy_deadline(timeout);
         VKPY_BLOCKING(status, vks_device_wait_idle(self->core, deadline));
     }
-    return status == VKS_TIMEOUT ? vkpy_raise_timeout("Device.wait_idle", timeout) : vkpy_none_or_raise(status, "Device.wait_idle");
+    return status == VKS_TIMEOUT ? vkpy_raise_timeout("Device.wait_idle", timeout)
+                                 : vkpy_none_or_raise(status, "Device.wait_idle");
 }
 
-static PyObject *device_check(PyObject *object, PyObject *ignored) {
+static PyObject *device_check(PyObject *object, PyObject *ignored)
+{
     vkpy_device *self = (vkpy_device *)object;
     (void)ignored;
     LIVE(self);
     return vkpy_none_or_raise(vks_device_state(self->core), "Device");
 }
 
-static PyObject *device_mark_lost(PyObject *object, PyObject *ignored) {
+static PyObject *device_mark_lost(PyObject *object, PyObject *ignored)
+{
     vkpy_device *self = (vkpy_device *)object;
     (void)ignored;
     LIVE(self);
@@ -222,7 +239,8 @@ static PyObject *device_mark_lost(PyObject *object, PyObject *ignored) {
     Py_RETURN_NONE;
 }
 
-static PyObject *device_count_copy(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+static PyObject *device_count_copy(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
     static vkpy_signature signature = {"Device.count_copy", 1, 1, 1, {"nbytes"}, {NULL}};
     vkpy_device *self = (vkpy_device *)object;
     PyObject *values[1];
@@ -234,48 +252,53 @@ static PyObject *device_count_copy(PyObject *object, PyObject *const *arguments,
     Py_RETURN_NONE;
 }
 
-static PyObject *device_counters(PyObject *object, PyObject *ignored) {
+static PyObject *device_counters(PyObject *object, PyObject *ignored)
+{
     vkpy_device *self = (vkpy_device *)object;
     vks_device_statistics s;
     (void)ignored;
     LIVE(self);
     VKPY_SHORT(self, vks_device_get_statistics(self->core, &s));
-    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K}",
-                         "submitted", s.submitted, "completed", s.completed, "submissions", s.submissions,
-                         "held", s.held, "held_limit", s.held_limit, "held_total", s.held_total, "failed", s.failed,
-                         "backpressure_waits", s.backpressure_waits, "copied_bytes", s.copied_bytes,
-                         "fences", s.fences, "surfaces", s.surfaces);
+    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K}", "submitted", s.submitted, "completed",
+                         s.completed, "submissions", s.submissions, "held", s.held, "held_limit", s.held_limit,
+                         "held_total", s.held_total, "failed", s.failed, "backpressure_waits", s.backpressure_waits,
+                         "copied_bytes", s.copied_bytes, "fences", s.fences, "surfaces", s.surfaces);
 }
 
-static PyObject *device_get_name(PyObject *object, void *ignored) {
+static PyObject *device_get_name(PyObject *object, void *ignored)
+{
     vkpy_device *self = (vkpy_device *)object;
     (void)ignored;
     LIVE(self);
     return Py_NewRef(self->name);
 }
 
-static PyObject *device_is_closed(PyObject *object, void *ignored) {
+static PyObject *device_is_closed(PyObject *object, void *ignored)
+{
     vkpy_device *self = (vkpy_device *)object;
     (void)ignored;
     LIVE(self);
     return PyBool_FromLong(vks_device_state(self->core) == VKS_CLOSED);
 }
 
-static PyObject *device_is_lost(PyObject *object, void *ignored) {
+static PyObject *device_is_lost(PyObject *object, void *ignored)
+{
     vkpy_device *self = (vkpy_device *)object;
     (void)ignored;
     LIVE(self);
     return PyBool_FromLong(vks_device_state(self->core) == VKS_DEVICE_LOST);
 }
 
-static PyObject *device_submitted(PyObject *object, void *ignored) {
+static PyObject *device_submitted(PyObject *object, void *ignored)
+{
     vkpy_device *self = (vkpy_device *)object;
     (void)ignored;
     LIVE(self);
     return PyLong_FromUnsignedLongLong(vks_device_submitted(self->core));
 }
 
-static PyObject *device_completed(PyObject *object, void *ignored) {
+static PyObject *device_completed(PyObject *object, void *ignored)
+{
     vkpy_device *self = (vkpy_device *)object;
     uint64_t serial = 0;
     (void)ignored;
@@ -284,25 +307,24 @@ static PyObject *device_completed(PyObject *object, void *ignored) {
     return PyLong_FromUnsignedLongLong(serial);
 }
 
-/* ---- the type ------------------------------------------------------------------------------------------------------- */
+/* ---- the type -------------------------------------------------------------------------------------------------------
+ */
 
 static PyMethodDef methods[] = {
     {"submit", VKPY_FASTCALL(vkpy_submit), METH_FASTCALL | METH_KEYWORDS,
-     "submit($self, *commands, waits=(), signals=())\n--\n\nHands work to the queue, or holds it until its waits are certain."},
+     "submit($self, *commands, waits=(), signals=())\n--\n\nHands work to the queue, or holds it until its waits are "
+     "certain."},
     {"wait_idle", VKPY_FASTCALL(device_wait_idle), METH_FASTCALL | METH_KEYWORDS,
      "wait_idle($self, timeout=None)\n--\n\nWaits until everything submitted before the call has run."},
     {"check", device_check, METH_NOARGS,
      "check($self)\n--\n\nRaises if the device is closed, lost or inherited through fork."},
-    {"mark_lost", device_mark_lost, METH_NOARGS,
-     "mark_lost($self)\n--\n\nTreats the device as lost from now on."},
-    {"counters", device_counters, METH_NOARGS,
-     "counters($self)\n--\n\nThe core's statistics, as a dict."},
+    {"mark_lost", device_mark_lost, METH_NOARGS, "mark_lost($self)\n--\n\nTreats the device as lost from now on."},
+    {"counters", device_counters, METH_NOARGS, "counters($self)\n--\n\nThe core's statistics, as a dict."},
     {"count_copy", VKPY_FASTCALL(device_count_copy), METH_FASTCALL | METH_KEYWORDS,
      "count_copy($self, nbytes)\n--\n\nAdds to copied_bytes."},
     {"reap", VKPY_FASTCALL(device_reap), METH_FASTCALL | METH_KEYWORDS,
      "reap($self, all=False)\n--\n\nCalls the retire functions of dead command lists whose work is done; how many."},
-    {"shutdown", device_shutdown, METH_NOARGS,
-     "shutdown($self)\n--\n\nEnds everything; idempotent."},
+    {"shutdown", device_shutdown, METH_NOARGS, "shutdown($self)\n--\n\nEnds everything; idempotent."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -330,5 +352,9 @@ static PyType_Slot slots[] = {
 };
 
 PyType_Spec vkpy_device_spec = {
-    "vkshare._native.Device", sizeof(vkpy_device), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots,
+    "vkshare._native.Device",
+    sizeof(vkpy_device),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    slots,
 };

@@ -18,7 +18,8 @@ static const translation translations[] = {
     [VKS_NOT_OWNER] = {"NotOwnerError", "this handle does not own the surface",
                        "write 'with surface.access(acquire=KEY, release=KEY) as view:' around the work"},
     [VKS_ALREADY_OWNER] = {"InvalidCallError", "this handle owns the surface already", "release(key) it first"},
-    [VKS_NOT_ABANDONED] = {"InvalidCallError", "the surface is not abandoned", "recover() is for after an AbandonedError"},
+    [VKS_NOT_ABANDONED] = {"InvalidCallError", "the surface is not abandoned",
+                           "recover() is for after an AbandonedError"},
     [VKS_CLOSED] = {"ClosedError", "the object, or its device, was closed", NULL},
     [VKS_DEVICE_LOST] = {"DeviceLostError", "the device is lost", "close it and open another"},
     [VKS_FORKED] = {"InvalidCallError", "the object was made before os.fork() and cannot be used in the child",
@@ -36,10 +37,11 @@ static const translation translations[] = {
 #define TRANSLATIONS (sizeof translations / sizeof translations[0])
 
 /* A new reference. The modules are kept: a poll with timeout=0 raises as often as it can. */
-static PyObject *error_class(const char *name) {
+static PyObject *error_class(const char *name)
+{
     static PyObject *builtins, *errors;
-    bool builtin = strcmp(name, "TimeoutError") == 0 || strcmp(name, "ValueError") == 0 || strcmp(name, "MemoryError") == 0 ||
-                   strcmp(name, "OSError") == 0;
+    bool builtin = strcmp(name, "TimeoutError") == 0 || strcmp(name, "ValueError") == 0 ||
+                   strcmp(name, "MemoryError") == 0 || strcmp(name, "OSError") == 0;
     PyObject **module = builtin ? &builtins : &errors;
     if (*module == NULL)
         *module = PyImport_ImportModule(builtin ? "builtins" : "vkshare.errors");
@@ -47,13 +49,15 @@ static PyObject *error_class(const char *name) {
 }
 
 /* The core's sentence, if its last error on this thread is this one. */
-static const char *core_text(vks_status status) {
+static const char *core_text(vks_status status)
+{
     const vks_error *error = vks_last_error();
     return error != NULL && error->status == status && error->text[0] != 0 ? error->text : NULL;
 }
 
 /* Steals `arguments`. */
-static PyObject *raise_with(const char *class_name, PyObject *arguments) {
+static PyObject *raise_with(const char *class_name, PyObject *arguments)
+{
     PyObject *class = arguments == NULL ? NULL : error_class(class_name);
     PyObject *error = class == NULL ? NULL : PyObject_CallObject(class, arguments);
     if (error != NULL)
@@ -65,10 +69,12 @@ static PyObject *raise_with(const char *class_name, PyObject *arguments) {
 }
 
 /* `text` may be NULL; `code` is an errno or a VkResult. */
-static PyObject *raise_coded(vks_status status, const char *what, const char *text, int64_t code) {
+static PyObject *raise_coded(vks_status status, const char *what, const char *text, int64_t code)
+{
     switch (status) {
     case VKS_OS_ERROR: {
-        PyObject *message = PyUnicode_FromFormat("%s: %s: %s", what, text ? text : "system call failed", strerror((int)code));
+        PyObject *message =
+            PyUnicode_FromFormat("%s: %s: %s", what, text ? text : "system call failed", strerror((int)code));
         return raise_with("OSError", message == NULL ? NULL : Py_BuildValue("(iN)", (int)code, message));
     }
     case VKS_VULKAN_ERROR:
@@ -78,7 +84,8 @@ static PyObject *raise_coded(vks_status status, const char *what, const char *te
     }
 }
 
-static PyObject *raise_told(vks_status status, const char *what, const char *text, int64_t code) {
+static PyObject *raise_told(vks_status status, const char *what, const char *text, int64_t code)
+{
     if (status == VKS_OS_ERROR || status == VKS_VULKAN_ERROR || status == VKS_UNSUPPORTED)
         return raise_coded(status, what, text, code);
     if ((size_t)status >= TRANSLATIONS || translations[status].error_class == NULL) {
@@ -86,27 +93,32 @@ static PyObject *raise_told(vks_status status, const char *what, const char *tex
         return NULL;
     }
     const translation *entry = &translations[status];
-    PyObject *arguments = Py_BuildValue("(N)", PyUnicode_FromFormat("%s: %s%s%s", what, text ? text : entry->fallback,
-                                                                    entry->hint ? "; " : "", entry->hint ? entry->hint : ""));
+    PyObject *arguments =
+        Py_BuildValue("(N)", PyUnicode_FromFormat("%s: %s%s%s", what, text ? text : entry->fallback,
+                                                  entry->hint ? "; " : "", entry->hint ? entry->hint : ""));
     return raise_with(entry->error_class, arguments);
 }
 
-PyObject *vkpy_raise(vks_status status, const char *what) {
+PyObject *vkpy_raise(vks_status status, const char *what)
+{
     if (status == VKS_INTERRUPTED)
         return NULL;
     const char *text = core_text(status);
     return raise_told(status, what, text, text == NULL ? 0 : vks_last_error()->code);
 }
 
-PyObject *vkpy_none_or_raise(vks_status status, const char *what) {
+PyObject *vkpy_none_or_raise(vks_status status, const char *what)
+{
     if (VKPY_UNLIKELY(status != VKS_OK))
         return vkpy_raise(status, what);
     Py_RETURN_NONE;
 }
 
-PyObject *vkpy_exception(vks_status status, const char *what) {
+PyObject *vkpy_exception(vks_status status, const char *what)
+{
     PyObject *type, *value, *traceback;
-    raise_told(status, what, NULL, 0); /* it happened on another thread: the core's last error here is of something else */
+    raise_told(status, what, NULL,
+               0); /* it happened on another thread: the core's last error here is of something else */
     PyErr_Fetch(&type, &value, &traceback);
     PyErr_NormalizeException(&type, &value, &traceback);
     Py_XDECREF(type);
@@ -114,7 +126,8 @@ PyObject *vkpy_exception(vks_status status, const char *what) {
     return value;
 }
 
-PyObject *vkpy_raise_named(const char *class_name, const char *format, ...) {
+PyObject *vkpy_raise_named(const char *class_name, const char *format, ...)
+{
     va_list values;
     va_start(values, format);
     PyObject *message = PyUnicode_FromFormatV(format, values);
@@ -123,14 +136,16 @@ PyObject *vkpy_raise_named(const char *class_name, const char *format, ...) {
 }
 
 /* "within 0.5 s" as a str, from nanoseconds. */
-static PyObject *within(uint64_t timeout) {
+static PyObject *within(uint64_t timeout)
+{
     PyObject *seconds = PyFloat_FromDouble((double)timeout / 1e9);
     PyObject *text = seconds == NULL ? NULL : PyUnicode_FromFormat("within %R s", seconds);
     Py_XDECREF(seconds);
     return text;
 }
 
-PyObject *vkpy_raise_timeout(const char *what, uint64_t timeout) {
+PyObject *vkpy_raise_timeout(const char *what, uint64_t timeout)
+{
     PyObject *limit = within(timeout);
     if (limit != NULL)
         PyErr_Format(PyExc_TimeoutError, "%s: not done %U", what, limit);
@@ -138,7 +153,8 @@ PyObject *vkpy_raise_timeout(const char *what, uint64_t timeout) {
     return NULL;
 }
 
-PyObject *vkpy_raise_acquire_timeout(uint64_t key, uint64_t timeout) {
+PyObject *vkpy_raise_acquire_timeout(uint64_t key, uint64_t timeout)
+{
     PyObject *limit = within(timeout);
     if (limit != NULL)
         vkpy_raise_named("AcquireTimeout", "Surface.acquire: nobody released the surface with key %llu %U",
@@ -147,6 +163,8 @@ PyObject *vkpy_raise_acquire_timeout(uint64_t key, uint64_t timeout) {
     return NULL;
 }
 
-PyObject *vkpy_raise_uninitialised(const char *type) {
-    return vkpy_raise_named("InvalidCallError", "this %s was never initialised: its __init__ did not run, or failed", type);
+PyObject *vkpy_raise_uninitialised(const char *type)
+{
+    return vkpy_raise_named("InvalidCallError", "this %s was never initialised: its __init__ did not run, or failed",
+                            type);
 }

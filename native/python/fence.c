@@ -3,13 +3,15 @@
 
 #include <unistd.h>
 
-#define LIVE(self) \
-    if (VKPY_UNLIKELY((self)->core == NULL)) \
-        return vkpy_raise_uninitialised("Fence")
+#define LIVE(self)                                                                                                     \
+    if (VKPY_UNLIKELY((self)->core == NULL))                                                                           \
+    return vkpy_raise_uninitialised("Fence")
 
-/* ---- making one ----------------------------------------------------------------------------------------------------- */
+/* ---- making one -----------------------------------------------------------------------------------------------------
+ */
 
-static bool set_core(vkpy_fence *self, vkpy_device *device, vks_status status, vks_fence *core, const char *what) {
+static bool set_core(vkpy_fence *self, vkpy_device *device, vks_status status, vks_fence *core, const char *what)
+{
     if (status != VKS_OK)
         return vkpy_raise(status, what) != NULL;
     if (self->core != NULL) { /* by another thread, or by an argument's __index__ */
@@ -21,7 +23,8 @@ static bool set_core(vkpy_fence *self, vkpy_device *device, vks_status status, v
     return true;
 }
 
-static int fence_init(PyObject *object, PyObject *arguments, PyObject *keywords) {
+static int fence_init(PyObject *object, PyObject *arguments, PyObject *keywords)
+{
     static char *names[] = {"device", "initial", NULL};
     vkpy_fence *self = (vkpy_fence *)object;
     PyObject *device_object, *initial_object = NULL;
@@ -38,12 +41,14 @@ static int fence_init(PyObject *object, PyObject *arguments, PyObject *keywords)
 }
 
 /* An instance of `type`, whose own __init__ is not run. */
-static vkpy_fence *bare_fence(PyObject *type) {
+static vkpy_fence *bare_fence(PyObject *type)
+{
     allocfunc allocate = (allocfunc)PyType_GetSlot((PyTypeObject *)type, Py_tp_alloc);
     return (vkpy_fence *)allocate((PyTypeObject *)type, 0);
 }
 
-static PyObject *wrap(PyObject *type, vkpy_device *device, vks_status status, vks_fence *core, const char *what) {
+static PyObject *wrap(PyObject *type, vkpy_device *device, vks_status status, vks_fence *core, const char *what)
+{
     vkpy_fence *self = bare_fence(type);
     if (self == NULL && status == VKS_OK)
         VKPY_SHORT(device, vks_fence_close(core); vks_fence_unref(core));
@@ -52,12 +57,14 @@ static PyObject *wrap(PyObject *type, vkpy_device *device, vks_status status, vk
     return (PyObject *)self;
 }
 
-static void close_fd(int fd) {
+static void close_fd(int fd)
+{
     if (fd >= 0)
         close(fd);
 }
 
-static PyObject *fence_open(PyObject *type, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+static PyObject *fence_open(PyObject *type, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
     static vkpy_signature signature = {"Fence._open", 3, 3, 3, {"device", "page_fd", "semaphore_fd"}, {NULL}};
     PyObject *values[3];
     int page_fd, semaphore_fd;
@@ -76,7 +83,8 @@ static PyObject *fence_open(PyObject *type, PyObject *const *arguments, Py_ssize
     return wrap(type, device, status, core, "Device.open_fence");
 }
 
-static PyObject *fence_adopt(PyObject *type, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+static PyObject *fence_adopt(PyObject *type, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
     static vkpy_signature signature = {"Fence._adopt", 2, 2, 2, {"device", "semaphore"}, {NULL}};
     PyObject *values[2];
     uint64_t semaphore;
@@ -95,15 +103,18 @@ static PyObject *fence_adopt(PyObject *type, PyObject *const *arguments, Py_ssiz
     return wrap(type, device, status, core, "Device.adopt_fence");
 }
 
-/* ---- its end -------------------------------------------------------------------------------------------------------- */
+/* ---- its end --------------------------------------------------------------------------------------------------------
+ */
 
-static int fence_traverse(PyObject *object, visitproc visit, void *arg) {
+static int fence_traverse(PyObject *object, visitproc visit, void *arg)
+{
     Py_VISIT(Py_TYPE(object));
     Py_VISIT((PyObject *)((vkpy_fence *)object)->device);
     return 0;
 }
 
-static void fence_dealloc(PyObject *object) {
+static void fence_dealloc(PyObject *object)
+{
     vkpy_fence *self = (vkpy_fence *)object;
     vkpy_dealloc_begin(object, &self->weakrefs, true);
     if (self->core != NULL) {
@@ -113,7 +124,8 @@ static void fence_dealloc(PyObject *object) {
     vkpy_dealloc_free(object);
 }
 
-static PyObject *fence_close(PyObject *object, PyObject *ignored) {
+static PyObject *fence_close(PyObject *object, PyObject *ignored)
+{
     vkpy_fence *self = (vkpy_fence *)object;
     (void)ignored;
     LIVE(self);
@@ -121,15 +133,19 @@ static PyObject *fence_close(PyObject *object, PyObject *ignored) {
     Py_RETURN_NONE;
 }
 
-/* ---- use ------------------------------------------------------------------------------------------------------------ */
+/* ---- use ------------------------------------------------------------------------------------------------------------
+ */
 
 /* The one argument of signal(), is_done() and event_fd(). */
-static bool read_value(vkpy_signature *signature, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords, uint64_t *value) {
+static bool read_value(vkpy_signature *signature, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords,
+                       uint64_t *value)
+{
     PyObject *values[1];
     return vkpy_bind(signature, arguments, count, keywords, values) && vkpy_u64(values[0], "value", value);
 }
 
-static PyObject *fence_signal(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+static PyObject *fence_signal(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
     static vkpy_signature signature = {"Fence.signal", 1, 1, 1, {"value"}, {NULL}};
     vkpy_fence *self = (vkpy_fence *)object;
     uint64_t value;
@@ -141,7 +157,8 @@ static PyObject *fence_signal(PyObject *object, PyObject *const *arguments, Py_s
     return vkpy_none_or_raise(status, "Fence.signal");
 }
 
-static PyObject *fence_wait(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+static PyObject *fence_wait(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
     static vkpy_signature signature = {"Fence.wait", 2, 1, 2, {"value", "timeout"}, {NULL}};
     vkpy_fence *self = (vkpy_fence *)object;
     PyObject *values[2];
@@ -159,7 +176,8 @@ static PyObject *fence_wait(PyObject *object, PyObject *const *arguments, Py_ssi
     return status == VKS_TIMEOUT ? vkpy_raise_timeout("Fence.wait", timeout) : vkpy_none_or_raise(status, "Fence.wait");
 }
 
-static PyObject *fence_is_done(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+static PyObject *fence_is_done(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
     static vkpy_signature signature = {"Fence.is_done", 1, 1, 1, {"value"}, {NULL}};
     vkpy_fence *self = (vkpy_fence *)object;
     uint64_t value;
@@ -173,7 +191,8 @@ static PyObject *fence_is_done(PyObject *object, PyObject *const *arguments, Py_
     return vkpy_raise(status, "Fence.is_done");
 }
 
-static PyObject *fence_event_fd(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+static PyObject *fence_event_fd(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
     static vkpy_signature signature = {"Fence.event_fd", 1, 1, 1, {"value"}, {NULL}};
     vkpy_fence *self = (vkpy_fence *)object;
     uint64_t value;
@@ -186,7 +205,8 @@ static PyObject *fence_event_fd(PyObject *object, PyObject *const *arguments, Py
     return status == VKS_OK ? PyLong_FromLong(fd) : vkpy_raise(status, "Fence.event_fd");
 }
 
-static PyObject *fence_notify(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+static PyObject *fence_notify(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
     static vkpy_signature signature = {"Fence.notify", 3, 3, 3, {"value", "hub", "token"}, {NULL}};
     vkpy_fence *self = (vkpy_fence *)object;
     PyObject *values[3];
@@ -203,7 +223,8 @@ static PyObject *fence_notify(PyObject *object, PyObject *const *arguments, Py_s
     return vkpy_none_or_raise(status, "Fence.notify");
 }
 
-static PyObject *fence_export(PyObject *object, PyObject *ignored) {
+static PyObject *fence_export(PyObject *object, PyObject *ignored)
+{
     vkpy_fence *self = (vkpy_fence *)object;
     int page_fd = -1, semaphore_fd = -1;
     (void)ignored;
@@ -213,9 +234,11 @@ static PyObject *fence_export(PyObject *object, PyObject *ignored) {
     return status == VKS_OK ? Py_BuildValue("(ii)", page_fd, semaphore_fd) : vkpy_raise(status, "Fence.export");
 }
 
-/* ---- properties ----------------------------------------------------------------------------------------------------- */
+/* ---- properties -----------------------------------------------------------------------------------------------------
+ */
 
-static PyObject *fence_value(PyObject *object, void *ignored) {
+static PyObject *fence_value(PyObject *object, void *ignored)
+{
     vkpy_fence *self = (vkpy_fence *)object;
     uint64_t value;
     (void)ignored;
@@ -225,64 +248,72 @@ static PyObject *fence_value(PyObject *object, void *ignored) {
     return VKPY_LIKELY(status == VKS_OK) ? PyLong_FromUnsignedLongLong(value) : vkpy_raise(status, "Fence.value");
 }
 
-static PyObject *fence_queued_value(PyObject *object, void *ignored) {
+static PyObject *fence_queued_value(PyObject *object, void *ignored)
+{
     vkpy_fence *self = (vkpy_fence *)object;
     uint64_t value;
     (void)ignored;
     LIVE(self);
     vks_status status;
     VKPY_SHORT(self->device, status = vks_fence_queued(self->core, &value));
-    return VKPY_LIKELY(status == VKS_OK) ? PyLong_FromUnsignedLongLong(value) : vkpy_raise(status, "Fence.queued_value");
+    return VKPY_LIKELY(status == VKS_OK) ? PyLong_FromUnsignedLongLong(value)
+                                         : vkpy_raise(status, "Fence.queued_value");
 }
 
-static PyObject *fence_device(PyObject *object, void *ignored) {
+static PyObject *fence_device(PyObject *object, void *ignored)
+{
     vkpy_fence *self = (vkpy_fence *)object;
     (void)ignored;
     LIVE(self);
     return Py_NewRef((PyObject *)self->device);
 }
 
-static PyObject *fence_handle(PyObject *object, void *ignored) {
+static PyObject *fence_handle(PyObject *object, void *ignored)
+{
     vkpy_fence *self = (vkpy_fence *)object;
     (void)ignored;
     LIVE(self);
     return PyLong_FromUnsignedLongLong(vks_fence_semaphore(self->core));
 }
 
-static PyObject *fence_is_follower(PyObject *object, void *ignored) {
+static PyObject *fence_is_follower(PyObject *object, void *ignored)
+{
     vkpy_fence *self = (vkpy_fence *)object;
     (void)ignored;
     LIVE(self);
     return PyBool_FromLong(vks_fence_is_follower(self->core));
 }
 
-static PyObject *fence_is_native(PyObject *object, void *ignored) {
+static PyObject *fence_is_native(PyObject *object, void *ignored)
+{
     vkpy_fence *self = (vkpy_fence *)object;
     (void)ignored;
     LIVE(self);
     return PyBool_FromLong(vks_fence_is_native(self->core));
 }
 
-static PyObject *fence_is_closed(PyObject *object, void *ignored) {
+static PyObject *fence_is_closed(PyObject *object, void *ignored)
+{
     vkpy_fence *self = (vkpy_fence *)object;
     (void)ignored;
     LIVE(self);
     return PyBool_FromLong(vks_fence_is_closed(self->core));
 }
 
-/* ---- the type ------------------------------------------------------------------------------------------------------- */
+/* ---- the type -------------------------------------------------------------------------------------------------------
+ */
 
 #define FAST METH_FASTCALL | METH_KEYWORDS
 
 static PyMethodDef methods[] = {
-    {"signal", VKPY_FASTCALL(fence_signal), FAST,
-     "signal($self, value)\n--\n\nSignals it by the host, at once."},
+    {"signal", VKPY_FASTCALL(fence_signal), FAST, "signal($self, value)\n--\n\nSignals it by the host, at once."},
     {"wait", VKPY_FASTCALL(fence_wait), FAST,
      "wait($self, value, timeout=None)\n--\n\nWaits until the value is reached; TimeoutError."},
     {"is_done", VKPY_FASTCALL(fence_is_done), FAST,
      "is_done($self, value)\n--\n\nWhether it is reached; raises if it never can be."},
     {"event_fd", VKPY_FASTCALL(fence_event_fd), FAST,
-     "event_fd($self, value)\n--\n\nAn eventfd, the caller's to close, readable once the value is reached or never can be."},
+     "event_fd($self, value)\n--\n\nAn eventfd, the caller's to close, readable once the value is reached or never can "
+     "be."},
     {"notify", VKPY_FASTCALL(fence_notify), FAST,
      "notify($self, value, hub, token)\n--\n\nPuts the token into the hub at that value."},
     {"close", fence_close, METH_NOARGS,
@@ -321,5 +352,9 @@ static PyType_Slot slots[] = {
 };
 
 PyType_Spec vkpy_fence_spec = {
-    "vkshare._native.Fence", sizeof(vkpy_fence), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots,
+    "vkshare._native.Fence",
+    sizeof(vkpy_fence),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    slots,
 };

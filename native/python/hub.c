@@ -1,13 +1,14 @@
 /* Hub: one eventfd for any number of outstanding events. */
 #include "vkpy.h"
 
-#define LIVE(self) \
-    if (VKPY_UNLIKELY((self)->core == NULL)) \
-        return vkpy_raise_uninitialised("Hub")
+#define LIVE(self)                                                                                                     \
+    if (VKPY_UNLIKELY((self)->core == NULL))                                                                           \
+    return vkpy_raise_uninitialised("Hub")
 
 enum { DRAINED_AT_ONCE = 64 };
 
-vkpy_hub *vkpy_hub_argument(PyObject *object, const char *name) {
+vkpy_hub *vkpy_hub_argument(PyObject *object, const char *name)
+{
     if (!PyObject_TypeCheck(object, vkpy_hub_type)) {
         vkpy_type_error(object, name, "a Hub");
         return NULL;
@@ -16,7 +17,8 @@ vkpy_hub *vkpy_hub_argument(PyObject *object, const char *name) {
     return hub->core != NULL ? hub : (vkpy_hub *)vkpy_raise_uninitialised("Hub");
 }
 
-static int hub_init(PyObject *object, PyObject *arguments, PyObject *keywords) {
+static int hub_init(PyObject *object, PyObject *arguments, PyObject *keywords)
+{
     static char *names[] = {NULL};
     vkpy_hub *self = (vkpy_hub *)object;
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, ":Hub", names))
@@ -31,7 +33,8 @@ static int hub_init(PyObject *object, PyObject *arguments, PyObject *keywords) {
     return status == VKS_OK ? 0 : -1;
 }
 
-static void hub_dealloc(PyObject *object) {
+static void hub_dealloc(PyObject *object)
+{
     vkpy_hub *self = (vkpy_hub *)object;
     vkpy_dealloc_begin(object, &self->weakrefs, false);
     if (self->core != NULL) {
@@ -41,7 +44,8 @@ static void hub_dealloc(PyObject *object) {
     vkpy_dealloc_free(object);
 }
 
-static PyObject *hub_fileno(PyObject *object, PyObject *ignored) {
+static PyObject *hub_fileno(PyObject *object, PyObject *ignored)
+{
     vkpy_hub *self = (vkpy_hub *)object;
     (void)ignored;
     LIVE(self);
@@ -49,12 +53,14 @@ static PyObject *hub_fileno(PyObject *object, PyObject *ignored) {
 }
 
 /* (token, None), or (token, why it can never happen). */
-static PyObject *event(uint64_t token, vks_status status) {
+static PyObject *event(uint64_t token, vks_status status)
+{
     PyObject *error = status == VKS_OK ? Py_NewRef(Py_None) : vkpy_exception(status, "event");
     return error == NULL ? NULL : Py_BuildValue("(KN)", (unsigned long long)token, error);
 }
 
-static bool append_events(PyObject *list, const uint64_t *tokens, const vks_status *results, size_t count) {
+static bool append_events(PyObject *list, const uint64_t *tokens, const vks_status *results, size_t count)
+{
     for (size_t i = 0; i < count; ++i) {
         PyObject *pair = event(tokens[i], results[i]);
         if (pair == NULL || PyList_Append(list, pair) < 0) {
@@ -66,7 +72,8 @@ static bool append_events(PyObject *list, const uint64_t *tokens, const vks_stat
     return true;
 }
 
-static PyObject *hub_drain(PyObject *object, PyObject *ignored) {
+static PyObject *hub_drain(PyObject *object, PyObject *ignored)
+{
     vkpy_hub *self = (vkpy_hub *)object;
     uint64_t tokens[DRAINED_AT_ONCE];
     vks_status results[DRAINED_AT_ONCE];

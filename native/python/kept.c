@@ -1,5 +1,6 @@
-/* What a held submission needs must outlive it, also when Python lets go of it: a fence or surface whose object dies is closed, and
- * closing cancels what is held. So the device keeps the arguments of each submission that was held, and looks now and then. */
+/* What a held submission needs must outlive it, also when Python lets go of it: a fence or surface whose object dies is
+ * closed, and closing cancels what is held. So the device keeps the arguments of each submission that was held, and
+ * looks now and then. */
 #include "vkpy.h"
 
 struct vkpy_kept {
@@ -8,19 +9,22 @@ struct vkpy_kept {
     PyObject *objects;         /* tuple */
 };
 
-static void drop(vkpy_kept *kept) {
+static void drop(vkpy_kept *kept)
+{
     vks_op_unref(kept->submission.op);
     Py_DECREF(kept->objects);
     PyMem_Free(kept);
 }
 
-static void append(vkpy_device *device, vkpy_kept *kept) {
+static void append(vkpy_device *device, vkpy_kept *kept)
+{
     kept->next = NULL;
     *(device->kept_last != NULL ? &device->kept_last->next : &device->kept_first) = kept;
     device->kept_last = kept;
 }
 
-static vkpy_kept *pop(vkpy_device *device) {
+static vkpy_kept *pop(vkpy_device *device)
+{
     vkpy_kept *kept = device->kept_first;
     if (kept != NULL)
         device->kept_first = kept->next;
@@ -29,7 +33,8 @@ static vkpy_kept *pop(vkpy_device *device) {
     return kept;
 }
 
-bool vkpy_keep(vkpy_device *device, const vks_submission *submission, PyObject *objects) {
+bool vkpy_keep(vkpy_device *device, const vks_submission *submission, PyObject *objects)
+{
     vkpy_kept *kept = objects == NULL ? NULL : PyMem_Malloc(sizeof *kept);
     if (kept == NULL) {
         Py_XDECREF(objects);
@@ -42,7 +47,8 @@ bool vkpy_keep(vkpy_device *device, const vks_submission *submission, PyObject *
     return true;
 }
 
-void vkpy_kept_look(vkpy_device *device, size_t most) {
+void vkpy_kept_look(vkpy_device *device, size_t most)
+{
     while (most-- > 0 && device->kept_first != NULL) {
         vkpy_kept *kept = pop(device);
         bool held;
@@ -54,19 +60,22 @@ void vkpy_kept_look(vkpy_device *device, size_t most) {
     }
 }
 
-void vkpy_kept_look_all(vkpy_device *device) {
+void vkpy_kept_look_all(vkpy_device *device)
+{
     size_t count = 0;
     for (const vkpy_kept *kept = device->kept_first; kept != NULL; kept = kept->next)
         ++count;
     vkpy_kept_look(device, count);
 }
 
-void vkpy_kept_clear(vkpy_device *device) {
+void vkpy_kept_clear(vkpy_device *device)
+{
     for (vkpy_kept *kept = pop(device); kept != NULL; kept = pop(device))
         drop(kept);
 }
 
-int vkpy_kept_traverse(const vkpy_device *device, visitproc visit, void *arg) {
+int vkpy_kept_traverse(const vkpy_device *device, visitproc visit, void *arg)
+{
     for (const vkpy_kept *kept = device->kept_first; kept != NULL; kept = kept->next)
         Py_VISIT(kept->objects);
     return 0;

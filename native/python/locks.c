@@ -1,4 +1,5 @@
-/* The queue lock of an engine: a pair of C addresses goes to the core as it is, a pair of Python callables gets trampolines. */
+/* The queue lock of an engine: a pair of C addresses goes to the core as it is, a pair of Python callables gets
+ * trampolines. */
 #include "vkpy.h"
 
 struct vkpy_locks {
@@ -6,7 +7,8 @@ struct vkpy_locks {
 };
 
 /* The core calls from its own threads too, and with the GIL held or not. */
-static void call_back(PyObject *callable) {
+static void call_back(PyObject *callable)
+{
     PyGILState_STATE state = PyGILState_Ensure();
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
@@ -18,21 +20,19 @@ static void call_back(PyObject *callable) {
     PyGILState_Release(state);
 }
 
-static void call_lock(void *user) {
-    call_back(((vkpy_locks *)user)->lock);
-}
+static void call_lock(void *user) { call_back(((vkpy_locks *)user)->lock); }
 
-static void call_unlock(void *user) {
-    call_back(((vkpy_locks *)user)->unlock);
-}
+static void call_unlock(void *user) { call_back(((vkpy_locks *)user)->unlock); }
 
-static bool parse_addresses(PyObject *lock, PyObject *unlock, PyObject *user, vks_vulkan_info *info) {
+static bool parse_addresses(PyObject *lock, PyObject *unlock, PyObject *user, vks_vulkan_info *info)
+{
     uint64_t lock_address, unlock_address, user_address = 0;
     if (!vkpy_u64(lock, "lock_queue", &lock_address) || !vkpy_u64(unlock, "unlock_queue", &unlock_address) ||
         (user != NULL && user != Py_None && !vkpy_u64(user, "lock_user", &user_address)))
         return false;
     if (lock_address == 0 || unlock_address == 0) {
-        PyErr_SetString(PyExc_ValueError, "lock_queue and unlock_queue must not be the address 0: leave both out for no lock");
+        PyErr_SetString(PyExc_ValueError,
+                        "lock_queue and unlock_queue must not be the address 0: leave both out for no lock");
         return false;
     }
     info->lock_queue = (void (*)(void *))(uintptr_t)lock_address;
@@ -41,7 +41,8 @@ static bool parse_addresses(PyObject *lock, PyObject *unlock, PyObject *user, vk
     return true;
 }
 
-bool vkpy_locks_parse(PyObject *lock, PyObject *unlock, PyObject *user, vks_vulkan_info *info, vkpy_locks **out) {
+bool vkpy_locks_parse(PyObject *lock, PyObject *unlock, PyObject *user, vks_vulkan_info *info, vkpy_locks **out)
+{
     bool no_lock = lock == NULL || lock == Py_None, no_unlock = unlock == NULL || unlock == Py_None;
     *out = NULL;
     if (no_lock && no_unlock)
@@ -68,7 +69,8 @@ bool vkpy_locks_parse(PyObject *lock, PyObject *unlock, PyObject *user, vks_vulk
     return true;
 }
 
-void vkpy_locks_free(vkpy_locks *locks) {
+void vkpy_locks_free(vkpy_locks *locks)
+{
     if (locks == NULL)
         return;
     Py_DECREF(locks->lock);
@@ -76,7 +78,8 @@ void vkpy_locks_free(vkpy_locks *locks) {
     PyMem_Free(locks);
 }
 
-int vkpy_locks_traverse(vkpy_locks *locks, visitproc visit, void *arg) {
+int vkpy_locks_traverse(vkpy_locks *locks, visitproc visit, void *arg)
+{
     if (locks != NULL) {
         Py_VISIT(locks->lock);
         Py_VISIT(locks->unlock);

@@ -21,30 +21,36 @@ static const struct {
     {"Hub", &vkpy_hub_type, &vkpy_hub_spec},
 };
 
-/* ---- what all objects share --------------------------------------------------------------------------------------- */
+/* ---- what all objects share ---------------------------------------------------------------------------------------
+ */
 
-void vkpy_dealloc_begin(PyObject *self, PyObject **weakrefs, bool collected) {
+void vkpy_dealloc_begin(PyObject *self, PyObject **weakrefs, bool collected)
+{
     if (collected)
         PyObject_GC_UnTrack(self);
     if (*weakrefs != NULL)
         PyObject_ClearWeakRefs(self);
 }
 
-void vkpy_dealloc_free(PyObject *self) {
+void vkpy_dealloc_free(PyObject *self)
+{
     PyTypeObject *type = Py_TYPE(self);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
     release(self);
     Py_DECREF(type);
 }
 
-/* ---- the module --------------------------------------------------------------------------------------------------- */
+/* ---- the module ---------------------------------------------------------------------------------------------------
+ */
 
-static PyObject *have_futex_waitv(PyObject *module, PyObject *ignored) {
+static PyObject *have_futex_waitv(PyObject *module, PyObject *ignored)
+{
     (void)module, (void)ignored;
     return PyBool_FromLong(vks_have_futex_waitv());
 }
 
-static PyObject *thread_count(PyObject *module, PyObject *ignored) {
+static PyObject *thread_count(PyObject *module, PyObject *ignored)
+{
     (void)module, (void)ignored;
     return PyLong_FromUnsignedLong(vks_thread_count());
 }
@@ -54,13 +60,13 @@ static PyMethodDef functions[] = {
      "page_look($module, fd)\n--\n\nWhat a shared page says, as a dict; the fd stays the caller's."},
     {"have_futex_waitv", have_futex_waitv, METH_NOARGS,
      "have_futex_waitv($module)\n--\n\nWhether the kernel can wait for many futexes at once."},
-    {"thread_count", thread_count, METH_NOARGS,
-     "thread_count($module)\n--\n\nThreads that the core runs now."},
+    {"thread_count", thread_count, METH_NOARGS, "thread_count($module)\n--\n\nThreads that the core runs now."},
     {NULL, NULL, 0, NULL},
 };
 
 /* The static types belong to the interpreter that came first. */
-static bool only_interpreter(void) {
+static bool only_interpreter(void)
+{
     static PyInterpreterState *first;
     if (first == NULL)
         first = PyInterpreterState_Get();
@@ -70,7 +76,8 @@ static bool only_interpreter(void) {
     return false;
 }
 
-static int execute(PyObject *module) {
+static int execute(PyObject *module)
+{
     if (!only_interpreter())
         return -1;
     for (size_t i = 0; i < sizeof types / sizeof types[0]; ++i) {
@@ -94,9 +101,15 @@ static PyModuleDef_Slot slots[] = {
 };
 
 static PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "vkshare._native", "The C core's objects, as thin as they can be.", 0, functions, slots, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT,
+    "vkshare._native",
+    "The C core's objects, as thin as they can be.",
+    0,
+    functions,
+    slots,
+    NULL,
+    NULL,
+    NULL,
 };
 
-PyMODINIT_FUNC PyInit__native(void) {
-    return PyModuleDef_Init(&definition);
-}
+PyMODINIT_FUNC PyInit__native(void) { return PyModuleDef_Init(&definition); }

@@ -1,7 +1,8 @@
 /* PendingAcquire: an acquire that waits for its grant without a thread. */
 #include "vkpy.h"
 
-PyObject *vkpy_pending_new(vkpy_surface *surface, vks_op *op) {
+PyObject *vkpy_pending_new(vkpy_surface *surface, vks_op *op)
+{
     vkpy_pending *self = PyObject_New(vkpy_pending, vkpy_pending_type);
     if (self == NULL) {
         VKPY_SHORT(surface->device, vks_op_cancel(op); vks_op_unref(op));
@@ -13,7 +14,8 @@ PyObject *vkpy_pending_new(vkpy_surface *surface, vks_op *op) {
     return (PyObject *)self;
 }
 
-static void pending_dealloc(PyObject *object) {
+static void pending_dealloc(PyObject *object)
+{
     vkpy_pending *self = (vkpy_pending *)object;
     vkpy_dealloc_begin(object, &self->weakrefs, false);
     VKPY_SHORT(self->surface->device, vks_op_unref(self->core));
@@ -21,7 +23,8 @@ static void pending_dealloc(PyObject *object) {
     vkpy_dealloc_free(object);
 }
 
-static PyObject *pending_is_done(PyObject *object, PyObject *ignored) {
+static PyObject *pending_is_done(PyObject *object, PyObject *ignored)
+{
     vkpy_pending *self = (vkpy_pending *)object;
     vks_status status;
     (void)ignored;
@@ -31,7 +34,8 @@ static PyObject *pending_is_done(PyObject *object, PyObject *ignored) {
     return vkpy_raise(status, "Surface.acquire_async");
 }
 
-static PyObject *pending_cancel(PyObject *object, PyObject *ignored) {
+static PyObject *pending_cancel(PyObject *object, PyObject *ignored)
+{
     vkpy_pending *self = (vkpy_pending *)object;
     vks_status status;
     (void)ignored;
@@ -41,7 +45,8 @@ static PyObject *pending_cancel(PyObject *object, PyObject *ignored) {
     return PyBool_FromLong(status != VKS_OK); /* VKS_OK: the grant came first */
 }
 
-static PyObject *pending_notify(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+static PyObject *pending_notify(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
     static vkpy_signature signature = {"PendingAcquire.notify", 2, 2, 2, {"hub", "token"}, {NULL}};
     vkpy_pending *self = (vkpy_pending *)object;
     PyObject *values[2];
@@ -59,8 +64,7 @@ static PyObject *pending_notify(PyObject *object, PyObject *const *arguments, Py
 static PyMethodDef methods[] = {
     {"is_done", pending_is_done, METH_NOARGS,
      "is_done($self)\n--\n\nWhether the surface is owned now; raises if it never can be."},
-    {"cancel", pending_cancel, METH_NOARGS,
-     "cancel($self)\n--\n\nTrue: cancelled. False: it had been granted."},
+    {"cancel", pending_cancel, METH_NOARGS, "cancel($self)\n--\n\nTrue: cancelled. False: it had been granted."},
     {"notify", VKPY_FASTCALL(pending_notify), METH_FASTCALL | METH_KEYWORDS,
      "notify($self, hub, token)\n--\n\nPuts the token into the hub once it is granted or has failed."},
     {NULL, NULL, 0, NULL},
@@ -77,5 +81,9 @@ static PyType_Slot slots[] = {
 };
 
 PyType_Spec vkpy_pending_spec = {
-    "vkshare._native.PendingAcquire", sizeof(vkpy_pending), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots,
+    "vkshare._native.PendingAcquire",
+    sizeof(vkpy_pending),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    slots,
 };

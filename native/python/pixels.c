@@ -4,12 +4,15 @@
 #include "raster/raster.h"
 
 /* Whether all rows lie within the pixels. Divides where a product could overflow. */
-static bool fits(const vks_surface_info *info) {
+static bool fits(const vks_surface_info *info)
+{
     size_t row = info->width * vks_format_bytes(info->format); /* 0 for a number that is no format */
-    return row != 0 && row <= info->stride && row <= info->size && info->height - 1 <= (info->size - row) / info->stride;
+    return row != 0 && row <= info->stride && row <= info->size &&
+           info->height - 1 <= (info->size - row) / info->stride;
 }
 
-bool vkpy_pixels_lend(PyObject *object, vks_surface_info *info, vkpy_pixels **out) {
+bool vkpy_pixels_lend(PyObject *object, vks_surface_info *info, vkpy_pixels **out)
+{
     *out = NULL;
     if (object == NULL || object == Py_None)
         return true;
@@ -24,9 +27,10 @@ bool vkpy_pixels_lend(PyObject *object, vks_surface_info *info, vkpy_pixels **ou
     info->pixels = pixels->buffer.buf;
     info->size = (size_t)pixels->buffer.len;
     if (!fits(info)) {
-        PyErr_Format(PyExc_ValueError,
-                     "pixels holds %zu bytes, too few for height %u rows of width %u in format %u, stride %zu bytes apart",
-                     info->size, info->height, info->width, info->format, info->stride);
+        PyErr_Format(
+            PyExc_ValueError,
+            "pixels holds %zu bytes, too few for height %u rows of width %u in format %u, stride %zu bytes apart",
+            info->size, info->height, info->width, info->format, info->stride);
         PyBuffer_Release(&pixels->buffer);
         PyMem_Free(pixels);
         return false;
@@ -36,12 +40,14 @@ bool vkpy_pixels_lend(PyObject *object, vks_surface_info *info, vkpy_pixels **ou
     return true;
 }
 
-static void give_back(vkpy_pixels *pixels) {
+static void give_back(vkpy_pixels *pixels)
+{
     PyBuffer_Release(&pixels->buffer);
     PyMem_Free(pixels);
 }
 
-void vkpy_pixels_retire(vkpy_device *device, vkpy_pixels *pixels) {
+void vkpy_pixels_retire(vkpy_device *device, vkpy_pixels *pixels)
+{
     if (pixels == NULL)
         return;
     uint64_t completed = 0;
@@ -54,7 +60,8 @@ void vkpy_pixels_retire(vkpy_device *device, vkpy_pixels *pixels) {
     device->pixels = pixels;
 }
 
-void vkpy_pixels_reap(vkpy_device *device, bool all) {
+void vkpy_pixels_reap(vkpy_device *device, bool all)
+{
     uint64_t completed = 0;
     VKPY_SHORT(device, completed = vks_device_completed(device->core));
     /* Taken off first: giving back runs Python code, which may come here again. */

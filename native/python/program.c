@@ -7,11 +7,13 @@
 #include "raster/program.h"
 
 /* After the arguments are read: their __index__ may have given the program away. */
-#define LIVE(self) \
-    if (VKPY_UNLIKELY((self)->core == NULL)) \
-        return vkpy_raise_named("InvalidCallError", "the Program was never initialised, or was taken over by a CommandList")
+#define LIVE(self)                                                                                                     \
+    if (VKPY_UNLIKELY((self)->core == NULL))                                                                           \
+    return vkpy_raise_named("InvalidCallError", "the Program was never initialised, or was taken over by a "           \
+                                                "CommandList")
 
-static int program_init(PyObject *object, PyObject *arguments, PyObject *keywords) {
+static int program_init(PyObject *object, PyObject *arguments, PyObject *keywords)
+{
     static char *names[] = {NULL};
     vkpy_program *self = (vkpy_program *)object;
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, ":Program", names))
@@ -26,17 +28,20 @@ static int program_init(PyObject *object, PyObject *arguments, PyObject *keyword
     return self->core == NULL ? -1 : 0;
 }
 
-static void program_dealloc(PyObject *object) {
+static void program_dealloc(PyObject *object)
+{
     vkpy_program *self = (vkpy_program *)object;
     vkpy_dealloc_begin(object, &self->weakrefs, false);
     vks_program_destroy(self->core);
     vkpy_dealloc_free(object);
 }
 
-/* ---- values --------------------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------------------------------
+ */
 
 /* A raster status, as an exception or None. */
-static PyObject *recorded(int status, const char *what) {
+static PyObject *recorded(int status, const char *what)
+{
     if (status >= 0)
         Py_RETURN_NONE;
     if (status == VKS_RASTER_NO_MEMORY)
@@ -45,21 +50,24 @@ static PyObject *recorded(int status, const char *what) {
     return NULL;
 }
 
-static bool read_slot(PyObject *object, const char *name, uint32_t *out) {
+static bool read_slot(PyObject *object, const char *name, uint32_t *out)
+{
     long long value;
     bool good = vkpy_integer(object, name, 0, UINT32_MAX - 1ll, &value);
     *out = good ? (uint32_t)value : 0;
     return good;
 }
 
-static bool read_coordinate(PyObject *object, const char *name, int32_t *out) {
+static bool read_coordinate(PyObject *object, const char *name, int32_t *out)
+{
     long long value;
     bool good = vkpy_integer(object, name, INT32_MIN, INT32_MAX, &value);
     *out = good ? (int32_t)value : 0;
     return good;
 }
 
-static bool read_float(PyObject *object, const char *name, float *out) {
+static bool read_float(PyObject *object, const char *name, float *out)
+{
     double value = PyFloat_AsDouble(object);
     *out = (float)value;
     if (value != -1.0 || !PyErr_Occurred())
@@ -69,24 +77,26 @@ static bool read_float(PyObject *object, const char *name, float *out) {
 }
 
 /* `count` items of a sequence into `out` by `read`. */
-#define DEFINE_READ_ITEMS(function, type, read, kind) \
-    static bool function(PyObject *object, const char *name, type *out) { \
-        PyObject *items = PySequence_Tuple(object); \
-        bool good = items != NULL && PyTuple_Size(items) == 4; \
-        if (!good) { \
-            PyErr_Clear(); \
-            vkpy_type_error(object, name, "a sequence of four " kind); \
-        } \
-        for (Py_ssize_t i = 0; good && i < 4; ++i) \
-            good = read(PyTuple_GetItem(items, i), name, &out[i]); \
-        Py_XDECREF(items); \
-        return good; \
+#define DEFINE_READ_ITEMS(function, type, read, kind)                                                                  \
+    static bool function(PyObject *object, const char *name, type *out)                                                \
+    {                                                                                                                  \
+        PyObject *items = PySequence_Tuple(object);                                                                    \
+        bool good = items != NULL && PyTuple_Size(items) == 4;                                                         \
+        if (!good) {                                                                                                   \
+            PyErr_Clear();                                                                                             \
+            vkpy_type_error(object, name, "a sequence of four " kind);                                                 \
+        }                                                                                                              \
+        for (Py_ssize_t i = 0; good && i < 4; ++i)                                                                     \
+            good = read(PyTuple_GetItem(items, i), name, &out[i]);                                                     \
+        Py_XDECREF(items);                                                                                             \
+        return good;                                                                                                   \
     }
 
 DEFINE_READ_ITEMS(read_colour, float, read_float, "numbers: r, g, b, a")
 DEFINE_READ_ITEMS(read_corners, int32_t, read_coordinate, "integers: x0, y0, x1, y1")
 
-static bool read_rect(PyObject *object, const char *name, struct vks_blit_rect *out) {
+static bool read_rect(PyObject *object, const char *name, struct vks_blit_rect *out)
+{
     int32_t corners[4];
     bool good = read_corners(object, name, corners);
     if (good)
@@ -95,18 +105,21 @@ static bool read_rect(PyObject *object, const char *name, struct vks_blit_rect *
 }
 
 /* values[i] of the signature into out[i], for each of `count` coordinates from `first` on. */
-static bool read_coordinates(const vkpy_signature *signature, PyObject **values, int first, int count, int32_t *out) {
+static bool read_coordinates(const vkpy_signature *signature, PyObject **values, int first, int count, int32_t *out)
+{
     for (int i = 0; i < count; ++i)
         if (!read_coordinate(values[first + i], signature->names[first + i], &out[i]))
             return false;
     return true;
 }
 
-/* ---- recording ------------------------------------------------------------------------------------------------------ */
+/* ---- recording ------------------------------------------------------------------------------------------------------
+ */
 
 #define ARGUMENTS PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords
 
-static PyObject *program_image(ARGUMENTS) {
+static PyObject *program_image(ARGUMENTS)
+{
     static vkpy_signature signature = {"Program.image", 3, 3, 3, {"width", "height", "format"}, {NULL}};
     vkpy_program *self = (vkpy_program *)object;
     PyObject *values[3];
@@ -119,7 +132,8 @@ static PyObject *program_image(ARGUMENTS) {
     return slot >= 0 ? PyLong_FromLong(slot) : recorded(slot, "Program.image");
 }
 
-static PyObject *program_clear(ARGUMENTS) {
+static PyObject *program_clear(ARGUMENTS)
+{
     static vkpy_signature signature = {"Program.clear", 2, 2, 2, {"slot", "colour"}, {NULL}};
     vkpy_program *self = (vkpy_program *)object;
     PyObject *values[2];
@@ -132,8 +146,10 @@ static PyObject *program_clear(ARGUMENTS) {
     return recorded(vks_program_clear(self->core, slot, colour), "Program.clear");
 }
 
-static PyObject *program_fill_rect(ARGUMENTS) {
-    static vkpy_signature signature = {"Program.fill_rect", 6, 6, 6, {"slot", "x", "y", "width", "height", "colour"}, {NULL}};
+static PyObject *program_fill_rect(ARGUMENTS)
+{
+    static vkpy_signature signature = {
+        "Program.fill_rect", 6, 6, 6, {"slot", "x", "y", "width", "height", "colour"}, {NULL}};
     vkpy_program *self = (vkpy_program *)object;
     PyObject *values[6];
     uint32_t slot;
@@ -146,7 +162,8 @@ static PyObject *program_fill_rect(ARGUMENTS) {
     return recorded(vks_program_fill_rect(self->core, slot, at[0], at[1], at[2], at[3], colour), "Program.fill_rect");
 }
 
-static PyObject *program_copy(ARGUMENTS) {
+static PyObject *program_copy(ARGUMENTS)
+{
     static vkpy_signature signature = {
         "Program.copy", 8, 8, 8, {"source", "sx", "sy", "width", "height", "target", "x", "y"}, {NULL}};
     vkpy_program *self = (vkpy_program *)object;
@@ -162,7 +179,8 @@ static PyObject *program_copy(ARGUMENTS) {
     return recorded(status, "Program.copy");
 }
 
-static PyObject *program_blit(ARGUMENTS) {
+static PyObject *program_blit(ARGUMENTS)
+{
     static vkpy_signature signature = {
         "Program.blit", 5, 5, 5, {"source", "source_rect", "target", "target_rect", "linear"}, {NULL}};
     vkpy_program *self = (vkpy_program *)object;
@@ -179,7 +197,8 @@ static PyObject *program_blit(ARGUMENTS) {
     return recorded(vks_program_blit(self->core, source, from, target, to, filter), "Program.blit");
 }
 
-static PyObject *program_composite(ARGUMENTS) {
+static PyObject *program_composite(ARGUMENTS)
+{
     static vkpy_signature signature = {"Program.composite", 5, 5, 5, {"source", "target", "x", "y", "opacity"}, {NULL}};
     vkpy_program *self = (vkpy_program *)object;
     PyObject *values[5];
@@ -194,9 +213,11 @@ static PyObject *program_composite(ARGUMENTS) {
     return recorded(vks_program_composite(self->core, source, target, at[0], at[1], opacity), "Program.composite");
 }
 
-/* ---- triangles ------------------------------------------------------------------------------------------------------ */
+/* ---- triangles ------------------------------------------------------------------------------------------------------
+ */
 
-static bool is_native_float(const Py_buffer *buffer) {
+static bool is_native_float(const Py_buffer *buffer)
+{
     const char *format = buffer->format == NULL ? "B" : buffer->format;
     if (format[0] == '@' || format[0] == '=' || (PY_LITTLE_ENDIAN && format[0] == '<'))
         ++format;
@@ -204,7 +225,8 @@ static bool is_native_float(const Py_buffer *buffer) {
 }
 
 /* Owned by the caller when true: a C-contiguous float32 array (N, K), K >= 4. */
-static bool open_vertices(PyObject *object, Py_buffer *buffer) {
+static bool open_vertices(PyObject *object, Py_buffer *buffer)
+{
     static const char allowed[] = "a C-contiguous float32 array of shape (N, K), K >= 4";
     if (PyObject_GetBuffer(object, buffer, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) < 0) {
         PyErr_Clear();
@@ -219,22 +241,25 @@ static bool open_vertices(PyObject *object, Py_buffer *buffer) {
 }
 
 /* An offset in floats from a vertex's start, where `size` floats must fit; -1 for none. */
-static bool read_offset(PyObject *object, const char *name, Py_ssize_t floats, int size, int32_t *out) {
+static bool read_offset(PyObject *object, const char *name, Py_ssize_t floats, int size, int32_t *out)
+{
     long long value;
     bool good = vkpy_integer(object, name, -1, floats - size, &value);
     *out = good ? (int32_t)value : -1;
     return good;
 }
 
-static PyObject *draw(vkpy_program *self, PyObject *const *values, const Py_buffer *buffer) {
+static PyObject *draw(vkpy_program *self, PyObject *const *values, const Py_buffer *buffer)
+{
     uint32_t target, floats = (uint32_t)buffer->shape[1];
     struct vks_vertex_layout layout = {.data = buffer->buf, .stride = floats, .position = 0};
     long long texture, subpixel_bits;
     bool linear = false;
-    if (!read_slot(values[0], "target", &target) || !read_offset(values[2], "colour_offset", floats, 4, &layout.colour) ||
+    if (!read_slot(values[0], "target", &target) ||
+        !read_offset(values[2], "colour_offset", floats, 4, &layout.colour) ||
         !read_offset(values[3], "uv_offset", floats, 2, &layout.uv) ||
-        !vkpy_integer(values[4], "texture", -1, UINT32_MAX - 1ll, &texture) ||
-        !vkpy_bool(values[5], &linear) || !vkpy_integer(values[6], "subpixel_bits", 4, 8, &subpixel_bits))
+        !vkpy_integer(values[4], "texture", -1, UINT32_MAX - 1ll, &texture) || !vkpy_bool(values[5], &linear) ||
+        !vkpy_integer(values[6], "subpixel_bits", 4, 8, &subpixel_bits))
         return NULL;
     LIVE(self);
     int status = vks_program_draw_triangles(self->core, target, &layout, (uint32_t)buffer->shape[0],
@@ -243,10 +268,15 @@ static PyObject *draw(vkpy_program *self, PyObject *const *values, const Py_buff
     return recorded(status, "Program.draw_triangles");
 }
 
-static PyObject *program_draw_triangles(ARGUMENTS) {
+static PyObject *program_draw_triangles(ARGUMENTS)
+{
     static vkpy_signature signature = {
-        "Program.draw_triangles", 7, 7, 7,
-        {"target", "vertices", "colour_offset", "uv_offset", "texture", "linear", "subpixel_bits"}, {NULL}};
+        "Program.draw_triangles",
+        7,
+        7,
+        7,
+        {"target", "vertices", "colour_offset", "uv_offset", "texture", "linear", "subpixel_bits"},
+        {NULL}};
     vkpy_program *self = (vkpy_program *)object;
     PyObject *values[7];
     Py_buffer buffer;
@@ -257,21 +287,22 @@ static PyObject *program_draw_triangles(ARGUMENTS) {
     return result;
 }
 
-/* ---- the type ------------------------------------------------------------------------------------------------------- */
+/* ---- the type -------------------------------------------------------------------------------------------------------
+ */
 
 #define FAST METH_FASTCALL | METH_KEYWORDS
 
 static PyMethodDef methods[] = {
     {"image", VKPY_FASTCALL(program_image), FAST,
      "image($self, width, height, format)\n--\n\nDeclares the next slot, and gives its number."},
-    {"clear", VKPY_FASTCALL(program_clear), FAST,
-     "clear($self, slot, colour)\n--\n\nFills the whole image."},
+    {"clear", VKPY_FASTCALL(program_clear), FAST, "clear($self, slot, colour)\n--\n\nFills the whole image."},
     {"fill_rect", VKPY_FASTCALL(program_fill_rect), FAST,
      "fill_rect($self, slot, x, y, width, height, colour)\n--\n\nFills a rectangle, clipped to the image."},
     {"copy", VKPY_FASTCALL(program_copy), FAST,
      "copy($self, source, sx, sy, width, height, target, x, y)\n--\n\nCopies pixels of one format."},
     {"blit", VKPY_FASTCALL(program_blit), FAST,
-     "blit($self, source, source_rect, target, target_rect, linear)\n--\n\nScales and mirrors; rects are x0, y0, x1, y1."},
+     "blit($self, source, source_rect, target, target_rect, linear)\n--\n\nScales and mirrors; rects are x0, y0, x1, "
+     "y1."},
     {"composite", VKPY_FASTCALL(program_composite), FAST,
      "composite($self, source, target, x, y, opacity)\n--\n\nPremultiplied source-over."},
     {"draw_triangles", VKPY_FASTCALL(program_draw_triangles), FAST,

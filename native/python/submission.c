@@ -8,14 +8,16 @@
 static vkpy_submission *spares[SPARES];
 static int n_spares;
 
-static vkpy_submission *allocate(void) {
+static vkpy_submission *allocate(void)
+{
     if (VKPY_LIKELY(n_spares > 0))
         return (vkpy_submission *)PyObject_Init((PyObject *)spares[--n_spares], vkpy_submission_type);
     return PyObject_New(vkpy_submission, vkpy_submission_type);
 }
 
 /* Not tracked by the garbage collector: it refers to its device only, and most live for less than a frame. */
-vkpy_submission *vkpy_submission_new(vkpy_device *device) {
+vkpy_submission *vkpy_submission_new(vkpy_device *device)
+{
     vkpy_submission *self = allocate();
     if (VKPY_UNLIKELY(self == NULL))
         return NULL;
@@ -25,7 +27,8 @@ vkpy_submission *vkpy_submission_new(vkpy_device *device) {
     return self;
 }
 
-static void submission_dealloc(PyObject *object) {
+static void submission_dealloc(PyObject *object)
+{
     vkpy_submission *self = (vkpy_submission *)object;
     if (self->weakrefs != NULL)
         PyObject_ClearWeakRefs(object);
@@ -40,13 +43,15 @@ static void submission_dealloc(PyObject *object) {
 }
 
 /* VKS_TIMEOUT while it has not run. */
-static vks_status poll(vkpy_submission *self) {
+static vks_status poll(vkpy_submission *self)
+{
     vks_status status;
     VKPY_SHORT(self->device, status = vks_submission_poll(self->device->core, &self->core));
     return status;
 }
 
-static PyObject *submission_is_done(PyObject *object, PyObject *ignored) {
+static PyObject *submission_is_done(PyObject *object, PyObject *ignored)
+{
     (void)ignored;
     vks_status status = poll((vkpy_submission *)object);
     if (status == VKS_OK || status == VKS_TIMEOUT)
@@ -54,7 +59,8 @@ static PyObject *submission_is_done(PyObject *object, PyObject *ignored) {
     return vkpy_raise(status, "Submission");
 }
 
-static PyObject *submission_wait(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+static PyObject *submission_wait(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
     static vkpy_signature signature = {"Submission.wait", 1, 0, 1, {"timeout"}, {NULL}};
     vkpy_submission *self = (vkpy_submission *)object;
     PyObject *values[1];
@@ -66,10 +72,12 @@ static PyObject *submission_wait(PyObject *object, PyObject *const *arguments, P
         uint64_t deadline = vkpy_deadline(timeout);
         VKPY_BLOCKING(status, vks_submission_wait(self->device->core, &self->core, deadline));
     }
-    return status == VKS_TIMEOUT ? vkpy_raise_timeout("Submission.wait", timeout) : vkpy_none_or_raise(status, "Submission.wait");
+    return status == VKS_TIMEOUT ? vkpy_raise_timeout("Submission.wait", timeout)
+                                 : vkpy_none_or_raise(status, "Submission.wait");
 }
 
-static PyObject *submission_notify(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+static PyObject *submission_notify(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
     static vkpy_signature signature = {"Submission.notify", 2, 2, 2, {"hub", "token"}, {NULL}};
     vkpy_submission *self = (vkpy_submission *)object;
     PyObject *values[2];
@@ -85,7 +93,8 @@ static PyObject *submission_notify(PyObject *object, PyObject *const *arguments,
 }
 
 /* Kept in vkshare._async: how an event loop waits is Python's affair. */
-static PyObject *submission_await(PyObject *object) {
+static PyObject *submission_await(PyObject *object)
+{
     PyObject *module = PyImport_ImportModule("vkshare._async");
     PyObject *awaitable = module == NULL ? NULL : PyObject_CallMethod(module, "wait_submission", "O", object);
     PyObject *iterator = awaitable == NULL ? NULL : PyObject_CallMethod(awaitable, "__await__", NULL);
@@ -94,16 +103,19 @@ static PyObject *submission_await(PyObject *object) {
     return iterator;
 }
 
-static PyObject *submission_repr(PyObject *object) {
+static PyObject *submission_repr(PyObject *object)
+{
     vkpy_submission *self = (vkpy_submission *)object;
     vks_status status = poll(self);
     const char *state = status == VKS_OK ? "done" : status == VKS_TIMEOUT ? "submitted" : "failed";
     if (status == VKS_TIMEOUT && vks_submission_is_held(self->device->core, &self->core))
         state = "held";
-    return PyUnicode_FromFormat("<Submission %llu of %R: %s>", (unsigned long long)self->core.serial, self->device->name, state);
+    return PyUnicode_FromFormat("<Submission %llu of %R: %s>", (unsigned long long)self->core.serial,
+                                self->device->name, state);
 }
 
-static PyObject *submission_is_held(PyObject *object, void *ignored) {
+static PyObject *submission_is_held(PyObject *object, void *ignored)
+{
     vkpy_submission *self = (vkpy_submission *)object;
     bool held;
     (void)ignored;
@@ -111,19 +123,20 @@ static PyObject *submission_is_held(PyObject *object, void *ignored) {
     return PyBool_FromLong(held);
 }
 
-static PyObject *submission_serial(PyObject *object, void *ignored) {
+static PyObject *submission_serial(PyObject *object, void *ignored)
+{
     (void)ignored;
     return PyLong_FromUnsignedLongLong(((vkpy_submission *)object)->core.serial);
 }
 
-static PyObject *submission_device(PyObject *object, void *ignored) {
+static PyObject *submission_device(PyObject *object, void *ignored)
+{
     (void)ignored;
     return Py_NewRef((PyObject *)((vkpy_submission *)object)->device);
 }
 
 static PyMethodDef methods[] = {
-    {"is_done", submission_is_done, METH_NOARGS,
-     "is_done($self)\n--\n\nWhether it has run; raises what made it fail."},
+    {"is_done", submission_is_done, METH_NOARGS, "is_done($self)\n--\n\nWhether it has run; raises what made it fail."},
     {"wait", VKPY_FASTCALL(submission_wait), METH_FASTCALL | METH_KEYWORDS,
      "wait($self, timeout=None)\n--\n\nWaits until it has run; TimeoutError."},
     {"notify", VKPY_FASTCALL(submission_notify), METH_FASTCALL | METH_KEYWORDS,
@@ -153,5 +166,9 @@ static PyType_Slot slots[] = {
 
 /* Final: submit() makes this very type. */
 PyType_Spec vkpy_submission_spec = {
-    "vkshare._native.Submission", sizeof(vkpy_submission), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots,
+    "vkshare._native.Submission",
+    sizeof(vkpy_submission),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    slots,
 };

@@ -1,4 +1,5 @@
-/* Device.submit: the hottest call. Arguments are read into arrays on the stack; nothing is allocated but the Submission. */
+/* Device.submit: the hottest call. Arguments are read into arrays on the stack; nothing is allocated but the
+ * Submission. */
 #include "vkpy.h"
 
 enum {
@@ -30,9 +31,10 @@ typedef struct batch {
 static const char wait_forms[] = "a (fence, value) pair, a Submission, or a sequence of these";
 static const char signal_forms[] = "a (fence, value) pair, a Fence (its next value), or a sequence of these";
 
-/* The public classes derive from ours: the first that is seen is known from then on without a walk along its bases. It is kept, so that no
- * other type comes to have its address. */
-static inline bool is_a(PyObject *object, PyTypeObject *type, PyTypeObject **usual) {
+/* The public classes derive from ours: the first that is seen is known from then on without a walk along its bases. It
+ * is kept, so that no other type comes to have its address. */
+static inline bool is_a(PyObject *object, PyTypeObject *type, PyTypeObject **usual)
+{
     if (VKPY_LIKELY(Py_IS_TYPE(object, *usual)))
         return true;
     if (!PyObject_TypeCheck(object, type))
@@ -42,44 +44,50 @@ static inline bool is_a(PyObject *object, PyTypeObject *type, PyTypeObject **usu
     return true;
 }
 
-static inline bool is_fence(PyObject *object) {
+static inline bool is_fence(PyObject *object)
+{
     static PyTypeObject *usual;
     return is_a(object, vkpy_fence_type, &usual);
 }
 
-static inline bool is_submission(PyObject *object) {
-    return Py_IS_TYPE(object, vkpy_submission_type); /* final */
-}
+static inline bool is_submission(PyObject *object) { return Py_IS_TYPE(object, vkpy_submission_type); /* final */ }
 
-static inline bool is_commands(PyObject *object) {
+static inline bool is_commands(PyObject *object)
+{
     static PyTypeObject *usual;
     return is_a(object, vkpy_commands_type, &usual);
 }
 
 /* `on_stack`, or heap memory when that is too small; NULL with MemoryError. */
-static inline void *storage(void *on_stack, Py_ssize_t count, size_t size) {
+static inline void *storage(void *on_stack, Py_ssize_t count, size_t size)
+{
     if (VKPY_LIKELY(count <= ON_STACK))
         return on_stack;
     void *memory = PyMem_Calloc((size_t)count, size);
     return memory != NULL ? memory : PyErr_NoMemory();
 }
 
-static inline void discard(void *memory, const void *on_stack) {
+static inline void discard(void *memory, const void *on_stack)
+{
     if (VKPY_UNLIKELY(memory != on_stack))
         PyMem_Free(memory);
 }
 
-/* ---- waits and signals ---------------------------------------------------------------------------------------------- */
+/* ---- waits and signals ----------------------------------------------------------------------------------------------
+ */
 
-/* A (fence, value) pair and a sequence of two items may look alike: the second of a pair is neither fence, submission nor pair. */
-static bool is_pair(PyObject *tuple) {
+/* A (fence, value) pair and a sequence of two items may look alike: the second of a pair is neither fence, submission
+ * nor pair. */
+static bool is_pair(PyObject *tuple)
+{
     if (!is_fence(PyTuple_GetItem(tuple, 0)))
         return false;
     PyObject *second = PyTuple_GetItem(tuple, 1);
     return Py_IS_TYPE(second, &PyLong_Type) || !(is_fence(second) || is_submission(second) || PyTuple_Check(second));
 }
 
-static bool open_items(PyObject *argument, const char *name, const char *forms, items *list) {
+static bool open_items(PyObject *argument, const char *name, const char *forms, items *list)
+{
     if (Py_IS_TYPE(argument, &PyTuple_Type)) {
         list->tuple = Py_NewRef(argument);
     } else if (is_fence(argument) || is_submission(argument)) {
@@ -103,17 +111,20 @@ static bool open_items(PyObject *argument, const char *name, const char *forms, 
     return true;
 }
 
-static inline PyObject *item_at(const items *list, Py_ssize_t i) {
+static inline PyObject *item_at(const items *list, Py_ssize_t i)
+{
     return list->single != NULL ? list->single : PyTuple_GetItem(list->tuple, i);
 }
 
-static inline bool read_fence(PyObject *object, vks_fence **fence) {
+static inline bool read_fence(PyObject *object, vks_fence **fence)
+{
     *fence = ((vkpy_fence *)object)->core;
     return VKPY_LIKELY(*fence != NULL) || vkpy_raise_uninitialised("Fence") != NULL;
 }
 
 /* `fence` is borrowed from the items. */
-static bool read_pair(PyObject *item, const char *name, const char *forms, vks_fence **fence, uint64_t *value) {
+static bool read_pair(PyObject *item, const char *name, const char *forms, vks_fence **fence, uint64_t *value)
+{
     if (!(Py_IS_TYPE(item, &PyTuple_Type) || PyTuple_Check(item)) || PyTuple_Size(item) != 2)
         return vkpy_type_error(item, name, forms);
     PyObject *first = PyTuple_GetItem(item, 0);
@@ -122,18 +133,22 @@ static bool read_pair(PyObject *item, const char *name, const char *forms, vks_f
     return read_fence(first, fence) && vkpy_u64(PyTuple_GetItem(item, 1), name, value);
 }
 
-static bool read_wait(const batch *work, PyObject *item, vks_wait *wait) {
+static bool read_wait(const batch *work, PyObject *item, vks_wait *wait)
+{
     *wait = (vks_wait){.fence = NULL};
     if (Py_IS_TYPE(item, &PyTuple_Type) || !is_submission(item))
         return read_pair(item, "waits", wait_forms, &wait->fence, &wait->value);
     const vkpy_submission *submission = (const vkpy_submission *)item;
     wait->submission = submission->core;
     return submission->device == work->device ||
-           vkpy_raise_named("DeviceMismatchError", "waits: %R belongs to another device; wait for a fence that it signals, shared by "
-                                                   "export() and open_fence()", item) != NULL;
+           vkpy_raise_named("DeviceMismatchError",
+                            "waits: %R belongs to another device; wait for a fence that it signals, shared by "
+                            "export() and open_fence()",
+                            item) != NULL;
 }
 
-static bool read_signal(PyObject *item, vks_signal *signal) {
+static bool read_signal(PyObject *item, vks_signal *signal)
+{
     if (!Py_IS_TYPE(item, &PyTuple_Type) && is_fence(item)) {
         signal->value = 0; /* the core's word for the next one */
         return read_fence(item, &signal->fence);
@@ -141,12 +156,14 @@ static bool read_signal(PyObject *item, vks_signal *signal) {
     if (!read_pair(item, "signals", signal_forms, &signal->fence, &signal->value))
         return false;
     if (VKPY_UNLIKELY(signal->value == 0))
-        PyErr_SetString(PyExc_ValueError, "signals: a fence value is 0, allowed is 1 to 2**64 - 2, above the fence's queued_value; "
-                                          "a bare fence stands for its next value");
+        PyErr_SetString(PyExc_ValueError,
+                        "signals: a fence value is 0, allowed is 1 to 2**64 - 2, above the fence's queued_value; "
+                        "a bare fence stands for its next value");
     return signal->value != 0;
 }
 
-static bool read_waits(batch *work, PyObject *argument) {
+static bool read_waits(batch *work, PyObject *argument)
+{
     if (!open_items(argument, "waits", wait_forms, &work->wait_items))
         return false;
     Py_ssize_t count = work->wait_items.count;
@@ -162,7 +179,8 @@ static bool read_waits(batch *work, PyObject *argument) {
 }
 
 /* One fence, its next value: what most submissions signal. */
-static inline bool read_next_value(batch *work, PyObject *fence) {
+static inline bool read_next_value(batch *work, PyObject *fence)
+{
     work->signal_items = (items){.single = fence, .count = 1};
     work->signals_on_stack[0].value = 0;
     work->info.signals = work->signals_on_stack;
@@ -170,7 +188,8 @@ static inline bool read_next_value(batch *work, PyObject *fence) {
     return read_fence(fence, &work->signals_on_stack[0].fence);
 }
 
-static bool read_signals(batch *work, PyObject *argument) {
+static bool read_signals(batch *work, PyObject *argument)
+{
     if (is_fence(argument))
         return read_next_value(work, argument);
     if (!open_items(argument, "signals", signal_forms, &work->signal_items))
@@ -187,9 +206,11 @@ static bool read_signals(batch *work, PyObject *argument) {
     return true;
 }
 
-/* ---- commands ------------------------------------------------------------------------------------------------------- */
+/* ---- commands -------------------------------------------------------------------------------------------------------
+ */
 
-static bool compile(PyObject *list) {
+static bool compile(PyObject *list)
+{
     static PyObject *name;
     if (name == NULL && (name = PyUnicode_InternFromString("_compile")) == NULL)
         return false;
@@ -199,7 +220,8 @@ static bool compile(PyObject *list) {
 }
 
 /* An engine's VkCommandBuffer: an int, or what vkshare._handles.as_int() reads, such as a cffi pointer. */
-static bool read_raw(PyObject *object, uint64_t *out) {
+static bool read_raw(PyObject *object, uint64_t *out)
+{
     static PyObject *as_int;
     if (!Py_IS_TYPE(object, &PyLong_Type)) {
         if (Py_IS_TYPE(object, &PyBool_Type) || object == Py_None)
@@ -222,7 +244,8 @@ static bool read_raw(PyObject *object, uint64_t *out) {
 }
 
 /* Everything that runs Python code; afterwards the lists' core objects can be taken. */
-static bool prepare_commands(batch *work, PyObject *const *arguments, Py_ssize_t count) {
+static bool prepare_commands(batch *work, PyObject *const *arguments, Py_ssize_t count)
+{
     for (Py_ssize_t i = 0; i < count; ++i) {
         if (VKPY_LIKELY(is_commands(arguments[i]))) {
             if (VKPY_UNLIKELY(work->info.n_raw != 0)) { /* the core would run the list first */
@@ -239,7 +262,8 @@ static bool prepare_commands(batch *work, PyObject *const *arguments, Py_ssize_t
     return true;
 }
 
-static bool read_commands(batch *work, PyObject *const *arguments, Py_ssize_t count) {
+static bool read_commands(batch *work, PyObject *const *arguments, Py_ssize_t count)
+{
     work->commands = storage(work->commands_on_stack, count, sizeof *work->commands);
     work->raw = storage(work->raw_on_stack, count, sizeof *work->raw);
     if (work->commands == NULL || work->raw == NULL || !prepare_commands(work, arguments, count))
@@ -248,7 +272,8 @@ static bool read_commands(batch *work, PyObject *const *arguments, Py_ssize_t co
     for (Py_ssize_t i = 0; i < lists; ++i) {
         work->commands[i] = ((vkpy_commands *)arguments[i])->core;
         if (VKPY_UNLIKELY(work->commands[i] == NULL)) {
-            vkpy_raise_named("InvalidCallError", "commands: %R is not compiled: its _compile() set nothing, or it was reset meanwhile",
+            vkpy_raise_named("InvalidCallError",
+                             "commands: %R is not compiled: its _compile() set nothing, or it was reset meanwhile",
                              arguments[i]);
             return false;
         }
@@ -259,10 +284,12 @@ static bool read_commands(batch *work, PyObject *const *arguments, Py_ssize_t co
     return true;
 }
 
-/* ---- the call ------------------------------------------------------------------------------------------------------- */
+/* ---- the call -------------------------------------------------------------------------------------------------------
+ */
 
 /* Another thread may reset() a list while the GIL is away. */
-static vks_status submit_without_gil(const batch *work, uint64_t deadline, vks_submission *out) {
+static vks_status submit_without_gil(const batch *work, uint64_t deadline, vks_submission *out)
+{
     vks_status status;
     for (uint32_t i = 0; i < work->info.n_commands; ++i)
         vks_commands_ref(work->commands[i]);
@@ -272,8 +299,10 @@ static vks_status submit_without_gil(const batch *work, uint64_t deadline, vks_s
     return status;
 }
 
-/* Whether all that `commands` touch and may not touch are surfaces whose unowned use is discarded (K21), and there is one. */
-static bool only_discards(const batch *work) {
+/* Whether all that `commands` touch and may not touch are surfaces whose unowned use is discarded (K21), and there is
+ * one. */
+static bool only_discards(const batch *work)
+{
     bool found = false;
     for (uint32_t i = 0; i < work->info.n_commands; ++i) {
         size_t count;
@@ -290,13 +319,15 @@ static bool only_discards(const batch *work) {
 }
 
 /* What the caller gave, with an iterator that was used up replaced. A new reference. */
-static PyObject *items_object(const items *list) {
+static PyObject *items_object(const items *list)
+{
     PyObject *object = list->tuple != NULL ? list->tuple : list->single;
     return object != NULL ? Py_NewRef(object) : PyTuple_New(0);
 }
 
 /* What must live while the submission is held. A new tuple, or NULL. */
-static PyObject *everything(const batch *work, PyObject *const *arguments, Py_ssize_t count) {
+static PyObject *everything(const batch *work, PyObject *const *arguments, Py_ssize_t count)
+{
     PyObject *all = PyTuple_New(count + 2);
     for (Py_ssize_t i = 0; all != NULL && i < count; ++i)
         PyTuple_SetItem(all, i, Py_NewRef(arguments[i]));
@@ -307,7 +338,8 @@ static PyObject *everything(const batch *work, PyObject *const *arguments, Py_ss
     return all;
 }
 
-static PyObject *submit_discarding(const batch *work, PyObject *const *arguments, Py_ssize_t count) {
+static PyObject *submit_discarding(const batch *work, PyObject *const *arguments, Py_ssize_t count)
+{
     PyObject *result = NULL;
     PyObject *waits = items_object(&work->wait_items), *signals = items_object(&work->signal_items);
     PyObject *commands = PyTuple_New(count);
@@ -322,9 +354,11 @@ static PyObject *submit_discarding(const batch *work, PyObject *const *arguments
 }
 
 /* Only the `waits` and `signals` keywords; borrowed. */
-static bool read_keywords(PyObject *const *given, PyObject *keywords, PyObject **waits, PyObject **signals) {
+static bool read_keywords(PyObject *const *given, PyObject *keywords, PyObject **waits, PyObject **signals)
+{
     static vkpy_signature signature = {"Device.submit", 0, 0, 2, {"waits", "signals"}, {NULL}};
-    static PyObject *usual; /* a call's constant: that of the last call with `signals` alone. Owned, so that no other comes to have its address */
+    static PyObject *usual; /* a call's constant: that of the last call with `signals` alone. Owned, so that no other
+                               comes to have its address */
     PyObject *values[2];
     if (VKPY_LIKELY(keywords == usual)) {
         *signals = given[0];
@@ -341,7 +375,8 @@ static bool read_keywords(PyObject *const *given, PyObject *keywords, PyObject *
     return true;
 }
 
-static void close_batch(batch *work) {
+static void close_batch(batch *work)
+{
     discard(work->commands, work->commands_on_stack);
     discard(work->raw, work->raw_on_stack);
     discard(work->waits, work->waits_on_stack);
@@ -350,7 +385,8 @@ static void close_batch(batch *work) {
     Py_XDECREF(work->signal_items.tuple);
 }
 
-static PyObject *run_batch(batch *work, PyObject *const *arguments, Py_ssize_t count) {
+static PyObject *run_batch(batch *work, PyObject *const *arguments, Py_ssize_t count)
+{
     vks_device *core = work->device->core;
     /* Made first: once the work is handed over nothing may fail. */
     vkpy_submission *submission = vkpy_submission_new(work->device);
@@ -378,7 +414,8 @@ static PyObject *run_batch(batch *work, PyObject *const *arguments, Py_ssize_t c
     return vkpy_raise(status, "Device.submit");
 }
 
-PyObject *vkpy_submit(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+PyObject *vkpy_submit(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
     batch work;
     PyObject *waits = NULL, *signals = NULL, *result = NULL;
     work.device = (vkpy_device *)self;

@@ -4,17 +4,20 @@
 #include <limits.h>
 #include <unistd.h>
 
-#define LIVE(self) \
-    if (VKPY_UNLIKELY((self)->core == NULL)) \
-        return vkpy_raise_uninitialised("Surface")
+#define LIVE(self)                                                                                                     \
+    if (VKPY_UNLIKELY((self)->core == NULL))                                                                           \
+    return vkpy_raise_uninitialised("Surface")
 
-/* ---- making one ----------------------------------------------------------------------------------------------------- */
+/* ---- making one -----------------------------------------------------------------------------------------------------
+ */
 
 typedef struct options {
-    PyObject *device, *width, *height, *format, *pixels, *stride, *page_fd, *semaphore_fd, *discard_unowned; /* borrowed */
+    PyObject *device, *width, *height, *format, *pixels, *stride, *page_fd, *semaphore_fd,
+        *discard_unowned; /* borrowed */
 } options;
 
-static bool read_size(const options *given, vks_surface_info *info) {
+static bool read_size(const options *given, vks_surface_info *info)
+{
     long long width, height, format, stride = 0;
     if (!vkpy_integer(given->width, "width", 1, INT32_MAX, &width) ||
         !vkpy_integer(given->height, "height", 1, INT32_MAX, &height) ||
@@ -28,7 +31,9 @@ static bool read_size(const options *given, vks_surface_info *info) {
     return vkpy_bool(given->discard_unowned, &info->discard_unowned);
 }
 
-static vks_status make(vkpy_device *device, const vks_surface_info *info, int page_fd, int semaphore_fd, vks_surface **core) {
+static vks_status make(vkpy_device *device, const vks_surface_info *info, int page_fd, int semaphore_fd,
+                       vks_surface **core)
+{
     vks_status status;
     if (page_fd >= 0)
         VKPY_SHORT(device, status = vks_surface_open(device->core, info, page_fd, semaphore_fd, core));
@@ -38,7 +43,8 @@ static vks_status make(vkpy_device *device, const vks_surface_info *info, int pa
 }
 
 /* The fds are the core's, once it is asked. */
-static bool create(vkpy_surface *self, const options *given, int *page_fd, int *semaphore_fd) {
+static bool create(vkpy_surface *self, const options *given, int *page_fd, int *semaphore_fd)
+{
     vks_surface_info info = {0};
     vkpy_pixels *pixels = NULL;
     vks_surface *core = NULL;
@@ -61,21 +67,23 @@ static bool create(vkpy_surface *self, const options *given, int *page_fd, int *
     return true;
 }
 
-static int surface_init(PyObject *object, PyObject *arguments, PyObject *keywords) {
-    static char *names[] = {"device", "width", "height", "format", "pixels", "stride",
-                            "page_fd", "semaphore_fd", "discard_unowned", NULL};
+static int surface_init(PyObject *object, PyObject *arguments, PyObject *keywords)
+{
+    static char *names[] = {"device", "width",   "height",       "format",          "pixels",
+                            "stride", "page_fd", "semaphore_fd", "discard_unowned", NULL};
     vkpy_surface *self = (vkpy_surface *)object;
     options given = {NULL};
     int page_fd = -1, semaphore_fd = -1;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|$OOOOOOOO:Surface", names, &given.device, &given.width, &given.height,
-                                     &given.format, &given.pixels, &given.stride, &given.page_fd, &given.semaphore_fd,
-                                     &given.discard_unowned))
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|$OOOOOOOO:Surface", names, &given.device, &given.width,
+                                     &given.height, &given.format, &given.pixels, &given.stride, &given.page_fd,
+                                     &given.semaphore_fd, &given.discard_unowned))
         return -1;
     if (given.width == NULL || given.height == NULL || given.format == NULL) {
         PyErr_SetString(PyExc_TypeError, "Surface() needs the arguments width, height and format");
         return -1;
     }
-    if (!vkpy_fd(given.page_fd, "page_fd", true, &page_fd) || !vkpy_fd(given.semaphore_fd, "semaphore_fd", true, &semaphore_fd))
+    if (!vkpy_fd(given.page_fd, "page_fd", true, &page_fd) ||
+        !vkpy_fd(given.semaphore_fd, "semaphore_fd", true, &semaphore_fd))
         return -1;
     if (self->initialised) {
         vkpy_raise_named("InvalidCallError", "Surface.__init__ ran already: make another Surface");
@@ -91,7 +99,9 @@ static int surface_init(PyObject *object, PyObject *arguments, PyObject *keyword
     return PyErr_Occurred() ? -1 : 0;
 }
 
-static PyObject *surface_set_commands(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+static PyObject *surface_set_commands(PyObject *object, PyObject *const *arguments, Py_ssize_t count,
+                                      PyObject *keywords)
+{
     static vkpy_signature signature = {"Surface._set_commands", 2, 2, 2, {"acquire", "release"}, {NULL}};
     vkpy_surface *self = (vkpy_surface *)object;
     PyObject *values[2];
@@ -104,18 +114,22 @@ static PyObject *surface_set_commands(PyObject *object, PyObject *const *argumen
     Py_RETURN_NONE;
 }
 
-/* ---- its end -------------------------------------------------------------------------------------------------------- */
+/* ---- its end --------------------------------------------------------------------------------------------------------
+ */
 
-static int surface_traverse(PyObject *object, visitproc visit, void *arg) {
+static int surface_traverse(PyObject *object, visitproc visit, void *arg)
+{
     vkpy_surface *self = (vkpy_surface *)object;
     Py_VISIT(Py_TYPE(object));
     Py_VISIT((PyObject *)self->device);
-    /* The exporter of the pixels is not visited: a garbage collection that cleared a memoryview under our Py_buffer would
-     * leave PyBuffer_Release() with a NULL to follow. It never refers back to the surface, so no cycle is missed. */
+    /* The exporter of the pixels is not visited: a garbage collection that cleared a memoryview under our Py_buffer
+     * would leave PyBuffer_Release() with a NULL to follow. It never refers back to the surface, so no cycle is missed.
+     */
     return 0;
 }
 
-static uint64_t close_surface(vkpy_surface *self) {
+static uint64_t close_surface(vkpy_surface *self)
+{
     uint64_t serial = 0;
     VKPY_SHORT(self->device, serial = vks_surface_close(self->core));
     if (self->pixels != NULL)
@@ -123,7 +137,8 @@ static uint64_t close_surface(vkpy_surface *self) {
     return serial;
 }
 
-static void surface_dealloc(PyObject *object) {
+static void surface_dealloc(PyObject *object)
+{
     vkpy_surface *self = (vkpy_surface *)object;
     vkpy_dealloc_begin(object, &self->weakrefs, true);
     if (self->core != NULL) {
@@ -138,7 +153,8 @@ static void surface_dealloc(PyObject *object) {
     vkpy_dealloc_free(object);
 }
 
-static PyObject *surface_close(PyObject *object, PyObject *ignored) {
+static PyObject *surface_close(PyObject *object, PyObject *ignored)
+{
     vkpy_surface *self = (vkpy_surface *)object;
     (void)ignored;
     LIVE(self);
@@ -149,10 +165,12 @@ static PyObject *surface_close(PyObject *object, PyObject *ignored) {
     return PyLong_FromUnsignedLongLong(serial);
 }
 
-/* ---- ownership ------------------------------------------------------------------------------------------------------ */
+/* ---- ownership ------------------------------------------------------------------------------------------------------
+ */
 
 /* "cpu+gpu" (or nothing) is false, "gpu" is true; anything else raises. */
-static bool read_mode(PyObject *mode, bool *gpu) {
+static bool read_mode(PyObject *mode, bool *gpu)
+{
     *gpu = false;
     if (mode == NULL)
         return true;
@@ -165,7 +183,8 @@ static bool read_mode(PyObject *mode, bool *gpu) {
     return false;
 }
 
-static PyObject *acquire_gpu(vkpy_surface *self, uint64_t key) {
+static PyObject *acquire_gpu(vkpy_surface *self, uint64_t key)
+{
     vks_op *op = NULL;
     vks_status status;
     VKPY_SHORT(self->device, status = vks_surface_acquire_gpu(self->core, key, &op));
@@ -174,15 +193,17 @@ static PyObject *acquire_gpu(vkpy_surface *self, uint64_t key) {
     return vkpy_none_or_raise(status, "Surface.acquire");
 }
 
-static PyObject *surface_acquire(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+static PyObject *surface_acquire(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
     static vkpy_signature signature = {"Surface.acquire", 2, 0, 3, {"key", "timeout", "mode"}, {NULL}};
     vkpy_surface *self = (vkpy_surface *)object;
     PyObject *values[3];
     uint64_t key = 0, timeout;
     bool gpu;
     LIVE(self);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values) || (values[0] != NULL && !vkpy_u64(values[0], "key", &key)) ||
-        !vkpy_timeout(values[1], &timeout) || !read_mode(values[2], &gpu))
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
+        (values[0] != NULL && !vkpy_u64(values[0], "key", &key)) || !vkpy_timeout(values[1], &timeout) ||
+        !read_mode(values[2], &gpu))
         return NULL;
     if (gpu)
         return acquire_gpu(self, key);
@@ -195,10 +216,13 @@ static PyObject *surface_acquire(PyObject *object, PyObject *const *arguments, P
         uint64_t deadline = vkpy_deadline(timeout);
         VKPY_BLOCKING(status, vks_surface_acquire_on(self->core, key, deadline));
     }
-    return status == VKS_TIMEOUT ? vkpy_raise_acquire_timeout(key, timeout) : vkpy_none_or_raise(status, "Surface.acquire");
+    return status == VKS_TIMEOUT ? vkpy_raise_acquire_timeout(key, timeout)
+                                 : vkpy_none_or_raise(status, "Surface.acquire");
 }
 
-static PyObject *surface_acquire_start(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+static PyObject *surface_acquire_start(PyObject *object, PyObject *const *arguments, Py_ssize_t count,
+                                       PyObject *keywords)
+{
     static vkpy_signature signature = {"Surface._acquire_start", 1, 1, 1, {"key"}, {NULL}};
     vkpy_surface *self = (vkpy_surface *)object;
     PyObject *values[1];
@@ -214,20 +238,23 @@ static PyObject *surface_acquire_start(PyObject *object, PyObject *const *argume
     return vkpy_pending_new(self, op);
 }
 
-static PyObject *surface_release(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+static PyObject *surface_release(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
     static vkpy_signature signature = {"Surface.release", 1, 0, 1, {"key"}, {NULL}};
     vkpy_surface *self = (vkpy_surface *)object;
     PyObject *values[1];
     uint64_t key = 0;
     LIVE(self);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values) || (values[0] != NULL && !vkpy_u64(values[0], "key", &key)))
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
+        (values[0] != NULL && !vkpy_u64(values[0], "key", &key)))
         return NULL;
     vks_status status;
     VKPY_SHORT(self->device, status = vks_surface_release(self->core, key));
     return vkpy_none_or_raise(status, "Surface.release");
 }
 
-static PyObject *surface_recover(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+static PyObject *surface_recover(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
     static vkpy_signature signature = {"Surface.recover", 1, 0, 1, {"timeout"}, {NULL}};
     vkpy_surface *self = (vkpy_surface *)object;
     PyObject *values[1];
@@ -239,10 +266,12 @@ static PyObject *surface_recover(PyObject *object, PyObject *const *arguments, P
     uint64_t deadline = vkpy_deadline(timeout);
     vks_status status;
     VKPY_BLOCKING(status, vks_surface_recover(self->core, deadline));
-    return status == VKS_TIMEOUT ? vkpy_raise_timeout("Surface.recover", timeout) : vkpy_none_or_raise(status, "Surface.recover");
+    return status == VKS_TIMEOUT ? vkpy_raise_timeout("Surface.recover", timeout)
+                                 : vkpy_none_or_raise(status, "Surface.recover");
 }
 
-static PyObject *surface_cpu_access(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+static PyObject *surface_cpu_access(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
     static vkpy_signature signature = {"Surface._cpu_access", 1, 0, 1, {"timeout"}, {NULL}};
     vkpy_surface *self = (vkpy_surface *)object;
     PyObject *values[1];
@@ -259,9 +288,11 @@ static PyObject *surface_cpu_access(PyObject *object, PyObject *const *arguments
     return status == VKS_TIMEOUT ? vkpy_raise_timeout("Surface", timeout) : vkpy_none_or_raise(status, "Surface");
 }
 
-/* ---- crossing to others --------------------------------------------------------------------------------------------- */
+/* ---- crossing to others ---------------------------------------------------------------------------------------------
+ */
 
-static PyObject *surface_export(PyObject *object, PyObject *ignored) {
+static PyObject *surface_export(PyObject *object, PyObject *ignored)
+{
     vkpy_surface *self = (vkpy_surface *)object;
     int page_fd = -1, semaphore_fd = -1;
     (void)ignored;
@@ -271,19 +302,22 @@ static PyObject *surface_export(PyObject *object, PyObject *ignored) {
     return status == VKS_OK ? Py_BuildValue("(ii)", page_fd, semaphore_fd) : vkpy_raise(status, "Surface.export");
 }
 
-static PyObject *surface_sync(PyObject *object, PyObject *ignored) {
+static PyObject *surface_sync(PyObject *object, PyObject *ignored)
+{
     vkpy_surface *self = (vkpy_surface *)object;
     vks_semaphore_point wait = {0}, signal = {0};
     (void)ignored;
     LIVE(self);
     vks_status status;
     VKPY_BLOCKING(status, vks_surface_sync(self->core, VKS_FOREVER, &wait, &signal));
-    return status == VKS_OK ? Py_BuildValue("((KK)(KK))", (unsigned long long)wait.semaphore, (unsigned long long)wait.value,
-                                            (unsigned long long)signal.semaphore, (unsigned long long)signal.value)
-                            : vkpy_raise(status, "Surface.sync");
+    return status == VKS_OK
+               ? Py_BuildValue("((KK)(KK))", (unsigned long long)wait.semaphore, (unsigned long long)wait.value,
+                               (unsigned long long)signal.semaphore, (unsigned long long)signal.value)
+               : vkpy_raise(status, "Surface.sync");
 }
 
-static PyObject *surface_next_key(PyObject *object, PyObject *ignored) {
+static PyObject *surface_next_key(PyObject *object, PyObject *ignored)
+{
     vkpy_surface *self = (vkpy_surface *)object;
     uint64_t key = 0;
     (void)ignored;
@@ -294,16 +328,19 @@ static PyObject *surface_next_key(PyObject *object, PyObject *ignored) {
     return PyLong_FromUnsignedLongLong(key);
 }
 
-/* ---- properties ----------------------------------------------------------------------------------------------------- */
+/* ---- properties -----------------------------------------------------------------------------------------------------
+ */
 
-static PyObject *surface_device(PyObject *object, void *ignored) {
+static PyObject *surface_device(PyObject *object, void *ignored)
+{
     vkpy_surface *self = (vkpy_surface *)object;
     (void)ignored;
     LIVE(self);
     return Py_NewRef((PyObject *)self->device);
 }
 
-static PyObject *surface_is_owned(PyObject *object, void *ignored) {
+static PyObject *surface_is_owned(PyObject *object, void *ignored)
+{
     vkpy_surface *self = (vkpy_surface *)object;
     bool owned = false;
     (void)ignored;
@@ -312,28 +349,32 @@ static PyObject *surface_is_owned(PyObject *object, void *ignored) {
     return PyBool_FromLong(owned);
 }
 
-static PyObject *surface_may_submit(PyObject *object, void *ignored) {
+static PyObject *surface_may_submit(PyObject *object, void *ignored)
+{
     vkpy_surface *self = (vkpy_surface *)object;
     (void)ignored;
     LIVE(self);
     return PyBool_FromLong(vks_surface_may_submit(self->core));
 }
 
-static PyObject *surface_is_closed(PyObject *object, void *ignored) {
+static PyObject *surface_is_closed(PyObject *object, void *ignored)
+{
     vkpy_surface *self = (vkpy_surface *)object;
     (void)ignored;
     LIVE(self);
     return PyBool_FromLong(vks_surface_is_closed(self->core));
 }
 
-static PyObject *surface_generation(PyObject *object, void *ignored) {
+static PyObject *surface_generation(PyObject *object, void *ignored)
+{
     vkpy_surface *self = (vkpy_surface *)object;
     (void)ignored;
     LIVE(self);
     return PyLong_FromUnsignedLong(vks_surface_generation(self->core));
 }
 
-/* ---- the type ------------------------------------------------------------------------------------------------------- */
+/* ---- the type -------------------------------------------------------------------------------------------------------
+ */
 
 #define FAST METH_FASTCALL | METH_KEYWORDS
 
@@ -355,8 +396,7 @@ static PyMethodDef methods[] = {
      "_export($self)\n--\n\n(page fd, semaphore fd or -1), the caller's to close."},
     {"_sync", surface_sync, METH_NOARGS,
      "_sync($self)\n--\n\n((VkSemaphore, value) to wait for, (VkSemaphore, value) to signal)."},
-    {"_next_key", surface_next_key, METH_NOARGS,
-     "_next_key($self)\n--\n\nThe key after the last one handed out."},
+    {"_next_key", surface_next_key, METH_NOARGS, "_next_key($self)\n--\n\nThe key after the last one handed out."},
     {"_close", surface_close, METH_NOARGS,
      "_close($self)\n--\n\nEnds the handle; the serial after which the image may go. Idempotent."},
     {NULL, NULL, 0, NULL},
@@ -385,5 +425,9 @@ static PyType_Slot slots[] = {
 };
 
 PyType_Spec vkpy_surface_spec = {
-    "vkshare._native.Surface", sizeof(vkpy_surface), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots,
+    "vkshare._native.Surface",
+    sizeof(vkpy_surface),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    slots,
 };

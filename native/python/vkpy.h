@@ -1,14 +1,15 @@
 /* vkpy.h: what the files of the extension share.
  *
- * The extension is thin: it reads arguments, keeps references, decides when the GIL is given away, and turns a vks_status
- * into an exception. What the calls mean stands in vkshare.h, what Python sees in vkshare/_native.pyi.
+ * The extension is thin: it reads arguments, keeps references, decides when the GIL is given away, and turns a
+ * vks_status into an exception. What the calls mean stands in vkshare.h, what Python sees in vkshare/_native.pyi.
  *
  * Conventions
  *  - The GIL protects every field here. References are owned unless a comment says borrowed.
  *  - A call that may sleep is first tried with deadline 0 and the GIL held; only if it would sleep is the GIL released
  *    (rule X8: a short call must not give the GIL away for a switch interval).
  *  - Only the limited API of CPython 3.11. One interpreter a process, so types and interned names are static.
- *  - An engine's queue lock given as a C address may be taken with the GIL held: it must never be held while waiting for it.
+ *  - An engine's queue lock given as a C address may be taken with the GIL held: it must never be held while waiting
+ * for it.
  */
 #ifndef VKPY_H
 #define VKPY_H
@@ -35,10 +36,10 @@ typedef struct vkpy_kept vkpy_kept;
 
 typedef struct vkpy_device {
     PyObject_HEAD
-    vks_device *core;    /* NULL until __init__ has succeeded */
-    PyObject *name;      /* str */
-    vkpy_locks *locks;   /* the queue lock, where it is a pair of Python callables; else NULL */
-    vkpy_pixels *pixels; /* of surfaces that are gone, with work that may still use them */
+    vks_device *core;                  /* NULL until __init__ has succeeded */
+    PyObject *name;                    /* str */
+    vkpy_locks *locks;                 /* the queue lock, where it is a pair of Python callables; else NULL */
+    vkpy_pixels *pixels;               /* of surfaces that are gone, with work that may still use them */
     vkpy_kept *kept_first, *kept_last; /* what held submissions need */
     bool initialised;
     PyObject *weakrefs;
@@ -54,14 +55,14 @@ typedef struct vkpy_submission {
 typedef struct vkpy_commands {
     PyObject_HEAD
     vkpy_device *device;
-    vks_commands *core;  /* NULL until compiled */
-    PyObject *surfaces;  /* tuple: what `core` touches */
+    vks_commands *core; /* NULL until compiled */
+    PyObject *surfaces; /* tuple: what `core` touches */
     PyObject *weakrefs;
 } vkpy_commands;
 
 typedef struct vkpy_program {
     PyObject_HEAD
-    vks_program *core;   /* NULL once taken over by a CommandList */
+    vks_program *core; /* NULL once taken over by a CommandList */
     PyObject *weakrefs;
 } vkpy_program;
 
@@ -126,10 +127,11 @@ struct vkpy_pixels {
     uint64_t last_use; /* serial after which nothing touches the buffer; UINT64_MAX while the surface is open */
     vkpy_pixels *next; /* in vkpy_device.pixels */
 };
-/* Borrows a writable buffer for `info`, whose size, format and stride are set; *out is NULL where `object` is None. Raises if the rows
- * do not fit. */
+/* Borrows a writable buffer for `info`, whose size, format and stride are set; *out is NULL where `object` is None.
+ * Raises if the rows do not fit. */
 bool vkpy_pixels_lend(PyObject *object, vks_surface_info *info, vkpy_pixels **out);
-/* Releases the buffer now if its last use is over, else when the device is next reaped. Takes over `pixels` (may be NULL). */
+/* Releases the buffer now if its last use is over, else when the device is next reaped. Takes over `pixels` (may be
+ * NULL). */
 void vkpy_pixels_retire(vkpy_device *device, vkpy_pixels *pixels);
 void vkpy_pixels_reap(vkpy_device *device, bool all);
 
@@ -147,39 +149,42 @@ int vkpy_locks_traverse(vkpy_locks *locks, visitproc visit, void *arg);
 
 /* ---- calls into the core --------------------------------------------------------------------------------------- */
 
-/* A call that does not sleep: the GIL is kept. But where the queue lock is a Python callable its holder may wait for the GIL, and
- * any of the core's locks may be held by a thread that waits for that holder. */
-#define VKPY_SHORT(owner, call) \
-    do { \
-        PyThreadState *vkpy_thread = VKPY_UNLIKELY((owner)->locks != NULL) ? PyEval_SaveThread() : NULL; \
-        call; \
-        if (VKPY_UNLIKELY(vkpy_thread != NULL)) \
-            PyEval_RestoreThread(vkpy_thread); \
+/* A call that does not sleep: the GIL is kept. But where the queue lock is a Python callable its holder may wait for
+ * the GIL, and any of the core's locks may be held by a thread that waits for that holder. */
+#define VKPY_SHORT(owner, call)                                                                                        \
+    do {                                                                                                               \
+        PyThreadState *vkpy_thread = VKPY_UNLIKELY((owner)->locks != NULL) ? PyEval_SaveThread() : NULL;               \
+        call;                                                                                                          \
+        if (VKPY_UNLIKELY(vkpy_thread != NULL))                                                                        \
+            PyEval_RestoreThread(vkpy_thread);                                                                         \
     } while (0)
 
-/* To be called before a sleep. A signal that comes just before it does not end it, and Ctrl-C must be answered within 100 ms (X8, K28): the main
- * thread, which runs the handlers, looks up every 50 ms. */
-static inline void vkpy_prepare_to_sleep(void) {
+/* To be called before a sleep. A signal that comes just before it does not end it, and Ctrl-C must be answered within
+ * 100 ms (X8, K28): the main thread, which runs the handlers, looks up every 50 ms. */
+static inline void vkpy_prepare_to_sleep(void)
+{
     vks_set_patience(getpid() == (pid_t)syscall(SYS_gettid) ? UINT64_C(50000000) : 0);
 }
 
-/* A call that may sleep: without the GIL, again after each signal. Ends with VKS_INTERRUPTED when a signal handler raised. */
-#define VKPY_BLOCKING(status, call) \
-    do { \
-        vkpy_prepare_to_sleep(); \
-        Py_BEGIN_ALLOW_THREADS \
-        (status) = (call); \
-        Py_END_ALLOW_THREADS \
+/* A call that may sleep: without the GIL, again after each signal. Ends with VKS_INTERRUPTED when a signal handler
+ * raised. */
+#define VKPY_BLOCKING(status, call)                                                                                    \
+    do {                                                                                                               \
+        vkpy_prepare_to_sleep();                                                                                       \
+        PyThreadState *vkpy_thread = PyEval_SaveThread();                                                              \
+        (status) = (call);                                                                                             \
+        PyEval_RestoreThread(vkpy_thread);                                                                             \
     } while ((status) == VKS_INTERRUPTED && PyErr_CheckSignals() == 0)
 
 /* ---- errors ---------------------------------------------------------------------------------------------------- */
 
-/* Each raises what `status` stands for and returns NULL. `what` names the thing, e.g. "Fence.signal"; the core's own words for the
- * calling thread's last error are used where they belong to `status`. VKS_INTERRUPTED: the handler's exception is set already. */
+/* Each raises what `status` stands for and returns NULL. `what` names the thing, e.g. "Fence.signal"; the core's own
+ * words for the calling thread's last error are used where they belong to `status`. VKS_INTERRUPTED: the handler's
+ * exception is set already. */
 PyObject *vkpy_raise(vks_status status, const char *what);
-PyObject *vkpy_raise_timeout(const char *what, uint64_t timeout);                /* TimeoutError */
-PyObject *vkpy_raise_acquire_timeout(uint64_t key, uint64_t timeout);            /* AcquireTimeout */
-PyObject *vkpy_raise_named(const char *error_class, const char *format, ...);    /* of vkshare.errors */
+PyObject *vkpy_raise_timeout(const char *what, uint64_t timeout);             /* TimeoutError */
+PyObject *vkpy_raise_acquire_timeout(uint64_t key, uint64_t timeout);         /* AcquireTimeout */
+PyObject *vkpy_raise_named(const char *error_class, const char *format, ...); /* of vkshare.errors */
 PyObject *vkpy_exception(vks_status status, const char *what); /* the instance, not raised; NULL if that failed */
 PyObject *vkpy_none_or_raise(vks_status status, const char *what);
 
@@ -196,10 +201,12 @@ typedef struct vkpy_signature {
 } vkpy_signature;
 
 /* Binds a fast call's arguments; values[i] is borrowed, NULL where not given. TypeError on a mismatch. */
-bool vkpy_bind_slow(vkpy_signature *signature, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords, PyObject **values);
+bool vkpy_bind_slow(vkpy_signature *signature, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords,
+                    PyObject **values);
 
-static inline bool vkpy_bind(vkpy_signature *signature, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords,
-                             PyObject **values) {
+static inline bool vkpy_bind(vkpy_signature *signature, PyObject *const *arguments, Py_ssize_t count,
+                             PyObject *keywords, PyObject **values)
+{
     if (VKPY_UNLIKELY(keywords != NULL || count > signature->positional || count < signature->required))
         return vkpy_bind_slow(signature, arguments, count, keywords, values);
     for (int i = 0; i < signature->total; ++i)
@@ -211,7 +218,8 @@ static inline bool vkpy_bind(vkpy_signature *signature, PyObject *const *argumen
 bool vkpy_u64_slow(PyObject *object, const char *name, uint64_t *out);
 bool vkpy_integer(PyObject *object, const char *name, long long least, long long most, long long *out);
 
-static inline bool vkpy_u64(PyObject *object, const char *name, uint64_t *out) {
+static inline bool vkpy_u64(PyObject *object, const char *name, uint64_t *out)
+{
     if (VKPY_LIKELY(Py_IS_TYPE(object, &PyLong_Type))) {
         *out = PyLong_AsUnsignedLongLong(object);
         if (VKPY_LIKELY(*out != UINT64_MAX))
@@ -223,18 +231,20 @@ static inline bool vkpy_u64(PyObject *object, const char *name, uint64_t *out) {
 /* Relative nanoseconds from float seconds; NULL and None: VKS_FOREVER. */
 bool vkpy_timeout_slow(PyObject *object, uint64_t *out);
 
-static inline bool vkpy_timeout(PyObject *object, uint64_t *out) {
+static inline bool vkpy_timeout(PyObject *object, uint64_t *out)
+{
     *out = VKS_FOREVER;
     return object == NULL || object == Py_None || vkpy_timeout_slow(object, out);
 }
 
 /* The absolute deadline of a relative timeout that starts now. */
-static inline uint64_t vkpy_deadline(uint64_t timeout) {
+static inline uint64_t vkpy_deadline(uint64_t timeout)
+{
     return timeout == VKS_FOREVER || timeout == 0 ? timeout : vks_now() + timeout;
 }
 
-bool vkpy_fd(PyObject *object, const char *name, bool may_be_none, int *out); /* none: -1, given as None or -1 */
-bool vkpy_bool(PyObject *object, bool *out);                                  /* truth value; NULL leaves *out */
+bool vkpy_fd(PyObject *object, const char *name, bool may_be_none, int *out);  /* none: -1, given as None or -1 */
+bool vkpy_bool(PyObject *object, bool *out);                                   /* truth value; NULL leaves *out */
 bool vkpy_type_error(PyObject *object, const char *name, const char *allowed); /* raises; false */
 
 #endif

@@ -8,13 +8,13 @@
 #include "raster/image.h"
 #include "raster/vec4.h"
 
-#define BLOCK 64u       // pixels
-#define BLOCK_ROWS 32u  // few enough pages for the processor to know them all
-#define COORDINATE_LIMIT (1 << 29)  // (2 * x + 1) * width stays inside 63 bits
+#define BLOCK 64u                  // pixels
+#define BLOCK_ROWS 32u             // few enough pages for the processor to know them all
+#define COORDINATE_LIMIT (1 << 29) // (2 * x + 1) * width stays inside 63 bits
 
 // One axis of the mapping: u = (2 * (x - to) + 1) * length / (2 * to_length) + from, to_length > 0.
 struct axis {
-    int64_t to, to_length, from, length, limit;  // limit: the source image's extent
+    int64_t to, to_length, from, length, limit; // limit: the source image's extent
 };
 
 // The one or two source pixels that a target pixel reads; fraction is the second's weight.
@@ -25,17 +25,14 @@ struct tap {
 
 struct blit {
     const struct vks_image *source, *target;
-    struct vks_area area;  // of the target
+    struct vks_area area; // of the target
     struct axis x, y;
     enum vks_filter filter;
-    bool raw;   // nearest, and the pixel's bytes are copied, with R and B exchanged if `swap`
+    bool raw; // nearest, and the pixel's bytes are copied, with R and B exchanged if `swap`
     bool swap;
 };
 
-static uint32_t clamp_index(int64_t i, int64_t limit)
-{
-    return (uint32_t)(i < 0 ? 0 : i < limit ? i : limit - 1);
-}
+static uint32_t clamp_index(int64_t i, int64_t limit) { return (uint32_t)(i < 0 ? 0 : i < limit ? i : limit - 1); }
 
 // A quotient, rounded down, and what is left of the dividend.
 struct fraction {
@@ -57,7 +54,7 @@ static void find_taps(const struct axis *axis, int64_t target, uint32_t n, enum 
 {
     int64_t dividend = (2 * (target - axis->to) + 1) * axis->length, divisor = 2 * axis->to_length;
     if (filter == VKS_FILTER_LINEAR)
-        dividend -= axis->to_length;  // pixel centres are at one half
+        dividend -= axis->to_length; // pixel centres are at one half
     struct fraction at = divide_floor(dividend, divisor), step = divide_floor(2 * axis->length, divisor);
     for (uint32_t i = 0; i < n; i++) {
         out[i].first = clamp_index(axis->from + at.whole, axis->limit);
@@ -72,20 +69,32 @@ static void find_taps(const struct axis *axis, int64_t target, uint32_t n, enum 
     }
 }
 
-static inline uint32_t swapped_red_blue(uint32_t v)
-{
-    return (v & 0xff00ff00u) | (v >> 16 & 255) | (v & 255) << 16;
-}
+static inline uint32_t swapped_red_blue(uint32_t v) { return (v & 0xff00ff00u) | (v >> 16 & 255) | (v & 255) << 16; }
 
 // out[i] = the pixel at column[i] of a source row.
 static void gather(const uint8_t *row, size_t bytes, const uint32_t *column, uint32_t n, uint8_t *out)
 {
-    switch (bytes) {  // a constant size turns memcpy into a load and a store
-    case 1: for (uint32_t i = 0; i < n; i++) out[i] = row[column[i]]; break;
-    case 2: for (uint32_t i = 0; i < n; i++) memcpy(out + 2 * i, row + 2 * (size_t)column[i], 2); break;
-    case 4: for (uint32_t i = 0; i < n; i++) memcpy(out + 4 * i, row + 4 * (size_t)column[i], 4); break;
-    case 8: for (uint32_t i = 0; i < n; i++) memcpy(out + 8 * i, row + 8 * (size_t)column[i], 8); break;
-    default: for (uint32_t i = 0; i < n; i++) memcpy(out + 16 * i, row + 16 * (size_t)column[i], 16); break;
+    switch (bytes) { // a constant size turns memcpy into a load and a store
+    case 1:
+        for (uint32_t i = 0; i < n; i++)
+            out[i] = row[column[i]];
+        break;
+    case 2:
+        for (uint32_t i = 0; i < n; i++)
+            memcpy(out + 2 * i, row + 2 * (size_t)column[i], 2);
+        break;
+    case 4:
+        for (uint32_t i = 0; i < n; i++)
+            memcpy(out + 4 * i, row + 4 * (size_t)column[i], 4);
+        break;
+    case 8:
+        for (uint32_t i = 0; i < n; i++)
+            memcpy(out + 8 * i, row + 8 * (size_t)column[i], 8);
+        break;
+    default:
+        for (uint32_t i = 0; i < n; i++)
+            memcpy(out + 16 * i, row + 16 * (size_t)column[i], 16);
+        break;
     }
 }
 
@@ -136,7 +145,7 @@ static void nearest_block(const struct blit *b, uint32_t x, uint32_t n, uint32_t
 // A source row's pixels under a block's taps: 2 * i the first, 2 * i + 1 the second.
 struct line {
     vks_rgba pixel[2 * BLOCK];
-    int64_t row;  // -1: nothing yet
+    int64_t row; // -1: nothing yet
 };
 
 static void decode_line(const struct blit *b, const uint32_t *column, uint32_t n, uint32_t row, struct line *line)
@@ -180,7 +189,7 @@ static void linear_block(const struct blit *b, uint32_t x, uint32_t n, uint32_t 
     }
     for (uint32_t y = first; y < end; y++) {
         struct tap tap = down[y - first];
-        struct line *top = &lines[lines[1].row == tap.first];  // where that row is, if it is
+        struct line *top = &lines[lines[1].row == tap.first]; // where that row is, if it is
         if (top->row != tap.first)
             decode_line(b, column, n, tap.first, top);
         struct line *bottom = tap.second == tap.first ? top : &lines[top == &lines[0]];

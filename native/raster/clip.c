@@ -17,13 +17,20 @@
 static double distance(const struct vks_setup *setup, const double p[4], int plane)
 {
     switch (plane) {
-    case 0: return p[3] - SMALLEST_W;
-    case 1: return p[2];
-    case 2: return p[3] - p[2];
-    case 3: return p[0] * setup->half_width + (VKS_GUARD_BAND + setup->half_width) * p[3];
-    case 4: return (VKS_GUARD_BAND - setup->half_width) * p[3] - p[0] * setup->half_width;
-    case 5: return p[1] * setup->half_height + (VKS_GUARD_BAND + setup->half_height) * p[3];
-    default: return (VKS_GUARD_BAND - setup->half_height) * p[3] - p[1] * setup->half_height;
+    case 0:
+        return p[3] - SMALLEST_W;
+    case 1:
+        return p[2];
+    case 2:
+        return p[3] - p[2];
+    case 3:
+        return p[0] * setup->half_width + (VKS_GUARD_BAND + setup->half_width) * p[3];
+    case 4:
+        return (VKS_GUARD_BAND - setup->half_width) * p[3] - p[0] * setup->half_width;
+    case 5:
+        return p[1] * setup->half_height + (VKS_GUARD_BAND + setup->half_height) * p[3];
+    default:
+        return (VKS_GUARD_BAND - setup->half_height) * p[3] - p[1] * setup->half_height;
     }
 }
 
@@ -105,7 +112,7 @@ static bool is_finite(const struct vks_vertex v[3])
     double sum = 0;
     for (int i = 0; i < 3; i++)
         for (int k = 0; k < 4; k++)
-            sum += v[i].position[k] - v[i].position[k];  // NaN for an infinity too
+            sum += v[i].position[k] - v[i].position[k]; // NaN for an infinity too
     return sum == 0;
 }
 

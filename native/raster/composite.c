@@ -38,7 +38,7 @@ static void band_any(void *context, uint32_t first, uint32_t end)
 
 bool vks_opacity_is_valid(float opacity)
 {
-    return opacity >= 0.0f && opacity <= 1.0f;  // false for NaN
+    return opacity >= 0.0f && opacity <= 1.0f; // false for NaN
 }
 
 int vks_raster_composite(const struct vks_image *source, const struct vks_image *target, int32_t x, int32_t y,
@@ -54,8 +54,7 @@ int vks_raster_composite(const struct vks_image *source, const struct vks_image 
     if (vks_images_overlap(source, target))
         return VKS_RASTER_OVERLAP;
     struct composite c = {.source = source, .target = target, .opacity = opacity};
-    if (opacity == 0.0f ||
-        !vks_clip_area(target, x, y, (int32_t)source->width, (int32_t)source->height, &c.area))
+    if (opacity == 0.0f || !vks_clip_area(target, x, y, (int32_t)source->width, (int32_t)source->height, &c.area))
         return VKS_RASTER_OK;
     c.source_x = (uint32_t)((int64_t)c.area.x - x);
     c.source_y = (uint32_t)((int64_t)c.area.y - y);
@@ -64,7 +63,7 @@ int vks_raster_composite(const struct vks_image *source, const struct vks_image 
         c.over_row = vks_over_kernel(vks_cpu_isa())->row[source->format != target->format][opacity < 1.0f];
         vks_run_rows(pool, c.area.height, bytes, band_8888, &c);
     } else {
-        vks_run_rows(pool, c.area.height, bytes * 4, band_any, &c);  // slower by more than that
+        vks_run_rows(pool, c.area.height, bytes * 4, band_any, &c); // slower by more than that
     }
     return VKS_RASTER_OK;
 }

@@ -22,7 +22,4 @@ enum vks_isa vks_cpu_isa(void)
     return (int)isa < allowed ? isa : (enum vks_isa)allowed;
 }
 
-void vks_cpu_limit_isa(enum vks_isa highest)
-{
-    atomic_store_explicit(&limit, (int)highest, memory_order_relaxed);
-}
+void vks_cpu_limit_isa(enum vks_isa highest) { atomic_store_explicit(&limit, (int)highest, memory_order_relaxed); }

@@ -2,10 +2,10 @@
 #pragma once
 
 enum vks_isa {
-    VKS_ISA_PORTABLE,  // plain C, every architecture
-    VKS_ISA_SSE2,      // x86-64's baseline
+    VKS_ISA_PORTABLE, // plain C, every architecture
+    VKS_ISA_SSE2,     // x86-64's baseline
     VKS_ISA_AVX2,
-    VKS_ISA_AVX512,    // F, BW and VL
+    VKS_ISA_AVX512, // F, BW and VL
 };
 
 // The best of this processor that vks_cpu_limit_isa() allows.

@@ -6,17 +6,19 @@
 #include "raster/image.h"
 #include "raster/shade.h"
 
-#define BLOCK_TRIANGLES 128u  // of the layout; a block that clipping overfills grows
+#define BLOCK_TRIANGLES 128u // of the layout; a block that clipping overfills grows
 #define BLOCKS_PER_THREAD 8u
 #define BANDS_PER_THREAD 4u
 #define SMALLEST_BAND 16
-#define WORTH_A_THREAD 32768u  // pixels of bounding boxes
+#define WORTH_A_THREAD 32768u // pixels of bounding boxes
 
 struct block {
     struct vks_triangle *triangle;
-    struct row_range { int32_t first, end; } *rows;  // y0 and y1 of the triangles, close together
+    struct row_range {
+        int32_t first, end;
+    } *rows; // y0 and y1 of the triangles, close together
     uint32_t count, capacity;
-    uint64_t pixels;  // of the bounding boxes
+    uint64_t pixels; // of the bounding boxes
 };
 
 struct batch {
@@ -25,9 +27,9 @@ struct batch {
     vks_shade_rows shade;
     struct block *blocks;
     uint32_t block_count;
-    uint32_t first, end;  // triangles of the layout
+    uint32_t first, end; // triangles of the layout
     atomic_bool no_memory;
-    int32_t top, bottom;  // rows that the batch touches
+    int32_t top, bottom; // rows that the batch touches
     uint32_t bands;
 };
 
@@ -73,7 +75,7 @@ static void prepare_block(void *context, uint32_t index)
 // Rows whose spans are known and that wait to be shaded while the memory under them is fetched: small triangles all
 // over a large target would else wait for it row by row.
 struct pending {
-    const struct vks_triangle *triangle;  // NULL: none
+    const struct vks_triangle *triangle; // NULL: none
     int32_t y, rows;
     struct vks_span spans[VKS_SPAN_ROWS];
 };

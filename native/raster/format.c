@@ -8,23 +8,30 @@
 size_t vks_format_bytes(uint32_t format)
 {
     switch (format) {
-    case VKS_FORMAT_R8_UNORM: return 1;
-    case VKS_FORMAT_RG8_UNORM: return 2;
-    case VKS_FORMAT_RGBA8_UNORM: return 4;
-    case VKS_FORMAT_RGBA8_UNORM_SRGB: return 4;
-    case VKS_FORMAT_BGRA8_UNORM: return 4;
-    case VKS_FORMAT_RGB10A2_UNORM: return 4;
-    case VKS_FORMAT_R32_FLOAT: return 4;
-    case VKS_FORMAT_RGBA16_FLOAT: return 8;
-    case VKS_FORMAT_RGBA32_FLOAT: return 16;
-    default: return 0;
+    case VKS_FORMAT_R8_UNORM:
+        return 1;
+    case VKS_FORMAT_RG8_UNORM:
+        return 2;
+    case VKS_FORMAT_RGBA8_UNORM:
+        return 4;
+    case VKS_FORMAT_RGBA8_UNORM_SRGB:
+        return 4;
+    case VKS_FORMAT_BGRA8_UNORM:
+        return 4;
+    case VKS_FORMAT_RGB10A2_UNORM:
+        return 4;
+    case VKS_FORMAT_R32_FLOAT:
+        return 4;
+    case VKS_FORMAT_RGBA16_FLOAT:
+        return 8;
+    case VKS_FORMAT_RGBA32_FLOAT:
+        return 16;
+    default:
+        return 0;
     }
 }
 
-bool vks_format_is_float(uint32_t format)
-{
-    return format >= VKS_FORMAT_R32_FLOAT;
-}
+bool vks_format_is_float(uint32_t format) { return format >= VKS_FORMAT_R32_FLOAT; }
 
 bool vks_format_is_8888(uint32_t format)
 {
@@ -37,15 +44,9 @@ bool vks_format_is_8888(uint32_t format)
 #define ROW64(i) ROW16(i), ROW16((i) + 16), ROW16((i) + 32), ROW16((i) + 48)
 static const float from8[256] = {ROW64(0), ROW64(64), ROW64(128), ROW64(192)};
 
-static inline void set(vks_rgba out, float r, float g, float b, float a)
-{
-    vks_f4_store(out, (vks_f4){r, g, b, a});
-}
+static inline void set(vks_rgba out, float r, float g, float b, float a) { vks_f4_store(out, (vks_f4){r, g, b, a}); }
 
-static inline uint8_t to8(float v)
-{
-    return (uint8_t)vks_f4_to_unorm(vks_f4_all(v), vks_f4_all(255.0f))[0];
-}
+static inline uint8_t to8(float v) { return (uint8_t)vks_f4_to_unorm(vks_f4_all(v), vks_f4_all(255.0f))[0]; }
 
 // `colour` is the table for the first three components.
 static inline void load_8888(const uint8_t *p, vks_rgba *out, size_t n, const float *colour, int r, int b)
@@ -78,10 +79,18 @@ void vks_load_pixels(uint32_t format, const void *pixels, vks_rgba *out, size_t 
         for (size_t i = 0; i < n; i++)
             set(out[i], from8[p[2 * i]], from8[p[2 * i + 1]], 0, 1);
         break;
-    case VKS_FORMAT_RGBA8_UNORM: load_8888(p, out, n, from8, 0, 2); break;
-    case VKS_FORMAT_BGRA8_UNORM: load_8888(p, out, n, from8, 2, 0); break;
-    case VKS_FORMAT_RGBA8_UNORM_SRGB: load_8888(p, out, n, vks_srgb()->linear, 0, 2); break;
-    case VKS_FORMAT_RGB10A2_UNORM: load_rgb10a2(p, out, n); break;
+    case VKS_FORMAT_RGBA8_UNORM:
+        load_8888(p, out, n, from8, 0, 2);
+        break;
+    case VKS_FORMAT_BGRA8_UNORM:
+        load_8888(p, out, n, from8, 2, 0);
+        break;
+    case VKS_FORMAT_RGBA8_UNORM_SRGB:
+        load_8888(p, out, n, vks_srgb()->linear, 0, 2);
+        break;
+    case VKS_FORMAT_RGB10A2_UNORM:
+        load_rgb10a2(p, out, n);
+        break;
     case VKS_FORMAT_R32_FLOAT:
         for (size_t i = 0; i < n; i++) {
             float red;
@@ -89,8 +98,12 @@ void vks_load_pixels(uint32_t format, const void *pixels, vks_rgba *out, size_t 
             set(out[i], red, 0, 0, 1);
         }
         break;
-    case VKS_FORMAT_RGBA16_FLOAT: vks_halves_to_floats(p, out[0], 4 * n); break;
-    case VKS_FORMAT_RGBA32_FLOAT: memcpy(out, p, n * sizeof *out); break;
+    case VKS_FORMAT_RGBA16_FLOAT:
+        vks_halves_to_floats(p, out[0], 4 * n);
+        break;
+    case VKS_FORMAT_RGBA32_FLOAT:
+        memcpy(out, p, n * sizeof *out);
+        break;
     }
 }
 
@@ -168,16 +181,28 @@ void vks_store_pixels(uint32_t format, const vks_rgba *in, void *pixels, size_t 
             p[2 * i + 1] = to8(in[i][1]);
         }
         break;
-    case VKS_FORMAT_RGBA8_UNORM: store_8888(in, p, n, false); break;
-    case VKS_FORMAT_BGRA8_UNORM: store_8888(in, p, n, true); break;
-    case VKS_FORMAT_RGBA8_UNORM_SRGB: store_srgb(in, p, n); break;
-    case VKS_FORMAT_RGB10A2_UNORM: store_rgb10a2(in, p, n); break;
+    case VKS_FORMAT_RGBA8_UNORM:
+        store_8888(in, p, n, false);
+        break;
+    case VKS_FORMAT_BGRA8_UNORM:
+        store_8888(in, p, n, true);
+        break;
+    case VKS_FORMAT_RGBA8_UNORM_SRGB:
+        store_srgb(in, p, n);
+        break;
+    case VKS_FORMAT_RGB10A2_UNORM:
+        store_rgb10a2(in, p, n);
+        break;
     case VKS_FORMAT_R32_FLOAT:
         for (size_t i = 0; i < n; i++)
             memcpy(p + 4 * i, in[i], sizeof(float));
         break;
-    case VKS_FORMAT_RGBA16_FLOAT: vks_floats_to_halves(in[0], p, 4 * n); break;
-    case VKS_FORMAT_RGBA32_FLOAT: memcpy(p, in, n * sizeof *in); break;
+    case VKS_FORMAT_RGBA16_FLOAT:
+        vks_floats_to_halves(in[0], p, 4 * n);
+        break;
+    case VKS_FORMAT_RGBA32_FLOAT:
+        memcpy(p, in, n * sizeof *in);
+        break;
     }
 }
 

@@ -32,7 +32,7 @@ static inline uint32_t vks_to_unorm(float value, float levels)
 {
     value = value > 0.0f ? value : 0.0f;
     value = value < 1.0f ? value : 1.0f;
-    float shifted = value * levels + 8388608.0f;  // 2^23: the mantissa's low bits are now the integer
+    float shifted = value * levels + 8388608.0f; // 2^23: the mantissa's low bits are now the integer
     uint32_t bits;
     memcpy(&bits, &shifted, sizeof bits);
     return bits & 0x7fffff;

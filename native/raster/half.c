@@ -15,7 +15,7 @@ float vks_half_to_float(uint16_t half)
         bits = 0x7f800000;
     } else if (magnitude >= 0x400) {
         bits = (magnitude << 13) + ((127 - 15) << 23);
-    } else {  // subnormal: an integer count of 2^-24
+    } else { // subnormal: an integer count of 2^-24
         float value = (float)magnitude * 0x1p-24f;
         memcpy(&bits, &value, sizeof bits);
     }
@@ -33,9 +33,9 @@ uint16_t vks_float_to_half(float value)
     uint32_t magnitude = bits & 0x7fffffff;
     if (magnitude > 0x7f800000)
         return (uint16_t)(sign | 0x7e00 | (magnitude >> 13 & 0x3ff));
-    if (magnitude >= 0x477ff000)  // 65520: halfway from the largest half to the next step
+    if (magnitude >= 0x477ff000) // 65520: halfway from the largest half to the next step
         return (uint16_t)(sign | 0x7c00);
-    if (magnitude < 0x38800000) {  // below 2^-14: adding 0.5 rounds to a multiple of 2^-24
+    if (magnitude < 0x38800000) { // below 2^-14: adding 0.5 rounds to a multiple of 2^-24
         float shifted;
         memcpy(&shifted, &magnitude, sizeof shifted);
         shifted += 0.5f;
@@ -49,10 +49,7 @@ uint16_t vks_float_to_half(float value)
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-static int has_f16c(void)
-{
-    return vks_cpu_isa() >= VKS_ISA_AVX2 && __builtin_cpu_supports("f16c");
-}
+static int has_f16c(void) { return vks_cpu_isa() >= VKS_ISA_AVX2 && __builtin_cpu_supports("f16c"); }
 
 // Both convert the multiple of four and return it.
 __attribute__((target("avx,f16c"))) static size_t widen_fours(const uint8_t *p, float *out, size_t count)

@@ -2,23 +2,31 @@
 
 // Below this a second thread's waking costs more than it saves.
 #define WORTH_A_THREAD (256u * 1024u)
-#define BANDS_PER_THREAD 4u  // evens out threads that start late
+#define BANDS_PER_THREAD 4u // evens out threads that start late
 
 const char *vks_raster_status_text(int status)
 {
     switch (status) {
-    case VKS_RASTER_OK: return "success";
+    case VKS_RASTER_OK:
+        return "success";
     case VKS_RASTER_BAD_IMAGE:
         return "an image is NULL, empty, larger than 32768 pixels a side, or its rows do not fit its stride or size";
-    case VKS_RASTER_BAD_FORMAT: return "an image's format is not one of enum vks_format";
+    case VKS_RASTER_BAD_FORMAT:
+        return "an image's format is not one of enum vks_format";
     case VKS_RASTER_BAD_ARGUMENT:
         return "a filter, opacity, coordinate, vertex layout or sub-pixel precision is out of range, or NULL";
-    case VKS_RASTER_FORMAT_MISMATCH: return "copy needs equal formats; blit converts";
-    case VKS_RASTER_OVERLAP: return "source and target share memory";
-    case VKS_RASTER_NO_MEMORY: return "out of memory";
-    case VKS_RASTER_BAD_SLOT: return "an image slot was not declared by this program";
-    case VKS_RASTER_IMAGE_MISMATCH: return "an image differs in size or format from its slot's declaration";
-    default: return "unknown status";
+    case VKS_RASTER_FORMAT_MISMATCH:
+        return "copy needs equal formats; blit converts";
+    case VKS_RASTER_OVERLAP:
+        return "source and target share memory";
+    case VKS_RASTER_NO_MEMORY:
+        return "out of memory";
+    case VKS_RASTER_BAD_SLOT:
+        return "an image slot was not declared by this program";
+    case VKS_RASTER_IMAGE_MISMATCH:
+        return "an image differs in size or format from its slot's declaration";
+    default:
+        return "unknown status";
     }
 }
 

@@ -46,10 +46,7 @@ static inline uint32_t over_faded(uint32_t d, uint32_t s, uint32_t opacity)
     return out;
 }
 
-static inline uint32_t swap_red_blue(uint32_t v)
-{
-    return (v & 0xff00ff00u) | (v >> 16 & 255) | (v & 255) << 16;
-}
+static inline uint32_t swap_red_blue(uint32_t v) { return (v & 0xff00ff00u) | (v >> 16 & 255) | (v & 255) << 16; }
 
 void vks_over_pixels(uint8_t *target, const uint8_t *source, size_t pixels, uint32_t opacity, int swap, int fade)
 {
@@ -88,10 +85,14 @@ const struct vks_over_kernel *vks_over_kernel(enum vks_isa isa)
 {
 #if defined(__x86_64__)
     switch (isa) {
-    case VKS_ISA_AVX512: return &vks_over_avx512;
-    case VKS_ISA_AVX2: return &vks_over_avx2;
-    case VKS_ISA_SSE2: return &vks_over_sse2;
-    case VKS_ISA_PORTABLE: break;
+    case VKS_ISA_AVX512:
+        return &vks_over_avx512;
+    case VKS_ISA_AVX2:
+        return &vks_over_avx2;
+    case VKS_ISA_SSE2:
+        return &vks_over_sse2;
+    case VKS_ISA_PORTABLE:
+        break;
     }
 #endif
     (void)isa;

@@ -13,15 +13,9 @@
 
 #define VECTOR_PIXELS (sizeof(V) / 4)
 
-static inline V even_bytes(V v)
-{
-    return v & OP(set1_epi16)(0x00ff);
-}
+static inline V even_bytes(V v) { return v & OP(set1_epi16)(0x00ff); }
 
-static inline V odd_bytes(V v)
-{
-    return OP(srli_epi16)(v, 8);
-}
+static inline V odd_bytes(V v) { return OP(srli_epi16)(v, 8); }
 
 static inline V swap_red_blue(V v)
 {
@@ -45,10 +39,7 @@ static inline V over(V d, V s)
 }
 
 // v * 257: 8 bits to 16.
-static inline V widen(V v)
-{
-    return v | OP(slli_epi16)(v, 8);
-}
+static inline V widen(V v) { return v | OP(slli_epi16)(v, 8); }
 
 // round(v / 257), off by one only within 0.003 of a half.
 static inline V narrow(V v)

@@ -20,16 +20,16 @@
 #define MAX_THREADS 256u
 #define DEFAULT_THREADS 16u
 #define SPIN_PAUSES 64
-#define SPIN_NANOSECONDS 50000  // about the price of waking a sleeping thread on another core
+#define SPIN_NANOSECONDS 50000 // about the price of waking a sleeping thread on another core
 
 struct vks_pool {
-    _Alignas(64) _Atomic uint64_t job;   // the word above
-    _Alignas(64) _Atomic uint32_t bell;  // futex of idle workers: grows with each job
-    _Atomic uint32_t sleepers;           // workers that are, or are about to be, in the futex
-    _Alignas(64) _Atomic uint32_t next;  // first item that nobody has taken
-    _Alignas(64) _Atomic uint32_t done;  // futex of the caller: grows when the last worker leaves a closed job
+    _Alignas(64) _Atomic uint64_t job;  // the word above
+    _Alignas(64) _Atomic uint32_t bell; // futex of idle workers: grows with each job
+    _Atomic uint32_t sleepers;          // workers that are, or are about to be, in the futex
+    _Alignas(64) _Atomic uint32_t next; // first item that nobody has taken
+    _Alignas(64) _Atomic uint32_t done; // futex of the caller: grows when the last worker leaves a closed job
     atomic_bool stop;
-    void (*work)(void *context, uint32_t index);  // these three are written before the job opens
+    void (*work)(void *context, uint32_t index); // these three are written before the job opens
     void *context;
     uint32_t count;
     uint32_t workers;
@@ -92,11 +92,11 @@ static void join_job(struct vks_pool *pool)
     do {
         if (!(job & OPEN))
             return;
-    } while (!atomic_compare_exchange_weak_explicit(&pool->job, &job, job + 1, memory_order_acq_rel,
-                                                    memory_order_acquire));
+    } while (
+        !atomic_compare_exchange_weak_explicit(&pool->job, &job, job + 1, memory_order_acq_rel, memory_order_acquire));
     take_items(pool);
     job = atomic_fetch_sub_explicit(&pool->job, 1, memory_order_acq_rel) - 1;
-    if ((uint32_t)job == 0) {  // closed, and the last to leave
+    if ((uint32_t)job == 0) { // closed, and the last to leave
         atomic_fetch_add(&pool->done, 1);
         futex_wake(&pool->done, 1);
     }
@@ -144,7 +144,7 @@ void vks_pool_run(struct vks_pool *pool, uint32_t count, void (*work)(void *, ui
     ring(pool, count - 1 < pool->workers ? count - 1 : pool->workers);
     take_items(pool);
     uint64_t closed = atomic_fetch_and_explicit(&pool->job, ~(uint64_t)OPEN, memory_order_acq_rel);
-    if ((uint32_t)closed == OPEN)  // nobody had joined
+    if ((uint32_t)closed == OPEN) // nobody had joined
         return;
     if (!spin_until_changed(&pool->done, done))
         while (atomic_load(&pool->done) == done)
@@ -209,7 +209,4 @@ void vks_pool_destroy(struct vks_pool *pool)
     free(pool);
 }
 
-uint32_t vks_pool_threads(const struct vks_pool *pool)
-{
-    return pool == NULL ? 1 : pool->workers + 1;
-}
+uint32_t vks_pool_threads(const struct vks_pool *pool) { return pool == NULL ? 1 : pool->workers + 1; }

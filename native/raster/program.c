@@ -13,13 +13,28 @@ struct slot {
 
 struct operation {
     enum kind kind;
-    uint32_t target, source;  // slots; source may be VKS_NO_SLOT
+    uint32_t target, source; // slots; source may be VKS_NO_SLOT
     union {
-        struct { int32_t x, y, width, height; float rgba[4]; } fill;
-        struct { int32_t source_x, source_y, width, height, x, y; } copy;
-        struct { struct vks_blit_rect from, to; enum vks_filter filter; } blit;
-        struct { int32_t x, y; float opacity; } composite;
-        struct { struct vks_vertex_layout layout; uint32_t count, subpixel_bits; enum vks_filter filter; } draw;
+        struct {
+            int32_t x, y, width, height;
+            float rgba[4];
+        } fill;
+        struct {
+            int32_t source_x, source_y, width, height, x, y;
+        } copy;
+        struct {
+            struct vks_blit_rect from, to;
+            enum vks_filter filter;
+        } blit;
+        struct {
+            int32_t x, y;
+            float opacity;
+        } composite;
+        struct {
+            struct vks_vertex_layout layout;
+            uint32_t count, subpixel_bits;
+            enum vks_filter filter;
+        } draw;
     };
 };
 
@@ -30,10 +45,7 @@ struct vks_program {
     uint32_t images, image_capacity;
 };
 
-struct vks_program *vks_program_create(void)
-{
-    return calloc(1, sizeof(struct vks_program));
-}
+struct vks_program *vks_program_create(void) { return calloc(1, sizeof(struct vks_program)); }
 
 void vks_program_destroy(struct vks_program *program)
 {
@@ -41,21 +53,15 @@ void vks_program_destroy(struct vks_program *program)
         return;
     for (uint32_t i = 0; i < program->length; i++)
         if (program->operations[i].kind == DRAW)
-            free((void *)program->operations[i].draw.layout.data);  // made by pack_vertices
+            free((void *)program->operations[i].draw.layout.data); // made by pack_vertices
     free(program->operations);
     free(program->slots);
     free(program);
 }
 
-uint32_t vks_program_length(const struct vks_program *program)
-{
-    return program->length;
-}
+uint32_t vks_program_length(const struct vks_program *program) { return program->length; }
 
-uint32_t vks_program_images(const struct vks_program *program)
-{
-    return program->images;
-}
+uint32_t vks_program_images(const struct vks_program *program) { return program->images; }
 
 // Room for one element more; false if out of memory.
 static bool grow(void **array, uint32_t used, uint32_t *capacity, size_t element)

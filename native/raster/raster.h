@@ -21,9 +21,9 @@ enum vks_format {
     VKS_FORMAT_R8_UNORM = 1,
     VKS_FORMAT_RG8_UNORM,
     VKS_FORMAT_RGBA8_UNORM,
-    VKS_FORMAT_RGBA8_UNORM_SRGB,  // RGB sRGB-encoded, A linear
+    VKS_FORMAT_RGBA8_UNORM_SRGB, // RGB sRGB-encoded, A linear
     VKS_FORMAT_BGRA8_UNORM,
-    VKS_FORMAT_RGB10A2_UNORM,     // A2B10G10R10_UNORM_PACK32: R in bits 0..9, A in bits 30..31
+    VKS_FORMAT_RGB10A2_UNORM, // A2B10G10R10_UNORM_PACK32: R in bits 0..9, A in bits 30..31
     VKS_FORMAT_R32_FLOAT,
     VKS_FORMAT_RGBA16_FLOAT,
     VKS_FORMAT_RGBA32_FLOAT,
@@ -36,14 +36,14 @@ enum vks_filter {
 
 enum vks_raster_status {
     VKS_RASTER_OK = 0,
-    VKS_RASTER_BAD_IMAGE = -1,        // NULL, empty, too large, or rows that do not fit stride or size
-    VKS_RASTER_BAD_FORMAT = -2,       // not a value of enum vks_format
-    VKS_RASTER_BAD_ARGUMENT = -3,     // a filter, opacity, layout or sub-pixel precision out of range, or NULL
-    VKS_RASTER_FORMAT_MISMATCH = -4,  // copy between different formats
-    VKS_RASTER_OVERLAP = -5,          // source and target share memory
+    VKS_RASTER_BAD_IMAGE = -1,       // NULL, empty, too large, or rows that do not fit stride or size
+    VKS_RASTER_BAD_FORMAT = -2,      // not a value of enum vks_format
+    VKS_RASTER_BAD_ARGUMENT = -3,    // a filter, opacity, layout or sub-pixel precision out of range, or NULL
+    VKS_RASTER_FORMAT_MISMATCH = -4, // copy between different formats
+    VKS_RASTER_OVERLAP = -5,         // source and target share memory
     VKS_RASTER_NO_MEMORY = -6,
-    VKS_RASTER_BAD_SLOT = -7,         // a program's image slot that was never declared
-    VKS_RASTER_IMAGE_MISMATCH = -8,   // an image that differs from its slot's declaration
+    VKS_RASTER_BAD_SLOT = -7,       // a program's image slot that was never declared
+    VKS_RASTER_IMAGE_MISMATCH = -8, // an image that differs from its slot's declaration
 };
 
 // Largest width and height: keeps every edge function of a guard-band triangle inside 52 bits.
@@ -52,11 +52,11 @@ enum vks_raster_status {
 // An image in memory that the caller owns. Row 0 is the top one; `pixels` needs no alignment (64 bytes is fastest).
 struct vks_image {
     void *pixels;
-    size_t size;      // bytes that may be touched from `pixels` on
-    uint32_t width;   // pixels, 1..VKS_RASTER_MAX_EXTENT
-    uint32_t height;  // rows, 1..VKS_RASTER_MAX_EXTENT
-    size_t stride;    // bytes from one row to the next, at least width * vks_format_bytes(format)
-    uint32_t format;  // enum vks_format
+    size_t size;     // bytes that may be touched from `pixels` on
+    uint32_t width;  // pixels, 1..VKS_RASTER_MAX_EXTENT
+    uint32_t height; // rows, 1..VKS_RASTER_MAX_EXTENT
+    size_t stride;   // bytes from one row to the next, at least width * vks_format_bytes(format)
+    uint32_t format; // enum vks_format
 };
 
 // The two corners of a blit region, in pixels, as VkImageBlit has them. x1 < x0 or y1 < y0 mirrors.

@@ -7,10 +7,14 @@ vks_shade_rows vks_shade_kernel(enum vks_isa isa)
 {
 #if defined(__x86_64__)
     switch (isa) {
-    case VKS_ISA_AVX512: return vks_shade_rows_avx512;
-    case VKS_ISA_AVX2: return vks_shade_rows_avx2;
-    case VKS_ISA_SSE2: return vks_shade_rows_sse2;
-    case VKS_ISA_PORTABLE: break;
+    case VKS_ISA_AVX512:
+        return vks_shade_rows_avx512;
+    case VKS_ISA_AVX2:
+        return vks_shade_rows_avx2;
+    case VKS_ISA_SSE2:
+        return vks_shade_rows_sse2;
+    case VKS_ISA_PORTABLE:
+        break;
     }
 #endif
     (void)isa;

@@ -8,9 +8,9 @@
 // What every triangle of a draw call shares.
 struct vks_draw {
     const struct vks_image *target;
-    const struct vks_image *texture;  // or NULL
+    const struct vks_image *texture; // or NULL
     enum vks_filter filter;
-    bool in_8888;  // all of it can be done by shade_8888.h
+    bool in_8888; // all of it can be done by shade_8888.h
 };
 
 struct vks_draw vks_make_draw(const struct vks_image *target, const struct vks_image *texture, enum vks_filter filter);

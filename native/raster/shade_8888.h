@@ -12,13 +12,10 @@ static inline struct order order_of(const struct vks_image *image)
     return (struct order){bgra ? 16 : 0, bgra ? 0 : 16};
 }
 
-static inline F component(U pixels, uint32_t shift)
-{
-    return to_float((I)(pixels >> shift & 255u));
-}
+static inline F component(U pixels, uint32_t shift) { return to_float((I)(pixels >> shift & 255u)); }
 
 struct pixels {
-    F c[4];  // red, green, blue, alpha in 0..255
+    F c[4]; // red, green, blue, alpha in 0..255
 };
 
 static inline struct pixels split(U p, struct order order)
@@ -30,13 +27,13 @@ static inline struct pixels split(U p, struct order order)
 static inline void mix(struct pixels *to, const struct pixels *from, F weight)
 {
     EACH_COMPONENT(c)
-        to->c[c] += (from->c[c] - to->c[c]) * weight;
+    to->c[c] += (from->c[c] - to->c[c]) * weight;
 }
 
 // What the compiler would read again after each store to the target.
 struct sampler {
     const uint8_t *pixels;
-    int32_t pitch;  // pixels from row to row
+    int32_t pitch; // pixels from row to row
     float width, height;
     struct order order;
 };
@@ -65,7 +62,7 @@ static inline void modulate(const struct sampler *s, F u, F v, bool linear, F co
         mix(&texel, &below, y.weight);
     }
     EACH_COMPONENT(c)
-        colour[c] *= texel.c[c] * splat(1.0f / 255.0f);
+    colour[c] *= texel.c[c] * splat(1.0f / 255.0f);
 }
 
 // round(s * 255 + d * keep) in the low byte: adding 2^23 leaves the integer in the mantissa.
@@ -79,7 +76,7 @@ static inline void blend(struct order order, const F source[4], uint8_t *p, uint
 {
     F s[4];
     EACH_COMPONENT(c)
-        s[c] = MAX(source[c], splat(0.0f));  // above 1, the sum is above 255 anyhow
+    s[c] = MAX(source[c], splat(0.0f)); // above 1, the sum is above 255 anyhow
     F keep = splat(1.0f) - MIN(s[3], splat(1.0f));
     struct pixels d = split((U)LOAD(p, n), order);
     U out = blend_component(s[0], d.c[0], keep) << order.red | blend_component(s[1], d.c[1], keep) << 8 |

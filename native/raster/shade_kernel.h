@@ -32,7 +32,7 @@ static void evaluate(const struct vks_draw *draw, const struct vks_triangle *t, 
         F w = unprojection(&ramps, t->perspective, index), colour[4];
         vertex_colour(t, &ramps, t->perspective, w, index, colour);
         EACH_COMPONENT(c)
-            memcpy(&colours->component[c][i], &colour[c], sizeof colour[c]);
+        memcpy(&colours->component[c][i], &colour[c], sizeof colour[c]);
         if (draw->texture == NULL)
             continue;
         F u = interpolate(&ramps, VKS_U, t->perspective, w, index);

@@ -9,10 +9,7 @@ typedef uint16_t H __attribute__((vector_size(4 * LANES)));
 // Unrolled, so that arrays of four vectors live in registers.
 #define EACH_COMPONENT(c) _Pragma("GCC unroll 4") for (int c = 0; c < 4; c++)
 
-static inline F splat(float v)
-{
-    return v - (F){0};
-}
+static inline F splat(float v) { return v - (F){0}; }
 
 static inline F lane_numbers(void)
 {
@@ -22,20 +19,11 @@ static inline F lane_numbers(void)
     return f;
 }
 
-static inline F clamp(F v, F low, F high)
-{
-    return MIN(MAX(v, low), high);
-}
+static inline F clamp(F v, F low, F high) { return MIN(MAX(v, low), high); }
 
-static inline I to_int(F f)
-{
-    return __builtin_convertvector(f, I);
-}
+static inline I to_int(F f) { return __builtin_convertvector(f, I); }
 
-static inline F to_float(I i)
-{
-    return __builtin_convertvector(i, F);
-}
+static inline F to_float(I i) { return __builtin_convertvector(i, F); }
 
 // What the planes come to at a pixel, and their steps along the row from there.
 struct ramps {
@@ -79,10 +67,10 @@ static inline void vertex_colour(const struct vks_triangle *t, const struct ramp
 {
     if (t->flat) {
         EACH_COMPONENT(c)
-            out[c] = splat(t->colour[c]);
+        out[c] = splat(t->colour[c]);
     } else {
         EACH_COMPONENT(c)
-            out[c] = interpolate(ramps, c, perspective, w, index);
+        out[c] = interpolate(ramps, c, perspective, w, index);
     }
 }
 

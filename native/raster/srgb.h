@@ -7,12 +7,12 @@
 
 #include "raster/vec4.h"
 
-#define VKS_SRGB_FIRST_BUCKET (0x39000000u >> 16)  // 2^-13, below the first threshold; 7 bits of mantissa
+#define VKS_SRGB_FIRST_BUCKET (0x39000000u >> 16) // 2^-13, below the first threshold; 7 bits of mantissa
 #define VKS_SRGB_BUCKETS ((0x3f800000u >> 16) - VKS_SRGB_FIRST_BUCKET)
 
 struct vks_srgb {
     float linear[256];
-    float threshold[256];  // the smallest float that encodes to i + 1 at least; +infinity for 255
+    float threshold[256]; // the smallest float that encodes to i + 1 at least; +infinity for 255
     uint8_t code[VKS_SRGB_BUCKETS];
 };
 
@@ -20,10 +20,7 @@ struct vks_srgb {
 const struct vks_srgb *vks_srgb(void);
 
 // To what the buckets span, whose ends encode to 0 and 255; NaN to 0.
-static inline vks_f4 vks_srgb_clamp(vks_f4 linear)
-{
-    return vks_f4_clamp(linear, 0x1p-13f, 0x1.fffffep-1f);
-}
+static inline vks_f4 vks_srgb_clamp(vks_f4 linear) { return vks_f4_clamp(linear, 0x1p-13f, 0x1.fffffep-1f); }
 
 // `linear` has been clamped.
 static inline uint8_t vks_srgb_encode(const struct vks_srgb *srgb, float linear)

@@ -24,7 +24,7 @@ static int64_t round_to_int(double v)
 // Coordinates of 1e38 leave clipping with errors that are larger than the target: none may leave the guard band.
 static inline double into_guard_band(double v)
 {
-    v = v > -VKS_GUARD_BAND ? v : -VKS_GUARD_BAND;  // NaN too
+    v = v > -VKS_GUARD_BAND ? v : -VKS_GUARD_BAND; // NaN too
     return v < VKS_GUARD_BAND ? v : VKS_GUARD_BAND;
 }
 
@@ -98,8 +98,8 @@ static void set_edges(const struct vks_setup *setup, const struct corner *a, con
 
 // What turns three values into a plane: the corners relative to the first, over twice the area.
 struct gradient {
-    double x1, y1, x2, y2;  // already divided by the doubled area
-    double x, y;            // from the first corner to the plane's origin
+    double x1, y1, x2, y2; // already divided by the doubled area
+    double x, y;           // from the first corner to the plane's origin
 };
 
 static inline void set_plane(const struct gradient *g, double v0, double v1, double v2, int index,
@@ -125,12 +125,15 @@ static void set_attributes(const struct vks_setup *setup, const struct corner *a
     memset(&out->planes, 0, sizeof out->planes);
     double part = 1 / area;
     struct gradient g = {
-        .x1 = (b->x - a->x) * part, .y1 = (b->y - a->y) * part,
-        .x2 = (c->x - a->x) * part, .y2 = (c->y - a->y) * part,
-        .x = out->x0 + 0.5 - a->x, .y = out->y0 + 0.5 - a->y,
+        .x1 = (b->x - a->x) * part,
+        .y1 = (b->y - a->y) * part,
+        .x2 = (c->x - a->x) * part,
+        .y2 = (c->y - a->y) * part,
+        .x = out->x0 + 0.5 - a->x,
+        .y = out->y0 + 0.5 - a->y,
     };
     double wa = 1, wb = 1, wc = 1;
-    if (out->perspective) {  // scaled to at most 1: a float must hold them
+    if (out->perspective) { // scaled to at most 1: a float must hold them
         double most = a->inverse_w > b->inverse_w ? a->inverse_w : b->inverse_w;
         most = most > c->inverse_w ? most : c->inverse_w;
         wa = a->inverse_w / most;
@@ -179,7 +182,7 @@ static void divide_floor(int64_t a, int64_t positive, int64_t *quotient, int64_t
 {
     int64_t q = (int64_t)((double)a / (double)positive);
     int64_t r = a - q * positive;
-    int64_t below = r >> 63;  // truncation went up
+    int64_t below = r >> 63; // truncation went up
     *quotient = q + below;
     *rest = r + (positive & below);
 }
@@ -207,7 +210,7 @@ void vks_triangle_spans(const struct vks_triangle *triangle, int32_t y, int32_t 
 {
     const struct vks_edge *edge = triangle->edge;
     int64_t down = y - triangle->y0, x0 = triangle->x0, x1 = triangle->x1;
-    bool third_is_left = triangle->lefts == 2 || triangle->edges == 2;  // of two edges, the left one again
+    bool third_is_left = triangle->lefts == 2 || triangle->edges == 2; // of two edges, the left one again
     struct walk left = start_walk(&edge[0], down), right = start_walk(&edge[triangle->edges - 1], down);
     struct walk third = start_walk(&edge[triangle->edges == 3 ? 1 : 0], down);
     for (int32_t i = 0; i < rows; i++) {

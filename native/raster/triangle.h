@@ -21,8 +21,8 @@ enum vks_attribute {
     VKS_U,
     VKS_V,
     VKS_ATTRIBUTES,
-    VKS_INVERSE_W = VKS_ATTRIBUTES,  // a plane, not a vertex's attribute
-    VKS_PLANES = 8,                  // a power of two, for vectors
+    VKS_INVERSE_W = VKS_ATTRIBUTES, // a plane, not a vertex's attribute
+    VKS_PLANES = 8,                 // a power of two, for vectors
 };
 
 // A vertex in clip space. Positions are double: a clipped triangle's and its neighbour's common vertices must project
@@ -34,7 +34,7 @@ struct vks_vertex {
 
 // Crossing of an edge with row y: (start + (y - y0) * step) / width pixels.
 struct vks_edge {
-    int64_t start, step, width;  // width > 0
+    int64_t start, step, width; // width > 0
 };
 
 // Values that are linear over the target: at + (x - x0) * dx + (y - y0) * dy at the centre of pixel (x, y). Indexed by
@@ -45,13 +45,13 @@ struct vks_planes {
 
 // A triangle that is ready to be drawn, from any row on.
 struct vks_triangle {
-    int32_t x0, x1, y0, y1;  // pixels that it may touch, clipped to the target; x1 and y1 exclusive
-    uint8_t lefts, edges;    // edge[0..lefts-1] are left edges, those up to edge[edges-1] right ones
-    bool flat;               // colour is the same everywhere
-    bool perspective;        // planes hold attribute / w, and 1 / w (both times a constant)
+    int32_t x0, x1, y0, y1; // pixels that it may touch, clipped to the target; x1 and y1 exclusive
+    uint8_t lefts, edges;   // edge[0..lefts-1] are left edges, those up to edge[edges-1] right ones
+    bool flat;              // colour is the same everywhere
+    bool perspective;       // planes hold attribute / w, and 1 / w (both times a constant)
     struct vks_edge edge[3];
-    float colour[4];           // if flat
-    struct vks_planes planes;  // of what is used and not flat
+    float colour[4];          // if flat
+    struct vks_planes planes; // of what is used and not flat
 };
 
 struct vks_span {
@@ -64,8 +64,8 @@ struct vks_setup {
     uint32_t width, height;
     uint32_t subpixel_bits;
     bool textured;
-    double half_width, half_height;  // the viewport's scale, and its centre
-    double scale, inverse_scale;     // sub-pixels in a pixel
+    double half_width, half_height; // the viewport's scale, and its centre
+    double scale, inverse_scale;    // sub-pixels in a pixel
 };
 
 // Triangles that one triangle can become: seven planes clip it to ten corners at most.

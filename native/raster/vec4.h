@@ -18,15 +18,9 @@ static inline vks_f4 vks_f4_load(const float *p)
     return v;
 }
 
-static inline void vks_f4_store(float *p, vks_f4 v)
-{
-    memcpy(p, &v, sizeof v);
-}
+static inline void vks_f4_store(float *p, vks_f4 v) { memcpy(p, &v, sizeof v); }
 
-static inline vks_f4 vks_f4_all(float v)
-{
-    return (vks_f4){v, v, v, v};
-}
+static inline vks_f4 vks_f4_all(float v) { return (vks_f4){v, v, v, v}; }
 
 // To low..high; NaN to low.
 static inline vks_f4 vks_f4_clamp(vks_f4 v, float low, float high)

@@ -1,4 +1,5 @@
-/* check.h: the least that a C test needs. A test is a function whose name is a sentence; CHECK says what was expected and where. */
+/* check.h: the least that a C test needs. A test is a function whose name is a sentence; CHECK says what was expected
+ * and where. */
 #ifndef VKS_CHECK_H
 #define VKS_CHECK_H
 
@@ -7,22 +8,22 @@
 
 static int check_failures;
 
-#define CHECK(condition, ...)                                             \
-    do {                                                                  \
-        if (!(condition)) {                                               \
-            fprintf(stderr, "%s:%d: expected %s; ", __FILE__, __LINE__, #condition); \
-            fprintf(stderr, "" __VA_ARGS__);                              \
-            fputc('\n', stderr);                                          \
-            check_failures++;                                             \
-        }                                                                 \
+#define CHECK(condition, ...)                                                                                          \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "%s:%d: expected %s; ", __FILE__, __LINE__, #condition);                                   \
+            fprintf(stderr, "" __VA_ARGS__);                                                                           \
+            fputc('\n', stderr);                                                                                       \
+            check_failures++;                                                                                          \
+        }                                                                                                              \
     } while (0)
 
-#define RUN(test)                                                         \
-    do {                                                                  \
-        int before = check_failures;                                      \
-        test();                                                           \
-        printf("%s %s\n", check_failures == before ? "ok  " : "FAIL", #test); \
-        fflush(stdout);                                                   \
+#define RUN(test)                                                                                                      \
+    do {                                                                                                               \
+        int before = check_failures;                                                                                   \
+        test();                                                                                                        \
+        printf("%s %s\n", check_failures == before ? "ok  " : "FAIL", #test);                                          \
+        fflush(stdout);                                                                                                \
     } while (0)
 
 static inline int check_result(void)

@@ -159,7 +159,8 @@ static VkResult enter(stub_device *device)
 
 /* ---- the calls ---- */
 
-static VkResult CreateSemaphore(VkDevice handle, const VkSemaphoreCreateInfo *info, const VkAllocationCallbacks *unused, VkSemaphore *out)
+static VkResult CreateSemaphore(VkDevice handle, const VkSemaphoreCreateInfo *info, const VkAllocationCallbacks *unused,
+                                VkSemaphore *out)
 {
     (void)unused;
     pthread_mutex_lock(&stub.lock);
@@ -244,9 +245,11 @@ static VkResult QueueSubmit2(VkQueue queue, uint32_t n, const VkSubmitInfo2 *inf
     for (uint32_t i = 0; i < n && code == VK_SUCCESS; i++) {
         batch *b = calloc(1, sizeof *b);
         for (uint32_t k = 0; k < infos[i].waitSemaphoreInfoCount && k < POINTS; k++)
-            b->waits[b->n_waits++] = (point){name_of(infos[i].pWaitSemaphoreInfos[k].semaphore), infos[i].pWaitSemaphoreInfos[k].value};
+            b->waits[b->n_waits++] =
+                (point){name_of(infos[i].pWaitSemaphoreInfos[k].semaphore), infos[i].pWaitSemaphoreInfos[k].value};
         for (uint32_t k = 0; k < infos[i].signalSemaphoreInfoCount && k < POINTS; k++)
-            b->signals[b->n_signals++] = (point){name_of(infos[i].pSignalSemaphoreInfos[k].semaphore), infos[i].pSignalSemaphoreInfos[k].value};
+            b->signals[b->n_signals++] =
+                (point){name_of(infos[i].pSignalSemaphoreInfos[k].semaphore), infos[i].pSignalSemaphoreInfos[k].value};
         *device->last = b;
         device->last = &b->next;
     }
@@ -288,11 +291,17 @@ static VkResult ImportSemaphoreFdKHR(VkDevice handle, const VkImportSemaphoreFdI
 static PFN_vkVoidFunction get_proc_addr(VkDevice device, const char *name)
 {
     (void)device;
-#define FUNCTION(f)                  \
-    if (strcmp(name, "vk" #f) == 0)  \
+#define FUNCTION(f)                                                                                                    \
+    if (strcmp(name, "vk" #f) == 0)                                                                                    \
         return (PFN_vkVoidFunction)f;
-    FUNCTION(CreateSemaphore) FUNCTION(DestroySemaphore) FUNCTION(GetSemaphoreCounterValue) FUNCTION(WaitSemaphores) FUNCTION(SignalSemaphore)
-    FUNCTION(QueueSubmit2) FUNCTION(GetSemaphoreFdKHR) FUNCTION(ImportSemaphoreFdKHR)
+    FUNCTION(CreateSemaphore)
+    FUNCTION(DestroySemaphore)
+    FUNCTION(GetSemaphoreCounterValue)
+    FUNCTION(WaitSemaphores)
+    FUNCTION(SignalSemaphore)
+    FUNCTION(QueueSubmit2)
+    FUNCTION(GetSemaphoreFdKHR)
+    FUNCTION(ImportSemaphoreFdKHR)
 #undef FUNCTION
     return NULL;
 }
@@ -310,7 +319,8 @@ vks_device *stub_open(const char *name, bool native)
     uint32_t i = ++stub.n_devices;
     stub.devices[i] = (stub_device){.open = true, .last = &stub.devices[i].first};
     pthread_mutex_unlock(&stub.lock);
-    vks_vulkan_info vulkan = {.device = i, .queue = i, .export_timelines = native, .max_timeline_difference = UINT64_C(1) << 40};
+    vks_vulkan_info vulkan = {
+        .device = i, .queue = i, .export_timelines = native, .max_timeline_difference = UINT64_C(1) << 40};
     PFN_vkVoidFunction (*get)(VkDevice, const char *) = get_proc_addr;
     memcpy(&vulkan.get_device_proc_addr, &get, sizeof get);
     vks_device *device = NULL;
@@ -397,7 +407,10 @@ void stub_submit(vks_device *device, vks_semaphore_point wait, vks_semaphore_poi
     pthread_mutex_unlock(&stub.lock);
     VkSemaphoreSubmitInfo points[] = {{.semaphore = (VkSemaphore)(uintptr_t)wait.semaphore, .value = wait.value},
                                       {.semaphore = (VkSemaphore)(uintptr_t)signal.semaphore, .value = signal.value}};
-    VkSubmitInfo2 info = {.waitSemaphoreInfoCount = 1, .pWaitSemaphoreInfos = &points[0], .signalSemaphoreInfoCount = 1, .pSignalSemaphoreInfos = &points[1]};
+    VkSubmitInfo2 info = {.waitSemaphoreInfoCount = 1,
+                          .pWaitSemaphoreInfos = &points[0],
+                          .signalSemaphoreInfoCount = 1,
+                          .pSignalSemaphoreInfos = &points[1]};
     while (QueueSubmit2((VkQueue)queue, 1, &info, VK_NULL_HANDLE) == VK_ERROR_OUT_OF_HOST_MEMORY)
         ; /* an engine must submit what sync() told it to signal */
 }

@@ -1,5 +1,5 @@
-/* stub_driver.h: a Vulkan driver without a GPU, for the tests of the core's errors: its calls fail on command, its queues run late, and it notices
- * what an application must not do. One a process; all of it is thread-safe. */
+/* stub_driver.h: a Vulkan driver without a GPU, for the tests of the core's errors: its calls fail on command, its
+ * queues run late, and it notices what an application must not do. One a process; all of it is thread-safe. */
 #ifndef VKS_STUB_DRIVER_H
 #define VKS_STUB_DRIVER_H
 
@@ -11,15 +11,16 @@ vks_device *stub_open(const char *name, bool native);
 void stub_close(vks_device *device);
 
 typedef enum stub_fault { STUB_NO_FAULT, STUB_OUT_OF_MEMORY, STUB_DEVICE_LOST } stub_fault;
-/* The n-th call from now on (1 is the next) fails once: with OUT_OF_HOST_MEMORY, or with DEVICE_LOST, and then its device stays lost. */
+/* The n-th call from now on (1 is the next) fails once: with OUT_OF_HOST_MEMORY, or with DEVICE_LOST, and then its
+ * device stays lost. */
 void stub_fail(stub_fault fault, uint32_t n);
 /* The n-th vkQueueSubmit2 of this device from now on fails (1 is the next). */
 void stub_fail_submit(vks_device *device, stub_fault fault, uint32_t n);
 bool stub_has_failed(void); /* whether that has happened */
 
-void stub_stall(bool stalled); /* while true no queue runs anything */
-uint32_t stub_semaphores(void);  /* alive */
-uint32_t stub_violations(void);  /* and each is printed */
+void stub_stall(bool stalled);  /* while true no queue runs anything */
+uint32_t stub_semaphores(void); /* alive */
+uint32_t stub_violations(void); /* and each is printed */
 /* As an engine does: its own submission, after a wait and with a signal. */
 void stub_submit(vks_device *device, vks_semaphore_point wait, vks_semaphore_point signal);
 

@@ -1,4 +1,5 @@
-/* The core on the CPU backend: devices, fences, surfaces and held submissions, from many threads; run under ASAN and TSAN. */
+/* The core on the CPU backend: devices, fences, surfaces and held submissions, from many threads; run under ASAN and
+ * TSAN. */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <pthread.h>
@@ -39,12 +40,17 @@ static void close_fence(vks_fence *fence)
     vks_fence_unref(fence);
 }
 
-static vks_status submit(vks_device *device, vks_commands *commands, vks_fence *wait, uint64_t wait_value, vks_fence *signal, uint64_t value,
-                         vks_submission *out)
+static vks_status submit(vks_device *device, vks_commands *commands, vks_fence *wait, uint64_t wait_value,
+                         vks_fence *signal, uint64_t value, vks_submission *out)
 {
     vks_wait w = {.fence = wait, .value = wait_value};
     vks_signal s = {signal, value};
-    vks_submit_info info = {.commands = &commands, .n_commands = commands != NULL, .waits = &w, .n_waits = wait != NULL, .signals = &s, .n_signals = signal != NULL};
+    vks_submit_info info = {.commands = &commands,
+                            .n_commands = commands != NULL,
+                            .waits = &w,
+                            .n_waits = wait != NULL,
+                            .signals = &s,
+                            .n_signals = signal != NULL};
     return vks_submit(device, &info, VKS_FOREVER, out);
 }
 
@@ -107,7 +113,8 @@ static void every_waiter_wakes_when_its_value_is_reached(void)
         if (v % 20 == 0)
             CHECK(vks_fence_signal(fence, v) == VKS_OK, "%s", vks_last_error()->text);
         else
-            CHECK(submit(device, NULL, NULL, 0, fence, v, &(vks_submission){0}) == VKS_OK, "%s", vks_last_error()->text);
+            CHECK(submit(device, NULL, NULL, 0, fence, v, &(vks_submission){0}) == VKS_OK, "%s",
+                  vks_last_error()->text);
     for (int i = 0; i < N; i++) {
         pthread_join(threads[i], NULL);
         CHECK(waiters[i].status == VKS_OK, "waiter %d: %d", i, waiters[i].status);
@@ -160,11 +167,14 @@ static void events_come_in_order_of_values_through_one_hub(void)
 static void a_submission_is_held_until_its_wait_is_certain_and_others_pass_it(void)
 {
     vks_device *device = open_device(0), *other = open_device(0);
-    vks_fence *theirs = new_fence(other), *seen = follow(theirs, device), *mine = new_fence(device), *free_one = new_fence(device);
+    vks_fence *theirs = new_fence(other), *seen = follow(theirs, device), *mine = new_fence(device),
+              *free_one = new_fence(device);
     vks_submission held = {0}, passing = {0}, behind = {0};
-    CHECK(submit(device, NULL, seen, 3, mine, 1, &held) == VKS_OK && vks_submission_is_held(device, &held), "nobody queued 3 yet");
+    CHECK(submit(device, NULL, seen, 3, mine, 1, &held) == VKS_OK && vks_submission_is_held(device, &held),
+          "nobody queued 3 yet");
     CHECK(submit(device, NULL, NULL, 0, free_one, 1, &passing) == VKS_OK && !passing.op, "unrelated work passes");
-    CHECK(submit(device, NULL, NULL, 0, mine, 2, &behind) == VKS_OK && vks_submission_is_held(device, &behind), "the same fence keeps its order");
+    CHECK(submit(device, NULL, NULL, 0, mine, 2, &behind) == VKS_OK && vks_submission_is_held(device, &behind),
+          "the same fence keeps its order");
     CHECK(vks_fence_wait(free_one, 1, vks_now() + SECOND) == VKS_OK, "it ran");
     CHECK(vks_fence_poll(mine, 1) == VKS_TIMEOUT, "it is held");
     CHECK(vks_fence_signal(theirs, 3) == VKS_OK, "now");
@@ -207,13 +217,16 @@ static void past_the_bound_a_submission_waits_unless_it_brings_what_is_waited_fo
     for (int i = 0; i < 4; i++)
         submit(device, NULL, gate, 1, NULL, 0, &held[i]);
     vks_wait w = {.fence = gate, .value = 1};
-    CHECK(vks_submit(device, &(vks_submit_info){.waits = &w, .n_waits = 1}, vks_now() + SECOND / 50, &more) == VKS_TIMEOUT, "the bound is 4");
+    CHECK(vks_submit(device, &(vks_submit_info){.waits = &w, .n_waits = 1}, vks_now() + SECOND / 50, &more) ==
+              VKS_TIMEOUT,
+          "the bound is 4");
     CHECK(submit(device, NULL, NULL, 0, gate, 1, &more) == VKS_OK, "this one brings it");
     vks_device_statistics statistics;
     CHECK(vks_device_wait_idle(device, vks_now() + SECOND) == VKS_OK, "all ran");
     vks_device_get_statistics(device, &statistics);
-    CHECK(statistics.held == 0 && statistics.held_total == 4 && statistics.backpressure_waits == 1, "%llu held, %llu waited",
-          (unsigned long long)statistics.held_total, (unsigned long long)statistics.backpressure_waits);
+    CHECK(statistics.held == 0 && statistics.held_total == 4 && statistics.backpressure_waits == 1,
+          "%llu held, %llu waited", (unsigned long long)statistics.held_total,
+          (unsigned long long)statistics.backpressure_waits);
     for (int i = 0; i < 4; i++)
         vks_op_unref(held[i].op);
     close_fence(gate);
@@ -242,13 +255,17 @@ static vks_commands *clear_to(vks_device *device, vks_surface *surface, uint8_t 
     vks_program_clear(program, (uint32_t)slot, (float[4]){value / 255.0f, 0, 0, 1});
     vks_commands *commands = NULL;
     vks_use use = {surface, true};
-    CHECK(vks_commands_create_cpu(device, program, &use, 1, &(uint32_t){0}, 1, &commands) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_commands_create_cpu(device, program, &use, 1, &(uint32_t){0}, 1, &commands) == VKS_OK, "%s",
+          vks_last_error()->text);
     return commands;
 }
 
 static painter new_painter(uint8_t *pixels, vks_surface *of, uint64_t key, int n, uint32_t held_limit)
 {
-    painter p = {.device = open_device(held_limit), .pixels = pixels, .acquire_key = key, .release_key = (key + 1) % (uint64_t)n};
+    painter p = {.device = open_device(held_limit),
+                 .pixels = pixels,
+                 .acquire_key = key,
+                 .release_key = (key + 1) % (uint64_t)n};
     vks_surface_info info = {SIDE, SIDE, VKS_FORMAT_R8_UNORM, pixels, SIDE * SIDE, SIDE, 0, 0, false};
     int page, semaphore;
     if (!of) {
@@ -348,7 +365,8 @@ static void closing_the_owner_wakes_everybody_with_abandoned(void)
     vks_op *op;
     CHECK(vks_surface_acquire_gpu(b.surface, 1, &op) == VKS_OK && op, "a owns");
     vks_submission held;
-    CHECK(submit(b.device, b.paint, NULL, 0, NULL, 0, &held) == VKS_OK && vks_submission_is_held(b.device, &held), "behind the acquire");
+    CHECK(submit(b.device, b.paint, NULL, 0, NULL, 0, &held) == VKS_OK && vks_submission_is_held(b.device, &held),
+          "behind the acquire");
     vks_surface_close(a.surface);
     vks_status status;
     for (uint64_t until = vks_now() + 5 * SECOND; (status = vks_op_poll(op)) == VKS_TIMEOUT && vks_now() < until;)
@@ -356,8 +374,10 @@ static void closing_the_owner_wakes_everybody_with_abandoned(void)
     CHECK(status == VKS_ABANDONED, "%d", status);
     CHECK(vks_submission_wait(b.device, &held, vks_now() + 5 * SECOND) == VKS_ABANDONED, "it will never run");
     CHECK(vks_surface_acquire(b.surface, 5, VKS_FOREVER) == VKS_ABANDONED, "and it stays so");
-    CHECK(vks_surface_recover(b.surface, vks_now() + SECOND) == VKS_OK && vks_surface_is_owned(b.surface), "%s", vks_last_error()->text);
-    CHECK(vks_surface_release(b.surface, 2) == VKS_OK && vks_surface_acquire(b.surface, 2, 0) == VKS_OK, "as good as new");
+    CHECK(vks_surface_recover(b.surface, vks_now() + SECOND) == VKS_OK && vks_surface_is_owned(b.surface), "%s",
+          vks_last_error()->text);
+    CHECK(vks_surface_release(b.surface, 2) == VKS_OK && vks_surface_acquire(b.surface, 2, 0) == VKS_OK,
+          "as good as new");
     vks_op_unref(op);
     vks_op_unref(held.op);
     drop_painter(&b);

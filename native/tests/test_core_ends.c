@@ -1,4 +1,5 @@
-/* The core when something ends: a device is lost or closed while others are in its calls, a release fails, a process runs out of threads. Over the stub driver. */
+/* The core when something ends: a device is lost or closed while others are in its calls, a release fails, a process
+ * runs out of threads. Over the stub driver. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -41,10 +42,12 @@ static party new_party(const char *name, party *of, bool native)
     if (!of)
         CHECK(vks_surface_create(p.device, &info, &p.surface) == VKS_OK, "%s", vks_last_error()->text);
     else
-        CHECK(vks_surface_export(of->surface, &page, &semaphore) == VKS_OK && vks_surface_open(p.device, &info, page, semaphore, &p.surface) == VKS_OK, "%s",
-              vks_last_error()->text);
+        CHECK(vks_surface_export(of->surface, &page, &semaphore) == VKS_OK &&
+                  vks_surface_open(p.device, &info, page, semaphore, &p.surface) == VKS_OK,
+              "%s", vks_last_error()->text);
     vks_use use = {p.surface, true};
-    CHECK(vks_commands_create_vulkan(p.device, 3, &use, 1, NULL, NULL, &p.commands) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_commands_create_vulkan(p.device, 3, &use, 1, NULL, NULL, &p.commands) == VKS_OK, "%s",
+          vks_last_error()->text);
     return p;
 }
 
@@ -71,7 +74,8 @@ static uint64_t owed(const party *p)
     int page, semaphore;
     vks_page_view view = {0};
     uint64_t owes = 0;
-    CHECK(vks_surface_export(p->surface, &page, &semaphore) == VKS_OK && vks_page_look(page, &view) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_export(p->surface, &page, &semaphore) == VKS_OK && vks_page_look(page, &view) == VKS_OK, "%s",
+          vks_last_error()->text);
     for (uint32_t i = 0; i < view.n_slots; i++)
         owes += view.slots[i].owes;
     close(page);
@@ -87,7 +91,8 @@ static void a_device_that_is_lost_in_a_release_owes_nothing_afterwards(void)
 {
     party a = new_party("a", NULL, false), b = new_party("b", &a, false);
     stub_stall(true);
-    for (uint64_t key = 0; key < 2; key++) { /* the first release's work is still with the driver when the second fails */
+    for (uint64_t key = 0; key < 2;
+         key++) { /* the first release's work is still with the driver when the second fails */
         CHECK(vks_surface_acquire(a.surface, key, 0) == VKS_OK && draw(&a, NULL) == VKS_OK, "turn %d", (int)key);
         if (key)
             stub_fail_submit(a.device, STUB_DEVICE_LOST, 1);
@@ -118,13 +123,18 @@ static void *sleep_in_call(void *argument)
     return NULL;
 }
 
-static vks_status acquire_7(vks_surface *surface, uint64_t deadline) { return vks_surface_acquire(surface, 7, deadline); }
+static vks_status acquire_7(vks_surface *surface, uint64_t deadline)
+{
+    return vks_surface_acquire(surface, 7, deadline);
+}
 
 static void lose_while(vks_status (*call)(vks_surface *surface, uint64_t deadline), bool close_it)
 {
     party a = new_party("a", NULL, false), b = new_party("b", &a, false);
     stub_stall(true);
-    CHECK(vks_surface_acquire(a.surface, 0, 0) == VKS_OK && draw(&a, NULL) == VKS_OK && vks_surface_release(a.surface, 1) == VKS_OK, "a's work goes on");
+    CHECK(vks_surface_acquire(a.surface, 0, 0) == VKS_OK && draw(&a, NULL) == VKS_OK &&
+              vks_surface_release(a.surface, 1) == VKS_OK,
+          "a's work goes on");
     if (call == vks_surface_cpu_access)
         CHECK(vks_surface_acquire(b.surface, 1, 0) == VKS_OK, "b owns and a's work has not run");
     sleeper s = {&b, call, VKS_OK, 0};
@@ -136,7 +146,8 @@ static void lose_while(vks_status (*call)(vks_surface *surface, uint64_t deadlin
     else
         vks_device_mark_lost(b.device);
     pthread_join(thread, NULL);
-    CHECK(s.status == (close_it ? VKS_CLOSED : VKS_DEVICE_LOST) && s.took < 1000 * MS, "status %d after %.1f ms", s.status, s.took / 1e6);
+    CHECK(s.status == (close_it ? VKS_CLOSED : VKS_DEVICE_LOST) && s.took < 1000 * MS, "status %d after %.1f ms",
+          s.status, s.took / 1e6);
     stub_stall(false);
     drop_party(&b);
     drop_party(&a);
@@ -157,7 +168,9 @@ static void a_device_that_was_lost_and_closed_leaves_no_semaphore(void)
     CHECK(vks_fence_create(a.device, 0, &fence) == VKS_OK, "%s", vks_last_error()->text);
     stub_stall(true);
     vks_submission submission = {0};
-    CHECK(vks_submit(a.device, &(vks_submit_info){.signals = &(vks_signal){fence, 1}, .n_signals = 1}, 0, &submission) == VKS_OK, "it waits in the driver");
+    CHECK(vks_submit(a.device, &(vks_submit_info){.signals = &(vks_signal){fence, 1}, .n_signals = 1}, 0,
+                     &submission) == VKS_OK,
+          "it waits in the driver");
     stub_fail_submit(a.device, STUB_DEVICE_LOST, 1);
     CHECK(vks_submit(a.device, &(vks_submit_info){0}, 0, &(vks_submission){0}) == VKS_DEVICE_LOST, "lost");
     vks_device *device = a.device;
@@ -179,16 +192,21 @@ static void a_queued_release_that_fails_abandons_the_surface(void)
     party a = new_party("a", NULL, false), b = new_party("b", &a, false);
     CHECK(vks_surface_acquire(a.surface, 0, 0) == VKS_OK, "fresh");
     vks_op *op;
-    CHECK(vks_surface_acquire_gpu(b.surface, 1, &op) == VKS_OK && op && draw(&b, NULL) == VKS_OK && vks_surface_release(b.surface, 2) == VKS_OK, "b queues a turn");
+    CHECK(vks_surface_acquire_gpu(b.surface, 1, &op) == VKS_OK && op && draw(&b, NULL) == VKS_OK &&
+              vks_surface_release(b.surface, 2) == VKS_OK,
+          "b queues a turn");
     stub_fail_submit(b.device, STUB_OUT_OF_MEMORY, 2); /* not the drawing: its release */
     CHECK(vks_surface_release(a.surface, 1) == VKS_OK, "now b's turn comes");
     vks_status status = VKS_TIMEOUT;
     for (int i = 0; i < 200 && status == VKS_TIMEOUT; i++)
         status = vks_surface_acquire(a.surface, 9, vks_now() + 10 * MS);
     CHECK(status == VKS_ABANDONED, "%d: nobody is left who would release it", status);
-    CHECK(vks_surface_recover(a.surface, vks_now() + 1000 * MS) == VKS_OK && vks_surface_release(a.surface, 5) == VKS_OK, "it can be recovered");
+    CHECK(vks_surface_recover(a.surface, vks_now() + 1000 * MS) == VKS_OK &&
+              vks_surface_release(a.surface, 5) == VKS_OK,
+          "it can be recovered");
     vks_surface_acquire(b.surface, 5, vks_now() + 1000 * MS);
-    CHECK(vks_surface_acquire(b.surface, 5, vks_now() + 1000 * MS) == VKS_OK || vks_surface_is_owned(b.surface), "by b too");
+    CHECK(vks_surface_acquire(b.surface, 5, vks_now() + 1000 * MS) == VKS_OK || vks_surface_is_owned(b.surface),
+          "by b too");
     vks_op_unref(op);
     drop_party(&b);
     drop_party(&a);
@@ -290,11 +308,16 @@ static void a_program_that_does_not_fit_its_surface_is_never_called_done(void)
     struct vks_program *program = vks_program_create();
     int slot = vks_program_image(program, 16, 16, VKS_FORMAT_R8_UNORM); /* the surface is 8 by 8 */
     vks_program_clear(program, (uint32_t)slot, (float[4]){1, 1, 1, 1});
-    CHECK(vks_device_create(&(vks_device_info){.name = "cpu"}, &device) == VKS_OK && vks_fence_create(device, 0, &fence) == VKS_OK, "%s", vks_last_error()->text);
-    vks_surface_info info = {.width = 8, .height = 8, .format = VKS_FORMAT_R8_UNORM, .pixels = pixels, .size = sizeof pixels, .stride = 8};
-    CHECK(vks_surface_create(device, &info, &surface) == VKS_OK && vks_surface_acquire(surface, 0, 0) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_device_create(&(vks_device_info){.name = "cpu"}, &device) == VKS_OK &&
+              vks_fence_create(device, 0, &fence) == VKS_OK,
+          "%s", vks_last_error()->text);
+    vks_surface_info info = {
+        .width = 8, .height = 8, .format = VKS_FORMAT_R8_UNORM, .pixels = pixels, .size = sizeof pixels, .stride = 8};
+    CHECK(vks_surface_create(device, &info, &surface) == VKS_OK && vks_surface_acquire(surface, 0, 0) == VKS_OK, "%s",
+          vks_last_error()->text);
     vks_use use = {surface, true};
-    CHECK(vks_commands_create_cpu(device, program, &use, 1, &(uint32_t){0}, 1, &commands) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_commands_create_cpu(device, program, &use, 1, &(uint32_t){0}, 1, &commands) == VKS_OK, "%s",
+          vks_last_error()->text);
     vks_submission submission;
     vks_submit_info work = {.commands = &commands, .n_commands = 1, .signals = &(vks_signal){fence, 1}, .n_signals = 1};
     CHECK(vks_submit(device, &work, 0, &submission) == VKS_OK, "%s", vks_last_error()->text);
@@ -316,19 +339,28 @@ static void without_threads_a_wait_or_a_held_submission_is_refused(void)
     vks_fence *fence, *follower;
     int page, semaphore;
     CHECK(vks_fence_create(a.device, 0, &fence) == VKS_OK && vks_fence_export(fence, &page, &semaphore) == VKS_OK &&
-          vks_fence_open(b.device, page, semaphore, &follower) == VKS_OK, "%s", vks_last_error()->text);
+              vks_fence_open(b.device, page, semaphore, &follower) == VKS_OK,
+          "%s", vks_last_error()->text);
     no_threads = true;
     vks_submission held = {0};
     vks_wait wait = {.fence = follower, .value = 1};
     vks_op *op = NULL;
-    CHECK(vks_submit(b.device, &(vks_submit_info){.waits = &wait, .n_waits = 1}, 0, &held) == VKS_OS_ERROR, "nobody would hand it over");
-    CHECK(vks_surface_acquire(a.surface, 0, 0) == VKS_OK && vks_surface_acquire_gpu(b.surface, 1, &op) == VKS_OS_ERROR && !op, "nobody would grant it");
-    CHECK(draw(&a, NULL) == VKS_OK && vks_surface_release(a.surface, 1) == VKS_OS_ERROR && vks_surface_is_owned(a.surface), "nobody would tell b");
+    CHECK(vks_submit(b.device, &(vks_submit_info){.waits = &wait, .n_waits = 1}, 0, &held) == VKS_OS_ERROR,
+          "nobody would hand it over");
+    CHECK(vks_surface_acquire(a.surface, 0, 0) == VKS_OK &&
+              vks_surface_acquire_gpu(b.surface, 1, &op) == VKS_OS_ERROR && !op,
+          "nobody would grant it");
+    CHECK(draw(&a, NULL) == VKS_OK && vks_surface_release(a.surface, 1) == VKS_OS_ERROR &&
+              vks_surface_is_owned(a.surface),
+          "nobody would tell b");
     no_threads = false;
     CHECK(vks_surface_release(a.surface, 1) == VKS_OK, "K24: it can be tried again");
     CHECK(vks_surface_acquire(b.surface, 1, vks_now() + 1000 * MS) == VKS_OK, "and b comes to it");
-    CHECK(vks_submit(b.device, &(vks_submit_info){.waits = &wait, .n_waits = 1}, 0, &held) == VKS_OK && held.op, "held now");
-    CHECK(vks_fence_signal(fence, 1) == VKS_OK && vks_submission_wait(b.device, &held, vks_now() + 1000 * MS) != VKS_TIMEOUT, "and handed over");
+    CHECK(vks_submit(b.device, &(vks_submit_info){.waits = &wait, .n_waits = 1}, 0, &held) == VKS_OK && held.op,
+          "held now");
+    CHECK(vks_fence_signal(fence, 1) == VKS_OK &&
+              vks_submission_wait(b.device, &held, vks_now() + 1000 * MS) != VKS_TIMEOUT,
+          "and handed over");
     vks_op_unref(held.op);
     vks_fence_close(follower), vks_fence_unref(follower);
     vks_fence_close(fence), vks_fence_unref(fence);

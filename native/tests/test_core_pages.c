@@ -1,5 +1,5 @@
-/* The core and what others do to its pages: parties that die while there are no file descriptors left, two modes of one handle at once, and a party that writes
- * anything into a page that is its own to write to. Over the stub driver. */
+/* The core and what others do to its pages: parties that die while there are no file descriptors left, two modes of one
+ * handle at once, and a party that writes anything into a page that is its own to write to. Over the stub driver. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -69,13 +69,15 @@ static void a_process_without_free_fds_neither_robs_the_living_nor_misses_the_de
     setrlimit(RLIMIT_NOFILE, &none);
     CHECK(dup(0) < 0, "no file descriptor is left");
     vks_debt debt;
-    CHECK(vks_mutex_wait(&handle, 5, vks_now() + 150 * MS, watch, &mapping, &debt) == VKS_TIMEOUT, "the owner lives, though nobody can look");
+    CHECK(vks_mutex_wait(&handle, 5, vks_now() + 150 * MS, watch, &mapping, &debt) == VKS_TIMEOUT,
+          "the owner lives, though nobody can look");
     CHECK(vks_word_state(page->word) == VKS_OWNED, "and owns");
     pthread_t thread;
     pthread_create(&thread, NULL, kill_soon, &pid);
     uint64_t start = vks_now();
     vks_status status = vks_mutex_wait(&handle, 5, vks_now() + 3000 * MS, watch, &mapping, &debt);
-    CHECK(status == VKS_ABANDONED && vks_now() - start < 100 * MS + 400 * MS, "status %d after %.0f ms", status, (vks_now() - start) / 1e6);
+    CHECK(status == VKS_ABANDONED && vks_now() - start < 100 * MS + 400 * MS, "status %d after %.0f ms", status,
+          (vks_now() - start) / 1e6);
     pthread_join(thread, NULL);
     setrlimit(RLIMIT_NOFILE, &limit);
     vks_peers_remove(&mapping);
@@ -97,8 +99,9 @@ static party new_party(const char *name, party *of)
     if (!of)
         CHECK(vks_surface_create(p.device, &info, &p.surface) == VKS_OK, "%s", vks_last_error()->text);
     else
-        CHECK(vks_surface_export(of->surface, &page, &semaphore) == VKS_OK && vks_surface_open(p.device, &info, page, semaphore, &p.surface) == VKS_OK, "%s",
-              vks_last_error()->text);
+        CHECK(vks_surface_export(of->surface, &page, &semaphore) == VKS_OK &&
+                  vks_surface_open(p.device, &info, page, semaphore, &p.surface) == VKS_OK,
+              "%s", vks_last_error()->text);
     vks_surface_export(p.surface, &page, &semaphore);
     p.page = mmap(NULL, VKS_MUTEX_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, page, 0);
     close(page);
@@ -134,7 +137,10 @@ static void *acquire_1(void *argument)
     uint64_t limit = vks_now() + 2000 * MS;
     while ((status = vks_surface_acquire(p->surface, 1, limit)) == VKS_INTERRUPTED)
         ;
-    return status == VKS_OK ? "owned" : status == VKS_ALREADY_OWNER ? "refused" : status == VKS_TIMEOUT ? "timed out" : "failed";
+    return status == VKS_OK              ? "owned"
+           : status == VKS_ALREADY_OWNER ? "refused"
+           : status == VKS_TIMEOUT       ? "timed out"
+                                         : "failed";
 }
 
 /* rules: K3, K25 */
@@ -156,12 +162,15 @@ static void a_blocking_acquire_and_a_queued_one_on_one_handle_do_not_mix(void)
         CHECK(vks_surface_release(a.surface, 1) == VKS_OK, "now one of the two gets it");
         for (uint64_t limit = vks_now() + 1000 * MS; !vks_surface_is_owned(b.surface) && vks_now() < limit;)
             usleep(100);
-        CHECK(vks_surface_is_owned(b.surface) && touch(&b) == VKS_OK && vks_surface_release(b.surface, 1) == VKS_OK, "round %ld", i);
+        CHECK(vks_surface_is_owned(b.surface) && touch(&b) == VKS_OK && vks_surface_release(b.surface, 1) == VKS_OK,
+              "round %ld", i);
         void *how;
         pthread_join(thread, &how);
         bool again = strcmp(how, "owned") == 0; /* the blocking one came after it */
-        CHECK(again ? vks_surface_release(b.surface, 2) == VKS_OK : strcmp(how, "refused") == 0, "round %ld: %s", i, (const char *)how);
-        CHECK(vks_surface_acquire(a.surface, again ? 2 : 1, vks_now() + 1000 * MS) == VKS_OK, "round %ld: a comes to it again", i);
+        CHECK(again ? vks_surface_release(b.surface, 2) == VKS_OK : strcmp(how, "refused") == 0, "round %ld: %s", i,
+              (const char *)how);
+        CHECK(vks_surface_acquire(a.surface, again ? 2 : 1, vks_now() + 1000 * MS) == VKS_OK,
+              "round %ld: a comes to it again", i);
         if (op)
             vks_op_unref(op);
         drop_party(&b);
@@ -178,7 +187,9 @@ static void no_value_in_a_page_brings_the_driver_a_signal_that_it_cannot_take(vo
         uint32_t violations = stub_violations();
         party a = new_party("a", NULL), b = new_party("b", &a);
         for (uint64_t key = 0; key < 3; key++) /* so that the semaphore has a value */
-            CHECK(vks_surface_acquire(a.surface, key, 0) == VKS_OK && touch(&a) == VKS_OK && vks_surface_release(a.surface, key + 1) == VKS_OK, "turn");
+            CHECK(vks_surface_acquire(a.surface, key, 0) == VKS_OK && touch(&a) == VKS_OK &&
+                      vks_surface_release(a.surface, key + 1) == VKS_OK,
+                  "turn");
         CHECK(vks_surface_acquire(a.surface, 3, 0) == VKS_OK && touch(&a) == VKS_OK, "and one more");
         atomic_store(&b.page->value, values[i]);
         vks_status status = vks_surface_release(a.surface, 4);
@@ -218,7 +229,8 @@ static void a_page_that_never_stands_still_keeps_nobody_past_the_deadline(void)
         pthread_create(&threads[i], NULL, never_stand_still, a.page);
     uint64_t start = vks_now();
     vks_status status = vks_surface_acquire(b.surface, 1, start + 100 * MS);
-    CHECK(status == VKS_TIMEOUT && vks_now() - start < 1000 * MS, "status %d after %.0f ms", status, (vks_now() - start) / 1e6);
+    CHECK(status == VKS_TIMEOUT && vks_now() - start < 1000 * MS, "status %d after %.0f ms", status,
+          (vks_now() - start) / 1e6);
     over = true;
     for (int i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);

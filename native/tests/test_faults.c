@@ -1,5 +1,6 @@
-/* rules: K24, X21, X18, K22. The core over a driver whose n-th call fails, for every n of a small scenario: two devices, a fence and its follower, work that is
- * held, a surface that goes round, by a turn that is queued ahead too. Whatever fails, the statuses are clean, nobody hangs, and nothing is left behind. */
+/* rules: K24, X21, X18, K22. The core over a driver whose n-th call fails, for every n of a small scenario: two
+ * devices, a fence and its follower, work that is held, a surface that goes round, by a turn that is queued ahead too.
+ * Whatever fails, the statuses are clean, nobody hangs, and nothing is left behind. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <string.h>
@@ -18,8 +19,15 @@ static vks_status expect(vks_status status)
 {
     not_ok += status != VKS_OK;
     switch (status) {
-    case VKS_OK: case VKS_TIMEOUT: case VKS_ABANDONED: case VKS_NOT_OWNER: case VKS_ALREADY_OWNER: case VKS_NOT_ABANDONED: case VKS_CLOSED:
-    case VKS_DEVICE_LOST: case VKS_VULKAN_ERROR:
+    case VKS_OK:
+    case VKS_TIMEOUT:
+    case VKS_ABANDONED:
+    case VKS_NOT_OWNER:
+    case VKS_ALREADY_OWNER:
+    case VKS_NOT_ABANDONED:
+    case VKS_CLOSED:
+    case VKS_DEVICE_LOST:
+    case VKS_VULKAN_ERROR:
         break;
     default:
         last_bad = status;
@@ -28,12 +36,12 @@ static vks_status expect(vks_status status)
 }
 
 /* Waits again as the header says, as long as the deadline is not over. */
-#define AGAIN(call)                       \
-    ({                                    \
-        vks_status again_;                \
-        while ((again_ = (call)) == VKS_INTERRUPTED) \
-            ;                             \
-        expect(again_);                   \
+#define AGAIN(call)                                                                                                    \
+    ({                                                                                                                 \
+        vks_status again_;                                                                                             \
+        while ((again_ = (call)) == VKS_INTERRUPTED)                                                                   \
+            ;                                                                                                          \
+        expect(again_);                                                                                                \
     })
 
 typedef struct party {
@@ -48,8 +56,12 @@ static vks_submission submit(party *p, vks_fence *wait, uint64_t wait_value, uin
     vks_submission out = {0};
     vks_wait waits = {.fence = wait, .value = wait_value};
     vks_signal signals = {p->fence, signal_value};
-    vks_submit_info info = {.commands = &p->commands, .n_commands = draws && p->commands, .waits = &waits, .n_waits = wait != NULL,
-                            .signals = &signals, .n_signals = p->fence && signal_value};
+    vks_submit_info info = {.commands = &p->commands,
+                            .n_commands = draws && p->commands,
+                            .waits = &waits,
+                            .n_waits = wait != NULL,
+                            .signals = &signals,
+                            .n_signals = p->fence && signal_value};
     vks_status status = expect(vks_submit(p->device, &info, vks_now() + 100 * MS, &out));
     if (status == VKS_VULKAN_ERROR) { /* K22: it did nothing, and can be tried again */
         CHECK(out.op == NULL, "an error leaves no operation");

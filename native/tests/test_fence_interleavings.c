@@ -1,5 +1,6 @@
-/* rules: X2, X3, X10, X24. Waiting for a fence, with the waiter stopped at each of its accesses in turn while the signaller acts. As in
- * test_mutex_interleavings.c: fence.c is compiled into this file with a step before each atomic access, and with futexes that tell a lost wake-up.
+/* rules: X2, X3, X10, X24. Waiting for a fence, with the waiter stopped at each of its accesses in turn while the
+ * signaller acts. As in test_mutex_interleavings.c: fence.c is compiled into this file with a step before each atomic
+ * access, and with futexes that tell a lost wake-up.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -14,7 +15,7 @@ static vks_device *device, *other;
 static vks_fence *fence, *follower;
 
 static struct {
-    int left;             /* accesses until it happens; below 0: nothing will */
+    int left; /* accesses until it happens; below 0: nothing will */
     void (*happens)(void);
 } plan = {.left = -1};
 
@@ -88,7 +89,8 @@ static void work_signals(void)
 {
     vks_signal signal = {fence, 2};
     vks_submission submission = {0};
-    CHECK(vks_submit(device, &(vks_submit_info){.signals = &signal, .n_signals = 1}, 0, &submission) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_submit(device, &(vks_submit_info){.signals = &signal, .n_signals = 1}, 0, &submission) == VKS_OK, "%s",
+          vks_last_error()->text);
 }
 
 static void exported_first(void)
@@ -136,7 +138,8 @@ static bool waits_while(int n, void (*happens)(void), bool as_follower)
     vks_status got = vks_fence_wait(as_follower ? follower : fence, 2, VKS_FOREVER);
     bool more = plan.left < 0 && !sleeper.slept;
     plan.left = -1;
-    CHECK(got == VKS_OK && !sleeper.forever, "access %d: got %d, the waiter sleeps for ever: %d", n, got, sleeper.forever);
+    CHECK(got == VKS_OK && !sleeper.forever, "access %d: got %d, the waiter sleeps for ever: %d", n, got,
+          sleeper.forever);
     close_pair();
     return more;
 }
@@ -156,7 +159,10 @@ static void a_signal_at_any_moment_ends_a_followers_wait(void)
     at_every_access(host_signals, true);
     at_every_access(work_signals, true);
 }
-static void a_page_that_moves_into_shared_memory_takes_its_waiters_along(void) { at_every_access(exported_first, false); }
+static void a_page_that_moves_into_shared_memory_takes_its_waiters_along(void)
+{
+    at_every_access(exported_first, false);
+}
 static void a_value_below_wakes_nobody_for_good(void)
 {
     at_every_access(signals_below_first, false);

@@ -1,5 +1,6 @@
-/* rules: K9, X9, K8. Children that share one page are killed at numbered points inside the protocol (VKS_KILL_POINTS); the next acquire must say so
- * within 200 ms, and whatever is read under a good acquire is a whole frame. VKS_KILLS=n sets how many. */
+/* rules: K9, X9, K8. Children that share one page are killed at numbered points inside the protocol (VKS_KILL_POINTS);
+ * the next acquire must say so within 200 ms, and whatever is read under a good acquire is a whole frame. VKS_KILLS=n
+ * sets how many. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdint.h>
@@ -29,7 +30,10 @@ int main(void)
 
 #ifdef __SANITIZE_THREAD__
 __attribute__((visibility("default"))) const char *__tsan_default_options(void);
-const char *__tsan_default_options(void) { return "die_after_fork=0"; } /* a child watches its peers by a thread of its own */
+const char *__tsan_default_options(void)
+{
+    return "die_after_fork=0";
+} /* a child watches its peers by a thread of its own */
 #endif
 
 enum { WORDS = 512, LAST_POINT = 9, LAST_FRAME = 100 };
@@ -69,7 +73,8 @@ static void child(shared *memory, int point, int after)
             _exit(2);
         for (int i = 0; i < WORDS; i++) {
             memory->frame[i] = n;
-            if (i == WORDS / 2 && ((point == 0 && (int)n == after) || n == LAST_FRAME)) /* not every point is passed in every run */
+            if (i == WORDS / 2 &&
+                ((point == 0 && (int)n == after) || n == LAST_FRAME)) /* not every point is passed in every run */
                 kill(getpid(), SIGKILL);
         }
         debt = (vks_debt){page->value + 1, handle.identity, handle.slot};
@@ -127,7 +132,8 @@ static void one_life(shared *memory, vks_mutex_handle *handle, vks_mapping *mapp
             waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT);
             dead = info.si_pid == pid && vks_word_state(page->word) != VKS_OWNED;
             tally->unharmed += dead; /* it died without owning: the page is free under the key that was released last */
-            CHECK(took < UINT64_C(1000000000), "neither a frame nor an error for %.0f ms (kill point %d, %d)", took / 1e6, point, after);
+            CHECK(took < UINT64_C(1000000000), "neither a frame nor an error for %.0f ms (kill point %d, %d)",
+                  took / 1e6, point, after);
             dead |= took > UINT64_C(1000000000);
         }
     }
@@ -145,7 +151,8 @@ static void one_life(shared *memory, vks_mutex_handle *handle, vks_mapping *mapp
         vks_mutex_recover_finish(handle);
     } else {
         uint64_t key = atomic_load(&page->key), seen;
-        CHECK(vks_mutex_try(handle, key, &debt, &seen) == VKS_OK, "state %u, key %llu", vks_word_state(page->word), (unsigned long long)key);
+        CHECK(vks_mutex_try(handle, key, &debt, &seen) == VKS_OK, "state %u, key %llu", vks_word_state(page->word),
+              (unsigned long long)key);
     }
     debt = (vks_debt){.value = page->value + 1};
     vks_mutex_settle(handle, debt.value);
@@ -176,7 +183,8 @@ int main(void)
     CHECK(tally.worst < UINT64_C(200000000), "the slowest AbandonedError took %.1f ms", tally.worst / 1e6);
     CHECK(tally.abandoned > kills / 10, "the kills must hit owners: %ld of %ld", tally.abandoned, kills);
     vks_peers_remove(&mapping);
-    printf("%ld kills: %ld abandoned, %ld of a party that did not own; slowest wake-up %.2f ms\n", kills, tally.abandoned, tally.unharmed, tally.worst / 1e6);
+    printf("%ld kills: %ld abandoned, %ld of a party that did not own; slowest wake-up %.2f ms\n", kills,
+           tally.abandoned, tally.unharmed, tally.worst / 1e6);
     return check_result();
 }
 #endif

@@ -1,8 +1,9 @@
-/* rules: K8, K9, K10, K11, K15, K27, X3, X9. The keyed mutex with one party stopped at each of its accesses to the page in turn: there another party acts,
- * or the first one dies. So every place between two accesses is tried, which threads would hit once in a million runs.
+/* rules: K8, K9, K10, K11, K15, K27, X3, X9. The keyed mutex with one party stopped at each of its accesses to the page
+ * in turn: there another party acts, or the first one dies. So every place between two accesses is tried, which threads
+ * would hit once in a million runs.
  *
- * The page's own code is compiled into this file with a step before each atomic access, and with futexes that fail the test where a real one would sleep
- * for ever.
+ * The page's own code is compiled into this file with a step before each atomic access, and with futexes that fail the
+ * test where a real one would sleep for ever.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -17,7 +18,7 @@
 /* ---- steps ---- */
 
 static struct {
-    int left;             /* accesses until it happens; below 0: nothing will */
+    int left; /* accesses until it happens; below 0: nothing will */
     void (*happens)(void);
 } plan = {.left = -1};
 
@@ -56,7 +57,8 @@ static uint64_t hasty_clock(void)
 #define atomic_fetch_add(p, v) (step(), __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST))
 #define atomic_fetch_and(p, v) (step(), __atomic_fetch_and((p), (v), __ATOMIC_SEQ_CST))
 #define atomic_fetch_or(p, v) (step(), __atomic_fetch_or((p), (v), __ATOMIC_SEQ_CST))
-#define atomic_compare_exchange_strong(p, e, v) (step(), __atomic_compare_exchange_n((p), (e), (v), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+#define atomic_compare_exchange_strong(p, e, v)                                                                        \
+    (step(), __atomic_compare_exchange_n((p), (e), (v), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 #define atomic_compare_exchange_weak atomic_compare_exchange_strong
 #undef VKS_KILL_POINT
 #define VKS_KILL_POINT(n) ((void)0)
@@ -78,7 +80,8 @@ static void wake_up(_Atomic uint32_t *word, uint32_t bits)
     sleeper.woken |= word == sleeper.word && (bits & sleeper.bits);
 }
 
-/* Whoever comes to sleep here is alone: what was planned happens now, and must wake it; if it happened before, the word must say so. */
+/* Whoever comes to sleep here is alone: what was planned happens now, and must wake it; if it happened before, the word
+ * must say so. */
 static vks_status sleep_or_go_on(_Atomic uint32_t *word, uint32_t expected, uint32_t bits, uint64_t deadline)
 {
     (void)deadline;
@@ -177,7 +180,8 @@ static void set_plan(int n, void (*happens)(void))
     plan.left = n;
 }
 
-/* True if it happened between two accesses, so that there is a later one to try; not where all slept until it happened. */
+/* True if it happened between two accesses, so that there is a later one to try; not where all slept until it happened.
+ */
 static bool end_plan(void)
 {
     bool happened = plan.left < 0 && !sleeper.slept;
@@ -204,13 +208,17 @@ static bool a_tries_while_b_takes_a_turn(int n)
     set_plan(n, b_takes_a_turn);
     vks_status got = try_key(&a, 0);
     bool more = end_plan();
-    CHECK((got == VKS_OK) != (b_got == VKS_OK) || !more, "access %d: a got %d and b %d under a key of one", n, got, b_got);
+    CHECK((got == VKS_OK) != (b_got == VKS_OK) || !more, "access %d: a got %d and b %d under a key of one", n, got,
+          b_got);
     CHECK(got != VKS_OK || owns(&a), "access %d: a success that does not own", n);
     CHECK(got == VKS_OK || page->key == 5, "access %d", n);
     return more;
 }
 
-static void a_word_that_was_read_before_a_turn_admits_nobody_after_it(void) { at_every_access(a_tries_while_b_takes_a_turn); }
+static void a_word_that_was_read_before_a_turn_admits_nobody_after_it(void)
+{
+    at_every_access(a_tries_while_b_takes_a_turn);
+}
 
 static void b_takes_it(void) { b_got = try_key(&b, 0); }
 
@@ -222,7 +230,8 @@ static bool a_tries_while_b_takes_it(int n)
     set_plan(n, b_takes_it);
     vks_status got = try_key(&a, 0);
     bool more = end_plan();
-    CHECK((got == VKS_OK) + (b_got == VKS_OK) == 1 && (got != VKS_OK || owns(&a)) && (b_got != VKS_OK || owns(&b)), "access %d: a got %d, b %d", n, got, b_got);
+    CHECK((got == VKS_OK) + (b_got == VKS_OK) == 1 && (got != VKS_OK || owns(&a)) && (b_got != VKS_OK || owns(&b)),
+          "access %d: a got %d, b %d", n, got, b_got);
     return more;
 }
 
@@ -240,7 +249,8 @@ static bool a_waits_while_b_releases(int n)
     set_plan(n, b_releases);
     vks_status got = wait_for_key(&a, 7);
     bool more = end_plan();
-    CHECK(got == VKS_OK && owns(&a) && !sleeper.forever, "access %d: got %d, a sleeps for ever: %d", n, got, sleeper.forever);
+    CHECK(got == VKS_OK && owns(&a) && !sleeper.forever, "access %d: got %d, a sleeps for ever: %d", n, got,
+          sleeper.forever);
     return more;
 }
 
@@ -255,11 +265,15 @@ static bool a_waits_while_b_abandons(int n)
     CHECK(try_key(&b, 0) == VKS_OK, "fresh");
     set_plan(n, b_abandons);
     vks_status got = wait_for_key(&a, 7);
-    CHECK(got == VKS_ABANDONED && !sleeper.forever, "access %d: got %d, a sleeps for ever: %d", n, got, sleeper.forever);
+    CHECK(got == VKS_ABANDONED && !sleeper.forever, "access %d: got %d, a sleeps for ever: %d", n, got,
+          sleeper.forever);
     return end_plan();
 }
 
-static void an_abandonment_at_any_moment_wakes_who_waits_for_any_key(void) { at_every_access(a_waits_while_b_abandons); }
+static void an_abandonment_at_any_moment_wakes_who_waits_for_any_key(void)
+{
+    at_every_access(a_waits_while_b_abandons);
+}
 
 static void bs_work_fails(void) { vks_mutex_break(page); }
 
@@ -270,11 +284,15 @@ static bool a_waits_while_the_work_before_fails(int n)
     CHECK(try_key(&b, 0) == VKS_OK && release_in_two(&b, 9, false) == VKS_OK, "fresh");
     set_plan(n, bs_work_fails);
     vks_status got = wait_for_key(&a, 7);
-    CHECK(got == VKS_ABANDONED && !sleeper.forever, "access %d: got %d, a sleeps for ever: %d", n, got, sleeper.forever);
+    CHECK(got == VKS_ABANDONED && !sleeper.forever, "access %d: got %d, a sleeps for ever: %d", n, got,
+          sleeper.forever);
     return end_plan();
 }
 
-static void a_chain_that_breaks_at_any_moment_wakes_who_waits_for_any_key(void) { at_every_access(a_waits_while_the_work_before_fails); }
+static void a_chain_that_breaks_at_any_moment_wakes_who_waits_for_any_key(void)
+{
+    at_every_access(a_waits_while_the_work_before_fails);
+}
 
 static void b_is_told_dead(void) { vks_mutex_death(page, dead_process); }
 
@@ -285,11 +303,15 @@ static bool a_waits_while_the_owner_dies(int n)
     CHECK(try_key(&b, 0) == VKS_OK, "fresh");
     set_plan(n, b_is_told_dead);
     vks_status got = wait_for_key(&a, 7);
-    CHECK(got == VKS_ABANDONED && !sleeper.forever, "access %d: got %d, a sleeps for ever: %d", n, got, sleeper.forever);
+    CHECK(got == VKS_ABANDONED && !sleeper.forever, "access %d: got %d, a sleeps for ever: %d", n, got,
+          sleeper.forever);
     return end_plan();
 }
 
-static void an_owners_death_at_any_moment_wakes_who_waits_for_any_key(void) { at_every_access(a_waits_while_the_owner_dies); }
+static void an_owners_death_at_any_moment_wakes_who_waits_for_any_key(void)
+{
+    at_every_access(a_waits_while_the_owner_dies);
+}
 
 /* ---- deaths ---- */
 
@@ -312,14 +334,17 @@ static bool a_dies_while_it_releases(int n)
     vks_mutex_death(page, dead_process);
     vks_status by_old = try_key(&b, 0), by_new = try_key(&b, 5);
     bool whole = by_new == VKS_OK && page->completed >= page->value && page->value == 1;
-    CHECK(by_old == VKS_ABANDONED || (by_old == VKS_TIMEOUT && whole), "access %d: key 0 gives %d, key 5 %d, value %llu", n, by_old, by_new,
-          (unsigned long long)page->value);
+    CHECK(by_old == VKS_ABANDONED || (by_old == VKS_TIMEOUT && whole),
+          "access %d: key 0 gives %d, key 5 %d, value %llu", n, by_old, by_new, (unsigned long long)page->value);
     CHECK(died || whole, "one that dies after its hand-over was whole and its work done takes nothing along");
     CHECK(!vks_identity_pid(page->slots[a.slot].identity), "access %d: its slot is not free", n);
     return died;
 }
 
-static void who_dies_while_it_releases_leaves_a_whole_hand_over_or_an_abandoned_page(void) { at_every_access(a_dies_while_it_releases); }
+static void who_dies_while_it_releases_leaves_a_whole_hand_over_or_an_abandoned_page(void)
+{
+    at_every_access(a_dies_while_it_releases);
+}
 
 static bool a_dies_while_it_acquires(int n)
 {
@@ -339,7 +364,10 @@ static bool a_dies_while_it_acquires(int n)
     return died;
 }
 
-static void who_dies_while_it_acquires_abandons_what_it_owns_and_nothing_else(void) { at_every_access(a_dies_while_it_acquires); }
+static void who_dies_while_it_acquires_abandons_what_it_owns_and_nothing_else(void)
+{
+    at_every_access(a_dies_while_it_acquires);
+}
 
 static void another_service_was_faster_and_a_newcomer_took_the_place(void)
 {
@@ -359,7 +387,8 @@ static bool a_death_is_handled_twice(int n)
     vks_mutex_death(page, dead_process);
     bool more = end_plan();
     CHECK(!more || !c.page || owns(&c), "access %d: a living owner was robbed", n);
-    CHECK(!more || !c.page || page->slots[c.slot].identity == c.identity, "access %d: a living party lost its place", n);
+    CHECK(!more || !c.page || page->slots[c.slot].identity == c.identity, "access %d: a living party lost its place",
+          n);
     c.page = NULL;
     return more;
 }

@@ -104,7 +104,8 @@ static void an_abandoned_page_stays_so_until_it_is_recovered(void)
     CHECK(vks_mutex_recover_begin(&b) == VKS_NOT_ABANDONED, "a owns");
     vks_mutex_abandon(&a);
     vks_mutex_leave(&a);
-    CHECK(acquire(&b, 0, 0) == VKS_ABANDONED && acquire(&b, 7, 1) == VKS_ABANDONED && release(&b, 0) == VKS_NOT_OWNER, "a went");
+    CHECK(acquire(&b, 0, 0) == VKS_ABANDONED && acquire(&b, 7, 1) == VKS_ABANDONED && release(&b, 0) == VKS_NOT_OWNER,
+          "a went");
     CHECK(vks_mutex_recover_begin(&b) == VKS_OK && vks_mutex_recover_begin(&c) == VKS_NOT_ABANDONED, "one recovers");
     uint64_t debtor;
     CHECK(!vks_mutex_debts(&b, &debtor), "nobody owes");
@@ -179,7 +180,8 @@ static void a_page_has_as_many_slots_as_it_says(void)
     CHECK(vks_mutex_join(page, "one too many", &more) == VKS_FULL, "%u slots", VKS_SLOTS);
     uint64_t before = handles[5].identity;
     vks_mutex_leave(&handles[5]);
-    CHECK(vks_mutex_join(page, "again", &more) == VKS_OK && more.slot == 5 && more.identity != before, "a new incarnation");
+    CHECK(vks_mutex_join(page, "again", &more) == VKS_OK && more.slot == 5 && more.identity != before,
+          "a new incarnation");
 }
 
 /* ---- threads ---- */
@@ -216,7 +218,8 @@ static void run_parties(int n, long rounds, bool ring)
     party parties[8];
     pthread_t threads[8];
     for (int i = 0; i < n; i++)
-        parties[i] = (party){join(page), ring ? (uint64_t)i : 0, ring ? (uint64_t)(i + 1) % n : 0, rounds, &inside, &total};
+        parties[i] =
+            (party){join(page), ring ? (uint64_t)i : 0, ring ? (uint64_t)(i + 1) % n : 0, rounds, &inside, &total};
     for (int i = 0; i < n; i++)
         pthread_create(&threads[i], NULL, take_turns, &parties[i]);
     for (int i = 0; i < n; i++) {
@@ -228,10 +231,16 @@ static void run_parties(int n, long rounds, bool ring)
 }
 
 /* rules: K10, K15 */
-static void eight_threads_on_one_key_are_all_served_and_never_two_at_once(void) { run_parties(8, check_scale("VKS_ROUNDS", 2000), false); }
+static void eight_threads_on_one_key_are_all_served_and_never_two_at_once(void)
+{
+    run_parties(8, check_scale("VKS_ROUNDS", 2000), false);
+}
 
 /* rules: K26, K12 */
-static void three_threads_in_a_ring_of_keys_go_round_robin(void) { run_parties(3, check_scale("VKS_ROUNDS", 2000), true); }
+static void three_threads_in_a_ring_of_keys_go_round_robin(void)
+{
+    run_parties(3, check_scale("VKS_ROUNDS", 2000), true);
+}
 
 int main(void)
 {

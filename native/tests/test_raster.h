@@ -12,15 +12,15 @@
 static int checks_failed;
 
 // Leaves the test function at the first failure.
-#define CHECK(condition, ...)                                         \
-    do {                                                              \
-        if (!(condition)) {                                           \
-            printf("  %s:%d: %s: ", __FILE__, __LINE__, #condition);  \
-            printf(__VA_ARGS__);                                      \
-            printf("\n");                                             \
-            checks_failed++;                                          \
-            return;                                                   \
-        }                                                             \
+#define CHECK(condition, ...)                                                                                          \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            printf("  %s:%d: %s: ", __FILE__, __LINE__, #condition);                                                   \
+            printf(__VA_ARGS__);                                                                                       \
+            printf("\n");                                                                                              \
+            checks_failed++;                                                                                           \
+            return;                                                                                                    \
+        }                                                                                                              \
     } while (0)
 
 struct test {
@@ -55,24 +55,18 @@ static inline uint32_t random_u32(void)
 }
 
 // low..high, both included.
-static inline int random_between(int low, int high)
-{
-    return low + (int)(random_u32() % (uint32_t)(high - low + 1));
-}
+static inline int random_between(int low, int high) { return low + (int)(random_u32() % (uint32_t)(high - low + 1)); }
 
 // 0..1
-static inline float random_unit(void)
-{
-    return (float)(random_u32() >> 8) / 16777215.0f;
-}
+static inline float random_unit(void) { return (float)(random_u32() >> 8) / 16777215.0f; }
 
 #define GUARD_BYTES 256
 #define GUARD_VALUE 0xa5
 
 static const uint32_t all_formats[] = {
-    VKS_FORMAT_R8_UNORM,     VKS_FORMAT_RG8_UNORM,     VKS_FORMAT_RGBA8_UNORM,
-    VKS_FORMAT_RGBA8_UNORM_SRGB, VKS_FORMAT_BGRA8_UNORM, VKS_FORMAT_RGB10A2_UNORM,
-    VKS_FORMAT_R32_FLOAT,    VKS_FORMAT_RGBA16_FLOAT,  VKS_FORMAT_RGBA32_FLOAT,
+    VKS_FORMAT_R8_UNORM,         VKS_FORMAT_RG8_UNORM,    VKS_FORMAT_RGBA8_UNORM,
+    VKS_FORMAT_RGBA8_UNORM_SRGB, VKS_FORMAT_BGRA8_UNORM,  VKS_FORMAT_RGB10A2_UNORM,
+    VKS_FORMAT_R32_FLOAT,        VKS_FORMAT_RGBA16_FLOAT, VKS_FORMAT_RGBA32_FLOAT,
 };
 #define FORMATS (sizeof all_formats / sizeof all_formats[0])
 
@@ -160,11 +154,15 @@ static inline struct vks_image clone_image(const struct vks_image *image)
 static inline double format_step(uint32_t format)
 {
     switch (format) {
-    case VKS_FORMAT_RGB10A2_UNORM: return 1.0 / 1023;
+    case VKS_FORMAT_RGB10A2_UNORM:
+        return 1.0 / 1023;
     case VKS_FORMAT_R32_FLOAT:
-    case VKS_FORMAT_RGBA32_FLOAT: return 1e-6;
-    case VKS_FORMAT_RGBA16_FLOAT: return 1.0 / 1024;
-    default: return 1.0 / 255;
+    case VKS_FORMAT_RGBA32_FLOAT:
+        return 1e-6;
+    case VKS_FORMAT_RGBA16_FLOAT:
+        return 1.0 / 1024;
+    default:
+        return 1.0 / 255;
     }
 }
 
@@ -172,9 +170,12 @@ static inline int format_components(uint32_t format)
 {
     switch (format) {
     case VKS_FORMAT_R8_UNORM:
-    case VKS_FORMAT_R32_FLOAT: return 1;
-    case VKS_FORMAT_RG8_UNORM: return 2;
-    default: return 4;
+    case VKS_FORMAT_R32_FLOAT:
+        return 1;
+    case VKS_FORMAT_RG8_UNORM:
+        return 2;
+    default:
+        return 4;
     }
 }
 
@@ -198,15 +199,9 @@ static inline double steps_off(const struct vks_image *image, uint32_t x, uint32
     return fabs(stored - exact) / step;
 }
 
-static inline int clamp_to(int v, int limit)
-{
-    return v < 0 ? 0 : v < limit ? v : limit - 1;
-}
+static inline int clamp_to(int v, int limit) { return v < 0 ? 0 : v < limit ? v : limit - 1; }
 
-static inline double clamp01(double v)
-{
-    return v < 0 ? 0 : v < 1 ? v : 1;
-}
+static inline double clamp01(double v) { return v < 0 ? 0 : v < 1 ? v : 1; }
 
 static inline int is_float(uint32_t format)
 {

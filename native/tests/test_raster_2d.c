@@ -63,8 +63,8 @@ static void copy_moves_bytes_where_both_images_have_pixels(void)
             for (int x = 0; x < to_w; x++) {
                 int u = x - dx + sx, v = y - dy + sy;
                 int in = x >= dx && x < dx + w && y >= dy && y < dy + h && u >= 0 && v >= 0 && u < from_w && v < from_h;
-                const uint8_t *expected = in ? pixel_at(&from, (uint32_t)u, (uint32_t)v)
-                                             : pixel_at(&before, (uint32_t)x, (uint32_t)y);
+                const uint8_t *expected =
+                    in ? pixel_at(&from, (uint32_t)u, (uint32_t)v) : pixel_at(&before, (uint32_t)x, (uint32_t)y);
                 CHECK(is_pixel(&to, x, y, expected), "round %d, pixel %d, %d", round, x, y);
             }
         CHECK(guards_are_whole(&to), "round %d wrote outside", round);
@@ -166,7 +166,7 @@ static void images_that_do_not_fit_their_memory_are_refused(void)
     }
     CHECK(vks_raster_clear(NULL, colour, NULL) == VKS_RASTER_BAD_IMAGE, "NULL image");
     CHECK(vks_raster_clear(&good, NULL, NULL) == VKS_RASTER_BAD_ARGUMENT, "NULL colour");
-    good.size = 15 * 64 + 64;  // the last row needs no padding after it
+    good.size = 15 * 64 + 64; // the last row needs no padding after it
     CHECK(vks_image_check(&good) == VKS_RASTER_OK, "a tight size is refused");
     free_image(&good);
 }

@@ -33,10 +33,7 @@ static void free_blit(struct blit_case *c)
     free_image(&c->before);
 }
 
-static int is_between(int x, int a, int b)
-{
-    return a < b ? x >= a && x < b : x >= b && x < a;
-}
+static int is_between(int x, int a, int b) { return a < b ? x >= a && x < b : x >= b && x < a; }
 
 static int blit_covers(const struct blit_case *c, int x, int y)
 {
@@ -103,10 +100,7 @@ static void linear_sample(const struct vks_image *image, double u, double v, dou
     }
 }
 
-static double coordinate(int x, int d0, int d1, int s0, int s1)
-{
-    return (x + 0.5 - d0) * (s1 - s0) / (d1 - d0) + s0;
-}
+static double coordinate(int x, int d0, int d1, int s0, int s1) { return (x + 0.5 - d0) * (s1 - s0) / (d1 - d0) + s0; }
 
 static void linear_is_within_a_rounding_of_the_real_number(void)
 {
@@ -149,7 +143,7 @@ static void raw_nearest_blits_keep_every_bit_of_a_float(void)
     struct vks_image from = new_image(64, 64, VKS_FORMAT_RGBA16_FLOAT, 0), to = from;
     struct vks_image target = new_image(64, 64, VKS_FORMAT_RGBA16_FLOAT, 0);
     for (size_t i = 0; i < from.size; i++)
-        ((uint8_t *)from.pixels)[i] = (uint8_t)random_u32();  // NaNs of every kind among them
+        ((uint8_t *)from.pixels)[i] = (uint8_t)random_u32(); // NaNs of every kind among them
     const struct vks_blit_rect mirrored = {64, 64, 0, 0}, whole = {0, 0, 64, 64};
     vks_raster_blit(&from, mirrored, &target, whole, VKS_FILTER_NEAREST, NULL);
     for (int y = 0; y < 64; y++)

@@ -41,7 +41,7 @@ static void coverage_equals_the_edge_functions_for_every_precision(void)
         CHECK(draw_plain(&image, v, 3, (uint32_t)bits) == VKS_RASTER_OK, "round %d", round);
         for (uint32_t y = 0; y < image.height; y++)
             for (uint32_t x = 0; x < image.width; x++) {
-                int expected = is_covered((const long long(*)[2])p, x * one + one / 2, y * one + one / 2);
+                int expected = is_covered((const long long (*)[2])p, x * one + one / 2, y * one + one / 2);
                 CHECK(count_at(&image, x, y) == (float)expected, "round %d, %d bits, pixel %u, %u: %g, not %d", round,
                       bits, x, y, (double)count_at(&image, x, y), expected);
             }
@@ -56,7 +56,7 @@ static void vertices_snap_to_the_nearest_subpixel(void)
     for (uint32_t bits = 4; bits <= 8; bits++)
         for (int above = 0; above < 2; above++) {
             double half_step = 0.5 / (1 << bits);
-            double left = 4.5 + half_step * (above ? 1.01 : 0.99);  // snaps past the centre of column 4, or onto it
+            double left = 4.5 + half_step * (above ? 1.01 : 0.99); // snaps past the centre of column 4, or onto it
             const double corners[6][2] = {{left, 2}, {9, 2}, {9, 9}, {left, 2}, {9, 9}, {left, 9}};
             struct vertex v[6];
             for (int i = 0; i < 6; i++)
@@ -119,7 +119,7 @@ static void meshes_cover_every_pixel_exactly_once(void)
 {
     struct vks_image image = new_counter(32, 32);
     struct vertex v[CELLS * CELLS * 6];
-    const double margins[] = {0.5, 3, 70, 40000, 1e9, 1e14};  // the last ones reach beyond the guard band
+    const double margins[] = {0.5, 3, 70, 40000, 1e9, 1e14}; // the last ones reach beyond the guard band
     for (int round = 0; round < 10000; round++) {
         double margin = margins[round / 3 % 6];
         uint32_t n = random_mesh(&image, (enum mesh_style)(round % 3), margin, v);
@@ -149,7 +149,9 @@ static void the_widest_target_is_covered_to_its_last_column(void)
 static void depth_outside_zero_to_w_is_clipped(void)
 {
     struct vks_image image = new_counter(32, 32);
-    const struct { float z, expected; } cases[] = {{-0.01f, 0}, {0, 1}, {0.5f, 1}, {1, 1}, {1.01f, 0}};
+    const struct {
+        float z, expected;
+    } cases[] = {{-0.01f, 0}, {0, 1}, {0.5f, 1}, {1, 1}, {1.01f, 0}};
     struct vertex v[6];
     for (int i = 0; i < 5; i++) {
         quad(v, -1, -1, 1, 1, count_one);
@@ -162,7 +164,7 @@ static void depth_outside_zero_to_w_is_clipped(void)
     }
     quad(v, -1, -1, 1, 1, count_one);
     for (int k = 0; k < 6; k++)
-        v[k].position[2] = v[k].position[0];  // visible from x = 0 on
+        v[k].position[2] = v[k].position[0]; // visible from x = 0 on
     memset(image.pixels, 0, image.size);
     draw_plain(&image, v, 6, 8);
     for (uint32_t x = 0; x < 32; x++)
@@ -199,7 +201,7 @@ static void no_bits_in_the_vertices_do_harm(void)
     const struct vks_image *const textures[] = {NULL, &half, &bgra};
     fill_with_noise(&half);
     fill_with_noise(&bgra);
-    static const float odd[] = {0,       -0.0f,    1,         -1,  1e-45f, 1e-38f, 1e-30f, 3.4e38f,
+    static const float odd[] = {0,        -0.0f,    1,         -1,  1e-45f, 1e-38f, 1e-30f, 3.4e38f,
                                 -3.4e38f, INFINITY, -INFINITY, NAN, 1e9f,   65536,  -65537, 0.5f};
     for (int round = 0; round < 60000; round++) {
         struct vertex v[6];

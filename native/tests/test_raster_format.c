@@ -12,9 +12,14 @@ static void unorm8_rounds_to_nearest_and_maps_nan_to_zero(void)
         vks_pack_colour(VKS_FORMAT_R8_UNORM, (float[4]){v, 0, 0, 0}, &pixel);
         CHECK(fabs(pixel - (double)v * 255) <= 0.5 + 1e-5, "%g became %d", (double)v, pixel);
     }
-    const struct { float value; uint8_t expected; } edges[] = {
-        {NAN, 0}, {-NAN, 0}, {-1, 0}, {-0.0f, 0}, {INFINITY, 255}, {-INFINITY, 0}, {1e30f, 255}, {1, 255},
-        {0.49999997f / 255, 0}, {1e-40f, 0},
+    const struct {
+        float value;
+        uint8_t expected;
+    } edges[] = {
+        {NAN, 0},     {-NAN, 0},       {-1, 0},
+        {-0.0f, 0},   {INFINITY, 255}, {-INFINITY, 0},
+        {1e30f, 255}, {1, 255},        {0.49999997f / 255, 0},
+        {1e-40f, 0},
     };
     for (size_t i = 0; i < sizeof edges / sizeof edges[0]; i++) {
         vks_pack_colour(VKS_FORMAT_R8_UNORM, (float[4]){edges[i].value, 0, 0, 0}, &pixel);
@@ -60,15 +65,9 @@ static void components_lie_in_the_order_of_the_vulkan_formats(void)
     CHECK(back[0] == 1 && back[1] == 0 && back[2] == 0 && back[3] == 1, "missing components are not 0, 0, 1");
 }
 
-static double srgb_encode(double x)
-{
-    return x <= 0.0031308 ? 12.92 * x : 1.055 * pow(x, 1 / 2.4) - 0.055;
-}
+static double srgb_encode(double x) { return x <= 0.0031308 ? 12.92 * x : 1.055 * pow(x, 1 / 2.4) - 0.055; }
 
-static uint8_t encode(float linear)
-{
-    return vks_srgb_encode(vks_srgb(), vks_srgb_clamp(vks_f4_all(linear))[0]);
-}
+static uint8_t encode(float linear) { return vks_srgb_encode(vks_srgb(), vks_srgb_clamp(vks_f4_all(linear))[0]); }
 
 static void srgb_encodes_to_the_code_nearest_to_the_formula(void)
 {
@@ -76,8 +75,7 @@ static void srgb_encodes_to_the_code_nearest_to_the_formula(void)
         float x;
         memcpy(&x, &bits, sizeof x);
         double exact = srgb_encode(x) * 255;
-        CHECK(fabs(encode(x) - exact) <= 0.5 + 1e-4, "%g became %d, not %g", (double)x,
-              encode(x), exact);
+        CHECK(fabs(encode(x) - exact) <= 0.5 + 1e-4, "%g became %d, not %g", (double)x, encode(x), exact);
     }
     CHECK(encode(NAN) == 0 && encode(-1) == 0, "NaN and -1 are not 0");
     CHECK(encode(INFINITY) == 255, "infinity is not 255");
@@ -104,7 +102,7 @@ static void every_half_survives_a_round_trip(void)
             CHECK(isnan(f) && isnan(vks_half_to_float(vks_float_to_half(f))), "NaN %04x became %g", half, (double)f);
             continue;
         }
-        double exact = exponent == 31 ? INFINITY
+        double exact = exponent == 31  ? INFINITY
                        : exponent == 0 ? ldexp(mantissa, -24)
                                        : ldexp(1024 + mantissa, (int)exponent - 25);
         CHECK(fabs((double)f) == exact, "%04x became %g", half, (double)f);
@@ -139,7 +137,7 @@ static void rows_of_halves_convert_as_single_ones_do(void)
             float one = vks_half_to_float((uint16_t)i);
             CHECK(memcmp(&one, &floats[i], sizeof one) == 0, "instruction set %d, half %04x", isa, i);
         }
-        for (uint32_t start = 0; start < 1u << 16; start += 1009) {  // all exponents, odd lengths
+        for (uint32_t start = 0; start < 1u << 16; start += 1009) { // all exponents, odd lengths
             for (uint32_t i = 0; i < 1009; i++) {
                 uint32_t bits = start << 16 | (i * 0x9e3779b9u >> 10);
                 memcpy(&floats[i], &bits, sizeof bits);

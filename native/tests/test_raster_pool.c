@@ -13,7 +13,7 @@
 
 struct tally {
     atomic_uint calls[1000];
-    uint32_t plain[1000];  // written without atomics: the pool must order it before its caller
+    uint32_t plain[1000]; // written without atomics: the pool must order it before its caller
     uint32_t round;
 };
 
@@ -64,7 +64,7 @@ static void meet(void *context, uint32_t index)
     (void)index;
     atomic_uint *arrived = context;
     atomic_fetch_add(arrived, 1);
-    for (int i = 0; i < 5000 && atomic_load(arrived) < 3; i++)  // 5 s: then the test fails, it does not hang
+    for (int i = 0; i < 5000 && atomic_load(arrived) < 3; i++) // 5 s: then the test fails, it does not hang
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
@@ -144,7 +144,7 @@ static void destroying_pools_leaves_no_thread(void)
     }
     int after = 0;
     for (int i = 0; i < 200 && (after = threads_of_this_process()) != before; i++)
-        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);  // a joined thread's entry may stay for a moment
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL); // a joined thread's entry may stay for a moment
     CHECK(after == before, "%d threads became %d", before, after);
     vks_pool_destroy(NULL);
     CHECK(vks_pool_threads(NULL) == 1, "NULL is not one thread");

@@ -18,10 +18,10 @@ static const struct vks_blit_rect some = {0, 0, 4, 4}, none = {3, 0, 3, 4}, far_
 static const struct vks_blit_rect mirrored = {50, 0, 0, 40}, part = {5, 6, 40, 47};
 
 // Fails the test unless the call gives the status.
-#define GIVES(status, call)                                             \
-    do {                                                                \
-        int got = call;                                                 \
-        CHECK(got == VKS_RASTER_##status, "%s gave %d", #call, got);    \
+#define GIVES(status, call)                                                                                            \
+    do {                                                                                                               \
+        int got = call;                                                                                                \
+        CHECK(got == VKS_RASTER_##status, "%s gave %d", #call, got);                                                   \
     } while (0)
 
 static void draw_directly(const struct vks_image *from, const struct vks_image *to)
@@ -37,7 +37,7 @@ static void draw_directly(const struct vks_image *from, const struct vks_image *
 
 static void record(struct vks_program *program, uint32_t from, uint32_t to)
 {
-    float vertices[3][10];  // spoiled afterwards: the program has its own copy
+    float vertices[3][10]; // spoiled afterwards: the program has its own copy
     memcpy(vertices, triangle, sizeof vertices);
     struct vks_vertex_layout layout = triangle_layout;
     layout.data = vertices[0];
@@ -137,7 +137,11 @@ static void images_that_differ_from_their_declaration_stop_a_run_before_it_write
     struct vks_program *program = program_of(VKS_FORMAT_RGBA8_UNORM, VKS_FORMAT_RGBA8_UNORM);
     vks_program_clear(program, 0, red);
     vks_program_composite(program, 1, 0, 0, 0, 1);
-    const struct { struct vks_image images[2]; uint32_t count; int expected; } cases[] = {
+    const struct {
+        struct vks_image images[2];
+        uint32_t count;
+        int expected;
+    } cases[] = {
         {{good, taller}, 2, VKS_RASTER_IMAGE_MISMATCH}, {{bgra, source}, 2, VKS_RASTER_IMAGE_MISMATCH},
         {{good, source}, 1, VKS_RASTER_IMAGE_MISMATCH}, {{tiny, source}, 2, VKS_RASTER_BAD_IMAGE},
         {{good, good}, 2, VKS_RASTER_OVERLAP},

@@ -50,8 +50,8 @@ static void judge_pixel(const struct vks_image *image, const struct vertex v[3],
     }
     if (least < 0) {
         judged_outside++;
-        CHECK(p[0] == 0 && p[1] == 0 && p[2] == 0 && p[3] == 0, "round %d: pixel %u, %u is outside by %g", round, x,
-              y, least);
+        CHECK(p[0] == 0 && p[1] == 0 && p[2] == 0 && p[3] == 0, "round %d: pixel %u, %u is outside by %g", round, x, y,
+              least);
         return;
     }
     judged_inside++;
@@ -193,7 +193,7 @@ static void textures_are_sampled_filtered_and_modulated_in_perspective(void)
             float w = v[i].position[1] < 0 ? 3.0f : 1.0f;
             for (int k = 0; k < 4; k++)
                 v[i].position[k] *= w;
-            v[i].uv[0] = v[i].uv[0] * 1.4f - 0.2f;  // beyond the texture on both sides
+            v[i].uv[0] = v[i].uv[0] * 1.4f - 0.2f; // beyond the texture on both sides
         }
         vks_raster_clear(&image, (float[4]){0.2f, 0.2f, 0.2f, 1}, NULL);
         draw(&image, v, 6, &texture, filter, 8, NULL);

@@ -1,7 +1,8 @@
 /* driver.c: a driver that does nothing, to see what calling one costs.
  *
- * Submitting moves the counters and no more, so that what is left is the caller's own time. With driver_lag(1) a counter moves by one
- * each time that it is read, up to what was signalled: work that is always under way. One thread at a time may call.
+ * Submitting moves the counters and no more, so that what is left is the caller's own time. With driver_lag(1) a
+ * counter moves by one each time that it is read, up to what was signalled: work that is always under way. One thread
+ * at a time may call.
  */
 #include <string.h>
 
@@ -39,7 +40,8 @@ static VkResult QueueSubmit2(VkQueue queue, uint32_t n, const VkSubmitInfo2 *inf
     return VK_SUCCESS;
 }
 
-static VkResult CreateSemaphore(VkDevice device, const VkSemaphoreCreateInfo *info, const void *allocator, VkSemaphore *out)
+static VkResult CreateSemaphore(VkDevice device, const VkSemaphoreCreateInfo *info, const void *allocator,
+                                VkSemaphore *out)
 {
     (void)device, (void)allocator;
     if (made + 1 == SEMAPHORES)
@@ -83,12 +85,9 @@ void *driver_get_proc_addr(VkDevice device, const char *name)
         const char *name;
         void *function;
     } functions[] = {
-        {"vkQueueSubmit2", QueueSubmit2},
-        {"vkCreateSemaphore", CreateSemaphore},
-        {"vkDestroySemaphore", DestroySemaphore},
-        {"vkGetSemaphoreCounterValue", GetSemaphoreCounterValue},
-        {"vkWaitSemaphores", WaitSemaphores},
-        {"vkSignalSemaphore", SignalSemaphore},
+        {"vkQueueSubmit2", QueueSubmit2},         {"vkCreateSemaphore", CreateSemaphore},
+        {"vkDestroySemaphore", DestroySemaphore}, {"vkGetSemaphoreCounterValue", GetSemaphoreCounterValue},
+        {"vkWaitSemaphores", WaitSemaphores},     {"vkSignalSemaphore", SignalSemaphore},
     };
     (void)device;
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)

@@ -1,5 +1,6 @@
-/* keyed_mutex.c: a keyed mutex as one writes it by hand in C, with the waiting strategy of vkshare's: compare-and-swap, 40 pauses, sched_yield
- * for up to 50 us, futex. No deaths, no fences, no timeouts: what is left is what a hand-over must cost. The memory is shared by two processes.
+/* keyed_mutex.c: a keyed mutex as one writes it by hand in C, with the waiting strategy of vkshare's: compare-and-swap,
+ * 40 pauses, sched_yield for up to 50 us, futex. No deaths, no fences, no timeouts: what is left is what a hand-over
+ * must cost. The memory is shared by two processes.
  */
 #define _GNU_SOURCE
 #include <linux/futex.h>
@@ -36,7 +37,10 @@ static int try_acquire(keyed_mutex *mutex, uint64_t key, uint64_t *seen)
            atomic_compare_exchange_strong(&mutex->word, &word, word | 1);
 }
 
-static int changed(keyed_mutex *mutex, uint64_t seen) { return atomic_load_explicit(&mutex->word, memory_order_relaxed) != seen; }
+static int changed(keyed_mutex *mutex, uint64_t seen)
+{
+    return atomic_load_explicit(&mutex->word, memory_order_relaxed) != seen;
+}
 
 static int spin(keyed_mutex *mutex, uint64_t seen, double *until)
 {
@@ -98,7 +102,8 @@ double time_pairs(void *memory, long n)
     return seconds() - start;
 }
 
-/* One party of a ring of `count` mutexes that lie one after another: takes each in turn by the key `take`, gives it on by `give`, n times in all. */
+/* One party of a ring of `count` mutexes that lie one after another: takes each in turn by the key `take`, gives it on
+ * by `give`, n times in all. */
 double time_ring(void *memory, long count, uint64_t take, uint64_t give, long n)
 {
     keyed_mutex *mutexes = memory;

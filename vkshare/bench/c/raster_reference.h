@@ -6,13 +6,13 @@
 #include <stdint.h>
 
 struct reference_triangle {
-    float x[3], y[3];  // pixels
-    uint32_t colour;   // premultiplied RGBA8
+    float x[3], y[3]; // pixels
+    uint32_t colour;  // premultiplied RGBA8
 };
 
-#define DECLARE_REFERENCES(suffix)                                                                                \
-    void reference_over_##suffix(uint32_t *target, const uint32_t *source, size_t pixels);                        \
-    void reference_triangles_##suffix(uint32_t *target, int width, int height, const struct reference_triangle *, \
+#define DECLARE_REFERENCES(suffix)                                                                                     \
+    void reference_over_##suffix(uint32_t *target, const uint32_t *source, size_t pixels);                             \
+    void reference_triangles_##suffix(uint32_t *target, int width, int height, const struct reference_triangle *,      \
                                       size_t count);
 
 DECLARE_REFERENCES(baseline)

@@ -1,4 +1,5 @@
-/* vulkan_subset.h: the few declarations of Vulkan 1.3 that the benchmarks call, so that a C compiler alone can build them.
+/* vulkan_subset.h: the few declarations of Vulkan 1.3 that the benchmarks call, so that a C compiler alone can build
+ * them.
  *
  * Names, layouts and values are those of vulkan_core.h; a test of vkshare compares the two.
  */
