@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from support.sharing import followed, opened
 
 import vkshare as vks
 from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError
@@ -21,6 +22,12 @@ Open = Callable[..., vks.Device]
 
 def fd_count() -> int:
     return len(os.listdir("/proc/self/fd"))
+
+
+def two_handles(vks_open: Open) -> tuple[vks.Surface, vks.Surface]:
+    """Of one surface, on two devices."""
+    surface = vks_open().create_surface(8, 8)
+    return surface, opened(surface, vks_open())
 
 
 def test_wait_async_returns_when_the_value_is_reached(device: vks.Device) -> None:
@@ -102,8 +109,7 @@ def test_a_wait_fails_when_the_value_can_never_come(vks_open: Open) -> None:
     async def main() -> None:
         one, two = vks_open(), vks_open()
         fence = one.create_fence()
-        with fence.export() as descriptor:
-            follower = two.open_fence(descriptor)
+        follower = followed(fence, two)
         waits = [asyncio.create_task(f.wait_async(5)) for f in (fence, follower)]
         await asyncio.sleep(0)
         fence.close()
@@ -118,9 +124,7 @@ def test_a_submission_can_be_awaited_done_or_held(vks_open: Open) -> None:
         device, other = vks_open(), vks_open()
         await asyncio.wait_for(device.submit(), 5)
         gate = other.create_fence()
-        with gate.export() as descriptor:
-            follower = device.open_fence(descriptor)
-        submission = device.submit(waits=(follower, 1))
+        submission = device.submit(waits=(followed(gate, device), 1))
         asyncio.get_running_loop().call_later(0.02, gate.signal, 1)
         await asyncio.wait_for(submission, 5)
         assert submission.is_done()
@@ -130,10 +134,7 @@ def test_a_submission_can_be_awaited_done_or_held(vks_open: Open) -> None:
 
 def test_acquire_async_waits_for_the_key(vks_open: Open) -> None:
     async def main() -> None:
-        device, other = vks_open(), vks_open()
-        surface = device.create_surface(8, 8)
-        with surface.export() as descriptor:
-            theirs = other.open_surface(descriptor)
+        surface, theirs = two_handles(vks_open)
         surface.acquire()
         asyncio.get_running_loop().call_later(0.02, surface.release, 2)
         await theirs.acquire_async(2, 5)
@@ -148,10 +149,7 @@ def test_acquire_async_waits_for_the_key(vks_open: Open) -> None:
 @pytest.mark.rule("K15")
 def test_an_acquire_async_that_times_out_or_is_cancelled_leaves_the_surface_as_it_was(vks_open: Open) -> None:
     async def main() -> None:
-        device, other = vks_open(), vks_open()
-        surface = device.create_surface(8, 8)
-        with surface.export() as descriptor:
-            theirs = other.open_surface(descriptor)
+        surface, theirs = two_handles(vks_open)
         surface.acquire()
         for timeout in (0, 0.02):
             with pytest.raises(AcquireTimeout):
@@ -174,10 +172,7 @@ def test_an_acquire_async_that_times_out_or_is_cancelled_leaves_the_surface_as_i
 @pytest.mark.rule("K15")
 def test_cancelling_at_the_moment_of_the_grant_never_loses_the_surface(vks_open: Open) -> None:
     async def main() -> None:
-        device, other = vks_open(), vks_open()
-        surface = device.create_surface(8, 8)
-        with surface.export() as descriptor:
-            theirs = other.open_surface(descriptor)
+        surface, theirs = two_handles(vks_open)
         for turn in range(200):
             surface.acquire(0, 5)
             task = asyncio.create_task(theirs.acquire_async(1))

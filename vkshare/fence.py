@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import Any, NoReturn
 
 from vkshare import _async, _native
+from vkshare._closing import Closable
 from vkshare.descriptors import FenceDescriptor
-
-if TYPE_CHECKING:
-    from vkshare.device import Device
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +20,7 @@ class FenceStatistics:
     is_native: bool  # a follower whose semaphore the GPU itself can wait for
 
 
-class Fence(_native.Fence):
+class Fence(Closable, _native.Fence):
     """A counter that only grows: a Vulkan timeline semaphore, or a shared page on the CPU backend.
 
     Made by ``device.create_fence()``, ``open_fence()`` (a read-only follower of another party's) and ``adopt_fence()``.
@@ -53,26 +50,6 @@ class Fence(_native.Fence):
     def statistics(self) -> FenceStatistics:
         """A snapshot of the counters."""
         return FenceStatistics(self.value, self.queued_value, self.is_follower, self.is_native)
-
-    if TYPE_CHECKING:
-
-        @property
-        def device(self) -> Device: ...
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        try:
-            lost = not self.is_closed and not self.device.is_gone
-        except Exception:
-            return  # __init__ did not get so far, or the interpreter is shutting down
-        if lost:
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
-            self.close()
 
     def __repr__(self) -> str:
         if self.is_closed or self.device.is_gone:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from vkshare import _async, _native, _pixels
+from vkshare._closing import Closable
 from vkshare._graveyard import Lease
 from vkshare.access import Access
 from vkshare.backends.base import Image, ImageSpec
@@ -31,7 +31,7 @@ class SurfaceStatistics:
     stride: int  # bytes from row to row; 0 for optimal tiling
 
 
-class Surface(_native.Surface):
+class Surface(Closable, _native.Surface):
     """One party's handle of a shared image, and of the keyed mutex that orders its users.
 
     Made by ``device.create_surface()`` and ``device.open_surface()``. Thread-safe; ownership belongs to the handle,
@@ -235,21 +235,6 @@ class Surface(_native.Surface):
             del lease
             device._graveyard.reap()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        try:
-            lost = not self.is_closed and not self.device.is_gone
-        except Exception:
-            return  # __init__ did not get so far, or the interpreter is shutting down
-        if lost:
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
-            self.close()
-
     def __repr__(self) -> str:
         spec = self._spec
         state = "closed" if self.is_closed or self.device.is_gone else "owned" if self.is_owned else "not owned"
@@ -259,11 +244,6 @@ class Surface(_native.Surface):
         raise TypeError(
             "a Surface cannot be pickled: send surface.export(), and call device.open_surface() on the other side"
         )
-
-    if TYPE_CHECKING:
-
-        @property
-        def device(self) -> Device: ...
 
     # ---- within the package ---------------------------------------------------------------------------------------
 

@@ -218,8 +218,7 @@ static PyObject *device_wait_idle(PyObject *object, PyObject *const *arguments, 
         uint64_t deadline = vkpy_deadline(timeout);
         VKPY_BLOCKING(status, vks_device_wait_idle(self->core, deadline));
     }
-    return status == VKS_TIMEOUT ? vkpy_raise_timeout("Device.wait_idle", timeout)
-                                 : vkpy_none_or_raise(status, "Device.wait_idle");
+    return vkpy_waited(status, "Device.wait_idle", timeout);
 }
 
 static PyObject *device_check(PyObject *object, PyObject *ignored)
@@ -265,37 +264,10 @@ static PyObject *device_counters(PyObject *object, PyObject *ignored)
                          "copied_bytes", s.copied_bytes, "fences", s.fences, "surfaces", s.surfaces);
 }
 
-static PyObject *device_get_name(PyObject *object, void *ignored)
-{
-    vkpy_device *self = (vkpy_device *)object;
-    (void)ignored;
-    LIVE(self);
-    return Py_NewRef(self->name);
-}
-
-static PyObject *device_is_closed(PyObject *object, void *ignored)
-{
-    vkpy_device *self = (vkpy_device *)object;
-    (void)ignored;
-    LIVE(self);
-    return PyBool_FromLong(vks_device_state(self->core) == VKS_CLOSED);
-}
-
-static PyObject *device_is_lost(PyObject *object, void *ignored)
-{
-    vkpy_device *self = (vkpy_device *)object;
-    (void)ignored;
-    LIVE(self);
-    return PyBool_FromLong(vks_device_state(self->core) == VKS_DEVICE_LOST);
-}
-
-static PyObject *device_submitted(PyObject *object, void *ignored)
-{
-    vkpy_device *self = (vkpy_device *)object;
-    (void)ignored;
-    LIVE(self);
-    return PyLong_FromUnsignedLongLong(vks_device_submitted(self->core));
-}
+VKPY_GETTER(device_get_name, vkpy_device, Py_NewRef(self->name))
+VKPY_GETTER(device_is_closed, vkpy_device, PyBool_FromLong(vks_device_state(self->core) == VKS_CLOSED))
+VKPY_GETTER(device_is_lost, vkpy_device, PyBool_FromLong(vks_device_state(self->core) == VKS_DEVICE_LOST))
+VKPY_GETTER(device_submitted, vkpy_device, PyLong_FromUnsignedLongLong(vks_device_submitted(self->core)))
 
 static PyObject *device_completed(PyObject *object, void *ignored)
 {
@@ -311,18 +283,18 @@ static PyObject *device_completed(PyObject *object, void *ignored)
  */
 
 static PyMethodDef methods[] = {
-    {"submit", VKPY_FASTCALL(vkpy_submit), METH_FASTCALL | METH_KEYWORDS,
+    {"submit", VKPY_FASTCALL(vkpy_submit), VKPY_FAST,
      "submit($self, *commands, waits=(), signals=())\n--\n\nHands work to the queue, or holds it until its waits are "
      "certain."},
-    {"wait_idle", VKPY_FASTCALL(device_wait_idle), METH_FASTCALL | METH_KEYWORDS,
+    {"wait_idle", VKPY_FASTCALL(device_wait_idle), VKPY_FAST,
      "wait_idle($self, timeout=None)\n--\n\nWaits until everything submitted before the call has run."},
     {"check", device_check, METH_NOARGS,
      "check($self)\n--\n\nRaises if the device is closed, lost or inherited through fork."},
     {"mark_lost", device_mark_lost, METH_NOARGS, "mark_lost($self)\n--\n\nTreats the device as lost from now on."},
     {"counters", device_counters, METH_NOARGS, "counters($self)\n--\n\nThe core's statistics, as a dict."},
-    {"count_copy", VKPY_FASTCALL(device_count_copy), METH_FASTCALL | METH_KEYWORDS,
+    {"count_copy", VKPY_FASTCALL(device_count_copy), VKPY_FAST,
      "count_copy($self, nbytes)\n--\n\nAdds to copied_bytes."},
-    {"reap", VKPY_FASTCALL(device_reap), METH_FASTCALL | METH_KEYWORDS,
+    {"reap", VKPY_FASTCALL(device_reap), VKPY_FAST,
      "reap($self, all=False)\n--\n\nCalls the retire functions of dead command lists whose work is done; how many."},
     {"shutdown", device_shutdown, METH_NOARGS, "shutdown($self)\n--\n\nEnds everything; idempotent."},
     {NULL, NULL, 0, NULL},

@@ -173,7 +173,7 @@ static PyObject *fence_wait(PyObject *object, PyObject *const *arguments, Py_ssi
         uint64_t deadline = vkpy_deadline(timeout);
         VKPY_BLOCKING(status, vks_fence_wait(self->core, value, deadline));
     }
-    return status == VKS_TIMEOUT ? vkpy_raise_timeout("Fence.wait", timeout) : vkpy_none_or_raise(status, "Fence.wait");
+    return vkpy_waited(status, "Fence.wait", timeout);
 }
 
 static PyObject *fence_is_done(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
@@ -186,9 +186,7 @@ static PyObject *fence_is_done(PyObject *object, PyObject *const *arguments, Py_
         return NULL;
     vks_status status;
     VKPY_SHORT(self->device, status = vks_fence_poll(self->core, value));
-    if (status == VKS_OK || status == VKS_TIMEOUT)
-        return PyBool_FromLong(status == VKS_OK);
-    return vkpy_raise(status, "Fence.is_done");
+    return vkpy_done_or_raise(status, "Fence.is_done");
 }
 
 static PyObject *fence_event_fd(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
@@ -211,15 +209,13 @@ static PyObject *fence_notify(PyObject *object, PyObject *const *arguments, Py_s
     vkpy_fence *self = (vkpy_fence *)object;
     PyObject *values[3];
     uint64_t value, token;
+    vks_hub *hub;
     LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_u64(values[0], "value", &value) ||
-        !vkpy_u64(values[2], "token", &token))
-        return NULL;
-    vkpy_hub *hub = vkpy_hub_argument(values[1], "hub");
-    if (hub == NULL)
+        !vkpy_hub_and_token(values[1], values[2], &hub, &token))
         return NULL;
     vks_status status;
-    VKPY_SHORT(self->device, status = vks_fence_notify(self->core, value, hub->core, token));
+    VKPY_SHORT(self->device, status = vks_fence_notify(self->core, value, hub, token));
     return vkpy_none_or_raise(status, "Fence.notify");
 }
 
@@ -260,69 +256,33 @@ static PyObject *fence_queued_value(PyObject *object, void *ignored)
                                          : vkpy_raise(status, "Fence.queued_value");
 }
 
-static PyObject *fence_device(PyObject *object, void *ignored)
-{
-    vkpy_fence *self = (vkpy_fence *)object;
-    (void)ignored;
-    LIVE(self);
-    return Py_NewRef((PyObject *)self->device);
-}
-
-static PyObject *fence_handle(PyObject *object, void *ignored)
-{
-    vkpy_fence *self = (vkpy_fence *)object;
-    (void)ignored;
-    LIVE(self);
-    return PyLong_FromUnsignedLongLong(vks_fence_semaphore(self->core));
-}
-
-static PyObject *fence_is_follower(PyObject *object, void *ignored)
-{
-    vkpy_fence *self = (vkpy_fence *)object;
-    (void)ignored;
-    LIVE(self);
-    return PyBool_FromLong(vks_fence_is_follower(self->core));
-}
-
-static PyObject *fence_is_native(PyObject *object, void *ignored)
-{
-    vkpy_fence *self = (vkpy_fence *)object;
-    (void)ignored;
-    LIVE(self);
-    return PyBool_FromLong(vks_fence_is_native(self->core));
-}
-
-static PyObject *fence_is_closed(PyObject *object, void *ignored)
-{
-    vkpy_fence *self = (vkpy_fence *)object;
-    (void)ignored;
-    LIVE(self);
-    return PyBool_FromLong(vks_fence_is_closed(self->core));
-}
+VKPY_GETTER(fence_device, vkpy_fence, Py_NewRef((PyObject *)self->device))
+VKPY_GETTER(fence_handle, vkpy_fence, PyLong_FromUnsignedLongLong(vks_fence_semaphore(self->core)))
+VKPY_GETTER(fence_is_follower, vkpy_fence, PyBool_FromLong(vks_fence_is_follower(self->core)))
+VKPY_GETTER(fence_is_native, vkpy_fence, PyBool_FromLong(vks_fence_is_native(self->core)))
+VKPY_GETTER(fence_is_closed, vkpy_fence, PyBool_FromLong(vks_fence_is_closed(self->core)))
 
 /* ---- the type -------------------------------------------------------------------------------------------------------
  */
 
-#define FAST METH_FASTCALL | METH_KEYWORDS
-
 static PyMethodDef methods[] = {
-    {"signal", VKPY_FASTCALL(fence_signal), FAST, "signal($self, value)\n--\n\nSignals it by the host, at once."},
-    {"wait", VKPY_FASTCALL(fence_wait), FAST,
+    {"signal", VKPY_FASTCALL(fence_signal), VKPY_FAST, "signal($self, value)\n--\n\nSignals it by the host, at once."},
+    {"wait", VKPY_FASTCALL(fence_wait), VKPY_FAST,
      "wait($self, value, timeout=None)\n--\n\nWaits until the value is reached; TimeoutError."},
-    {"is_done", VKPY_FASTCALL(fence_is_done), FAST,
+    {"is_done", VKPY_FASTCALL(fence_is_done), VKPY_FAST,
      "is_done($self, value)\n--\n\nWhether it is reached; raises if it never can be."},
-    {"event_fd", VKPY_FASTCALL(fence_event_fd), FAST,
+    {"event_fd", VKPY_FASTCALL(fence_event_fd), VKPY_FAST,
      "event_fd($self, value)\n--\n\nAn eventfd, the caller's to close, readable once the value is reached or never can "
      "be."},
-    {"notify", VKPY_FASTCALL(fence_notify), FAST,
+    {"notify", VKPY_FASTCALL(fence_notify), VKPY_FAST,
      "notify($self, value, hub, token)\n--\n\nPuts the token into the hub at that value."},
     {"close", fence_close, METH_NOARGS,
      "close($self)\n--\n\nEnds the fence: waits for what cannot come any more fail. Idempotent."},
     {"_export", fence_export, METH_NOARGS,
      "_export($self)\n--\n\n(page fd, semaphore fd or -1), the caller's to close."},
-    {"_open", VKPY_FASTCALL(fence_open), FAST | METH_CLASS,
+    {"_open", VKPY_FASTCALL(fence_open), VKPY_FAST | METH_CLASS,
      "_open($type, device, page_fd, semaphore_fd)\n--\n\nA follower; takes over the fds."},
-    {"_adopt", VKPY_FASTCALL(fence_adopt), FAST | METH_CLASS,
+    {"_adopt", VKPY_FASTCALL(fence_adopt), VKPY_FAST | METH_CLASS,
      "_adopt($type, device, semaphore)\n--\n\nAn engine's own timeline semaphore."},
     {NULL, NULL, 0, NULL},
 };

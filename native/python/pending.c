@@ -29,9 +29,7 @@ static PyObject *pending_is_done(PyObject *object, PyObject *ignored)
     vks_status status;
     (void)ignored;
     VKPY_SHORT(self->surface->device, status = vks_op_poll(self->core));
-    if (status == VKS_OK || status == VKS_TIMEOUT)
-        return PyBool_FromLong(status == VKS_OK);
-    return vkpy_raise(status, "Surface.acquire_async");
+    return vkpy_done_or_raise(status, "Surface.acquire_async");
 }
 
 static PyObject *pending_cancel(PyObject *object, PyObject *ignored)
@@ -51,13 +49,12 @@ static PyObject *pending_notify(PyObject *object, PyObject *const *arguments, Py
     vkpy_pending *self = (vkpy_pending *)object;
     PyObject *values[2];
     uint64_t token;
-    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_u64(values[1], "token", &token))
-        return NULL;
-    vkpy_hub *hub = vkpy_hub_argument(values[0], "hub");
-    if (hub == NULL)
+    vks_hub *hub;
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
+        !vkpy_hub_and_token(values[0], values[1], &hub, &token))
         return NULL;
     vks_status status;
-    VKPY_SHORT(self->surface->device, status = vks_op_notify(self->core, hub->core, token));
+    VKPY_SHORT(self->surface->device, status = vks_op_notify(self->core, hub, token));
     return vkpy_none_or_raise(status, "PendingAcquire.notify");
 }
 
@@ -65,7 +62,7 @@ static PyMethodDef methods[] = {
     {"is_done", pending_is_done, METH_NOARGS,
      "is_done($self)\n--\n\nWhether the surface is owned now; raises if it never can be."},
     {"cancel", pending_cancel, METH_NOARGS, "cancel($self)\n--\n\nTrue: cancelled. False: it had been granted."},
-    {"notify", VKPY_FASTCALL(pending_notify), METH_FASTCALL | METH_KEYWORDS,
+    {"notify", VKPY_FASTCALL(pending_notify), VKPY_FAST,
      "notify($self, hub, token)\n--\n\nPuts the token into the hub once it is granted or has failed."},
     {NULL, NULL, 0, NULL},
 };

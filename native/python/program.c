@@ -290,22 +290,20 @@ static PyObject *program_draw_triangles(ARGUMENTS)
 /* ---- the type -------------------------------------------------------------------------------------------------------
  */
 
-#define FAST METH_FASTCALL | METH_KEYWORDS
-
 static PyMethodDef methods[] = {
-    {"image", VKPY_FASTCALL(program_image), FAST,
+    {"image", VKPY_FASTCALL(program_image), VKPY_FAST,
      "image($self, width, height, format)\n--\n\nDeclares the next slot, and gives its number."},
-    {"clear", VKPY_FASTCALL(program_clear), FAST, "clear($self, slot, colour)\n--\n\nFills the whole image."},
-    {"fill_rect", VKPY_FASTCALL(program_fill_rect), FAST,
+    {"clear", VKPY_FASTCALL(program_clear), VKPY_FAST, "clear($self, slot, colour)\n--\n\nFills the whole image."},
+    {"fill_rect", VKPY_FASTCALL(program_fill_rect), VKPY_FAST,
      "fill_rect($self, slot, x, y, width, height, colour)\n--\n\nFills a rectangle, clipped to the image."},
-    {"copy", VKPY_FASTCALL(program_copy), FAST,
+    {"copy", VKPY_FASTCALL(program_copy), VKPY_FAST,
      "copy($self, source, sx, sy, width, height, target, x, y)\n--\n\nCopies pixels of one format."},
-    {"blit", VKPY_FASTCALL(program_blit), FAST,
+    {"blit", VKPY_FASTCALL(program_blit), VKPY_FAST,
      "blit($self, source, source_rect, target, target_rect, linear)\n--\n\nScales and mirrors; rects are x0, y0, x1, "
      "y1."},
-    {"composite", VKPY_FASTCALL(program_composite), FAST,
+    {"composite", VKPY_FASTCALL(program_composite), VKPY_FAST,
      "composite($self, source, target, x, y, opacity)\n--\n\nPremultiplied source-over."},
-    {"draw_triangles", VKPY_FASTCALL(program_draw_triangles), FAST,
+    {"draw_triangles", VKPY_FASTCALL(program_draw_triangles), VKPY_FAST,
      "draw_triangles($self, target, vertices, colour_offset, uv_offset, texture, linear, subpixel_bits)\n--\n\n"
      "Draws a triangle list in painter's order; -1: no such offset, no texture."},
     {NULL, NULL, 0, NULL},

@@ -54,9 +54,7 @@ static PyObject *submission_is_done(PyObject *object, PyObject *ignored)
 {
     (void)ignored;
     vks_status status = poll((vkpy_submission *)object);
-    if (status == VKS_OK || status == VKS_TIMEOUT)
-        return PyBool_FromLong(status == VKS_OK);
-    return vkpy_raise(status, "Submission");
+    return vkpy_done_or_raise(status, "Submission");
 }
 
 static PyObject *submission_wait(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
@@ -72,8 +70,7 @@ static PyObject *submission_wait(PyObject *object, PyObject *const *arguments, P
         uint64_t deadline = vkpy_deadline(timeout);
         VKPY_BLOCKING(status, vks_submission_wait(self->device->core, &self->core, deadline));
     }
-    return status == VKS_TIMEOUT ? vkpy_raise_timeout("Submission.wait", timeout)
-                                 : vkpy_none_or_raise(status, "Submission.wait");
+    return vkpy_waited(status, "Submission.wait", timeout);
 }
 
 static PyObject *submission_notify(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
@@ -82,13 +79,12 @@ static PyObject *submission_notify(PyObject *object, PyObject *const *arguments,
     vkpy_submission *self = (vkpy_submission *)object;
     PyObject *values[2];
     uint64_t token;
-    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_u64(values[1], "token", &token))
-        return NULL;
-    vkpy_hub *hub = vkpy_hub_argument(values[0], "hub");
-    if (hub == NULL)
+    vks_hub *hub;
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
+        !vkpy_hub_and_token(values[0], values[1], &hub, &token))
         return NULL;
     vks_status status;
-    VKPY_SHORT(self->device, status = vks_submission_notify(self->device->core, &self->core, hub->core, token));
+    VKPY_SHORT(self->device, status = vks_submission_notify(self->device->core, &self->core, hub, token));
     return vkpy_none_or_raise(status, "Submission.notify");
 }
 
@@ -137,9 +133,9 @@ static PyObject *submission_device(PyObject *object, void *ignored)
 
 static PyMethodDef methods[] = {
     {"is_done", submission_is_done, METH_NOARGS, "is_done($self)\n--\n\nWhether it has run; raises what made it fail."},
-    {"wait", VKPY_FASTCALL(submission_wait), METH_FASTCALL | METH_KEYWORDS,
+    {"wait", VKPY_FASTCALL(submission_wait), VKPY_FAST,
      "wait($self, timeout=None)\n--\n\nWaits until it has run; TimeoutError."},
-    {"notify", VKPY_FASTCALL(submission_notify), METH_FASTCALL | METH_KEYWORDS,
+    {"notify", VKPY_FASTCALL(submission_notify), VKPY_FAST,
      "notify($self, hub, token)\n--\n\nPuts the token into the hub once it has run or failed."},
     {NULL, NULL, 0, NULL},
 };

@@ -266,8 +266,7 @@ static PyObject *surface_recover(PyObject *object, PyObject *const *arguments, P
     uint64_t deadline = vkpy_deadline(timeout);
     vks_status status;
     VKPY_BLOCKING(status, vks_surface_recover(self->core, deadline));
-    return status == VKS_TIMEOUT ? vkpy_raise_timeout("Surface.recover", timeout)
-                                 : vkpy_none_or_raise(status, "Surface.recover");
+    return vkpy_waited(status, "Surface.recover", timeout);
 }
 
 static PyObject *surface_cpu_access(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
@@ -285,7 +284,7 @@ static PyObject *surface_cpu_access(PyObject *object, PyObject *const *arguments
         uint64_t deadline = vkpy_deadline(timeout);
         VKPY_BLOCKING(status, vks_surface_cpu_access(self->core, deadline));
     }
-    return status == VKS_TIMEOUT ? vkpy_raise_timeout("Surface", timeout) : vkpy_none_or_raise(status, "Surface");
+    return vkpy_waited(status, "Surface", timeout);
 }
 
 /* ---- crossing to others ---------------------------------------------------------------------------------------------
@@ -331,13 +330,7 @@ static PyObject *surface_next_key(PyObject *object, PyObject *ignored)
 /* ---- properties -----------------------------------------------------------------------------------------------------
  */
 
-static PyObject *surface_device(PyObject *object, void *ignored)
-{
-    vkpy_surface *self = (vkpy_surface *)object;
-    (void)ignored;
-    LIVE(self);
-    return Py_NewRef((PyObject *)self->device);
-}
+VKPY_GETTER(surface_device, vkpy_surface, Py_NewRef((PyObject *)self->device))
 
 static PyObject *surface_is_owned(PyObject *object, void *ignored)
 {
@@ -349,48 +342,26 @@ static PyObject *surface_is_owned(PyObject *object, void *ignored)
     return PyBool_FromLong(owned);
 }
 
-static PyObject *surface_may_submit(PyObject *object, void *ignored)
-{
-    vkpy_surface *self = (vkpy_surface *)object;
-    (void)ignored;
-    LIVE(self);
-    return PyBool_FromLong(vks_surface_may_submit(self->core));
-}
-
-static PyObject *surface_is_closed(PyObject *object, void *ignored)
-{
-    vkpy_surface *self = (vkpy_surface *)object;
-    (void)ignored;
-    LIVE(self);
-    return PyBool_FromLong(vks_surface_is_closed(self->core));
-}
-
-static PyObject *surface_generation(PyObject *object, void *ignored)
-{
-    vkpy_surface *self = (vkpy_surface *)object;
-    (void)ignored;
-    LIVE(self);
-    return PyLong_FromUnsignedLong(vks_surface_generation(self->core));
-}
+VKPY_GETTER(surface_may_submit, vkpy_surface, PyBool_FromLong(vks_surface_may_submit(self->core)))
+VKPY_GETTER(surface_is_closed, vkpy_surface, PyBool_FromLong(vks_surface_is_closed(self->core)))
+VKPY_GETTER(surface_generation, vkpy_surface, PyLong_FromUnsignedLong(vks_surface_generation(self->core)))
 
 /* ---- the type -------------------------------------------------------------------------------------------------------
  */
 
-#define FAST METH_FASTCALL | METH_KEYWORDS
-
 static PyMethodDef methods[] = {
-    {"acquire", VKPY_FASTCALL(surface_acquire), FAST,
+    {"acquire", VKPY_FASTCALL(surface_acquire), VKPY_FAST,
      "acquire($self, key=0, timeout=None, *, mode='cpu+gpu')\n--\n\n"
      "Waits until the owner released with that key; AcquireTimeout, AbandonedError."},
-    {"release", VKPY_FASTCALL(surface_release), FAST,
+    {"release", VKPY_FASTCALL(surface_release), VKPY_FAST,
      "release($self, key=0)\n--\n\nHands it to whoever waits for that key; NotOwnerError."},
-    {"recover", VKPY_FASTCALL(surface_recover), FAST,
+    {"recover", VKPY_FASTCALL(surface_recover), VKPY_FAST,
      "recover($self, timeout=None)\n--\n\nTakes an abandoned surface, with a new generation."},
-    {"_acquire_start", VKPY_FASTCALL(surface_acquire_start), FAST,
+    {"_acquire_start", VKPY_FASTCALL(surface_acquire_start), VKPY_FAST,
      "_acquire_start($self, key)\n--\n\nA PendingAcquire, or None: granted at once."},
-    {"_cpu_access", VKPY_FASTCALL(surface_cpu_access), FAST,
+    {"_cpu_access", VKPY_FASTCALL(surface_cpu_access), VKPY_FAST,
      "_cpu_access($self, timeout=None)\n--\n\nWaits until the CPU may touch the pixels."},
-    {"_set_commands", VKPY_FASTCALL(surface_set_commands), FAST,
+    {"_set_commands", VKPY_FASTCALL(surface_set_commands), VKPY_FAST,
      "_set_commands($self, acquire, release)\n--\n\nVkCommandBuffers, set once."},
     {"_export", surface_export, METH_NOARGS,
      "_export($self)\n--\n\n(page fd, semaphore fd or -1), the caller's to close."},

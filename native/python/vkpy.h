@@ -104,6 +104,18 @@ extern PyType_Spec vkpy_device_spec, vkpy_submission_spec, vkpy_commands_spec, v
 
 #define VKPY_WEAKLIST(type) {"__weaklistoffset__", T_PYSSIZET, offsetof(type, weakrefs), READONLY, NULL}
 #define VKPY_FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
+#define VKPY_FAST (METH_FASTCALL | METH_KEYWORDS) /* the flags of such a function */
+
+/* The getter of a property: `value`, an expression of a `self` that is LIVE() in the file's own sense. For what needs
+ * no VKPY_SHORT(). */
+#define VKPY_GETTER(function, type, value)                                                                             \
+    static PyObject *function(PyObject *object, void *ignored)                                                         \
+    {                                                                                                                  \
+        type *self = (type *)object;                                                                                   \
+        (void)ignored;                                                                                                 \
+        LIVE(self);                                                                                                    \
+        return value;                                                                                                  \
+    }
 
 /* What every dealloc begins and ends with. `free` also drops the instance's reference to its type. */
 void vkpy_dealloc_begin(PyObject *self, PyObject **weakrefs, bool collected);
@@ -188,6 +200,20 @@ PyObject *vkpy_raise_named(const char *error_class, const char *format, ...); /*
 PyObject *vkpy_exception(vks_status status, const char *what); /* the instance, not raised; NULL if that failed */
 PyObject *vkpy_none_or_raise(vks_status status, const char *what);
 
+/* What a wait returns: None, or TimeoutError raised for VKS_TIMEOUT. */
+static inline PyObject *vkpy_waited(vks_status status, const char *what, uint64_t timeout)
+{
+    return status == VKS_TIMEOUT ? vkpy_raise_timeout(what, timeout) : vkpy_none_or_raise(status, what);
+}
+
+/* What is_done() returns: True, False for VKS_TIMEOUT, or raised what made it fail. */
+static inline PyObject *vkpy_done_or_raise(vks_status status, const char *what)
+{
+    if (status == VKS_OK || status == VKS_TIMEOUT)
+        return PyBool_FromLong(status == VKS_OK);
+    return vkpy_raise(status, what);
+}
+
 /* ---- arguments ------------------------------------------------------------------------------------------------- */
 
 #define VKPY_MAX_PARAMETERS 8
@@ -241,6 +267,14 @@ static inline bool vkpy_timeout(PyObject *object, uint64_t *out)
 static inline uint64_t vkpy_deadline(uint64_t timeout)
 {
     return timeout == VKS_FOREVER || timeout == 0 ? timeout : vks_now() + timeout;
+}
+
+/* The last two arguments of notify(): a hub, which stays the Python object's, and the token to put into it. */
+static inline bool vkpy_hub_and_token(PyObject *hub_object, PyObject *token_object, vks_hub **hub, uint64_t *token)
+{
+    vkpy_hub *found = vkpy_u64(token_object, "token", token) ? vkpy_hub_argument(hub_object, "hub") : NULL;
+    *hub = found != NULL ? found->core : NULL;
+    return found != NULL;
 }
 
 bool vkpy_fd(PyObject *object, const char *name, bool may_be_none, int *out);  /* none: -1, given as None or -1 */

@@ -5,17 +5,15 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from time import perf_counter as now
 from typing import TYPE_CHECKING
 
-from vkshare.bench import loops, pypi_vulkan, real_submit
-from vkshare.bench.compiler import NoCompiler
-from vkshare.bench.measure import Contender, Samples, Spread, Timed, differences, take_turns
+from vkshare.bench import loops, over_c, pypi_vulkan, real_submit
+from vkshare.bench.measure import Samples, Spread, Timed
 from vkshare.bench.nothing import NothingDriver
-from vkshare.bench.placement import alone, placed
+from vkshare.bench.over_c import Call
 from vkshare.bench.plan import Plan
-from vkshare.bench.report import OVER_C, RATIO, Must, Row
+from vkshare.bench.report import RATIO, Must, Row
 
 if TYPE_CHECKING:
     from vkshare import Device
@@ -23,36 +21,25 @@ if TYPE_CHECKING:
 _BURST = 100  # calls; some 20 us, a frame's worth and more
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    what: str
-    ours: Timed
-    c: Timed
-    must: Must  # seconds over C
-
-
 def run(plan: Plan) -> list[Row]:
     """On the driver that does nothing: quiet, then beside a thread that spins; then on the real drivers."""
-    try:
-        driver = NothingDriver()
-    except NoCompiler as error:
-        plan.note(f"submit is measured on a driver in C: {error}")
-        return []
+    rows = over_c.run("submit is", _calls, _rows, plan)
+    return rows + real_submit.run(plan) if rows else []  # that needs a C compiler, too
+
+
+def _rows(driver: NothingDriver, calls: list[Call], place: str, plan: Plan) -> list[Row]:
     rows = []
-    with driver.open() as device:
-        calls = _calls(driver, device)
-        for place in alone(plan.pinned_only):
-            with placed(place):
-                for call in calls:
-                    plan.progress(f"{call.what}, {place.name}")
-                    rows.append(_quiet(driver, call, place.name, plan))
-                for call in calls:
-                    plan.progress(f"{call.what} beside a spinning thread, {place.name}")
-                    rows.append(_beside_a_spinning_thread(call, place.name, plan))
-    return rows + real_submit.run(plan)
+    for call in calls:
+        plan.progress(f"{call.what}, {place}")
+        others = pypi_vulkan.submits(driver) if call.what == "submit(c)" else []
+        rows.append(over_c.row(call, place, plan, others))
+    for call in calls:
+        plan.progress(f"{call.what} beside a spinning thread, {place}")
+        rows.append(_beside_a_spinning_thread(call, place, plan))
+    return rows
 
 
-def _calls(driver: NothingDriver, device: Device) -> list[_Call]:
+def _calls(driver: NothingDriver, device: Device) -> list[Call]:
     """C signals as many semaphores as ours does: the fence, and the queue's own timeline."""
     commands, fence = device.record(), device.create_fence()
     theirs = [driver.semaphore(), driver.semaphore()]
@@ -62,32 +49,16 @@ def _calls(driver: NothingDriver, device: Device) -> list[_Call]:
         return lambda n: driver.time_submits(theirs[:n_signals], next(values), n)
 
     return [
-        _Call("submit(c)", loops.submit(device, commands), c(1), Must(60e-9)),
-        _Call("submit(c, signals=f)", loops.submit_signal_next(device, commands, fence), c(2), Must(60e-9)),
-        _Call("submit(c, signals=((f, v+1),))", loops.submit_signal_value(device, commands, fence), c(2), Must(150e-9)),
+        Call("submit(c)", loops.submit(device, commands), c(1), Must(60e-9)),
+        Call("submit(c, signals=f)", loops.submit_signal_next(device, commands, fence), c(2), Must(60e-9)),
+        Call("submit(c, signals=((f, v+1),))", loops.submit_signal_value(device, commands, fence), c(2), Must(150e-9)),
     ]
-
-
-def _quiet(driver: NothingDriver, call: _Call, place: str, plan: Plan) -> Row:
-    contenders = [Contender("loop", loops.empty), Contender("ours", call.ours), Contender("c", call.c)]
-    others = pypi_vulkan.submits(driver) if call.what == "submit(c)" else []
-    samples = take_turns([*contenders, *others], plan.seconds)
-    return Row(
-        what=call.what,
-        place=place,
-        ours=differences(samples["ours"], samples["loop"]),
-        theirs=Spread.of(samples["c"]),
-        kind=OVER_C,
-        figure=differences(samples["ours"], samples["loop"], samples["c"]),
-        must=call.must,
-        others={other.name: Spread.of(samples[other.name]) for other in others},
-    )
 
 
 # ---- beside a thread that spins in Python -------------------------------------------------------------------------
 
 
-def _beside_a_spinning_thread(call: _Call, place: str, plan: Plan) -> Row:
+def _beside_a_spinning_thread(call: Call, place: str, plan: Plan) -> Row:
     """Bursts of calls: giving the GIL away in each would mean to wait a switch interval (5 ms) for it every time."""
     alone: Samples = []
     busy: Samples = []

@@ -1,0 +1,70 @@
+"""A pytest plugin: what machines, which do everything to vkshare and to an oracle, run on, and how."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import RuleBasedStateMachine, invariant, run_state_machine_as_test
+
+import vkshare as vks
+from support.peers import Peer
+from support.scale import SOAK, seeded
+
+DEVICES = 3
+
+_STEPS = 1_000_000
+_QUICK_SECONDS = 2.5
+
+
+@pytest.fixture(params=["one process", "three processes"])
+def devices(request: pytest.FixtureRequest, vks_open: Callable[..., vks.Device]) -> list[Any]:
+    """Three devices, the first of them here."""
+    if request.param == "one process":
+        return [vks_open() for _ in range(DEVICES)]
+    peers: Callable[..., Peer] = request.getfixturevalue("peers")
+    return [vks_open(), peers().device, peers().device]
+
+
+class Rules(RuleBasedStateMachine):
+    """What Hypothesis may do, in any order. A subclass makes the machine, and has the rules."""
+
+    machine: Any
+
+    @invariant()
+    def all_is_as_the_oracle_has_it(self) -> None:
+        self.machine.check()
+
+    def teardown(self) -> None:
+        self.machine.end()
+
+
+def run_by_hypothesis(rules: type[Rules], devices: list[Any]) -> None:
+    """Where a step costs little, as many examples as in a soak."""
+    cheap = devices[0].backend == "cpu" and all(isinstance(device, vks.Device) for device in devices)
+    run_state_machine_as_test(
+        rules,
+        settings=settings(
+            max_examples=300 if SOAK or cheap else 30,
+            stateful_step_count=50,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def run_by_chance(machine: Any, steps_a_check: int) -> None:
+    """A seeded million of steps, or what fits a quick run."""
+    dice = seeded()
+    end = time.monotonic() + _QUICK_SECONDS
+    while machine.steps < _STEPS and (SOAK or time.monotonic() < end):
+        for _ in range(steps_a_check):
+            machine.step(dice)
+        machine.check()
+    print(f"\n{machine.steps} steps")
+    machine.end()
+    assert machine.steps >= 500
