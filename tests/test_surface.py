@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from uuid import UUID
 
@@ -190,6 +191,29 @@ def test_close_is_idempotent_and_the_memory_lives_until_the_last_handle(vks_open
     for use in (mine.read, mine.export, lambda: mine.acquire(0, 0), lambda: mine.image):
         with pytest.raises(ClosedError):
             use()
+
+
+@pytest.mark.rule("K20", "X8")
+def test_other_threads_run_while_close_waits_for_work_on_the_surface(device: vks.Device) -> None:
+    surface = device.create_surface(1024, 1024)
+    surface.acquire()
+    commands = device.record()
+    for n in range(20):
+        commands.fill_rect(surface, (0, 0, 1024, 1024), (n / 20, 0, 0, 1))
+    start = time.monotonic()
+    device.submit(commands).wait(20)
+    for _ in range(int(0.5 / (time.monotonic() - start)) + 1):
+        last = device.submit(commands)
+    surface.release()
+    assert not last.is_done()
+    closing = threading.Thread(target=surface.close)
+    closing.start()
+    ticks = 0
+    while closing.is_alive():
+        ticks += 1
+        time.sleep(0.001)
+    assert last.is_done()
+    assert ticks > 20
 
 
 @pytest.mark.rule("K20")

@@ -16,6 +16,7 @@
 /* A wait inside the driver hears neither signals nor close(): look up this often. */
 #define SLICE_NS UINT64_C(20000000)
 #define ADOPTED_NS UINT64_C(1000000)
+#define ASK_NS UINT64_C(100000000)
 
 #define FUNCTIONS(X)                                                                                                   \
     X(QueueSubmit2)                                                                                                    \
@@ -39,6 +40,7 @@ typedef struct vulkan_queue {
     _Atomic uint32_t interest;  /* the publisher's futex */
     _Atomic uint32_t sleeping;
     _Atomic uint32_t stop;
+    _Atomic uint64_t asked; /* when the driver was asked last whether the device is lost */
     bool started;
     uintptr_t thread;
     pthread_mutex_t dying_lock; /* innermost */
@@ -151,6 +153,20 @@ static uint64_t completed(vks_device *device)
     return now;
 }
 
+/* A driver may tell of a loss in vkQueueSubmit2 alone: NVIDIA's vkWaitSemaphores goes on for ever where another process
+ * took the GPU down with it. So who waits in vain submits nothing, now and then. An engine's queue is left alone: its
+ * lock may be held for as long as the engine likes, and the engine hears of the loss itself. */
+static VkResult ask(vks_device *device, vulkan_queue *queue)
+{
+    uint64_t now = vks_now(), asked = atomic_load(&queue->asked);
+    if (queue->lock_queue || now - asked < ASK_NS || !atomic_compare_exchange_strong(&queue->asked, &asked, now) ||
+        pthread_mutex_trylock(&device->lock)) /* somebody submits, perhaps: he is told */
+        return VK_SUCCESS;
+    VkResult code = queue->QueueSubmit2(queue->queue, 0, NULL, VK_NULL_HANDLE);
+    pthread_mutex_unlock(&device->lock);
+    return code;
+}
+
 static vks_status wait_timeline(vks_device *device, uint64_t semaphore, uint64_t value, uint64_t deadline)
 {
     vulkan_queue *queue = device->impl;
@@ -164,6 +180,8 @@ static vks_status wait_timeline(vks_device *device, uint64_t semaphore, uint64_t
     bool again = code == VK_TIMEOUT || code == VK_ERROR_OUT_OF_HOST_MEMORY || code == VK_ERROR_OUT_OF_DEVICE_MEMORY;
     if (again && code != VK_TIMEOUT)
         usleep(1000); /* no memory to wait with says nothing of what is waited for */
+    if (again && ask(device, queue) == VK_ERROR_DEVICE_LOST)
+        return result(VK_ERROR_DEVICE_LOST, "vkQueueSubmit2");
     if (again)
         return vks_now() >= deadline ? VKS_TIMEOUT : VKS_INTERRUPTED;
     return result(code, "vkWaitSemaphores");

@@ -106,9 +106,9 @@ static bool create(vkpy_device *self, PyObject *name, PyObject *held_limit, PyOb
     vks_device *core = NULL;
     vks_status status;
     Py_BEGIN_ALLOW_THREADS /* starts threads, and asks the driver for semaphores */
-        status = vks_device_create(&info, &core);
-    Py_END_ALLOW_THREADS if (status != VKS_OK)
-    {
+    status = vks_device_create(&info, &core);
+    Py_END_ALLOW_THREADS
+    if (status != VKS_OK) {
         vkpy_locks_free(locks);
         vkpy_raise(status, "Device");
         return false;
@@ -163,8 +163,10 @@ static void device_dealloc(PyObject *object)
     if (self->core != NULL) {
         PyObject *type, *value, *traceback;
         PyErr_Fetch(&type, &value, &traceback);
-        Py_BEGIN_ALLOW_THREADS vks_device_shutdown(self->core);
-        Py_END_ALLOW_THREADS vkpy_kept_clear(self);
+        Py_BEGIN_ALLOW_THREADS
+        vks_device_shutdown(self->core);
+        Py_END_ALLOW_THREADS
+        vkpy_kept_clear(self);
         vks_device_reap(self->core, true);
         vkpy_pixels_reap(self, true);
         vks_device_unref(self->core);
@@ -180,8 +182,10 @@ static PyObject *device_shutdown(PyObject *object, PyObject *ignored)
     vkpy_device *self = (vkpy_device *)object;
     (void)ignored;
     LIVE(self);
-    Py_BEGIN_ALLOW_THREADS vks_device_shutdown(self->core);
-    Py_END_ALLOW_THREADS vkpy_kept_clear(self);
+    Py_BEGIN_ALLOW_THREADS
+    vks_device_shutdown(self->core);
+    Py_END_ALLOW_THREADS
+    vkpy_kept_clear(self);
     Py_RETURN_NONE;
 }
 

@@ -128,10 +128,12 @@ static int surface_traverse(PyObject *object, visitproc visit, void *arg)
     return 0;
 }
 
+/* Without the GIL: it waits for the work that still draws on the surface. */
 static uint64_t close_surface(vkpy_surface *self)
 {
-    uint64_t serial = 0;
-    VKPY_SHORT(self->device, serial = vks_surface_close(self->core));
+    PyThreadState *thread = PyEval_SaveThread();
+    uint64_t serial = vks_surface_close(self->core);
+    PyEval_RestoreThread(thread);
     if (self->pixels != NULL)
         self->pixels->last_use = serial;
     return serial;

@@ -298,6 +298,31 @@ static void what_still_runs_is_not_called_done_by_a_device_that_is_closing(void)
 /* ---- work of the CPU backend that fails ---- */
 
 /* rules: X21 */
+static void a_loss_that_the_driver_tells_in_submits_alone_ends_a_wait(void)
+{
+    vks_device *device = stub_open("gpu", true);
+    vks_submission submission;
+    vks_fence *fence;
+    CHECK(vks_fence_create(device, 0, &fence) == VKS_OK, "%s", vks_last_error()->text);
+    stub_stall(true);
+    vks_submit_info work = {.signals = &(vks_signal){fence, 1}, .n_signals = 1};
+    CHECK(vks_submit(device, &work, 0, &submission) == VKS_OK, "%s", vks_last_error()->text);
+    stub_fail_submit(device, STUB_DEVICE_LOST, 1);
+    uint64_t start = vks_now();
+    vks_status status;
+    do
+        status = vks_submission_wait(device, &submission, start + 3000 * MS);
+    while (status == VKS_INTERRUPTED);
+    CHECK(status == VKS_DEVICE_LOST && vks_now() - start < 1000 * MS, "status %d after %.1f ms", status,
+          (double)(vks_now() - start) / MS);
+    CHECK(vks_fence_wait(fence, 1, vks_now() + 3000 * MS) == VKS_DEVICE_LOST, "and every other wait");
+    stub_stall(false);
+    vks_fence_close(fence);
+    vks_fence_unref(fence);
+    stub_close(device);
+}
+
+/* rules: X21 */
 static void a_program_that_does_not_fit_its_surface_is_never_called_done(void)
 {
     static uint8_t pixels[8 * 8];
@@ -377,6 +402,7 @@ int main(void)
     RUN(a_closed_handle_wakes_who_waits_for_ownership);
     RUN(a_closed_handle_wakes_who_waits_for_anothers_work);
     RUN(a_device_that_was_lost_and_closed_leaves_no_semaphore);
+    RUN(a_loss_that_the_driver_tells_in_submits_alone_ends_a_wait);
     RUN(a_queued_release_that_fails_abandons_the_surface);
     RUN(a_program_that_does_not_fit_its_surface_is_never_called_done);
     RUN(what_still_runs_is_not_called_done_by_a_device_that_is_closing);

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support import roles
 
 import vkshare as vks
 
@@ -138,6 +139,73 @@ def test_a_signaller_killed_before_it_queued_leaves_nothing_pending(gpu: Open, p
     with pytest.raises(vks.AbandonedError):
         waiting.wait(5)
     device.submit().wait(5)
+
+
+# ---- one dies whose work, with the driver already, waits for another party's ----------------------------------------
+
+
+def keep_busy(device: vks.Device, surface: vks.Surface, seconds: float = 1.2) -> None:
+    """Queues so much work, in short lists: one that lasts 5 s costs others their devices when its process is killed."""
+    commands = slow_commands(device, surface, (1, 0, 0, 1), times=10)
+    device.submit(commands).wait(10)
+    start = time.monotonic()
+    device.submit(commands).wait(10)
+    for _ in range(int(seconds / (time.monotonic() - start))):
+        device.submit(commands)
+
+
+@pytest.mark.rule("X5", "X4")
+def test_gpu_work_that_waits_for_the_fence_of_one_killed_behind_other_work_ends(gpu: Open, peers: Any) -> None:
+    busy, here = gpu(name="busy"), gpu(name="here")
+    peer = peers(name="doomed")
+    surface, first = busy.create_surface(SIDE, SIDE), busy.create_fence()
+    surface.acquire()
+    second = peer.device.create_fence()
+    follower = here.open_fence(second.export())
+    theirs = peer.device.open_fence(first.export())
+    keep_busy(busy, surface)
+    slow = busy.submit(signals=(first, 1))
+    assert not peer.device.submit(waits=(theirs, 1), signals=(second, 1)).is_held
+    mine = here.create_fence()
+    waiting = here.submit(waits=(follower, 1), signals=(mine, 1))
+    assert not waiting.is_held
+    assert not slow.is_done()
+    peer.kill()
+    slow.wait(20)
+    waiting.wait(5)  # what never came was signalled for it: the queue goes on
+    assert mine.value == 1
+    for device in (busy, here):
+        device.submit().wait(5)
+
+
+@pytest.mark.rule("K9", "K27", "X9")
+def test_gpu_work_behind_an_owner_killed_behind_other_work_ends_and_the_surface_recovers(gpu: Open, peers: Any) -> None:
+    busy, here = gpu(name="busy"), gpu(name="here")
+    peer = peers(name="doomed")
+    one = busy.create_surface(SIDE, SIDE)
+    theirs = peer.device.open_surface(one.export())
+    mine = opened(one, here)
+    one.acquire(0, 5)
+    keep_busy(busy, one)
+    one.release(1)
+    theirs.acquire(1, 5)
+    assert not peer.run(roles.fill_column, theirs, 3, 255).is_held
+    theirs.release(2)
+    mine.acquire(2, 5)
+    behind = roles.fill_column(mine, 4, 255)
+    assert not behind.is_held
+    assert not behind.is_done()
+    peer.kill()
+    behind.wait(20)
+    try:
+        mine.release(0)
+        one.acquire(0, 5)  # the whole chain was done before the kill: nothing was lost
+    except vks.AbandonedError:
+        one.recover(10)
+    busy.submit(busy.record().clear(one, (0, 0, 1, 1)))
+    assert one.read()[0, 0].tolist() == [0, 0, 255, 255]
+    for device in (busy, here):
+        device.submit().wait(5)
 
 
 @pytest.mark.rule("X17")
