@@ -388,6 +388,24 @@ def test_submissions_to_an_unowned_surface_that_discards_vanish_and_their_signal
     assert roles.is_picture(surface, 1)
 
 
+@pytest.mark.rule("K21", "K25")
+def test_work_for_a_turn_that_is_queued_is_held_and_not_discarded(vks_open: Open) -> None:
+    device, other = vks_open(), vks_open()
+    surface = device.create_surface(16, 16, unowned="discard")
+    theirs = opened(surface, other)
+    theirs.acquire(0, 5)
+    surface.acquire(1, mode="gpu")
+    queued = device.submit(device.record().clear(surface, (0, 1, 0, 1)))
+    surface.release(2)
+    unowned = device.submit(device.record().clear(surface, (1, 0, 0, 1)))  # the turn is over: this one vanishes
+    assert queued.is_held
+    unowned.wait(5)
+    theirs.release(1)
+    queued.wait(5)
+    theirs.acquire(2, 5)
+    assert (theirs.read() == (0, 255, 0, 255)).all()
+
+
 @pytest.mark.rule("K32")
 def test_a_page_of_another_layout_version_is_refused_and_both_versions_are_named(vks_open: Open) -> None:
     one, two = vks_open(), vks_open()
