@@ -43,8 +43,14 @@ static vks_readiness touch_ready(const vks_device *device, const vks_touch *touc
     const vks_tenure *tenure = touch->granted ? &touch->tenure : &surface->tenure;
     if (tenure->id != touch->tenure.id) /* its acquire never succeeded */
         return fail(why, VKS_ABANDONED);
-    if (surface->taken >= tenure->id || vks_debt_settled(surface, &tenure->debt) ||
-        in_own_queue(device, surface, &tenure->debt))
+    if (surface->taken >= tenure->id)
+        return VKS_READY;
+    /* In a broken chain a promise may be settled while earlier work runs, whose signal would take the semaphore back.
+     */
+    if (surface->semaphore && vks_mutex_is_broken(surface->handle.page) &&
+        vks_surface_others_owe(surface, tenure->debt.value))
+        return VKS_HOLD;
+    if (vks_debt_settled(surface, &tenure->debt) || in_own_queue(device, surface, &tenure->debt))
         return VKS_READY;
     if (surface->semaphore && atomic_load(&surface->handle.page->queued) >= tenure->debt.value)
         return VKS_READY; /* the GPU itself waits: the signal is with a driver, so it comes even if its process dies */
@@ -290,7 +296,7 @@ vks_status vks_op_hand_over(vks_device *device, vks_op *op)
          * not before. */
         if (device->backend->completed(device) >= surface->last_serial &&
             vks_debt_settled(surface, &op->touches[0].tenure.debt))
-            vks_mutex_settle(&surface->handle, op->value);
+            vks_surface_settle(surface, op->value);
         else
             vks_device_due(device, device->submitted, VKS_DUE_SURFACE, surface, op->value);
         return VKS_OK;

@@ -167,7 +167,7 @@ static void publish_one(const vks_due *due, bool ran)
         vks_surface *surface = due->object;
         if (!ran)
             vks_mutex_break(surface->handle.page);
-        vks_mutex_settle(&surface->handle, due->value);
+        vks_surface_settle(surface, due->value);
         break;
     }
     case VKS_DUE_EVENT:
@@ -306,7 +306,7 @@ static void lose_surface(vks_surface *surface)
     surface->has_page = false;
     atomic_store(&surface->owned, 0);
     vks_mutex_wake_all(page); /* our own sleepers look at the device (X21), here and on the debts */
-    vks_mutex_settle(&surface->handle, owed);
+    vks_surface_settle(surface, owed);
 }
 
 void vks_device_lose(vks_device *device)

@@ -302,6 +302,10 @@ static inline bool vks_fence_is_watched(const vks_fence *fence)
 /* ---- surface.c (under the lock) ---- */
 void vks_surface_grant(vks_surface *surface, uint64_t tenure,
                        const vks_debt *debt); /* bookkeeping after the page was acquired */
+/* The promise of `value` is kept, or broken (then after vks_mutex_break). */
+void vks_surface_settle(vks_surface *surface, uint64_t value);
+/* Whether another living handle's work, promised up to `value`, is still to come. */
+bool vks_surface_others_owe(const vks_surface *surface, uint64_t value);
 /* `behind`: held operations come first, so that the work of the release is held too; the page is released now all the
  * same. */
 vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behind);

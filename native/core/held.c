@@ -156,7 +156,7 @@ static void fail_pending_tenure(vks_device *device, vks_surface *surface, uint64
 static void settle_broken(vks_device *device, vks_surface *surface, uint64_t value)
 {
     if (device->backend->completed(device) >= surface->last_serial || vks_device_reserve(device, 1) != VKS_OK)
-        vks_mutex_settle(&surface->handle, value);
+        vks_surface_settle(surface, value);
     else
         vks_device_due(device, device->submitted, VKS_DUE_SURFACE, surface, value);
 }

@@ -316,7 +316,7 @@ void vks_mutex_queued(vks_mutex_page *page, uint64_t value)
         wake_settlers(page);
 }
 
-void vks_mutex_settle(vks_mutex_handle *handle, uint64_t value)
+void vks_mutex_settle(vks_mutex_handle *handle, uint64_t value, uint64_t next)
 {
     vks_mutex_page *page = handle->page;
     VKS_TSAN_RELEASE(page->header.id);
@@ -325,7 +325,7 @@ void vks_mutex_settle(vks_mutex_handle *handle, uint64_t value)
     vks_raise(&page->completed, value);
     uint64_t owed = atomic_load(&page->slots[handle->slot].owes);
     if (owed && owed <= value && vks_mutex_slot_is(page, handle->slot, handle->identity))
-        atomic_compare_exchange_strong(&page->slots[handle->slot].owes, &owed, 0);
+        atomic_compare_exchange_strong(&page->slots[handle->slot].owes, &owed, next);
     wake_settlers(page);
 }
 
@@ -399,7 +399,7 @@ uint64_t vks_mutex_recover_finish(vks_mutex_handle *handle)
     value = (value > completed ? value : completed) + 1;
     atomic_store(&page->value, value);
     atomic_store(&page->debtor, 0);
-    vks_mutex_settle(handle, value);
+    vks_mutex_settle(handle, value, 0);
     uint32_t generation = atomic_fetch_add(&page->generation, 1) + 1;
     atomic_store(&handle->generation, generation);
     VKS_KILL_POINT(11);

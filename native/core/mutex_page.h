@@ -79,10 +79,17 @@ static inline void vks_mutex_will_swap(const vks_mutex_page *page)
 vks_status vks_mutex_release(vks_mutex_handle *handle, uint64_t key, const vks_debt *debt);
 /* An owner goes without having released (K7). */
 void vks_mutex_abandon(vks_mutex_handle *handle);
+/* Somebody marked the chain: what is there, or will be, is not a whole frame. */
+static inline bool vks_mutex_is_broken(const vks_mutex_page *page)
+{
+    uint64_t word = atomic_load(&page->word);
+    return word & VKS_BROKEN || vks_word_state(word) == VKS_ABANDONED_STATE;
+}
 /* Work that the chain depends on will never run: FREE becomes ABANDONED, an owner's release will abandon. */
 void vks_mutex_break(vks_mutex_page *page);
-/* The work that was promised up to `value` is done (or will never be: then after vks_mutex_break). */
-void vks_mutex_settle(vks_mutex_handle *handle, uint64_t value);
+/* The work that was promised up to `value` is done (or will never be: then after vks_mutex_break). `next` is what the
+ * handle owes from then on: the first of its promises that are still open, 0 if none is. */
+void vks_mutex_settle(vks_mutex_handle *handle, uint64_t value, uint64_t next);
 /* The driver has the signal of `value`. */
 void vks_mutex_queued(vks_mutex_page *page, uint64_t value);
 /* What every process does when it hears that the process died; idempotent, any number may do it at once. */

@@ -39,7 +39,7 @@ typedef struct vks_fence_page {
 typedef struct vks_slot {
     _Atomic uint64_t identity; /* {incarnation 16, start 26, pid 22}; pid 0: free */
     _Atomic uint64_t
-        owes; /* the last value that this handle promised and has not settled yet; 0: nothing. Cleared by its own
+        owes; /* the first value that this handle promised and has not settled yet; 0: nothing. Cleared by its own
                  process only: `completed` may be raised past it by a chain that broke, while the work still runs */
     _Atomic uint64_t waiting_since; /* ns, 0: does not wait */
     _Atomic uint64_t waiting_key;

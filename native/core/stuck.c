@@ -6,23 +6,6 @@
  */
 #include "device.h"
 
-/* Whether `value` may come still, or a lower one, which would take the semaphore back. A slot tells its latest promise
- * only: one at or above `value` may stand for an earlier one too, unless just `value` is missing. */
-static bool may_come(const vks_surface *surface, uint64_t value, uint64_t counter)
-{
-    vks_mutex_page *page = surface->handle.page;
-    const vks_debt *debt = &surface->tenure.debt;
-    bool failed = atomic_load(&page->completed) >= value || (debt->value == value && !vks_debt_alive(surface, debt));
-    for (uint32_t i = 0; i < VKS_SLOTS; i++) {
-        uint64_t identity = atomic_load(&page->slots[i].identity), owes = atomic_load(&page->slots[i].owes);
-        if (i == surface->handle.slot || !vks_identity_pid(identity) || !owes || !vks_peer_alive(identity))
-            continue;
-        if (owes < value || counter + 1 < value || !failed)
-            return true;
-    }
-    return false;
-}
-
 static void signal_for_the_dead(vks_device *device, uint64_t semaphore, uint64_t value)
 {
     uint64_t counter;
@@ -35,7 +18,7 @@ static void look_at_surface(vks_device *device, vks_surface *surface, uint64_t v
 {
     uint64_t counter;
     if (!surface->semaphore || device->backend->counter(device, surface->semaphore, &counter) != VKS_OK ||
-        counter >= value || may_come(surface, value, counter))
+        counter >= value || vks_surface_others_owe(surface, value)) /* it may come, or a lower one would take it back */
         return;
     vks_mutex_break(surface->handle.page); /* before: nobody is to take what comes of it for a whole frame */
     signal_for_the_dead(device, surface->semaphore, value);

@@ -386,6 +386,53 @@ vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_op **
 
 /* ---- release ---- */
 
+/* Of several promises that are open the page has the first: who waits for a value needs to know whether a lower one may
+ * come still (stuck.c). */
+static bool owe(vks_surface *surface, uint64_t value)
+{
+    uint64_t nothing = 0;
+    return atomic_compare_exchange_strong(&surface->handle.page->slots[surface->handle.slot].owes, &nothing, value);
+}
+
+static void owe_no_more(vks_surface *surface, uint64_t value)
+{
+    atomic_compare_exchange_strong(&surface->handle.page->slots[surface->handle.slot].owes, &value, 0);
+}
+
+/* The first of the promises that are open, but for `value`. */
+static uint64_t first_promise(const vks_surface *surface, uint64_t value)
+{
+    const vks_device *device = surface->device;
+    uint64_t first = UINT64_MAX;
+    for (size_t i = 0; i < device->ring_count; i++) {
+        const vks_due *due = &device->ring[(device->ring_first + i) & (device->ring_capacity - 1)];
+        if (due->kind == VKS_DUE_SURFACE && due->object == surface && due->value != value && due->value < first)
+            first = due->value;
+    }
+    for (const vks_op *op = device->held_first; op; op = op->next)
+        if (op->kind == VKS_OP_RELEASE && op->word_done && op->touches[0].surface == surface && op->value != value &&
+            op->value < first)
+            first = op->value;
+    return first == UINT64_MAX ? 0 : first;
+}
+
+void vks_surface_settle(vks_surface *surface, uint64_t value)
+{
+    vks_mutex_settle(&surface->handle, value, first_promise(surface, value));
+}
+
+bool vks_surface_others_owe(const vks_surface *surface, uint64_t value)
+{
+    const vks_mutex_page *page = surface->handle.page;
+    for (uint32_t i = 0; i < VKS_SLOTS; i++) {
+        uint64_t identity = atomic_load(&page->slots[i].identity), owes = atomic_load(&page->slots[i].owes);
+        if (i != surface->handle.slot && vks_identity_pid(identity) && owes && owes <= value &&
+            vks_peer_alive(identity))
+            return true;
+    }
+    return false;
+}
+
 /* The release's work: with the driver now, or held behind what is held. */
 static vks_status promise(vks_surface *surface, uint64_t value, bool behind)
 {
@@ -396,13 +443,10 @@ static vks_status promise(vks_surface *surface, uint64_t value, bool behind)
     vks_status why = VKS_OK;
     vks_readiness ready = behind ? VKS_HOLD : vks_op_ready(device, &draft, &why);
     if (ready == VKS_READY) {
-        vks_slot *slot = &surface->handle.page->slots[surface->handle.slot];
-        uint64_t before = atomic_load(&slot->owes);
-        atomic_store(&slot->owes, value); /* before the work can be done and settle it */
+        bool first = owe(surface, value); /* before the work can be done and settle it */
         vks_status status = vks_op_hand_over(device, &draft);
-        if (status) /* K24: nothing was signalled, the release can be tried again. A lost device has settled all already
-                     */
-            atomic_compare_exchange_strong(&slot->owes, &value, before);
+        if (status && first) /* K24: nothing was signalled, the release can be tried again */
+            owe_no_more(surface, value);
         return status == VKS_ABANDONED ? VKS_OK : status; /* the chain is broken: the release abandons */
     }
     if (ready == VKS_FAIL) { /* what this tenure waited for will never come */
@@ -419,7 +463,7 @@ static vks_status promise(vks_surface *surface, uint64_t value, bool behind)
     vks_surface_ref(surface);
     op->value = value;
     op->word_done = true;
-    atomic_store(&surface->handle.page->slots[surface->handle.slot].owes, value);
+    owe(surface, value);
     vks_op_hold(device, op);
     return VKS_OK;
 }
@@ -724,7 +768,7 @@ uint64_t vks_surface_close(vks_surface *surface)
         vks_mutex_abandon(&surface->handle);
     while (atomic_load(&surface->waiting)) {
         vks_mutex_wake_all(surface->handle.page);
-        vks_mutex_settle(&surface->handle, 0); /* those who wait for debts */
+        vks_mutex_settle(&surface->handle, 0, 0); /* those who wait for debts */
         sched_yield();
     }
     vks_peers_remove(&surface->mapping);

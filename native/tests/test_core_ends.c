@@ -297,6 +297,100 @@ static void what_still_runs_is_not_called_done_by_a_device_that_is_closing(void)
 
 /* ---- work of the CPU backend that fails ---- */
 
+/* ---- what the lost one had promised ---- */
+
+/* The turn that follows: acquire `key`, draw, release `key + 1`. */
+static void take_turn(party *p, uint64_t key, vks_submission *out)
+{
+    CHECK(vks_surface_acquire(p->surface, key, 0) == VKS_OK && draw(p, out) == VKS_OK &&
+              vks_surface_release(p->surface, key + 1) == VKS_OK,
+          "turn %d: %s", (int)key, vks_last_error()->text);
+}
+
+static void lose(party *p)
+{
+    stub_fail_submit(p->device, STUB_DEVICE_LOST, 1);
+    CHECK(vks_submit(p->device, &(vks_submit_info){0}, 0, &(vks_submission){0}) == VKS_DEVICE_LOST, "lost");
+}
+
+static vks_status wait_for(party *p, const vks_submission *submission)
+{
+    uint64_t limit = vks_now() + 2000 * MS;
+    vks_status status;
+    while ((status = vks_submission_wait(p->device, submission, limit)) == VKS_INTERRUPTED)
+        ;
+    return status;
+}
+
+/* rules: K9, K27 */
+static void who_waits_on_the_gpu_for_a_lost_device_goes_on_though_later_ones_owe_and_values_are_missing(void)
+{
+    party a = new_party("a", NULL, true), lost = new_party("lost", &a, true), stuck = new_party("stuck", &a, true),
+          behind = new_party("behind", &a, true);
+    vks_submission mine, theirs;
+    take_turn(&a, 0, &mine);
+    CHECK(wait_for(&a, &mine) == VKS_OK && vks_device_wait_idle(a.device, vks_now() + 1000 * MS) == VKS_OK, "drawn");
+    CHECK(vks_surface_acquire(a.surface, 1, 0) == VKS_OK && vks_surface_release(a.surface, 2) == VKS_OK,
+          "a hand-over without work: its value is never signalled");
+    stub_stall(true);
+    take_turn(&lost, 2, &mine);
+    take_turn(&stuck, 3, &mine);
+    take_turn(&behind, 4, &theirs);
+    lose(&lost);
+    stub_stall(false);
+    vks_status first = wait_for(&stuck, &mine), second = wait_for(&behind, &theirs);
+    CHECK(first == VKS_OK && second == VKS_OK, "%d, then %d", first, second);
+    CHECK(vks_surface_acquire(a.surface, 5, vks_now() + 100 * MS) == VKS_ABANDONED, "but it is no whole frame");
+    CHECK(vks_surface_recover(a.surface, vks_now() + 1000 * MS) == VKS_OK, "%s", vks_last_error()->text);
+    drop_party(&behind);
+    drop_party(&stuck);
+    drop_party(&lost);
+    drop_party(&a);
+}
+
+/* rules: K9 */
+static void work_in_a_broken_chain_waits_for_earlier_work_whose_signal_would_fall(void)
+{
+    party later = new_party("later", NULL, true), slow = new_party("slow", &later, true),
+          lost = new_party("lost", &later, true); /* the stub looks at the queues in this order */
+    uint32_t violations = stub_violations();
+    vks_submission mine, theirs = {0};
+    stub_stall(true);
+    take_turn(&slow, 0, &mine);
+    take_turn(&lost, 1, &theirs);
+    CHECK(vks_surface_acquire(later.surface, 2, 0) == VKS_OK, "handed over in good faith");
+    lose(&lost);
+    CHECK(draw(&later, &theirs) == VKS_OK && vks_submission_is_held(later.device, &theirs),
+          "slow's signal comes first");
+    vks_surface_release(later.surface, 3);
+    stub_stall(false);
+    CHECK(wait_for(&slow, &mine) == VKS_OK && wait_for(&later, &theirs) == VKS_OK, "then it goes");
+    vks_op_unref(theirs.op);
+    CHECK(vks_device_wait_idle(later.device, vks_now() + 1000 * MS) == VKS_OK, "and its signal");
+    CHECK(stub_violations() == violations, "the semaphore never fell");
+    drop_party(&lost);
+    drop_party(&slow);
+    drop_party(&later);
+}
+
+/* rules: K27 */
+static void a_handle_tells_the_first_of_its_open_promises(void)
+{
+    party a = new_party("a", NULL, true);
+    vks_submission mine;
+    stub_stall(true);
+    for (uint64_t key = 0; key < 5; key++) {
+        take_turn(&a, key, &mine);
+        CHECK(owed(&a) == 1, "after turn %d it owes %d", (int)key, (int)owed(&a));
+    }
+    stub_stall(false);
+    CHECK(wait_for(&a, &mine) == VKS_OK && vks_device_wait_idle(a.device, vks_now() + 1000 * MS) == VKS_OK, "drawn");
+    for (uint64_t limit = vks_now() + 1000 * MS; owed(&a) && vks_now() < limit;)
+        usleep(100);
+    CHECK(owed(&a) == 0, "and nothing in the end: %d", (int)owed(&a));
+    drop_party(&a);
+}
+
 /* rules: X21 */
 static void a_loss_that_the_driver_tells_in_submits_alone_ends_a_wait(void)
 {
@@ -402,6 +496,9 @@ int main(void)
     RUN(a_closed_handle_wakes_who_waits_for_ownership);
     RUN(a_closed_handle_wakes_who_waits_for_anothers_work);
     RUN(a_device_that_was_lost_and_closed_leaves_no_semaphore);
+    RUN(who_waits_on_the_gpu_for_a_lost_device_goes_on_though_later_ones_owe_and_values_are_missing);
+    RUN(work_in_a_broken_chain_waits_for_earlier_work_whose_signal_would_fall);
+    RUN(a_handle_tells_the_first_of_its_open_promises);
     RUN(a_loss_that_the_driver_tells_in_submits_alone_ends_a_wait);
     RUN(a_queued_release_that_fails_abandons_the_surface);
     RUN(a_program_that_does_not_fit_its_surface_is_never_called_done);

@@ -80,10 +80,11 @@ static void child(shared *memory, int point, int after)
         debt = (vks_debt){page->value + 1, handle.identity, handle.slot};
         atomic_store(&page->slots[handle.slot].owes, debt.value);
         if (n % 2)
-            vks_mutex_settle(&handle, debt.value); /* half of the frames settle after the release, as a GPU's would */
+            vks_mutex_settle(&handle, debt.value,
+                             0); /* half of the frames settle after the release, as a GPU's would */
         if (vks_mutex_release(&handle, 0, &debt))
             _exit(3);
-        vks_mutex_settle(&handle, debt.value);
+        vks_mutex_settle(&handle, debt.value, 0);
     }
 }
 
@@ -121,7 +122,7 @@ static void one_life(shared *memory, vks_mutex_handle *handle, vks_mapping *mapp
             start = vks_now();
             read_frame(memory, page, &debt);
             debt = (vks_debt){.value = page->value + 1};
-            vks_mutex_settle(handle, debt.value);
+            vks_mutex_settle(handle, debt.value, 0);
             vks_mutex_release(handle, 1, &debt);
         } else if (status == VKS_ABANDONED) {
             tally->abandoned++;
@@ -155,7 +156,7 @@ static void one_life(shared *memory, vks_mutex_handle *handle, vks_mapping *mapp
               (unsigned long long)key);
     }
     debt = (vks_debt){.value = page->value + 1};
-    vks_mutex_settle(handle, debt.value);
+    vks_mutex_settle(handle, debt.value, 0);
     CHECK(vks_mutex_release(handle, 1, &debt) == VKS_OK, "ours");
 }
 
@@ -175,7 +176,7 @@ int main(void)
     vks_debt debt;
     vks_mutex_wait(&handle, 0, VKS_FOREVER, watch, &mapping, &debt);
     debt = (vks_debt){.value = 1};
-    vks_mutex_settle(&handle, 1);
+    vks_mutex_settle(&handle, 1, 0);
     vks_mutex_release(&handle, 1, &debt);
     tally tally = {0};
     for (long i = 0; i < kills && check_failures < 5; i++)

@@ -155,7 +155,7 @@ static vks_status release_in_two(vks_mutex_handle *handle, uint64_t key, bool se
     __atomic_store_n(&page->slots[handle->slot].owes, debt.value, __ATOMIC_SEQ_CST);
     vks_status status = vks_mutex_release(handle, key, &debt);
     if (settle)
-        vks_mutex_settle(handle, debt.value);
+        vks_mutex_settle(handle, debt.value, 0);
     return status;
 }
 

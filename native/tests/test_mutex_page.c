@@ -40,7 +40,7 @@ static vks_status acquire(vks_mutex_handle *handle, uint64_t key, double seconds
 static vks_status release(vks_mutex_handle *handle, uint64_t key)
 {
     vks_debt debt = {.value = atomic_load(&handle->page->value) + 1};
-    vks_mutex_settle(handle, debt.value);
+    vks_mutex_settle(handle, debt.value, 0);
     return vks_mutex_release(handle, key, &debt);
 }
 

@@ -55,8 +55,17 @@ byte recoveries = 0;
 #else
 #define COMES(v)        (completed >= (v))
 #endif
+/* What came with the word has nothing to wait for: it is done, or no work was to bring it (IDLE). */
+#define SETTLED(v, q)   ((q) == NOBODY || completed >= (v))
 #define RUNS(q)         (job[q] == RUNNING)
 #define MARKED          (STATE(word) == ABANDONED || IS_BROKEN(word))
+/* (*) Where promises are settled as soon as they fail, earlier work may run still, whose signal would take the semaphore
+ * back from a later one: in a chain that is marked, work waits until nobody owes as little as it waits for. */
+#if defined(NATIVE) && defined(SETTLE_AT_ONCE) && !defined(DROP_HOLD_MARKED)
+#define MAY_FALL        (MARKED && LOWER_OWED(after[me] + 1))
+#else
+#define MAY_FALL        false
+#endif
 
 #ifdef DROP_RAISE_ONLY                  /* (*) a plain store: a late settler takes back what later work said */
 inline raise(field, v) { d_step { assert(field <= v); field = v } }
@@ -150,7 +159,7 @@ look:
         if
         :: atomic { in_wait = in_wait | BIT(me) };
             if
-            :: atomic { completed >= seen -> in_wait = in_wait & ~BIT(me) };
+            :: atomic { SETTLED(seen, from) -> in_wait = in_wait & ~BIT(me) };
 #ifndef DROP_BROKEN_CHECK
                 if
                 :: IS_BROKEN(word)
@@ -165,8 +174,19 @@ look:
         :: skip
         fi;
 
-        /* ---- submit, release: the promise is known before the word is free ---- */
 promise:
+#ifdef IDLE
+        /* ---- nothing to draw, nothing to wait for: the value grows, and nobody owes it or signals it ---- */
+        if
+        :: atomic { SETTLED(seen, from) ->
+                whole = whole | ((whole & BIT(seen)) -> BIT(seen + 1) : 0);
+                value = seen + 1; debtor = NOBODY; turn = me + 1
+            };
+            goto free
+        :: skip
+        fi;
+#endif
+        /* ---- submit, release: the promise is known before the word is free ---- */
         atomic {
             assert(job[me] == NONE && owes[me] == 0);
             after[me] = seen; after_whom[me] = from; brings[me] = seen + 1;
@@ -179,6 +199,7 @@ promise:
 #endif
         fi;
         atomic { value = seen + 1; debtor = me; turn = me + 1 };
+free:
         do
         ::  load_word(me, w);
             atomic {
@@ -240,7 +261,7 @@ proctype Service(byte me) {
 ready:
         if
         /* Certain by the CPU: run at once. */
-        :: atomic { job[me] == HELD && completed >= after[me] -> start(me) };
+        :: atomic { job[me] == HELD && SETTLED(after[me], after_whom[me]) && !MAY_FALL -> start(me) };
 #ifdef NATIVE
 submitted:
             raise(queued, brings[me])
@@ -248,17 +269,20 @@ submitted:
 #ifdef DROP_QUEUED_FIRST                /* a stranger that is alive is trusted to submit */
         :: atomic { job[me] == HELD && completed < after[me] -> job[me] = WAITING }; goto submitted
 #else
-        :: atomic { job[me] == HELD && queued >= after[me] && completed < after[me] -> job[me] = WAITING }; goto submitted
+        :: atomic { job[me] == HELD && queued >= after[me] && !SETTLED(after[me], after_whom[me]) -> job[me] = WAITING };
+            goto submitted
 #endif
         /* In the driver, and what it waits for will never be signalled: the dead one's work was dropped, or the living
-         * one could not run it and said so. Whoever stands there helps himself, and marks the chain first. */
+         * one could not run it and said so. No living one owes it then, nor less: a lower signal would still be to come.
+         * Whoever stands there helps himself, and marks the chain first. */
 #ifndef DROP_STUCK
+#ifdef DROP_SIGNAL_IN_ORDER
         :: job[me] == WAITING && counter < after[me] && (IS_DEAD(after_whom[me]) || completed >= after[me]) ->
+#else
+        :: atomic { job[me] == WAITING && counter < after[me] && !LOWER_OWED(after[me] + 1) };
+#endif
 #ifndef DROP_MARK_BEFORE_SIGNAL         /* (*) */
             break_chain(SERVICE(me));
-#endif
-#ifndef DROP_SIGNAL_IN_ORDER            /* a living one's lower signal is still to come */
-            !LOWER_OWED(after[me]);
 #endif
             atomic {
                 if

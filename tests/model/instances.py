@@ -89,11 +89,18 @@ QUICK: tuple[Instance, ...] = (
     ),
     Instance("debts", "bridge, settled at once", {"DEATHS": 0, "LOSSES": 1, "SETTLE_AT_ONCE": 1}, drops("RAISE_ONLY")),
     Instance("debts", "bridge, a death", {"DEATHS": 1, "LOSSES": 0}, drops("DEBTOR")),
+    Instance("debts", "bridge, hand-overs without work, a death", {"DEATHS": 1, "LOSSES": 0, "IDLE": 1}, ()),
     Instance(
         "debts",
         "native, a job fails",
         {"NATIVE": 1, "DEATHS": 0, "LOSSES": 1},
         drops("BREAK MARK_FIRST SETTLE_IN_ORDER"),
+    ),
+    Instance(
+        "debts",
+        "native, settled at once",
+        {"NATIVE": 1, "DEATHS": 0, "LOSSES": 1, "SETTLE_AT_ONCE": 1},
+        drops("HOLD_MARKED"),
     ),
     Instance("debts", "native, a party stalls", {"NATIVE": 1, "DEATHS": 0, "STALLS": 1}, drops("QUEUED_FIRST")),
     Instance(
@@ -114,5 +121,16 @@ FULL: tuple[Instance, ...] = (
     Instance("debts", "bridge, a dead debtor's surface stays free", {"FREE_DEBT_UNMARKED": 1}, (), COLLAPSE),
     Instance("debts", "bridge, two deaths", {"DEATHS": 2, "LOSSES": 0}, (), COLLAPSE),
     Instance("debts", "native, a death and a failure", {"NATIVE": 1, "DEATHS": 1, "LOSSES": 1}, (), COLLAPSE),
+    Instance("debts", "bridge, hand-overs without work", {"DEATHS": 1, "LOSSES": 1, "IDLE": 1}, (), COLLAPSE),
+    Instance(
+        "debts", "native, hand-overs without work", {"NATIVE": 1, "DEATHS": 1, "LOSSES": 0, "IDLE": 1}, (), COLLAPSE
+    ),
+    Instance(
+        "debts",
+        "native, settled at once, a death",
+        {"NATIVE": 1, "DEATHS": 1, "LOSSES": 1, "SETTLE_AT_ONCE": 1},
+        (),
+        COLLAPSE,
+    ),
     Instance("debts", "native, two deaths", {"NATIVE": 1, "DEATHS": 2, "LOSSES": 0}, (), COLLAPSE),
 )
