@@ -93,19 +93,23 @@ CALLS: dict[str, Callable[[Scene], Any]] = {
 
 
 @contextmanager
-def ctrl_c(after: float) -> Iterator[list[float]]:
-    """Sends SIGINT to this process after `after` seconds; the list then has the time at which it did."""
-    sent: list[float] = []
+def ctrl_c(after: float, sent: list[float]) -> Iterator[None]:
+    """Sends SIGINT to this process `after` seconds after the block has begun, and appends the time to `sent`."""
+    begun = threading.Event()
 
     def send() -> None:
+        begun.wait()
         time.sleep(after)
         sent.append(time.monotonic())
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=send)
-    thread.start()
-    yield sent
-    thread.join()
+    thread.start()  # on a busy machine this may take longer than `after`
+    try:
+        begun.set()
+        yield
+    finally:
+        thread.join()
 
 
 @pytest.mark.rule("X8", "K28", "K15")
@@ -115,10 +119,10 @@ def test_ctrl_c_ends_a_wait_within_100_ms_and_leaves_everything_as_it_was(vks_op
     before = scene.theirs.mutex.statistics()
     took = []
     for _ in range(2):
-        with ctrl_c(0.03) as sent:
-            with pytest.raises(KeyboardInterrupt):
-                CALLS[name](scene)
-            took.append(time.monotonic() - sent[0])
+        sent: list[float] = []
+        with pytest.raises(KeyboardInterrupt), ctrl_c(0.03, sent):
+            CALLS[name](scene)
+        took.append(time.monotonic() - sent[0])
     assert min(took) < LIMIT
     assert scene.theirs.mutex.statistics() == before
     scene.end()

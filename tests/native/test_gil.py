@@ -70,9 +70,11 @@ def test_ctrl_c_ends_a_wait_at_once_and_changes_nothing(what: str) -> None:
         "access": lambda: blocked._cpu_access(),
     }
     sent = 0.0
+    begun = threading.Event()
 
     def interrupt() -> None:
         nonlocal sent
+        begun.wait()
         time.sleep(0.1)
         sent = time.monotonic()
         os.kill(os.getpid(), signal.SIGINT)
@@ -80,6 +82,7 @@ def test_ctrl_c_ends_a_wait_at_once_and_changes_nothing(what: str) -> None:
     thread = threading.Thread(target=interrupt)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
+        begun.set()
         calls[what]()
     took = time.monotonic() - sent
     thread.join()

@@ -11,7 +11,7 @@ from time import perf_counter as now
 from typing import TYPE_CHECKING, Any
 
 import vkshare
-from vkshare.bench import compiler, frame_copies
+from vkshare.bench import compiler, frame_copies, keyed_ring
 from vkshare.bench.measure import Contender, Samples, Spread, ratios, take_turns
 from vkshare.bench.peer import Peer
 from vkshare.bench.placement import Placement, pairs, placed
@@ -51,7 +51,7 @@ def run(plan: Plan) -> list[Row]:
             for place in pairs(plan.pinned_only):
                 peer.pin(place.peer)
                 with placed(place):
-                    rows += _rows(place, peer, producers, plan)
+                    rows += _rows(place, peer, producers, block, plan)
             return rows
 
 
@@ -65,10 +65,11 @@ def peer_sides(
     sides["fill"] = _timed(_pass_on(rings["1080p"][:1], 1, 0))
     with contextlib.suppress(compiler.NoCompiler):
         sides["c"] = _timed(_c(block, 1, 0))
+        sides["C"] = _timed(_c(block, 1, 0))
     return sides | copies.consumers()
 
 
-def _rows(place: Placement, peer: Peer, producers: dict[str, Side], plan: Plan) -> Iterator[Row]:
+def _rows(place: Placement, peer: Peer, producers: dict[str, Side], mutexes: SharedBlock, plan: Plan) -> Iterator[Row]:
     plan.progress(f"frames between two processes, {place.name}")
     quick = [name for name in ("1080p", "4K", "c") if name in producers]
     samples = take_turns([_contender(peer, name, producers[name]) for name in quick], plan.seconds)
@@ -90,7 +91,7 @@ def _rows(place: Placement, peer: Peer, producers: dict[str, Side], plan: Plan) 
             others={other: Spread.of(_rates(each)) for other, each in others.items()} if name == "1080p" else {},
         )
     yield _sizes_compared(place, samples)
-    yield from _filled(place, peer, producers, plan)
+    yield from _filled(place, peer, producers, mutexes, plan)
 
 
 def _sizes_compared(place: Placement, samples: dict[str, Samples]) -> Row:
@@ -112,12 +113,16 @@ def _sizes_compared(place: Placement, samples: dict[str, Samples]) -> Row:
     )
 
 
-def _filled(place: Placement, peer: Peer, producers: dict[str, Side], plan: Plan) -> Iterator[Row]:
-    """The producer fills each frame, against C that fills the same amount of memory and hands nothing over."""
+def _filled(
+    place: Placement, peer: Peer, producers: dict[str, Side], mutexes: SharedBlock, plan: Plan
+) -> Iterator[Row]:
+    """The producer fills each frame, against C that fills as much memory and hands nothing over, and C that does."""
     contenders = [_contender(peer, "fill", producers["fill"], _LONG_TURN)]
     block = SharedBlock(_RING * 4 * 1920 * 1080)
     with block, contextlib.suppress(compiler.NoCompiler):
-        contenders.append(Contender("limit", _limit(block), _LONG_TURN))
+        blocks, size = _split(block)
+        contenders.append(Contender("limit", _limit(blocks, size), _LONG_TURN))
+        contenders.append(_contender(peer, "C", _timed(_c(mutexes, 0, 1, blocks, size)), _LONG_TURN))
     samples = take_turns(contenders, plan.seconds)
     ours, limit = _rates(samples["fill"]), _rates(samples.get("limit", []))
     yield Row(
@@ -130,6 +135,7 @@ def _filled(place: Placement, peer: Peer, producers: dict[str, Side], plan: Plan
         must=Must(0.9, at_least=True),
         is_rate=True,
         against="memset",
+        others={"C, handed over": Spread.of(_rates(samples["C"]))} if "C" in samples else {},
     )
 
 
@@ -187,20 +193,23 @@ def _fill(ring: list[Surface]) -> Callable[[int], None]:
     return side
 
 
-def _c(block: SharedBlock, take: int, give: int) -> Callable[[int], object]:
-    library = compiler.library("keyed_mutex.c")
-    u64, long = ctypes.c_uint64, ctypes.c_long
-    ring = compiler.function(library, "time_ring", ctypes.c_void_p, long, u64, u64, long)
-    pages = cycle(range(block.address, block.address + block.size, mmap.PAGESIZE))
-    return lambda n: ring(next(pages), _RING, take, give, n)
+def _c(
+    mutexes: SharedBlock, take: int, give: int, blocks: ctypes.Array[ctypes.c_void_p] | None = None, size: int = 0
+) -> Callable[[int], object]:
+    ring = keyed_ring.in_c(_RING, take, give)
+    pages = cycle(range(mutexes.address, mutexes.address + mutexes.size, mmap.PAGESIZE))
+    return lambda n: ring(next(pages), blocks, size, n)
 
 
-def _limit(block: SharedBlock) -> Side:
+def _split(block: SharedBlock) -> tuple[ctypes.Array[ctypes.c_void_p], int]:
     size = block.size // _RING
+    return (ctypes.c_void_p * _RING)(*(block.address + i * size for i in range(_RING))), size
+
+
+def _limit(blocks: ctypes.Array[ctypes.c_void_p], size: int) -> Side:
     fills = compiler.function(
         compiler.library("memory.c"), "time_fills", ctypes.c_void_p, ctypes.c_uint32, ctypes.c_size_t, ctypes.c_long
     )
-    blocks = (ctypes.c_void_p * _RING)(*(block.address + i * size for i in range(_RING)))
 
     def side(n: int) -> float:
         fills(blocks, _RING, size, _RING)  # maps the pages

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import mmap
 import multiprocessing
 import os
@@ -14,7 +13,7 @@ from time import perf_counter as now
 from typing import TYPE_CHECKING, Any
 
 import vkshare
-from vkshare.bench import compiler
+from vkshare.bench import compiler, keyed_ring
 from vkshare.bench.measure import Contender, Samples, Spread, Timed, ratios, take_turns
 from vkshare.bench.peer import Peer
 from vkshare.bench.placement import Placement, pairs, placed
@@ -126,11 +125,9 @@ def _ours(surfaces: list[Surface], take: int, give: int) -> Callable[[int], None
 
 
 def _c(block: SharedBlock, take: int, give: int) -> Callable[[int], object]:
-    library = compiler.library("keyed_mutex.c")
-    u64, long = ctypes.c_uint64, ctypes.c_long
-    ring = compiler.function(library, "time_ring", ctypes.c_void_p, long, u64, u64, long)
+    ring = keyed_ring.in_c(1, take, give)
     pages = cycle(range(block.address, block.address + block.size, mmap.PAGESIZE))
-    return lambda n: ring(next(pages), 1, take, give, n)
+    return lambda n: ring(next(pages), None, 0, n)
 
 
 def _condition(condition: Any, turn: Any, take: int, give: int) -> Callable[[int], None]:

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -102,14 +103,16 @@ double time_pairs(void *memory, long n)
     return seconds() - start;
 }
 
-/* One party of a ring of `count` mutexes that lie one after another: takes each in turn by the key `take`, gives it on
- * by `give`, n times in all. */
-double time_ring(void *memory, long count, uint64_t take, uint64_t give, long n)
+/* One party of a ring of `count` mutexes that lie one after another: takes each in turn by the key `take`, fills its
+ * block where there are blocks, gives it on by `give`, n times in all. Seconds. */
+double time_ring(void *memory, long count, uint64_t take, uint64_t give, void *const *blocks, size_t size, long n)
 {
     keyed_mutex *mutexes = memory;
     double start = seconds();
     for (long i = 0, at = 0; i < n; i++, at = at + 1 == count ? 0 : at + 1) {
         acquire(&mutexes[at], take);
+        if (blocks)
+            memset(blocks[at], (int)(i & 0xff), size);
         release(&mutexes[at], give);
     }
     return seconds() - start;
