@@ -81,8 +81,8 @@ def test_ctrl_c_ends_a_wait_at_once_and_changes_nothing(what: str) -> None:
 
     thread = threading.Thread(target=interrupt)
     thread.start()
+    begun.set()
     with pytest.raises(KeyboardInterrupt):
-        begun.set()
         calls[what]()
     took = time.monotonic() - sent
     thread.join()
