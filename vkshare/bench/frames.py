@@ -43,15 +43,16 @@ def run(plan: Plan) -> list[Row]:
             for name, size in _SIZES.items()
         }
         block = stack.enter_context(SharedBlock(_RINGS * mmap.PAGESIZE))
+        pixels = stack.enter_context(SharedBlock(_RING * 4 * 1920 * 1080))
         copies = stack.enter_context(frame_copies.channels(*_SIZES["1080p"], plan))
         descriptors = {name: [[s.export() for s in ring] for ring in each] for name, each in rings.items()}
-        producers = _producers(rings, block, plan) | copies.producers()
+        producers = _producers(rings, block, pixels, plan) | copies.producers()
         with Peer(__name__, "peer_sides", descriptors, block, copies) as peer:
             rows: list[Row] = []
             for place in pairs(plan.pinned_only):
                 peer.pin(place.peer)
                 with placed(place):
-                    rows += _rows(place, peer, producers, block, plan)
+                    rows += _rows(place, peer, producers, plan)
             return rows
 
 
@@ -69,13 +70,13 @@ def peer_sides(
     return sides | copies.consumers()
 
 
-def _rows(place: Placement, peer: Peer, producers: dict[str, Side], mutexes: SharedBlock, plan: Plan) -> Iterator[Row]:
+def _rows(place: Placement, peer: Peer, producers: dict[str, Side], plan: Plan) -> Iterator[Row]:
     plan.progress(f"frames between two processes, {place.name}")
     quick = [name for name in ("1080p", "4K", "c") if name in producers]
     samples = take_turns([_contender(peer, name, producers[name]) for name in quick], plan.seconds)
     others: dict[str, Samples] = {}
     if place == pairs(True)[-1]:  # their best placement, and enough: they are slow
-        slow = [name for name in producers if name not in (*quick, "fill")]
+        slow = [name for name in producers if name not in (*quick, "fill", "C", "limit")]
         others = take_turns([_contender(peer, name, producers[name], _LONG_TURN) for name in slow], plan.seconds)
     for name in _SIZES:
         rates = _rates(samples[name])
@@ -91,7 +92,7 @@ def _rows(place: Placement, peer: Peer, producers: dict[str, Side], mutexes: Sha
             others={other: Spread.of(_rates(each)) for other, each in others.items()} if name == "1080p" else {},
         )
     yield _sizes_compared(place, samples)
-    yield from _filled(place, peer, producers, mutexes, plan)
+    yield from _filled(place, peer, producers, plan)
 
 
 def _sizes_compared(place: Placement, samples: dict[str, Samples]) -> Row:
@@ -113,16 +114,12 @@ def _sizes_compared(place: Placement, samples: dict[str, Samples]) -> Row:
     )
 
 
-def _filled(
-    place: Placement, peer: Peer, producers: dict[str, Side], mutexes: SharedBlock, plan: Plan
-) -> Iterator[Row]:
+def _filled(place: Placement, peer: Peer, producers: dict[str, Side], plan: Plan) -> Iterator[Row]:
     """The producer fills each frame, against C that fills as much memory and hands nothing over, and C that does."""
     contenders = [_contender(peer, "fill", producers["fill"], _LONG_TURN)]
-    block = SharedBlock(_RING * 4 * 1920 * 1080)
-    with block, contextlib.suppress(compiler.NoCompiler):
-        blocks, size = _split(block)
-        contenders.append(Contender("limit", _limit(blocks, size), _LONG_TURN))
-        contenders.append(_contender(peer, "C", _timed(_c(mutexes, 0, 1, blocks, size)), _LONG_TURN))
+    if "C" in producers:
+        contenders.append(Contender("limit", producers["limit"], _LONG_TURN))
+        contenders.append(_contender(peer, "C", producers["C"], _LONG_TURN))
     samples = take_turns(contenders, plan.seconds)
     ours, limit = _rates(samples["fill"]), _rates(samples.get("limit", []))
     yield Row(
@@ -151,11 +148,16 @@ def _rates(samples: Samples) -> list[float]:
 # ---- the sides ------------------------------------------------------------------------------------------------------
 
 
-def _producers(rings: dict[str, list[list[Surface]]], block: SharedBlock, plan: Plan) -> dict[str, Side]:
+def _producers(
+    rings: dict[str, list[list[Surface]]], block: SharedBlock, pixels: SharedBlock, plan: Plan
+) -> dict[str, Side]:
     sides = {name: _timed(_pass_on(each, 0, 1)) for name, each in rings.items()}
     sides["fill"] = _timed(_fill(rings["1080p"][0]))
     try:
+        blocks, size = _split(pixels)
         sides["c"] = _timed(_c(block, 0, 1))
+        sides["C"] = _timed(_c(block, 0, 1, blocks, size))
+        sides["limit"] = _limit(blocks, size)
     except compiler.NoCompiler as error:
         plan.note(f"frames in C: {error}")
     return sides
