@@ -24,6 +24,9 @@ void vks_at_fork_child(void (*reset)(void)); /* modules with global state regist
 vks_status vks_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t bits, uint64_t deadline);
 void vks_futex_wake(_Atomic uint32_t *word, uint32_t bits); /* all sleepers whose bits meet */
 
+/* A thread-local variable that is reached without a call: dlopen() has room for a few bytes of this kind. */
+#define VKS_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
+
 static inline void vks_pause(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

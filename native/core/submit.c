@@ -252,7 +252,7 @@ vks_status vks_submit(vks_device *device, const vks_submit_info *info, uint64_t 
     vks_signal small[SMALL_SIGNALS], *signals = small;
     if (info->n_signals > SMALL_SIGNALS && !(signals = malloc(info->n_signals * sizeof *signals)))
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for %u signals", info->n_signals);
-    static _Thread_local const vks_device *interrupted; /* its caller comes again: that is one wait still */
+    static VKS_THREAD_LOCAL const vks_device *interrupted; /* its caller comes again: that is one wait still */
     bool waited = false;
     for (;;) {
         touch_list list;
