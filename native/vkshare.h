@@ -93,7 +93,9 @@ typedef struct vks_vulkan_info {
     uint64_t queue;                   /* VkQueue of that device */
     bool export_timelines;            /* timeline semaphores go out and in as opaque fds: proven by a trial (X22) */
     uint64_t max_timeline_difference; /* maxTimelineSemaphoreValueDifference, 0 where it is not told */
-    /* Taken round every use of the queue. NULL: the core's own lock is enough. Called without the GIL or with it. */
+    bool is_adopted;                  /* an engine's own: used for what the engine submits, and for nothing else */
+    /* Taken round every use of the queue. NULL: the core's own lock is enough, which an engine does not know: without
+     * these it must not use the queue while work of its own is held back, which goes to it from another thread. */
     void (*lock_queue)(void *user);
     void (*unlock_queue)(void *user);
     void *lock_user;

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import os
 import threading
+import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
-from support.sharing import followed, opened
+from support.sharing import followed, opened, wait_until
 
 import vkshare as vks
+from vkshare import _async
 from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError
 
 # Things that a test leaves open, its device's fixture closes.
@@ -39,6 +43,30 @@ def test_wait_async_returns_when_the_value_is_reached(device: vks.Device) -> Non
         assert fence.value == 3
 
     asyncio.run(main())
+
+
+@pytest.mark.rule("X23")
+def test_who_asks_late_for_early_work_does_not_wait_for_what_was_submitted_after_it(vks_open: Open) -> None:
+    device, other = vks_open(), vks_open()
+    surface = device.create_surface(1024, 1024)
+    surface.acquire()
+    heavy, fence = device.record(), device.create_fence()
+    for n in range(150):
+        heavy.fill_rect(surface, (0, 0, 1024, 1024), (n / 150, 0, 0, 0.5))
+    early = device.submit(signals=(fence, 1))
+    device.submit(signals=(fence, 2))
+    late = [device.submit(heavy) for _ in range(4)][-1]
+    follower = followed(fence, other)
+
+    async def main() -> None:
+        await asyncio.wait_for(early, 20)
+        assert not late.is_done()
+        await asyncio.wait_for(asyncio.gather(fence.wait_async(1), fence.wait_async(2), follower.wait_async(2)), 20)
+        assert not late.is_done()
+
+    asyncio.run(main())
+    follower.wait(2, 5)
+    assert not late.is_done()
 
 
 def test_work_that_the_gpu_signals_wakes_the_loop(device: vks.Device) -> None:
@@ -190,6 +218,77 @@ def test_cancelling_at_the_moment_of_the_grant_never_loses_the_surface(vks_open:
                 surface.release(0)
 
     asyncio.run(main())
+
+
+class FailingHub:
+    """In place of the event loop's hub: something happens, and the wait fails."""
+
+    def __init__(self, error: BaseException, happens: Callable[[], object] = lambda: None) -> None:
+        self._error, self._happens = error, happens
+
+    async def wait(self, pending: Any, what: object, notify: object) -> None:
+        self._happens()
+        raise self._error
+
+
+@pytest.mark.rule("K15")
+@pytest.mark.parametrize("error", [OSError(errno.EMFILE, "no fd is left"), KeyboardInterrupt(), MemoryError()])
+def test_an_acquire_async_that_fails_leaves_the_surface_as_it_was(
+    vks_open: Open, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    surface, theirs = two_handles(vks_open)
+    surface.acquire()
+    monkeypatch.setattr(_async, "hub_of", lambda device: FailingHub(error))
+    with pytest.raises(type(error)):
+        asyncio.run(theirs.acquire_async(1))
+    surface.release(1)
+    time.sleep(0.02)
+    assert not theirs.is_owned
+    surface.acquire(1, 0)
+
+
+@pytest.mark.rule("K15")
+def test_an_acquire_async_that_fails_at_the_moment_of_the_grant_gives_the_surface_back(
+    vks_open: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    surface, theirs = two_handles(vks_open)
+    surface.acquire()
+
+    def granted() -> None:
+        surface.release(1)
+        wait_until(lambda: theirs.is_owned)
+
+    hub = FailingHub(OSError(errno.EMFILE, "no fd is left"), granted)
+    monkeypatch.setattr(_async, "hub_of", lambda device: hub)
+    with pytest.raises(OSError, match="no fd is left"):
+        asyncio.run(theirs.acquire_async(1))
+    assert not theirs.is_owned
+    surface.acquire(1, 5)
+
+
+@pytest.mark.rule("K7", "K15")
+def test_an_acquire_async_whose_owner_died_as_its_time_ran_out_tells_that_and_no_timeout(
+    vks_open: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    surface, theirs = two_handles(vks_open)
+    surface.acquire()
+    start = theirs._acquire_start
+    pending = []
+    monkeypatch.setattr(theirs, "_acquire_start", lambda key: pending.append(start(key)) or pending[0])
+
+    def failed() -> bool:
+        try:
+            return bool(pending[0].is_done())
+        except AbandonedError:
+            return True
+
+    def dies() -> None:
+        surface.close()
+        wait_until(failed)
+
+    monkeypatch.setattr(_async, "hub_of", lambda device: FailingHub(TimeoutError(), dies))
+    with pytest.raises(AbandonedError):
+        asyncio.run(theirs.acquire_async(1, 60))
 
 
 @pytest.mark.parametrize("timeout", [-1, float("nan")])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -164,6 +166,44 @@ def test_ps_as_text_has_a_table_of_surfaces_waiters_and_fences(
     assert "'reader'" in told
     assert "77" in told
     assert "SIGNALLER" in told
+
+
+@pytest.mark.rule("K33")
+def test_a_page_whose_lock_was_written_over_is_listed_as_invalid_beside_the_others(
+    parties: tuple[vks.Surface, vks.Surface, vks.Fence], device: vks.Device, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forged = device.create_surface(11, 7)
+    with forged.export() as descriptor, mmap.mmap(descriptor._fds[1], 4096) as page:
+        page[64] |= 3  # the lock's word: its lowest two bits are the state
+        assert main(["ps", "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        page[64] &= ~3
+    states = {(s["width"], s["height"]): s["state"] for s in told["surfaces"]}
+    assert states[11, 7] == "invalid"
+    assert states[321, 123] == "owned"
+    assert not told["unreadable"]
+
+
+@pytest.mark.rule("K33")
+def test_a_page_that_cannot_be_told_hides_no_other(
+    parties: tuple[vks.Surface, vks.Surface, vks.Fence],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    look = ps._look
+
+    def spoil(path: str) -> dict[str, Any] | None:
+        page = look(path)
+        if page is not None and page["kind"] == 2:
+            page["state"] = 99
+        return page
+
+    monkeypatch.setattr(ps, "_look", spoil)
+    told = ps.collect()
+    assert told["fences"]
+    assert any("IndexError" in page["why"] and os.getpid() in page["processes"] for page in told["unreadable"])
+    assert main(["ps"]) == 0
+    assert "UNREADABLE PAGE" in capsys.readouterr().out
 
 
 def test_ps_says_so_when_nothing_is_shared(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -226,12 +226,22 @@ def test_work_on_an_unowned_discard_surface_vanishes_and_reads_zeros(device: vks
 # ---- what they refuse --------------------------------------------------------------------------------------------
 
 
+def vertices_with(value: float) -> list[list[list[float]]]:
+    """Two triangles, the second with `value` as the last of its second vertex."""
+    vertices = [[[0.0] * 6 for _ in range(3)] for _ in range(2)]
+    vertices[1][1][5] = value
+    return vertices
+
+
 @pytest.mark.parametrize(
     ("record", "error", "text"),
     [
         (lambda c, a, b: c.clear(a, (1, 2, 3)), ValueError, "colour has 3 components"),
         (lambda c, a, b: c.clear(a, "red!"), TypeError, "colour must be four floats"),
-        (lambda c, a, b: c.clear(a, (0, 0, 0, float("nan"))), ValueError, "NaN"),
+        (lambda c, a, b: c.clear(a, (0, 0, 0, float("nan"))), ValueError, "colour: alpha is nan"),
+        (lambda c, a, b: c.clear(a, (0, float("-inf"), 0, 1)), ValueError, "colour: green is -inf; allowed are"),
+        (lambda c, a, b: c.clear(a, (10**400, 0, 0, 1)), ValueError, "colour: red is inf"),
+        (lambda c, a, b: c.clear(a, (0, 0, 1e39, 1)), ValueError, r"colour: blue is 1e\+39"),
         (lambda c, a, b: c.clear(5, RED), TypeError, "target must be a Surface or a View, not int"),
         (lambda c, a, b: c.fill_rect(a, (0, 0, -1, 1), RED), ValueError, "rect is .*must not be negative"),
         (lambda c, a, b: c.fill_rect(a, (0, 0, 1), RED), ValueError, r"rect is .*\(x, y, width, height\)"),
@@ -255,6 +265,9 @@ def test_work_on_an_unowned_discard_surface_vanishes_and_reads_zeros(device: vks
         (lambda c, a, b: c.draw_triangles(a, np.zeros((3, 8)), b), ValueError, "K one of 4, 6, 10"),
         (lambda c, a, b: c.draw_triangles(a, np.zeros((1, 2, 3, 4))), ValueError, "shape"),
         (lambda c, a, b: c.draw_triangles(a, "abc"), TypeError, "vertices must be an array of numbers, not str"),
+        (lambda c, a, b: c.draw_triangles(a, vertices_with(float("nan"))), ValueError, "value 5 of vertex 4 is nan"),
+        (lambda c, a, b: c.draw_triangles(a, vertices_with(-1e39)), ValueError, "value 5 of vertex 4 is -inf; allowed"),
+        (lambda c, a, b: c.draw_triangles(a, vertices_with(10**400)), ValueError, "vertices hold an integer"),
         (lambda c, a, b: c.draw_triangles(a, np.zeros((3, 4)), a), ValueError, "texture and target are the same"),
         (lambda c, a, b: c.draw_triangles(a, np.zeros((3, 4)), b, "cubic"), ValueError, "filter"),
     ],
@@ -292,7 +305,7 @@ def test_surfaces_of_another_device_must_be_opened_first(vks_open: Open) -> None
     with pytest.raises(DeviceMismatchError, match=r"open_surface\(surface\.export\(\)\)"):
         two.record().clear(surface, RED)
     commands = one.record().clear(surface, RED)
-    with surface.access(), pytest.raises(DeviceMismatchError):
+    with surface.access(), pytest.raises(DeviceMismatchError, match=r"commands\[0\].*record\(\)"):
         two.submit(commands)
 
 

@@ -264,6 +264,48 @@ def test_receiving_times_out_and_leaves_the_connection_usable(
     vks.SurfaceDescriptor.recv(pair[1], 5).close()
 
 
+@pytest.mark.parametrize("timeout", [1e9, 10**400])
+def test_a_huge_timeout_waits_for_what_comes(
+    pair: tuple[socket.socket, socket.socket], surface: vks.Surface, timeout: float
+) -> None:
+    with surface.export() as descriptor:
+        sender = threading.Timer(0.05, descriptor.send, (pair[0], timeout))
+        sender.start()
+        vks.SurfaceDescriptor.recv(pair[1], timeout).close()
+        sender.join()
+
+
+def test_a_wait_longer_than_one_poll_goes_on(
+    pair: tuple[socket.socket, socket.socket], surface: vks.Surface, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_transport, "_LONGEST_POLL", 1)
+    with surface.export() as descriptor:
+        sender = threading.Timer(0.05, descriptor.send, (pair[0],))
+        sender.start()
+        vks.SurfaceDescriptor.recv(pair[1], 5).close()
+        sender.join()
+    with pytest.raises(TimeoutError):
+        vks.SurfaceDescriptor.recv(pair[1], 0.02)
+
+
+def test_bytes_and_fds_of_another_type_are_type_errors_and_the_fds_are_closed(
+    packed: tuple[bytes, tuple[int, ...]],
+) -> None:
+    data, fds = packed
+    before = len(open_fds())
+    for strange in (None, data.decode("latin-1"), 5, [1]):
+        with pytest.raises(TypeError, match="data must be bytes, not"):
+            vks.SurfaceDescriptor.from_bytes(strange, duplicates(fds))  # type: ignore[arg-type]
+    for one in ("a", None, 1.0):
+        with pytest.raises(TypeError, match=r"fds\[2\] must be an integer"):
+            vks.SurfaceDescriptor.from_bytes(data, [*duplicates(fds[:2]), one])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="fds must be a sequence of file descriptors, not NoneType"):
+        vks.SurfaceDescriptor.from_bytes(data, None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"fds\[0\] is -1; allowed is 0 to"):
+        vks.SurfaceDescriptor.from_bytes(data, [-1])
+    assert len(open_fds()) == before
+
+
 @pytest.mark.rule("X14")
 def test_a_flood_of_fds_meets_a_quota_and_the_connection_is_dropped(
     pair: tuple[socket.socket, socket.socket], device: vks.Device

@@ -12,7 +12,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from support.peers import later
 from support.processes import in_child
+from support.sharing import followed, wait_until
 
 import vkshare as vks
 from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError
@@ -125,6 +127,12 @@ def test_create_surface_refuses_wrong_arguments(
     assert device.statistics().surfaces == before
 
 
+@pytest.mark.parametrize("name", ["a\0b", "\ud800"])
+def test_a_name_that_c_cannot_hold_is_a_value_error_that_names_it(name: str) -> None:
+    with pytest.raises(ValueError, match="name is "):
+        vks.open(name=name)
+
+
 def test_create_surface_refuses_wrong_options(device: vks.Device) -> None:
     for options, text in (
         ({"tiling": "square"}, "tiling is 'square'"),
@@ -232,6 +240,148 @@ def test_closing_a_device_from_another_thread_ends_waits(vks_open: Open) -> None
     with pytest.raises(ClosedError):
         fence.wait(1, 10)
     closer.join()
+
+
+@pytest.mark.parametrize("use", ["create", "open", "compile", "read", "write"])
+def test_close_waits_for_who_is_inside_the_backend_and_frees_nothing_before(
+    vks_open: Open, monkeypatch: pytest.MonkeyPatch, use: str
+) -> None:
+    device = vks_open()
+    tiling = "optimal" if "optimal" in device.capabilities.tilings else "linear"
+    surface = device.create_surface(8, 8, tiling=tiling)
+    if use in ("read", "write") and surface.is_host_visible:
+        pytest.skip("the CPU sees every surface of this device: nothing is staged")
+    surface.acquire()
+    descriptor = surface.export()
+    method, call = {
+        "create": ("create_image", lambda: device.create_surface(8, 8)),
+        "open": ("open_image", lambda: device.open_surface(descriptor)),
+        "compile": ("compile", lambda: device.submit(device.record().clear(surface, (1, 0, 0, 1)))),
+        "read": ("stage", surface.read),
+        "write": ("stage", lambda: surface.write(np.zeros((8, 8, 4), np.uint8))),
+    }[use]
+    backend, entered, order = device._backend, threading.Event(), []
+    real, real_close = getattr(backend, method), backend.close
+
+    def slow(*args: object, **options: object) -> object:
+        entered.set()
+        wait_until(lambda: device.is_closed)
+        time.sleep(0.05)
+        try:
+            return real(*args, **options)
+        finally:
+            order.append("left")
+
+    def close() -> None:
+        order.append("closed")
+        real_close()
+
+    monkeypatch.setattr(backend, method, slow)
+    monkeypatch.setattr(backend, "close", close)
+    user = later(call)
+    entered.wait(10)
+    device.close()
+    with pytest.raises(ClosedError):
+        user.result(10)
+    assert order == ["left", "closed"]
+    with pytest.raises(ClosedError):
+        call()
+    descriptor.close()
+
+
+def test_threads_that_use_a_device_while_it_is_closed_get_closed_errors(vks_adapter: vks.Adapter) -> None:
+    def use(device: vks.Device, surface: vks.Surface) -> None:
+        while True:
+            device.create_surface(8, 8).close()
+            device.submit(device.record().clear(surface, (1, 0, 0, 1)))
+            surface.read()
+            surface.export().close()
+
+    for turn in range(8):
+        device = vks.open(vks_adapter)
+        surface = device.create_surface(8, 8, tiling="auto" if turn % 2 else sorted(device.capabilities.tilings)[-1])
+        surface.acquire()
+        users = [later(lambda d=device, s=surface: use(d, s)) for _ in range(3)]
+        time.sleep(0.005 * turn)
+        device.close()
+        for user in users:
+            with pytest.raises(ClosedError):
+                user.result(10)
+
+
+def test_a_close_in_the_middle_of_a_call_of_its_own_thread_ends_that_call_and_the_next_close_frees_all(
+    vks_open: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = vks_open()
+    real, real_close, closed = device._backend.create_image, device._backend.close, []
+
+    def create_image(spec: object) -> object:
+        device.close()  # as a signal handler or a finalizer would
+        assert not closed
+        return real(spec)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(device._backend, "create_image", create_image)
+    monkeypatch.setattr(device._backend, "close", lambda: (closed.append(True), real_close()))
+    with pytest.raises(ClosedError):
+        device.create_surface(8, 8)
+    assert device.is_closed
+    assert not closed
+    device.close()
+    device.close()
+    assert closed == [True]
+
+
+@pytest.mark.parametrize("step", ["shutdown", "reap"])
+def test_a_close_that_ctrl_c_interrupted_is_finished_by_the_next(
+    vks_open: Open, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    device, other = vks_open(), vks_open()
+    gate = other.create_fence()
+    surface, fence = device.create_surface(8, 8), followed(gate, device)
+    surface.acquire()
+    device.submit(device.record().clear(surface, (0, 0, 0, 1)), waits=(fence, 1))
+    image, real_step, real_close, closed = surface._image, getattr(device, step), device._backend.close, []
+    del surface  # what is held has the last reference
+
+    def interrupted(**options: object) -> None:
+        real_step(**options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(device._backend, "close", lambda: (closed.append(True), real_close()))
+    with monkeypatch.context() as patch:
+        patch.setitem(device.__dict__, step, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            device.close()
+    assert device.is_closed
+    assert not closed
+    device.close()
+    assert closed == [True]
+    assert image is not None
+    assert image.pixels() is None
+    device.close()
+    assert closed == [True]
+
+
+def test_a_device_whose_close_was_interrupted_is_freed_with_the_object_and_does_not_warn(
+    vks_adapter: vks.Adapter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = vks.open(vks_adapter)
+    real, closed = device._backend.close, []
+
+    def shutdown(real: Callable[[], None] = device.shutdown) -> None:
+        real()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(device._backend, "close", lambda: (closed.append(True), real()))
+    device.shutdown = shutdown  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        device.close()
+    device.__dict__.pop("shutdown")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        del device, shutdown
+        gc.collect()
+    assert closed == [True]
 
 
 @pytest.mark.rule("X11")

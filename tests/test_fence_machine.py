@@ -65,4 +65,4 @@ def test_whatever_hypothesis_does_the_fences_do_what_their_oracle_does(devices: 
 
 
 def test_for_a_million_seeded_steps_the_fences_do_what_their_oracle_does(devices: list[Any]) -> None:
-    run_by_chance(Machine(devices), steps_a_check=5)
+    run_by_chance(Machine(devices), devices, steps_a_check=5)

@@ -168,6 +168,19 @@ def test_ctrl_c_ends_a_waiting_process_and_its_peers_go_on(vks_open: Open, peers
     theirs.acquire(1, 5)
 
 
+@pytest.mark.rule("X19", "K9")
+def test_a_signal_at_the_moment_of_a_look_does_not_make_a_living_owner_dead(
+    vks_open: Open, peers: Callable[..., Peer]
+) -> None:
+    surface = vks_open().create_surface(8, 8)
+    peer = peers()
+    with surface.export() as descriptor:
+        theirs = peer.device.open_surface(descriptor)
+    surface.acquire(0, 0)
+    assert peer.run(roles.poll_under_signals, theirs, 0.5) > 1000
+    surface.release(1)
+
+
 # ---- deadlines -----------------------------------------------------------------------------------------------------
 
 

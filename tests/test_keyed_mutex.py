@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import math
+import mmap
 import os
 import struct
 import threading
@@ -16,7 +17,8 @@ import numpy as np
 import pytest
 from support import roles
 from support.pairs import Pair
-from support.sharing import opened
+from support.peers import later
+from support.sharing import followed, opened, wait_until
 
 import vkshare as vks
 from vkshare.errors import (
@@ -198,6 +200,26 @@ def test_next_key_gives_all_handles_one_sequence(pair: Pair) -> None:
     assert [pair.b._next_key(), pair.a.mutex.next_key(), pair.b._next_key()] == [first + 1, first + 2, first + 3]
 
 
+def test_the_mutex_of_a_closed_handle_gives_neither_keys_nor_statistics(pair: Pair) -> None:
+    mutex = pair.a.mutex
+    pair.a.close()
+    for use in (mutex.next_key, mutex.statistics):
+        with pytest.raises(ClosedError, match="closed"):
+            use()
+    assert repr(mutex) == "<vkshare.KeyedMutex closed>"
+    assert pair.b.mutex.next_key() == 1
+
+
+@pytest.mark.rule("K33")
+def test_a_lock_that_was_written_over_is_told_as_invalid(pair: Pair) -> None:
+    with pair.a.export() as descriptor, mmap.mmap(descriptor._fds[1], 4096) as page:
+        page[64] |= 3  # the lock's word: its lowest two bits are the state
+        assert pair.a.mutex.statistics().state == "invalid"
+        assert "invalid" in repr(pair.a.mutex)
+        page[64] &= ~3
+        assert pair.a.mutex.statistics().state == "free"
+
+
 # ---- closing and abandonment ---------------------------------------------------------------------------------------
 
 
@@ -286,6 +308,29 @@ def test_recover_starts_a_generation_that_each_other_handle_is_told_of_once(pair
     with pytest.raises(AbandonedError):
         pair.a.acquire(0, 0)
     pair.a.acquire(0, 0)
+
+
+@pytest.mark.rule("K27", "K25")
+def test_while_a_handle_recovers_it_can_open_no_other_tenure_and_one_queued_before_fails(vks_open: Open) -> None:
+    device, other = vks_open(), vks_open()
+    theirs = other.create_surface(8, 8)
+    mine, third = opened(theirs, device), opened(theirs, device)
+    gate = device.create_fence()
+    theirs.acquire(0, 0)
+    roles.clear(theirs, 1, waits=(followed(gate, other), 1))
+    theirs.release(1)  # its work is still to come: recover() waits for that
+    third.acquire(1, 5)
+    mine.acquire(2, mode="gpu")
+    third.close()
+    recovers = later(mine.recover, 5)
+    wait_until(lambda: mine.mutex.statistics().state == "owned")
+    for attempt in (lambda: mine.acquire(0, 0), lambda: mine.acquire(0, mode="gpu"), lambda: mine.recover(0)):
+        with pytest.raises(InvalidCallError):
+            attempt()
+    gate.signal(1)
+    recovers.result(5)
+    assert mine.is_owned
+    mine.release(0)
 
 
 @pytest.mark.rule("K27")

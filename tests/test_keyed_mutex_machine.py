@@ -75,4 +75,4 @@ def test_whatever_hypothesis_does_the_mutex_does_what_its_oracle_does(devices: l
 
 
 def test_for_a_million_seeded_steps_the_mutex_does_what_its_oracle_does(devices: list[Any]) -> None:
-    run_by_chance(Machine(devices), steps_a_check=100)
+    run_by_chance(Machine(devices), devices, steps_a_check=100)

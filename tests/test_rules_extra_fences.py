@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support import roles
 from support.peers import Peer, later
 
 import vkshare as vks
@@ -236,14 +237,14 @@ def test_a_surface_that_the_backend_refuses_leaves_no_fd_behind(device: vks.Devi
         spoils = {"cpu": (start + 14, 0), "vulkan": (start + 40, data[start + 40] ^ 1)}  # memory kind; device UUID
         at, value = spoils[device.backend]
         data[at] = value
-        before = len(os.listdir("/proc/self/fd"))
+        before = roles.open_fds()
         for _ in range(1000):
             with (
                 vks.SurfaceDescriptor.from_bytes(bytes(data), [os.dup(fd) for fd in fds]) as forged,
                 pytest.raises((UnsupportedError, DeviceMismatchError)),
             ):
                 device.open_surface(forged)
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert roles.open_fds() == before
 
 
 _LISTING = """

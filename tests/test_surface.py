@@ -10,6 +10,7 @@ from uuid import UUID
 
 import numpy as np
 import pytest
+from support.peers import later
 
 import vkshare as vks
 from vkshare import formats
@@ -174,6 +175,17 @@ def test_access_refuses_keys_outside_64_bits_before_acquiring(device: vks.Device
         surface.access(acquire=key)
     with pytest.raises(TypeError, match="acquire must be an integer"):
         surface.access(acquire=0.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.rule("K13")
+def test_access_refuses_a_timeout_that_is_no_duration_before_acquiring(device: vks.Device) -> None:
+    surface = device.create_surface(8, 8)
+    for bad, error in ((-1, ValueError), (float("nan"), ValueError), (-(10**400), ValueError), ("1", TypeError)):
+        with pytest.raises(error, match="timeout"):
+            surface.access(timeout=bad)  # type: ignore[arg-type]
+    for good in (0, np.float32(1.5), 10**400, float("inf"), None):
+        with surface.access(timeout=good):  # type: ignore[arg-type]
+            pass
 
 
 @pytest.mark.rule("K20")
@@ -401,3 +413,92 @@ def test_memory_of_another_device_or_driver_is_refused_and_both_are_named(vks_op
             two.open_surface(strange)
         for each in (uuid, other):
             assert str(UUID(bytes=each)) in str(caught.value) or each.hex() in str(caught.value)
+
+
+def test_a_surface_passes_from_device_to_device_each_exporting_what_it_opened(vks_open: Open) -> None:
+    devices = [vks_open() for _ in range(4)]
+    for tiling in sorted(devices[0].capabilities.tilings):
+        handles = [devices[0].create_surface(33, 9, tiling=tiling)]
+        for device in devices[1:]:
+            handles.append(opened(handles[-1], device))
+        handles[1].close()  # those who opened what it exported need it no more
+        for turn, (writer, reader) in enumerate(((0, 3), (3, 2), (2, 0))):
+            picture = picture_of(handles[0], turn)
+            with handles[writer].access(turn, turn + 1, 5):
+                handles[writer].write(picture)
+            with handles[reader].access(turn + 1, turn + 1, 5):
+                assert_images_equal(handles[reader].read(), picture)
+
+
+@pytest.mark.rule("X12", "X18")
+def test_the_fds_of_an_opened_surface_are_cloexec_and_go_with_it(vks_open: Open) -> None:
+    one, two = vks_open(), vks_open()
+    surface = one.create_surface(8, 8)
+
+    def fds() -> set[str]:
+        return {fd for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}")}
+
+    def count_after(rounds: int) -> int:
+        for _ in range(rounds):
+            before = fds()
+            theirs = opened(surface, two)
+            assert not any(os.get_inheritable(int(fd)) for fd in fds() - before)
+            with theirs.export() as descriptor:
+                assert not any(os.get_inheritable(fd) for fd in descriptor._fds)
+            theirs.close()
+            two.record()
+        return len(fds())
+
+    first = count_after(2)  # the service threads' own fds come with the first use
+    assert count_after(20) == first
+
+
+@pytest.mark.rule("K20")
+def test_close_waits_for_an_export_in_another_thread_before_it_frees_the_memory(
+    vks_open: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = vks_open(), vks_open()
+    surface = one.create_surface(8, 8)
+    kept, image = opened(surface, two), surface._image
+    assert image is not None
+    real, entered = image.export, threading.Event()
+
+    def slow() -> object:
+        entered.set()
+        time.sleep(0.05)
+        return real()
+
+    monkeypatch.setattr(image, "export", slow)
+    exporter = later(surface.export)
+    entered.wait(10)
+    closer = later(surface.close)
+    with exporter.result(10) as descriptor:
+        theirs = two.open_surface(descriptor)
+    closer.result(10)
+    with pytest.raises(ClosedError):
+        surface.export()
+    theirs.close()
+    kept.close()
+
+
+def test_a_close_that_ctrl_c_interrupted_is_finished_by_the_next(
+    vks_open: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = vks_open()
+    surface = device.create_surface(8, 8)
+    image = surface._image
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(device._graveyard, "bury", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            surface.close()
+    assert surface.is_closed
+    with pytest.raises(ClosedError):
+        surface.image  # noqa: B018
+    surface.close()
+    assert image is not None
+    assert image.pixels() is None
+    assert device.statistics().buried == 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -86,6 +84,7 @@ def test_a_view_is_over_after_its_block(surface: vks.Surface, device: vks.Device
         lambda: view.image_view,
         lambda: view.layout,
         lambda: np.asarray(view),
+        lambda: memoryview(view),
         lambda: view.__dlpack__(),
         view.__dlpack_device__,
         lambda: device.record().clear(view, (0, 0, 0, 0)),
@@ -112,12 +111,29 @@ def test_dlpack_shares_the_memory(surface: vks.Surface) -> None:
         assert view.__dlpack_device__() == (1, 0)
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="__buffer__ is of Python 3.12")
 def test_the_buffer_protocol_shares_the_memory(surface: vks.Surface) -> None:
     with surface.access() as view:
         memory = memoryview(view)
+        assert (memory.shape, memory.strides, memory.readonly) == (view.shape, view.strides, False)
         view.array[0, 0, 0] = 9
         assert memory[0, 0, 0] == 9
+        memory[4, 12, 3] = 7
+        assert view.array[4, 12, 3] == 7
+        assert bytes(view) == view.array.tobytes()
+
+
+def test_a_buffer_of_a_read_only_view_is_read_only(surface: vks.Surface) -> None:
+    with surface.access(writable=False) as view:
+        assert memoryview(view).readonly
+        assert not np.asarray(view).flags.writeable
+
+
+def test_a_buffer_keeps_the_memory_after_the_surface_is_closed(surface: vks.Surface) -> None:
+    with surface.access() as view:
+        view.array[:] = 5
+        memory = memoryview(view)
+    surface.close()
+    assert memory[4, 12, 3] == 5
 
 
 def test_there_is_no_cuda_array_interface_where_cuda_is_not(surface: vks.Surface) -> None:
@@ -135,6 +151,8 @@ def test_an_optimal_surface_has_no_array_and_says_what_to_do(device: vks.Device)
         assert view.strides is None
         with pytest.raises(UnsupportedError, match=r"read\(\).*linear"):
             view.array  # noqa: B018
+        with pytest.raises(UnsupportedError, match=r"View\.array"):
+            memoryview(view)
         with pytest.raises(UnsupportedError):
             view.__dlpack_device__()
 

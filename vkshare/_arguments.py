@@ -10,6 +10,9 @@ from typing import Any
 Rect = tuple[int, int, int, int]
 Colour = tuple[float, float, float, float]
 
+LARGEST_FLOAT = 3.4028234663852886e38  # of 32 bits, which is what the backends draw with
+_LONGEST = 9e9  # seconds, some 285 years: the C core counts nanoseconds in 64 bits, and takes what is longer for ever
+
 
 def integer(name: str, value: Any, low: int | None = None, high: int | None = None) -> int:
     """`value` as an int within [low, high]. Floats are refused: they lose bits without telling."""
@@ -48,16 +51,25 @@ def point(name: str, value: Any) -> tuple[int, int]:
     return x, y
 
 
-def colour(name: str, value: Any) -> Colour:
-    """Four floats: red, green, blue, alpha."""
+def _float(value: Any) -> float:
+    """float(value), infinite where an int is beyond any float."""
     try:
-        items = tuple(float(c) for c in value)
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def colour(name: str, value: Any) -> Colour:
+    """Four finite floats: red, green, blue, alpha."""
+    try:
+        items = tuple(_float(c) for c in value)
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be four floats (red, green, blue, alpha), not {value!r}") from None
     if len(items) != 4:
         raise ValueError(f"{name} has {len(items)} components; it must be (red, green, blue, alpha)")
-    if any(math.isnan(c) for c in items):
-        raise ValueError(f"{name} is {items}; NaN is not a colour")
+    for component, number in zip(("red", "green", "blue", "alpha"), items, strict=True):
+        if not abs(number) <= LARGEST_FLOAT:  # NaN too
+            raise ValueError(f"{name}: {component} is {number}; allowed are numbers of at most {LARGEST_FLOAT:.4g}")
     return items[0], items[1], items[2], items[3]
 
 
@@ -65,11 +77,12 @@ def timeout(value: Any) -> float | None:
     """Seconds, or None for ever."""
     if value is None:
         return None
-    if not isinstance(value, (int, float)):
+    if not isinstance(value, (int, float)) and not (hasattr(value, "__float__") or hasattr(value, "__index__")):
         raise TypeError(f"timeout must be seconds or None, not {type(value).__name__}")
-    if math.isnan(value) or value < 0:
-        raise ValueError(f"timeout is {value}; allowed is 0 (test and return), a positive number of seconds, or None")
-    return None if math.isinf(value) else float(value)
+    seconds = _float(value)
+    if not seconds >= 0:  # NaN too
+        raise ValueError(f"timeout is {seconds}; allowed is 0 (test and return), a positive number of seconds, or None")
+    return None if seconds > _LONGEST else seconds
 
 
 def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
@@ -98,4 +111,8 @@ def text(name: str, value: Any) -> str:
         raise TypeError(f"{name} must be a string, not {type(value).__name__}")
     if "\0" in value:
         raise ValueError(f"{name} is {value!r}; it must not hold a null character")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} is {value!r}; it must not hold half of a surrogate pair (UTF-8 has none)") from None
     return value

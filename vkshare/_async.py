@@ -140,9 +140,9 @@ async def acquire(surface: Surface, key: int, timeout: float | None) -> None:
         async with asyncio.timeout(seconds):
             await hub_of(surface.device).wait(pending, None, pending.notify)
     except TimeoutError:
-        if pending.cancel():
+        if not pending.is_done() and pending.cancel():  # is_done() raises what made it fail meanwhile
             raise AcquireTimeout(f"the surface was not released with key {key} within {seconds} s") from None
-    except asyncio.CancelledError:
+    except BaseException:  # cancelled, interrupted, or no fd for a hub
         if not pending.cancel() and surface.is_owned:
             surface.release(key)  # granted in the same moment: nobody would know that it is owned
         raise

@@ -5,7 +5,7 @@ GIL and answer Ctrl-C. Errors are the classes of vkshare.errors and the built-in
 """
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 LAYOUT_VERSION: int
 SLOTS: int
@@ -14,8 +14,9 @@ MESSAGE_CALLBACK: int  # address of vks_message_callback (native/core/messages.h
 class Device:
     """One queue. `vulkan` is None for the CPU backend, else a dict of ints:
 
-    get_device_proc_addr, device, queue, export_timelines (bool), max_timeline_difference, and optionally
-    lock_queue, unlock_queue (callables taking nothing, or addresses of C functions void (*)(void *)) with lock_user.
+    get_device_proc_addr, device, queue, export_timelines (bool), max_timeline_difference, is_adopted (bool), and
+    optionally lock_queue, unlock_queue (callables taking nothing, or addresses of C functions void (*)(void *)) with
+    lock_user.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Submission:
     def device(self) -> Device: ...
     def wait(self, timeout: float | None = None) -> None: ...  # TimeoutError
     def notify(self, hub: Hub, token: int) -> None: ...
+    def __reduce_ex__(self, protocol: Any) -> NoReturn: ...
     def __await__(self) -> Any: ...  # calls vkshare._async.wait_submission(self)
 
 class CommandList:
@@ -98,6 +100,11 @@ class Program:
         linear: bool,
         subpixel_bits: int,
     ) -> None: ...  # vertices: C-contiguous float32 (N, K), x y z w first; offsets in floats; -1: none
+
+class ArrayBuffer:
+    """Lends the buffer of its property `array`: the base of the public View."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
 
 class Fence:
     """A timeline. Fence(device, initial) makes one; open() a follower; adopt() wraps an engine's semaphore."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _MAX_FDS = 8  # in one message: more than any descriptor has
 _MAX_MESSAGE = 4096
+_LONGEST_POLL = 2**31 - 1  # milliseconds: poll(2) takes an int
 _QUOTA = 256  # fds of unclosed descriptors from one peer process, or a quarter of the fd limit where that is less
 _PEERCRED = struct.Struct("3i")  # struct ucred: pid, uid, gid
 _received: dict[int, weakref.WeakSet[Descriptor]] = {}  # by the peer's pid
@@ -168,9 +169,12 @@ def _deadline(timeout: float | None) -> float:
 def _wait(sock: socket.socket, event: int, deadline: float) -> None:
     poll = select.poll()
     poll.register(sock.fileno(), event)
-    left = None if deadline == math.inf else max(0, math.ceil((deadline - time.monotonic()) * 1e3))
-    if not poll.poll(left):
-        raise TimeoutError("the peer did not take the message" if event == select.POLLOUT else "nothing came")
+    while True:
+        left = None if deadline == math.inf else max(0, math.ceil((deadline - time.monotonic()) * 1e3))
+        if poll.poll(left if left is None else min(left, _LONGEST_POLL)):
+            return
+        if left is not None and left <= _LONGEST_POLL:
+            raise TimeoutError("the peer did not take the message" if event == select.POLLOUT else "nothing came")
 
 
 # ---- pickles of multiprocessing --------------------------------------------------------------------------------

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from vkshare._arguments import LARGEST_FLOAT
+
 # Floats a vertex (K) -> slices of a row: position, colour, texture coordinates.
 _PLAIN = {6: (slice(0, 2), slice(2, 6), None), 8: (slice(0, 4), slice(4, 8), None)}
 _TEXTURED = {
@@ -24,10 +26,13 @@ def pack(vertices: Any, *, textured: bool) -> tuple[bytes, int]:
     TypeError
         NumPy cannot read it as numbers.
     ValueError
-        Its shape is none of those allowed; the text lists them.
+        Its shape is none of those allowed, or a value is not finite; the text says which.
     """
     try:
-        array = np.asarray(vertices, dtype=np.float32)
+        with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused below
+            array = np.asarray(vertices, dtype=np.float32)
+    except OverflowError:
+        raise ValueError(f"vertices hold an integer that is no float; allowed is up to {LARGEST_FLOAT:.4g}") from None
     except (TypeError, ValueError) as error:
         raise TypeError(f"vertices must be an array of numbers, not {type(vertices).__name__} ({error})") from None
     layouts = _TEXTURED if textured else _PLAIN
@@ -38,6 +43,11 @@ def pack(vertices: Any, *, textured: bool) -> tuple[bytes, int]:
         raise ValueError(
             f"vertices has shape {array.shape}; {'with' if textured else 'without'} a texture it must be (N, K) with "
             f"N a multiple of 3, or (T, 3, K), and K one of {allowed}"
+        )
+    if not np.isfinite(array).all():
+        row, column = (int(index) for index in np.argwhere(~np.isfinite(array))[0])
+        raise ValueError(
+            f"vertices: value {column} of vertex {row} is {array[row, column]}; allowed are finite 32-bit floats"
         )
     position, colour, coordinates = layouts[array.shape[1]]
     rows = np.zeros((array.shape[0], FLOATS), np.float32)

@@ -23,7 +23,7 @@ class Access:
         acquire = _arguments.integer("acquire", acquire, 0, _LARGEST_KEY)
         self._keys = acquire, _arguments.integer("release", release, 0, _LARGEST_KEY)
         self._surface = surface
-        self._timeout = timeout
+        self._timeout = _arguments.timeout(timeout)
         self._writable = writable
         self._view: View | None = None
 

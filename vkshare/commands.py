@@ -31,8 +31,8 @@ class CommandList(_native.CommandList):
     May be submitted many times, and from any thread; record from one thread at a time.
 
     All methods raise
-        ValueError, TypeError naming the argument; DeviceMismatchError for a surface of another device; ClosedError
-        for a closed one; InvalidCallError for a surface that was created without the usage.
+        ValueError, TypeError naming the argument (numbers must be finite); DeviceMismatchError for a surface of
+        another device; ClosedError for a closed one; InvalidCallError for a surface that was created without the usage.
     """
 
     def __init__(self, device: Device) -> None:

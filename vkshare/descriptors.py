@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
-from vkshare import _fds, _native, _transport, formats
+from vkshare import _arguments, _fds, _native, _transport, formats
 from vkshare.backends.base import ImageSpec, MemoryHandle
 from vkshare.errors import ClosedError, DescriptorError
 
@@ -63,9 +63,14 @@ class Descriptor:
         DescriptorError
             Anything in it is not as it must be: magic, version (both are named), sizes, kinds, the number or types of
             fds.
+        TypeError, ValueError
+            `data` is not bytes, or `fds` is no sequence of file descriptors.
         """
+        fds = _checked_fds(fds)
         try:
-            fields = cls._check_header(data, len(fds))
+            if not isinstance(data, (bytes, bytearray, memoryview)):
+                raise TypeError(f"data must be bytes, not {type(data).__name__}")
+            fields = cls._check_header(bytes(data), len(fds))
         except BaseException:
             _fds.close_all(fds)
             raise
@@ -88,7 +93,7 @@ class Descriptor:
             raise DescriptorError(f"{cls.__name__} says {size} bytes and has {len(data)}; expected are {expected}")
         if told_fds != n_fds:
             raise DescriptorError(f"{cls.__name__} says it carries {told_fds} fds, and {n_fds} came")
-        return bytes(data[HEADER.size :])
+        return data[HEADER.size :]
 
     def _check(self) -> None:
         raise NotImplementedError
@@ -206,6 +211,19 @@ def check_header(data: bytes) -> None:
             f"the sender's shared pages have layout version {page_version}, this vkshare's have "
             f"{_native.LAYOUT_VERSION}: run the same version of vkshare on both sides"
         )
+
+
+def _checked_fds(fds: Any) -> tuple[int, ...]:
+    """`fds` as a tuple of ints. If one is none, the others are closed."""
+    try:
+        given = tuple(fds)
+    except TypeError:
+        raise TypeError(f"fds must be a sequence of file descriptors, not {type(fds).__name__}") from None
+    try:
+        return tuple(_arguments.integer(f"fds[{i}]", fd, 0, 2**31 - 1) for i, fd in enumerate(given))
+    except (TypeError, ValueError):
+        _fds.close_all(fd for fd in given if isinstance(fd, int) and 0 <= fd < 2**31)
+        raise
 
 
 def _rebuild(cls: type[Descriptor], data: bytes, shared: Any) -> Descriptor:

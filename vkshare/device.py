@@ -71,6 +71,10 @@ class Device(_native.Device):
         self._pid = os.getpid()
         self._lock = threading.RLock()
         self._compile_lock = threading.Lock()
+        self._insiders: dict[int, threading.RLock] = {}  # by thread, see _inside()
+        self._closing = threading.RLock()  # held by the one thread that tears down
+        self._is_torn_down = False
+        self._last: list[Surface] = []
         self._graveyard = Graveyard()
         self._surfaces: weakref.WeakSet[Surface] = weakref.WeakSet()
         self._compiled: weakref.WeakSet[_native.CommandList] = weakref.WeakSet()
@@ -119,7 +123,9 @@ class Device(_native.Device):
             The engine's vkGetInstanceProcAddr (address); default: the loader's.
         lock_queue, unlock_queue
             Taken round every use of the queue: callables of no arguments, or addresses of C functions ``void (*)(void
-            *)``.
+            *)``. Work that was held back goes to the queue from a thread of vkshare's: without locks the engine must
+            not use the queue while :meth:`statistics` tells of held work. A lock given by its address must never be
+            held while waiting for the GIL.
 
         Raises
         ------
@@ -238,8 +244,10 @@ class Device(_native.Device):
             formats.get(format),
         )
         words = _arguments.choices("usage", usage, USAGES)
-        image = self._create_image(wanted, tiling, words)
-        return self._adopt_image(image, discard=unowned == "discard")
+        with self._inside():
+            self.check()
+            image = self._create_image(wanted, tiling, words)
+            return self._adopt_image(image, discard=unowned == "discard")
 
     def open_surface(self, descriptor: SurfaceDescriptor, *, unowned: str = "raise") -> Surface:
         """A handle of its own on a surface that another device or process exported. The descriptor stays usable.
@@ -257,17 +265,9 @@ class Device(_native.Device):
         self._reap()
         _expect("descriptor", descriptor, SurfaceDescriptor)
         _arguments.choice("unowned", unowned, ("raise", "discard"))
-        memory_fd, page, semaphore = descriptor.open_fds()
-        memory = descriptor.memory(memory_fd)
-        semaphore = self._usable_semaphore(semaphore, memory.device_uuid, memory.driver_uuid)
-        try:
-            image = self._backend.open_image(descriptor.spec, memory)
-        except BaseException:
-            os.close(page)
-            if semaphore >= 0:
-                os.close(semaphore)
-            raise
-        return self._adopt_image(image, page=page, semaphore=semaphore, discard=unowned == "discard")
+        with self._inside():
+            self.check()
+            return self._open_surface(descriptor, discard=unowned == "discard")
 
     def record(self) -> CommandList:
         """An empty list of commands for this device."""
@@ -286,23 +286,18 @@ class Device(_native.Device):
         """Cancels what is held, abandons what is owned, waits for what the driver has, frees all. Idempotent.
 
         Surfaces and fences of the device are closed with it. Takes about a second at most, unless the driver hangs.
+        Interrupted (Ctrl-C), or called by a signal handler or finalizer in the middle of another call of this thread
+        on the device, it leaves memory for the next close() to free.
         """
         self._refuse_in_forked_child()
-        with self._lock:
-            if self.is_closed:
-                return
-            # Held submissions may have the last references: what shutdown() lets go of must live until closed here.
-            surfaces, compiled = list(self._surfaces), list(self._compiled)
-            self.shutdown()
-            for surface in surfaces:
-                surface.close()
-            for commands in compiled:
-                commands.reset()
-            self.reap(all=True)
-            for hub in list(self._hubs.values()):
-                hub.close_soon()
-            self._hubs.clear()
-            self._graveyard.close(then=self._backend.close)
+        if self._is_torn_down:
+            return
+        with self._lock:  # surfaces are noted under it
+            # Held submissions may have the last references: what shutdown() lets go of must live until closed.
+            self._last = list(self._surfaces)
+        self.shutdown()
+        if not self._is_here():
+            self._tear_down()
 
     def __enter__(self) -> Self:
         return self
@@ -313,10 +308,12 @@ class Device(_native.Device):
     def __del__(self) -> None:
         try:
             lost = not self.is_gone
+            unfinished = self._pid == os.getpid() and not self._is_torn_down
         except Exception:
             return  # __init__ did not get so far, or the interpreter is shutting down
         if lost:
             warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
+        if unfinished:
             self.close()
 
     def __repr__(self) -> str:
@@ -351,6 +348,43 @@ class Device(_native.Device):
                 'another here, or start processes with multiprocessing.get_context("spawn")'
             )
 
+    def _inside(self) -> threading.RLock:
+        """Held round each use of the backend, by each thread its own: ``with device._inside(): device.check() ...``.
+
+        close() ends what is waited for, after which check() lets nobody in, and then waits for every thread's lock.
+        Locks, not a counter: Ctrl-C between a count and its `try` would leave it too high for ever.
+        """
+        self.check()
+        me = threading.get_ident()
+        lock = self._insiders.get(me)
+        return lock if lock is not None else self._insiders.setdefault(me, threading.RLock())
+
+    def _is_here(self) -> bool:
+        """Whether this thread is in the middle of something that a teardown would wait for."""
+        mine = self._insiders.get(threading.get_ident())
+        return _is_owned(self._lock) or (mine is not None and _is_owned(mine))
+
+    def _tear_down(self) -> None:
+        """The second half of close(). Every step can be repeated: the next close() takes up an interrupted one."""
+        mine = self._insiders.setdefault(threading.get_ident(), threading.RLock())
+        with self._closing, mine:
+            if self._is_torn_down:
+                return
+            for lock in list(self._insiders.values()):
+                with lock:
+                    pass  # that thread has left
+            for surface in list(self._surfaces):
+                surface.close()
+            for commands in list(self._compiled):
+                commands.reset()
+            self.reap(all=True)
+            for hub in list(self._hubs.values()):
+                hub.close_soon()
+            self._hubs.clear()
+            self._graveyard.close(then=self._backend.close)
+            self._last = []
+            self._is_torn_down = True
+
     def _reap(self) -> None:
         self.reap()
         self._graveyard.reap()
@@ -364,6 +398,19 @@ class Device(_native.Device):
                 return self._backend.create_image(ImageSpec(*wanted, "linear", usage))
             tiling = "optimal"
         return self._backend.create_image(ImageSpec(*wanted, tiling, usage))
+
+    def _open_surface(self, descriptor: SurfaceDescriptor, *, discard: bool) -> Surface:
+        memory_fd, page, semaphore = descriptor.open_fds()
+        memory = descriptor.memory(memory_fd)
+        semaphore = self._usable_semaphore(semaphore, memory.device_uuid, memory.driver_uuid)
+        try:
+            image = self._backend.open_image(descriptor.spec, memory)
+        except BaseException:
+            os.close(page)
+            if semaphore >= 0:
+                os.close(semaphore)
+            raise
+        return self._adopt_image(image, page=page, semaphore=semaphore, discard=discard)
 
     def _adopt_image(self, image: Image, *, page: int | None = None, semaphore: int = -1, discard: bool) -> Surface:
         """A Surface on that image; takes over the image and the fds, also when it fails."""
@@ -387,7 +434,8 @@ class Device(_native.Device):
 
     def _compile(self, commands: CommandList, operations: Any) -> None:
         """For CommandList._compile()."""
-        with self._compile_lock:
+        with self._inside(), self._compile_lock:
+            self.check()
             self._reap()
             self._backend.compile(commands, operations)
             self._compiled.add(commands)
@@ -404,6 +452,11 @@ def _run(device: Device | None, command_buffer: int) -> None:
         commands = _native.CommandList(device)
         commands.set_vulkan(command_buffer, (), lambda: None)
         device.submit(commands).wait()
+
+
+def _is_owned(lock: threading.RLock) -> bool:
+    """Whether this thread holds it: what threading.Condition asks."""
+    return bool(lock._is_owned())  # type: ignore[attr-defined, unused-ignore]
 
 
 def _expect(name: str, value: object, kind: type) -> None:

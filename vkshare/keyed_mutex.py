@@ -11,7 +11,8 @@ from vkshare import _native
 if TYPE_CHECKING:
     from vkshare.surface import Surface
 
-STATES = ("free", "owned", "abandoned")
+# By the two bits of the page's word. The last is none of the protocol's: somebody wrote over the page.
+STATES = ("free", "owned", "abandoned", "invalid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Waiter:
 class KeyedMutexStatistics:
     """A snapshot of a surface's shared page, as `vkshare ps` shows it."""
 
-    state: str  # "free" | "owned" | "abandoned"
+    state: str  # "free" | "owned" | "abandoned" | "invalid" (somebody wrote over the shared page)
     key: int  # of the last release; 0 on a fresh surface
     owner_pid: int  # 0 unless owned
     owner_name: str
@@ -53,6 +54,7 @@ class KeyedMutex:
 
     def statistics(self) -> KeyedMutexStatistics:
         """What the shared page says now; it may have changed when the call returns."""
+        self._surface._open_image()  # ClosedError in words about the surface
         page, semaphore = self._surface._export()
         try:
             return statistics_of(_native.page_look(page))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -58,6 +59,7 @@ class Surface(Closable, _native.Surface):
         self._lease: Lease | None = None
         self._zeros: Surface | None = None
         self._discards = discard
+        self._ending = threading.RLock()  # held by the one thread that closes
         super().__init__(
             device,
             width=spec.width,
@@ -180,7 +182,8 @@ class Surface(Closable, _native.Surface):
         NotOwnerError
             This handle does not own the surface (zeros if it was made with unowned="discard").
         """
-        return _pixels.read(self)
+        with self.device._inside():
+            return _pixels.read(self)
 
     def write(self, array: Any) -> None:
         """Copies an array of shape (H, W, C) and the format's dtype into the surface, ordered like any other work.
@@ -192,20 +195,21 @@ class Surface(Closable, _native.Surface):
         NotOwnerError
             This handle does not own the surface (no effect if it was made with unowned="discard").
         """
-        _pixels.write(self, array)
+        with self.device._inside():
+            _pixels.write(self, array)
 
     def export(self) -> SurfaceDescriptor:
         """What another device or process opens with ``open_surface()``. Close it, or send it, or open it."""
-        self.device.check()
-        image = self._open_image()
-        page, semaphore = self._export()
-        try:
-            memory = image.export()
-        except BaseException:
-            os.close(page)
-            if semaphore >= 0:
-                os.close(semaphore)
-            raise
+        with self.device._inside(), self.device._lock:  # close() frees the memory once it had this lock
+            image = self._open_image()
+            page, semaphore = self._export()
+            try:
+                memory = image.export()
+            except BaseException:
+                os.close(page)
+                if semaphore >= 0:
+                    os.close(semaphore)
+                raise
         return SurfaceDescriptor.made(self._spec, memory, page, semaphore, name=self.device.name)
 
     def statistics(self) -> SurfaceStatistics:
@@ -222,18 +226,16 @@ class Surface(Closable, _native.Surface):
         """
         device = self.device
         device._refuse_in_forked_child()
-        with device._lock:
-            serial = self._close()
-            image, self._image = self._image, None
-            zeros, self._zeros = self._zeros, None
-            self._mapped = None
-            lease, self._lease = self._lease, None
-        if zeros is not None:
-            zeros.close()
-        if image is not None:
-            device._graveyard.bury(image, lambda: device.completed >= serial, lease)
-            del lease
-            device._graveyard.reap()
+        with self._ending:  # what an interrupted close() left undone, the next one does
+            with device._lock:  # nobody exports it or takes a lease of it after this
+                serial = self._close()
+                self._mapped = None
+            if self._zeros is not None:
+                self._zeros.close()
+            if self._image is not None:
+                device._graveyard.bury(self._image, lambda: device.completed >= serial, self._lease)
+                self._image = self._zeros = self._lease = None
+                device._graveyard.reap()
 
     def __repr__(self) -> str:
         spec = self._spec
@@ -250,6 +252,6 @@ class Surface(Closable, _native.Surface):
     def _open_image(self) -> Image:
         self.device.check()
         image = self._image
-        if image is None:
+        if image is None or self.is_closed:
             raise ClosedError(f"this surface is closed: {self!r}")
         return image

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from vkshare import _pixels
+from vkshare import _native, _pixels
 from vkshare.errors import InvalidCallError, UnsupportedAttributeError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 _CPU = (1, 0)  # DLPack: kDLCPU, device 0
 
 
-class View:
+class View(_native.ArrayBuffer):
     """A surface inside ``with surface.access() as view:``. Commands take it as they take the surface.
 
-    On host-visible surfaces `array` is the memory itself, no copy; so are the buffer protocol (Python 3.12 and
-    later), ``__array__`` and DLPack. Each of them waits until submitted work on the surface has run. After the block
-    the view refuses every use. Arrays taken from it stay readable, but what they show may be changed by the next
-    owner: copy what is kept.
+    On host-visible surfaces `array` is the memory itself, no copy; so are the buffer protocol (``memoryview(view)``),
+    ``__array__`` and DLPack. Each of them waits until submitted work on the surface has run. After the block the view
+    refuses every use. Arrays taken from it stay readable, but what they show may be changed by the next owner: copy
+    what is kept.
     """
 
     __slots__ = ("__weakref__", "_surface", "_writable")
@@ -117,9 +117,6 @@ class View:
                 raise ValueError(f"copy=False, but {array.dtype} becomes {np.dtype(dtype)} by copying only")
             return array.astype(dtype)
         return array.copy() if copy else array
-
-    def __buffer__(self, flags: int) -> memoryview:
-        return memoryview(self.array)  # type: ignore[arg-type, unused-ignore]
 
     def __dlpack__(
         self,

@@ -41,7 +41,7 @@ typedef struct vulkan_queue {
     _Atomic uint32_t sleeping;
     _Atomic uint32_t stop;
     _Atomic uint64_t asked; /* when the driver was asked last whether the device is lost */
-    bool started;
+    bool started, is_adopted;
     uintptr_t thread;
     pthread_mutex_t dying_lock; /* innermost */
     struct dying {
@@ -159,7 +159,7 @@ static uint64_t completed(vks_device *device)
 static VkResult ask(vks_device *device, vulkan_queue *queue)
 {
     uint64_t now = vks_now(), asked = atomic_load(&queue->asked);
-    if (queue->lock_queue || now - asked < ASK_NS || !atomic_compare_exchange_strong(&queue->asked, &asked, now) ||
+    if (queue->is_adopted || now - asked < ASK_NS || !atomic_compare_exchange_strong(&queue->asked, &asked, now) ||
         pthread_mutex_trylock(&device->lock)) /* somebody submits, perhaps: he is told */
         return VK_SUCCESS;
     VkResult code = queue->QueueSubmit2(queue->queue, 0, NULL, VK_NULL_HANDLE);
@@ -334,6 +334,7 @@ static void *publish(void *argument)
     while (!atomic_load(&queue->stop)) {
         pthread_mutex_lock(&device->lock);
         vks_device_publish(device);
+        vks_fence_refresh_late(device);
         vks_device_unstick(device);
         bool adopted = device->adopted_waits > 0;
         if (adopted)
@@ -422,6 +423,7 @@ vks_status vks_vulkan_backend_init(vks_device *device, const vks_vulkan_info *in
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for a queue");
     queue->device = (VkDevice)(uintptr_t)info->device;
     queue->queue = (VkQueue)(uintptr_t)info->queue;
+    queue->is_adopted = info->is_adopted;
     queue->lock_queue = info->lock_queue;
     queue->unlock_queue = info->unlock_queue;
     queue->lock_user = info->lock_user;

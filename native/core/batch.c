@@ -59,7 +59,7 @@ static vks_readiness touch_ready(const vks_device *device, const vks_touch *touc
     return fail(why, VKS_ABANDONED);
 }
 
-static vks_readiness fence_ready(vks_device *device, const vks_wait *wait, vks_status *why)
+static vks_readiness fence_ready(const vks_wait *wait, vks_status *why)
 {
     vks_fence *fence = wait->fence;
     const vks_fence_page *page = fence->page;
@@ -76,7 +76,6 @@ static vks_readiness fence_ready(vks_device *device, const vks_wait *wait, vks_s
         return VKS_READY;
     if (atomic_load(&page->status) != VKS_FENCE_LIVE || (fence->follower && !vks_peer_alive(page->owner)))
         return atomic_load(&page->completed) >= wait->value ? VKS_READY : fail(why, VKS_ABANDONED);
-    (void)device;
     return fence->semaphore && queued ? VKS_READY : VKS_HOLD;
 }
 
@@ -99,7 +98,7 @@ vks_readiness vks_op_ready(vks_device *device, const vks_op *op, vks_status *why
     }
     for (uint32_t i = 0; i < op->n_waits; i++) {
         const vks_wait *wait = &op->waits[i];
-        vks_readiness ready = wait->fence ? fence_ready(device, wait, why) : submission_ready(&wait->submission, why);
+        vks_readiness ready = wait->fence ? fence_ready(wait, why) : submission_ready(&wait->submission, why);
         if (ready == VKS_FAIL)
             return VKS_FAIL;
         hold |= ready == VKS_HOLD;

@@ -10,9 +10,8 @@
 
 #define HELD_LIMIT 1024u
 #define PROMISE_NS UINT64_C(500000000)
-#define SHUTDOWN_NS                                                                                                    \
-    UINT64_C(10000000000) /* a driver that has not finished by then hangs: what it holds is leaked, not destroyed      \
-                             under it */
+/* A driver that has not finished by then hangs: what it holds is leaked, not destroyed under it. */
+#define SHUTDOWN_NS UINT64_C(10000000000)
 
 vks_status vks_device_create(const vks_device_info *info, vks_device **out)
 {
@@ -147,8 +146,10 @@ void vks_device_due(vks_device *device, uint64_t serial, vks_due_kind kind, void
         vks_hub_ref(object);
         break;
     }
-    device->ring[(device->ring_first + device->ring_count++) & (device->ring_capacity - 1)] =
-        (vks_due){serial, kind, object, value};
+    size_t mask = device->ring_capacity - 1, at = device->ring_first + device->ring_count++;
+    for (; at != device->ring_first && device->ring[(at - 1) & mask].serial > serial; at--) /* asked for late */
+        device->ring[at & mask] = device->ring[(at - 1) & mask];
+    device->ring[at & mask] = (vks_due){serial, kind, object, value};
     device->backend->interest(device);
 }
 

@@ -98,6 +98,7 @@ struct vks_device {
     size_t ring_first, ring_count, ring_capacity;
 
     vks_fence *fences; /* open ones */
+    bool late;         /* somebody waits for values of fences whose serials were not remembered: look now and then */
     vks_surface *surfaces;
     _Atomic(vks_commands *) dead; /* unreferenced, waiting for vks_device_reap */
     vks_device_statistics statistics;
@@ -120,6 +121,7 @@ struct vks_fence {
     bool follower, adopted, published; /* published: completions must reach the page (an export, an event, a sleeper) */
     _Atomic bool closed;
     uint64_t promised;       /* queued and held signals */
+    uint64_t last_serial;    /* of the batch that brings the last queued signal */
     uint32_t sleepers;       /* on the page's seq, under the lock */
     uint32_t driver_waiters; /* threads inside wait_timeline */
     uint64_t signal_mark;    /* the pump's round in which an earlier held operation signals it */
@@ -160,6 +162,7 @@ struct vks_surface {
     _Atomic uint64_t last_serial;            /* of the last batch that touched it */
     _Atomic uint32_t held;                   /* held operations that touch it */
     _Atomic uint32_t held_acquires;          /* mode="gpu" tenures that are not granted yet */
+    _Atomic bool recovering;                 /* a recover() is under way */
     _Atomic uint32_t waiting;                /* threads that sleep on the page */
     uint64_t mark;                           /* the pump's round in which an earlier held operation touches it */
     uint64_t engine_semaphore, engine_value; /* sync(): what the engine signals */
@@ -286,6 +289,7 @@ void vks_op_fail(vks_device *device, vks_op *op, vks_status why); /* off the lis
 vks_status vks_submit_signal(vks_device *device, vks_signal *signal); /* through the queue, past every bound */
 
 /* ---- fence.c (under the lock) ---- */
+void vks_fence_refresh_late(vks_device *device);            /* publishes what was asked for late */
 void vks_fence_raise(vks_fence *fence, uint64_t completed); /* publish a completion: page, sleepers, events */
 void vks_fence_queue(vks_fence *fence, uint64_t value, uint64_t serial); /* the driver has the signal */
 vks_status vks_fence_check_signal(vks_fence *fence, vks_device *device, uint64_t *value);

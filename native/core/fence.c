@@ -211,9 +211,12 @@ static vks_status publish_from_now_on(vks_fence *fence)
     vks_fence_page *page = fence->page;
     if (fence->follower || fence->adopted || page->queued <= page->completed || fence->closed)
         return VKS_OK;
-    vks_status status = vks_device_reserve(fence->device, 1);
-    if (!status)
-        vks_device_due(fence->device, fence->device->submitted, VKS_DUE_FENCE, fence, page->queued);
+    vks_device *device = fence->device;
+    vks_status status = vks_device_reserve(device, 1);
+    if (!status) /* the last signal at its time; where others come before it, they are looked for */
+        vks_device_due(device, fence->last_serial ? fence->last_serial : device->submitted, VKS_DUE_FENCE, fence,
+                       page->queued);
+    device->late |= !status && fence->semaphore && page->queued > page->completed + 1;
     return status;
 }
 
@@ -386,11 +389,25 @@ void vks_fence_queue(vks_fence *fence, uint64_t value, uint64_t serial)
 {
     if (fence->promised < value)
         fence->promised = value;
+    fence->last_serial = serial;
     raise_queued(fence, value);
     if (fence->published) /* followers that can wait on the GPU look at `queued` */
         wake_page(fence);
     if (vks_fence_is_watched(fence))
         vks_device_due(fence->device, serial, VKS_DUE_FENCE, fence, value);
+}
+
+void vks_fence_refresh_late(vks_device *device)
+{
+    if (!device->late)
+        return;
+    device->late = false;
+    for (vks_fence *f = device->fences; f && !device->lost; f = f->next) {
+        if (!vks_fence_is_watched(f) || !is_behind(f) || f->follower || f->adopted)
+            continue;
+        vks_fence_raise(f, vks_fence_completed(f));
+        device->late |= is_behind(f);
+    }
 }
 
 void vks_fence_break(vks_fence *fence)

@@ -176,7 +176,7 @@ static peer *wait_for_death(void)
     return n > 0 ? event.data.ptr : NULL;
 }
 
-/* Peers that no mapping mentions any more are not worth an fd. */
+/* Forgets the dead that no mapping mentions any more. */
 static void drop_strangers(void)
 {
     for (peer **link = &service.peers; *link;) {
@@ -272,10 +272,11 @@ void vks_peers_remove(vks_mapping *mapping)
 
 /* ---- liveness ---- */
 
+/* False only if the kernel says so: a poll that a signal interrupts says nothing. */
 static bool still_running(int pidfd)
 {
     struct pollfd poll_one = {.fd = pidfd, .events = POLLIN};
-    return poll(&poll_one, 1, 0) == 0;
+    return poll(&poll_one, 1, 0) <= 0;
 }
 
 /* Under the lock. NULL: the process is gone, or there is no memory to remember it. */

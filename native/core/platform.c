@@ -151,7 +151,8 @@ bool vks_identity_gone(uint64_t process)
     uint64_t now = vks_identity_of(pid);
     if (now)
         return now != process;
-    return errno == ENOENT || errno == ESRCH || (kill((pid_t)pid, 0) < 0 && errno == ESRCH);
+    bool zombie = errno == ESRCH;
+    return zombie || (kill((pid_t)pid, 0) < 0 && errno == ESRCH); /* with hidepid, /proc shows no strangers */
 }
 
 uint64_t vks_self(void)

@@ -235,8 +235,10 @@ static vks_status submit_locked(vks_device *device, const vks_submit_info *info,
 
 static vks_status wait_for_room(vks_device *device, uint64_t deadline)
 {
-    if (!device->timeline && device->submitted - device->backend->completed(device) >= CPU_BACKLOG)
-        return vks_device_wait_serial(device, device->submitted - CPU_BACKLOG / 2, deadline);
+    uint64_t done = device->backend->completed(device),
+             submitted = device->submitted; /* in this order: without the lock */
+    if (!device->timeline && submitted >= done + CPU_BACKLOG)
+        return vks_device_wait_serial(device, submitted - CPU_BACKLOG / 2, deadline);
     return vks_device_wait_held(device, device->held_limit, NULL, deadline);
 }
 
@@ -370,7 +372,7 @@ vks_status vks_submission_notify(vks_device *device, const vks_submission *submi
     } else if (status || (status = vks_device_poll_serial(device, serial)) != VKS_TIMEOUT) {
         vks_hub_push(hub, token, status);
     } else if ((result = vks_device_reserve(device, 1)) == VKS_OK) {
-        vks_device_due(device, device->submitted, VKS_DUE_EVENT, hub, token);
+        vks_device_due(device, serial, VKS_DUE_EVENT, hub, token);
     }
     pthread_mutex_unlock(&device->lock);
     return result;

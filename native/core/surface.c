@@ -148,7 +148,6 @@ static vks_status open_page(vks_surface *surface, int *semaphore_fd)
         return vks_fail(
             VKS_BAD_PAGE, 0,
             "every handle of the surface is gone: keep one open until the other party has opened the descriptor");
-    surface->handle.page = map;
     if (((vks_mutex_page *)map)->header.native) {
         if (*semaphore_fd < 0 || !device->native_timelines)
             return vks_fail(VKS_BAD_PAGE, 0, "the surface is ordered by a timeline semaphore that %s",
@@ -243,6 +242,9 @@ uint64_t vks_surface_next_key(vks_surface *surface) { return atomic_fetch_add(&s
 
 /* ---- acquire ---- */
 
+/* A tenure of this handle is open, or about to be. */
+static bool is_taken(const vks_surface *surface) { return surface->owned || surface->pending || surface->recovering; }
+
 void vks_surface_grant(vks_surface *surface, uint64_t tenure, const vks_debt *debt)
 {
     surface->tenure = (vks_tenure){tenure, *debt};
@@ -267,7 +269,7 @@ static vks_status take_grant(vks_surface *surface, const vks_debt *debt)
 {
     pthread_mutex_lock(&surface->device->lock);
     vks_status status = check(surface);
-    if (!status && (surface->owned || surface->pending))
+    if (!status && is_taken(surface))
         status = VKS_ALREADY_OWNER;
     else if (!status && surface->held_acquires)
         status = VKS_INTERRUPTED; /* tenures that were queued and released come first */
@@ -295,7 +297,7 @@ static vks_status acquire(vks_surface *surface, uint64_t key, uint64_t deadline,
     vks_status status = check(surface);
     if (status)
         return status;
-    if (surface->owned || surface->pending)
+    if (is_taken(surface))
         return VKS_ALREADY_OWNER;
     if (__builtin_expect(surface->held_acquires || surface->has_page,
                          0) && /* tenures that were queued and released come first */
@@ -326,12 +328,11 @@ static bool try_now(vks_surface *surface, uint64_t key, uint64_t *seen, vks_stat
 {
     vks_debt debt;
     pthread_mutex_lock(&surface->device->lock);
-    bool may = !(*status = check(surface)) && !surface->owned && !surface->pending && !surface->held_acquires &&
-               !surface->has_page;
+    bool may = !(*status = check(surface)) && !is_taken(surface) && !surface->held_acquires && !surface->has_page;
     if (may && (*status = vks_mutex_try(&surface->handle, key, &debt, seen)) == VKS_OK)
         vks_surface_grant(surface, ++surface->next_tenure, &debt);
     else if (!may && !*status) /* tenures that were queued and released come first */
-        *status = surface->owned || surface->pending ? VKS_ALREADY_OWNER : VKS_TIMEOUT;
+        *status = is_taken(surface) ? VKS_ALREADY_OWNER : VKS_TIMEOUT;
     pthread_mutex_unlock(&surface->device->lock);
     return may;
 }
@@ -358,7 +359,7 @@ vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_op **
         return status;
     pthread_mutex_lock(&device->lock);
     status = check(surface);
-    if (!status && (surface->owned || surface->pending))
+    if (!status && is_taken(surface))
         status = VKS_ALREADY_OWNER;
     if (!status && !(status = vks_watcher_start()))
         status = vks_peers_watch_page(&surface->mapping);
@@ -632,12 +633,43 @@ static vks_status catch_up(vks_surface *surface, uint64_t value)
     return device->backend->host_signal(device, surface->semaphore, value);
 }
 
+/* Under the lock. Acquires that were queued before would wait for us, and we for them: they hear what everybody hears.
+ */
+static void fail_queued_acquires(vks_surface *surface)
+{
+    vks_device *device = surface->device;
+    for (vks_op *op = device->held_first; op;) {
+        bool queued = op->kind == VKS_OP_ACQUIRE && op->touches[0].surface == surface;
+        vks_op *next = op->next;
+        if (queued) {
+            vks_op_fail(device, op, VKS_ABANDONED);
+            next = device->held_first; /* others may have gone with it */
+        }
+        op = next;
+    }
+}
+
+static vks_status recover_begin(vks_surface *surface)
+{
+    vks_device *device = surface->device;
+    vks_peers_watch_page(&surface->mapping); /* an owner that died unseen is seen now */
+    pthread_mutex_lock(&device->lock);
+    vks_status status = check(surface);
+    if (!status && surface->recovering)
+        status = VKS_ALREADY_OWNER;
+    if (!status && !(status = vks_mutex_recover_begin(&surface->handle))) {
+        surface->recovering = true;
+        fail_queued_acquires(surface);
+    }
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
 static vks_status recover(vks_surface *surface, uint64_t deadline)
 {
     vks_device *device = surface->device;
-    vks_status status;
-    vks_peers_watch_page(&surface->mapping); /* an owner that died unseen is seen now */
-    if ((status = vks_mutex_recover_begin(&surface->handle)))
+    vks_status status = recover_begin(surface);
+    if (status)
         return status;
     status = wait_for_debts(surface, deadline);
     if (!status)
@@ -657,6 +689,7 @@ static vks_status recover(vks_surface *surface, uint64_t deadline)
         else
             vks_surface_grant(surface, ++surface->next_tenure, &(vks_debt){0});
     }
+    surface->recovering = false;
     if (status == VKS_DEVICE_LOST)
         vks_device_lose(device);
     pthread_mutex_unlock(&device->lock);

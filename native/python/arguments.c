@@ -96,6 +96,21 @@ bool vkpy_u64_slow(PyObject *object, const char *name, uint64_t *out)
     return !bad;
 }
 
+bool vkpy_fence_value_slow(PyObject *object, const char *name, unsigned least, const char *hint, uint64_t *out)
+{
+    PyErr_Clear(); /* of the quick way */
+    PyObject *index = as_index(object, name);
+    if (index == NULL)
+        return false;
+    *out = PyLong_AsUnsignedLongLong(index);
+    PyErr_Clear(); /* what does not fit has become 2**64 - 1 */
+    bool bad = *out < least || *out > VKS_MAX_FENCE_VALUE;
+    if (bad)
+        PyErr_Format(PyExc_ValueError, "%s is %S, allowed is %u to 2**64 - 2%s", name, index, least, hint);
+    Py_DECREF(index);
+    return !bad;
+}
+
 bool vkpy_integer(PyObject *object, const char *name, long long least, long long most, long long *out)
 {
     PyObject *index = as_index(object, name);

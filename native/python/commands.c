@@ -5,8 +5,7 @@
     if (VKPY_UNLIKELY((self)->device == NULL))                                                                         \
     return vkpy_raise_uninitialised("CommandList")
 
-/* ---- making one -----------------------------------------------------------------------------------------------------
- */
+/* ---- making one -------------------------------------------------------------------------------------------------- */
 
 static int commands_init(PyObject *object, PyObject *arguments, PyObject *keywords)
 {
@@ -62,8 +61,7 @@ static PyObject *commands_reset(PyObject *object, PyObject *ignored)
     Py_RETURN_NONE;
 }
 
-/* ---- uses -----------------------------------------------------------------------------------------------------------
- */
+/* ---- uses -------------------------------------------------------------------------------------------------------- */
 
 typedef struct use_list {
     vks_use *uses;
@@ -136,8 +134,7 @@ static bool read_uses(PyObject *object, use_list *list)
     return good;
 }
 
-/* ---- compiling ------------------------------------------------------------------------------------------------------
- */
+/* ---- compiling --------------------------------------------------------------------------------------------------- */
 
 /* Called from Device.reap(), on a thread that holds the GIL. `user` is an owned reference. */
 static void retire(void *user)
@@ -272,8 +269,7 @@ static PyObject *commands_set_program(PyObject *object, PyObject *const *argumen
     return result;
 }
 
-/* ---- the type -------------------------------------------------------------------------------------------------------
- */
+/* ---- the type ---------------------------------------------------------------------------------------------------- */
 
 static PyObject *commands_device(PyObject *object, void *ignored)
 {

@@ -17,14 +17,13 @@ vkpy_device *vkpy_device_argument(PyObject *object, const char *name)
     return device->core != NULL ? device : (vkpy_device *)vkpy_raise_uninitialised("Device");
 }
 
-/* ---- making one -----------------------------------------------------------------------------------------------------
- */
+/* ---- making one -------------------------------------------------------------------------------------------------- */
 
-enum { PROC_ADDR, DEVICE, QUEUE, EXPORT_TIMELINES, MAX_DIFFERENCE, LOCK, UNLOCK, LOCK_USER, N_VULKAN_KEYS };
+enum { PROC_ADDR, DEVICE, QUEUE, EXPORT_TIMELINES, MAX_DIFFERENCE, LOCK, UNLOCK, LOCK_USER, IS_ADOPTED, N_VULKAN_KEYS };
 
 static const char *const vulkan_keys[N_VULKAN_KEYS] = {
-    "get_device_proc_addr",    "device",     "queue",        "export_timelines",
-    "max_timeline_difference", "lock_queue", "unlock_queue", "lock_user",
+    "get_device_proc_addr", "device",       "queue",     "export_timelines", "max_timeline_difference",
+    "lock_queue",           "unlock_queue", "lock_user", "is_adopted",
 };
 
 /* The dict's values in the order of vulkan_keys, borrowed; a key that we do not know is a TypeError. */
@@ -67,7 +66,8 @@ static bool parse_vulkan(PyObject *dict, vks_vulkan_info *info, vkpy_locks **loc
         return vkpy_type_error(dict, "vulkan", "a dict or None");
     if (!read_vulkan_dict(dict, values) || !vulkan_handle(values, PROC_ADDR, &proc_addr) ||
         !vulkan_handle(values, DEVICE, &info->device) || !vulkan_handle(values, QUEUE, &info->queue) ||
-        !vkpy_bool(values[EXPORT_TIMELINES], &info->export_timelines))
+        !vkpy_bool(values[EXPORT_TIMELINES], &info->export_timelines) ||
+        !vkpy_bool(values[IS_ADOPTED], &info->is_adopted))
         return false;
     if (values[MAX_DIFFERENCE] != NULL &&
         !vkpy_u64(values[MAX_DIFFERENCE], "max_timeline_difference", &info->max_timeline_difference))
@@ -138,8 +138,7 @@ static int device_init(PyObject *object, PyObject *arguments, PyObject *keywords
     return self->initialised ? 0 : -1;
 }
 
-/* ---- its end --------------------------------------------------------------------------------------------------------
- */
+/* ---- its end ----------------------------------------------------------------------------------------------------- */
 
 static int device_traverse(PyObject *object, visitproc visit, void *arg)
 {
@@ -204,8 +203,7 @@ static PyObject *device_reap(PyObject *object, PyObject *const *arguments, Py_ss
     return PyErr_Occurred() ? NULL : PyLong_FromSize_t(reaped);
 }
 
-/* ---- state ----------------------------------------------------------------------------------------------------------
- */
+/* ---- state ------------------------------------------------------------------------------------------------------- */
 
 static PyObject *device_wait_idle(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
@@ -283,8 +281,7 @@ static PyObject *device_completed(PyObject *object, void *ignored)
     return PyLong_FromUnsignedLongLong(serial);
 }
 
-/* ---- the type -------------------------------------------------------------------------------------------------------
- */
+/* ---- the type ---------------------------------------------------------------------------------------------------- */
 
 static PyMethodDef methods[] = {
     {"submit", VKPY_FASTCALL(vkpy_submit), VKPY_FAST,

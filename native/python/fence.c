@@ -7,8 +7,7 @@
     if (VKPY_UNLIKELY((self)->core == NULL))                                                                           \
     return vkpy_raise_uninitialised("Fence")
 
-/* ---- making one -----------------------------------------------------------------------------------------------------
- */
+/* ---- making one -------------------------------------------------------------------------------------------------- */
 
 static bool set_core(vkpy_fence *self, vkpy_device *device, vks_status status, vks_fence *core, const char *what)
 {
@@ -32,7 +31,7 @@ static int fence_init(PyObject *object, PyObject *arguments, PyObject *keywords)
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|O:Fence", names, &device_object, &initial_object))
         return -1;
     vkpy_device *device = vkpy_device_argument(device_object, "device");
-    if (device == NULL || (initial_object != NULL && !vkpy_u64(initial_object, "initial", &initial)))
+    if (device == NULL || (initial_object != NULL && !vkpy_fence_value(initial_object, "initial", 0, "", &initial)))
         return -1;
     vks_fence *core = NULL;
     vks_status status;
@@ -103,8 +102,7 @@ static PyObject *fence_adopt(PyObject *type, PyObject *const *arguments, Py_ssiz
     return wrap(type, device, status, core, "Device.adopt_fence");
 }
 
-/* ---- its end --------------------------------------------------------------------------------------------------------
- */
+/* ---- its end ----------------------------------------------------------------------------------------------------- */
 
 static int fence_traverse(PyObject *object, visitproc visit, void *arg)
 {
@@ -133,15 +131,15 @@ static PyObject *fence_close(PyObject *object, PyObject *ignored)
     Py_RETURN_NONE;
 }
 
-/* ---- use ------------------------------------------------------------------------------------------------------------
- */
+/* ---- use --------------------------------------------------------------------------------------------------------- */
 
-/* The one argument of signal(), is_done() and event_fd(). */
+/* The one argument of signal(), where 0 is not allowed, is_done() and event_fd(). */
 static bool read_value(vkpy_signature *signature, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords,
-                       uint64_t *value)
+                       unsigned least, uint64_t *value)
 {
     PyObject *values[1];
-    return vkpy_bind(signature, arguments, count, keywords, values) && vkpy_u64(values[0], "value", value);
+    return vkpy_bind(signature, arguments, count, keywords, values) &&
+           vkpy_fence_value(values[0], "value", least, least != 0 ? ", above the fence's queued_value" : "", value);
 }
 
 static PyObject *fence_signal(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
@@ -150,7 +148,7 @@ static PyObject *fence_signal(PyObject *object, PyObject *const *arguments, Py_s
     vkpy_fence *self = (vkpy_fence *)object;
     uint64_t value;
     LIVE(self);
-    if (!read_value(&signature, arguments, count, keywords, &value))
+    if (!read_value(&signature, arguments, count, keywords, 1, &value))
         return NULL;
     vks_status status;
     VKPY_SHORT(self->device, status = vks_fence_signal(self->core, value));
@@ -164,8 +162,8 @@ static PyObject *fence_wait(PyObject *object, PyObject *const *arguments, Py_ssi
     PyObject *values[2];
     uint64_t value, timeout;
     LIVE(self);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_u64(values[0], "value", &value) ||
-        !vkpy_timeout(values[1], &timeout))
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
+        !vkpy_fence_value(values[0], "value", 0, "", &value) || !vkpy_timeout(values[1], &timeout))
         return NULL;
     vks_status status;
     VKPY_SHORT(self->device, status = vks_fence_poll(self->core, value));
@@ -182,7 +180,7 @@ static PyObject *fence_is_done(PyObject *object, PyObject *const *arguments, Py_
     vkpy_fence *self = (vkpy_fence *)object;
     uint64_t value;
     LIVE(self);
-    if (!read_value(&signature, arguments, count, keywords, &value))
+    if (!read_value(&signature, arguments, count, keywords, 0, &value))
         return NULL;
     vks_status status;
     VKPY_SHORT(self->device, status = vks_fence_poll(self->core, value));
@@ -196,7 +194,7 @@ static PyObject *fence_event_fd(PyObject *object, PyObject *const *arguments, Py
     uint64_t value;
     int fd = -1;
     LIVE(self);
-    if (!read_value(&signature, arguments, count, keywords, &value))
+    if (!read_value(&signature, arguments, count, keywords, 0, &value))
         return NULL;
     vks_status status;
     VKPY_SHORT(self->device, status = vks_fence_event_fd(self->core, value, &fd));
@@ -211,8 +209,8 @@ static PyObject *fence_notify(PyObject *object, PyObject *const *arguments, Py_s
     uint64_t value, token;
     vks_hub *hub;
     LIVE(self);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_u64(values[0], "value", &value) ||
-        !vkpy_hub_and_token(values[1], values[2], &hub, &token))
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
+        !vkpy_fence_value(values[0], "value", 0, "", &value) || !vkpy_hub_and_token(values[1], values[2], &hub, &token))
         return NULL;
     vks_status status;
     VKPY_SHORT(self->device, status = vks_fence_notify(self->core, value, hub, token));
@@ -230,8 +228,7 @@ static PyObject *fence_export(PyObject *object, PyObject *ignored)
     return status == VKS_OK ? Py_BuildValue("(ii)", page_fd, semaphore_fd) : vkpy_raise(status, "Fence.export");
 }
 
-/* ---- properties -----------------------------------------------------------------------------------------------------
- */
+/* ---- properties -------------------------------------------------------------------------------------------------- */
 
 static PyObject *fence_value(PyObject *object, void *ignored)
 {
@@ -262,8 +259,7 @@ VKPY_GETTER(fence_is_follower, vkpy_fence, PyBool_FromLong(vks_fence_is_follower
 VKPY_GETTER(fence_is_native, vkpy_fence, PyBool_FromLong(vks_fence_is_native(self->core)))
 VKPY_GETTER(fence_is_closed, vkpy_fence, PyBool_FromLong(vks_fence_is_closed(self->core)))
 
-/* ---- the type -------------------------------------------------------------------------------------------------------
- */
+/* ---- the type ---------------------------------------------------------------------------------------------------- */
 
 static PyMethodDef methods[] = {
     {"signal", VKPY_FASTCALL(fence_signal), VKPY_FAST, "signal($self, value)\n--\n\nSignals it by the host, at once."},

@@ -4,7 +4,7 @@
 #include "core/messages.h"
 
 PyTypeObject *vkpy_device_type, *vkpy_submission_type, *vkpy_commands_type, *vkpy_program_type, *vkpy_fence_type,
-    *vkpy_surface_type, *vkpy_pending_type, *vkpy_hub_type;
+    *vkpy_surface_type, *vkpy_pending_type, *vkpy_hub_type, *vkpy_array_buffer_type;
 
 static const struct {
     const char *name;
@@ -19,10 +19,10 @@ static const struct {
     {"Surface", &vkpy_surface_type, &vkpy_surface_spec},
     {"PendingAcquire", &vkpy_pending_type, &vkpy_pending_spec},
     {"Hub", &vkpy_hub_type, &vkpy_hub_spec},
+    {"ArrayBuffer", &vkpy_array_buffer_type, &vkpy_array_buffer_spec},
 };
 
-/* ---- what all objects share ---------------------------------------------------------------------------------------
- */
+/* ---- what all objects share -------------------------------------------------------------------------------------- */
 
 void vkpy_dealloc_begin(PyObject *self, PyObject **weakrefs, bool collected)
 {
@@ -40,8 +40,7 @@ void vkpy_dealloc_free(PyObject *self)
     Py_DECREF(type);
 }
 
-/* ---- the module ---------------------------------------------------------------------------------------------------
- */
+/* ---- the module -------------------------------------------------------------------------------------------------- */
 
 static PyObject *have_futex_waitv(PyObject *module, PyObject *ignored)
 {

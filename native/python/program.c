@@ -36,8 +36,7 @@ static void program_dealloc(PyObject *object)
     vkpy_dealloc_free(object);
 }
 
-/* ---- values ---------------------------------------------------------------------------------------------------------
- */
+/* ---- values ------------------------------------------------------------------------------------------------------ */
 
 /* A raster status, as an exception or None. */
 static PyObject *recorded(int status, const char *what)
@@ -113,8 +112,7 @@ static bool read_coordinates(const vkpy_signature *signature, PyObject **values,
     return true;
 }
 
-/* ---- recording ------------------------------------------------------------------------------------------------------
- */
+/* ---- recording --------------------------------------------------------------------------------------------------- */
 
 #define ARGUMENTS PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords
 
@@ -213,8 +211,7 @@ static PyObject *program_composite(ARGUMENTS)
     return recorded(vks_program_composite(self->core, source, target, at[0], at[1], opacity), "Program.composite");
 }
 
-/* ---- triangles ------------------------------------------------------------------------------------------------------
- */
+/* ---- triangles --------------------------------------------------------------------------------------------------- */
 
 static bool is_native_float(const Py_buffer *buffer)
 {
@@ -287,8 +284,7 @@ static PyObject *program_draw_triangles(ARGUMENTS)
     return result;
 }
 
-/* ---- the type -------------------------------------------------------------------------------------------------------
- */
+/* ---- the type ---------------------------------------------------------------------------------------------------- */
 
 static PyMethodDef methods[] = {
     {"image", VKPY_FASTCALL(program_image), VKPY_FAST,

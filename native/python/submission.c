@@ -99,6 +99,15 @@ static PyObject *submission_await(PyObject *object)
     return iterator;
 }
 
+static PyObject *submission_reduce(PyObject *object, PyObject *protocol)
+{
+    (void)object, (void)protocol;
+    PyErr_SetString(PyExc_TypeError,
+                    "a Submission cannot be pickled: let it signal a fence (submit(..., signals=fence)) "
+                    "and send fence.export()");
+    return NULL;
+}
+
 static PyObject *submission_repr(PyObject *object)
 {
     vkpy_submission *self = (vkpy_submission *)object;
@@ -137,6 +146,8 @@ static PyMethodDef methods[] = {
      "wait($self, timeout=None)\n--\n\nWaits until it has run; TimeoutError."},
     {"notify", VKPY_FASTCALL(submission_notify), VKPY_FAST,
      "notify($self, hub, token)\n--\n\nPuts the token into the hub once it has run or failed."},
+    {"__reduce_ex__", submission_reduce, METH_O,
+     "__reduce_ex__($self, protocol)\n--\n\nTypeError: it cannot be pickled."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -28,8 +28,30 @@ typedef struct batch {
     vks_signal signals_on_stack[ON_STACK];
 } batch;
 
-static const char wait_forms[] = "a (fence, value) pair, a Submission, or a sequence of these";
-static const char signal_forms[] = "a (fence, value) pair, a Fence (its next value), or a sequence of these";
+/* What `waits` and `signals` may hold, for reading them and for complaints. */
+typedef struct item_kind {
+    const char *name, *forms;
+    const char *value, *value_hint;
+    unsigned least; /* value */
+} item_kind;
+
+static const item_kind wait_kind = {
+    .name = "waits",
+    .forms = "a (fence, value) pair, a Submission, or a sequence of these",
+    .value = "waits: a fence's value",
+    .value_hint = "",
+};
+
+static const item_kind signal_kind = {
+    .name = "signals",
+    .forms = "a (fence, value) pair, a Fence (its next value), or a sequence of these",
+    .value = "signals: a fence's value",
+    .value_hint = ", above the fence's queued_value; a bare fence stands for its next value",
+    .least = 1,
+};
+
+static const char command_forms[] = "CommandLists or VkCommandBuffers (ints, cffi or ctypes pointers), "
+                                    "each an argument of its own as in submit(*commands)";
 
 /* The public classes derive from ours: the first that is seen is known from then on without a walk along its bases. It
  * is kept, so that no other type comes to have its address. */
@@ -73,8 +95,7 @@ static inline void discard(void *memory, const void *on_stack)
         PyMem_Free(memory);
 }
 
-/* ---- waits and signals ----------------------------------------------------------------------------------------------
- */
+/* ---- waits and signals ------------------------------------------------------------------------------------------- */
 
 /* A (fence, value) pair and a sequence of two items may look alike: the second of a pair is neither fence, submission
  * nor pair. */
@@ -86,7 +107,7 @@ static bool is_pair(PyObject *tuple)
     return Py_IS_TYPE(second, &PyLong_Type) || !(is_fence(second) || is_submission(second) || PyTuple_Check(second));
 }
 
-static bool open_items(PyObject *argument, const char *name, const char *forms, items *list)
+static bool open_items(PyObject *argument, const item_kind *kind, items *list)
 {
     if (Py_IS_TYPE(argument, &PyTuple_Type)) {
         list->tuple = Py_NewRef(argument);
@@ -98,7 +119,7 @@ static bool open_items(PyObject *argument, const char *name, const char *forms, 
         list->tuple = PySequence_Tuple(argument);
         if (list->tuple == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
             PyErr_Clear();
-            vkpy_type_error(argument, name, forms);
+            vkpy_type_error(argument, kind->name, kind->forms);
         }
         if (list->tuple == NULL)
             return false;
@@ -123,21 +144,22 @@ static inline bool read_fence(PyObject *object, vks_fence **fence)
 }
 
 /* `fence` is borrowed from the items. */
-static bool read_pair(PyObject *item, const char *name, const char *forms, vks_fence **fence, uint64_t *value)
+static bool read_pair(PyObject *item, const item_kind *kind, vks_fence **fence, uint64_t *value)
 {
     if (!(Py_IS_TYPE(item, &PyTuple_Type) || PyTuple_Check(item)) || PyTuple_Size(item) != 2)
-        return vkpy_type_error(item, name, forms);
+        return vkpy_type_error(item, kind->name, kind->forms);
     PyObject *first = PyTuple_GetItem(item, 0);
     if (!is_fence(first))
-        return vkpy_type_error(item, name, forms);
-    return read_fence(first, fence) && vkpy_u64(PyTuple_GetItem(item, 1), name, value);
+        return vkpy_type_error(item, kind->name, kind->forms);
+    return read_fence(first, fence) &&
+           vkpy_fence_value(PyTuple_GetItem(item, 1), kind->value, kind->least, kind->value_hint, value);
 }
 
 static bool read_wait(const batch *work, PyObject *item, vks_wait *wait)
 {
     *wait = (vks_wait){.fence = NULL};
     if (Py_IS_TYPE(item, &PyTuple_Type) || !is_submission(item))
-        return read_pair(item, "waits", wait_forms, &wait->fence, &wait->value);
+        return read_pair(item, &wait_kind, &wait->fence, &wait->value);
     const vkpy_submission *submission = (const vkpy_submission *)item;
     wait->submission = submission->core;
     return submission->device == work->device ||
@@ -153,18 +175,12 @@ static bool read_signal(PyObject *item, vks_signal *signal)
         signal->value = 0; /* the core's word for the next one */
         return read_fence(item, &signal->fence);
     }
-    if (!read_pair(item, "signals", signal_forms, &signal->fence, &signal->value))
-        return false;
-    if (VKPY_UNLIKELY(signal->value == 0))
-        PyErr_SetString(PyExc_ValueError,
-                        "signals: a fence value is 0, allowed is 1 to 2**64 - 2, above the fence's queued_value; "
-                        "a bare fence stands for its next value");
-    return signal->value != 0;
+    return read_pair(item, &signal_kind, &signal->fence, &signal->value);
 }
 
 static bool read_waits(batch *work, PyObject *argument)
 {
-    if (!open_items(argument, "waits", wait_forms, &work->wait_items))
+    if (!open_items(argument, &wait_kind, &work->wait_items))
         return false;
     Py_ssize_t count = work->wait_items.count;
     work->waits = storage(work->waits_on_stack, count, sizeof *work->waits);
@@ -192,7 +208,7 @@ static bool read_signals(batch *work, PyObject *argument)
 {
     if (is_fence(argument))
         return read_next_value(work, argument);
-    if (!open_items(argument, "signals", signal_forms, &work->signal_items))
+    if (!open_items(argument, &signal_kind, &work->signal_items))
         return false;
     Py_ssize_t count = work->signal_items.count;
     work->signals = storage(work->signals_on_stack, count, sizeof *work->signals);
@@ -206,8 +222,7 @@ static bool read_signals(batch *work, PyObject *argument)
     return true;
 }
 
-/* ---- commands -------------------------------------------------------------------------------------------------------
- */
+/* ---- commands ---------------------------------------------------------------------------------------------------- */
 
 static bool compile(PyObject *list)
 {
@@ -225,12 +240,16 @@ static bool read_raw(PyObject *object, uint64_t *out)
     static PyObject *as_int;
     if (!Py_IS_TYPE(object, &PyLong_Type)) {
         if (Py_IS_TYPE(object, &PyBool_Type) || object == Py_None)
-            return vkpy_type_error(object, "commands", "CommandLists or VkCommandBuffers");
+            return vkpy_type_error(object, "commands", command_forms);
         PyObject *handles = as_int != NULL ? NULL : PyImport_ImportModule("vkshare._handles");
         if (handles != NULL)
             as_int = PyObject_GetAttrString(handles, "as_int");
         Py_XDECREF(handles);
-        PyObject *value = as_int == NULL ? NULL : PyObject_CallFunctionObjArgs(as_int, object, NULL);
+        PyObject *value = as_int == NULL ? NULL : PyObject_CallFunction(as_int, "Os", object, "commands");
+        if (value == NULL && as_int != NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
+            PyErr_Clear(); /* it speaks of handles, not of what a submission takes */
+            return vkpy_type_error(object, "commands", command_forms);
+        }
         bool good = value != NULL && vkpy_u64(value, "commands", out);
         Py_XDECREF(value);
         if (!good)
@@ -284,8 +303,82 @@ static bool read_commands(batch *work, PyObject *const *arguments, Py_ssize_t co
     return true;
 }
 
-/* ---- the call -------------------------------------------------------------------------------------------------------
- */
+/* ---- what was refused -------------------------------------------------------------------------------------------- */
+
+static bool is_fence_at_fault(const batch *work, vks_status status, const vks_fence *fence, bool signalled)
+{
+    return (status == VKS_CLOSED && vks_fence_is_closed(fence)) ||
+           (status == VKS_FOREIGN_DEVICE && vks_fence_device(fence) != work->device->core) ||
+           (status == VKS_READ_ONLY && signalled && vks_fence_is_follower(fence));
+}
+
+static bool is_surface_at_fault(vks_status status, const vks_surface *surface)
+{
+    return (status == VKS_CLOSED && vks_surface_is_closed(surface)) ||
+           (status == VKS_NOT_OWNER && !vks_surface_may_submit(surface) && !vks_surface_discards(surface));
+}
+
+/* "Device.submit: signals[1], <vkshare.Fence closed>"; `index` -1: there is one only. `object` is borrowed, and a repr
+ * may run anything. */
+static PyObject *named_item(const char *name, Py_ssize_t index, const char *relation, PyObject *object)
+{
+    Py_INCREF(object);
+    PyObject *text = index < 0 ? PyUnicode_FromFormat("Device.submit: %s%s %R", name, relation, object)
+                               : PyUnicode_FromFormat("Device.submit: %s[%zd]%s %R", name, index, relation, object);
+    Py_DECREF(object);
+    return text;
+}
+
+/* A new str, or NULL where nothing is found, or with an exception. */
+static PyObject *command_at_fault(const batch *work, vks_status status, PyObject *const *arguments)
+{
+    for (uint32_t i = 0; i < work->info.n_commands; ++i) {
+        const vkpy_commands *list = (const vkpy_commands *)arguments[i];
+        if (status == VKS_FOREIGN_DEVICE && list->device != work->device)
+            return vkpy_raise_named("DeviceMismatchError",
+                                    "Device.submit: commands[%u] is of %R; record them with this device's record(), on "
+                                    "surfaces opened here by open_surface(surface.export())",
+                                    i, (PyObject *)list->device);
+        size_t count = 0;
+        const vks_use *uses = list->core == NULL ? NULL : vks_commands_uses(list->core, &count);
+        for (size_t use = 0; use < count; ++use)
+            if (is_surface_at_fault(status, uses[use].surface))
+                return named_item("commands", i, " uses", PyTuple_GetItem(list->surfaces, (Py_ssize_t)use));
+    }
+    return NULL;
+}
+
+/* Likewise. */
+static PyObject *item_at_fault(const batch *work, vks_status status, const items *list, bool signals)
+{
+    for (Py_ssize_t i = 0; i < list->count; ++i) {
+        PyObject *item = item_at(list, i);
+        PyObject *fence = PyTuple_Check(item) ? PyTuple_GetItem(item, 0) : item;
+        if (is_fence(fence) && is_fence_at_fault(work, status, ((vkpy_fence *)fence)->core, signals))
+            return named_item(signals ? "signals" : "waits", list->single != NULL ? -1 : i, ",", fence);
+    }
+    return NULL;
+}
+
+/* Names the surface, list or fence that the core refused. It is found again here: the core keeps no note of it. */
+static PyObject *raise_refused(const batch *work, vks_status status, PyObject *const *arguments)
+{
+    PyObject *what = NULL;
+    if (vks_device_state(work->device->core) == VKS_OK) {
+        what = command_at_fault(work, status, arguments);
+        if (what == NULL && PyErr_Occurred() == NULL)
+            what = item_at_fault(work, status, &work->wait_items, false);
+        if (what == NULL && PyErr_Occurred() == NULL)
+            what = item_at_fault(work, status, &work->signal_items, true);
+    }
+    const char *text = what != NULL ? PyUnicode_AsUTF8AndSize(what, NULL) : "Device.submit";
+    if (text != NULL && PyErr_Occurred() == NULL)
+        vkpy_raise(status, text);
+    Py_XDECREF(what);
+    return NULL;
+}
+
+/* ---- the call ---------------------------------------------------------------------------------------------------- */
 
 /* Another thread may reset() a list while the GIL is away. */
 static vks_status submit_without_gil(const batch *work, uint64_t deadline, vks_submission *out)
@@ -301,12 +394,15 @@ static vks_status submit_without_gil(const batch *work, uint64_t deadline, vks_s
 
 /* Whether all that `commands` touch and may not touch are surfaces whose unowned use is discarded (K21), and there is
  * one. */
-static bool only_discards(const batch *work)
+static bool only_discards(const batch *work, PyObject *const *arguments)
 {
     bool found = false;
     for (uint32_t i = 0; i < work->info.n_commands; ++i) {
+        const vks_commands *commands = ((const vkpy_commands *)arguments[i])->core; /* NULL if it was reset meanwhile */
+        if (commands == NULL)
+            return false;
         size_t count;
-        const vks_use *uses = vks_commands_uses(work->commands[i], &count);
+        const vks_use *uses = vks_commands_uses(commands, &count);
         for (size_t use = 0; use < count; ++use) {
             if (vks_surface_may_submit(uses[use].surface))
                 continue;
@@ -409,9 +505,9 @@ static PyObject *run_batch(batch *work, PyObject *const *arguments, Py_ssize_t c
     }
     submission->core = (vks_submission){.serial = 0};
     Py_DECREF(submission);
-    if (status == VKS_NOT_OWNER && work->info.n_raw == 0 && only_discards(work))
+    if (status == VKS_NOT_OWNER && work->info.n_raw == 0 && only_discards(work, arguments))
         return submit_discarding(work, arguments, count);
-    return vkpy_raise(status, "Device.submit");
+    return raise_refused(work, status, arguments);
 }
 
 PyObject *vkpy_submit(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)

@@ -8,8 +8,7 @@
     if (VKPY_UNLIKELY((self)->core == NULL))                                                                           \
     return vkpy_raise_uninitialised("Surface")
 
-/* ---- making one -----------------------------------------------------------------------------------------------------
- */
+/* ---- making one -------------------------------------------------------------------------------------------------- */
 
 typedef struct options {
     PyObject *device, *width, *height, *format, *pixels, *stride, *page_fd, *semaphore_fd,
@@ -114,8 +113,7 @@ static PyObject *surface_set_commands(PyObject *object, PyObject *const *argumen
     Py_RETURN_NONE;
 }
 
-/* ---- its end --------------------------------------------------------------------------------------------------------
- */
+/* ---- its end ----------------------------------------------------------------------------------------------------- */
 
 static int surface_traverse(PyObject *object, visitproc visit, void *arg)
 {
@@ -167,8 +165,7 @@ static PyObject *surface_close(PyObject *object, PyObject *ignored)
     return PyLong_FromUnsignedLongLong(serial);
 }
 
-/* ---- ownership ------------------------------------------------------------------------------------------------------
- */
+/* ---- ownership --------------------------------------------------------------------------------------------------- */
 
 /* "cpu+gpu" (or nothing) is false, "gpu" is true; anything else raises. */
 static bool read_mode(PyObject *mode, bool *gpu)
@@ -289,8 +286,7 @@ static PyObject *surface_cpu_access(PyObject *object, PyObject *const *arguments
     return vkpy_waited(status, "Surface", timeout);
 }
 
-/* ---- crossing to others ---------------------------------------------------------------------------------------------
- */
+/* ---- crossing to others ------------------------------------------------------------------------------------------ */
 
 static PyObject *surface_export(PyObject *object, PyObject *ignored)
 {
@@ -325,12 +321,13 @@ static PyObject *surface_next_key(PyObject *object, PyObject *ignored)
     LIVE(self);
     if (vks_device_state(self->device->core) == VKS_FORKED)
         return vkpy_raise(VKS_FORKED, "Surface.mutex");
+    if (vks_surface_is_closed(self->core))
+        return vkpy_raise(VKS_CLOSED, "KeyedMutex.next_key");
     VKPY_SHORT(self->device, key = vks_surface_next_key(self->core));
     return PyLong_FromUnsignedLongLong(key);
 }
 
-/* ---- properties -----------------------------------------------------------------------------------------------------
- */
+/* ---- properties -------------------------------------------------------------------------------------------------- */
 
 VKPY_GETTER(surface_device, vkpy_surface, Py_NewRef((PyObject *)self->device))
 
@@ -348,8 +345,7 @@ VKPY_GETTER(surface_may_submit, vkpy_surface, PyBool_FromLong(vks_surface_may_su
 VKPY_GETTER(surface_is_closed, vkpy_surface, PyBool_FromLong(vks_surface_is_closed(self->core)))
 VKPY_GETTER(surface_generation, vkpy_surface, PyLong_FromUnsignedLong(vks_surface_generation(self->core)))
 
-/* ---- the type -------------------------------------------------------------------------------------------------------
- */
+/* ---- the type ---------------------------------------------------------------------------------------------------- */
 
 static PyMethodDef methods[] = {
     {"acquire", VKPY_FASTCALL(surface_acquire), VKPY_FAST,

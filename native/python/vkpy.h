@@ -97,10 +97,10 @@ typedef struct vkpy_hub {
 
 /* Made once by vkpy_add_types(), never freed. */
 extern PyTypeObject *vkpy_device_type, *vkpy_submission_type, *vkpy_commands_type, *vkpy_program_type, *vkpy_fence_type,
-    *vkpy_surface_type, *vkpy_pending_type, *vkpy_hub_type;
+    *vkpy_surface_type, *vkpy_pending_type, *vkpy_hub_type, *vkpy_array_buffer_type;
 
 extern PyType_Spec vkpy_device_spec, vkpy_submission_spec, vkpy_commands_spec, vkpy_program_spec, vkpy_fence_spec,
-    vkpy_surface_spec, vkpy_pending_spec, vkpy_hub_spec;
+    vkpy_surface_spec, vkpy_pending_spec, vkpy_hub_spec, vkpy_array_buffer_spec;
 
 #define VKPY_WEAKLIST(type) {"__weaklistoffset__", T_PYSSIZET, offsetof(type, weakrefs), READONLY, NULL}
 #define VKPY_FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
@@ -252,6 +252,19 @@ static inline bool vkpy_u64(PyObject *object, const char *name, uint64_t *out)
             return true;
     }
     return vkpy_u64_slow(object, name, out);
+}
+
+/* A fence's value in [least, 2**64 - 2], `least` being 0 or 1; ValueError ends with `hint`. */
+bool vkpy_fence_value_slow(PyObject *object, const char *name, unsigned least, const char *hint, uint64_t *out);
+
+static inline bool vkpy_fence_value(PyObject *object, const char *name, unsigned least, const char *hint, uint64_t *out)
+{
+    if (VKPY_LIKELY(Py_IS_TYPE(object, &PyLong_Type))) {
+        *out = PyLong_AsUnsignedLongLong(object);
+        if (VKPY_LIKELY(*out - least <= VKS_MAX_FENCE_VALUE - least)) /* not below `least` either: that wraps */
+            return true;
+    }
+    return vkpy_fence_value_slow(object, name, least, hint, out);
 }
 
 /* Relative nanoseconds from float seconds; NULL and None: VKS_FOREVER. */

@@ -308,7 +308,7 @@ static PFN_vkVoidFunction get_proc_addr(VkDevice device, const char *name)
 
 /* ---- for the tests ---- */
 
-vks_device *stub_open(const char *name, bool native)
+static vks_device *open_device(const char *name, bool native, bool is_adopted)
 {
     pthread_mutex_lock(&stub.lock);
     if (!stub.running) {
@@ -319,8 +319,11 @@ vks_device *stub_open(const char *name, bool native)
     uint32_t i = ++stub.n_devices;
     stub.devices[i] = (stub_device){.open = true, .last = &stub.devices[i].first};
     pthread_mutex_unlock(&stub.lock);
-    vks_vulkan_info vulkan = {
-        .device = i, .queue = i, .export_timelines = native, .max_timeline_difference = UINT64_C(1) << 40};
+    vks_vulkan_info vulkan = {.device = i,
+                              .queue = i,
+                              .export_timelines = native,
+                              .is_adopted = is_adopted,
+                              .max_timeline_difference = UINT64_C(1) << 40};
     PFN_vkVoidFunction (*get)(VkDevice, const char *) = get_proc_addr;
     memcpy(&vulkan.get_device_proc_addr, &get, sizeof get);
     vks_device *device = NULL;
@@ -331,6 +334,9 @@ vks_device *stub_open(const char *name, bool native)
     pthread_mutex_unlock(&stub.lock);
     return device;
 }
+
+vks_device *stub_open(const char *name, bool native) { return open_device(name, native, false); }
+vks_device *stub_adopt(const char *name, bool native) { return open_device(name, native, true); }
 
 static stub_device *find(const vks_device *core)
 {

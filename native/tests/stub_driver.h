@@ -7,6 +7,8 @@
 
 /* A device of the stub's. `native`: its timelines go out and in as fds. */
 vks_device *stub_open(const char *name, bool native);
+/* The same, as an engine's own device and queue that are adopted. */
+vks_device *stub_adopt(const char *name, bool native);
 /* Shuts the device down and "destroys the VkDevice": every call that comes later is noticed. */
 void stub_close(vks_device *device);
 

@@ -417,6 +417,25 @@ static void a_loss_that_the_driver_tells_in_submits_alone_ends_a_wait(void)
 }
 
 /* rules: X21 */
+static void an_engines_queue_is_not_used_by_who_waits(void)
+{
+    vks_device *device = stub_adopt("engine", true);
+    vks_submission submission;
+    stub_stall(true);
+    CHECK(vks_submit(device, &(vks_submit_info){0}, 0, &submission) == VKS_OK, "%s", vks_last_error()->text);
+    stub_fail_submit(device, STUB_DEVICE_LOST, 1);
+    uint64_t limit = vks_now() + 300 * MS;
+    vks_status status;
+    do
+        status = vks_submission_wait(device, &submission, limit);
+    while (status == VKS_INTERRUPTED);
+    CHECK(status == VKS_TIMEOUT && !stub_has_failed(), "status %d, asked: %d", status, stub_has_failed());
+    stub_fail_submit(device, STUB_NO_FAULT, 0);
+    stub_stall(false);
+    stub_close(device);
+}
+
+/* rules: X21 */
 static void a_program_that_does_not_fit_its_surface_is_never_called_done(void)
 {
     static uint8_t pixels[8 * 8];
@@ -500,6 +519,7 @@ int main(void)
     RUN(work_in_a_broken_chain_waits_for_earlier_work_whose_signal_would_fall);
     RUN(a_handle_tells_the_first_of_its_open_promises);
     RUN(a_loss_that_the_driver_tells_in_submits_alone_ends_a_wait);
+    RUN(an_engines_queue_is_not_used_by_who_waits);
     RUN(a_queued_release_that_fails_abandons_the_surface);
     RUN(a_program_that_does_not_fit_its_surface_is_never_called_done);
     RUN(what_still_runs_is_not_called_done_by_a_device_that_is_closing);

@@ -197,10 +197,8 @@ def test_perspective_textures_and_clipping_agree(both: Both, tiling: str) -> Non
     corners = {"a": (-0.9, -0.8, 0, 1), "b": (2.4, -2.4, 0, 3), "c": (2.4, 2.4, 3, 3), "d": (-0.9, 0.8, 0.5, 1)}
     uv = {"a": (0, 0), "b": (1, 0), "c": (1, 1), "d": (0, 1)}
     behind = [(-0.5, -0.5, 0.2, 1, 0, 0), (0.5, -0.5, 0.2, 1, 1, 0), (0, 0.5, -0.5, -1, 0.5, 1)]
-    broken = [(float("nan"), 0, 0, 1, 0, 0), (1, 0, 0, 1, 1, 0), (0, 1, 0, 1, 0, 1)]
-    endless = [(float("inf"), 0, 0, 1, 0, 0), (1, 0, 0, 1, 1, 0), (0, 1, 0, 1, 0, 1)]
     quad = [(*corners[name], *uv[name]) for name in "abcacd"]
-    vertices = np.array(quad + behind + broken + endless, np.float32)
+    vertices = np.array(quad + behind, np.float32)
 
     def draw(commands: vks.CommandList, surfaces: dict[str, vks.Surface]) -> None:
         commands.draw_triangles(surfaces["target"], vertices, surfaces["texture"], "nearest")

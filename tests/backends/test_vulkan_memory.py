@@ -251,13 +251,79 @@ def test_a_closed_backend_makes_nothing(backend: Any) -> None:
     backend.close()
 
 
-def test_what_outlives_its_backend_can_still_be_destroyed(backend: Any) -> None:
-    from vkshare.backends import vulkan
-
-    careless = vulkan.open(backend.adapter, False)  # the layer would object, and rightly
-    image = careless.create_image(spec_of())
-    stage = careless.stage(40 * 24 * 4, image, upload=False)
-    careless.close()
+def test_a_backend_destroys_what_is_left_when_it_closes_and_destroying_it_again_is_fine(backend: Any) -> None:
+    before = open_fds()
+    image = backend.create_image(spec_of())
+    other = backend.open_image(image.spec, image.export())
+    stage = backend.stage(40 * 24 * 4, image, upload=False)
+    backend.close()  # the validation layer tells of anything that is left
+    assert (image.image, other.image, stage.command_buffer) == (0, 0, 0)
+    assert open_fds() <= before
     stage.destroy()
+    other.destroy()
     image.destroy()
     assert image.pixels() is None
+
+
+def test_a_destroyed_image_is_never_recorded(backend: Any) -> None:
+    image = backend.create_image(spec_of())
+    image.destroy()
+    with pytest.raises(ClosedError):
+        backend.stage(40 * 24 * 4, image, upload=False)
+
+
+def test_a_close_that_ctrl_c_interrupted_goes_on_where_it_was(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    vk, calls = backend.context.vk, []
+    image = backend.create_image(spec_of())
+
+    def interrupting(name: str) -> Callable[..., Any]:
+        real = getattr(vk, name)
+
+        def call(*arguments: Any) -> Any:
+            calls.append(name)
+            real(*arguments)
+            raise KeyboardInterrupt
+
+        return call
+
+    for name in ("vkDestroyCommandPool", "vkDestroyDevice"):
+        monkeypatch.setattr(vk, name, interrupting(name))
+        with pytest.raises(KeyboardInterrupt):
+            backend.close()
+    backend.close()
+    assert calls == ["vkDestroyCommandPool", "vkDestroyDevice"]
+    assert image.image == 0
+
+
+@pytest.mark.rule("X18")
+def test_an_export_that_the_driver_answers_with_no_fd_is_unsupported(
+    backend: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = backend.create_image(spec_of())
+    with monkeypatch.context() as patch:
+        patch.setattr(backend.context.vk, "make", lambda *_: -1, raising=False)
+        with pytest.raises(UnsupportedError, match="no fd"):
+            image.export()
+    image.destroy()
+
+
+@pytest.mark.rule("X12", "X18")
+@pytest.mark.parametrize("tiling", TILINGS)
+def test_an_opened_image_exports_the_memory_that_it_was_opened_from(
+    open_backend: Callable[[], Any], tiling: str
+) -> None:
+    ours, theirs = open_backend(), open_backend()
+    has(ours, tiling)
+    before = open_fds()
+    image = ours.create_image(spec_of(tiling))
+    true = image.export()
+    opened = theirs.open_image(image.spec, dataclasses.replace(true, fd=os.dup(true.fd)))
+    again = opened.export()
+    assert dataclasses.replace(again, fd=true.fd) == true
+    assert os.path.sameopenfile(again.fd, true.fd) or os.fstat(again.fd).st_ino == os.fstat(true.fd).st_ino
+    assert fcntl.fcntl(again.fd, fcntl.F_GETFD) & fcntl.FD_CLOEXEC
+    opened.destroy()
+    image.destroy()
+    os.close(true.fd)
+    os.close(again.fd)
+    assert open_fds() == before

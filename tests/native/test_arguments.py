@@ -25,14 +25,39 @@ def test_a_number_outside_64_bits_is_a_value_error_with_name_value_and_range(
 ) -> None:
     value = bad.value if isinstance(bad, Index) else bad
     for call, name in (
-        (lambda: fence.signal(bad), "value"),
-        (lambda: fence.wait(bad, 0), "value"),
-        (lambda: fence.is_done(bad), "value"),
-        (lambda: fence.event_fd(bad), "value"),
         (lambda: surface.acquire(bad, 0), "key"),
         (lambda: surface.release(bad), "key"),
     ):
         with pytest.raises(ValueError, match=rf"{name} is {value}, allowed is 0 to 2\*\*64 - 1"):
+            call()
+
+
+@pytest.mark.rule("X1")
+@pytest.mark.parametrize("bad", [-1, TOP - 1, TOP, 10**40, -(10**40), Index(-1), Index(TOP - 1)])
+def test_a_value_that_no_fence_can_reach_is_a_value_error_with_name_value_and_range(
+    device: Device, fence: Fence, bad: Any
+) -> None:
+    value = bad.value if isinstance(bad, Index) else bad
+    for call, text in (
+        (lambda: fence.signal(bad), f"value is {value}, allowed is 1 to"),
+        (lambda: fence.wait(bad, 0), f"value is {value}, allowed is 0 to"),
+        (lambda: fence.is_done(bad), f"value is {value}, allowed is 0 to"),
+        (lambda: fence.event_fd(bad), f"value is {value}, allowed is 0 to"),
+        (lambda: Fence(device, bad), f"initial is {value}, allowed is 0 to"),
+        (lambda: device.submit(waits=(fence, bad)), f"waits: a fence's value is {value}, allowed is 0 to"),
+        (lambda: device.submit(signals=(fence, bad)), f"signals: a fence's value is {value}, allowed is 1 to"),
+    ):
+        with pytest.raises(ValueError, match=rf"{text} 2\*\*64 - 2"):
+            call()
+    assert fence.queued_value == 0
+
+
+@pytest.mark.rule("X1")
+def test_the_highest_value_can_be_waited_for_and_zero_cannot_be_signalled(device: Device, fence: Fence) -> None:
+    assert not fence.is_done(TOP - 2)
+    assert fence.is_done(0)
+    for call in (lambda: fence.signal(0), lambda: device.submit(signals=(fence, 0))):
+        with pytest.raises(ValueError, match="is 0, allowed is 1 to"):
             call()
 
 

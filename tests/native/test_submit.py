@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +16,7 @@ from support.native import (
     Index,
     List,
     Surface,
+    make_surface,
 )
 
 from vkshare import errors
@@ -113,14 +117,72 @@ def test_items_of_another_form_are_type_errors_that_say_what_is_allowed(
         with pytest.raises(TypeError, match=f"{name} must be .*pair"):
             device.submit(**{name: bad})
     for bad in ((fence, 1.0), (fence, "1"), (fence, None), ((fence, 1.0),)):
-        with pytest.raises(TypeError, match=f"{name} must be an integer"):
+        with pytest.raises(TypeError, match=f"{name}: a fence's value must be an integer"):
             device.submit(**{name: bad})
     for bad in ((fence, -1), ((fence, TOP),)):
-        with pytest.raises(ValueError, match=f"{name} is"):
+        with pytest.raises(ValueError, match=f"{name}: a fence's value is"):
             device.submit(**{name: bad})
     with pytest.raises(errors.InvalidCallError, match="never initialised"):
         device.submit(**{name: (Fence.__new__(Fence), 1)})
     assert fence.queued_value == 0
+
+
+@pytest.mark.parametrize("bad", ["x", [1], None, True, 1.5, {}, object()])
+def test_what_is_no_command_is_told_what_a_submission_takes(device: Device, bad: Any) -> None:
+    with pytest.raises(TypeError, match=r"commands must be CommandLists or VkCommandBuffers .*submit\(\*commands\)"):
+        device.submit(bad)
+
+
+def test_a_refused_submission_names_the_list_and_the_surface(device: Device) -> None:
+    owned, other = make_surface(device), make_surface(device)
+    owned.acquire()
+    lists = List(owned), List(other)
+    with pytest.raises(errors.NotOwnerError, match=rf"commands\[1\] uses {re.escape(repr(other))}: this handle does"):
+        device.submit(*lists)
+    other.acquire()
+    device.submit(*lists).wait(5)
+    other._close()
+    with pytest.raises(errors.ClosedError, match=rf"commands\[1\] uses {re.escape(repr(other))}"):
+        device.submit(*lists)
+    stranger = Device(name="stranger")
+    with pytest.raises(errors.DeviceMismatchError, match=r"commands\[0\] is of .*record\(\)"):
+        stranger.submit(lists[0])
+    stranger.shutdown()
+
+
+def test_a_refused_submission_names_the_fence(device: Device, fence: Fence) -> None:
+    stranger, closed = Device(name="stranger"), Fence(device)
+    foreign = Fence(stranger)
+    closed.close()
+    follower = Fence._open(device, *foreign._export())
+    for error, options, who in (
+        (errors.ClosedError, {"waits": [(fence, 0), (closed, 1)]}, f"waits[1], {closed!r}"),
+        (errors.ClosedError, {"signals": closed}, f"signals, {closed!r}"),
+        (errors.DeviceMismatchError, {"signals": [fence, foreign]}, f"signals[1], {foreign!r}"),
+        (errors.DeviceMismatchError, {"waits": (foreign, 1)}, f"waits, {foreign!r}"),
+        (errors.InvalidCallError, {"waits": (follower, 0), "signals": (follower, 1)}, f"signals, {follower!r}"),
+    ):
+        with pytest.raises(error, match=re.escape(who)):
+            device.submit(**options)
+    assert fence.queued_value == 0
+    stranger.shutdown()
+
+
+def test_a_repr_that_fails_while_a_submission_is_refused_is_passed_on(device: Device) -> None:
+    class Broken(Fence):
+        def __repr__(self) -> str:
+            raise ZeroDivisionError
+
+    closed = Broken(device)
+    closed.close()
+    with pytest.raises(ZeroDivisionError):
+        device.submit(signals=closed)
+
+
+def test_pickling_a_submission_names_the_fence_to_send(device: Device) -> None:
+    for use in (pickle.dumps, copy.copy):
+        with pytest.raises(TypeError, match=r"signals=fence.*fence\.export\(\)"):
+            use(device.submit())
 
 
 def test_a_bare_fence_is_nothing_to_wait_for(device: Device, fence: Fence) -> None:
@@ -148,12 +210,12 @@ def test_objects_of_another_device_are_refused_with_a_hint(device: Device, surfa
     other = Device()
     foreign = Fence(other)
     surface.acquire()
-    for call in (
-        lambda: device.submit(signals=(foreign, 1)),
-        lambda: device.submit(waits=(foreign, 1)),
-        lambda: device.submit(waits=other.submit()),
-        lambda: other.submit(List(surface)),
+    for call, hint in (
+        (lambda: device.submit(signals=(foreign, 1)), r"open_fence\(\)"),
+        (lambda: device.submit(waits=(foreign, 1)), r"open_fence\(\)"),
+        (lambda: device.submit(waits=other.submit()), r"open_fence\(\)"),
+        (lambda: other.submit(List(surface)), r"open_surface\(surface\.export\(\)\)"),
     ):
-        with pytest.raises(errors.DeviceMismatchError, match=r"open_fence\(\)"):
+        with pytest.raises(errors.DeviceMismatchError, match=hint):
             call()
     other.shutdown()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import gc
 import mmap
 import os
 import random
+import signal
 import threading
 import time
 from typing import Any
@@ -285,7 +288,25 @@ def submit_and_wait(device: vks.Device) -> None:
 
 
 def open_fds() -> int:
+    gc.collect()  # what earlier tests left must not be collected between two counts
     return len(os.listdir("/proc/self/fd"))
+
+
+def poll_under_signals(surface: Any, seconds: float) -> int:
+    """Tries to acquire a surface that another party owns, again and again, while signals come; how often."""
+    tries = 0
+    previous = signal.signal(signal.SIGALRM, lambda *_: None)
+    signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+    try:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            with contextlib.suppress(AcquireTimeout):
+                surface.acquire(0, 0)
+            tries += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    return tries
 
 
 def threads() -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import mmap
+import statistics
 from collections.abc import Callable, Iterator
 from itertools import cycle, islice
 from time import perf_counter as now
@@ -96,9 +97,13 @@ def _rows(place: Placement, peer: Peer, producers: dict[str, Side], plan: Plan) 
 
 
 def _sizes_compared(place: Placement, samples: dict[str, Samples]) -> Row:
-    """The larger of the two rates over the smaller: of the medians, since a switch of the scheduler's hits one turn."""
+    """The larger of the two rates over the smaller: all frames over all the time that they took.
+
+    Two processes that chase each other round a ring have two rates, some 1.5 apart, according to how far apart they
+    happen to run; a median says which of the two came more often, and jumps.
+    """
     large, small = _rates(samples["4K"]), _rates(samples["1080p"])
-    quotient = Spread.of(large).median / Spread.of(small).median
+    quotient = statistics.fmean(samples["1080p"]) / statistics.fmean(samples["4K"])
     apart = max(quotient, 1 / quotient)
     return Row(
         what="4K frames against 1080p",

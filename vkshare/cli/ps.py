@@ -19,7 +19,6 @@ from vkshare.cli import table
 HELP = "each shared surface and fence: who owns it, who waits for which key since when"
 
 _MUTEX, _FENCE = "vkshare:mutex", "vkshare:fence"  # the names that the core gives its memfds
-_STATES = ("free", "owned", "abandoned")
 _STATUSES = ("ok", "lost", "closed")
 
 
@@ -37,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def collect() -> dict[str, Any]:
-    """What `vkshare ps --json` prints: {"surfaces": [...], "fences": [...]}."""
+    """What `vkshare ps --json` prints: {"surfaces": [...], "fences": [...], "unreadable": [...]}."""
     pages: dict[tuple[int, int], dict[str, Any]] = {}  # by device and inode of the memfd: one page, many processes
     for pid in _own_processes():
         for fd in _page_fds(pid):
@@ -47,14 +46,15 @@ def collect() -> dict[str, Any]:
                 page["processes"].add(pid)
                 if page["page"] is None:
                     page["page"] = _look(fd)
+    told: dict[str, Any] = {"surfaces": [], "fences": [], "unreadable": []}
     now = time.monotonic()
-    known = [page for page in pages.values() if page["page"] is not None]
-    surfaces = [_surface(p["page"], p["processes"], now) for p in known if p["page"]["kind"] == 2]
-    fences = [_fence(p["page"], p["processes"]) for p in known if p["page"]["kind"] == 1]
-    return {
-        "surfaces": sorted(surfaces, key=lambda s: s["id"]),
-        "fences": sorted(fences, key=lambda f: f["id"]),
-    }
+    for found in pages.values():
+        if found["page"] is not None:
+            where, what = _told(found["page"], found["processes"], now)
+            told[where].append(what)
+    for entries in told.values():
+        entries.sort(key=lambda entry: entry["id"])
+    return told
 
 
 def _own_processes() -> Iterator[int]:
@@ -92,13 +92,25 @@ def _look(path: str) -> dict[str, Any] | None:
 
 def _process_name(pid: int) -> str:
     try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
+        return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
     except OSError:
         return "gone"
 
 
+def _told(page: dict[str, Any], processes: set[int], now: float) -> tuple[str, dict[str, Any]]:
+    """Under which head it is listed, and what. A page that was written over must not hide the others."""
+    try:
+        if page["kind"] == 2:
+            return "surfaces", _surface(page, processes, now)
+        return "fences", _fence(page, processes)
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        return "unreadable", {"id": f"{page['id']:016x}", "why": why, "processes": sorted(processes)}
+
+
 def _surface(page: dict[str, Any], processes: set[int], now: float) -> dict[str, Any]:
     from vkshare import formats
+    from vkshare.keyed_mutex import STATES
 
     names = {slot["slot"]: slot["name"] for slot in page["slots"]}
     owner = None
@@ -112,7 +124,7 @@ def _surface(page: dict[str, Any], processes: set[int], now: float) -> dict[str,
         "width": page["width"],
         "height": page["height"],
         "format": page["format"],
-        "state": _STATES[page["state"]],
+        "state": STATES[page["state"]],
         "owner": owner,
         "key": page["key"],
         "generation": page["generation"],
@@ -140,7 +152,7 @@ def _fence(page: dict[str, Any], processes: set[int]) -> dict[str, Any]:
     return {
         "id": f"{page['id']:016x}",
         "signaller": {"pid": pid, "process": _process_name(pid)},
-        "status": _STATUSES[page["state"]] if page["state"] < len(_STATUSES) else str(page["state"]),
+        "status": _STATUSES[page["state"]] if page["state"] < len(_STATUSES) else "invalid",
         "queued": page["queued"],
         "completed": page["completed"],
         "processes": sorted(processes),
@@ -153,7 +165,7 @@ def _party(party: dict[str, Any]) -> str:
 
 
 def _text(told: dict[str, Any]) -> str:
-    if not told["surfaces"] and not told["fences"]:
+    if not any(told.values()):
         return "no process of this user shares a surface or a fence"
     parts = []
     if told["surfaces"]:
@@ -178,4 +190,7 @@ def _text(told: dict[str, Any]) -> str:
         ]
         columns = ("FENCE", "SIGNALLER", "STATUS", "VALUE", "QUEUED", "PROCESSES")
         parts.append(table.render(columns, lines, right=("VALUE", "QUEUED", "PROCESSES")))
+    if told["unreadable"]:
+        bad = [(p["id"], ", ".join(map(str, p["processes"])), p["why"]) for p in told["unreadable"]]
+        parts.append(table.render(("UNREADABLE PAGE", "PROCESSES", "WHY"), bad))
     return "\n\n".join(parts)

@@ -23,6 +23,7 @@ class Compiled:
         self._sets: dict[tuple[int, int], Any] = {}
         self.vertices: Any = None  # VkBuffer
         self._vertex_memory: Any = None
+        context.note(self)
 
     def upload(self, vertices: Sequence[bytes]) -> list[int]:
         """Puts the blocks into one vertex buffer; their offsets in it, in bytes."""
@@ -43,14 +44,16 @@ class Compiled:
             self._write_set(self._sets[key], view, sampler)
         return self._sets[key]
 
-    def free(self) -> None:
+    def destroy(self) -> None:
         """Nothing of it runs any more. Idempotent."""
-        if not self._context.is_closed:
-            self._free_objects()
-        self.commands = self.vertices = self._vertex_memory = None
-        self._pools, self._sets, self._room = [], {}, 0
+        with self._context.lock:
+            if not self._context.is_closed:
+                self._destroy_objects()
+            self.commands = self.vertices = self._vertex_memory = None
+            self._pools, self._sets, self._room = [], {}, 0
+            self._context.forget(self)
 
-    def _free_objects(self) -> None:
+    def _destroy_objects(self) -> None:
         vk, device = self._context.vk, self._context.device
         if self.commands is not None:
             self._context.free(self.commands)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from vkshare.backends.vulkan.api import VK, Functions, address, device_functions, handle, new
 from vkshare.backends.vulkan.physical import PhysicalDevice
@@ -12,11 +12,18 @@ from vkshare.backends.vulkan.required import DEVICE_EXTENSIONS, OPTIONAL_DEVICE_
 from vkshare.errors import ClosedError, UnsupportedError
 
 
+class Owner(Protocol):
+    """Something that owns Vulkan objects."""
+
+    def destroy(self) -> None:
+        """Frees them under the context's lock, and calls Context.forget(). Nothing runs on them. Idempotent."""
+
+
 class Context:
     """A logical device, our own or an engine's.
 
-    Objects made through it may be used from any thread; `lock` guards the command pool, so it is held while a command
-    buffer is allocated, recorded or freed.
+    Objects made through it may be used from any thread; `lock` guards the command pool and what is destroyed: it is
+    held while a command buffer is allocated, recorded or freed, and while anything is destroyed.
     """
 
     def __init__(
@@ -38,10 +45,11 @@ class Context:
         self.lock = threading.RLock()
         self.vk: Functions = device_functions(physical.vk, device)
         self.submit_once: Callable[[int], None] = self._submit_and_wait
-        self._at_close: list[Callable[[], None]] = []
+        self._owners: dict[Owner, None] = {}  # the oldest first
         self.is_closed = False  # what was made on it is gone, or must be left alone
         pool = new("VkCommandPoolCreateInfo", queueFamilyIndex=queue_family)
-        self._pool = self.vk.make("vkCreateCommandPool", device, pool, None)
+        self._pool: Any = self.vk.make("vkCreateCommandPool", device, pool, None)
+        self._own_device: Any = None if is_adopted else device
 
     @classmethod
     def create(cls, physical: PhysicalDevice) -> Context:
@@ -135,24 +143,30 @@ class Context:
         if self.is_closed:
             raise ClosedError("the device was closed")
 
-    def at_close(self, destroy: Callable[[], None]) -> None:
-        """Has `destroy()` called when the context closes, the last registered first."""
-        self._at_close.append(destroy)
+    def note(self, owner: Owner) -> None:
+        """Has it destroyed when the context closes, if it was not before."""
+        with self.lock:
+            self._owners[owner] = None
+
+    def forget(self, owner: Owner) -> None:
+        """It is destroyed."""
+        self._owners.pop(owner, None)
 
     def close(self) -> None:
-        """Destroys what was made through the context, and the device if it is ours.
+        """Destroys what was made through the context, the newest first, and the device if it is ours.
 
-        Nothing may run any more. Idempotent.
+        Nothing may run any more. Idempotent; after an interrupt it goes on where it was.
         """
         with self.lock:
-            if self.is_closed:
-                return
-            while self._at_close:
-                self._at_close.pop()()
+            while self._owners:
+                next(reversed(self._owners)).destroy()
             self.is_closed = True
-            self.vk.vkDestroyCommandPool(self.device, self._pool, None)
-            if not self.is_adopted:
-                self.vk.vkDestroyDevice(self.device, None)
+            pool, self._pool = self._pool, None
+            if pool is not None:
+                self.vk.vkDestroyCommandPool(self.device, pool, None)
+            device, self._own_device = self._own_device, None
+            if device is not None:
+                self.vk.vkDestroyDevice(device, None)
 
 
 def _graphics_family(physical: PhysicalDevice) -> int:

@@ -30,7 +30,6 @@ class VulkanBackend:
         self.context = context
         self._locks = {} if lock_queue is None else {"lock_queue": lock_queue, "unlock_queue": unlock_queue}
         self._pipelines: Pipelines | None = None
-        self._compiled: set[Compiled] = set()
 
     @property
     def submit_once(self) -> Callable[[int], None]:
@@ -53,6 +52,7 @@ class VulkanBackend:
             "queue": address(context.queue),
             "export_timelines": self.adapter.capabilities.export_timelines,
             "max_timeline_difference": context.physical.max_timeline_difference,
+            "is_adopted": context.is_adopted,
             **self._locks,
         }
 
@@ -75,23 +75,16 @@ class VulkanBackend:
 
     def compile(self, commands: CommandList, operations: Sequence[Operation]) -> None:
         """Records the operations and hands the command buffer to the core. UnsupportedError names format and driver."""
-        self.context.check_open()
         with self.context.lock:
+            self.context.check_open()
             if self._pipelines is None:
                 self._pipelines = Pipelines(self.context)
             compiled = Compiled(self.context, self._pipelines)
-            self._compiled.add(compiled)
-
-            def retire() -> None:
-                with self.context.lock:
-                    self._compiled.discard(compiled)
-                    compiled.free()
-
             try:
                 recorder.Recorder(self.context, self._pipelines, compiled).record(operations)
-                commands.set_vulkan(address(compiled.commands), recorder.uses(operations), retire)
+                commands.set_vulkan(address(compiled.commands), recorder.uses(operations), compiled.destroy)
             except BaseException:
-                retire()
+                compiled.destroy()
                 raise
 
     def stage(self, nbytes: int, image: Any, *, upload: bool) -> VulkanStage:
@@ -101,13 +94,6 @@ class VulkanBackend:
 
     def close(self) -> None:
         """After _native.Device.shutdown(): destroys what is left, and the VkDevice if it is ours. Idempotent."""
-        with self.context.lock:
-            for compiled in self._compiled:
-                compiled.free()
-            self._compiled.clear()
-            if self._pipelines is not None:
-                self._pipelines.destroy()
-                self._pipelines = None
         self.context.close()
 
 

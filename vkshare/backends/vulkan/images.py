@@ -10,12 +10,13 @@ import mmap
 import os
 from typing import Any
 
+from vkshare import _fds
 from vkshare.backends.base import ImageSpec, MemoryHandle
 from vkshare.backends.vulkan import barriers, support
 from vkshare.backends.vulkan.api import VK, Struct, address, ffi, new
 from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.memory import DeviceMemory, mappable_flags
-from vkshare.errors import UnsupportedError
+from vkshare.errors import ClosedError, UnsupportedError
 
 
 class VulkanImage:
@@ -37,8 +38,10 @@ class VulkanImage:
         self.is_dedicated = False
         self._memory: DeviceMemory | None = None
         self._host_memory: mmap.mmap | None = None  # a surface of the CPU backend
+        self._imported_fd = -1  # of memory that another party made: drivers export only their own
         self._offset = 0  # bytes from the start of the memory to row 0
         self._commands: list[Any] = []
+        context.note(self)
         try:
             self.is_dedicated = support.check(context.physical, spec, handle_type, features)
             self._create(handle_type)
@@ -64,15 +67,10 @@ class VulkanImage:
                 "pass its own descriptor on",
             )
         assert self._memory is not None
-        vk, physical = self.context.vk, self.context.physical
-        info = new(
-            "VkMemoryGetFdInfoKHR", memory=self._memory.handle, handleType=VK.EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
-        )
-        fd = vk.make("vkGetMemoryFdKHR", self.context.device, info)
-        os.set_inheritable(fd, False)  # lavapipe's come without CLOEXEC
+        physical = self.context.physical
         return MemoryHandle(
             kind="opaque_fd",
-            fd=fd,
+            fd=_fds.duplicate(self._imported_fd) if self._imported_fd >= 0 else self._exported_fd(),
             size=self._memory.size,
             offset=0,
             stride=self.stride,
@@ -81,16 +79,40 @@ class VulkanImage:
             driver_uuid=physical.driver_uuid,
         )
 
+    def _exported_fd(self) -> int:
+        assert self._memory is not None
+        info = new(
+            "VkMemoryGetFdInfoKHR", memory=self._memory.handle, handleType=VK.EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
+        )
+        fd = int(self.context.vk.make("vkGetMemoryFdKHR", self.context.device, info))
+        if fd < 0:  # lavapipe calls that a success
+            physical = self.context.physical
+            raise UnsupportedError(
+                "export of a surface", f"{physical.name} ({physical.driver}) gives no fd of its memory"
+            )
+        os.set_inheritable(fd, False)  # lavapipe's come without CLOEXEC
+        return fd
+
+    def check_open(self) -> None:
+        """ClosedError after destroy(). What records commands on the image asks, under the context's lock."""
+        if self.handle is None:
+            raise ClosedError("a surface that the commands use is closed")
+
     def destroy(self) -> None:
         """Frees everything now: nothing runs on it, and no array looks at it. Idempotent."""
-        if not self.context.is_closed:
-            self._destroy_objects()
-        if self._memory is not None:
-            self._memory.free()
-        self._commands = []
-        self.handle = self.view = self.raw_view = self._memory = self._host_memory = None
-        self.image = self.image_view = self.acquire_commands = self.release_commands = 0
-        self.is_mappable = False
+        with self.context.lock:
+            if not self.context.is_closed:
+                self._destroy_objects()
+            if self._memory is not None:
+                self._memory.free()
+            imported, self._imported_fd = self._imported_fd, -1
+            if imported >= 0:
+                os.close(imported)
+            self._commands = []
+            self.handle = self.view = self.raw_view = self._memory = self._host_memory = None
+            self.image = self.image_view = self.acquire_commands = self.release_commands = 0
+            self.is_mappable = False
+            self.context.forget(self)
 
     def _destroy_objects(self) -> None:
         vk, device = self.context.vk, self.context.device
@@ -150,6 +172,10 @@ class VulkanImage:
         info = new("VkMemoryAllocateInfo", pNext=chain, allocationSize=size, memoryTypeIndex=memory_type)
         self._memory = DeviceMemory(self.context, info)
         self.is_mappable = self.spec.tiling == "linear" and self.context.physical.is_mappable(memory_type)
+
+    def keep_imported(self, fd: int) -> None:
+        """Keeps a duplicate of the fd that the memory was imported from: export() hands it on."""
+        self._imported_fd = _fds.duplicate(fd)
 
     def bind(self, host_memory: mmap.mmap | None = None) -> None:
         """Binds the memory and makes the view and the command buffers.
@@ -226,9 +252,5 @@ def create_image(context: Context, spec: ImageSpec) -> VulkanImage:
     except BaseException:
         image.destroy()
         raise
-    try:
-        image.start()
-    except BaseException:  # the first use may still run (Ctrl-C while it was waited for)
-        context.at_close(image.destroy)
-        raise
+    image.start()  # if this is interrupted, it may still run: the image goes with the context
     return image

@@ -61,6 +61,7 @@ def _open_opaque(context: Context, spec: ImageSpec, memory: MemoryHandle) -> Vul
             if isinstance(error, VulkanError):
                 raise DescriptorError(f"the driver refused the memory: {error}") from error
             raise
+        image.keep_imported(memory.fd)
         image.bind()
         image.name(f"opened {spec.width}x{spec.height} {spec.format.name} {spec.tiling}")
     except BaseException:

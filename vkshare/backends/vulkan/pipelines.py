@@ -74,6 +74,7 @@ class Pipelines:
         numbers = b"".join(table.tobytes() for table in srgb_tables())
         self.tables, self._tables_memory = host_buffer(context, len(numbers), VK.BUFFER_USAGE_STORAGE_BUFFER_BIT)
         self._tables_memory.map()[: len(numbers)] = numbers
+        context.note(self)
 
     def get(self, kind: Kind, vk_format: int) -> Any:
         """The VkPipeline that draws so on targets of that format."""
@@ -83,7 +84,8 @@ class Pipelines:
         return self._made[key]
 
     def destroy(self) -> None:
-        """Nothing that uses them runs any more."""
+        """Nothing that uses them runs any more. Called once, when the context closes."""
+        self._context.forget(self)
         vk, device = self._context.vk, self._context.device
         for pipeline in self._made.values():
             vk.vkDestroyPipeline(device, pipeline, None)

@@ -254,7 +254,7 @@ class Recorder:
         spec, physical = image.spec, self._context.physical
         if physical.format_features(spec.format.vk_format, spec.tiling) & features != features:
             raise UnsupportedError(
-                f"{what} of a {spec.tiling} {spec.format.name} surface",
+                f"{what} of {spec.tiling} {spec.format.name} surfaces",
                 f"{physical.name} ({physical.driver}) has none",
                 hint,
             )
@@ -264,6 +264,7 @@ def _image(surface: Any) -> VulkanImage:
     image: VulkanImage | None = surface._image
     if image is None:
         raise ClosedError(f"a surface that the list uses is closed: {surface!r}")
+    image.check_open()
     return image
 
 

@@ -23,10 +23,11 @@ class VulkanStage:
         if nbytes != needed:
             raise ValueError(f"nbytes is {nbytes}; {spec.width}x{spec.height} {spec.format.name} takes {needed}")
         self._context = context
+        self._commands: Any = None
         self._buffer, self._memory = host_buffer(
             context, nbytes, VK.BUFFER_USAGE_TRANSFER_SRC_BIT if upload else VK.BUFFER_USAGE_TRANSFER_DST_BIT
         )
-        self._commands: Any = None
+        context.note(self)
         try:
             self.data = self._memory.map()[:nbytes]
             self._commands = context.record(
@@ -38,6 +39,7 @@ class VulkanStage:
         self.command_buffer = address(self._commands)
 
     def _copy(self, commands: Any, image: VulkanImage, upload: bool) -> None:
+        image.check_open()
         vk, general = self._context.vk, VK.IMAGE_LAYOUT_GENERAL
         extent = {"width": image.spec.width, "height": image.spec.height, "depth": 1}
         region = ffi.new("VkBufferImageCopy *", {"imageSubresource": barriers.ONE_LAYER, "imageExtent": extent})
@@ -52,11 +54,13 @@ class VulkanStage:
 
     def destroy(self) -> None:
         """Frees buffer and commands: the copy has run, or never will. Idempotent."""
-        if self._commands is not None:
-            self._context.free(self._commands)
-        if self._buffer is not None and not self._context.is_closed:
-            self._context.vk.vkDestroyBuffer(self._context.device, self._buffer, None)
-        self._commands = self._buffer = None
-        self.data = memoryview(b"")
-        self.command_buffer = 0
-        self._memory.free()
+        with self._context.lock:
+            if self._commands is not None:
+                self._context.free(self._commands)
+            if self._buffer is not None and not self._context.is_closed:
+                self._context.vk.vkDestroyBuffer(self._context.device, self._buffer, None)
+            self._commands = self._buffer = None
+            self.data = memoryview(b"")
+            self.command_buffer = 0
+            self._memory.free()
+            self._context.forget(self)

@@ -51,7 +51,7 @@ def check(physical: PhysicalDevice, spec: ImageSpec, handle_type: int, needed: i
     ValueError
         It is larger than the driver allows.
     """
-    what = f"a {spec.tiling} {spec.format.name} surface for {', '.join(sorted(spec.usage)) or 'nothing'}"
+    what = f"{spec.tiling} {spec.format.name} surfaces for {', '.join(sorted(spec.usage)) or 'nothing'}"
     where = f"{physical.name} ({physical.driver})"
     external = new("VkPhysicalDeviceExternalImageFormatInfo", handleType=handle_type)
     info = new(

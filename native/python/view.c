@@ -1,0 +1,23 @@
+/* ArrayBuffer: the buffer protocol of an object that has an array. In C because __buffer__ is of Python 3.12. */
+#include "vkpy.h"
+
+/* The request goes on to the array, whose buffer then holds the array: "redirect" in the documentation of
+ * Py_buffer.obj. What the property raises, such as that the access is over, is passed on. */
+static int get_buffer(PyObject *object, Py_buffer *view, int flags)
+{
+    view->obj = NULL; /* as it must be on failure */
+    PyObject *array = PyObject_GetAttrString(object, "array");
+    int result = array == NULL ? -1 : PyObject_GetBuffer(array, view, flags);
+    Py_XDECREF(array);
+    return result;
+}
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, (void *)"Lends the buffer of its property `array`: the base of vkshare.View."},
+    {Py_bf_getbuffer, (void *)get_buffer},
+    {0, NULL},
+};
+
+PyType_Spec vkpy_array_buffer_spec = {
+    "vkshare._native.ArrayBuffer", sizeof(PyObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots,
+};
