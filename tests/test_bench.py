@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vkshare.bench import QUESTIONS, compiler, loops, measure, placement, report
+from vkshare.bench import QUESTIONS, compiler, keyed_ring, loops, measure, placement, report
 from vkshare.bench.nothing import NothingDriver
 from vkshare.bench.peer import Peer, PeerFailed
 from vkshare.bench.raster_scene import HEIGHT, TRIANGLES, WIDTH, Scene
@@ -173,11 +173,8 @@ def _fields(header: str) -> dict[str, list[str]]:
 
 def test_the_mutex_in_c_hands_over_between_processes() -> None:
     with SharedBlock(4096) as block, Peer("support.bench_sides", "ring_side", block) as peer:
-        library = compiler.library("keyed_mutex.c")
-        ring = compiler.function(
-            library, "time_ring", ctypes.c_void_p, ctypes.c_long, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_long
-        )
-        mine, theirs = peer.play("ring", 1000, lambda n: ring(block.address, 3, 0, 1, n))
+        ring = keyed_ring.in_c(3, 0, 1)
+        mine, theirs = peer.play("ring", 1000, lambda n: ring(block.address, None, 0, n))
         assert mine > 0
         assert theirs > 0
         words = np.frombuffer(block.map, np.uint64)[: 3 * 8 : 8]  # epoch << 1 of three mutexes, 64 bytes apart
