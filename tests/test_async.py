@@ -53,7 +53,7 @@ def test_who_asks_late_for_early_work_does_not_wait_for_what_was_submitted_after
     heavy, fence = device.record(), device.create_fence()
     for n in range(150):
         heavy.fill_rect(surface, (0, 0, 1024, 1024), (n / 150, 0, 0, 0.5))
-    early = device.submit(signals=(fence, 1))
+    early = device.submit(heavy, signals=(fence, 1))  # not done yet when it is asked for
     device.submit(signals=(fence, 2))
     late = [device.submit(heavy) for _ in range(4)][-1]
     follower = followed(fence, other)
