@@ -633,16 +633,17 @@ static vks_status catch_up(vks_surface *surface, uint64_t value)
     return device->backend->host_signal(device, surface->semaphore, value);
 }
 
-/* Under the lock. Acquires that were queued before would wait for us, and we for them: they hear what everybody hears.
- */
-static void fail_queued_acquires(vks_surface *surface)
+/* Under the lock. */
+static void fail_held(vks_surface *surface, bool acquires_only, vks_status why)
 {
     vks_device *device = surface->device;
     for (vks_op *op = device->held_first; op;) {
-        bool queued = op->kind == VKS_OP_ACQUIRE && op->touches[0].surface == surface;
+        bool ours = false;
+        for (uint32_t i = 0; i < op->n_touches; i++)
+            ours |= op->touches[i].surface == surface;
         vks_op *next = op->next;
-        if (queued) {
-            vks_op_fail(device, op, VKS_ABANDONED);
+        if (ours && (op->kind == VKS_OP_ACQUIRE || !acquires_only)) {
+            vks_op_fail(device, op, why);
             next = device->held_first; /* others may have gone with it */
         }
         op = next;
@@ -659,7 +660,7 @@ static vks_status recover_begin(vks_surface *surface)
         status = VKS_ALREADY_OWNER;
     if (!status && !(status = vks_mutex_recover_begin(&surface->handle))) {
         surface->recovering = true;
-        fail_queued_acquires(surface);
+        fail_held(surface, true, VKS_ABANDONED); /* they would wait for us, and we for them */
     }
     pthread_mutex_unlock(&device->lock);
     return status;
@@ -746,23 +747,6 @@ vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semapho
 
 /* ---- the end ---- */
 
-/* Under the lock. */
-static void fail_held(vks_surface *surface)
-{
-    vks_device *device = surface->device;
-    for (vks_op *op = device->held_first; op;) {
-        bool ours = false;
-        for (uint32_t i = 0; i < op->n_touches; i++)
-            ours |= op->touches[i].surface == surface;
-        vks_op *next = op->next;
-        if (ours) {
-            vks_op_fail(device, op, VKS_CLOSED);
-            next = device->held_first; /* others may have gone with it */
-        }
-        op = next;
-    }
-}
-
 uint64_t vks_surface_close(vks_surface *surface)
 {
     vks_device *device = surface->device;
@@ -776,7 +760,7 @@ uint64_t vks_surface_close(vks_surface *surface)
         vks_device_leave(device);
         return surface->last_serial;
     }
-    fail_held(surface);
+    fail_held(surface, false, VKS_CLOSED);
     surface->closed = true;
     vks_device_pump(device); /* the watcher forgets this page */
     bool had = surface->has_page;
