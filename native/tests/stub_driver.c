@@ -338,6 +338,18 @@ static vks_device *open_device(const char *name, bool native, bool is_adopted)
 vks_device *stub_open(const char *name, bool native) { return open_device(name, native, false); }
 vks_device *stub_adopt(const char *name, bool native) { return open_device(name, native, true); }
 
+vks_surface *stub_surface(vks_device *device, vks_surface *of)
+{
+    vks_surface_info info = {.width = 8, .height = 8, .acquire_commands = 1, .release_commands = 2};
+    vks_surface *surface = NULL;
+    int page, semaphore;
+    if (!of)
+        return vks_surface_create(device, &info, &surface) == VKS_OK ? surface : NULL;
+    if (vks_surface_export(of, &page, &semaphore) != VKS_OK)
+        return NULL;
+    return vks_surface_open(device, &info, page, semaphore, &surface) == VKS_OK ? surface : NULL;
+}
+
 static stub_device *find(const vks_device *core)
 {
     uint32_t i = stub.n_devices;

@@ -9,6 +9,8 @@
 vks_device *stub_open(const char *name, bool native);
 /* The same, as an engine's own device and queue that are adopted. */
 vks_device *stub_adopt(const char *name, bool native);
+/* A surface on it: a new one, or a further handle of `of`. NULL: vks_last_error() says why. */
+vks_surface *stub_surface(vks_device *device, vks_surface *of);
 /* Shuts the device down and "destroys the VkDevice": every call that comes later is noticed. */
 void stub_close(vks_device *device);
 

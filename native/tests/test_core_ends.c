@@ -37,14 +37,8 @@ typedef struct party {
 static party new_party(const char *name, party *of, bool native)
 {
     party p = {.device = stub_open(name, native)};
-    vks_surface_info info = {.width = 8, .height = 8, .acquire_commands = 1, .release_commands = 2};
-    int page, semaphore;
-    if (!of)
-        CHECK(vks_surface_create(p.device, &info, &p.surface) == VKS_OK, "%s", vks_last_error()->text);
-    else
-        CHECK(vks_surface_export(of->surface, &page, &semaphore) == VKS_OK &&
-                  vks_surface_open(p.device, &info, page, semaphore, &p.surface) == VKS_OK,
-              "%s", vks_last_error()->text);
+    p.surface = stub_surface(p.device, of ? of->surface : NULL);
+    CHECK(p.surface != NULL, "%s", vks_last_error()->text);
     vks_use use = {p.surface, true};
     CHECK(vks_commands_create_vulkan(p.device, 3, &use, 1, NULL, NULL, &p.commands) == VKS_OK, "%s",
           vks_last_error()->text);

@@ -94,14 +94,9 @@ typedef struct party {
 static party new_party(const char *name, party *of)
 {
     party p = {.device = stub_open(name, true)};
-    vks_surface_info info = {.width = 8, .height = 8, .acquire_commands = 1, .release_commands = 2};
+    p.surface = stub_surface(p.device, of ? of->surface : NULL);
+    CHECK(p.surface != NULL, "%s", vks_last_error()->text);
     int page, semaphore;
-    if (!of)
-        CHECK(vks_surface_create(p.device, &info, &p.surface) == VKS_OK, "%s", vks_last_error()->text);
-    else
-        CHECK(vks_surface_export(of->surface, &page, &semaphore) == VKS_OK &&
-                  vks_surface_open(p.device, &info, page, semaphore, &p.surface) == VKS_OK,
-              "%s", vks_last_error()->text);
     vks_surface_export(p.surface, &page, &semaphore);
     p.page = mmap(NULL, VKS_MUTEX_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, page, 0);
     close(page);
