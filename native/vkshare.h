@@ -27,6 +27,7 @@
 #define VKS_SLOTS 120u        /* handles that may share one surface at a time */
 #define VKS_NAME_SIZE 24u     /* a device's name in a slot, with its final 0 */
 #define VKS_MAX_FENCE_VALUE (UINT64_MAX - 1)
+#define VKS_FRAME_SEMAPHORES 8u /* that one present waits for, at most */
 
 typedef enum vks_status {
     VKS_OK = 0,
@@ -47,7 +48,11 @@ typedef enum vks_status {
     VKS_OS_ERROR,       /* code is errno, the text names the call */
     VKS_VULKAN_ERROR,   /* code is the VkResult, the text names the call */
     VKS_UNSUPPORTED,
-    VKS_NO_MEMORY
+    VKS_NO_MEMORY,
+    VKS_BAD_CALL,     /* the object's state does not allow it; the text says why */
+    VKS_SURFACE_LOST, /* the window surface behind a swapchain is gone */
+    VKS_HIDDEN,       /* the window has no pixels now: there is nothing to present to */
+    VKS_OUTDATED      /* a ring has to be made anew: its size is to change */
 } vks_status;
 
 typedef struct vks_error {
@@ -57,6 +62,7 @@ typedef struct vks_error {
 } vks_error;
 
 const vks_error *vks_last_error(void);
+void vks_clear_error(void); /* before a call whose VKS_TIMEOUT may have a text of its own */
 
 uint64_t vks_now(void); /* CLOCK_MONOTONIC, ns */
 
@@ -250,6 +256,7 @@ typedef struct vks_surface_info {
      * it back; 0 on the CPU backend. */
     uint64_t acquire_commands, release_commands;
     bool discard_unowned; /* K21: unowned="discard" */
+    bool is_presentable;  /* a swapchain's image: it has this handle alone, and is never exported */
 } vks_surface_info;
 
 /* A new surface with a new page; nobody owns it and its key is 0 (K1). */

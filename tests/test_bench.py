@@ -11,11 +11,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vkshare.bench import QUESTIONS, compiler, keyed_ring, loops, measure, placement, report
-from vkshare.bench.nothing import NothingDriver
+import vkshare
+from vkshare.bench import (
+    QUESTIONS,
+    c_swapchain,
+    child,
+    compiler,
+    keyed_ring,
+    loops,
+    measure,
+    placement,
+    pypi_swapchain,
+    report,
+    swapchain_cost,
+    xvfb,
+)
+from vkshare.bench.c_swapchain import CDevice
+from vkshare.bench.nothing import QUEUE, VK_DEVICE, NothingDriver
 from vkshare.bench.peer import Peer, PeerFailed
 from vkshare.bench.raster_scene import HEIGHT, TRIANGLES, WIDTH, Scene
 from vkshare.bench.shared_block import SharedBlock
+from vkshare.bench.swapchain_cost import NothingSwapchain
 from vkshare.cli import main
 
 ROOT = Path(__file__).parent.parent
@@ -29,13 +45,22 @@ def no_compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     compiler.library.cache_clear()
 
 
+@pytest.fixture
+def vulkan_device() -> Iterator[vkshare.Device]:
+    adapters = vkshare.adapters("vulkan")
+    if not adapters:
+        pytest.skip("there is no Vulkan driver here")
+    with vkshare.open(adapters[0], validation=False) as device:
+        yield device
+
+
 # ---- the command ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.serial
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_every_question_has_an_answer_with_targets(question: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", question, "--json", "--pin", "--seconds", "0.05"]) == 0
+    assert main(["bench", question, "--json", "--pin", "--quick", "--seconds", "0.05"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["machine"]["cores"] >= 1
     judged = [row for row in told["rows"] if row["must"] is not None]
@@ -43,7 +68,7 @@ def test_every_question_has_an_answer_with_targets(question: str, capsys: pytest
     for row in told["rows"]:
         assert row["ours"]["least"] <= row["ours"]["median"] <= row["ours"]["most"]
     for row in judged:
-        if row["theirs"] is not None or row["kind"] in ("time", "a second"):
+        if row["theirs"] is not None or row["kind"] in ("time", "a second", "count"):
             assert row["verdict"] in ("met", "not met")
 
 
@@ -131,25 +156,26 @@ def test_a_driver_that_lags_has_work_under_way() -> None:
         assert fence.value == 100
 
 
-def test_the_subset_of_vulkan_is_as_the_vendored_header_has_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "structures", "constants"), [("vulkan_subset.h", 7, 6), ("vulkan_present.h", 24, 35)])
+def test_the_subset_of_vulkan_is_as_the_vendored_header_has_it(
+    name: str, structures: int, constants: int, tmp_path: Path
+) -> None:
     """Size and offsets of each structure, and the values of the constants."""
     if not (ROOT / "native/third_party").is_dir() or not (ROOT / "vkshare").is_dir():
         pytest.skip("an installed wheel is tested here, without the source tree")
-    subset = (ROOT / "vkshare/bench/c/vulkan_subset.h").read_text()
-    structures = [line.split()[2] for line in subset.splitlines() if line.startswith("typedef struct") and "{" in line]
-    constants = [line.split()[0] for line in subset.splitlines() if line.startswith("    VK_")]
-    assert len(structures) >= 7
-    assert len(constants) >= 6
-    printed = {
-        header: _run_c(tmp_path, header, structures, constants)
-        for header in ("vkshare/bench/c/vulkan_subset.h", "native/third_party/vulkan/vulkan_core.h")
-    }
-    ours, theirs = printed.values()
-    assert ours == theirs
+    subset = (ROOT / "vkshare/bench/c" / name).read_text()
+    declared = [line.split()[2] for line in subset.splitlines() if line.startswith("typedef struct") and "{" in line]
+    values = [line.split()[0] for line in subset.splitlines() if line.startswith("    VK_")]
+    assert len(declared) >= structures
+    assert len(values) >= constants
+    printed = [
+        _run_c(tmp_path, header, _fields(subset), declared, values)
+        for header in (f"vkshare/bench/c/{name}", "native/third_party/vulkan/vulkan_core.h")
+    ]
+    assert printed[0] == printed[1]
 
 
-def _run_c(folder: Path, header: str, structures: list[str], constants: list[str]) -> str:
-    fields = _fields((ROOT / "vkshare/bench/c/vulkan_subset.h").read_text())
+def _run_c(folder: Path, header: str, fields: dict[str, list[str]], structures: list[str], constants: list[str]) -> str:
     lines = [f'printf("{s} %zu\\n", sizeof({s}));' for s in structures]
     lines += [f'printf("{s}.{f} %zu\\n", offsetof({s}, {f}));' for s in structures for f in fields[s]]
     lines += [f'printf("{c} %lld\\n", (long long){c});' for c in constants]
@@ -171,6 +197,92 @@ def _fields(header: str) -> dict[str, list[str]]:
     return found
 
 
+def test_the_swapchain_in_c_passes_frames_on_and_follows_resizes() -> None:
+    """On the driver that does nothing: in turn, each time with the semaphores of the image and of the frame."""
+    driver = NothingDriver()
+    with (
+        CDevice.over(driver.get_proc_addr, VK_DEVICE, QUEUE) as gpu,
+        gpu.swapchain((256, 256), vk_format=37, images=3) as chain,
+    ):
+        assert chain.frames(10) > 0
+        before = chain.handles()
+        assert (before.n_images, before.n_flights, before.width, before.height) == (3, 2, 256, 256)
+        assert len({*before.rendered[:3], *before.acquired[:2]}) == 5
+        assert chain.resizes([(64, 32), (48, 24)])(3) > 0
+        after = chain.handles()
+        assert (after.width, after.height) == (64, 32)
+        assert after.swapchain != before.swapchain
+        assert list(after.rendered) == list(before.rendered)
+
+
+@pytest.mark.parametrize("by_fences", [False, True])
+def test_a_swapchain_on_the_driver_that_does_nothing_presents_what_python_asks_for(by_fences: bool) -> None:
+    driver = NothingDriver()
+    with driver.open() as device, NothingSwapchain(driver, device, by_fences=by_fences) as swapchain:
+        swapchain_cost.one_call(swapchain)(10)
+        swapchain_cost.three_calls(device, swapchain)(10)
+        told = swapchain.counters()
+        assert told["frames"] == 20
+        assert told["semaphores"] <= 3 * 3 + 2
+        assert device.statistics().submitted >= 20
+
+
+@pytest.mark.parametrize("kind", ["headless", "ring", "headless with present fences"])
+def test_the_swapchain_in_c_runs_on_a_real_driver(kind: str, vulkan_device: vkshare.Device) -> None:
+    has = c_swapchain.extensions(vulkan_device)
+    if kind.startswith("headless") and "VK_EXT_headless_surface" not in has:
+        pytest.skip("the driver has no VK_EXT_headless_surface")
+    fences = kind.endswith("fences")
+    if fences and "VK_EXT_swapchain_maintenance1" not in has:
+        pytest.skip("the driver has no VK_EXT_swapchain_maintenance1")
+    which = c_swapchain.RING if kind == "ring" else c_swapchain.HEADLESS
+    with (
+        CDevice.open(vulkan_device, present_fences=fences) as gpu,
+        gpu.swapchain((64, 64), kind=which, vk_format=44, images=3, present_fences=fences) as chain,
+    ):
+        assert chain.frames(20) > 0
+        assert chain.resizes([(64, 32), (48, 24)])(5) > 0
+        assert (chain.handles().width, chain.handles().height) == (64, 32)
+        assert chain.frames(20) > 0
+        assert chain.clear_the_faster_way() in (False, True)
+        chain.wait()
+        if kind == "headless":
+            for prebuilt in (False, True):
+                assert pypi_swapchain.frames(chain, prebuilt=prebuilt)(20) > 0
+
+
+def test_a_driver_without_swapchains_is_refused_by_c() -> None:
+    none = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(lambda device, name: None)
+    with pytest.raises(c_swapchain.VulkanFailed, match="lacks functions"):
+        CDevice.over(ctypes.cast(none, ctypes.c_void_p).value or 0, VK_DEVICE, QUEUE)
+
+
+def test_an_x_server_of_the_benchmark_comes_and_goes() -> None:
+    try:
+        with xvfb.xvfb() as server:
+            assert Path(f"/tmp/.X11-unix/X{server.display[1:]}").exists()
+            assert Path(f"/proc/{server.pid}").exists()
+    except xvfb.NoXvfb as error:
+        pytest.skip(str(error))
+    assert not Path(f"/proc/{server.pid}").exists()
+
+
+def test_a_child_returns_what_its_function_returns_or_tells_why_not() -> None:
+    assert child.call("os", "getenv", "VKSHARE_BENCH_TEST", environment={"VKSHARE_BENCH_TEST": "yes"}) == "yes"
+    with pytest.raises(child.ChildFailed, match="FileNotFoundError"):
+        child.call("os", "stat", "/nonexistent")
+    with pytest.raises(child.ChildFailed, match="with status 3"):
+        child.call("os", "_exit", 3)
+
+
+def test_counts_and_bytes_are_written_as_such() -> None:
+    spread = measure.Spread.of([12345678.0])
+    row = report.Row("w", "-", spread, None, report.COUNT, measure.Spread.of([5.0]), report.Must(14), unit="bytes")
+    told = report.text([row])
+    assert "12.3 MB" in told
+    assert "<= 14" in told
+
+
 def test_the_mutex_in_c_hands_over_between_processes() -> None:
     with SharedBlock(4096) as block, Peer("support.bench_sides", "ring_side", block) as peer:
         ring = keyed_ring.in_c(3, 0, 1)
@@ -190,8 +302,6 @@ def test_a_peer_that_fails_tells_why() -> None:
 
 
 def test_the_c_loop_and_the_cpu_backend_composite_the_same_picture() -> None:
-    import vkshare
-
     scene = Scene()
     expected = scene.source[::-1].copy()
     library = compiler.library("raster_reference.c", flags=("-O3", "-DSUFFIX=baseline"))

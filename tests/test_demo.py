@@ -32,15 +32,15 @@ from vkshare.demos import backdrop, marks, pictures, shared
 from vkshare.demos.canvas import image_over
 from vkshare.demos.child import Child
 from vkshare.demos.inspection import Inspector
+from vkshare.demos.layer import Layer
 from vkshare.demos.layout import Layout
 from vkshare.demos.lettering import Facts, Lettering
 from vkshare.demos.options import Options
-from vkshare.demos.renderer_role import Painter
+from vkshare.demos.painter import Painter
 from vkshare.demos.report import Handover, Report
 from vkshare.demos.scene import Scene
 from vkshare.demos.solids import rounded_cube
 from vkshare.demos.stamps import Stamps
-from vkshare.demos.text_role import Layer
 from vkshare.testing import validation
 
 SMALL = ("--frames", "30", "--size", "320x180")
@@ -368,14 +368,14 @@ def _drawn(device: Any, size: tuple[int, int], frames: int = 2) -> list[Any]:
     drawn = []
     with (
         device.create_surface(*size) as surface,
-        Painter(device, surface, layout) as painter,
-        Layer(device, layout) as layer,
+        Painter(device, layout) as painter,
+        Layer(device, layout.text_area) as layer,
     ):
-        lettering = Lettering(layout, Facts("an adapter", frames, True))
+        lettering = Lettering(layout, Facts.of_three_processes("an adapter", frames, True))
         for frame in range(frames):
             with surface.access() as view:
-                device.submit(painter.record(frame, frame / frames))
-                layer.draw(view, lettering, frame, frame / 60, 60.0)
+                device.submit(painter.record(surface, frame, frame / frames))
+                layer.draw(view, lettering.draw, frame, frame / 60, 60.0)
                 drawn.append(surface.read())
     return drawn
 
@@ -489,14 +489,14 @@ def test_a_canvas_of_another_format_is_refused(device: Any) -> None:
 
 def test_uploaded_text_looks_like_text_that_is_drawn_in_place(device: Any) -> None:
     layout = Layout(320, 180)
-    lettering = Lettering(layout, Facts("an adapter", 10, True))
+    lettering = Lettering(layout, Facts.of_three_processes("an adapter", 10, True))
     with backdrop.create(device, layout) as surface:
         expected = Image.fromarray(surface.read())
         lettering.draw(expected, 3, 0.5, 60.0)
-        with Layer(device, layout) as layer:
+        with Layer(device, layout.text_area) as layer:
             surface.release(0)
             with surface.access() as view:
-                layer.draw(view, lettering, 3, 0.5, 60.0)
+                layer.draw(view, lettering.draw, 3, 0.5, 60.0)
                 actual = surface.read()
     assert np.abs(actual.astype(int) - np.asarray(expected)).max() <= 2
 

@@ -38,6 +38,7 @@ PUBLIC = {
     "View",
     "VkshareError",
     "VulkanError",
+    "Window",
     "__version__",
     "adapters",
     "open",

@@ -23,10 +23,14 @@ _HOME = {
     "Fence": "vkshare.fence",
     "Surface": "vkshare.surface",
     "View": "vkshare.view",
+    "Swapchain": "vkshare.present.swapchain",
+    "Frame": "vkshare.present.frame",
+    "Headless": "vkshare.present.targets",
     "KeyedMutex": "vkshare.keyed_mutex",
     "SurfaceDescriptor": "vkshare.descriptors",
     "FenceDescriptor": "vkshare.descriptors",
     "Format": "vkshare.formats",
+    "Window": "vkshare.present.window",
     "VkshareError": "vkshare.errors",
     "VulkanError": "vkshare.errors",
     "DeviceLostError": "vkshare.errors",
@@ -93,5 +97,9 @@ if TYPE_CHECKING:
     from vkshare.formats import Format as Format
     from vkshare.keyed_mutex import KeyedMutex as KeyedMutex
     from vkshare.opening import open as open
+    from vkshare.present.frame import Frame as Frame
+    from vkshare.present.swapchain import Swapchain as Swapchain
+    from vkshare.present.targets import Headless as Headless
+    from vkshare.present.window import Window as Window
     from vkshare.surface import Surface as Surface
     from vkshare.view import View as View

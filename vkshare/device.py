@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from vkshare._async import LoopHub
     from vkshare.formats import Format
+    from vkshare.present.swapchain import Swapchain
 
 _log = logging.getLogger("vkshare.device")
 
@@ -77,6 +78,7 @@ class Device(_native.Device):
         self._last: list[Surface] = []
         self._graveyard = Graveyard()
         self._surfaces: weakref.WeakSet[Surface] = weakref.WeakSet()
+        self._swapchains: weakref.WeakSet[Swapchain] = weakref.WeakSet()
         self._compiled: weakref.WeakSet[_native.CommandList] = weakref.WeakSet()
         self._hubs: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopHub] = weakref.WeakKeyDictionary()
         super().__init__(
@@ -269,6 +271,67 @@ class Device(_native.Device):
             self.check()
             return self._open_surface(descriptor, discard=unowned == "discard")
 
+    def create_swapchain(
+        self,
+        target: Any,
+        *,
+        image_count: int = 3,
+        present_mode: str = "fifo",
+        format: str | Format | None = None,
+        frames_in_flight: int = 2,
+        retired_limit: int = 4,
+        present_fences: bool | None = None,
+        capture: bool = False,
+    ) -> Swapchain:
+        """The frames that a window, or a headless target, shows.
+
+        Parameters
+        ----------
+        target
+            A vkshare.Window (resizes are followed by themselves), vkshare.Headless(width, height), a window of the glfw
+            package, or an engine's VkSurfaceKHR.
+        image_count
+            Wanted; the target may have more.
+        present_mode
+            ``"fifo"`` (each frame is shown, at the display's rate), ``"mailbox"`` (the newest frame is),
+            ``"immediate"`` or ``"fifo_relaxed"``, where the target has them.
+        format
+            None: the best that the target shows, 8 bits a channel and not -srgb where there is a choice.
+        frames_in_flight
+            Frames whose GPU work may be under way when the next is acquired.
+        retired_limit
+            Replaced swapchains that may be alive while the presentation engine still uses them. A resize past it waits.
+        present_fences
+            Whether VK_EXT_swapchain_maintenance1 tells when a present is over. None: where the driver has it. False:
+            the acquire history, which needs no extension.
+        capture
+            Keep a copy of each presented frame for ``Swapchain.capture()``. Headless targets need none.
+
+        Raises
+        ------
+        UnsupportedError
+            The device cannot present there, or not in that mode or format; the text lists what there is.
+        SurfaceLostError
+            The window is gone.
+        """
+        from vkshare.present.swapchain import Swapchain  # the layer above: loaded by those who present
+
+        self.check()
+        self._reap()
+        with self._inside():
+            self.check()
+            return Swapchain(
+                self,
+                target,
+                image_count=image_count,
+                present_mode=present_mode,
+                format=format,
+                frames_in_flight=frames_in_flight,
+                retired_limit=retired_limit,
+                present_fences=present_fences,
+                capture=capture,
+            )
+
     def record(self) -> CommandList:
         """An empty list of commands for this device."""
         self.check()
@@ -295,6 +358,10 @@ class Device(_native.Device):
         with self._lock:  # surfaces are noted under it
             # Held submissions may have the last references: what shutdown() lets go of must live until closed.
             self._last = list(self._surfaces)
+            swapchains = list(self._swapchains)
+        if not self._is_here():
+            for swapchain in swapchains:  # first: they wait for presents, on a queue that runs
+                swapchain.close()
         self.shutdown()
         if not self._is_here():
             self._tear_down()
@@ -373,6 +440,8 @@ class Device(_native.Device):
             for lock in list(self._insiders.values()):
                 with lock:
                     pass  # that thread has left
+            for swapchain in list(self._swapchains):
+                swapchain.close()
             for surface in list(self._surfaces):
                 surface.close()
             for commands in list(self._compiled):

@@ -49,7 +49,14 @@ class Surface(Closable, _native.Surface):
     """
 
     def __init__(
-        self, device: Device, image: Image, *, page: int | None = None, semaphore: int = -1, discard: bool = False
+        self,
+        device: Device,
+        image: Image,
+        *,
+        page: int | None = None,
+        semaphore: int = -1,
+        discard: bool = False,
+        presentable: bool = False,
     ) -> None:
         spec = image.spec
         self._image: Image | None = image
@@ -70,6 +77,7 @@ class Surface(Closable, _native.Surface):
             page_fd=page,
             semaphore_fd=semaphore,
             discard_unowned=discard,
+            presentable=presentable,
         )
         self._set_commands(image.acquire_commands, image.release_commands)
 

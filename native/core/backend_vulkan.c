@@ -27,6 +27,7 @@
 typedef struct vulkan_queue {
     VkDevice device;
     VkQueue queue;
+    void *get_device_proc_addr;
 #define DECLARE(name) PFN_vk##name name;
     FUNCTIONS(DECLARE)
     OPTIONAL_FUNCTIONS(DECLARE)
@@ -133,6 +134,20 @@ static vks_status submit(vks_device *device, const vks_batch *batch)
     return __builtin_expect(code == VK_SUCCESS, 1) ? VKS_OK : result(code, "vkQueueSubmit2");
 }
 
+vks_vulkan_handles vks_vulkan_get_handles(const vks_device *device)
+{
+    const vulkan_queue *queue = device->impl;
+    return (vks_vulkan_handles){(uint64_t)(uintptr_t)queue->device, (uint64_t)(uintptr_t)queue->queue,
+                                queue->get_device_proc_addr};
+}
+
+void vks_vulkan_lock_queue(vks_device *device, bool lock)
+{
+    const vulkan_queue *queue = device->impl;
+    if (queue->lock_queue)
+        (lock ? queue->lock_queue : queue->unlock_queue)(queue->lock_user);
+}
+
 /* ---- timelines ---- */
 
 static vks_status counter(vks_device *device, uint64_t semaphore, uint64_t *value)
@@ -162,7 +177,8 @@ static VkResult ask(vks_device *device, vulkan_queue *queue)
     if (queue->is_adopted || now - asked < ASK_NS || !atomic_compare_exchange_strong(&queue->asked, &asked, now) ||
         pthread_mutex_trylock(&device->lock)) /* somebody submits, perhaps: he is told */
         return VK_SUCCESS;
-    VkResult code = queue->QueueSubmit2(queue->queue, 0, NULL, VK_NULL_HANDLE);
+    VkResult code =
+        device->presenting ? VK_SUCCESS : queue->QueueSubmit2(queue->queue, 0, NULL, VK_NULL_HANDLE);
     pthread_mutex_unlock(&device->lock);
     return code;
 }
@@ -252,7 +268,7 @@ static void destroy_timeline(vks_device *device, uint64_t semaphore)
         return;
     }
     pthread_mutex_lock(&queue->dying_lock);
-    if (queue->n_dying >= DYING_LIMIT &&
+    if (queue->n_dying >= DYING_LIMIT && !device->presenting &&
         done >= submitted) { /* a program that makes and closes fences, and submits nothing */
         wait_for_driver(queue);
         bury_dying(queue, UINT64_MAX);
@@ -423,6 +439,7 @@ vks_status vks_vulkan_backend_init(vks_device *device, const vks_vulkan_info *in
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for a queue");
     queue->device = (VkDevice)(uintptr_t)info->device;
     queue->queue = (VkQueue)(uintptr_t)info->queue;
+    queue->get_device_proc_addr = info->get_device_proc_addr;
     queue->is_adopted = info->is_adopted;
     queue->lock_queue = info->lock_queue;
     queue->unlock_queue = info->unlock_queue;

@@ -137,11 +137,54 @@ static vks_status make_room(scratch *s, size_t waits, size_t signals, size_t buf
     return VKS_OK;
 }
 
+/* A frame's semaphores are binary (Vulkan 7.4): each is waited for once for each time that it is signalled. A frame of
+ * more submissions than `rendered` has room for signals the last one anew, which its own submission waits for first. */
+static void add_presentable(vks_batch *batch, scratch *s, const vks_presentable *frame)
+{
+    if (frame->acquired)
+        s->waits[batch->n_waits++] = (vks_point){frame->acquired, 0};
+    if (frame->fresh_commands)
+        s->buffers[batch->n_buffers++] = frame->fresh_commands;
+    uint64_t signalled = frame->spare;
+    if (frame->n_rendered == VKS_FRAME_SEMAPHORES) {
+        signalled = frame->rendered[VKS_FRAME_SEMAPHORES - 1];
+        s->waits[batch->n_waits++] = (vks_point){signalled, 0};
+    }
+    s->signals[batch->n_signals++] = (vks_point){signalled, 0};
+}
+
+/* The driver has it. */
+static void use_presentable(vks_presentable *frame, uint64_t serial)
+{
+    if (frame->acquired)
+        frame->waited = serial;
+    frame->acquired = frame->fresh_commands = 0;
+    if (frame->n_rendered == VKS_FRAME_SEMAPHORES)
+        return;
+    frame->rendered[frame->n_rendered++] = frame->spare;
+    frame->spare = 0;
+}
+
+/* Before anything is done: a submission cannot fail half-way for want of a semaphore. */
+static vks_status refill_presentables(const vks_op *op, uint32_t *n)
+{
+    for (uint32_t i = 0; i < op->n_touches; i++) {
+        vks_presentable *frame = op->touches[i].surface->presentable;
+        vks_status status = frame && !frame->spare ? frame->refill(frame) : VKS_OK;
+        if (status)
+            return status;
+        *n += frame != NULL;
+    }
+    return VKS_OK;
+}
+
 static void add_touches(vks_batch *batch, scratch *s, const vks_op *op)
 {
     for (uint32_t i = 0; i < op->n_touches; i++) {
         const vks_surface *surface = op->touches[i].surface;
         const vks_tenure *tenure = op->touches[i].granted ? &op->touches[i].tenure : &surface->tenure;
+        if (surface->presentable)
+            add_presentable(batch, s, surface->presentable);
         if (surface->taken >= tenure->id)
             continue;
         if (surface->acquire_commands)
@@ -208,7 +251,9 @@ static void handed_over(vks_device *device, vks_op *op, uint64_t serial)
         remember_waits(device, op, serial);
     for (uint32_t i = 0; i < op->n_touches; i++) {
         vks_surface *surface = op->touches[i].surface;
-        if (surface->taken < op->touches[i].tenure.id)
+        if (surface->presentable) /* and it stays untaken: each of its submissions needs its semaphores */
+            use_presentable(surface->presentable, serial);
+        else if (surface->taken < op->touches[i].tenure.id)
             surface->taken = op->touches[i].tenure.id;
         atomic_store_explicit(&surface->last_serial, serial, memory_order_release);
     }
@@ -223,8 +268,11 @@ static void handed_over(vks_device *device, vks_op *op, uint64_t serial)
 static vks_status submit_batch(vks_device *device, vks_op *op)
 {
     scratch s;
-    vks_status status = make_room(&s, op->n_waits + op->n_touches + 1, op->n_signals + 1,
-                                  op->n_touches + op->n_commands + op->n_raw + 1);
+    uint32_t frames = 0;
+    vks_status status = refill_presentables(op, &frames);
+    if (!status)
+        status = make_room(&s, op->n_waits + op->n_touches + 2 * frames + 1, op->n_signals + frames + 1,
+                           op->n_touches + frames + op->n_commands + op->n_raw + 1);
     if (status)
         return status;
     vks_batch batch = {.waits = s.waits, .signals = s.signals, .buffers = s.buffers, .serial = device->submitted + 1};

@@ -254,6 +254,26 @@ vks_status vks_device_wait_held(vks_device *device, uint32_t below, const vks_su
     return status;
 }
 
+void vks_device_begin_present(vks_device *device)
+{
+    atomic_fetch_add(&device->waiters, 1);
+    while (device->presenting) {
+        uint32_t seen = atomic_load(&device->progress);
+        pthread_mutex_unlock(&device->lock);
+        vks_futex_wait(&device->progress, seen, VKS_ANY_BIT, VKS_FOREVER);
+        pthread_mutex_lock(&device->lock);
+    }
+    atomic_fetch_sub(&device->waiters, 1);
+    device->presenting = true;
+}
+
+void vks_device_end_present(vks_device *device)
+{
+    device->presenting = false;
+    vks_device_progress(device);
+    vks_device_pump(device);
+}
+
 static bool has_promise(const vks_device *device, const vks_surface *surface)
 {
     for (const vks_op *op = device->held_first; op; op = op->next)

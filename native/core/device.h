@@ -92,6 +92,7 @@ struct vks_device {
     uint32_t n_held, held_limit;
     uint64_t round; /* of the pump: marks what it found blocked */
     bool pumping, pump_again, watching;
+    bool presenting; /* a present has the queue: what is submitted meanwhile is held */
     uint32_t adopted_waits; /* held waits for an engine's semaphores: nobody announces them, so they are polled */
 
     vks_due *ring; /* in order of serials */
@@ -137,6 +138,19 @@ typedef struct vks_tenure {
     vks_debt debt; /* what its work must wait for */
 } vks_tenure;
 
+/* What a submission that draws into a swapchain's image needs beside its commands. It is the swapchain's
+ * (native/present/), batch.c uses it; guarded by the device's lock. */
+typedef struct vks_presentable vks_presentable;
+struct vks_presentable {
+    uint64_t acquired;                       /* VkSemaphore of the acquire: the next submission waits for it; 0: none */
+    uint64_t fresh_commands;                 /* from UNDEFINED to PRESENT_SRC_KHR, before the first use; 0: that was */
+    uint64_t spare;                          /* VkSemaphore for the next submission to signal */
+    uint64_t rendered[VKS_FRAME_SEMAPHORES]; /* signalled by the submissions so far: what the present waits for */
+    uint32_t n_rendered;
+    uint64_t waited;                               /* serial of the submission that waited for `acquired` */
+    vks_status (*refill)(vks_presentable *itself); /* sees to it that there is a spare */
+};
+
 struct vks_surface {
     vks_surface *next, *previous;
     vks_device *device;
@@ -150,7 +164,8 @@ struct vks_surface {
     uint64_t promised; /* the last value that the driver was given to signal for this handle */
     uint32_t width, height, format;
     uint64_t acquire_commands, release_commands;
-    bool discard_unowned;
+    bool discard_unowned, is_presentable;
+    vks_presentable *presentable; /* of a swapchain's image; its owner unsets it before it goes */
     _Atomic bool closed;
     _Atomic uint32_t owned;                  /* as the caller sees it: granted, and release() was not called */
     _Atomic bool has_page;                   /* as the page has it: a queued release may be due still */
@@ -258,6 +273,11 @@ vks_status vks_device_wait_held(vks_device *device, uint32_t below, const vks_su
  */
 void vks_device_keep_promises(vks_device *device, const vks_surface *surface);
 
+/* A present may last as long as the rendering or the display does, so the queue is its own meanwhile, without the lock:
+ * submissions are held until it ends. begin blocks while another present has the queue, and lets go of the lock then. */
+void vks_device_begin_present(vks_device *device);
+void vks_device_end_present(vks_device *device);
+
 /* ---- batch.c: from an operation to the driver (under the lock) ---- */
 typedef enum vks_readiness { VKS_READY, VKS_HOLD, VKS_FAIL } vks_readiness;
 /* May the operation be handed over now? On VKS_FAIL *why says why it never can. */
@@ -313,8 +333,23 @@ bool vks_surface_others_owe(const vks_surface *surface, uint64_t value);
 /* `behind`: held operations come first, so that the work of the release is held too; the page is released now all the
  * same. */
 vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behind);
+/* Makes a new surface a swapchain's image (`presentable` is NULL where no driver presents it). */
+vks_status vks_surface_present_from(vks_surface *surface, vks_presentable *presentable);
+/* A swapchain's image is owned for good, and shows it to its handle from acquire to present only. */
+static inline void vks_surface_lend(vks_surface *surface, bool lend)
+{
+    atomic_store_explicit(&surface->owned, lend, memory_order_release);
+}
 
 vks_status vks_cpu_backend_init(vks_device *device, uint32_t threads);
 vks_status vks_vulkan_backend_init(vks_device *device, const vks_vulkan_info *info);
+/* Of the Vulkan backend, for native/present/: its VkDevice, VkQueue and vkGetDeviceProcAddr, and the lock that an
+ * engine takes round its queue (the device's own is held already). */
+typedef struct vks_vulkan_handles {
+    uint64_t device, queue;
+    void *get_device_proc_addr;
+} vks_vulkan_handles;
+vks_vulkan_handles vks_vulkan_get_handles(const vks_device *device);
+void vks_vulkan_lock_queue(vks_device *device, bool lock);
 
 #endif

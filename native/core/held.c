@@ -288,6 +288,8 @@ static vks_readiness run(vks_device *device, vks_op *op, vks_status *why)
     vks_readiness ready = vks_op_ready(device, op, why);
     if (ready != VKS_READY)
         return ready;
+    if (device->presenting)
+        return VKS_HOLD; /* the end of the present pumps */
     if (op->kind == VKS_OP_RELEASE && !op->word_done) {
         vks_surface *surface = op->touches[0].surface;
         vks_status status = vks_surface_release_now(surface, op->key, false);

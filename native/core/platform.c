@@ -26,6 +26,8 @@ static _Thread_local vks_error last_error;
 
 const vks_error *vks_last_error(void) { return &last_error; }
 
+void vks_clear_error(void) { last_error.status = VKS_OK; }
+
 vks_status vks_fail(vks_status status, int64_t code, const char *format, ...)
 {
     va_list arguments;

@@ -213,6 +213,8 @@ static vks_status submit_locked(vks_device *device, const vks_submit_info *info,
     draft_submission(&draft, device, info, signals, list);
     vks_status why = VKS_OK;
     vks_readiness ready = behind || list->held ? VKS_HOLD : vks_op_ready(device, &draft, &why);
+    if (ready == VKS_READY && device->presenting)
+        ready = VKS_HOLD;
     if (ready == VKS_FAIL)
         return why;
     if (ready == VKS_HOLD) {

@@ -39,6 +39,7 @@ static vks_surface *new_surface(vks_device *device, const vks_surface_info *info
     surface->acquire_commands = info->acquire_commands;
     surface->release_commands = info->release_commands;
     surface->discard_unowned = info->discard_unowned;
+    surface->is_presentable = info->is_presentable;
     surface->mapping.refresh = refresh;
     surface->mapping.told = vks_device_pump_soon;
     surface->mapping.user = device;
@@ -53,6 +54,16 @@ static void destroy_memory(vks_surface *surface)
         close(surface->page_fd);
     vks_device_unref(surface->device);
     free(surface);
+}
+
+/* Of a surface that nobody else will ever open. */
+static vks_status private_page(void **map)
+{
+    *map = mmap(NULL, VKS_MUTEX_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (*map != MAP_FAILED)
+        return VKS_OK;
+    *map = NULL;
+    return vks_fail(VKS_OS_ERROR, errno, "mmap of %zu bytes", (size_t)VKS_MUTEX_PAGE_SIZE);
 }
 
 /* The handle joins the page and the device. */
@@ -98,16 +109,19 @@ vks_status vks_surface_create(vks_device *device, const vks_surface_info *info, 
     }
     void *map = NULL;
     uint64_t semaphore = 0;
-    if ((status = vks_memfd_create("vkshare:mutex", VKS_MUTEX_PAGE_SIZE, &surface->page_fd, &map)) == VKS_OK) {
+    bool native = device->native_timelines && !info->is_presentable;
+    status = info->is_presentable ? private_page(&map)
+                                  : vks_memfd_create("vkshare:mutex", VKS_MUTEX_PAGE_SIZE, &surface->page_fd, &map);
+    if (!status) {
         vks_mutex_page *page = map;
         vks_page_init(&page->header, VKS_PAGE_MUTEX, VKS_MUTEX_PAGE_SIZE);
         page->header.width = info->width;
         page->header.height = info->height;
         page->header.format = info->format;
-        page->header.native = device->native_timelines;
+        page->header.native = native;
         vks_mutex_init(page);
         surface->handle.page = page;
-        if (!device->native_timelines || (status = device->backend->create_timeline(device, 0, &semaphore)) == VKS_OK) {
+        if (!native || (status = device->backend->create_timeline(device, 0, &semaphore)) == VKS_OK) {
             surface->semaphore = semaphore;
             status = enter(surface, page);
         }
@@ -205,6 +219,8 @@ vks_status vks_surface_export(vks_surface *surface, int *page_fd, int *semaphore
     vks_status status = check(surface);
     if (status)
         return status;
+    if (surface->is_presentable)
+        return vks_fail(VKS_UNSUPPORTED, 0, "a swapchain's image has no memory of its own to export");
     pthread_mutex_lock(&device->lock); /* keeps close() from destroying the semaphore */
     if (!(status = check(surface)) && (*page_fd = vks_dup(surface->page_fd)) < 0)
         status = vks_fail(VKS_OS_ERROR, errno, "the surface's page could not be duplicated");
@@ -239,6 +255,33 @@ bool vks_surface_may_submit(const vks_surface *surface) { return surface->owned 
 uint32_t vks_surface_generation(const vks_surface *surface) { return atomic_load(&surface->handle.generation); }
 
 uint64_t vks_surface_next_key(vks_surface *surface) { return atomic_fetch_add(&surface->handle.page->next_key, 1) + 1; }
+
+/* ---- a swapchain's images ---- */
+
+vks_status vks_surface_present_from(vks_surface *surface, vks_presentable *presentable)
+{
+    vks_debt debt;
+    uint64_t seen;
+    pthread_mutex_lock(&surface->device->lock);
+    vks_status status = check(surface);
+    if (!status && (surface->has_page || surface->pending || vks_mutex_try(&surface->handle, 0, &debt, &seen)))
+        status = vks_fail(VKS_BAD_CALL, 0, "a swapchain's surface must be a new one that nobody owns");
+    if (!status) {
+        vks_surface_grant(surface, ++surface->next_tenure, &debt);
+        surface->is_presentable = true;
+        surface->presentable = presentable;
+        vks_surface_lend(surface, false);
+    }
+    pthread_mutex_unlock(&surface->device->lock);
+    return status;
+}
+
+static vks_status refuse_presentable(const vks_surface *surface)
+{
+    return surface->is_presentable
+               ? vks_fail(VKS_BAD_CALL, 0, "the surface is a swapchain's: it is owned from acquire() to present()")
+               : VKS_OK;
+}
 
 /* ---- acquire ---- */
 
@@ -295,7 +338,7 @@ static vks_status acquire(vks_surface *surface, uint64_t key, uint64_t deadline,
 {
     vks_device *device = surface->device;
     vks_status status = check(surface);
-    if (status)
+    if (status || (status = refuse_presentable(surface)))
         return status;
     if (is_taken(surface))
         return VKS_ALREADY_OWNER;
@@ -358,7 +401,8 @@ vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_op **
     if (status)
         return status;
     pthread_mutex_lock(&device->lock);
-    status = check(surface);
+    if (!(status = check(surface)))
+        status = refuse_presentable(surface);
     if (!status && is_taken(surface))
         status = VKS_ALREADY_OWNER;
     if (!status && !(status = vks_watcher_start()))
@@ -518,8 +562,10 @@ vks_status vks_surface_release(vks_surface *surface, uint64_t key)
     pthread_mutex_lock(&device->lock);
     if (surface->closed)
         status = VKS_CLOSED;
+    else if (__builtin_expect(surface->is_presentable, 0))
+        status = refuse_presentable(surface);
     else if (surface->owned)
-        status = vks_surface_release_now(surface, key, surface->held > 0);
+        status = vks_surface_release_now(surface, key, surface->held > 0 || device->presenting);
     else
         status = surface->pending ? queue_release(surface, key) : VKS_NOT_OWNER;
     pthread_mutex_unlock(&device->lock);
@@ -727,6 +773,7 @@ vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semapho
         (status = as_waiter(surface, debts_settled, deadline))) /* nothing that the GPU could wait for */
         return status;
     pthread_mutex_lock(&device->lock);
+    vks_device_begin_present(device); /* not one of ours, but the queue must be free just so */
     vks_touch touch = {.surface = surface, .tenure = surface->tenure, .granted = true};
     vks_op draft = {.kind = VKS_OP_SUBMIT, .device = device, .touches = &touch, .n_touches = 1};
     vks_status why;
@@ -741,6 +788,7 @@ vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semapho
         *wait = (vks_semaphore_point){device->timeline, atomic_load(&draft.serial)};
         *signal = (vks_semaphore_point){surface->engine_semaphore, ++surface->engine_value};
     }
+    vks_device_end_present(device);
     pthread_mutex_unlock(&device->lock);
     return status;
 }

@@ -32,6 +32,9 @@ static const translation translations[] = {
     [VKS_FULL] = {"VkshareError", "all slots of the shared page are taken", "close handles that are no longer used"},
     [VKS_BAD_PAGE] = {"DescriptorError", "the shared page was refused", NULL},
     [VKS_NO_MEMORY] = {"MemoryError", "out of memory", NULL},
+    [VKS_BAD_CALL] = {"InvalidCallError", "the object is not in a state that allows this", NULL},
+    [VKS_SURFACE_LOST] = {"SurfaceLostError", "the window surface is gone", "retarget() the swapchain, or close it"},
+    [VKS_HIDDEN] = {"InvalidCallError", "the window has no pixels now", NULL},
 };
 
 #define TRANSLATIONS (sizeof translations / sizeof translations[0])

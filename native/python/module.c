@@ -1,10 +1,12 @@
 /* The module vkshare._native: its types, constants and free functions. */
 #include "vkpy.h"
+#include "vkpy_present.h"
 
 #include "core/messages.h"
 
+PyTypeObject *vkpy_swapchain_type, *vkpy_frame_type, *vkpy_prepared_type;
 PyTypeObject *vkpy_device_type, *vkpy_submission_type, *vkpy_commands_type, *vkpy_program_type, *vkpy_fence_type,
-    *vkpy_surface_type, *vkpy_pending_type, *vkpy_hub_type, *vkpy_array_buffer_type;
+    *vkpy_surface_type, *vkpy_pending_type, *vkpy_hub_type, *vkpy_array_buffer_type, *vkpy_history_type;
 
 static const struct {
     const char *name;
@@ -20,6 +22,10 @@ static const struct {
     {"PendingAcquire", &vkpy_pending_type, &vkpy_pending_spec},
     {"Hub", &vkpy_hub_type, &vkpy_hub_spec},
     {"ArrayBuffer", &vkpy_array_buffer_type, &vkpy_array_buffer_spec},
+    {"Swapchain", &vkpy_swapchain_type, &vkpy_swapchain_spec},
+    {"Frame", &vkpy_frame_type, &vkpy_frame_spec},
+    {"Prepared", &vkpy_prepared_type, &vkpy_prepared_spec},
+    {"PresentHistory", &vkpy_history_type, &vkpy_history_spec},
 };
 
 /* ---- what all objects share -------------------------------------------------------------------------------------- */

@@ -11,8 +11,8 @@
 /* ---- making one -------------------------------------------------------------------------------------------------- */
 
 typedef struct options {
-    PyObject *device, *width, *height, *format, *pixels, *stride, *page_fd, *semaphore_fd,
-        *discard_unowned; /* borrowed */
+    PyObject *device, *width, *height, *format, *pixels, *stride, *page_fd, *semaphore_fd, *discard_unowned,
+        *presentable; /* borrowed */
 } options;
 
 static bool read_size(const options *given, vks_surface_info *info)
@@ -27,7 +27,8 @@ static bool read_size(const options *given, vks_surface_info *info)
     info->height = (uint32_t)height;
     info->format = (uint32_t)format;
     info->stride = (size_t)stride;
-    return vkpy_bool(given->discard_unowned, &info->discard_unowned);
+    return vkpy_bool(given->discard_unowned, &info->discard_unowned) &&
+           vkpy_bool(given->presentable, &info->is_presentable);
 }
 
 static vks_status make(vkpy_device *device, const vks_surface_info *info, int page_fd, int semaphore_fd,
@@ -68,14 +69,14 @@ static bool create(vkpy_surface *self, const options *given, int *page_fd, int *
 
 static int surface_init(PyObject *object, PyObject *arguments, PyObject *keywords)
 {
-    static char *names[] = {"device", "width",   "height",       "format",          "pixels",
-                            "stride", "page_fd", "semaphore_fd", "discard_unowned", NULL};
+    static char *names[] = {"device",  "width",        "height",          "format",      "pixels", "stride",
+                            "page_fd", "semaphore_fd", "discard_unowned", "presentable", NULL};
     vkpy_surface *self = (vkpy_surface *)object;
     options given = {NULL};
     int page_fd = -1, semaphore_fd = -1;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|$OOOOOOOO:Surface", names, &given.device, &given.width,
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|$OOOOOOOOO:Surface", names, &given.device, &given.width,
                                      &given.height, &given.format, &given.pixels, &given.stride, &given.page_fd,
-                                     &given.semaphore_fd, &given.discard_unowned))
+                                     &given.semaphore_fd, &given.discard_unowned, &given.presentable))
         return -1;
     if (given.width == NULL || given.height == NULL || given.format == NULL) {
         PyErr_SetString(PyExc_TypeError, "Surface() needs the arguments width, height and format");

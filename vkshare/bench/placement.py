@@ -34,19 +34,24 @@ def pairs(pinned_only: bool) -> list[Placement]:
     return found + ([] if pinned_only else [Placement("unpinned")])
 
 
-def pin(core: int | None) -> None:
-    """Moves every thread of this process to that core; None sets them free. Threads made later follow their maker."""
+def pin(core: int | None, process: int | None = None) -> None:
+    """Moves every thread of this process, or of that one, to that core; None sets them free.
+
+    Threads made later follow their maker.
+    """
     cores = _ALL if core is None else {core}
-    for thread in os.listdir("/proc/self/task"):
+    for thread in os.listdir(f"/proc/{process or 'self'}/task"):
         with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
             os.sched_setaffinity(int(thread), cores)
 
 
 @contextlib.contextmanager
-def placed(placement: Placement) -> Iterator[None]:
-    """Pins this process inside the block."""
-    pin(placement.here)
+def placed(placement: Placement, *servers: int) -> Iterator[None]:
+    """Pins this process inside the block, and with it the processes that serve it."""
+    for process in (None, *servers):
+        pin(placement.here, process)
     try:
         yield
     finally:
-        pin(None)
+        for process in (None, *servers):
+            pin(None, process)

@@ -18,6 +18,7 @@ OVER_C = "over C"  # seconds more than C
 RATIO = "ratio"  # times C (or what `against` says)
 TIME = "time"  # seconds of ours alone
 RATE = "a second"  # of ours alone
+COUNT = "count"  # of ours alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,10 @@ class Must:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One thing that was measured in one placement. Times are seconds; rates are operations a second."""
+    """One thing that was measured in one placement. Times are seconds; rates are operations a second.
+
+    With a `unit`, "bytes" or "things", `ours`, `theirs` and `others` are numbers of these.
+    """
 
     what: str
     place: str
@@ -47,6 +51,7 @@ class Row:
     against: str = "C"
     others: dict[str, Spread] = field(default_factory=dict)
     note: str = ""
+    unit: str = ""
 
     @property
     def verdict(self) -> str:
@@ -104,7 +109,7 @@ def _processor() -> str:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    value = rate if row.is_rate else duration
+    value = _UNITS.get(row.unit) or (rate if row.is_rate else duration)
     theirs = "-" if row.theirs is None else value(row.theirs.median)
     others = ", ".join(f"{name} {value(spread.median)}" for name, spread in row.others.items())
     figure = ("-", "", "") if row.figure is None else [_figure(row, v) for v in _ends(row.figure)]
@@ -120,6 +125,8 @@ def _figure(row: Row, value: float) -> str:
         return f"{duration(value)} over"
     if row.kind == RATIO:
         return f"{value:.2f} x {row.against}"
+    if row.kind == COUNT:
+        return count(value)
     return rate(value) if row.kind == RATE else duration(value)
 
 
@@ -141,3 +148,16 @@ def duration(value: float) -> str:
 def rate(value: float) -> str:
     """1300000 -> "1,300,000/s"."""
     return f"{value:,.0f}/s" if value >= 100 else f"{value:.1f}/s"
+
+
+def count(value: float) -> str:
+    """10000 -> "10,000"."""
+    return f"{value:,.0f}"
+
+
+def size(value: float) -> str:
+    """1e8 -> "100.0 MB"."""
+    return f"{value / 1e6:,.1f} MB"
+
+
+_UNITS = {"bytes": size, "things": count}

@@ -20,6 +20,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seconds", type=_positive, default=2.0, metavar="S", help="how long each table row takes (default: 2)"
     )
     parser.add_argument("--pin", action="store_true", help="pinned placements only: steadier, and done sooner")
+    parser.add_argument(
+        "--quick", action="store_true", help="a tenth of what is repeated a fixed number of times: 1,000 resizes"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -27,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     from vkshare.bench import report
     from vkshare.bench.plan import Plan
 
-    plan = Plan(seconds=args.seconds, pinned_only=args.pin, progress=_progress)
+    plan = Plan(seconds=args.seconds, pinned_only=args.pin, quick=args.quick, progress=_progress)
     chosen = QUESTIONS if args.question == "all" else (args.question,)
     before = report.machine()
     rows = []

@@ -38,9 +38,9 @@ def colour_at(layout: Layout, x: Array, y: Array) -> Array:
     return clipped
 
 
-def create(device: Device, layout: Layout) -> Surface:
+def create(device: Device, layout: Layout, format: str = "rgba8unorm") -> Surface:
     """A surface that holds the backdrop, owned: the source of each frame's copy()."""
-    surface = device.create_surface(layout.width, layout.height, "rgba8unorm")
+    surface = device.create_surface(layout.width, layout.height, format)
     surface.acquire(0)
     with (
         (

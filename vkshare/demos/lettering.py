@@ -11,10 +11,10 @@ from PIL import Image, ImageDraw, ImageFont
 from vkshare.demos import marks
 from vkshare.demos.layout import Layout, Rect
 
-_WHITE = (255, 255, 255, 255)
-_SOFT = (188, 184, 222, 255)
-_FAINT = (140, 134, 186, 255)
-_TRACK = (58, 50, 104, 255)
+WHITE = (255, 255, 255, 255)
+SOFT = (188, 184, 222, 255)
+FAINT = (140, 134, 186, 255)
+TRACK = (58, 50, 104, 255)
 PARTY_COLOURS = ((69, 214, 237, 255), (255, 184, 77, 255), (250, 97, 148, 255))
 
 
@@ -23,61 +23,97 @@ class Facts:
     """What the text says."""
 
     adapter: str
-    frames: int
-    copies: bool  # the text is uploaded, in place of being drawn into the surface
+    frames: int | None  # None: until somebody ends it
+    claim: str  # below the title
+    lines: tuple[tuple[str, str], ...]  # three: a short word, and what is to be said of it
+
+    @classmethod
+    def of_three_processes(cls, adapter: str, frames: int, copies: bool) -> Facts:
+        """`copies`: the text is uploaded, in place of being drawn into the surface."""
+        by_text = "Pillow writes this, then uploads it" if copies else "Pillow writes into the same memory"
+        lines = ("the renderer draws", by_text, "the checker reads every frame")
+        return cls(
+            adapter,
+            frames,
+            "One surface, three processes" + ("." if copies else ", no copy."),
+            tuple((f"key {index}", line) for index, line in enumerate(lines)),
+        )
 
 
 class Lettering:
-    """Draws the text of one frame after the other."""
+    """Draws the text of one frame after the other.
 
-    def __init__(self, layout: Layout, facts: Facts) -> None:
+    Parameters
+    ----------
+    origin
+        (x, y) in the frame of the images' top left.
+    """
+
+    def __init__(self, layout: Layout, facts: Facts, origin: tuple[int, int] = (0, 0)) -> None:
         self._layout = layout
         self._facts = facts
+        self._origin = origin
 
     def draw(self, image: Image.Image, frame: int, seconds: float, rate: float) -> None:
         """Everything lies in layout.text_area. `rate`: frames a second."""
+        self.draw_fixed(image)
+        self.draw_live(image, frame, seconds, rate)
+
+    def draw_fixed(self, image: Image.Image) -> None:
+        """What is the same in every frame."""
         draw = ImageDraw.Draw(image)
         self._heading(draw)
-        self._parties(draw)
+        self._lines(draw)
+        x, y, _, height = self._layout.live_line
+        self._text(draw, (x, y + height + self._px(50)), self._facts.adapter, 18, FAINT, "ls")
+
+    def draw_live(self, image: Image.Image, frame: int, seconds: float, rate: float) -> None:
+        """What changes; it lies in layout.live_area."""
+        draw = ImageDraw.Draw(image)
         self._live(draw, frame, seconds, rate)
         layout = self._layout
         for rect, colour in marks.squares(marks.code(frame, 1), layout.text_mark, layout.mark_cell):
-            draw.rectangle(_box(rect), fill=colour)
+            self._rectangle(draw, rect, colour)
 
     def _heading(self, draw: ImageDraw.ImageDraw) -> None:
         x, y, _, height = self._layout.title
-        self._text(draw, (x, y + height), "vkshare", 84, _WHITE, "ls")
-        said = "One surface, three processes" + ("." if self._facts.copies else ", no copy.")
-        self._text(draw, (x + self._px(4), y + height + self._px(50)), said, 26, _SOFT, "ls")
+        self._text(draw, (x, y + height), "vkshare", 84, WHITE, "ls")
+        self._text(draw, (x + self._px(4), y + height + self._px(50)), self._facts.claim, 26, SOFT, "ls")
 
-    def _parties(self, draw: ImageDraw.ImageDraw) -> None:
+    def _lines(self, draw: ImageDraw.ImageDraw) -> None:
         if not self._layout.is_wide:
             return
         x, y, _, height = self._layout.title
-        by_text = "Pillow writes this, then uploads it" if self._facts.copies else "Pillow writes into the same memory"
-        lines = ("the renderer draws", by_text, "the checker reads every frame")
-        for index, line in enumerate(lines):
+        left, top = self._origin
+        for index, (word, line) in enumerate(self._facts.lines):
             centre = y + height + self._px(126 + 46 * index)
             radius = self._px(8)
-            left = x + self._px(4)
-            draw.bitmap((left, centre - radius), _dot(2 * radius), fill=PARTY_COLOURS[index])
-            self._text(draw, (left + self._px(32), centre), f"key {index}", 20, _FAINT, "lm")
-            self._text(draw, (left + self._px(92), centre), line, 22, _SOFT, "lm")
+            start = x + self._px(4)
+            dot = (start - left, centre - radius - top)
+            draw.bitmap(dot, _dot(2 * radius), fill=PARTY_COLOURS[index])
+            self._text(draw, (start + self._px(32), centre), word, 20, FAINT, "lm")
+            self._text(draw, (start + self._px(92), centre), line, 22, SOFT, "lm")
 
     def _live(self, draw: ImageDraw.ImageDraw, frame: int, seconds: float, rate: float) -> None:
         x, y, width, height = self._layout.live_line
         baseline = y + height
         number = str(frame + 1)
-        self._text(draw, (x, baseline), number, 48, _WHITE, "ls")
+        self._text(draw, (x, baseline), number, 48, WHITE, "ls")
+        self._text(draw, (x + self._px(220), baseline), f"{seconds:.2f} s", 26, SOFT, "ls")
+        self._text(draw, (x + self._px(330), baseline), f"{rate:.0f} fps", 26, SOFT, "ls")
+        if self._facts.frames is None:
+            return
         past = x + _length(number, self._px(48)) + self._px(10)
-        self._text(draw, (past, baseline), f"of {self._facts.frames}", 22, _FAINT, "ls")
-        self._text(draw, (x + self._px(220), baseline), f"{seconds:.2f} s", 26, _SOFT, "ls")
-        self._text(draw, (x + self._px(330), baseline), f"{rate:.0f} fps", 26, _SOFT, "ls")
+        self._text(draw, (past, baseline), f"of {self._facts.frames}", 22, FAINT, "ls")
         bar = (x, baseline + self._px(18), width, max(1, self._px(4)))
-        draw.rectangle(_box(bar), fill=_TRACK)
+        self._rectangle(draw, bar, TRACK)
         done = max(1, round(width * (frame + 1) / self._facts.frames))
-        draw.rectangle(_box((bar[0], bar[1], done, bar[3])), fill=PARTY_COLOURS[1])
-        self._text(draw, (x, baseline + self._px(50)), self._facts.adapter, 18, _FAINT, "ls")
+        self._rectangle(draw, (bar[0], bar[1], done, bar[3]), PARTY_COLOURS[1])
+
+    def _rectangle(self, draw: ImageDraw.ImageDraw, rect: Rect, colour: tuple[int, ...]) -> None:
+        x, y, width, height = rect
+        x, y = x - self._origin[0], y - self._origin[1]
+        draw.rectangle((x, y, x + width - 1, y + height - 1), fill=colour)  # Pillow's include their last row and column
 
     def _px(self, units: float) -> int:
         return round(units * self._layout.unit)
@@ -85,9 +121,15 @@ class Lettering:
     def _text(
         self, draw: ImageDraw.ImageDraw, at: tuple[int, int], said: str, size: float, ink: tuple[int, ...], anchor: str
     ) -> None:
-        """`anchor` is "ls" (left, baseline) or "lm" (left, middle), as Pillow has it."""
-        stencil, (left, top) = _stencil(said, max(6, self._px(size)), anchor)
-        draw.bitmap((at[0] + left, at[1] + top), stencil, fill=ink)
+        write(draw, (at[0] - self._origin[0], at[1] - self._origin[1]), said, self._px(size), ink, anchor)
+
+
+def write(
+    draw: ImageDraw.ImageDraw, at: tuple[int, int], said: str, size: int, ink: tuple[int, ...], anchor: str
+) -> None:
+    """`size` in pixels; `anchor` is "ls" (left, baseline), "lm" (left, middle), "rs" (right), as Pillow has it."""
+    stencil, (left, top) = _stencil(said, max(6, size), anchor)
+    draw.bitmap((at[0] + left, at[1] + top), stencil, fill=ink)
 
 
 @lru_cache(maxsize=64)
@@ -115,9 +157,3 @@ def _font(size: int) -> Any:
 
 def _length(said: str, size: int) -> int:
     return int(_font(size).getlength(said) + 0.5)
-
-
-def _box(rect: Rect) -> tuple[int, int, int, int]:
-    """Pillow's rectangles include their last row and column."""
-    x, y, width, height = rect
-    return x, y, x + width - 1, y + height - 1

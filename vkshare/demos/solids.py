@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,7 @@ class Solid:
         return np.array([pair for pair in halves.values() if len(pair) == 2])
 
 
+@lru_cache(maxsize=4)  # finding the edges takes time, and every size of the frame has the same solids
 def rounded_cube(half: float, radius: float, flat: int, round_: int) -> Solid:
     """A cube of edge 2 * half whose edges have that radius; radius == half makes a sphere.
 

@@ -12,7 +12,7 @@ from vkshare.backends.vulkan.api import VK, handle, instance_functions
 from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.device import VulkanBackend
 from vkshare.backends.vulkan.physical import PhysicalDevice
-from vkshare.backends.vulkan.required import Requirements
+from vkshare.backends.vulkan.required import PRESENT_FENCES, PRESENT_FENCES_FEATURE, Requirements
 from vkshare.errors import UnsupportedError
 
 # What a capability needs that an engine may have left out.
@@ -53,7 +53,15 @@ def adopt_device(
         raise UnsupportedError(f"Device.from_handles on {physical.name}", physical.missing)
     _check_family(physical, queue_family)
     context = Context(
-        physical, handle("VkDevice", device), handle("VkQueue", queue), queue_family, extensions, is_adopted=True
+        physical,
+        handle("VkDevice", device),
+        handle("VkQueue", queue),
+        queue_family,
+        extensions,
+        is_adopted=True,
+        instance=handle("VkInstance", instance),
+        instance_extensions=extensions,  # an engine names those of its instance among them
+        has_present_fences=PRESENT_FENCES in extensions and PRESENT_FENCES_FEATURE in set(features),
     )
     return VulkanBackend(AdoptedAdapter(physical, extensions), context, lock_queue, unlock_queue)
 

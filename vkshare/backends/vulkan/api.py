@@ -15,7 +15,7 @@ from typing import Any
 
 import vulkan
 
-from vkshare.errors import DeviceLostError, UnsupportedError, VulkanError
+from vkshare.errors import DeviceLostError, SurfaceLostError, UnsupportedError, VulkanError
 
 ffi: Any = vulkan.ffi
 NULL: Any = ffi.NULL
@@ -179,6 +179,8 @@ def error(result: int, call: str) -> VulkanError:
     """The exception for a VkResult."""
     if result == VK.ERROR_DEVICE_LOST:
         return DeviceLostError(result, call)
+    if result == VK.ERROR_SURFACE_LOST_KHR:
+        return SurfaceLostError(result, call)
     return VulkanError(result, call)
 
 

@@ -1,8 +1,9 @@
 """Barriers: over memory, for an image's first use, and for its ownership.
 
-Images are in layout GENERAL from their first transition to their end, so no other layout ever occurs. A memory barrier
-over all commands is used between operations. A finer one would name the one stage and access of each operation; the
-drivers at hand drain the pipeline between a draw and its reader either way, and this one cannot be wrong.
+Images are in layout GENERAL from their first transition to their end; a swapchain's come out of PRESENT_SRC_KHR and go
+back to it in each list. Within a list no other layout ever occurs. A memory barrier over all commands is used between
+operations. A finer one would name the one stage and access of each operation; the drivers at hand drain the pipeline
+between a draw and its reader either way, and this one cannot be wrong.
 """
 
 from __future__ import annotations
@@ -33,6 +34,29 @@ def first_use(vk: Functions, commands: Any, image: Any) -> None:
         0,
         oldLayout=VK.IMAGE_LAYOUT_UNDEFINED,
         dstAccessMask=VK.ACCESS_2_MEMORY_READ_BIT | VK.ACCESS_2_MEMORY_WRITE_BIT,
+    )
+    _record(vk, commands, image=barrier)
+
+
+def to_general(vk: Functions, commands: Any, image: Any) -> None:
+    """A swapchain's image, which is at rest in PRESENT_SRC_KHR, before commands touch it."""
+    _change(vk, commands, image, VK.IMAGE_LAYOUT_PRESENT_SRC_KHR, VK.IMAGE_LAYOUT_GENERAL)
+
+
+def to_present(vk: Functions, commands: Any, image: Any) -> None:
+    """And after them."""
+    _change(vk, commands, image, VK.IMAGE_LAYOUT_GENERAL, VK.IMAGE_LAYOUT_PRESENT_SRC_KHR)
+
+
+def _change(vk: Functions, commands: Any, image: Any, old: int, layout: int) -> None:
+    barrier = _image(
+        image,
+        0,
+        0,
+        srcAccessMask=VK.ACCESS_2_MEMORY_WRITE_BIT,
+        dstAccessMask=VK.ACCESS_2_MEMORY_READ_BIT | VK.ACCESS_2_MEMORY_WRITE_BIT,
+        oldLayout=old,
+        newLayout=layout,
     )
     _record(vk, commands, image=barrier)
 

@@ -8,7 +8,12 @@ from typing import Any, Protocol
 
 from vkshare.backends.vulkan.api import VK, Functions, address, device_functions, handle, new
 from vkshare.backends.vulkan.physical import PhysicalDevice
-from vkshare.backends.vulkan.required import DEVICE_EXTENSIONS, OPTIONAL_DEVICE_EXTENSIONS
+from vkshare.backends.vulkan.required import (
+    DEVICE_EXTENSIONS,
+    OPTIONAL_DEVICE_EXTENSIONS,
+    PRESENT_FENCES,
+    PRESENT_FENCES_NEED,
+)
 from vkshare.errors import ClosedError, UnsupportedError
 
 
@@ -35,8 +40,14 @@ class Context:
         extensions: frozenset[str],
         *,
         is_adopted: bool,
+        instance: Any = None,
+        instance_extensions: frozenset[str] = frozenset(),
+        has_present_fences: bool = False,
     ) -> None:
         self.physical = physical
+        self.instance = instance  # VkInstance
+        self.instance_extensions = instance_extensions
+        self.has_present_fences = has_present_fences  # VK_EXT_swapchain_maintenance1, and its feature
         self.device = device
         self.queue = queue
         self.queue_family = queue_family
@@ -52,11 +63,17 @@ class Context:
         self._own_device: Any = None if is_adopted else device
 
     @classmethod
-    def create(cls, physical: PhysicalDevice) -> Context:
+    def create(
+        cls, physical: PhysicalDevice, instance: Any = None, instance_extensions: frozenset[str] = frozenset()
+    ) -> Context:
         """A VkDevice of our own, with one queue of the first family that draws."""
         family = _graphics_family(physical)
         extensions = [*DEVICE_EXTENSIONS, *(name for name in OPTIONAL_DEVICE_EXTENSIONS if name in physical.extensions)]
-        f13 = new("VkPhysicalDeviceVulkan13Features", synchronization2=1, dynamicRendering=1)
+        fences = _has_present_fences(physical, instance_extensions)
+        if fences:
+            extensions.append(PRESENT_FENCES)
+        features = new("VkPhysicalDeviceSwapchainMaintenance1FeaturesEXT", swapchainMaintenance1=1) if fences else None
+        f13 = new("VkPhysicalDeviceVulkan13Features", pNext=features, synchronization2=1, dynamicRendering=1)
         f12 = new("VkPhysicalDeviceVulkan12Features", pNext=f13, timelineSemaphore=1)
         queue = new("VkDeviceQueueCreateInfo", queueFamilyIndex=family, queueCount=1, pQueuePriorities=[1.0])
         info = new(
@@ -71,7 +88,17 @@ class Context:
         vk = device_functions(physical.vk, device)
         try:
             vk_queue = vk.make("vkGetDeviceQueue", device, family, 0)
-            return cls(physical, device, vk_queue, family, frozenset(extensions), is_adopted=False)
+            return cls(
+                physical,
+                device,
+                vk_queue,
+                family,
+                frozenset(extensions),
+                is_adopted=False,
+                instance=instance,
+                instance_extensions=instance_extensions,
+                has_present_fences=fences,
+            )
         except BaseException:
             vk.vkDestroyDevice(device, None)
             raise
@@ -167,6 +194,14 @@ class Context:
             device, self._own_device = self._own_device, None
             if device is not None:
                 self.vk.vkDestroyDevice(device, None)
+
+
+def _has_present_fences(physical: PhysicalDevice, instance_extensions: frozenset[str]) -> bool:
+    if PRESENT_FENCES not in physical.extensions or not instance_extensions.issuperset(PRESENT_FENCES_NEED):
+        return False
+    feature = new("VkPhysicalDeviceSwapchainMaintenance1FeaturesEXT")
+    physical.vk.vkGetPhysicalDeviceFeatures2(physical.handle, new("VkPhysicalDeviceFeatures2", pNext=feature))
+    return bool(feature.swapchainMaintenance1)
 
 
 def _graphics_family(physical: PhysicalDevice) -> int:

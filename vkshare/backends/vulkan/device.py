@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vkshare.backends.base import Adapter, ImageSpec, MemoryHandle, Operation
-from vkshare.backends.vulkan import imports, recorder
+from vkshare.backends.vulkan import imports, presentation, recorder
 from vkshare.backends.vulkan import instance as instances
 from vkshare.backends.vulkan.adapter import physical_device_of
 from vkshare.backends.vulkan.api import VK, address
@@ -20,6 +20,9 @@ from vkshare.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from vkshare._native import CommandList
+    from vkshare.backends.vulkan.presentable import PresentableImage
+    from vkshare.backends.vulkan.presentation import Choice, WindowSurface
+    from vkshare.formats import Format
 
 
 class VulkanBackend:
@@ -92,6 +95,37 @@ class VulkanBackend:
         self.context.check_open()
         return VulkanStage(self.context, nbytes, image, upload=upload)
 
+    # ---- presenting ----
+
+    def headless_surface(self) -> WindowSurface | None:
+        """A VkSurfaceKHR that nobody looks at; None where the driver has none."""
+        return presentation.headless_surface(self.context)
+
+    def glfw_surface(self, window: int) -> WindowSurface:
+        """Of a GLFW window, by the address of its GLFWwindow. UnsupportedError."""
+        return presentation.glfw_surface(self.context, window)
+
+    def adopt_surface(self, vk_surface: int) -> WindowSurface:
+        """An engine's VkSurfaceKHR, never destroyed by us."""
+        reason = presentation.why_no_swapchains(self.context)
+        if reason:
+            raise UnsupportedError("a swapchain for a VkSurfaceKHR", reason)
+        return presentation.WindowSurface(self.context, vk_surface, is_ours=False)
+
+    def choose_presentation(
+        self, surface: WindowSurface, wanted: Format | None, mode: str, fences: bool | None
+    ) -> Choice:
+        """How to present on that surface. UnsupportedError lists what it can."""
+        return presentation.choose(self.context, surface, wanted, mode, fences)
+
+    def present_mode(self, surface: WindowSurface, name: str) -> int:
+        """The VkPresentModeKHR of that name. UnsupportedError where the surface has it not."""
+        return presentation.mode_number(self.context, surface, name)
+
+    def presentable_image(self, spec: ImageSpec, vk_image: int, view: int) -> PresentableImage:
+        """A swapchain's image as an Image of backends/base.py."""
+        return presentation.image(self.context, spec, vk_image, view)
+
     def close(self) -> None:
         """After _native.Device.shutdown(): destroys what is left, and the VkDevice if it is ours. Idempotent."""
         self.context.close()
@@ -104,6 +138,6 @@ def open_device(adapter: Adapter, validation: bool | None = None, name: str = ""
     """
     instance = instances.get(validation)
     physical = physical_device_of(adapter, instance)
-    context = Context.create(physical)
+    context = Context.create(physical, instance.handle, instance.extensions)
     context.name(VK.OBJECT_TYPE_QUEUE, context.queue, f"queue of {name or 'a device'}")
     return VulkanBackend(adapter, context)

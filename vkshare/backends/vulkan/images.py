@@ -22,6 +22,8 @@ from vkshare.errors import ClosedError, UnsupportedError
 class VulkanImage:
     """A VkImage, its memory, its view and its two ownership command buffers. Image of backends/base.py."""
 
+    is_presentable = False  # a swapchain's is: PresentableImage
+
     def __init__(self, context: Context, spec: ImageSpec, handle_type: int, features: int) -> None:
         self.spec = spec
         self.stride = 0

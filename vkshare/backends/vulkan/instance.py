@@ -16,8 +16,18 @@ from vkshare.backends.vulkan.messages import messenger_info
 from vkshare.errors import UnsupportedError
 
 VALIDATION_LAYER = "VK_LAYER_KHRONOS_validation"
-# Enabled where the loader or a driver has them. Surfaces are for swapchains, which need them on the instance.
-_OPTIONAL_EXTENSIONS = ("VK_EXT_debug_utils", "VK_KHR_surface")
+# Enabled where the loader or a driver has them. Those of surfaces are for swapchains, which need them on the instance.
+_OPTIONAL_EXTENSIONS = (
+    "VK_EXT_debug_utils",
+    "VK_KHR_surface",
+    "VK_KHR_xcb_surface",
+    "VK_KHR_xlib_surface",
+    "VK_KHR_wayland_surface",
+    "VK_EXT_headless_surface",
+    "VK_KHR_get_surface_capabilities2",
+    "VK_EXT_surface_maintenance1",
+    "VK_EXT_swapchain_colorspace",
+)
 
 _lock = threading.Lock()
 _instances: dict[bool, Instance] = {}

@@ -47,6 +47,9 @@ class Recorder:
 
     def _write(self, commands: Any, operations: Sequence[Operation]) -> None:
         self._commands = commands
+        shown = [image for image in (_image(surface) for surface, _ in uses(operations)) if image.is_presentable]
+        for image in shown:
+            barriers.to_general(self._vk, commands, image.handle)
         draws = [_drawable(op) for op in operations if isinstance(op, DrawTriangles)]
         vertices = iter(zip(self._compiled.upload(draws), draws, strict=True))
         for operation in operations:
@@ -67,6 +70,8 @@ class Recorder:
         self._end_rendering()
         if any(_image(op.target).is_mappable for op in operations):
             barriers.to_host(self._vk, commands)
+        for image in shown:
+            barriers.to_present(self._vk, commands, image.handle)
 
     # ---- operations ----
 
@@ -224,6 +229,12 @@ class Recorder:
         self._begin_rendering(target, raw=raw)
 
     def _begin_rendering(self, target: VulkanImage, *, raw: bool = False, clear: Sequence[float] | None = None) -> None:
+        if raw and target.raw_view is None:
+            raise UnsupportedError(
+                f"blit to a swapchain of format {target.spec.format.name}",
+                "its images have no view of the codes as they are stored",
+                "draw_triangles() or composite() to it, or create the swapchain with another format",
+            )
         size = {"width": target.spec.width, "height": target.spec.height}
         attachment = new(
             "VkRenderingAttachmentInfo",

@@ -12,6 +12,10 @@ FEATURES = ("timelineSemaphore", "synchronization2", "dynamicRendering")
 DEVICE_EXTENSIONS = ("VK_KHR_external_memory_fd",)
 # Enabled where the driver has them: native fences, CPU surfaces without a copy, windows.
 OPTIONAL_DEVICE_EXTENSIONS = ("VK_KHR_external_semaphore_fd", "VK_EXT_external_memory_host", "VK_KHR_swapchain")
+# Present fences: enabled where the instance has what it needs too.
+PRESENT_FENCES = "VK_EXT_swapchain_maintenance1"
+PRESENT_FENCES_FEATURE = "swapchainMaintenance1"
+PRESENT_FENCES_NEED = ("VK_EXT_surface_maintenance1", "VK_KHR_get_surface_capabilities2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,19 +27,20 @@ class Requirements:
     api_version
         Packed as VkApplicationInfo.apiVersion is.
     instance_extensions
-        None are needed: what vkshare uses is part of Vulkan 1.1.
+        None are needed: what vkshare uses is part of Vulkan 1.1. (Windows need those of their platform.)
     device_extensions, features
         Must be enabled. Features are named as the fields of VkPhysicalDeviceVulkan12Features and ...13Features.
     optional_device_extensions
         Make more work where the driver has them: fences that cross processes natively, surfaces of the CPU backend
-        opened without a copy.
+        opened without a copy, swapchains, present fences (with the feature swapchainMaintenance1, and the instance
+        extensions VK_EXT_surface_maintenance1 and VK_KHR_get_surface_capabilities2).
     """
 
     api_version: int = API_VERSION
     instance_extensions: tuple[str, ...] = ()
     device_extensions: tuple[str, ...] = DEVICE_EXTENSIONS
     features: tuple[str, ...] = FEATURES
-    optional_device_extensions: tuple[str, ...] = OPTIONAL_DEVICE_EXTENSIONS[:2]
+    optional_device_extensions: tuple[str, ...] = (*OPTIONAL_DEVICE_EXTENSIONS, PRESENT_FENCES)
 
     def check(self, api_version: int, extensions: Iterable[str], features: Iterable[str]) -> None:
         """Raises UnsupportedError naming all that an engine's device was not made with."""

@@ -43,6 +43,8 @@ class VulkanStage:
         vk, general = self._context.vk, VK.IMAGE_LAYOUT_GENERAL
         extent = {"width": image.spec.width, "height": image.spec.height, "depth": 1}
         region = ffi.new("VkBufferImageCopy *", {"imageSubresource": barriers.ONE_LAYER, "imageExtent": extent})
+        if image.is_presentable:
+            barriers.to_general(vk, commands, image.handle)
         barriers.everything(vk, commands)
         if upload:
             vk.vkCmdCopyBufferToImage(commands, self._buffer, image.handle, general, 1, region)
@@ -51,6 +53,8 @@ class VulkanStage:
         else:
             vk.vkCmdCopyImageToBuffer(commands, image.handle, general, self._buffer, 1, region)
             barriers.to_host(vk, commands)
+        if image.is_presentable:
+            barriers.to_present(vk, commands, image.handle)
 
     def destroy(self) -> None:
         """Frees buffer and commands: the copy has run, or never will. Idempotent."""

@@ -1,0 +1,154 @@
+/* pools.c: a swapchain's semaphores and fences: made when there is none to take, put back when the history says so.
+ * Under the device's lock. */
+#include <stdlib.h>
+
+#include "present.h"
+
+static bool grow(vks_handle_pool *pool)
+{
+    if (pool->n < pool->capacity)
+        return true;
+    size_t capacity = pool->capacity ? 2 * pool->capacity : 16;
+    uint64_t *more = realloc(pool->handles, capacity * sizeof *more);
+    if (!more)
+        return false;
+    pool->handles = more;
+    pool->capacity = capacity;
+    return true;
+}
+
+vks_status vks_take_semaphore(vks_swapchain *s, uint64_t *out)
+{
+    if (s->semaphores.n) {
+        *out = s->semaphores.handles[--s->semaphores.n];
+        return VKS_OK;
+    }
+    VkSemaphoreCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO};
+    VkSemaphore handle = VK_NULL_HANDLE;
+    vks_status status =
+        vks_present_result(s, s->vk.CreateSemaphore(s->vk_device, &info, NULL, &handle), "vkCreateSemaphore");
+    if (status)
+        return status;
+    *out = (uint64_t)(uintptr_t)handle;
+    s->counts.semaphores++;
+    return VKS_OK;
+}
+
+static void destroy_semaphore(vks_swapchain *s, uint64_t semaphore)
+{
+    s->device->backend->destroy_timeline(s->device, semaphore); /* a binary one goes the same way */
+    s->counts.semaphores--;
+}
+
+/* What frames alone can need: one to acquire and one to present for each image, those of the frames in flight, and those
+ * that the history still has. Resizes bring more, which go when they are free. */
+static uint64_t enough(const vks_swapchain *s) { return 3u * (s->current ? s->current->n : s->info.image_count) + 2; }
+
+void vks_put_semaphore(vks_swapchain *s, uint64_t semaphore)
+{
+    if (!semaphore)
+        return;
+    if (s->counts.semaphores <= enough(s) && grow(&s->semaphores))
+        s->semaphores.handles[s->semaphores.n++] = semaphore;
+    else
+        destroy_semaphore(s, semaphore);
+}
+
+vks_status vks_refill_frame(vks_presentable *frame)
+{
+    return frame->spare ? VKS_OK : vks_take_semaphore(((vks_chain_image *)frame)->swapchain, &frame->spare);
+}
+
+vks_status vks_take_fence(vks_swapchain *s, uint64_t *out)
+{
+    if (s->fences.n) {
+        *out = s->fences.handles[--s->fences.n];
+        return VKS_OK;
+    }
+    VkFenceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+    VkFence handle = VK_NULL_HANDLE;
+    vks_status status = vks_present_result(s, s->vk.CreateFence(s->vk_device, &info, NULL, &handle), "vkCreateFence");
+    if (status)
+        return status;
+    *out = (uint64_t)(uintptr_t)handle;
+    s->counts.fences++;
+    return VKS_OK;
+}
+
+static void destroy_fence(vks_swapchain *s, uint64_t fence)
+{
+    s->vk.DestroyFence(s->vk_device, (VkFence)(uintptr_t)fence, NULL);
+    s->counts.fences--;
+}
+
+void vks_put_fence(vks_swapchain *s, uint64_t fence)
+{
+    if (grow(&s->fences))
+        s->fences.handles[s->fences.n++] = fence;
+    else
+        destroy_fence(s, fence);
+}
+
+static void reset_fence(vks_swapchain *s, uint64_t fence)
+{
+    VkFence handle = (VkFence)(uintptr_t)fence;
+    if (s->vk.ResetFences(s->vk_device, 1, &handle) == VK_SUCCESS)
+        vks_put_fence(s, fence);
+    else /* out of memory: it stays signalled, which no present may be given */
+        destroy_fence(s, fence);
+}
+
+bool vks_fence_is_signalled(void *swapchain, uint64_t fence)
+{
+    vks_swapchain *s = swapchain;
+    return s->vk.GetFenceStatus(s->vk_device, (VkFence)(uintptr_t)fence) == VK_SUCCESS;
+}
+
+/* From the chains that are alive to those that are to be destroyed. */
+static void bury(vks_swapchain *s, uint64_t handle)
+{
+    for (vks_chain **link = &s->chains; *link; link = &(*link)->next) {
+        vks_chain *chain = *link;
+        if (chain->handle != handle)
+            continue;
+        *link = chain->next;
+        chain->next = s->dead;
+        s->dead = chain;
+        return;
+    }
+}
+
+void vks_follow_decisions(vks_swapchain *s)
+{
+    vks_decision decision;
+    while (vks_history_next(s->history, &decision)) {
+        switch (decision.kind) {
+        case VKS_RECYCLE_SEMAPHORE:
+            vks_put_semaphore(s, decision.handle);
+            break;
+        case VKS_RESET_FENCE:
+            reset_fence(s, decision.handle);
+            break;
+        case VKS_DESTROY_SEMAPHORE:
+            destroy_semaphore(s, decision.handle);
+            break;
+        case VKS_DESTROY_FENCE:
+            destroy_fence(s, decision.handle);
+            break;
+        case VKS_DESTROY_SWAPCHAIN:
+            bury(s, decision.handle);
+            break;
+        }
+    }
+}
+
+void vks_destroy_pools(vks_swapchain *s)
+{
+    while (s->semaphores.n)
+        destroy_semaphore(s, s->semaphores.handles[--s->semaphores.n]);
+    while (s->fences.n)
+        destroy_fence(s, s->fences.handles[--s->fences.n]);
+    free(s->semaphores.handles);
+    free(s->fences.handles);
+    s->semaphores = s->fences = (vks_handle_pool){NULL, 0, 0};
+}

@@ -1,0 +1,124 @@
+/* present.h: a swapchain's insides. Internal to native/present/.
+ *
+ * Two locks: swapchain->lock round every Vulkan call on the surface and its VkSwapchainKHRs, and round changes of the
+ * list of chains and of their images' states; below it the device's lock, for the history, the pools, what submissions
+ * see (vks_presentable) and those same changes. The queue is had between vks_device_begin_present() and end. */
+#ifndef VKS_PRESENT_H
+#define VKS_PRESENT_H
+
+#include <pthread.h>
+
+#include "core/device.h"
+#include "history.h"
+#include "swapchain.h"
+#include "vulkan/vulkan_core.h"
+
+#define VKS_PRESENT_FUNCTIONS(X)                                                                                       \
+    X(CreateSwapchainKHR)                                                                                              \
+    X(DestroySwapchainKHR)                                                                                             \
+    X(GetSwapchainImagesKHR) X(AcquireNextImageKHR) X(QueuePresentKHR) X(CreateSemaphore) X(CreateFence)               \
+        X(DestroyFence) X(ResetFences) X(GetFenceStatus) X(WaitForFences) X(CreateImageView) X(DestroyImageView)       \
+            X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers)                 \
+                X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdPipelineBarrier2)
+
+typedef struct vks_present_functions {
+#define VKS_DECLARE(name) PFN_vk##name name;
+    VKS_PRESENT_FUNCTIONS(VKS_DECLARE)
+#undef VKS_DECLARE
+    PFN_vkGetPhysicalDeviceSurfaceCapabilitiesKHR GetCapabilities;
+} vks_present_functions;
+
+typedef enum vks_image_state {
+    VKS_IMAGE_AWAY,     /* with the presentation engine */
+    VKS_IMAGE_ACQUIRED, /* the caller has it */
+    VKS_IMAGE_SHELVED   /* ours, and nobody has it: the next to be handed out */
+} vks_image_state;
+
+typedef struct vks_chain_image {
+    vks_presentable frame; /* the device's lock; first, so that it can be found from there */
+    vks_swapchain *swapchain;
+    vks_surface *surface;       /* a reference; NULL until it is attached */
+    uint64_t acquire_semaphore; /* of the acquire that it is out by; `frame.acquired` until somebody waited */
+    uint64_t image, view, fresh_commands;
+    vks_image_state state;
+    bool by_engine; /* an engine waits for, and signals, the semaphores */
+} vks_chain_image;
+
+/* A VkSwapchainKHR, or a ring. */
+typedef struct vks_chain {
+    struct vks_chain *next; /* the older ones */
+    uint64_t handle;        /* VkSwapchainKHR; 0: a ring */
+    uint64_t generation;
+    uint32_t n, width, height, mode;
+    uint32_t shown; /* the image that was presented last; UINT32_MAX: none */
+    bool was_presented;
+    vks_chain_image images[VKS_SWAPCHAIN_IMAGES];
+} vks_chain;
+
+typedef struct vks_handle_pool {
+    uint64_t *handles;
+    size_t n, capacity;
+} vks_handle_pool;
+
+#define VKS_MOST_IN_FLIGHT 16u
+
+struct vks_swapchain {
+    pthread_mutex_t lock;
+    _Atomic uint32_t references;
+    uint32_t process;
+    vks_device *device; /* a reference */
+    vks_swapchain_info info;
+    vks_present_info vulkan;
+    vks_present_functions vk;
+    VkDevice vk_device;
+    VkQueue vk_queue;
+    VkCommandPool commands;
+    _Atomic uint64_t wanted; /* width << 32 | height */
+    _Atomic uint64_t made_for; /* what `wanted` was when the current chain was made */
+    _Atomic uint32_t mode;   /* the present mode that is wanted */
+    vks_chain *chains;       /* alive, the newest first */
+    vks_chain *current;      /* of these; NULL: none was made, or creating failed */
+    uint64_t generation;
+    _Atomic bool is_stale; /* recreate at the next acquire */
+    _Atomic bool is_lost, is_closed;
+    uint64_t proof_until; /* while a resize waits for room: when it gives up; else 0 */
+
+    /* Under the device's lock. */
+    vks_history *history;
+    vks_handle_pool semaphores, fences;
+    vks_chain *dead;                        /* decided on, to be destroyed without the device's lock */
+    _Atomic uint64_t in_flight[VKS_MOST_IN_FLIGHT]; /* serials of the last frames; read without it */
+    _Atomic uint64_t frames;                        /* presented; likewise */
+    vks_swapchain_statistics counts;
+};
+
+/* ---- chain.c: one VkSwapchainKHR ---- */
+vks_status vks_present_result(vks_swapchain *s, VkResult code, const char *call); /* VK_SUCCESS only is VKS_OK */
+/* Under swapchain->lock. `old` may be NULL; it is retired by the call, also where that fails (A12). */
+vks_status vks_chain_create(vks_swapchain *s, const VkSurfaceCapabilitiesKHR *can, VkExtent2D extent, vks_chain *old,
+                            vks_chain **out);
+/* Under swapchain->lock, off every list. */
+void vks_chain_destroy(vks_swapchain *s, vks_chain *chain);
+
+/* ---- pools.c: semaphores and fences, under the device's lock ---- */
+vks_status vks_take_semaphore(vks_swapchain *s, uint64_t *out);
+vks_status vks_take_fence(vks_swapchain *s, uint64_t *out);
+void vks_put_semaphore(vks_swapchain *s, uint64_t semaphore);
+void vks_put_fence(vks_swapchain *s, uint64_t fence); /* unsignalled */
+vks_status vks_refill_frame(vks_presentable *frame);
+/* Carries out what the history has decided. */
+void vks_follow_decisions(vks_swapchain *s);
+void vks_destroy_pools(vks_swapchain *s);
+bool vks_fence_is_signalled(void *swapchain, uint64_t fence);
+
+/* ---- retire.c: replacing a chain, and proving that old ones are over; under swapchain->lock ---- */
+vks_status vks_swapchain_configure(vks_swapchain *s, uint64_t deadline);
+void vks_collect(vks_swapchain *s); /* takes the device's lock */
+void vks_bury_chains(vks_swapchain *s);
+/* A batch that waits for what the frame's acquire signals, with its first barrier; with `shows` it signals what a
+ * present waits for. Under the device's lock too. */
+vks_status vks_submit_frame(vks_swapchain *s, vks_chain_image *image, bool shows);
+/* Everything that was presented is over, or is given up. */
+void vks_finish_presents(vks_swapchain *s, uint64_t deadline);
+
+#endif

@@ -1,0 +1,341 @@
+/* retire.c: replacing a VkSwapchainKHR, and the proof that old ones are over. Under swapchain->lock.
+ *
+ * Old swapchains go when the history says so (history.h). What ANGLE's document leaves open is how many there may be
+ * while a window is being resized: here at most `retired_limit`. Past it the next replacement waits for proof, with a
+ * deadline, and says what it waited for when none came: the window keeps the swapchain that it has, and the next
+ * acquire tries again. Nothing ever waits for the device to idle: that proves nothing of a presentation engine (A17).
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "present.h"
+
+#define SLICE_NS UINT64_C(20000000)
+#define NAP_US 500u
+
+/* ---- carrying out decisions ---- */
+
+void vks_bury_chains(vks_swapchain *s)
+{
+    for (;;) {
+        pthread_mutex_lock(&s->device->lock);
+        vks_chain *chain = s->dead;
+        s->dead = NULL;
+        pthread_mutex_unlock(&s->device->lock);
+        if (!chain)
+            return;
+        while (chain) {
+            vks_chain *next = chain->next;
+            vks_chain_destroy(s, chain);
+            chain = next;
+        }
+    }
+}
+
+void vks_collect(vks_swapchain *s)
+{
+    pthread_mutex_lock(&s->device->lock);
+    vks_history_collect(s->history, s->device->backend->completed(s->device), vks_now(), vks_fence_is_signalled, s);
+    vks_follow_decisions(s);
+    bool dead = s->dead != NULL;
+    pthread_mutex_unlock(&s->device->lock);
+    if (dead)
+        vks_bury_chains(s);
+}
+
+/* ---- a batch of our own ---- */
+
+vks_status vks_submit_frame(vks_swapchain *s, vks_chain_image *image, bool shows)
+{
+    vks_device *device = s->device;
+    vks_presentable *frame = &image->frame;
+    vks_status status = shows ? vks_refill_frame(frame) : VKS_OK;
+    if (status)
+        return status;
+    vks_point wait = {frame->acquired, 0}, signal = {frame->spare, 0};
+    vks_batch batch = {
+        .waits = &wait,
+        .signals = &signal,
+        .buffers = &frame->fresh_commands,
+        .n_waits = frame->acquired != 0,
+        .n_signals = shows,
+        .n_buffers = shows && frame->fresh_commands != 0,
+        .serial = device->submitted + 1,
+    };
+    if ((status = device->backend->submit(device, &batch))) {
+        if (status == VKS_DEVICE_LOST)
+            vks_device_lose(device);
+        return status;
+    }
+    atomic_store_explicit(&device->submitted, batch.serial, memory_order_release);
+    if (image->surface)
+        atomic_store_explicit(&image->surface->last_serial, batch.serial, memory_order_release);
+    if (frame->acquired)
+        frame->waited = batch.serial;
+    frame->acquired = 0;
+    if (shows) {
+        frame->fresh_commands = 0;
+        frame->rendered[frame->n_rendered++] = frame->spare;
+        frame->spare = 0;
+    }
+    return VKS_OK;
+}
+
+/* ---- giving frames of an old chain up ---- */
+
+/* Its semaphores go back to the pool when nobody uses them any more. Under the device's lock. */
+static vks_status give_up_frame(vks_swapchain *s, vks_chain *chain, vks_chain_image *image)
+{
+    vks_presentable *frame = &image->frame;
+    vks_status status = VKS_OK;
+    if (image->surface)
+        vks_surface_lend(image->surface, false);
+    if (frame->acquired) /* signalled, or about to be: somebody must wait for it (A19) */
+        status = vks_submit_frame(s, image, false);
+    uint32_t index = (uint32_t)(image - chain->images);
+    if (!status && frame->waited)
+        status = vks_history_waited(s->history, index, frame->waited);
+    uint64_t last = image->surface ? image->surface->last_serial : s->device->submitted;
+    if (image->by_engine)
+        last = s->device->submitted; /* nobody told us which of its submissions used them */
+    if (!status && image->acquire_semaphore)
+        status =
+            vks_history_semaphore(s->history, image->acquire_semaphore, frame->waited ? frame->waited : last, false);
+    image->acquire_semaphore = 0;
+    for (uint32_t i = 0; i < frame->n_rendered && !status; i++)
+        status = vks_history_semaphore(s->history, frame->rendered[i], last, true);
+    frame->n_rendered = 0;
+    vks_put_semaphore(s, frame->spare);
+    frame->spare = 0;
+    image->state = VKS_IMAGE_AWAY;
+    return status;
+}
+
+/* The last submission that touched an image of the chain, whose frames that are out are given up. */
+static vks_status give_up_frames(vks_swapchain *s, vks_chain *chain, uint64_t *last_use)
+{
+    vks_status status = VKS_OK;
+    *last_use = 0;
+    pthread_mutex_lock(&s->device->lock);
+    vks_device_begin_present(s->device); /* for the queue */
+    for (uint32_t i = 0; i < chain->n && !status; i++) {
+        vks_chain_image *image = &chain->images[i];
+        if (image->state != VKS_IMAGE_AWAY || image->frame.spare)
+            status = give_up_frame(s, chain, image);
+        uint64_t last = image->surface ? image->surface->last_serial : image->frame.waited;
+        if (last > *last_use)
+            *last_use = last;
+    }
+    s->counts.acquired = 0;
+    vks_device_end_present(s->device);
+    pthread_mutex_unlock(&s->device->lock);
+    return status;
+}
+
+/* ---- proof ---- */
+
+static vks_status wait_fence(vks_swapchain *s, uint64_t fence, uint64_t deadline)
+{
+    VkFence handle = (VkFence)(uintptr_t)fence;
+    uint64_t now = vks_now(), slice = deadline <= now ? 0 : deadline - now < SLICE_NS ? deadline - now : SLICE_NS;
+    VkResult code = s->vk.WaitForFences(s->vk_device, 1, &handle, VK_TRUE, slice);
+    return code == VK_TIMEOUT ? VKS_TIMEOUT : vks_present_result(s, code, "vkWaitForFences");
+}
+
+/* Acquires an image of the current chain, which is about to be replaced, with a fence in place of a semaphore: when
+ * that is signalled the presentation engine has done with what was presented of that image before. The image goes on
+ * the shelf: should the replacement fail, it is the next frame. */
+static vks_status acquire_for_proof(vks_swapchain *s, uint64_t deadline)
+{
+    vks_chain *chain = s->current;
+    uint64_t fence, now = vks_now();
+    pthread_mutex_lock(&s->device->lock);
+    vks_status status = vks_take_fence(s, &fence);
+    pthread_mutex_unlock(&s->device->lock);
+    if (status)
+        return status;
+    uint32_t index = 0;
+    uint64_t slice = deadline <= now ? 0 : deadline - now < SLICE_NS ? deadline - now : SLICE_NS;
+    VkResult code = s->vk.AcquireNextImageKHR(s->vk_device, (VkSwapchainKHR)(uintptr_t)chain->handle, slice,
+                                              VK_NULL_HANDLE, (VkFence)(uintptr_t)fence, &index);
+    bool got = code == VK_SUCCESS || code == VK_SUBOPTIMAL_KHR;
+    while (got && (status = wait_fence(s, fence, vks_now() + SLICE_NS)) == VKS_TIMEOUT && vks_now() < deadline)
+        ;
+    pthread_mutex_lock(&s->device->lock);
+    if (got) {
+        chain->images[index].state = VKS_IMAGE_SHELVED;
+        chain->images[index].acquire_semaphore = 0;
+        chain->images[index].frame.acquired = chain->images[index].frame.waited = 0;
+        s->counts.acquired++;
+    }
+    if (got && !status) {
+        VkFence handle = (VkFence)(uintptr_t)fence;
+        s->vk.ResetFences(s->vk_device, 1, &handle);
+        vks_put_fence(s, fence);
+        status = vks_history_waited(s->history, index, 0);
+    } else if (!got) {
+        vks_put_fence(s, fence); /* untouched */
+    } /* else it may still be signalled, and is left alone for good (A16) */
+    pthread_mutex_unlock(&s->device->lock);
+    if (code == VK_TIMEOUT || code == VK_NOT_READY) {
+        usleep(NAP_US); /* some drivers do not wait */
+        return VKS_OK;
+    }
+    if (code == VK_ERROR_OUT_OF_DATE_KHR) /* it will show nothing any more, and tell nothing */
+        return VKS_TIMEOUT;
+    return got ? status : vks_present_result(s, code, "vkAcquireNextImageKHR");
+}
+
+/* One step towards what `wanted` names: VKS_OK: look again; VKS_TIMEOUT: there is no way to have it. */
+static vks_status seek(vks_swapchain *s, vks_wanted wanted, uint64_t deadline)
+{
+    vks_status status;
+    switch (wanted.kind) {
+    case VKS_WANTS_SERIAL:
+        status = vks_device_wait_serial(s->device, wanted.value, deadline);
+        return status == VKS_INTERRUPTED ? VKS_OK : status;
+    case VKS_WANTS_FENCE:
+        status = wait_fence(s, wanted.value, deadline);
+        return status == VKS_TIMEOUT ? VKS_OK : status;
+    case VKS_WANTS_IMAGE:
+        return s->current ? acquire_for_proof(s, deadline) : VKS_TIMEOUT;
+    default:
+        return VKS_TIMEOUT;
+    }
+}
+
+static uint64_t count_retired(vks_swapchain *s)
+{
+    vks_history_statistics now;
+    pthread_mutex_lock(&s->device->lock);
+    vks_history_get_statistics(s->history, &now);
+    pthread_mutex_unlock(&s->device->lock);
+    return now.retired;
+}
+
+static vks_wanted look(vks_swapchain *s, bool everything)
+{
+    pthread_mutex_lock(&s->device->lock);
+    vks_wanted wanted = vks_history_wanted(s->history);
+    if (everything && (wanted.kind == VKS_WANTS_NOTHING || wanted.kind == VKS_WANTS_PRESENT))
+        wanted = vks_history_unproven(s->history);
+    pthread_mutex_unlock(&s->device->lock);
+    return wanted;
+}
+
+/* A6: until one more may be retired. */
+static vks_status wait_for_room(vks_swapchain *s, uint64_t deadline)
+{
+    uint64_t start = vks_now();
+    while (count_retired(s) >= s->info.retired_limit) {
+        vks_collect(s);
+        uint64_t retired = count_retired(s);
+        if (retired < s->info.retired_limit)
+            break;
+        if (!s->proof_until) {
+            s->proof_until = vks_now() + s->info.proof_deadline;
+            s->counts.resize_waits++;
+        }
+        uint64_t until = s->proof_until < deadline ? s->proof_until : deadline, now = vks_now();
+        vks_wanted wanted = look(s, false);
+        vks_status status = now >= until ? VKS_TIMEOUT : seek(s, wanted, until);
+        if (status == VKS_TIMEOUT) {
+            if (deadline > now)
+                s->proof_until = 0; /* the next try has time of its own */
+            static const char *const what[] = {"nothing", "an image to be acquired again", "a submission to run",
+                                               "a present fence", "a present of the new swapchain"};
+            return vks_fail(VKS_TIMEOUT, 0,
+                            "%llu replaced swapchains may still be shown, %u are allowed: waited for %s; present, and "
+                            "try again",
+                            (unsigned long long)retired, s->info.retired_limit, what[wanted.kind]);
+        }
+        if (status)
+            return status;
+        if (deadline != VKS_FOREVER ? now - start > SLICE_NS : now - start > SLICE_NS)
+            return VKS_INTERRUPTED; /* the caller looks for signals */
+    }
+    s->proof_until = 0;
+    return VKS_OK;
+}
+
+void vks_finish_presents(vks_swapchain *s, uint64_t deadline)
+{
+    vks_status status = VKS_OK;
+    while (!status && vks_now() < deadline && vks_device_check(s->device) == VKS_OK && !s->is_lost) {
+        vks_collect(s);
+        vks_wanted wanted = look(s, true);
+        if (wanted.kind == VKS_WANTS_NOTHING || wanted.kind == VKS_WANTS_PRESENT)
+            return;
+        status = seek(s, wanted, deadline);
+    }
+}
+
+/* ---- replacing ---- */
+
+/* A14: what the surface says, or, where it leaves it to us, what is wanted. */
+static VkExtent2D choose_extent(const vks_swapchain *s, const VkSurfaceCapabilitiesKHR *can, uint64_t wanted)
+{
+    VkExtent2D extent = can->currentExtent;
+    if (extent.width != UINT32_MAX && !s->vulkan.sizes_itself)
+        return extent;
+    extent = (VkExtent2D){(uint32_t)(wanted >> 32), (uint32_t)wanted};
+    if (!extent.width || !extent.height)
+        return (VkExtent2D){0, 0};
+    VkExtent2D low = can->minImageExtent, high = can->maxImageExtent;
+    extent.width = extent.width < low.width ? low.width : extent.width > high.width ? high.width : extent.width;
+    extent.height = extent.height < low.height ? low.height : extent.height > high.height ? high.height : extent.height;
+    return extent;
+}
+
+/* The current chain is retired, with `made` (may be NULL) in its place. */
+static vks_status replace(vks_swapchain *s, vks_chain *made, uint64_t last_use)
+{
+    pthread_mutex_lock(&s->device->lock);
+    vks_status status = vks_history_swapchain(s->history, made ? made->handle : 0, made ? made->n : 0, false, last_use);
+    if (!status && made) {
+        made->next = s->chains;
+        s->chains = made;
+        made->generation = ++s->generation;
+    }
+    if (!status) {
+        s->counts.recreated += s->current != NULL && made != NULL;
+        s->current = made;
+    }
+    vks_follow_decisions(s);
+    uint64_t alive = 0;
+    for (vks_chain *chain = s->chains; chain; chain = chain->next)
+        alive++;
+    if (alive > s->counts.most_alive)
+        s->counts.most_alive = alive;
+    pthread_mutex_unlock(&s->device->lock);
+    return status;
+}
+
+vks_status vks_swapchain_configure(vks_swapchain *s, uint64_t deadline)
+{
+    uint64_t wanted = atomic_load(&s->wanted), last_use = 0;
+    VkSurfaceCapabilitiesKHR can;
+    vks_status status = vks_present_result(s,
+                                           s->vk.GetCapabilities((VkPhysicalDevice)(uintptr_t)s->vulkan.physical_device,
+                                                                 (VkSurfaceKHR)(uintptr_t)s->vulkan.surface, &can),
+                                           "vkGetPhysicalDeviceSurfaceCapabilitiesKHR");
+    if (status)
+        return status;
+    VkExtent2D extent = choose_extent(s, &can, wanted);
+    if (!extent.width || !extent.height || !can.maxImageExtent.width || !can.maxImageExtent.height)
+        return VKS_HIDDEN;
+    vks_chain *old = s->current, *made = NULL;
+    if (old &&
+        ((old->was_presented && (status = wait_for_room(s, deadline))) || (status = give_up_frames(s, old, &last_use))))
+        return status;
+    status = vks_chain_create(s, &can, extent, old, &made);
+    vks_status kept = replace(s, made, last_use);
+    if (!status && (status = kept))
+        vks_chain_destroy(s, made);
+    if (!status) {
+        s->made_for = wanted;
+        s->is_stale = false;
+    }
+    vks_collect(s); /* what was never presented on goes at once (A4) */
+    return status;
+}

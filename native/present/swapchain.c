@@ -1,0 +1,850 @@
+/* swapchain.c: frames out and back in. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "present.h"
+
+/* A thread that waits for an image lets others present now and then. */
+#define SLICE_NS UINT64_C(4000000)
+#define NAP_NS UINT64_C(500000)
+
+/* Between a status and the caller: the swapchain is out of date, recreate it. Never leaves this file. */
+#define STALE ((vks_status) - 1)
+
+/* ---- making one ---- */
+
+static const char *load(vks_swapchain *s)
+{
+    vks_vulkan_handles handles = vks_vulkan_get_handles(s->device);
+    s->vk_device = (VkDevice)(uintptr_t)handles.device;
+    s->vk_queue = (VkQueue)(uintptr_t)handles.queue;
+    PFN_vkGetDeviceProcAddr get;
+    memcpy(&get, &handles.get_device_proc_addr, sizeof get);
+    memcpy(&s->vk.GetCapabilities, &s->vulkan.get_capabilities, sizeof s->vk.GetCapabilities);
+    if (!s->vk.GetCapabilities)
+        return "vkGetPhysicalDeviceSurfaceCapabilitiesKHR";
+#define LOAD(name)                                                                                                     \
+    if (!(s->vk.name = (PFN_vk##name)get(s->vk_device, "vk" #name)))                                                   \
+        return "vk" #name;
+    VKS_PRESENT_FUNCTIONS(LOAD)
+#undef LOAD
+    return NULL;
+}
+
+static vks_status open_vulkan(vks_swapchain *s)
+{
+    const char *missing = s->device->timeline ? load(s) : "vkCreateSwapchainKHR";
+    if (missing)
+        return vks_fail(VKS_UNSUPPORTED, 0, "the device has no %s: it was made without VK_KHR_swapchain", missing);
+    VkCommandPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+                                    .queueFamilyIndex = s->vulkan.queue_family};
+    return vks_present_result(s, s->vk.CreateCommandPool(s->vk_device, &info, NULL, &s->commands),
+                              "vkCreateCommandPool");
+}
+
+static vks_status open_ring(vks_swapchain *s)
+{
+    vks_chain *ring = calloc(1, sizeof *ring);
+    if (!ring)
+        return vks_fail(VKS_NO_MEMORY, 0, "no memory for a swapchain");
+    ring->shown = UINT32_MAX;
+    s->chains = s->current = ring;
+    return VKS_OK;
+}
+
+static void free_swapchain(vks_swapchain *s)
+{
+    if (s->history)
+        vks_history_destroy(s->history);
+    pthread_mutex_destroy(&s->lock);
+    vks_device_unref(s->device);
+    free(s);
+}
+
+vks_status vks_swapchain_create(const vks_swapchain_info *info, vks_swapchain **out)
+{
+    vks_status status = vks_device_check(info->device);
+    if (status)
+        return status;
+    if (!info->image_count || info->image_count > VKS_SWAPCHAIN_IMAGES || !info->frames_in_flight ||
+        info->frames_in_flight > VKS_MOST_IN_FLIGHT || !info->retired_limit)
+        return vks_fail(
+            VKS_BAD_VALUE, 0, "image_count is %u (1 to %u), frames_in_flight %u (1 to %u), retired_limit %u",
+            info->image_count, VKS_SWAPCHAIN_IMAGES, info->frames_in_flight, VKS_MOST_IN_FLIGHT, info->retired_limit);
+    vks_swapchain *s = calloc(1, sizeof *s);
+    if (!s)
+        return vks_fail(VKS_NO_MEMORY, 0, "no memory for a swapchain");
+    s->device = info->device;
+    vks_device_ref(s->device);
+    s->references = 1;
+    s->process = vks_process;
+    s->info = *info;
+    pthread_mutex_init(&s->lock, NULL);
+    atomic_init(&s->wanted, (uint64_t)info->width << 32 | info->height);
+    if (info->vulkan) {
+        s->vulkan = *info->vulkan;
+        atomic_init(&s->mode, s->vulkan.present_mode);
+        s->info.vulkan = &s->vulkan;
+    }
+    if (!vks_device_enter(s->device)) {
+        free_swapchain(s);
+        return VKS_CLOSED;
+    }
+    if (info->vulkan) {
+        status = vks_history_create(s->vulkan.policy, info->fence_deadline, &s->history);
+        if (!status)
+            status = open_vulkan(s);
+    } else {
+        status = open_ring(s);
+    }
+    vks_device_leave(s->device);
+    if (status)
+        free_swapchain(s);
+    else
+        *out = s;
+    return status;
+}
+
+void vks_swapchain_ref(vks_swapchain *s) { atomic_fetch_add_explicit(&s->references, 1, memory_order_relaxed); }
+
+/* ---- the end ---- */
+
+static void drop_ring(vks_swapchain *s)
+{
+    vks_chain *ring = s->current;
+    s->chains = s->current = NULL;
+    if (!ring)
+        return;
+    for (uint32_t i = 0; i < ring->n; i++)
+        if (ring->images[i].surface) {
+            vks_surface_lend(ring->images[i].surface, false);
+            vks_surface_unref(ring->images[i].surface);
+        }
+    free(ring);
+}
+
+/* Everything of Vulkan goes; what is left without proof waits for our own work at least. */
+static void end_presents(vks_swapchain *s)
+{
+    vks_device *device = s->device;
+    uint64_t deadline = vks_now() + s->info.proof_deadline;
+    vks_finish_presents(s, deadline);
+    vks_chain *current = s->current;
+    if (current) {
+        pthread_mutex_lock(&device->lock);
+        vks_device_begin_present(device);
+        for (uint32_t i = 0; i < current->n; i++) {
+            vks_chain_image *image = &current->images[i];
+            if (image->surface)
+                vks_surface_lend(image->surface, false);
+            if (image->frame.acquired && vks_device_check(device) == VKS_OK)
+                vks_submit_frame(s, image, false); /* A19: an acquire's semaphore ends waited for */
+        }
+        vks_device_end_present(device);
+        pthread_mutex_unlock(&device->lock);
+    }
+    uint64_t limit = vks_now() + VKS_HELD_FRAME_NS;
+    while (vks_device_wait_serial(device, device->submitted, limit) == VKS_INTERRUPTED)
+        ;
+}
+
+/* Of the current chain: those that no present and no submission has. */
+static void take_frame_semaphores(vks_swapchain *s)
+{
+    for (uint32_t i = 0; s->current && i < s->current->n; i++) {
+        vks_chain_image *image = &s->current->images[i];
+        vks_put_semaphore(s, image->acquire_semaphore);
+        vks_put_semaphore(s, image->frame.spare);
+        for (uint32_t n = 0; n < image->frame.n_rendered; n++)
+            vks_put_semaphore(s, image->frame.rendered[n]); /* signalled: only ever destroyed from here on */
+        image->acquire_semaphore = image->frame.spare = image->frame.acquired = 0;
+        image->frame.n_rendered = 0;
+    }
+}
+
+static void drop_vulkan(vks_swapchain *s)
+{
+    end_presents(s);
+    pthread_mutex_lock(&s->device->lock);
+    take_frame_semaphores(s);
+    vks_history_close(s->history);
+    s->current = NULL;
+    vks_follow_decisions(s);
+    pthread_mutex_unlock(&s->device->lock);
+    vks_bury_chains(s);
+}
+
+void vks_swapchain_close(vks_swapchain *s)
+{
+    if (s->process != vks_process || atomic_exchange(&s->is_closed, true))
+        return;
+    bool inside = vks_device_enter(s->device);
+    pthread_mutex_lock(&s->lock);
+    if (!s->info.vulkan) {
+        drop_ring(s);
+    } else if (inside) {
+        drop_vulkan(s);
+        pthread_mutex_lock(&s->device->lock);
+        vks_destroy_pools(s);
+        pthread_mutex_unlock(&s->device->lock);
+        s->vk.DestroyCommandPool(s->vk_device, s->commands, NULL);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (inside)
+        vks_device_leave(s->device);
+}
+
+void vks_swapchain_unref(vks_swapchain *s)
+{
+    if (atomic_fetch_sub(&s->references, 1) != 1)
+        return;
+    vks_swapchain_close(s);
+    free_swapchain(s);
+}
+
+/* ---- state ---- */
+
+static vks_status check(const vks_swapchain *s)
+{
+    if (__builtin_expect(s->process != vks_process, 0))
+        return VKS_FORKED;
+    if (__builtin_expect(atomic_load_explicit(&s->is_closed, memory_order_relaxed), 0))
+        return VKS_CLOSED;
+    vks_status status = vks_device_check(s->device);
+    if (!status && __builtin_expect(atomic_load_explicit(&s->is_lost, memory_order_relaxed), 0))
+        return vks_fail(VKS_SURFACE_LOST, VK_ERROR_SURFACE_LOST_KHR, "the window is gone");
+    return status;
+}
+
+/* Round every call that uses the driver. */
+static vks_status enter(vks_swapchain *s)
+{
+    vks_status status = check(s);
+    if (status)
+        return status;
+    if (!vks_device_enter(s->device))
+        return VKS_CLOSED;
+    pthread_mutex_lock(&s->lock);
+    if ((status = check(s))) {
+        pthread_mutex_unlock(&s->lock);
+        vks_device_leave(s->device);
+    }
+    return status;
+}
+
+static vks_status leave(vks_swapchain *s, vks_status status)
+{
+    pthread_mutex_unlock(&s->lock);
+    vks_device_leave(s->device);
+    if (__builtin_expect(status == VKS_DEVICE_LOST, 0))
+        vks_device_mark_lost(s->device);
+    return status;
+}
+
+vks_status vks_swapchain_resize(vks_swapchain *s, uint32_t width, uint32_t height)
+{
+    vks_status status = check(s);
+    if (!status)
+        atomic_store(&s->wanted, (uint64_t)width << 32 | height);
+    return status;
+}
+
+vks_status vks_swapchain_set_mode(vks_swapchain *s, uint32_t present_mode)
+{
+    vks_status status = check(s);
+    if (!status)
+        atomic_store(&s->mode, present_mode);
+    return status;
+}
+
+vks_status vks_swapchain_retarget(vks_swapchain *s, uint64_t surface)
+{
+    if (s->process != vks_process)
+        return VKS_FORKED;
+    if (atomic_load(&s->is_closed))
+        return VKS_CLOSED;
+    vks_status status = vks_device_check(s->device);
+    if (status)
+        return status;
+    if (!s->info.vulkan)
+        return vks_fail(VKS_BAD_CALL, 0, "a ring has no surface to replace");
+    if (!vks_device_enter(s->device))
+        return VKS_CLOSED;
+    pthread_mutex_lock(&s->lock);
+    vks_history *fresh = NULL;
+    if (!(status = vks_history_create(s->vulkan.policy, s->info.fence_deadline, &fresh))) {
+        drop_vulkan(s);
+        vks_history_destroy(s->history);
+        s->history = fresh;
+        s->vulkan.surface = surface;
+        s->is_stale = false;
+        atomic_store(&s->is_lost, false);
+    }
+    return leave(s, status);
+}
+
+/* A13: whether a present of the chain can change to that mode. */
+static bool may_change_mode(const vks_swapchain *s, uint32_t mode)
+{
+    for (uint32_t i = 0; i < s->vulkan.n_modes; i++)
+        if (s->vulkan.modes[i] == mode)
+            return true;
+    return false;
+}
+
+static bool is_current(const vks_swapchain *s)
+{
+    const vks_chain *chain = s->current;
+    uint32_t mode = atomic_load(&s->mode);
+    return chain && !s->is_stale && s->made_for == atomic_load(&s->wanted) &&
+           (chain->mode == mode || may_change_mode(s, mode));
+}
+
+vks_status vks_swapchain_prepare(vks_swapchain *s, uint64_t deadline)
+{
+    vks_status status = enter(s);
+    if (status)
+        return status;
+    if (s->info.vulkan && !is_current(s))
+        status = vks_swapchain_configure(s, deadline);
+    return leave(s, status);
+}
+
+/* ---- acquire ---- */
+
+/* Under the device's lock. */
+static void hand_out(vks_swapchain *s, uint32_t index, vks_frame *out)
+{
+    vks_chain *chain = s->current;
+    vks_chain_image *image = &chain->images[index];
+    if (image->state == VKS_IMAGE_AWAY)
+        s->counts.acquired++;
+    image->state = VKS_IMAGE_ACQUIRED;
+    if (image->surface)
+        vks_surface_lend(image->surface, true);
+    *out = (vks_frame){index, chain->width, chain->height, chain->generation};
+}
+
+static bool take_shelved(vks_swapchain *s, vks_frame *out)
+{
+    if (!s->counts.acquired)
+        return false;
+    for (uint32_t i = 0; i < s->current->n; i++)
+        if (s->current->images[i].state == VKS_IMAGE_SHELVED) {
+            pthread_mutex_lock(&s->device->lock);
+            hand_out(s, i, out);
+            pthread_mutex_unlock(&s->device->lock);
+            return true;
+        }
+    return false;
+}
+
+/* A10. */
+static vks_status wait_in_flight(vks_swapchain *s, uint64_t deadline)
+{
+    uint64_t serial = s->in_flight[s->frames % s->info.frames_in_flight];
+    if (!serial || s->device->backend->completed(s->device) >= serial)
+        return VKS_OK;
+    s->counts.acquire_waits += deadline != 0;
+    return deadline ? vks_device_wait_serial(s->device, serial, deadline) : VKS_TIMEOUT;
+}
+
+static vks_status acquire_from_ring(vks_swapchain *s, vks_frame *out)
+{
+    vks_chain *ring = s->current;
+    for (uint32_t i = 0; i < ring->n; i++) {
+        uint32_t index = (ring->shown + 1 + i) % ring->n; /* UINT32_MAX + 1 is 0 */
+        if (ring->images[index].state != VKS_IMAGE_AWAY || (index == ring->shown && ring->n > 1))
+            continue;
+        pthread_mutex_lock(&s->device->lock);
+        hand_out(s, index, out);
+        pthread_mutex_unlock(&s->device->lock);
+        return VKS_OK;
+    }
+    return VKS_TIMEOUT;
+}
+
+static vks_status acquire_from_driver(vks_swapchain *s, uint64_t timeout, vks_frame *out)
+{
+    uint64_t semaphore;
+    uint32_t index = 0;
+    pthread_mutex_lock(&s->device->lock);
+    vks_status status = vks_take_semaphore(s, &semaphore);
+    pthread_mutex_unlock(&s->device->lock);
+    if (status)
+        return status;
+    VkResult code = s->vk.AcquireNextImageKHR(s->vk_device, (VkSwapchainKHR)(uintptr_t)s->current->handle, timeout,
+                                              (VkSemaphore)(uintptr_t)semaphore, VK_NULL_HANDLE, &index);
+    pthread_mutex_lock(&s->device->lock);
+    if (code == VK_SUCCESS || code == VK_SUBOPTIMAL_KHR) { /* A9: suboptimal is good enough for a frame */
+        vks_chain_image *image = &s->current->images[index];
+        image->acquire_semaphore = image->frame.acquired = semaphore;
+        image->frame.waited = 0;
+        image->by_engine = false;
+        hand_out(s, index, out);
+    } else {
+        vks_put_semaphore(s, semaphore);
+    }
+    pthread_mutex_unlock(&s->device->lock);
+    switch (code) {
+    case VK_SUBOPTIMAL_KHR:
+        return VKS_OK;
+    case VK_TIMEOUT:
+    case VK_NOT_READY:
+        return VKS_TIMEOUT;
+    case VK_ERROR_OUT_OF_DATE_KHR:
+        return STALE;
+    default:
+        return vks_present_result(s, code, "vkAcquireNextImageKHR");
+    }
+}
+
+static vks_status acquire_image(vks_swapchain *s, uint64_t deadline, vks_frame *out)
+{
+    if (s->counts.acquired >= s->current->n && deadline == VKS_FOREVER)
+        return vks_fail(VKS_BAD_CALL, 0,
+                        "all %u images are acquired: present or close a frame first, or give a timeout", s->current->n);
+    uint64_t now = vks_now(), slice = deadline <= now ? 0 : deadline - now < SLICE_NS ? deadline - now : SLICE_NS;
+    vks_status status = s->info.vulkan ? acquire_from_driver(s, slice, out) : acquire_from_ring(s, out);
+    if (status != VKS_TIMEOUT || !slice)
+        return status;
+    return vks_now() >= deadline ? VKS_TIMEOUT : VKS_INTERRUPTED;
+}
+
+static vks_status check_ring(const vks_swapchain *s)
+{
+    uint64_t wanted = atomic_load(&s->wanted);
+    if (!(wanted >> 32) || !(uint32_t)wanted)
+        return VKS_HIDDEN;
+    return s->made_for == wanted ? VKS_OK : VKS_OUTDATED;
+}
+
+static vks_status acquire(vks_swapchain *s, uint64_t deadline, vks_frame *out)
+{
+    for (int attempt = 0; attempt < 2; attempt++) {
+        vks_status status = s->info.vulkan ? VKS_OK : check_ring(s);
+        if (!status && s->info.vulkan && !is_current(s))
+            status = vks_swapchain_configure(s, deadline);
+        if (status)
+            return status;
+        if (take_shelved(s, out))
+            return VKS_OK;
+        if ((status = acquire_image(s, deadline, out)) != STALE)
+            return status;
+        s->is_stale = true;
+    }
+    return vks_fail(VKS_VULKAN_ERROR, VK_ERROR_OUT_OF_DATE_KHR, "vkAcquireNextImageKHR, on a swapchain just made");
+}
+
+vks_status vks_swapchain_acquire(vks_swapchain *s, uint64_t deadline, vks_frame *out)
+{
+    vks_status status = check(s);
+    if (!status)
+        status = wait_in_flight(s, deadline); /* without the lock: others may present meanwhile */
+    if (status)
+        return status;
+    if ((status = enter(s)))
+        return status;
+    status = leave(s, acquire(s, deadline, out));
+    if (status == VKS_INTERRUPTED) { /* some drivers do not wait */
+        uint64_t until = vks_now() + NAP_NS;
+        usleep((useconds_t)((until < deadline ? NAP_NS : 0) / 1000));
+    }
+    return status;
+}
+
+vks_status vks_swapchain_acquire_soon(vks_swapchain *s, vks_frame *out)
+{
+    vks_status status = check(s);
+    if (status || (status = wait_in_flight(s, 0)))
+        return status;
+    if (!vks_device_enter(s->device))
+        return VKS_CLOSED;
+    if (pthread_mutex_trylock(&s->lock)) {
+        vks_device_leave(s->device);
+        return VKS_TIMEOUT;
+    }
+    if (!(status = check(s))) {
+        if (s->info.vulkan ? !is_current(s) : check_ring(s))
+            status = VKS_TIMEOUT;
+        else if (!take_shelved(s, out))
+            status = acquire_image(s, 0, out);
+    }
+    if (status == STALE) {
+        s->is_stale = true;
+        status = VKS_TIMEOUT;
+    }
+    return leave(s, status);
+}
+
+/* ---- frames that are out ---- */
+
+static vks_status find(vks_swapchain *s, const vks_frame *frame, vks_chain_image **out)
+{
+    vks_chain *chain = s->current;
+    if (!chain || frame->generation != chain->generation || frame->index >= chain->n)
+        return vks_fail(VKS_BAD_CALL, 0, "the frame is of before the swapchain was resized: acquire another");
+    *out = &chain->images[frame->index];
+    return (*out)->state == VKS_IMAGE_ACQUIRED
+               ? VKS_OK
+               : vks_fail(VKS_BAD_CALL, 0, "the frame was presented or closed already: acquire another");
+}
+
+vks_status vks_swapchain_drop(vks_swapchain *s, const vks_frame *frame)
+{
+    vks_chain_image *image;
+    vks_status status = enter(s);
+    if (status)
+        return status;
+    pthread_mutex_lock(&s->device->lock);
+    if (!(status = find(s, frame, &image))) {
+        if (image->surface)
+            vks_surface_lend(image->surface, false);
+        image->state = s->info.vulkan ? VKS_IMAGE_SHELVED : VKS_IMAGE_AWAY;
+        s->counts.acquired -= !s->info.vulkan;
+    }
+    pthread_mutex_unlock(&s->device->lock);
+    return leave(s, status);
+}
+
+static vks_status make_view(vks_swapchain *s, vks_chain_image *image)
+{
+    VkImageViewCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_IMAGE_VIEW_CREATE_INFO,
+        .image = (VkImage)(uintptr_t)image->image,
+        .viewType = VK_IMAGE_VIEW_TYPE_2D,
+        .format = (VkFormat)s->vulkan.format,
+        .subresourceRange = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1},
+    };
+    VkImageView view = VK_NULL_HANDLE;
+    vks_status status =
+        vks_present_result(s, s->vk.CreateImageView(s->vk_device, &info, NULL, &view), "vkCreateImageView");
+    image->view = status ? 0 : (uint64_t)(uintptr_t)view;
+    return status;
+}
+
+static vks_chain *chain_of(vks_swapchain *s, uint64_t generation, uint32_t index)
+{
+    vks_chain *chain = s->current;
+    return chain && chain->generation == generation && index < chain->n ? chain : NULL;
+}
+
+vks_status vks_swapchain_image(vks_swapchain *s, uint32_t index, uint64_t generation, vks_frame_image *out)
+{
+    vks_status status = enter(s);
+    if (status)
+        return status;
+    vks_chain *chain = chain_of(s, generation, index);
+    if (!chain)
+        return leave(s, vks_fail(VKS_BAD_CALL, 0, "the image is of before the swapchain was resized"));
+    vks_chain_image *image = &chain->images[index];
+    if (s->info.vulkan && s->vulkan.has_views && !image->view)
+        status = make_view(s, image);
+    *out = (vks_frame_image){image->image, image->view, chain->width, chain->height};
+    return leave(s, status);
+}
+
+vks_status vks_swapchain_attach(vks_swapchain *s, uint32_t index, uint64_t generation, vks_surface *surface)
+{
+    if (surface->device != s->device)
+        return VKS_FOREIGN_DEVICE;
+    vks_status status = enter(s);
+    if (status)
+        return status;
+    vks_chain *chain = chain_of(s, generation, index);
+    if (!chain || chain->images[index].surface)
+        return leave(s, vks_fail(VKS_BAD_CALL, 0, "image %u has a surface already, or is no more", index));
+    vks_chain_image *image = &chain->images[index];
+    if (!(status = vks_surface_present_from(surface, s->info.vulkan ? &image->frame : NULL))) {
+        vks_surface_ref(surface);
+        image->surface = surface;
+        if (image->state == VKS_IMAGE_ACQUIRED)
+            vks_surface_lend(surface, true);
+    }
+    return leave(s, status);
+}
+
+vks_status vks_swapchain_new_ring(vks_swapchain *s, uint32_t width, uint32_t height, uint32_t image_count,
+                                  uint64_t *generation)
+{
+    if (s->info.vulkan || !image_count || image_count > VKS_SWAPCHAIN_IMAGES)
+        return vks_fail(VKS_BAD_CALL, 0, "a ring has 1 to %u images, and no window", VKS_SWAPCHAIN_IMAGES);
+    vks_status status = enter(s);
+    if (status)
+        return status;
+    uint64_t frames = s->generation;
+    drop_ring(s);
+    if (!(status = open_ring(s))) {
+        *s->current = (vks_chain){
+            .n = image_count, .width = width, .height = height, .generation = ++s->generation, .shown = UINT32_MAX};
+        s->counts.recreated += frames != 0;
+        s->counts.most_alive = 1;
+        s->counts.acquired = 0;
+        s->made_for = (uint64_t)width << 32 | height;
+        *generation = s->generation;
+    }
+    return leave(s, status);
+}
+
+vks_status vks_swapchain_lend_shown(vks_swapchain *s, bool lend, uint32_t *index)
+{
+    vks_status status = enter(s);
+    if (status)
+        return status;
+    vks_chain *ring = s->current;
+    *index = ring ? ring->shown : UINT32_MAX;
+    if (s->info.vulkan || !ring || ring->shown >= ring->n || !ring->images[ring->shown].surface)
+        return leave(s, vks_fail(VKS_BAD_CALL, 0, "nothing was presented yet, or not since the last resize"));
+    if (ring->images[ring->shown].state == VKS_IMAGE_AWAY)
+        vks_surface_lend(ring->images[ring->shown].surface, lend);
+    return leave(s, VKS_OK);
+}
+
+vks_status vks_swapchain_take_semaphores(vks_swapchain *s, const vks_frame *frame, uint64_t *acquired,
+                                         uint64_t *rendered)
+{
+    vks_chain_image *image = NULL;
+    *acquired = *rendered = 0;
+    if (!s->info.vulkan)
+        return vks_fail(VKS_UNSUPPORTED, 0, "an offscreen ring has no semaphores to wait for");
+    vks_status status = enter(s);
+    if (status)
+        return status;
+    pthread_mutex_lock(&s->device->lock);
+    status = find(s, frame, &image);
+    if (!status && !image->by_engine) {
+        if (!image->frame.acquired || image->frame.n_rendered)
+            status = vks_fail(VKS_BAD_CALL, 0,
+                              "device.submit() has drawn into the frame: its semaphores are taken before that");
+        else
+            status = vks_refill_frame(&image->frame);
+        if (!status) {
+            image->by_engine = true;
+            image->frame.acquired = 0;
+            image->frame.fresh_commands = 0; /* the engine's own barrier comes from UNDEFINED */
+            image->frame.rendered[image->frame.n_rendered++] = image->frame.spare;
+            image->frame.spare = 0;
+        }
+    }
+    if (!status) {
+        *acquired = image->acquire_semaphore;
+        *rendered = image->frame.rendered[0];
+    }
+    pthread_mutex_unlock(&s->device->lock);
+    return leave(s, status);
+}
+
+/* ---- present ---- */
+
+/* A batch that has what the present is to come after; its serial is the frame's. Under the device's lock. */
+static vks_status close_frame(vks_swapchain *s, vks_chain_image *image, uint64_t *serial)
+{
+    vks_status status = VKS_OK;
+    if (image->by_engine) /* which of the engine's submissions waited nobody told us: one behind them all */
+        status = vks_submit_frame(s, image, false);
+    else if (!image->frame.n_rendered) /* nothing was drawn */
+        status = vks_submit_frame(s, image, true);
+    *serial = image->surface ? image->surface->last_serial : s->device->submitted;
+    if (!status && image->by_engine)
+        image->frame.waited = *serial = s->device->submitted;
+    return status;
+}
+
+static VkResult queue_present(vks_swapchain *s, vks_chain *chain, uint32_t index, VkFence fence)
+{
+    const vks_presentable *frame = &chain->images[index].frame;
+    VkSwapchainKHR handle = (VkSwapchainKHR)(uintptr_t)chain->handle;
+    VkSemaphore semaphores[VKS_FRAME_SEMAPHORES];
+    for (uint32_t i = 0; i < frame->n_rendered; i++)
+        semaphores[i] = (VkSemaphore)(uintptr_t)frame->rendered[i];
+    VkPresentModeKHR mode = (VkPresentModeKHR)atomic_load_explicit(&s->mode, memory_order_relaxed);
+    VkSwapchainPresentModeInfoEXT mode_info = {
+        .sType = VK_STRUCTURE_TYPE_SWAPCHAIN_PRESENT_MODE_INFO_EXT, .swapchainCount = 1, .pPresentModes = &mode};
+    VkSwapchainPresentFenceInfoEXT fence_info = {
+        .sType = VK_STRUCTURE_TYPE_SWAPCHAIN_PRESENT_FENCE_INFO_EXT, .swapchainCount = 1, .pFences = &fence};
+    VkPresentInfoKHR info = {.sType = VK_STRUCTURE_TYPE_PRESENT_INFO_KHR,
+                             .waitSemaphoreCount = frame->n_rendered,
+                             .pWaitSemaphores = semaphores,
+                             .swapchainCount = 1,
+                             .pSwapchains = &handle,
+                             .pImageIndices = &index};
+    if (fence)
+        info.pNext = &fence_info;
+    if (chain->mode != mode) { /* is_current() let it pass, so it may be changed here (A13) */
+        mode_info.pNext = info.pNext;
+        info.pNext = &mode_info;
+        chain->mode = mode;
+    }
+    vks_vulkan_lock_queue(s->device, true);
+    VkResult code = s->vk.QueuePresentKHR(s->vk_queue, &info);
+    vks_vulkan_lock_queue(s->device, false);
+    return code;
+}
+
+/* A15: these run the present's waits and signal its fence, whatever became of the picture. */
+static bool was_carried_out(VkResult code)
+{
+    return code == VK_SUCCESS || code == VK_SUBOPTIMAL_KHR || code == VK_ERROR_OUT_OF_DATE_KHR ||
+           code == VK_ERROR_SURFACE_LOST_KHR || code == VK_ERROR_FULL_SCREEN_EXCLUSIVE_MODE_LOST_EXT;
+}
+
+static vks_status remember_present(vks_swapchain *s, vks_chain *chain, uint32_t index, uint64_t fence, uint64_t serial)
+{
+    vks_chain_image *image = &chain->images[index];
+    vks_presentable *frame = &image->frame;
+    vks_status status = vks_history_waited(s->history, index, frame->waited);
+    if (!status && image->acquire_semaphore)
+        status = vks_history_semaphore(s->history, image->acquire_semaphore, frame->waited, false);
+    if (!status)
+        status = vks_history_presented(s->history, index, frame->rendered, frame->n_rendered, fence, vks_now());
+    image->acquire_semaphore = 0;
+    frame->n_rendered = 0;
+    image->by_engine = false;
+    chain->was_presented = true;
+    chain->shown = index;
+    s->in_flight[s->frames++ % s->info.frames_in_flight] = serial;
+    return status;
+}
+
+static void take_back(vks_swapchain *s, vks_chain_image *image)
+{
+    if (image->surface)
+        vks_surface_lend(image->surface, false);
+    image->state = VKS_IMAGE_AWAY;
+    s->counts.acquired--;
+}
+
+/* A present that was carried out. */
+static vks_status end_frame(vks_swapchain *s, vks_chain *chain, uint32_t index, VkResult code, uint64_t fence,
+                            uint64_t serial)
+{
+    vks_status status = remember_present(s, chain, index, fence, serial);
+    take_back(s, &chain->images[index]);
+    if (code != VK_SUCCESS) {
+        s->is_stale = true;
+        s->counts.lost_frames += code != VK_SUBOPTIMAL_KHR;
+    }
+    return code == VK_ERROR_SURFACE_LOST_KHR ? vks_present_result(s, code, "vkQueuePresentKHR") : status;
+}
+
+/* Nothing was done: the frame stays the caller's (A15). */
+static vks_status keep_frame(vks_swapchain *s, vks_chain_image *image, VkResult code, uint64_t fence)
+{
+    if (fence)
+        vks_put_fence(s, fence);
+    if (image->surface)
+        vks_surface_lend(image->surface, true);
+    if (code == VK_ERROR_DEVICE_LOST)
+        vks_device_lose(s->device);
+    return vks_present_result(s, code, "vkQueuePresentKHR");
+}
+
+/* Under the device's lock, which it lets go of while the driver presents: that may take as long as the rendering. */
+static vks_status present_by_driver(vks_swapchain *s, vks_chain *chain, uint32_t index)
+{
+    vks_device *device = s->device;
+    vks_chain_image *image = &chain->images[index];
+    uint64_t serial = 0, fence = 0;
+    vks_device_begin_present(device);
+    vks_status status = vks_device_check(device);
+    if (!status)
+        status = close_frame(s, image, &serial);
+    if (!status && s->vulkan.policy == VKS_PRESENTS_BY_FENCES)
+        status = vks_take_fence(s, &fence);
+    if (!status) {
+        if (image->surface) /* nobody draws into it from here on */
+            vks_surface_lend(image->surface, false);
+        pthread_mutex_unlock(&device->lock);
+        VkResult code = queue_present(s, chain, index, (VkFence)(uintptr_t)fence);
+        pthread_mutex_lock(&device->lock);
+        status = was_carried_out(code) ? end_frame(s, chain, index, code, fence, serial)
+                                       : keep_frame(s, image, code, fence);
+    }
+    vks_history_collect(s->history, device->backend->completed(device), vks_now(), vks_fence_is_signalled, s);
+    vks_follow_decisions(s);
+    vks_device_end_present(device);
+    return status;
+}
+
+static void present_to_ring(vks_swapchain *s, vks_chain *ring, uint32_t index)
+{
+    vks_chain_image *image = &ring->images[index];
+    s->in_flight[s->frames++ % s->info.frames_in_flight] = image->surface ? image->surface->last_serial : 0;
+    ring->shown = index;
+    take_back(s, image);
+}
+
+/* Work of the frame that is held would come after the present. */
+static vks_status wait_for_held(vks_swapchain *s, vks_surface *surface, uint64_t deadline)
+{
+    vks_status status = vks_device_wait_held(s->device, 0, surface, deadline);
+    if (status == VKS_TIMEOUT)
+        return vks_fail(VKS_TIMEOUT, 0, "work of the frame is held: it waits for a fence value that nobody has queued");
+    return status;
+}
+
+vks_status vks_swapchain_present(vks_swapchain *s, const vks_frame *frame, uint64_t deadline)
+{
+    vks_chain_image *image;
+    vks_status status = enter(s);
+    if (status)
+        return status;
+    if (!(status = find(s, frame, &image)) && image->surface && image->surface->held) {
+        vks_surface *surface = image->surface;
+        vks_surface_ref(surface);
+        leave(s, VKS_OK);
+        status = wait_for_held(s, surface, deadline);
+        vks_surface_unref(surface);
+        if (status || (status = enter(s)))
+            return status;
+        status = find(s, frame, &image);
+    }
+    if (status)
+        return leave(s, status);
+    pthread_mutex_lock(&s->device->lock);
+    if (s->info.vulkan)
+        status = present_by_driver(s, s->current, frame->index);
+    else
+        present_to_ring(s, s->current, frame->index);
+    bool dead = s->dead != NULL;
+    pthread_mutex_unlock(&s->device->lock);
+    if (dead)
+        vks_bury_chains(s);
+    return leave(s, status);
+}
+
+/* ---- statistics ---- */
+
+void vks_swapchain_get_statistics(vks_swapchain *s, vks_swapchain_statistics *out)
+{
+    if (s->process != vks_process) {
+        *out = (vks_swapchain_statistics){0};
+        return;
+    }
+    vks_history_statistics history = {0};
+    pthread_mutex_lock(&s->device->lock); /* alone: a present may last */
+    if (s->history)
+        vks_history_get_statistics(s->history, &history);
+    *out = s->counts;
+    out->generation = s->generation;
+    out->frames = s->frames;
+    for (const vks_chain *chain = s->chains; chain; chain = chain->next)
+        out->swapchains++;
+    out->retired = history.retired;
+    out->history = history.presents;
+    out->quarantined = history.quarantined;
+    out->moved = history.moved;
+    out->pooled_semaphores = s->semaphores.n;
+    out->pooled_fences = s->fences.n;
+    out->shown = UINT32_MAX;
+    out->is_current = !s->info.vulkan || is_current(s);
+    if (s->current) {
+        out->shown = s->current->shown;
+        out->image_count = s->current->n;
+        out->width = s->current->width;
+        out->height = s->current->height;
+        out->present_mode = s->info.vulkan ? s->current->mode : 0;
+    }
+    pthread_mutex_unlock(&s->device->lock);
+}

@@ -1,0 +1,573 @@
+/* Swapchain: the frames of a window or of a headless target. Frame and Prepared stand in frame.c. */
+#include "present/swapchain.h"
+#include "vkpy_present.h"
+
+#include <limits.h>
+
+#define LIVE(self)                                                                                                     \
+    if (VKPY_UNLIKELY((self)->core == NULL))                                                                           \
+    return vkpy_raise_uninitialised("Swapchain")
+
+/* ---- making one -------------------------------------------------------------------------------------------------- */
+
+/* An int of the dict `from`, in [least, most]; required. */
+static bool read_field(PyObject *from, const char *name, uint64_t least, uint64_t most, uint64_t *out)
+{
+    PyObject *value = PyDict_GetItemString(from, name);
+    if (value == NULL) {
+        PyErr_Format(PyExc_TypeError, "Swapchain() lacks '%s'", name);
+        return false;
+    }
+    if (!vkpy_u64(value, name, out))
+        return false;
+    if (*out < least || *out > most) {
+        PyErr_Format(PyExc_ValueError, "%s is %llu, allowed is %llu to %llu", name, (unsigned long long)*out,
+                     (unsigned long long)least, (unsigned long long)most);
+        return false;
+    }
+    return true;
+}
+
+static bool read_u32(PyObject *from, const char *name, uint32_t least, uint32_t most, uint32_t *out)
+{
+    uint64_t value;
+    bool good = read_field(from, name, least, most, &value);
+    if (good)
+        *out = (uint32_t)value;
+    return good;
+}
+
+static bool read_modes(PyObject *from, vks_present_info *info)
+{
+    PyObject *modes = PyDict_GetItemString(from, "modes");
+    if (modes == NULL || !PyTuple_Check(modes) || PyTuple_Size(modes) > VKS_SWAPCHAIN_MODES)
+        return vkpy_type_error(modes == NULL ? Py_None : modes, "modes", "a tuple of at most 6 ints");
+    info->n_modes = (uint32_t)PyTuple_Size(modes);
+    for (uint32_t i = 0; i < info->n_modes; ++i) {
+        uint64_t mode;
+        if (!vkpy_u64(PyTuple_GetItem(modes, i), "modes", &mode))
+            return false;
+        info->modes[i] = (uint32_t)mode;
+    }
+    return true;
+}
+
+static bool read_vulkan(PyObject *from, vks_present_info *info)
+{
+    uint64_t get_capabilities, by_fences, has_views, sizes_itself;
+    if (!PyDict_Check(from))
+        return vkpy_type_error(from, "vulkan", "a dict or None");
+    if (!read_field(from, "physical_device", 1, UINT64_MAX, &info->physical_device) ||
+        !read_field(from, "surface", 1, UINT64_MAX, &info->surface) ||
+        !read_field(from, "get_capabilities", 1, UINT64_MAX, &get_capabilities) ||
+        !read_u32(from, "queue_family", 0, UINT32_MAX, &info->queue_family) ||
+        !read_u32(from, "format", 1, UINT32_MAX, &info->format) ||
+        !read_u32(from, "color_space", 0, UINT32_MAX, &info->color_space) ||
+        !read_u32(from, "usage", 1, UINT32_MAX, &info->usage) ||
+        !read_u32(from, "composite_alpha", 1, UINT32_MAX, &info->composite_alpha) ||
+        !read_u32(from, "present_mode", 0, UINT32_MAX, &info->present_mode) ||
+        !read_field(from, "by_fences", 0, 1, &by_fences) || !read_field(from, "has_views", 0, 1, &has_views) ||
+        !read_field(from, "sizes_itself", 0, 1, &sizes_itself) || !read_modes(from, info))
+        return false;
+    info->get_capabilities = (void *)(uintptr_t)get_capabilities;
+    info->policy = by_fences ? VKS_PRESENTS_BY_FENCES : VKS_PRESENTS_BY_ACQUIRES;
+    info->has_views = has_views != 0;
+    info->sizes_itself = sizes_itself != 0;
+    return true;
+}
+
+static bool create(vkpy_swapchain *self, vkpy_device *device, PyObject *options, PyObject *vulkan)
+{
+    vks_present_info vulkan_info = {0};
+    vks_swapchain_info info = {.device = device->core};
+    if (!read_u32(options, "width", 0, INT32_MAX, &info.width) ||
+        !read_u32(options, "height", 0, INT32_MAX, &info.height) ||
+        !read_u32(options, "image_count", 1, VKS_SWAPCHAIN_IMAGES, &info.image_count) ||
+        !read_u32(options, "frames_in_flight", 1, 16, &info.frames_in_flight) ||
+        !read_u32(options, "retired_limit", 1, 1024, &info.retired_limit) ||
+        !read_field(options, "proof_deadline", 0, UINT64_MAX / 4, &info.proof_deadline) ||
+        !read_field(options, "fence_deadline", 0, UINT64_MAX / 4, &info.fence_deadline))
+        return false;
+    if (vulkan != NULL && vulkan != Py_None) {
+        if (!read_vulkan(vulkan, &vulkan_info))
+            return false;
+        info.vulkan = &vulkan_info;
+    }
+    vks_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = vks_swapchain_create(&info, &self->core);
+    Py_END_ALLOW_THREADS
+    if (status != VKS_OK) {
+        vkpy_raise(status, "Device.create_swapchain");
+        return false;
+    }
+    self->device = (vkpy_device *)Py_NewRef((PyObject *)device);
+    return true;
+}
+
+static int swapchain_init(PyObject *object, PyObject *arguments, PyObject *keywords)
+{
+    static char *names[] = {"device", "frame_type", "options", "vulkan", NULL};
+    vkpy_swapchain *self = (vkpy_swapchain *)object;
+    PyObject *device_object, *frame_type, *options, *vulkan = NULL;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OOO!|O:Swapchain", names, &device_object, &frame_type,
+                                     &PyDict_Type, &options, &vulkan))
+        return -1;
+    vkpy_device *device = vkpy_device_argument(device_object, "device");
+    if (device == NULL)
+        return -1;
+    if (!PyType_Check(frame_type) || !PyType_IsSubtype((PyTypeObject *)frame_type, vkpy_frame_type)) {
+        vkpy_type_error(frame_type, "frame_type", "a subclass of _native.Frame");
+        return -1;
+    }
+    if (self->initialised) {
+        vkpy_raise_named("InvalidCallError", "Swapchain.__init__ ran already: make another Swapchain");
+        return -1;
+    }
+    self->initialised = true; /* before the GIL is released in create() */
+    self->initialised = create(self, device, options, vulkan);
+    if (self->initialised)
+        self->frame_type = (PyTypeObject *)Py_NewRef(frame_type);
+    return self->initialised ? 0 : -1;
+}
+
+/* ---- its end ----------------------------------------------------------------------------------------------------- */
+
+static int swapchain_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    vkpy_swapchain *self = (vkpy_swapchain *)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT((PyObject *)self->device);
+    Py_VISIT((PyObject *)self->frame_type);
+    Py_VISIT(self->acquired);
+    Py_VISIT(self->presenting);
+    return 0;
+}
+
+static int swapchain_clear(PyObject *object)
+{
+    vkpy_swapchain *self = (vkpy_swapchain *)object;
+    Py_CLEAR(self->acquired);
+    Py_CLEAR(self->presenting);
+    return 0;
+}
+
+static void swapchain_dealloc(PyObject *object)
+{
+    vkpy_swapchain *self = (vkpy_swapchain *)object;
+    vkpy_dealloc_begin(object, &self->weakrefs, true);
+    if (self->core != NULL) {
+        PyObject *type, *value, *traceback;
+        PyErr_Fetch(&type, &value, &traceback);
+        Py_BEGIN_ALLOW_THREADS
+        vks_swapchain_unref(self->core);
+        Py_END_ALLOW_THREADS
+        PyErr_Restore(type, value, traceback);
+    }
+    Py_XDECREF((PyObject *)self->device);
+    Py_XDECREF((PyObject *)self->frame_type);
+    swapchain_clear(object);
+    vkpy_dealloc_free(object);
+}
+
+static PyObject *swapchain_close(PyObject *object, PyObject *ignored)
+{
+    vkpy_swapchain *self = (vkpy_swapchain *)object;
+    (void)ignored;
+    LIVE(self);
+    self->is_closed = true;
+    Py_BEGIN_ALLOW_THREADS
+    vks_swapchain_close(self->core);
+    Py_END_ALLOW_THREADS
+    swapchain_clear(object);
+    Py_RETURN_NONE;
+}
+
+/* ---- acquire ----------------------------------------------------------------------------------------------------- */
+
+/* The hot calls keep the GIL where they do not wait; an engine's lock as a Python callable may be waited for. */
+static vks_status acquire_soon(vkpy_swapchain *self, vks_frame *frame)
+{
+    return self->device->locks != NULL ? VKS_TIMEOUT : vks_swapchain_acquire_soon(self->core, frame);
+}
+
+static vks_status acquire_frame(vkpy_swapchain *self, uint64_t timeout, vks_frame *frame)
+{
+    vks_status status = acquire_soon(self, frame);
+    if (VKPY_UNLIKELY(status == VKS_TIMEOUT)) {
+        uint64_t deadline = vkpy_deadline(timeout);
+        VKPY_BLOCKING(status, vks_swapchain_acquire(self->core, deadline, frame));
+    }
+    return status;
+}
+
+/* "Swapchain.acquire" where the text of the core says more than that it did not happen in time. */
+static PyObject *raise_not_acquired(vks_status status, uint64_t timeout)
+{
+    const vks_error *error = vks_last_error();
+    if (status == VKS_TIMEOUT && (error->status != VKS_TIMEOUT || !error->text[0]))
+        return vkpy_raise_timeout("Swapchain.acquire", timeout);
+    return vkpy_raise(status, "Swapchain.acquire");
+}
+
+static PyObject *swapchain_acquire(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
+    static vkpy_signature signature = {"Swapchain.acquire", 1, 0, 1, {"timeout"}, {NULL}};
+    vkpy_swapchain *self = (vkpy_swapchain *)object;
+    PyObject *values[1];
+    uint64_t timeout;
+    vks_frame frame;
+    LIVE(self);
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_timeout(values[0], &timeout))
+        return NULL;
+    vks_clear_error();
+    vks_status status = acquire_frame(self, timeout, &frame);
+    while (VKPY_UNLIKELY(status == VKS_OUTDATED)) {
+        PyObject *made = PyObject_CallMethod(object, "_renew_ring", NULL);
+        if (made == NULL)
+            return NULL;
+        Py_DECREF(made);
+        status = acquire_frame(self, timeout, &frame);
+    }
+    if (VKPY_UNLIKELY(status == VKS_HIDDEN))
+        return PyObject_CallMethod(object, "_hidden_frame", "O", values[0] == NULL ? Py_None : values[0]);
+    if (VKPY_UNLIKELY(status != VKS_OK))
+        return raise_not_acquired(status, timeout);
+    PyObject *made = vkpy_frame_new(self, &frame);
+    if (made == NULL) {
+        vks_swapchain_drop(self->core, &frame);
+        return NULL;
+    }
+    if (VKPY_UNLIKELY(!vkpy_frame_is_adopted(self, &frame)) && !vkpy_frame_adopt(self, &frame))
+        Py_CLEAR(made); /* which drops it */
+    if (made != NULL && VKPY_UNLIKELY(self->acquired != NULL)) {
+        PyObject *result = PyObject_CallFunctionObjArgs(self->acquired, made, NULL);
+        if (result == NULL)
+            Py_CLEAR(made);
+        Py_XDECREF(result);
+    }
+    return made;
+}
+
+/* ---- present ----------------------------------------------------------------------------------------------------- */
+
+static PyObject *present_frame(vkpy_swapchain *self, vkpy_frame *frame)
+{
+    vks_status status;
+    if (VKPY_UNLIKELY(self->presenting != NULL)) {
+        PyObject *result = PyObject_CallFunctionObjArgs(self->presenting, (PyObject *)frame, NULL);
+        if (result == NULL)
+            return NULL;
+        Py_DECREF(result);
+    }
+    uint64_t deadline = vks_now() + VKS_HELD_FRAME_NS;
+    /* Without the GIL: some drivers wait for the rendering, or for the display. */
+    VKPY_BLOCKING(status, vks_swapchain_present(self->core, &frame->core, deadline));
+    frame->is_over = status == VKS_OK || status == VKS_SURFACE_LOST;
+    return vkpy_none_or_raise(status, "Swapchain.present");
+}
+
+static PyObject *swapchain_present(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
+    static vkpy_signature signature = {"Swapchain.present", 1, 1, 1, {"frame"}, {NULL}};
+    vkpy_swapchain *self = (vkpy_swapchain *)object;
+    PyObject *values[1];
+    LIVE(self);
+    if (!vkpy_bind(&signature, arguments, count, keywords, values))
+        return NULL;
+    vkpy_frame *frame = vkpy_frame_argument(self, values[0]);
+    if (frame == NULL)
+        return NULL;
+    if (VKPY_UNLIKELY(frame->is_hidden)) {
+        frame->is_over = true;
+        Py_RETURN_NONE;
+    }
+    return present_frame(self, frame);
+}
+
+/* ---- a whole frame in one call ----------------------------------------------------------------------------------- */
+
+static PyObject *run(vkpy_swapchain *self, PyObject *prepared, vkpy_frame *frame)
+{
+    PyObject *commands = vkpy_prepared_commands(prepared, &frame->core); /* borrowed */
+    PyObject *submission = commands == NULL ? NULL : vkpy_submit((PyObject *)self->device, &commands, 1, NULL);
+    if (submission == NULL)
+        return NULL;
+    Py_DECREF(submission);
+    return present_frame(self, frame);
+}
+
+static PyObject *swapchain_run(PyObject *object, PyObject *prepared)
+{
+    vkpy_swapchain *self = (vkpy_swapchain *)object;
+    LIVE(self);
+    if (!PyObject_TypeCheck(prepared, vkpy_prepared_type)) {
+        vkpy_type_error(prepared, "prepared", "what swapchain.prepare() gave");
+        return NULL;
+    }
+    PyObject *frame = swapchain_acquire(object, NULL, 0, NULL);
+    if (frame == NULL)
+        return NULL;
+    PyObject *result;
+    if (VKPY_UNLIKELY(((vkpy_frame *)frame)->is_hidden))
+        result = Py_NewRef(Py_None); /* nothing to draw for */
+    else
+        result = run(self, prepared, (vkpy_frame *)frame);
+    Py_DECREF(frame); /* not presented: it goes back */
+    return result;
+}
+
+/* ---- the rest ---------------------------------------------------------------------------------------------------- */
+
+static PyObject *swapchain_resize(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
+    static vkpy_signature signature = {"Swapchain._resize", 2, 2, 2, {"width", "height"}, {NULL}};
+    vkpy_swapchain *self = (vkpy_swapchain *)object;
+    PyObject *values[2];
+    long long width, height;
+    LIVE(self);
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
+        !vkpy_integer(values[0], "width", 0, INT32_MAX, &width) ||
+        !vkpy_integer(values[1], "height", 0, INT32_MAX, &height))
+        return NULL;
+    return vkpy_none_or_raise(vks_swapchain_resize(self->core, (uint32_t)width, (uint32_t)height), "Swapchain.resize");
+}
+
+static PyObject *swapchain_set_mode(PyObject *object, PyObject *mode_object)
+{
+    vkpy_swapchain *self = (vkpy_swapchain *)object;
+    long long mode;
+    LIVE(self);
+    if (!vkpy_integer(mode_object, "present_mode", 0, UINT32_MAX, &mode))
+        return NULL;
+    return vkpy_none_or_raise(vks_swapchain_set_mode(self->core, (uint32_t)mode), "Swapchain.present_mode");
+}
+
+static PyObject *swapchain_retarget(PyObject *object, PyObject *surface_object)
+{
+    vkpy_swapchain *self = (vkpy_swapchain *)object;
+    uint64_t surface;
+    LIVE(self);
+    if (!vkpy_u64(surface_object, "surface", &surface))
+        return NULL;
+    vks_status status;
+    VKPY_BLOCKING(status, vks_swapchain_retarget(self->core, surface));
+    return vkpy_none_or_raise(status, "Swapchain.retarget");
+}
+
+/* True: there is a current swapchain; False: the window has no pixels now. */
+static PyObject *swapchain_prepare(PyObject *object, PyObject *ignored)
+{
+    vkpy_swapchain *self = (vkpy_swapchain *)object;
+    vks_status status;
+    (void)ignored;
+    LIVE(self);
+    vks_clear_error();
+    VKPY_BLOCKING(status, vks_swapchain_prepare(self->core, VKS_FOREVER));
+    if (status == VKS_OK || status == VKS_HIDDEN)
+        return PyBool_FromLong(status == VKS_OK);
+    return vkpy_raise(status, "Device.create_swapchain");
+}
+
+static bool read_place(PyObject *const *values, long long *index, uint64_t *generation)
+{
+    return vkpy_integer(values[0], "index", 0, VKS_SWAPCHAIN_IMAGES - 1, index) &&
+           vkpy_u64(values[1], "generation", generation);
+}
+
+static PyObject *swapchain_image(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
+    static vkpy_signature signature = {"Swapchain._image", 2, 2, 2, {"index", "generation"}, {NULL}};
+    vkpy_swapchain *self = (vkpy_swapchain *)object;
+    PyObject *values[2];
+    long long index;
+    uint64_t generation;
+    vks_frame_image image = {0};
+    LIVE(self);
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !read_place(values, &index, &generation))
+        return NULL;
+    vks_status status;
+    VKPY_BLOCKING(status, vks_swapchain_image(self->core, (uint32_t)index, generation, &image));
+    if (status != VKS_OK)
+        return vkpy_raise(status, "Swapchain");
+    return Py_BuildValue("(KKII)", (unsigned long long)image.image, (unsigned long long)image.view,
+                         (unsigned)image.width, (unsigned)image.height);
+}
+
+static PyObject *swapchain_attach(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
+    static vkpy_signature signature = {"Swapchain._attach", 3, 3, 3, {"index", "generation", "surface"}, {NULL}};
+    vkpy_swapchain *self = (vkpy_swapchain *)object;
+    PyObject *values[3];
+    long long index;
+    uint64_t generation;
+    LIVE(self);
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !read_place(values, &index, &generation))
+        return NULL;
+    if (!PyObject_TypeCheck(values[2], vkpy_surface_type) || ((vkpy_surface *)values[2])->core == NULL) {
+        vkpy_type_error(values[2], "surface", "a Surface");
+        return NULL;
+    }
+    vks_status status;
+    VKPY_BLOCKING(status,
+                  vks_swapchain_attach(self->core, (uint32_t)index, generation, ((vkpy_surface *)values[2])->core));
+    if (status == VKS_OK)
+        vkpy_frame_note_adopted(self, (uint32_t)index, generation);
+    return vkpy_none_or_raise(status, "Swapchain");
+}
+
+static PyObject *swapchain_new_ring(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
+    static vkpy_signature signature = {"Swapchain._new_ring", 3, 3, 3, {"width", "height", "image_count"}, {NULL}};
+    vkpy_swapchain *self = (vkpy_swapchain *)object;
+    PyObject *values[3];
+    long long width, height, n;
+    uint64_t generation = 0;
+    LIVE(self);
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
+        !vkpy_integer(values[0], "width", 1, INT32_MAX, &width) ||
+        !vkpy_integer(values[1], "height", 1, INT32_MAX, &height) ||
+        !vkpy_integer(values[2], "image_count", 1, VKS_SWAPCHAIN_IMAGES, &n))
+        return NULL;
+    vks_status status;
+    VKPY_BLOCKING(status,
+                  vks_swapchain_new_ring(self->core, (uint32_t)width, (uint32_t)height, (uint32_t)n, &generation));
+    return status != VKS_OK ? vkpy_raise(status, "Swapchain") : PyLong_FromUnsignedLongLong(generation);
+}
+
+static PyObject *swapchain_take_semaphores(PyObject *object, PyObject *frame_object)
+{
+    vkpy_swapchain *self = (vkpy_swapchain *)object;
+    uint64_t acquired, rendered;
+    LIVE(self);
+    vkpy_frame *frame = vkpy_frame_argument(self, frame_object);
+    if (frame == NULL)
+        return NULL;
+    vks_status status;
+    VKPY_BLOCKING(status, vks_swapchain_take_semaphores(self->core, &frame->core, &acquired, &rendered));
+    if (status != VKS_OK)
+        return vkpy_raise(status, "Frame");
+    return Py_BuildValue("(KK)", (unsigned long long)acquired, (unsigned long long)rendered);
+}
+
+static bool read_hook(PyObject *value, const char *name, PyObject **out)
+{
+    if (value == NULL)
+        return true;
+    if (value != Py_None && !PyCallable_Check(value))
+        return vkpy_type_error(value, name, "a callable or None");
+    PyObject *old = *out;
+    *out = value == Py_None ? NULL : Py_NewRef(value);
+    Py_XDECREF(old);
+    return true;
+}
+
+static PyObject *swapchain_set_hooks(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
+    static vkpy_signature signature = {"Swapchain._set_hooks", 0, 0, 2, {"acquired", "presenting"}, {NULL}};
+    vkpy_swapchain *self = (vkpy_swapchain *)object;
+    PyObject *values[2];
+    LIVE(self);
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
+        !read_hook(values[0], "acquired", &self->acquired) || !read_hook(values[1], "presenting", &self->presenting))
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *swapchain_lend_shown(PyObject *object, PyObject *lend_object)
+{
+    vkpy_swapchain *self = (vkpy_swapchain *)object;
+    bool lend;
+    uint32_t index;
+    LIVE(self);
+    if (!vkpy_bool(lend_object, &lend))
+        return NULL;
+    vks_status status;
+    VKPY_BLOCKING(status, vks_swapchain_lend_shown(self->core, lend, &index));
+    return status != VKS_OK ? vkpy_raise(status, "Swapchain.capture") : PyLong_FromUnsignedLong(index);
+}
+
+static PyObject *swapchain_counters(PyObject *object, PyObject *ignored)
+{
+    vkpy_swapchain *self = (vkpy_swapchain *)object;
+    vks_swapchain_statistics s;
+    (void)ignored;
+    LIVE(self);
+    Py_BEGIN_ALLOW_THREADS
+    vks_swapchain_get_statistics(self->core, &s);
+    Py_END_ALLOW_THREADS
+#define COUNTERS(X)                                                                                                    \
+    X(generation)                                                                                                      \
+    X(frames)                                                                                                          \
+    X(lost_frames)                                                                                                     \
+    X(swapchains)                                                                                                      \
+    X(retired) X(most_alive) X(recreated) X(resize_waits) X(semaphores) X(pooled_semaphores) X(fences)                 \
+        X(pooled_fences) X(history) X(quarantined) X(moved) X(acquire_waits) X(image_count) X(acquired) X(width)       \
+            X(height) X(present_mode) X(shown) X(is_current)
+    PyObject *counters = PyDict_New();
+#define PUT(name)                                                                                                      \
+    if (counters != NULL) {                                                                                            \
+        PyObject *value = PyLong_FromUnsignedLongLong(s.name);                                                         \
+        if (value == NULL || PyDict_SetItemString(counters, #name, value) < 0)                                         \
+            Py_CLEAR(counters);                                                                                        \
+        Py_XDECREF(value);                                                                                             \
+    }
+    COUNTERS(PUT)
+#undef PUT
+#undef COUNTERS
+    return counters;
+}
+
+VKPY_GETTER(swapchain_get_device, vkpy_swapchain, Py_NewRef((PyObject *)self->device))
+VKPY_GETTER(swapchain_is_closed, vkpy_swapchain, PyBool_FromLong(self->is_closed))
+
+/* ---- the type ---------------------------------------------------------------------------------------------------- */
+
+static PyMethodDef methods[] = {
+    {"acquire", VKPY_FASTCALL(swapchain_acquire), VKPY_FAST,
+     "acquire($self, timeout=None)\n--\n\nThe next frame to draw."},
+    {"present", VKPY_FASTCALL(swapchain_present), VKPY_FAST,
+     "present($self, frame)\n--\n\nShows the frame, behind all that was submitted to it."},
+    {"_run", swapchain_run, METH_O, "_run($self, prepared)\n--\n\nAcquires, submits and presents one frame."},
+    {"_resize", VKPY_FASTCALL(swapchain_resize), VKPY_FAST, NULL},
+    {"_set_mode", swapchain_set_mode, METH_O, NULL},
+    {"_retarget", swapchain_retarget, METH_O, NULL},
+    {"_prepare", swapchain_prepare, METH_NOARGS, NULL},
+    {"_image", VKPY_FASTCALL(swapchain_image), VKPY_FAST, NULL},
+    {"_attach", VKPY_FASTCALL(swapchain_attach), VKPY_FAST, NULL},
+    {"_new_ring", VKPY_FASTCALL(swapchain_new_ring), VKPY_FAST, NULL},
+    {"_take_semaphores", swapchain_take_semaphores, METH_O, NULL},
+    {"_lend_shown", swapchain_lend_shown, METH_O, NULL},
+    {"_set_hooks", VKPY_FASTCALL(swapchain_set_hooks), VKPY_FAST, NULL},
+    {"_close", swapchain_close, METH_NOARGS, NULL},
+    {"counters", swapchain_counters, METH_NOARGS, "counters($self)\n--\n\nThe core's statistics, as a dict."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef properties[] = {
+    {"device", swapchain_get_device, NULL, "The device whose queue presents.", NULL},
+    {"is_closed", swapchain_is_closed, NULL, "Whether close() ran.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMemberDef members[] = {VKPY_WEAKLIST(vkpy_swapchain), {NULL, 0, 0, 0, NULL}};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, (void *)"The frames of a window or of a headless target: the base of vkshare.Swapchain."},
+    {Py_tp_init, (void *)swapchain_init},
+    {Py_tp_dealloc, (void *)swapchain_dealloc},
+    {Py_tp_traverse, (void *)swapchain_traverse},
+    {Py_tp_clear, (void *)swapchain_clear},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, properties},
+    {Py_tp_members, members},
+    {0, NULL},
+};
+
+PyType_Spec vkpy_swapchain_spec = {
+    "vkshare._native.Swapchain",
+    sizeof(vkpy_swapchain),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    slots,
+};

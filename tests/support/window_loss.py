@@ -1,0 +1,18 @@
+"""The beginning of programs that tests run while their window system goes away."""
+
+LOSS = """
+    import os, sys, time
+    import vkshare as vks
+    def tell(*words):
+        print(*words, flush=True)
+    def until_lost(call):
+        start = time.perf_counter()
+        while time.perf_counter() - start < 10:
+            try:
+                call()
+            except vks.SurfaceLostError as error:
+                assert "has gone away" in str(error), error
+                return time.perf_counter() - start
+            time.sleep(0.01)
+        raise AssertionError("the loss was not noticed")
+"""

@@ -1,0 +1,51 @@
+"""A swapchain's image, as the recorder and the stages take it."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from vkshare.backends.base import ImageSpec
+from vkshare.backends.vulkan.api import handle
+from vkshare.backends.vulkan.context import Context
+from vkshare.errors import ClosedError, UnsupportedError
+
+
+class PresentableImage:
+    """A VkImage of a VkSwapchainKHR, and its view. Image of backends/base.py.
+
+    Neither is ours to destroy: the C core's swapchain does it. Between two lists it is in layout PRESENT_SRC_KHR.
+    """
+
+    stride = 0
+    acquire_commands = 0
+    release_commands = 0
+    is_mappable = False
+    is_presentable = True
+
+    def __init__(self, context: Context, spec: ImageSpec, image: int, view: int) -> None:
+        self.context = context
+        self.spec = spec
+        self.image = image
+        self.image_view = view
+        self.handle: Any = handle("VkImage", image)
+        self.view: Any = handle("VkImageView", view) if view else None
+        # -srgb: a view of the codes as they are stored would need VK_KHR_swapchain_mutable_format.
+        self.raw_view: Any = None if spec.format.is_srgb else self.view
+
+    def pixels(self) -> None:
+        """The CPU does not see it."""
+
+    def check_open(self) -> None:
+        """ClosedError once its swapchain was replaced or closed."""
+        if self.handle is None:
+            raise ClosedError("a frame that the commands use is of a swapchain that was resized or closed")
+
+    def export(self) -> NoReturn:
+        raise UnsupportedError(
+            "export() of a swapchain's image",
+            "its memory is the presentation engine's",
+            "draw on a surface of your own and copy() or blit() it to the frame",
+        )
+
+    def destroy(self) -> None:
+        self.handle = self.view = self.raw_view = None

@@ -1,0 +1,48 @@
+"""Records frames of the demo's scene, for whatever surface they are drawn into."""
+
+from __future__ import annotations
+
+from vkshare import CommandList, Device, Surface, View
+from vkshare.demos import backdrop, marks, pictures
+from vkshare.demos.layout import Layout
+from vkshare.demos.scene import Scene
+
+
+class Painter:
+    """Owns the surfaces that a frame is drawn from: the backdrop and the picture.
+
+    Parameters
+    ----------
+    format
+        Of the surfaces that are drawn into; they have the layout's size.
+    image
+        The file of the picture on the cube; None: the one that ships.
+    """
+
+    def __init__(self, device: Device, layout: Layout, *, format: str = "rgba8unorm", image: str | None = None) -> None:
+        self._device = device
+        self._layout = layout
+        self._scene = Scene(layout)
+        self._picture = pictures.texture(device, image, round(2.2 * layout.object_scale))
+        self.backdrop = backdrop.create(device, layout, format)  # what is the same in each frame may be drawn on it
+
+    def record(self, target: Surface | View, frame: int, turn: float) -> CommandList:
+        """All that the renderer draws in a frame; see Scene.batches() for `turn`."""
+        commands = self._device.record().copy(self.backdrop, target)
+        for batch in self._scene.batches(turn):
+            commands.draw_triangles(target, batch.vertices, self._picture if batch.is_textured else None)
+        number = marks.code(frame, 0)
+        for rect, colour in marks.squares(number, self._layout.render_mark, self._layout.mark_cell):
+            commands.fill_rect(target, rect, [channel / 255 for channel in colour])
+        return commands
+
+    def close(self) -> None:
+        """Idempotent."""
+        self._picture.close()
+        self.backdrop.close()
+
+    def __enter__(self) -> Painter:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()

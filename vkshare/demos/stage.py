@@ -1,0 +1,153 @@
+"""Where the demos of one process draw: a window, or a headless target, and the loop of frames on it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import vkshare
+from vkshare.errors import UnsupportedError
+
+LARGEST_SIDE = 1 << 14  # the adapter says what it really can
+_RATE = 60.0  # frames a second, where the window system does not tell its own
+_AHEAD = 0.95  # of a period, after which the next frame begins: a present that waits for the screen sets the pace then
+_MINIMIZED_NAP = 0.1  # seconds between two looks whether somebody wants to see the window again
+
+
+class NoDisplay(Exception):
+    """A window was asked for, and cannot be."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageOptions:
+    """See `vkshare demo window --help`."""
+
+    width: int
+    height: int
+    frames: int | None = None  # None: until somebody ends it
+    headless: bool = False
+    backend: str = "auto"
+    adapter: str | None = None
+    output: str | None = None  # a picture file to write
+
+    def __post_init__(self) -> None:
+        """ValueError naming what is not allowed."""
+        if self.frames is not None and self.frames < 1:
+            raise ValueError(f"frames is {self.frames}; allowed is 1 or more")
+        if not (1 <= self.width <= LARGEST_SIDE and 1 <= self.height <= LARGEST_SIDE):
+            raise ValueError(
+                f"size is {self.width}x{self.height}; allowed is 1x1 to {LARGEST_SIDE}x{LARGEST_SIDE}"
+            )
+
+
+class Stage:
+    """A swapchain and what it is for. Made by opened(), which closes everything, too."""
+
+    def __init__(
+        self, device: vkshare.Device, swapchain: vkshare.Swapchain, window: vkshare.Window | None
+    ) -> None:
+        self.device = device
+        self.swapchain = swapchain
+        self.window = window  # None: headless
+        self.has_ended = False  # the user pressed Esc, or the close button
+
+    def poll(self, timeout: float = 0) -> None:
+        """Takes in what the user did; waits that many seconds for it."""
+        if self.window is not None:
+            events = self.window.poll(timeout)
+            escaped = any(event.event_type == "key_down" and event.key == "Escape" for event in events)
+            self.has_ended |= escaped or self.window.should_close
+
+    def play(self, draw: Callable[[vkshare.Frame, int, float], None], frames: int | None) -> int:
+        """Presents frames until that many were, or the user ends it. Returns how many.
+
+        Parameters
+        ----------
+        draw
+            Called as ``draw(frame, number, seconds)`` to submit what is to be seen. Headless, 60 frames are a second,
+            however long they take, so that their pictures are always the same ones.
+        """
+        pace = Pace(_refresh_rate(self.window))
+        start = time.monotonic()
+        number = 0
+        while frames is None or number < frames:
+            self.poll(pace.left() if self.window is not None else 0)
+            if self.has_ended:
+                break
+            if self.window is not None and self.window.is_minimized:
+                time.sleep(_MINIMIZED_NAP)
+                continue
+            seconds = number / _RATE if self.window is None else time.monotonic() - start
+            with self.swapchain.frame() as frame:
+                draw(frame, number, seconds)
+            number += 1
+        return number
+
+    def shown(self) -> Any:
+        """The picture that is shown, as (H, W, 4) uint8 RGBA; None before the first."""
+        if not self.swapchain.statistics().frames:
+            return None
+        pixels, format = self.swapchain.capture(), self.swapchain.format
+        if not format.startswith(("rgba8", "bgra8")):
+            raise UnsupportedError(f"a picture of {format}", "only formats of 8 bits a channel are written to files")
+        return pixels[..., [2, 1, 0, 3]] if format.startswith("bgra8") else pixels
+
+
+class Pace:
+    """Holds a loop to a rate, for drivers whose FIFO lets frames through as fast as they come."""
+
+    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._period = _AHEAD / rate
+        self._clock = clock
+        self._due = clock()
+
+    def left(self) -> float:
+        """Seconds to sleep before the next frame. A loop that is late does not hurry to catch up."""
+        now = self._clock()
+        wait = max(0.0, self._due - now)
+        self._due = max(self._due, now) + self._period
+        return wait
+
+
+@contextmanager
+def opened(options: StageOptions, title: str, **swapchain_options: Any) -> Iterator[Stage]:
+    """Opens device, window and swapchain.
+
+    Raises
+    ------
+    NoDisplay
+        There is no display for a window.
+    ValueError, UnsupportedError
+        As vkshare.open() and device.create_swapchain() raise them.
+    """
+    with ExitStack() as stack:
+        window = None if options.headless else stack.enter_context(_window(options, title))
+        device = stack.enter_context(vkshare.open(options.adapter, backend=options.backend, name=title))
+        swapchain = device.create_swapchain(
+            window or vkshare.Headless(options.width, options.height),
+            capture=window is not None and options.output is not None,
+            **swapchain_options,
+        )
+        stack.enter_context(swapchain)
+        yield Stage(device, swapchain, window)
+
+
+def _window(options: StageOptions, title: str) -> vkshare.Window:
+    try:
+        return vkshare.Window(options.width, options.height, title)
+    except UnsupportedError as error:
+        raise NoDisplay(str(error)) from error
+
+
+def _refresh_rate(window: vkshare.Window | None) -> float:
+    """Frames a second that the screen shows, as far as the window system tells."""
+    if window is None:
+        return _RATE
+    import glfw
+
+    monitor = glfw.get_primary_monitor()
+    mode = glfw.get_video_mode(monitor) if monitor else None
+    return float(mode.refresh_rate) if mode and mode.refresh_rate >= 1 else _RATE

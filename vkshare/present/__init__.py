@@ -1,0 +1,1 @@
+"""Windows, headless targets and the swapchains that show pictures on them."""

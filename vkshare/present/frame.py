@@ -1,0 +1,107 @@
+"""Frames: images that were acquired, to be drawn into and presented."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from vkshare import _native
+
+if TYPE_CHECKING:
+    from vkshare.commands import CommandList
+    from vkshare.present.swapchain import Swapchain
+    from vkshare.view import View
+
+
+class Frame(_native.Frame):
+    """An image that ``Swapchain.acquire()`` handed out. ``swapchain.present(frame)`` shows it.
+
+    Between the two, what is submitted to ``frame.view`` draws into it; afterwards that is a NotOwnerError. A frame that
+    is dropped, or closed, unpresented is handed out again, with what was drawn. From the C core come:
+
+    index
+        Of the image, from 0.
+    width, height
+        Pixels. They are those of this frame: the swapchain may have been resized since.
+    is_hidden
+        The window has no pixels now (minimised): drawing goes to a surface of 1x1 that nobody sees.
+    is_closed, close()
+    """
+
+    __slots__ = ()
+
+    @property
+    def view(self) -> View:
+        """What commands take as their target."""
+        return self.swapchain._view_of(self)
+
+    @property
+    def acquired(self) -> int:
+        """The VkSemaphore that is signalled when the image may be drawn into: for an engine's own vkQueueSubmit2.
+
+        Reading this, or `rendered`, makes the engine responsible for both: its submission waits for the one and signals
+        the other before ``present()``; it takes the image from layout UNDEFINED or PRESENT_SRC_KHR and leaves it in
+        PRESENT_SRC_KHR. ``device.submit()`` sees to all that by itself.
+
+        Raises
+        ------
+        InvalidCallError
+            device.submit() drew into the frame already, or the frame was presented.
+        UnsupportedError
+            An offscreen ring has no semaphores.
+        """
+        return self.swapchain._take_semaphores(self)[0]
+
+    @property
+    def rendered(self) -> int:
+        """The VkSemaphore that the present waits for; see `acquired`."""
+        return self.swapchain._take_semaphores(self)[1]
+
+    def __repr__(self) -> str:
+        state = "closed" if self.is_closed else "hidden" if self.is_hidden else f"image {self.index}"
+        return f"<vkshare.Frame {self.width}x{self.height}, {state}>"
+
+    if TYPE_CHECKING:
+
+        @property
+        def swapchain(self) -> Swapchain: ...
+
+
+class FrameScope:
+    """What ``swapchain.frame()`` gives: acquires at the start of its block, presents at the end. Not reentrant."""
+
+    __slots__ = ("_frame", "_swapchain", "_timeout")
+
+    def __init__(self, swapchain: Swapchain, timeout: float | None) -> None:
+        self._swapchain = swapchain
+        self._timeout = timeout
+        self._frame: Frame | None = None
+
+    def __enter__(self) -> Frame:
+        frame = self._swapchain.acquire(self._timeout)
+        self._frame = frame
+        return frame
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        frame, self._frame = self._frame, None
+        if frame is None or frame.is_closed:
+            return  # the block did it by itself
+        if error is None:
+            self._swapchain.present(frame)
+        else:
+            frame.close()  # half a frame is shown to nobody
+
+
+class Prepared(_native.Prepared):
+    """What ``swapchain.prepare()`` gives: a command list for each image, recorded when that image first comes."""
+
+    def __init__(self, swapchain: Swapchain, record: Callable[[CommandList, View], object]) -> None:
+        self._swapchain = swapchain
+        self._callback = record
+
+    def _record(self, index: int) -> CommandList:
+        """Called from C, again after each resize."""
+        return self._swapchain._record_for(index, self._callback)
+
+    def __repr__(self) -> str:
+        return f"<vkshare.Prepared for {self._swapchain!r}>"

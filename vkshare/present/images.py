@@ -1,0 +1,148 @@
+"""Where a swapchain's images come from: a Vulkan surface, or a ring of surfaces of our own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from vkshare import formats
+from vkshare.backends.base import ImageSpec
+from vkshare.errors import UnsupportedError
+from vkshare.present.targets import GlfwTarget, Headless, SurfaceTarget, Target
+from vkshare.surface import Surface
+
+if TYPE_CHECKING:
+    from vkshare.backends.vulkan.device import VulkanBackend
+    from vkshare.backends.vulkan.presentation import Choice, WindowSurface
+    from vkshare.device import Device
+    from vkshare.formats import Format
+    from vkshare.present.shm_window import ShmWindow
+
+PRESENT_MODES = ("fifo", "fifo_relaxed", "mailbox", "immediate")
+
+
+class Images(Protocol):
+    """Makes the surfaces of one swapchain's images. One thread at a time."""
+
+    format: Format
+    color_space: str
+    by_fences: bool
+    output: ShmWindow | None  # shows what a ring presents
+    native: dict[str, Any] | None  # the `vulkan` argument of _native.Swapchain; None: a ring
+
+    def make(self, place: tuple[int, int, int, int]) -> Surface:
+        """The surface of an image that C tells of: VkImage, VkImageView, width, height."""
+
+    def mode(self, name: str) -> int:
+        """The VkPresentModeKHR of that name; UnsupportedError where the target has it not."""
+
+    def close(self) -> None: ...
+
+
+class VulkanImages:
+    """Of a VkSurfaceKHR."""
+
+    output: ShmWindow | None = None
+
+    def __init__(
+        self, device: Device, surface: WindowSurface, wanted: Format | None, mode: str, fences: bool | None
+    ) -> None:
+        self._device = device
+        self._backend: VulkanBackend = device._backend  # type: ignore[assignment, unused-ignore]
+        self.surface = surface
+        choice: Choice = self._backend.choose_presentation(surface, wanted, mode, fences)
+        self.format = choice.format
+        self.color_space = choice.color_space
+        self.by_fences = choice.by_fences
+        self.native: dict[str, Any] | None = choice.native
+        self._usage = choice.usage
+
+    def make(self, place: tuple[int, int, int, int]) -> Surface:
+        vk_image, view, width, height = place
+        spec = ImageSpec(width, height, self.format, "optimal", self._usage)
+        return Surface(self._device, self._backend.presentable_image(spec, vk_image, view), presentable=True)
+
+    def mode(self, name: str) -> int:
+        return self._backend.present_mode(self.surface, name)
+
+    def close(self) -> None:
+        self.surface.destroy()
+
+
+class RingImages:
+    """Surfaces like any others, shown by `output` or by nobody."""
+
+    color_space = "srgb-nonlinear"
+    by_fences = False
+    native: dict[str, Any] | None = None
+
+    def __init__(self, device: Device, wanted: Format | None, output: ShmWindow | None) -> None:
+        self._device = device
+        self.output = output
+        self.format = wanted or formats.get("bgra8unorm" if output is not None else "rgba8unorm")
+
+    def make(self, place: tuple[int, int, int, int]) -> Surface:
+        return self._device.create_surface(place[2], place[3], self.format)
+
+    def mode(self, name: str) -> int:
+        return 0
+
+    def close(self) -> None:
+        if self.output is not None:
+            self.output.close()
+
+
+def open_images(device: Device, target: Target, wanted: Format | None, mode: str, fences: bool | None) -> Images:
+    """The images for a target.
+
+    Raises
+    ------
+    UnsupportedError
+        The device cannot present there; the text says why, and what could.
+    """
+    if device.backend == "vulkan":
+        backend: VulkanBackend = device._backend  # type: ignore[assignment, unused-ignore]
+        surface = _vulkan_surface(backend, target)
+        if surface is not None:
+            try:
+                return VulkanImages(device, surface, wanted, mode, fences)
+            except BaseException:
+                surface.destroy()
+                raise
+    if fences:
+        raise UnsupportedError(
+            "present_fences=True", "this target is a ring of offscreen surfaces, which nothing presents"
+        )
+    if isinstance(target, SurfaceTarget):
+        raise UnsupportedError(
+            "a swapchain for a VkSurfaceKHR",
+            "the CPU backend has no Vulkan below it",
+            "open the device with backend='vulkan', or give the window itself",
+        )
+    output = _cpu_output(target) if isinstance(target, GlfwTarget) else None
+    return RingImages(device, wanted, output)
+
+
+def _vulkan_surface(backend: VulkanBackend, target: Target) -> WindowSurface | None:
+    """None: this driver has no headless surfaces, a ring does the same."""
+    if isinstance(target, Headless):
+        return backend.headless_surface()
+    if isinstance(target, GlfwTarget):
+        return backend.glfw_surface(target.pointer)
+    return backend.adopt_surface(target.handle)
+
+
+def _cpu_output(target: GlfwTarget) -> ShmWindow:
+    from vkshare.present.shm_window import ShmWindow, unsupported_on_wayland
+
+    if target.window is not None:
+        if target.window.platform != "x11":
+            raise unsupported_on_wayland()
+        return ShmWindow(target.window.display_name or None, target.window.native_window)
+    import ctypes
+
+    import glfw
+
+    if glfw.get_platform() != glfw.PLATFORM_X11:
+        raise unsupported_on_wayland()
+    pointer = ctypes.cast(target.pointer, ctypes.POINTER(glfw._GLFWwindow))
+    return ShmWindow(None, glfw.get_x11_window(pointer))

@@ -1,0 +1,369 @@
+"""Swapchains: the frames that a window, or a headless target, shows."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from vkshare import _arguments, _native, formats
+from vkshare._closing import Closable
+from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError
+from vkshare.present.frame import Frame, FrameScope, Prepared
+from vkshare.present.images import PRESENT_MODES, Images, open_images
+from vkshare.present.shown import Shown
+from vkshare.present.targets import LARGEST, GlfwTarget, Headless, resolve
+from vkshare.surface import Surface
+from vkshare.view import View
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from vkshare.commands import CommandList
+    from vkshare.device import Device
+    from vkshare.present.window import Window
+
+_PROOF_DEADLINE = 1_000_000_000  # ns that a resize past the bound, and close(), wait for proof
+_FENCE_DEADLINE = 5_000_000_000  # ns after which a present fence is quarantined
+_HIDDEN_NAP = 0.05  # seconds between the frames of a window without pixels: no CPU is burnt
+
+
+@dataclass(frozen=True, slots=True)
+class SwapchainStatistics:
+    """A snapshot of a swapchain's counters."""
+
+    frames: int  # presented
+    lost_frames: int  # of these, not shown: the window had changed in between
+    swapchains: int  # VkSwapchainKHRs alive: the current one, and those that were replaced and may still be shown
+    retired: int  # of these, the replaced ones
+    retired_limit: int  # how many of those there may be
+    most_alive: int  # the most VkSwapchainKHRs that were ever alive
+    recreated: int  # times that one was made in place of another
+    resize_waits: int  # of these, how many had to wait for proof that an older one is over
+    semaphores: int  # binary VkSemaphores that exist
+    pooled_semaphores: int  # of these, free
+    fences: int  # VkFences that exist
+    pooled_fences: int  # of these, free
+    history: int  # presents that are not known to be over
+    quarantined: int  # of these, those whose fence was not signalled in time
+    moved: int  # presents of starved images that went to the back of the history
+    acquire_waits: int  # frames that waited for the GPU work of earlier ones
+    acquired: int  # frames that are out now
+    image_count: int
+    by_fences: bool  # VK_EXT_swapchain_maintenance1 proves presents; else acquires do
+
+
+class Swapchain(Closable, _native.Swapchain):
+    """The frames of a window or of a headless target. Made by ``device.create_swapchain()``.
+
+    Every method is thread-safe; a frame is drawn and presented by one thread at a time. From the C core come:
+
+    acquire(timeout=None) -> Frame
+        The next frame to draw. Waits while `frames_in_flight` frames are being drawn, and while all images are out.
+        TimeoutError; InvalidCallError when all images are acquired already and no timeout would end the wait;
+        SurfaceLostError: retarget(), or close it.
+    present(frame)
+        Shows the frame, behind all that was submitted to it. InvalidCallError: it was presented or closed before, is of
+        another swapchain, or of before a resize. TimeoutError: work of the frame is held for 10 s.
+    device, is_closed
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        target: Any,
+        *,
+        image_count: int = 3,
+        present_mode: str = "fifo",
+        format: str | formats.Format | None = None,
+        frames_in_flight: int = 2,
+        retired_limit: int = 4,
+        present_fences: bool | None = None,
+        capture: bool = False,
+    ) -> None:
+        counts = {
+            "image_count": _arguments.integer("image_count", image_count, 1, 16),
+            "frames_in_flight": _arguments.integer("frames_in_flight", frames_in_flight, 1, 16),
+            "retired_limit": _arguments.integer("retired_limit", retired_limit, 1, 64),
+        }
+        _arguments.choice("present_mode", present_mode, PRESENT_MODES)
+        wanted = formats.get(format) if format is not None else None
+        self._target = resolve(target)
+        self._lock = threading.RLock()  # the lists below
+        self._surfaces: dict[int, Surface] = {}  # by image, of the current generation
+        self._old: list[Surface] = []  # of the one before: their work may still run
+        self._views: dict[int, View] = {}
+        self._generation = 0
+        self._hidden: Surface | None = None
+        self._mode = present_mode
+        self._counts = counts
+        self._window: Window | None = self._target.window if isinstance(self._target, GlfwTarget) else None
+        self._images: Images = open_images(device, self._target, wanted, present_mode, present_fences)
+        self._shown: Shown | None = None
+        size = self._wanted = self._target_size()
+        try:
+            deadlines = {"proof_deadline": _PROOF_DEADLINE, "fence_deadline": _FENCE_DEADLINE}
+            options = {"width": size[0], "height": size[1], **counts, **deadlines}
+            super().__init__(device, Frame, options, self._images.native)
+            self._start(capture)
+        except BaseException:
+            self._images.close()
+            raise
+
+    # ---- what it is -----------------------------------------------------------------------------------------------
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """(width, height) in pixels of the frames that acquire() gives now."""
+        counters = self.counters()
+        return counters["width"], counters["height"]
+
+    @property
+    def image_count(self) -> int:
+        """Images that there are: at least as many as were asked for, where the target allows it."""
+        return self.counters()["image_count"]
+
+    @property
+    def format(self) -> str:
+        """The frames' format, e.g. ``"bgra8unorm"``."""
+        return self._images.format.name
+
+    @property
+    def color_space(self) -> str:
+        """How the target shows the values: ``"srgb-nonlinear"``, nearly always."""
+        return self._images.color_space
+
+    @property
+    def present_mode(self) -> str:
+        """``"fifo"``, ``"fifo_relaxed"``, ``"mailbox"`` or ``"immediate"``; may be set.
+
+        A change takes hold with the next present where the driver allows that (VK_EXT_swapchain_maintenance1), else
+        with a new swapchain at the next acquire. UnsupportedError where the target has no such mode.
+        """
+        return self._mode
+
+    @present_mode.setter
+    def present_mode(self, name: str) -> None:
+        self._check_open()
+        _arguments.choice("present_mode", name, PRESENT_MODES)
+        self._set_mode(self._images.mode(name))
+        self._mode = name
+
+    # ---- frames ---------------------------------------------------------------------------------------------------
+
+    def frame(self, prepared: Prepared | None = None, timeout: float | None = None) -> Any:
+        """``with swapchain.frame() as frame:`` acquires, and presents at the end of the block.
+
+        A block that raises gives the frame back unpresented. With what ``prepare()`` gave,
+        ``swapchain.frame(prepared)`` acquires, submits that image's commands and presents them, all in one call of the
+        C core, and returns None.
+        """
+        if prepared is None:
+            return FrameScope(self, _arguments.timeout(timeout))
+        return self._run(prepared)
+
+    def prepare(self, record: Callable[[CommandList, View], object]) -> Prepared:
+        """Commands for ``frame(prepared)``.
+
+        Parameters
+        ----------
+        record
+            Called as ``record(commands, view)`` once for each image, and again after a resize: `commands` is an empty
+            list, `view` the image to draw into.
+        """
+        if not callable(record):
+            raise TypeError(f"record must be a function of (commands, view), not {type(record).__name__}")
+        self._check_open()
+        return Prepared(self, record)
+
+    def resize(self, width: int, height: int) -> None:
+        """Another size for a Headless target, from the next acquire on. Windows are followed by themselves.
+
+        Frames that are out cannot be presented afterwards. ValueError: a size outside 1 to what the device allows.
+        """
+        self._check_open()
+        limit = self.device.capabilities.max_dimension
+        size = _arguments.integer("width", width, 1, limit), _arguments.integer("height", height, 1, limit)
+        if not isinstance(self._target, Headless):
+            raise InvalidCallError("resize() is for Headless targets: resize the window, the swapchain follows it")
+        self._follow(*size)
+
+    def retarget(self, target: Any) -> None:
+        """Goes on with another target after SurfaceLostError: a window, a GLFW window, or a VkSurfaceKHR.
+
+        What was presented on the old one is given up. Blocks until its GPU work has run.
+        """
+        self._check_open()
+        with self._lock:
+            new = resolve(target)
+            window = new.window if isinstance(new, GlfwTarget) else None
+            wanted = self._images.format
+            images = open_images(self.device, new, wanted, self._mode, self._images.by_fences or None)
+            if (images.native is None) != (self._images.native is None):
+                images.close()
+                raise UnsupportedError("retarget() to that", "it is shown in another way", "create another swapchain")
+            if images.native is not None:
+                self._retarget(images.native["surface"])
+            old, self._images = self._images, images
+            self._target, self._window = new, window
+            old.close()
+            self._follow(*self._target_size())
+            self._tell_window()
+        self._hook()
+
+    def capture(self) -> np.ndarray[Any, Any]:
+        """The pixels that are shown: those of the last presented frame, as (H, W, C) in memory order. A copy.
+
+        Headless targets can always tell. For a window create the swapchain with capture=True: each frame is then copied
+        before it is presented.
+
+        Raises
+        ------
+        InvalidCallError
+            Nothing was presented yet, or a window's frames were not kept.
+        """
+        self._check_open()
+        with self.device._inside():
+            assert self._shown is not None
+            return self._shown.read()
+
+    def statistics(self) -> SwapchainStatistics:
+        """A snapshot of the counters."""
+        counters = self.counters()
+        for name in ("generation", "width", "height", "present_mode", "shown", "is_current"):
+            del counters[name]
+        return SwapchainStatistics(
+            **counters, retired_limit=self._counts["retired_limit"], by_fences=self._images.by_fences
+        )
+
+    # ---- closing --------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Waits until what was presented is over (a second at most) and frees all. The window stays. Idempotent."""
+        self.device._refuse_in_forked_child()
+        with self._lock:
+            self._close()
+            for surface in (*self._surfaces.values(), *self._old):
+                surface.close()
+            self._surfaces, self._views, self._old = {}, {}, []
+            if self._hidden is not None:
+                self._hidden.close()
+            if self._shown is not None:
+                self._shown.close()
+            self._hidden = None
+            self._images.close()
+
+    def __repr__(self) -> str:
+        if self.is_closed or self.device.is_gone:
+            return "<vkshare.Swapchain closed>"
+        width, height = self.extent
+        return f"<vkshare.Swapchain {width}x{height} {self.format}, {self.image_count} images, {self._mode}>"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("a Swapchain cannot be pickled: a window is shown by the process that made it")
+
+    if TYPE_CHECKING:
+
+        @property
+        def device(self) -> Device: ...
+        def acquire(self, timeout: float | None = None) -> Frame: ...
+
+    # ---- within the package -----------------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        self.device.check()
+        if self.is_closed:
+            raise ClosedError("this swapchain is closed; create another with device.create_swapchain()")
+
+    def _start(self, capture: bool) -> None:
+        if self._images.native is not None:
+            self._prepare()
+        elif all(self._wanted):
+            self._renew_ring()
+        self._shown = Shown(self, self._images, keep=bool(capture))
+        self._hook()
+        self._tell_window()
+        with self.device._lock:
+            self.device._swapchains.add(self)
+
+    def _hook(self) -> None:
+        assert self._shown is not None
+        self._set_hooks(acquired=self._shown.acquired_hook(), presenting=self._shown.presenting_hook())
+
+    def _tell_window(self) -> None:
+        if self._window is not None:
+            self._window._add_dependent(self)
+            self._follow(*self._window.framebuffer_size)  # it may have changed since it was asked
+
+    def _target_size(self) -> tuple[int, int]:
+        if self._window is not None:
+            return self._window.framebuffer_size
+        if isinstance(self._target, Headless):
+            return self._target.width, self._target.height
+        if self._images.output is not None:
+            return self._images.output.geometry()
+        return (min(1, LARGEST), 1)  # the surface itself knows, or takes what it is given
+
+    def _follow(self, width: int, height: int) -> None:
+        """The target has this size now: from any thread."""
+        self._wanted = (width, height)
+        self._resize(width, height)
+
+    def _renew_ring(self) -> None:
+        """Called from C when the ring's size is to change, in the middle of an acquire."""
+        with self._lock:
+            generation = self._new_ring(*self._wanted, self._counts["image_count"])
+            for index in range(self._counts["image_count"]):
+                self._adopt(index, generation)
+
+    def _adopt(self, index: int, generation: int) -> None:
+        """Called from C when an image first comes: its Surface."""
+        with self._lock, self.device._inside():
+            if generation != self._generation:
+                for surface in self._old:
+                    surface.close()
+                self._old = list(self._surfaces.values())
+                self._surfaces, self._views = {}, {}
+                self._generation = generation
+            surface = self._images.make(self._image(index, generation))
+            try:
+                self._attach(index, generation, surface)
+            except BaseException:
+                surface.close()
+                raise
+            self._surfaces[index] = surface
+            self._views[index] = View(surface, writable=True)
+            with self.device._lock:
+                self.device._surfaces.add(surface)
+
+    def _view_of(self, frame: Frame) -> View:
+        if frame.is_hidden:
+            return View(self._hidden_surface(), writable=True)
+        view = self._views.get(frame.index) if frame.generation == self._generation else None
+        if view is None:
+            raise InvalidCallError("the frame is of before the swapchain was resized: acquire() another")
+        return view
+
+    def _surface_of(self, frame: Frame) -> Surface:
+        return self._hidden_surface() if frame.is_hidden else self._surfaces[frame.index]
+
+    def _hidden_surface(self) -> Surface:
+        with self._lock:
+            if self._hidden is None or self._hidden.is_closed:
+                self._hidden = self.device.create_surface(1, 1, self._images.format)
+                self._hidden.acquire()
+            return self._hidden
+
+    def _hidden_frame(self, timeout: float | None) -> Frame:
+        """Called from C for a window without pixels. Waits a little, so that a loop of frames burns no CPU."""
+        time.sleep(_HIDDEN_NAP if timeout is None else min(timeout, _HIDDEN_NAP))
+        return Frame(self, 1, 1)
+
+    def _record_for(self, index: int, record: Callable[[CommandList, View], object]) -> CommandList:
+        if index not in self._surfaces:
+            raise InvalidCallError("the swapchain was resized in the middle of a frame: the next one works")
+        commands = self.device.record()
+        record(commands, self._views[index])
+        return commands

@@ -1,0 +1,85 @@
+"""What a swapchain can be made for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from vkshare import _arguments, _handles
+from vkshare.present.window import Window
+
+LARGEST = 2**31 - 1  # pixels a side: what Vulkan's signed rectangles hold
+
+
+@dataclass(frozen=True, slots=True)
+class Headless:
+    """A target that nobody looks at: what is presented is there for ``Swapchain.capture()``.
+
+    With VK_EXT_headless_surface below it goes through the driver's own swapchains; elsewhere, and on the CPU backend,
+    it is a ring of offscreen surfaces with the same rules.
+
+    Parameters
+    ----------
+    width, height
+        Pixels, at least 1. ``Swapchain.resize()`` changes them.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A size is not such a number.
+    """
+
+    width: int
+    height: int
+
+    def __post_init__(self) -> None:
+        _arguments.integer("width", self.width, 1, LARGEST)
+        _arguments.integer("height", self.height, 1, LARGEST)
+
+
+@dataclass(frozen=True, slots=True)
+class GlfwTarget:
+    """Somebody's GLFW window: ours, with a Window that follows it, or an engine's."""
+
+    pointer: int  # GLFWwindow *
+    window: Window | None
+
+
+@dataclass(frozen=True, slots=True)
+class SurfaceTarget:
+    """An engine's VkSurfaceKHR, which stays the engine's."""
+
+    handle: int
+
+
+Target = Headless | GlfwTarget | SurfaceTarget
+
+
+def resolve(target: Any) -> Target:
+    """What ``create_swapchain(target)`` was given, as one of the above.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It is none of them.
+    """
+    if isinstance(target, Headless):
+        return target
+    if isinstance(target, Window):
+        return GlfwTarget(target.handle, target)
+    if _is_glfw_pointer(target):
+        import ctypes
+
+        return GlfwTarget(ctypes.cast(target, ctypes.c_void_p).value or 0, None)
+    try:
+        return SurfaceTarget(_handles.not_null(target, "target"))
+    except TypeError:
+        raise TypeError(
+            f"target must be a vkshare.Window, a vkshare.Headless, a window of the glfw package, or a VkSurfaceKHR "
+            f"(an int, a cffi or ctypes pointer), not {type(target).__name__}"
+        ) from None
+
+
+def _is_glfw_pointer(target: Any) -> bool:
+    contents = getattr(type(target), "_type_", None)
+    return getattr(contents, "__name__", "") == "_GLFWwindow"
