@@ -443,7 +443,7 @@ class Device(_native.Device):
             for swapchain in list(self._swapchains):
                 swapchain.close()
             for surface in list(self._surfaces):
-                surface.close()
+                surface._end()
             for commands in list(self._compiled):
                 commands.reset()
             self.reap(all=True)

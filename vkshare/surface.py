@@ -13,7 +13,7 @@ from vkshare._graveyard import Lease
 from vkshare.access import Access
 from vkshare.backends.base import Image, ImageSpec
 from vkshare.descriptors import SurfaceDescriptor
-from vkshare.errors import ClosedError
+from vkshare.errors import ClosedError, InvalidCallError
 from vkshare.keyed_mutex import KeyedMutex
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class Surface(Closable, _native.Surface):
         self._lease: Lease | None = None
         self._zeros: Surface | None = None
         self._discards = discard
+        self._presented_by: Any = None  # the Swapchain whose image it is
         self._ending = threading.RLock()  # held by the one thread that closes
         super().__init__(
             device,
@@ -231,19 +232,12 @@ class Surface(Closable, _native.Surface):
         """Gives up this handle; a surface that it owns is abandoned (rule K7). Idempotent.
 
         The memory lives until the last handle, in whichever process, is gone, and work that was submitted has run.
+        InvalidCallError: it is a swapchain's, which closes it.
         """
-        device = self.device
-        device._refuse_in_forked_child()
-        with self._ending:  # what an interrupted close() left undone, the next one does
-            with device._lock:  # nobody exports it or takes a lease of it after this
-                serial = self._close()
-                self._mapped = None
-            if self._zeros is not None:
-                self._zeros.close()
-            if self._image is not None:
-                device._graveyard.bury(self._image, lambda: device.completed >= serial, self._lease)
-                self._image = self._zeros = self._lease = None
-                device._graveyard.reap()
+        self.device._refuse_in_forked_child()
+        if self._presented_by is not None and not self.is_closed:
+            raise InvalidCallError(f"this surface is an image of {self._presented_by!r}: close that")
+        self._end()
 
     def __repr__(self) -> str:
         spec = self._spec
@@ -256,6 +250,19 @@ class Surface(Closable, _native.Surface):
         )
 
     # ---- within the package ---------------------------------------------------------------------------------------
+
+    def _end(self) -> None:
+        device = self.device
+        with self._ending:  # what an interrupted close() left undone, the next one does
+            with device._lock:  # nobody exports it or takes a lease of it after this
+                serial = self._close()
+                self._mapped = None
+            if self._zeros is not None:
+                self._zeros.close()
+            if self._image is not None:
+                device._graveyard.bury(self._image, lambda: device.completed >= serial, self._lease)
+                self._image = self._zeros = self._lease = None
+                device._graveyard.reap()
 
     def _open_image(self) -> Image:
         self.device.check()

@@ -177,8 +177,7 @@ static VkResult ask(vks_device *device, vulkan_queue *queue)
     if (queue->is_adopted || now - asked < ASK_NS || !atomic_compare_exchange_strong(&queue->asked, &asked, now) ||
         pthread_mutex_trylock(&device->lock)) /* somebody submits, perhaps: he is told */
         return VK_SUCCESS;
-    VkResult code =
-        device->presenting ? VK_SUCCESS : queue->QueueSubmit2(queue->queue, 0, NULL, VK_NULL_HANDLE);
+    VkResult code = device->presenting ? VK_SUCCESS : queue->QueueSubmit2(queue->queue, 0, NULL, VK_NULL_HANDLE);
     pthread_mutex_unlock(&device->lock);
     return code;
 }

@@ -374,8 +374,8 @@ static bool try_now(vks_surface *surface, uint64_t key, uint64_t *seen, vks_stat
     bool may = !(*status = check(surface)) && !is_taken(surface) && !surface->held_acquires && !surface->has_page;
     if (may && (*status = vks_mutex_try(&surface->handle, key, &debt, seen)) == VKS_OK)
         vks_surface_grant(surface, ++surface->next_tenure, &debt);
-    else if (!may && !*status) /* tenures that were queued and released come first */
-        *status = is_taken(surface) ? VKS_ALREADY_OWNER : VKS_TIMEOUT;
+    else if (!may && !*status && !(*status = refuse_presentable(surface)))
+        *status = is_taken(surface) ? VKS_ALREADY_OWNER : VKS_TIMEOUT; /* tenures that were queued come first */
     pthread_mutex_unlock(&surface->device->lock);
     return may;
 }
@@ -702,6 +702,8 @@ static vks_status recover_begin(vks_surface *surface)
     vks_peers_watch_page(&surface->mapping); /* an owner that died unseen is seen now */
     pthread_mutex_lock(&device->lock);
     vks_status status = check(surface);
+    if (!status)
+        status = refuse_presentable(surface);
     if (!status && surface->recovering)
         status = VKS_ALREADY_OWNER;
     if (!status && !(status = vks_mutex_recover_begin(&surface->handle))) {

@@ -40,8 +40,8 @@ static void destroy_semaphore(vks_swapchain *s, uint64_t semaphore)
     s->counts.semaphores--;
 }
 
-/* What frames alone can need: one to acquire and one to present for each image, those of the frames in flight, and those
- * that the history still has. Resizes bring more, which go when they are free. */
+/* What frames alone can need: one to acquire and one to present for each image, those of the frames in flight, and
+ * those that the history still has. Resizes bring more, which go when they are free. */
 static uint64_t enough(const vks_swapchain *s) { return 3u * (s->current ? s->current->n : s->info.image_count) + 2; }
 
 void vks_put_semaphore(vks_swapchain *s, uint64_t semaphore)

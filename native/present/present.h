@@ -16,10 +16,12 @@
 #define VKS_PRESENT_FUNCTIONS(X)                                                                                       \
     X(CreateSwapchainKHR)                                                                                              \
     X(DestroySwapchainKHR)                                                                                             \
-    X(GetSwapchainImagesKHR) X(AcquireNextImageKHR) X(QueuePresentKHR) X(CreateSemaphore) X(CreateFence)               \
-        X(DestroyFence) X(ResetFences) X(GetFenceStatus) X(WaitForFences) X(CreateImageView) X(DestroyImageView)       \
-            X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers)                 \
-                X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdPipelineBarrier2)
+    X(GetSwapchainImagesKHR)                                                                                           \
+    X(AcquireNextImageKHR)                                                                                             \
+    X(QueuePresentKHR)                                                                                                 \
+    X(CreateSemaphore) X(CreateFence) X(DestroyFence) X(ResetFences) X(GetFenceStatus) X(WaitForFences)                \
+        X(CreateImageView) X(DestroyImageView) X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers)    \
+            X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdPipelineBarrier2)
 
 typedef struct vks_present_functions {
 #define VKS_DECLARE(name) PFN_vk##name name;
@@ -50,7 +52,7 @@ typedef struct vks_chain {
     uint64_t handle;        /* VkSwapchainKHR; 0: a ring */
     uint64_t generation;
     uint32_t n, width, height, mode;
-    uint32_t shown; /* the image that was presented last; UINT32_MAX: none */
+    uint32_t shown; /* the image that was presented last, and not acquired since; UINT32_MAX: none */
     bool was_presented;
     vks_chain_image images[VKS_SWAPCHAIN_IMAGES];
 } vks_chain;
@@ -73,11 +75,11 @@ struct vks_swapchain {
     VkDevice vk_device;
     VkQueue vk_queue;
     VkCommandPool commands;
-    _Atomic uint64_t wanted; /* width << 32 | height */
+    _Atomic uint64_t wanted;   /* width << 32 | height */
     _Atomic uint64_t made_for; /* what `wanted` was when the current chain was made */
-    _Atomic uint32_t mode;   /* the present mode that is wanted */
-    vks_chain *chains;       /* alive, the newest first */
-    vks_chain *current;      /* of these; NULL: none was made, or creating failed */
+    _Atomic uint32_t mode;     /* the present mode that is wanted */
+    vks_chain *chains;         /* alive, the newest first */
+    vks_chain *current;        /* of these; NULL: none was made, or creating failed */
     uint64_t generation;
     _Atomic bool is_stale; /* recreate at the next acquire */
     _Atomic bool is_lost, is_closed;
@@ -86,7 +88,8 @@ struct vks_swapchain {
     /* Under the device's lock. */
     vks_history *history;
     vks_handle_pool semaphores, fences;
-    vks_chain *dead;                        /* decided on, to be destroyed without the device's lock */
+    vks_chain *dead;                                /* decided on, to be destroyed without the device's lock */
+    uint32_t pins;                                  /* while there are any, the dead wait */
     _Atomic uint64_t in_flight[VKS_MOST_IN_FLIGHT]; /* serials of the last frames; read without it */
     _Atomic uint64_t frames;                        /* presented; likewise */
     vks_swapchain_statistics counts;

@@ -19,8 +19,8 @@ void vks_bury_chains(vks_swapchain *s)
 {
     for (;;) {
         pthread_mutex_lock(&s->device->lock);
-        vks_chain *chain = s->dead;
-        s->dead = NULL;
+        vks_chain *chain = s->pins ? NULL : s->dead;
+        s->dead = s->pins ? s->dead : NULL;
         pthread_mutex_unlock(&s->device->lock);
         if (!chain)
             return;

@@ -171,6 +171,11 @@ static void drop_vulkan(vks_swapchain *s)
     vks_history_close(s->history);
     s->current = NULL;
     vks_follow_decisions(s);
+    while (s->pins) { /* somebody records, which takes microseconds */
+        pthread_mutex_unlock(&s->device->lock);
+        usleep(100);
+        pthread_mutex_lock(&s->device->lock);
+    }
     pthread_mutex_unlock(&s->device->lock);
     vks_bury_chains(s);
 }
@@ -321,6 +326,8 @@ static void hand_out(vks_swapchain *s, uint32_t index, vks_frame *out)
     if (image->state == VKS_IMAGE_AWAY)
         s->counts.acquired++;
     image->state = VKS_IMAGE_ACQUIRED;
+    if (chain->shown == index)
+        chain->shown = UINT32_MAX; /* it may be drawn over, and never be presented again */
     if (image->surface)
         vks_surface_lend(image->surface, true);
     *out = (vks_frame){index, chain->width, chain->height, chain->generation};
@@ -348,6 +355,13 @@ static vks_status wait_in_flight(vks_swapchain *s, uint64_t deadline)
         return VKS_OK;
     s->counts.acquire_waits += deadline != 0;
     return deadline ? vks_device_wait_serial(s->device, serial, deadline) : VKS_TIMEOUT;
+}
+
+/* How many images can be out at a time. What a ring shows stays, unless there is nothing else. */
+static uint32_t most_acquired(const vks_swapchain *s)
+{
+    const vks_chain *chain = s->current;
+    return chain->n - (!s->info.vulkan && chain->n > 1 && chain->shown < chain->n);
 }
 
 static vks_status acquire_from_ring(vks_swapchain *s, vks_frame *out)
@@ -402,9 +416,10 @@ static vks_status acquire_from_driver(vks_swapchain *s, uint64_t timeout, vks_fr
 
 static vks_status acquire_image(vks_swapchain *s, uint64_t deadline, vks_frame *out)
 {
-    if (s->counts.acquired >= s->current->n && deadline == VKS_FOREVER)
+    if (s->counts.acquired >= most_acquired(s) && deadline == VKS_FOREVER)
         return vks_fail(VKS_BAD_CALL, 0,
-                        "all %u images are acquired: present or close a frame first, or give a timeout", s->current->n);
+                        "all %u images are acquired: present or close a frame first, or give a timeout",
+                        most_acquired(s));
     uint64_t now = vks_now(), slice = deadline <= now ? 0 : deadline - now < SLICE_NS ? deadline - now : SLICE_NS;
     vks_status status = s->info.vulkan ? acquire_from_driver(s, slice, out) : acquire_from_ring(s, out);
     if (status != VKS_TIMEOUT || !slice)
@@ -412,9 +427,10 @@ static vks_status acquire_image(vks_swapchain *s, uint64_t deadline, vks_frame *
     return vks_now() >= deadline ? VKS_TIMEOUT : VKS_INTERRUPTED;
 }
 
-static vks_status check_ring(const vks_swapchain *s)
+static vks_status check_ring(const vks_swapchain *s, vks_frame *out)
 {
     uint64_t wanted = atomic_load(&s->wanted);
+    *out = (vks_frame){.width = (uint32_t)(wanted >> 32), .height = (uint32_t)wanted};
     if (!(wanted >> 32) || !(uint32_t)wanted)
         return VKS_HIDDEN;
     return s->made_for == wanted ? VKS_OK : VKS_OUTDATED;
@@ -423,7 +439,7 @@ static vks_status check_ring(const vks_swapchain *s)
 static vks_status acquire(vks_swapchain *s, uint64_t deadline, vks_frame *out)
 {
     for (int attempt = 0; attempt < 2; attempt++) {
-        vks_status status = s->info.vulkan ? VKS_OK : check_ring(s);
+        vks_status status = s->info.vulkan ? VKS_OK : check_ring(s, out);
         if (!status && s->info.vulkan && !is_current(s))
             status = vks_swapchain_configure(s, deadline);
         if (status)
@@ -454,6 +470,18 @@ vks_status vks_swapchain_acquire(vks_swapchain *s, uint64_t deadline, vks_frame 
     return status;
 }
 
+vks_status vks_swapchain_acquire_same(vks_swapchain *s, uint64_t deadline, vks_frame *out)
+{
+    vks_status status = enter(s);
+    if (status)
+        return status;
+    if (!s->current || !s->current->n)
+        return leave(s, vks_fail(VKS_BAD_CALL, 0, "there are no images now"));
+    if (!take_shelved(s, out) && (status = acquire_image(s, deadline, out)) == STALE)
+        status = vks_fail(VKS_BAD_CALL, 0, "the window has changed: its images are out of date");
+    return leave(s, status);
+}
+
 vks_status vks_swapchain_acquire_soon(vks_swapchain *s, vks_frame *out)
 {
     vks_status status = check(s);
@@ -466,7 +494,7 @@ vks_status vks_swapchain_acquire_soon(vks_swapchain *s, vks_frame *out)
         return VKS_TIMEOUT;
     }
     if (!(status = check(s))) {
-        if (s->info.vulkan ? !is_current(s) : check_ring(s))
+        if (s->info.vulkan ? !is_current(s) : check_ring(s, out))
             status = VKS_TIMEOUT;
         else if (!take_shelved(s, out))
             status = acquire_image(s, 0, out);
@@ -587,6 +615,27 @@ vks_status vks_swapchain_new_ring(vks_swapchain *s, uint32_t width, uint32_t hei
     return leave(s, status);
 }
 
+vks_status vks_swapchain_pin(vks_swapchain *s, uint64_t generation)
+{
+    vks_status status = check(s);
+    if (status)
+        return status;
+    bool found = false;
+    pthread_mutex_lock(&s->device->lock);
+    for (const vks_chain *chain = s->chains; chain; chain = chain->next)
+        found |= chain->generation == generation;
+    s->pins += found;
+    pthread_mutex_unlock(&s->device->lock);
+    return found ? VKS_OK : vks_fail(VKS_BAD_CALL, 0, "the image is of before the swapchain was resized");
+}
+
+void vks_swapchain_unpin(vks_swapchain *s)
+{
+    pthread_mutex_lock(&s->device->lock);
+    s->pins--;
+    pthread_mutex_unlock(&s->device->lock);
+}
+
 vks_status vks_swapchain_lend_shown(vks_swapchain *s, bool lend, uint32_t *index)
 {
     vks_status status = enter(s);
@@ -595,7 +644,8 @@ vks_status vks_swapchain_lend_shown(vks_swapchain *s, bool lend, uint32_t *index
     vks_chain *ring = s->current;
     *index = ring ? ring->shown : UINT32_MAX;
     if (s->info.vulkan || !ring || ring->shown >= ring->n || !ring->images[ring->shown].surface)
-        return leave(s, vks_fail(VKS_BAD_CALL, 0, "nothing was presented yet, or not since the last resize"));
+        return leave(
+            s, vks_fail(VKS_BAD_CALL, 0, "nothing was presented since the last resize, or what was is acquired again"));
     if (ring->images[ring->shown].state == VKS_IMAGE_AWAY)
         vks_surface_lend(ring->images[ring->shown].surface, lend);
     return leave(s, VKS_OK);
@@ -758,8 +808,8 @@ static vks_status present_by_driver(vks_swapchain *s, vks_chain *chain, uint32_t
         pthread_mutex_unlock(&device->lock);
         VkResult code = queue_present(s, chain, index, (VkFence)(uintptr_t)fence);
         pthread_mutex_lock(&device->lock);
-        status = was_carried_out(code) ? end_frame(s, chain, index, code, fence, serial)
-                                       : keep_frame(s, image, code, fence);
+        status =
+            was_carried_out(code) ? end_frame(s, chain, index, code, fence, serial) : keep_frame(s, image, code, fence);
     }
     vks_history_collect(s->history, device->backend->completed(device), vks_now(), vks_fence_is_signalled, s);
     vks_follow_decisions(s);

@@ -68,9 +68,11 @@ typedef struct vks_frame {
 
 /* The next frame. Blocks while `frames_in_flight` frames are drawn, or all images are out. Errors: VKS_TIMEOUT;
  * VKS_BAD_CALL (the caller has all images himself, and would wait for ever); VKS_HIDDEN (0x0: nothing to present to);
- * VKS_OUTDATED (vks_swapchain_new_ring() comes first); VKS_SURFACE_LOST; VKS_VULKAN_ERROR OUT_OF_DATE after two attempts (A9); those of the device. After any of them the
- * next call works, or says the same. */
+ * VKS_OUTDATED (vks_swapchain_new_ring() comes first, of the size in *out); VKS_SURFACE_LOST; VKS_VULKAN_ERROR
+ * OUT_OF_DATE after two attempts (A9); those of the device. After any of them the next call works, or says the same. */
 vks_status vks_swapchain_acquire(vks_swapchain *swapchain, uint64_t deadline, vks_frame *out);
+/* Like it, but of the images that there are: recreates nothing, whatever has changed. VKS_BAD_CALL: there are none. */
+vks_status vks_swapchain_acquire_same(vks_swapchain *swapchain, uint64_t deadline, vks_frame *out);
 /* The same if that is a matter of microseconds; VKS_TIMEOUT: go on with the other. Never waits, recreates nothing. */
 vks_status vks_swapchain_acquire_soon(vks_swapchain *swapchain, vks_frame *out);
 /* Shows it, behind all that was submitted to it. Blocks while some of that is held. VKS_BAD_CALL: it is not the
@@ -91,6 +93,10 @@ vks_status vks_swapchain_new_ring(vks_swapchain *swapchain, uint32_t width, uint
                                   uint64_t *generation);
 /* Has `surface` stand for the image: a new one that nobody owns. Takes a reference. */
 vks_status vks_swapchain_attach(vks_swapchain *swapchain, uint32_t index, uint64_t generation, vks_surface *surface);
+/* Between pin and unpin no image of that generation, nor its view, is destroyed: commands may be recorded for it.
+ * VKS_BAD_CALL: it is gone. Neither blocks. */
+vks_status vks_swapchain_pin(vks_swapchain *swapchain, uint64_t generation);
+void vks_swapchain_unpin(vks_swapchain *swapchain);
 /* Lends the image that a ring shows to its surface's handle, or takes it back: to be read between two presents. */
 vks_status vks_swapchain_lend_shown(vks_swapchain *swapchain, bool lend, uint32_t *index);
 /* For an engine's own vkQueueSubmit2 on the frame: it waits for the one and signals the other, takes the image from
@@ -114,7 +120,8 @@ typedef struct vks_swapchain_statistics {
     uint64_t moved;         /* presents of starved images that went to the back of the history (A3) */
     uint64_t acquire_waits; /* frames that waited for earlier frames' GPU work (A10) */
     uint32_t image_count, acquired, width, height, present_mode;
-    uint32_t shown;  /* the image that was presented last, of this generation; UINT32_MAX: none */
+    uint32_t
+        shown; /* the image that was presented last, of this generation, and not acquired since; UINT32_MAX: none */
     bool is_current; /* false: the next acquire makes another VkSwapchainKHR first */
 } vks_swapchain_statistics;
 void vks_swapchain_get_statistics(vks_swapchain *swapchain, vks_swapchain_statistics *out);

@@ -54,12 +54,13 @@ vkpy_frame *vkpy_frame_argument(vkpy_swapchain *swapchain, PyObject *object)
     return frame;
 }
 
-bool vkpy_frame_adopt(vkpy_swapchain *swapchain, const vks_frame *frame)
+int vkpy_frame_adopt(vkpy_swapchain *swapchain, const vks_frame *frame)
 {
     PyObject *result = PyObject_CallMethod((PyObject *)swapchain, "_adopt", "IK", (unsigned)frame->index,
                                            (unsigned long long)frame->generation);
+    int adopted = result == NULL ? -1 : PyObject_IsTrue(result);
     Py_XDECREF(result);
-    return result != NULL;
+    return adopted;
 }
 
 static int frame_init(PyObject *object, PyObject *arguments, PyObject *keywords)

@@ -210,36 +210,21 @@ static PyObject *raise_not_acquired(vks_status status, uint64_t timeout)
     return vkpy_raise(status, "Swapchain.acquire");
 }
 
-static PyObject *swapchain_acquire(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+/* A new Frame, its image adopted; NULL: raised; None: the swapchain was resized by another thread meanwhile. */
+static PyObject *wrap_frame(vkpy_swapchain *self, const vks_frame *frame)
 {
-    static vkpy_signature signature = {"Swapchain.acquire", 1, 0, 1, {"timeout"}, {NULL}};
-    vkpy_swapchain *self = (vkpy_swapchain *)object;
-    PyObject *values[1];
-    uint64_t timeout;
-    vks_frame frame;
-    LIVE(self);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_timeout(values[0], &timeout))
-        return NULL;
-    vks_clear_error();
-    vks_status status = acquire_frame(self, timeout, &frame);
-    while (VKPY_UNLIKELY(status == VKS_OUTDATED)) {
-        PyObject *made = PyObject_CallMethod(object, "_renew_ring", NULL);
-        if (made == NULL)
-            return NULL;
-        Py_DECREF(made);
-        status = acquire_frame(self, timeout, &frame);
-    }
-    if (VKPY_UNLIKELY(status == VKS_HIDDEN))
-        return PyObject_CallMethod(object, "_hidden_frame", "O", values[0] == NULL ? Py_None : values[0]);
-    if (VKPY_UNLIKELY(status != VKS_OK))
-        return raise_not_acquired(status, timeout);
-    PyObject *made = vkpy_frame_new(self, &frame);
+    PyObject *made = vkpy_frame_new(self, frame);
     if (made == NULL) {
-        vks_swapchain_drop(self->core, &frame);
+        vks_swapchain_drop(self->core, frame);
         return NULL;
     }
-    if (VKPY_UNLIKELY(!vkpy_frame_is_adopted(self, &frame)) && !vkpy_frame_adopt(self, &frame))
-        Py_CLEAR(made); /* which drops it */
+    if (VKPY_UNLIKELY(!vkpy_frame_is_adopted(self, frame))) {
+        int adopted = vkpy_frame_adopt(self, frame);
+        if (adopted <= 0)
+            Py_CLEAR(made); /* which drops it */
+        if (adopted == 0)
+            return Py_NewRef(Py_None);
+    }
     if (made != NULL && VKPY_UNLIKELY(self->acquired != NULL)) {
         PyObject *result = PyObject_CallFunctionObjArgs(self->acquired, made, NULL);
         if (result == NULL)
@@ -247,6 +232,65 @@ static PyObject *swapchain_acquire(PyObject *object, PyObject *const *arguments,
         Py_XDECREF(result);
     }
     return made;
+}
+
+static bool renew_ring(vkpy_swapchain *self, const vks_frame *wanted)
+{
+    PyObject *made =
+        PyObject_CallMethod((PyObject *)self, "_renew_ring", "II", (unsigned)wanted->width, (unsigned)wanted->height);
+    Py_XDECREF(made);
+    return made != NULL;
+}
+
+/* `timeout_object` is None or what `timeout` was read from. */
+static PyObject *acquire(vkpy_swapchain *self, PyObject *timeout_object, uint64_t timeout)
+{
+    vks_frame frame;
+    vks_clear_error();
+    vks_status status = acquire_frame(self, timeout, &frame);
+    while (VKPY_UNLIKELY(status == VKS_OUTDATED)) {
+        if (!renew_ring(self, &frame))
+            return NULL;
+        status = acquire_frame(self, timeout, &frame);
+    }
+    if (VKPY_UNLIKELY(status == VKS_HIDDEN))
+        return PyObject_CallMethod((PyObject *)self, "_hidden_frame", "O", timeout_object);
+    if (VKPY_UNLIKELY(status != VKS_OK))
+        return raise_not_acquired(status, timeout);
+    PyObject *made = wrap_frame(self, &frame);
+    if (VKPY_UNLIKELY(made == Py_None)) {
+        Py_DECREF(made);
+        return acquire(self, timeout_object, timeout);
+    }
+    return made;
+}
+
+static PyObject *swapchain_acquire(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
+    static vkpy_signature signature = {"Swapchain.acquire", 1, 0, 1, {"timeout"}, {NULL}};
+    vkpy_swapchain *self = (vkpy_swapchain *)object;
+    PyObject *values[1];
+    uint64_t timeout;
+    LIVE(self);
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_timeout(values[0], &timeout))
+        return NULL;
+    return acquire(self, values[0] == NULL ? Py_None : values[0], timeout);
+}
+
+/* For capture(): of the images that there are. */
+static PyObject *swapchain_acquire_same(PyObject *object, PyObject *timeout_object)
+{
+    vkpy_swapchain *self = (vkpy_swapchain *)object;
+    uint64_t timeout;
+    vks_frame frame;
+    LIVE(self);
+    if (!vkpy_timeout(timeout_object, &timeout))
+        return NULL;
+    vks_clear_error();
+    uint64_t deadline = vkpy_deadline(timeout);
+    vks_status status;
+    VKPY_BLOCKING(status, vks_swapchain_acquire_same(self->core, deadline, &frame));
+    return status == VKS_OK ? wrap_frame(self, &frame) : raise_not_acquired(status, timeout);
 }
 
 /* ---- present ----------------------------------------------------------------------------------------------------- */
@@ -297,15 +341,21 @@ static PyObject *run(vkpy_swapchain *self, PyObject *prepared, vkpy_frame *frame
     return present_frame(self, frame);
 }
 
-static PyObject *swapchain_run(PyObject *object, PyObject *prepared)
+static PyObject *swapchain_run(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
+    static vkpy_signature signature = {"Swapchain._run", 2, 1, 2, {"prepared", "timeout"}, {NULL}};
     vkpy_swapchain *self = (vkpy_swapchain *)object;
+    PyObject *values[2], *prepared;
+    uint64_t timeout;
     LIVE(self);
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_timeout(values[1], &timeout))
+        return NULL;
+    prepared = values[0];
     if (!PyObject_TypeCheck(prepared, vkpy_prepared_type)) {
         vkpy_type_error(prepared, "prepared", "what swapchain.prepare() gave");
         return NULL;
     }
-    PyObject *frame = swapchain_acquire(object, NULL, 0, NULL);
+    PyObject *frame = acquire(self, values[1] == NULL ? Py_None : values[1], timeout);
     if (frame == NULL)
         return NULL;
     PyObject *result;
@@ -474,6 +524,31 @@ static PyObject *swapchain_set_hooks(PyObject *object, PyObject *const *argument
     Py_RETURN_NONE;
 }
 
+static PyObject *swapchain_pin(PyObject *object, PyObject *generation_object)
+{
+    vkpy_swapchain *self = (vkpy_swapchain *)object;
+    uint64_t generation;
+    LIVE(self);
+    if (!vkpy_u64(generation_object, "generation", &generation))
+        return NULL;
+    vks_status status;
+    VKPY_SHORT(self->device, status = vks_swapchain_pin(self->core, generation));
+    self->pins += status == VKS_OK;
+    return vkpy_none_or_raise(status, "Frame");
+}
+
+static PyObject *swapchain_unpin(PyObject *object, PyObject *ignored)
+{
+    vkpy_swapchain *self = (vkpy_swapchain *)object;
+    (void)ignored;
+    LIVE(self);
+    if (self->pins == 0)
+        return vkpy_raise_named("InvalidCallError", "nothing is pinned");
+    self->pins--;
+    VKPY_SHORT(self->device, vks_swapchain_unpin(self->core));
+    Py_RETURN_NONE;
+}
+
 static PyObject *swapchain_lend_shown(PyObject *object, PyObject *lend_object)
 {
     vkpy_swapchain *self = (vkpy_swapchain *)object;
@@ -501,9 +576,11 @@ static PyObject *swapchain_counters(PyObject *object, PyObject *ignored)
     X(frames)                                                                                                          \
     X(lost_frames)                                                                                                     \
     X(swapchains)                                                                                                      \
-    X(retired) X(most_alive) X(recreated) X(resize_waits) X(semaphores) X(pooled_semaphores) X(fences)                 \
-        X(pooled_fences) X(history) X(quarantined) X(moved) X(acquire_waits) X(image_count) X(acquired) X(width)       \
-            X(height) X(present_mode) X(shown) X(is_current)
+    X(retired)                                                                                                         \
+    X(most_alive)                                                                                                      \
+    X(recreated)                                                                                                       \
+    X(resize_waits) X(semaphores) X(pooled_semaphores) X(fences) X(pooled_fences) X(history) X(quarantined) X(moved)   \
+        X(acquire_waits) X(image_count) X(acquired) X(width) X(height) X(present_mode) X(shown) X(is_current)
     PyObject *counters = PyDict_New();
 #define PUT(name)                                                                                                      \
     if (counters != NULL) {                                                                                            \
@@ -528,7 +605,11 @@ static PyMethodDef methods[] = {
      "acquire($self, timeout=None)\n--\n\nThe next frame to draw."},
     {"present", VKPY_FASTCALL(swapchain_present), VKPY_FAST,
      "present($self, frame)\n--\n\nShows the frame, behind all that was submitted to it."},
-    {"_run", swapchain_run, METH_O, "_run($self, prepared)\n--\n\nAcquires, submits and presents one frame."},
+    {"_run", VKPY_FASTCALL(swapchain_run), VKPY_FAST,
+     "_run($self, prepared, timeout=None)\n--\n\nAcquires, submits and presents one frame."},
+    {"_acquire_same", swapchain_acquire_same, METH_O, NULL},
+    {"_pin", swapchain_pin, METH_O, NULL},
+    {"_unpin", swapchain_unpin, METH_NOARGS, NULL},
     {"_resize", VKPY_FASTCALL(swapchain_resize), VKPY_FAST, NULL},
     {"_set_mode", swapchain_set_mode, METH_O, NULL},
     {"_retarget", swapchain_retarget, METH_O, NULL},

@@ -14,6 +14,7 @@ typedef struct vkpy_swapchain {
     uint64_t adopted_generation;     /* of which the images in `adopted` have their surface */
     uint32_t adopted;                /* a bit an image */
     bool initialised, is_closed;
+    uint32_t pins; /* of ours */
     PyObject *weakrefs;
 } vkpy_swapchain;
 
@@ -39,12 +40,13 @@ extern PyType_Spec vkpy_swapchain_spec, vkpy_frame_spec, vkpy_prepared_spec;
 PyObject *vkpy_frame_new(vkpy_swapchain *swapchain, const vks_frame *frame);
 /* Of this swapchain, and neither presented nor closed; else raises and returns NULL. Borrowed. */
 vkpy_frame *vkpy_frame_argument(vkpy_swapchain *swapchain, PyObject *object);
-/* Whether the image has its Surface; giving it one, by Swapchain._adopt(index, generation). */
+/* Whether the image has its Surface; giving it one, by Swapchain._adopt(index, generation): 1 done, 0 it is of before a
+ * resize, -1 raised. */
 static inline bool vkpy_frame_is_adopted(const vkpy_swapchain *swapchain, const vks_frame *frame)
 {
     return swapchain->adopted_generation == frame->generation && (swapchain->adopted >> frame->index & 1);
 }
-bool vkpy_frame_adopt(vkpy_swapchain *swapchain, const vks_frame *frame);
+int vkpy_frame_adopt(vkpy_swapchain *swapchain, const vks_frame *frame);
 static inline void vkpy_frame_note_adopted(vkpy_swapchain *swapchain, uint32_t index, uint64_t generation)
 {
     if (swapchain->adopted_generation != generation)

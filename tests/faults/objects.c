@@ -207,6 +207,7 @@ size_t vks_faults_objects(vks_faults_object *out, size_t room)
         }
     }
     pthread_mutex_unlock(&vks_lock);
-    qsort(out, total < room ? total : room, sizeof *out, by_serial);
+    if (room > 0)
+        qsort(out, total < room ? total : room, sizeof *out, by_serial);
     return total;
 }

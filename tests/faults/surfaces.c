@@ -21,10 +21,23 @@ SURFACE(XcbSurfaceKHR, void)
 SURFACE(XlibSurfaceKHR, void)
 SURFACE(WaylandSurfaceKHR, void)
 
+static void check_swapchain(struct object *object, void *argument)
+{
+    const struct surface *surface = argument;
+    if (((struct swapchain *)object)->surface.serial == surface->object.serial)
+        vks_violation(&surface->object, NO_EXCUSE, "a surface is destroyed before its swapchain %#llx",
+                      (unsigned long long)object->handle);
+}
+
 void layer_DestroySurfaceKHR(VkInstance instance, VkSurfaceKHR surface, const VkAllocationCallbacks *allocator)
 {
     struct context *context = vks_context(instance);
     vks_fault(ENTRY_DestroySurfaceKHR, context, &(VkResult){VK_SUCCESS});
+    pthread_mutex_lock(&vks_lock);
+    struct surface *known = vks_find(TYPE_SURFACE, HANDLE(surface));
+    if (known != NULL)
+        vks_each(TYPE_SWAPCHAIN, check_swapchain, known);
+    pthread_mutex_unlock(&vks_lock);
     vks_destroyed(TYPE_SURFACE, HANDLE(surface));
     context->DestroySurfaceKHR(instance, surface, allocator);
 }

@@ -190,6 +190,8 @@ def _bad(layer: FaultLayer, what: str) -> list[Violation]:
     elif what == "swapchain":
         loop.frame()
         loop.chain.destroy()
+    elif what == "surface":
+        raw.ivk.vkDestroySurfaceKHR(raw.instance, raw.surface, None)
     elif what == "acquire":
         one = raw.semaphore()
         loop.chain.acquire(one)
@@ -205,6 +207,7 @@ def _bad(layer: FaultLayer, what: str) -> list[Violation]:
         ("rendered", "a submit signals a semaphore that present 1 may still wait for"),
         ("destroyed", "a semaphore is destroyed while present 1 may still wait for it"),
         ("swapchain", "a swapchain is destroyed while its present 1 may still use it"),
+        ("surface", "a surface is destroyed before its swapchain"),
         ("acquire", "an acquire signals a semaphore that is signalled"),
     ],
 )

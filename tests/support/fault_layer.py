@@ -3,7 +3,7 @@
 ::
 
     def body(layer: FaultLayer, n: int) -> str:        # in a test module, at top level; runs in a process of its own
-        layer.fail("vkQueuePresentKHR", "OUT_OF_DATE", nth=n)
+        layer.fail("vkQueuePresentKHR", n, "OUT_OF_DATE")
         ...
         return layer.live()
 

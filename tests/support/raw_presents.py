@@ -61,7 +61,8 @@ class Raw:
         self.surface = self._make_surface()
 
     def driver_name(self) -> str:
-        return text(self.ivk.make("vkGetPhysicalDeviceProperties", self.physical).deviceName)
+        properties = self.ivk.make("vkGetPhysicalDeviceProperties", self.physical)
+        return text(properties.deviceName)
 
     def device_extensions(self) -> set[str]:
         return _names(self.ivk.list("vkEnumerateDeviceExtensionProperties", self.physical, None))

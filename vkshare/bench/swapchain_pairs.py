@@ -7,6 +7,7 @@ import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter as now
+from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import vkshare
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 RED = (1.0, 0.0, 0.0, 1.0)
 _TURN = 10e-3  # seconds: what a turn leaves in flight is little beside it
+_WARM_UP = 32  # frames: each image's first one is slow, and would make for short turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +41,18 @@ class Pair:
 
     def contenders(self, loop: Timed) -> list[Contender]:
         """A loop over ours, and C's."""
+        loop(_WARM_UP)
         found = [Contender("ours", drained(loop, self.device.wait_idle), _TURN)]
         if self.theirs:
             found.append(Contender("c", drained(self.theirs.frames, self.theirs.wait), _TURN))
+        return found
+
+    def cpu_contenders(self, loop: Timed) -> list[Contender]:
+        """The same by the CPU time of all threads of this process: what other processes do hardly changes it."""
+        loop(_WARM_UP)
+        found = [Contender("ours", _by_cpu(loop, self.device.wait_idle), _TURN)]
+        if self.theirs:
+            found.append(Contender("c", _by_cpu(self.theirs.frames, self.theirs.wait), _TURN))
         return found
 
     def pypi_contenders(self) -> list[Contender]:
@@ -63,6 +74,16 @@ def drained(timed: Timed, wait: Callable[[], object]) -> Timed:
         seconds = timed(n)
         wait()
         return seconds
+
+    return loop
+
+
+def _by_cpu(timed: Timed, wait: Callable[[], object]) -> Timed:
+    def loop(n: int) -> float:
+        start = process_time()
+        timed(n)
+        wait()
+        return process_time() - start
 
     return loop
 

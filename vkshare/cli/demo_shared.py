@@ -1,4 +1,4 @@
-"""`vkshare demo`: programs that show what vkshare is for."""
+"""`vkshare demo shared`: three processes draw one surface in turn."""
 
 from __future__ import annotations
 
@@ -7,71 +7,54 @@ import contextlib
 import importlib.util
 import json
 import os
-import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from vkshare.cli import table
+from vkshare.cli.demo_arguments import NEEDS_PILLOW, add_common_arguments, failed
 
 if TYPE_CHECKING:
     from vkshare.demos.options import Options
     from vkshare.demos.report import Report
 
 HELP = "three processes draw one surface in turn, and what that costs"
-_SHARED = (
+DESCRIPTION = (
     "Three processes share one surface: a renderer draws a turning cube, a text process writes over it with Pillow, a "
     "checker reads and checks every frame. Exit status 0 only if every frame was as it must be."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    demos = parser.add_subparsers(dest="demo", required=True, metavar="DEMO")
-    shared = demos.add_parser("shared", help=HELP, description=_SHARED)
-    shared.add_argument("--image", metavar="FILE", help="the picture on the cube (default: one that ships)")
-    shared.add_argument("--frames", type=int, default=300, metavar="N", help="how many (default: 300)")
-    shared.add_argument("--size", type=_size, default=(1280, 720), metavar="WxH", help="pixels (default: 1280x720)")
-    shared.add_argument("--backend", choices=("auto", "vulkan", "cpu"), default="auto")
-    shared.add_argument("--adapter", metavar="NAME", help="part of an adapter's name, or its UUID; see vkshare info")
-    shared.add_argument("--output", metavar="FILE", help="write the last frame there, e.g. out.png")
-    shared.add_argument("--force-copy", action="store_true", help="pass frames by copies, to see what they cost")
-    shared.add_argument("--json", action="store_true", help="the report as JSON")
+    parser.add_argument("--image", metavar="FILE", help="the picture on the cube (default: one that ships)")
+    parser.add_argument("--frames", type=int, default=300, metavar="N", help="how many (default: 300)")
+    add_common_arguments(parser, (1280, 720))
+    parser.add_argument("--force-copy", action="store_true", help="pass frames by copies, to see what they cost")
+    parser.add_argument("--json", action="store_true", help="the report as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Exit status 0, 1 if a frame was wrong or a process failed, 2 for wrong arguments, 130 and 143 after signals."""
     if importlib.util.find_spec("PIL") is None:
-        return _failed("the demo needs Pillow: pip install vkshare[demo]", 1)
+        return failed(NEEDS_PILLOW, 1)
     from vkshare.demos import shared
 
     try:
         options = _options(args)
     except (ValueError, OSError) as error:
-        return _failed(str(error), 2)
+        return failed(str(error), 2)
     try:
         with _progress(options.frames) as progress:
             report = shared.run(options, progress)
     except shared.DemoError as error:
-        return _failed(str(error), 1)
+        return failed(str(error), 1)
     except KeyboardInterrupt:
-        return _failed("interrupted", 128 + signal.SIGINT)
+        return failed("interrupted", 128 + signal.SIGINT)
     except shared.Terminated:
-        return _failed("terminated", 128 + signal.SIGTERM)
+        return failed("terminated", 128 + signal.SIGTERM)
     print(json.dumps(report.as_dict(), indent=2) if args.json else _text(report))
     return 0 if report.is_good else 1
-
-
-def _failed(why: str, status: int) -> int:
-    print(f"vkshare demo: {why}", file=sys.stderr)
-    return status
-
-
-def _size(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"(\d+)[xX](\d+)", text)
-    if not found:
-        raise argparse.ArgumentTypeError(f"{text!r} is not WIDTHxHEIGHT, e.g. 1280x720")
-    return int(found[1]), int(found[2])
 
 
 def _options(args: argparse.Namespace) -> Options:

@@ -85,8 +85,7 @@ class Graph:
         x, y, width, height = self._panel
         left, plot_top, plot_width, plot_height = self._plot
         hair = max(1, round(self._layout.unit))
-        rects = [(x, y, width, height), (x, y, width, hair)]
-        colours = [_PANEL, _EDGE]
+        panel = [(x, y, width, height), (x, y, width, hair)]
         rows = [round(plot_top + plot_height * (1 - line / top)) for line in _LINES if line < top]
         bar, step = self._step
         heights = np.clip(np.round(plot_height * recent / top), 1, plot_height)
@@ -94,8 +93,8 @@ class Graph:
         bars = np.stack([lefts, plot_top + plot_height - heights, np.full(len(recent), bar), heights], 1)
         kinds = np.searchsorted(np.array(_LINES) * _TOLERANCE, recent)
         return quads(
-            np.concatenate([rects, bars.reshape(-1, 4), [(left, row, plot_width, hair) for row in rows] or [[0] * 4]]),
-            np.concatenate([colours, _BARS[kinds], [_LINE] * max(1, len(rows))]),
+            np.array([*panel, *bars, *((left, row, plot_width, hair) for row in rows)]),
+            np.array([_PANEL, _EDGE, *_BARS[kinds], *[_LINE] * len(rows)]),
             (self._layout.width, self._layout.height),
         )
 

@@ -38,17 +38,13 @@ class StageOptions:
         if self.frames is not None and self.frames < 1:
             raise ValueError(f"frames is {self.frames}; allowed is 1 or more")
         if not (1 <= self.width <= LARGEST_SIDE and 1 <= self.height <= LARGEST_SIDE):
-            raise ValueError(
-                f"size is {self.width}x{self.height}; allowed is 1x1 to {LARGEST_SIDE}x{LARGEST_SIDE}"
-            )
+            raise ValueError(f"size is {self.width}x{self.height}; allowed is 1x1 to {LARGEST_SIDE}x{LARGEST_SIDE}")
 
 
 class Stage:
     """A swapchain and what it is for. Made by opened(), which closes everything, too."""
 
-    def __init__(
-        self, device: vkshare.Device, swapchain: vkshare.Swapchain, window: vkshare.Window | None
-    ) -> None:
+    def __init__(self, device: vkshare.Device, swapchain: vkshare.Swapchain, window: vkshare.Window | None) -> None:
         self.device = device
         self.swapchain = swapchain
         self.window = window  # None: headless
@@ -60,6 +56,13 @@ class Stage:
             events = self.window.poll(timeout)
             escaped = any(event.event_type == "key_down" and event.key == "Escape" for event in events)
             self.has_ended |= escaped or self.window.should_close
+
+    def wait(self, seconds: float) -> None:
+        """Polls until so much time is over, or the user ends it."""
+        deadline = time.monotonic() + seconds
+        self.poll(seconds)
+        while not self.has_ended and (left := deadline - time.monotonic()) > 0:
+            self.poll(left)
 
     def play(self, draw: Callable[[vkshare.Frame, int, float], None], frames: int | None) -> int:
         """Presents frames until that many were, or the user ends it. Returns how many.
@@ -74,7 +77,8 @@ class Stage:
         start = time.monotonic()
         number = 0
         while frames is None or number < frames:
-            self.poll(pace.left() if self.window is not None else 0)
+            if self.window is not None:
+                self.wait(pace.left())
             if self.has_ended:
                 break
             if self.window is not None and self.window.is_minimized:

@@ -9,10 +9,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import cycle
+from typing import TYPE_CHECKING
 
-from vkshare import SwapchainStatistics
 from vkshare.demos import triangle
 from vkshare.demos.stage import Stage
+
+if TYPE_CHECKING:
+    from vkshare.present.swapchain import SwapchainStatistics
 
 MOST_GROWTH = 1.02
 SLACK = 2 << 20  # bytes: pages that allocators take or give back without anything having been kept
@@ -78,7 +81,7 @@ def run(stage: Stage, seconds: float, frames: int | None, tell: Callable[[Sample
     report = Report(seconds)
     chance = random.Random(1)
     start = told = time.monotonic()
-    resizes = presented = 0
+    resizes = presented = count = 0
     for size in _sizes(*stage.swapchain.extent):
         now = time.monotonic()
         stage.poll()
@@ -89,16 +92,22 @@ def run(stage: Stage, seconds: float, frames: int | None, tell: Callable[[Sample
         if count == 0:
             stage.swapchain.acquire().close()  # the new swapchain is made, and never shows anything
         for _ in range(count if frames is None else min(count, frames - presented)):
-            with stage.swapchain.frame() as frame:
-                triangle.draw(stage.device, frame, now - start)
+            _present(stage, now - start)
             presented += 1
         if resizes % _STEPS == 0:
             report.samples.append(_sample(stage, now - start, resizes))
         if now - told >= 1:
             told = now
             tell(_sample(stage, now - start, resizes))
+    if count == 0:
+        _present(stage, seconds)  # for who wants the last picture
     report.samples.append(_sample(stage, time.monotonic() - start, resizes))
     return report
+
+
+def _present(stage: Stage, seconds: float) -> None:
+    with stage.swapchain.frame() as frame:
+        triangle.draw(stage.device, frame, seconds)
 
 
 def _sizes(width: int, height: int) -> Iterator[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""The smallest useful program: a window with a turning triangle. Copy it; `python -m vkshare.demos.triangle` runs it."""
+"""The smallest useful program: a window with a turning triangle. Copy it; `vkshare demo triangle` runs it, too."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""The scene of the shared demo in a window: it is laid out anew for each size that the window gets."""
+"""The scene of the shared demo in a window: it is laid out anew for each size that the window keeps."""
 
 from __future__ import annotations
+
+import time
 
 import vkshare
 from vkshare.demos.frame_times import FrameTimes, Graph
@@ -11,6 +13,7 @@ from vkshare.demos.painter import Painter
 from vkshare.demos.stage import Stage
 
 _TURN = 8.0  # seconds of the cube's revolution
+_SETTLED = 0.1  # seconds that a size must stay: laying out takes several frames' time, so until then it is stretched
 _LAYERS = 2  # of the live text: one is written while a frame still reads the other
 
 
@@ -24,6 +27,8 @@ class Show:
         self._clock = Clock()
         self._times = FrameTimes()
         self._picture: Picture | None = None
+        self._size = (0, 0)  # the last frame's
+        self._since = 0.0  # seconds of time.monotonic() when it came
 
     def draw(self, frame: vkshare.Frame, number: int, seconds: float) -> None:
         """One frame of it: for Stage.play()."""
@@ -31,12 +36,18 @@ class Show:
             return
         self._times.tick()
         _, rate = self._clock.tick()
-        self._picture_of(frame.width, frame.height).draw(frame.view, number, seconds, rate, self._times)
+        size = max(frame.width, SMALLEST[0]), max(frame.height, SMALLEST[1])
+        self._picture_of(size).draw(frame, number, seconds, rate, self._times)
 
-    def _picture_of(self, width: int, height: int) -> Picture:
-        if self._picture is None or self._picture.size != (width, height):
+    def _picture_of(self, size: tuple[int, int]) -> Picture:
+        """The one for that size, or while sizes come and go, the one that there is."""
+        now = time.monotonic()
+        if size != self._size:
+            self._size, self._since = size, now
+        if self._picture is not None and self._picture.size != size and now - self._since >= _SETTLED:
             self.close()
-            self._picture = Picture(self._device, (width, height), self._format, self._facts)
+        if self._picture is None:
+            self._picture = Picture(self._device, size, self._format, self._facts)
         return self._picture
 
     def close(self) -> None:
@@ -53,38 +64,43 @@ class Show:
 
 
 class Picture:
-    """The scene, its text and the graph at one size."""
+    """The scene, its text and the graph, laid out for one size. Frames of another one are scaled."""
 
     def __init__(self, device: vkshare.Device, size: tuple[int, int], format: str, facts: Facts) -> None:
         self.size = size
         self._device = device
-        layout = Layout(max(size[0], SMALLEST[0]), max(size[1], SMALLEST[1]))
+        self._format = format
+        layout = Layout(*size)
         self._painter = Painter(device, layout, format=format)
         with Layer(device, layout.text_area) as fixed:
             fixed.draw(self._painter.backdrop, Lettering(layout, facts).draw_fixed)
         self._lettering = Lettering(layout, facts, layout.live_area[:2])
         self._live = [Layer(device, layout.live_area) for _ in range(_LAYERS)]
         self._graph = Graph(device, layout)
-        self._large: vkshare.Surface | None = None
-        if (layout.width, layout.height) != size:  # too small for the text: it is drawn larger, and scaled down
-            self._large = device.create_surface(layout.width, layout.height, format)
-            self._large.acquire(0)
+        self._apart: vkshare.Surface | None = None  # what is scaled is drawn there first
 
-    def draw(self, view: vkshare.View, number: int, seconds: float, rate: float, times: FrameTimes) -> None:
+    def draw(self, frame: vkshare.Frame, number: int, seconds: float, rate: float, times: FrameTimes) -> None:
         """All of a frame, submitted."""
         live = self._live[number % _LAYERS]
         live.upload(self._lettering.draw_live, number, seconds, rate)
-        target = self._large or view
+        is_apart = (frame.width, frame.height) != self.size
+        target = self._surface_apart() if is_apart else frame.view
         commands = self._painter.record(target, number, seconds / _TURN % 1)
         live.record(commands, target)
         self._graph.record(commands, target, times)
-        if self._large is not None:
-            commands.blit(self._large, view)
+        if is_apart:
+            commands.blit(target, frame.view)
         self._device.submit(commands)
+
+    def _surface_apart(self) -> vkshare.Surface:
+        if self._apart is None:
+            self._apart = self._device.create_surface(*self.size, self._format)
+            self._apart.acquire(0)
+        return self._apart
 
     def close(self) -> None:
         """Idempotent."""
-        for each in (self._painter, *self._live, self._graph, self._large):
+        for each in (self._painter, *self._live, self._graph, self._apart):
             if each is not None:
                 each.close()
 
@@ -95,11 +111,11 @@ def facts(stage: Stage, frames: int | None) -> Facts:
     by = "present fences" if swapchain.statistics().by_fences else "the acquire history"
     proof = f"retired by {by}" if stage.device.backend == "vulkan" else "no Vulkan below"
     mine = f"{swapchain.present_mode}, {swapchain.image_count} images, {proof}"
-    ending = ("Esc", "ends it") if stage.window is not None else ("ends", f"after {frames} frames")
+    ending = ("Esc", "ends it") if stage.window is not None else ("end", f"after {frames} frames")
     where = "in a window" if stage.window is not None else "shown to nobody"
     return Facts(
         stage.device.adapter.name,
         frames,
         f"One scene, {where}.",
-        (("draws", "the device's own commands"), ("shows", mine), ending),
+        (("draw", "the device's own commands"), ("show", mine), ending),
     )

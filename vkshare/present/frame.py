@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from vkshare import _native
 
@@ -57,6 +57,9 @@ class Frame(_native.Frame):
         """The VkSemaphore that the present waits for; see `acquired`."""
         return self.swapchain._take_semaphores(self)[1]
 
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("a Frame cannot be pickled: it is drawn and presented by the process that acquired it")
+
     def __repr__(self) -> str:
         state = "closed" if self.is_closed else "hidden" if self.is_hidden else f"image {self.index}"
         return f"<vkshare.Frame {self.width}x{self.height}, {state}>"
@@ -96,12 +99,15 @@ class Prepared(_native.Prepared):
     """What ``swapchain.prepare()`` gives: a command list for each image, recorded when that image first comes."""
 
     def __init__(self, swapchain: Swapchain, record: Callable[[CommandList, View], object]) -> None:
-        self._swapchain = swapchain
+        self.swapchain = swapchain
         self._callback = record
 
     def _record(self, index: int) -> CommandList:
         """Called from C, again after each resize."""
-        return self._swapchain._record_for(index, self._callback)
+        return self.swapchain._record_for(index, self._callback)
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("what prepare() gave cannot be pickled: prepare() it in the process that presents")
 
     def __repr__(self) -> str:
-        return f"<vkshare.Prepared for {self._swapchain!r}>"
+        return f"<vkshare.Prepared for {self.swapchain!r}>"

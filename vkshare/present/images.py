@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vkshare import formats
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from vkshare.formats import Format
     from vkshare.present.shm_window import ShmWindow
 
+Pinned = Callable[[], AbstractContextManager[None]]
+
 PRESENT_MODES = ("fifo", "fifo_relaxed", "mailbox", "immediate")
 
 
@@ -29,7 +33,7 @@ class Images(Protocol):
     output: ShmWindow | None  # shows what a ring presents
     native: dict[str, Any] | None  # the `vulkan` argument of _native.Swapchain; None: a ring
 
-    def make(self, place: tuple[int, int, int, int]) -> Surface:
+    def make(self, place: tuple[int, int, int, int], pinned: Pinned) -> Surface:
         """The surface of an image that C tells of: VkImage, VkImageView, width, height."""
 
     def mode(self, name: str) -> int:
@@ -56,10 +60,11 @@ class VulkanImages:
         self.native: dict[str, Any] | None = choice.native
         self._usage = choice.usage
 
-    def make(self, place: tuple[int, int, int, int]) -> Surface:
+    def make(self, place: tuple[int, int, int, int], pinned: Pinned) -> Surface:
         vk_image, view, width, height = place
         spec = ImageSpec(width, height, self.format, "optimal", self._usage)
-        return Surface(self._device, self._backend.presentable_image(spec, vk_image, view), presentable=True)
+        image = self._backend.presentable_image(spec, vk_image, view, pinned)
+        return Surface(self._device, image, presentable=True)
 
     def mode(self, name: str) -> int:
         return self._backend.present_mode(self.surface, name)
@@ -80,7 +85,7 @@ class RingImages:
         self.output = output
         self.format = wanted or formats.get("bgra8unorm" if output is not None else "rgba8unorm")
 
-    def make(self, place: tuple[int, int, int, int]) -> Surface:
+    def make(self, place: tuple[int, int, int, int], pinned: Pinned) -> Surface:
         return self._device.create_surface(place[2], place[3], self.format)
 
     def mode(self, name: str) -> int:

@@ -100,7 +100,9 @@ class Shown:
             return self._kept.read()
         swapchain = self._swapchain
         if self._keep or swapchain.counters()["shown"] >= swapchain.image_count:
-            raise InvalidCallError("Swapchain.capture: nothing was presented yet, or not since the last resize")
+            raise InvalidCallError(
+                "Swapchain.capture: nothing was presented since the last resize, or what was is acquired again"
+            )
         if swapchain._images.native is None:
             return self._read_ring()
         if isinstance(swapchain._target, Headless):
@@ -121,17 +123,14 @@ class Shown:
         """Acquires until the shown image comes back: it has its pixels still (VkSwapchainCreateInfoKHR::clipped is
         false). It is presented anew, and the others are handed out next.
         """
-        swapchain = self._swapchain
-        counters = swapchain.counters()
-        if not counters["is_current"]:
-            raise InvalidCallError("Swapchain.capture: nothing was presented since the last resize")
-        others = []
+        swapchain, others = self._swapchain, []
+        shown = swapchain.counters()["shown"]
         while True:
-            frame = swapchain.acquire(_CAPTURE_TIMEOUT)
-            if frame.index == counters["shown"]:
+            frame = swapchain._acquire_same(_CAPTURE_TIMEOUT)
+            if frame.index == shown:
                 break
             others.append(frame)
-        pixels = frame.view.surface.read()
+        pixels: np.ndarray[Any, Any] = frame.view.surface.read()
         swapchain.present(frame)
         for other in others:
             other.close()

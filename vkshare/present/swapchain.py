@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -89,8 +90,13 @@ class Swapchain(Closable, _native.Swapchain):
             "retired_limit": _arguments.integer("retired_limit", retired_limit, 1, 64),
         }
         _arguments.choice("present_mode", present_mode, PRESENT_MODES)
+        _flag("capture", capture)
+        if present_fences is not None:
+            _flag("present_fences", present_fences)
         wanted = formats.get(format) if format is not None else None
         self._target = resolve(target)
+        if isinstance(self._target, Headless):
+            _check_size(device, self._target.width, self._target.height)
         self._lock = threading.RLock()  # the lists below
         self._surfaces: dict[int, Surface] = {}  # by image, of the current generation
         self._old: list[Surface] = []  # of the one before: their work may still run
@@ -102,12 +108,12 @@ class Swapchain(Closable, _native.Swapchain):
         self._window: Window | None = self._target.window if isinstance(self._target, GlfwTarget) else None
         self._images: Images = open_images(device, self._target, wanted, present_mode, present_fences)
         self._shown: Shown | None = None
-        size = self._wanted = self._target_size()
+        size = self._target_size()
         try:
             deadlines = {"proof_deadline": _PROOF_DEADLINE, "fence_deadline": _FENCE_DEADLINE}
             options = {"width": size[0], "height": size[1], **counts, **deadlines}
             super().__init__(device, Frame, options, self._images.native)
-            self._start(capture)
+            self._start(size, capture)
         except BaseException:
             self._images.close()
             raise
@@ -162,7 +168,9 @@ class Swapchain(Closable, _native.Swapchain):
         """
         if prepared is None:
             return FrameScope(self, _arguments.timeout(timeout))
-        return self._run(prepared)
+        if isinstance(prepared, Prepared) and prepared.swapchain is not self:
+            raise InvalidCallError(f"the commands were prepared for another swapchain, {prepared.swapchain!r}")
+        return self._run(prepared, timeout)
 
     def prepare(self, record: Callable[[CommandList, View], object]) -> Prepared:
         """Commands for ``frame(prepared)``.
@@ -181,14 +189,14 @@ class Swapchain(Closable, _native.Swapchain):
     def resize(self, width: int, height: int) -> None:
         """Another size for a Headless target, from the next acquire on. Windows are followed by themselves.
 
-        Frames that are out cannot be presented afterwards. ValueError: a size outside 1 to what the device allows.
+        Frames that are out then can be presented until the next acquire. ValueError: a size outside 1 to what the
+        device allows.
         """
         self._check_open()
-        limit = self.device.capabilities.max_dimension
-        size = _arguments.integer("width", width, 1, limit), _arguments.integer("height", height, 1, limit)
         if not isinstance(self._target, Headless):
             raise InvalidCallError("resize() is for Headless targets: resize the window, the swapchain follows it")
-        self._follow(*size)
+        _check_size(self.device, width, height)
+        self._follow(width, height)
 
     def retarget(self, target: Any) -> None:
         """Goes on with another target after SurfaceLostError: a window, a GLFW window, or a VkSurfaceKHR.
@@ -246,7 +254,7 @@ class Swapchain(Closable, _native.Swapchain):
         with self._lock:
             self._close()
             for surface in (*self._surfaces.values(), *self._old):
-                surface.close()
+                surface._end()
             self._surfaces, self._views, self._old = {}, {}, []
             if self._hidden is not None:
                 self._hidden.close()
@@ -277,11 +285,11 @@ class Swapchain(Closable, _native.Swapchain):
         if self.is_closed:
             raise ClosedError("this swapchain is closed; create another with device.create_swapchain()")
 
-    def _start(self, capture: bool) -> None:
+    def _start(self, size: tuple[int, int], capture: bool) -> None:
         if self._images.native is not None:
             self._prepare()
-        elif all(self._wanted):
-            self._renew_ring()
+        elif all(size):
+            self._renew_ring(*size)
         self._shown = Shown(self, self._images, keep=bool(capture))
         self._hook()
         self._tell_window()
@@ -308,35 +316,52 @@ class Swapchain(Closable, _native.Swapchain):
 
     def _follow(self, width: int, height: int) -> None:
         """The target has this size now: from any thread."""
-        self._wanted = (width, height)
         self._resize(width, height)
 
-    def _renew_ring(self) -> None:
+    def _renew_ring(self, width: int, height: int) -> None:
         """Called from C when the ring's size is to change, in the middle of an acquire."""
         with self._lock:
-            generation = self._new_ring(*self._wanted, self._counts["image_count"])
+            if self._generation and self.extent == (width, height):
+                return  # another thread was first
+            generation = self._new_ring(width, height, self._counts["image_count"])
             for index in range(self._counts["image_count"]):
                 self._adopt(index, generation)
 
-    def _adopt(self, index: int, generation: int) -> None:
-        """Called from C when an image first comes: its Surface."""
+    def _adopt(self, index: int, generation: int) -> bool:
+        """Called from C when an image first comes: its Surface. False: it is of before a resize by another thread."""
         with self._lock, self.device._inside():
+            if generation < self._generation:
+                return False
+            if generation == self._generation and index in self._surfaces:
+                return True
+            place = self._image(index, generation)
             if generation != self._generation:
                 for surface in self._old:
-                    surface.close()
+                    surface._end()
                 self._old = list(self._surfaces.values())
                 self._surfaces, self._views = {}, {}
                 self._generation = generation
-            surface = self._images.make(self._image(index, generation))
+            surface = self._images.make(place, lambda: self._pinned(generation))
+            surface._presented_by = self
             try:
                 self._attach(index, generation, surface)
             except BaseException:
-                surface.close()
+                surface._end()
                 raise
             self._surfaces[index] = surface
             self._views[index] = View(surface, writable=True)
             with self.device._lock:
                 self.device._surfaces.add(surface)
+            return True
+
+    @contextlib.contextmanager
+    def _pinned(self, generation: int) -> Iterator[None]:
+        """Inside, commands may be recorded for images of that generation: none is destroyed."""
+        self._pin(generation)
+        try:
+            yield
+        finally:
+            self._unpin()
 
     def _view_of(self, frame: Frame) -> View:
         if frame.is_hidden:
@@ -367,3 +392,14 @@ class Swapchain(Closable, _native.Swapchain):
         commands = self.device.record()
         record(commands, self._views[index])
         return commands
+
+
+def _check_size(device: Device, width: int, height: int) -> None:
+    limit = device.capabilities.max_dimension
+    _arguments.integer("width", width, 1, limit)
+    _arguments.integer("height", height, 1, limit)
+
+
+def _flag(name: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be a bool, not {type(value).__name__}")

@@ -27,6 +27,9 @@ _SLICE = 0.05
 class Dependent(Protocol):
     """What shows pictures in a window, and must end before it."""
 
+    @property
+    def is_closed(self) -> bool: ...
+
     def close(self) -> None: ...
 
     def _follow(self, width: int, height: int) -> None:
@@ -246,7 +249,7 @@ class Window:
             state.collector.merged,
             len(state.collector),
             state.resizes,
-            len(self._dependents),
+            sum(not dependent.is_closed for dependent in self._dependents),
         )
 
     # ---- for the package

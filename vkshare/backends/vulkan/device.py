@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from vkshare.backends.base import Adapter, ImageSpec, MemoryHandle, Operation
@@ -15,12 +16,12 @@ from vkshare.backends.vulkan.compiled import Compiled
 from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.images import VulkanImage, create_image
 from vkshare.backends.vulkan.pipelines import Pipelines
+from vkshare.backends.vulkan.presentable import PresentableImage
 from vkshare.backends.vulkan.staging import VulkanStage
 from vkshare.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from vkshare._native import CommandList
-    from vkshare.backends.vulkan.presentable import PresentableImage
     from vkshare.backends.vulkan.presentation import Choice, WindowSurface
     from vkshare.formats import Format
 
@@ -122,9 +123,11 @@ class VulkanBackend:
         """The VkPresentModeKHR of that name. UnsupportedError where the surface has it not."""
         return presentation.mode_number(self.context, surface, name)
 
-    def presentable_image(self, spec: ImageSpec, vk_image: int, view: int) -> PresentableImage:
-        """A swapchain's image as an Image of backends/base.py."""
-        return presentation.image(self.context, spec, vk_image, view)
+    def presentable_image(
+        self, spec: ImageSpec, vk_image: int, view: int, pinned: Callable[[], AbstractContextManager[None]]
+    ) -> PresentableImage:
+        """A swapchain's image as an Image of backends/base.py; `pinned` keeps it alive for a while."""
+        return PresentableImage(self.context, spec, vk_image, view, pinned)
 
     def close(self) -> None:
         """After _native.Device.shutdown(): destroys what is left, and the VkDevice if it is ours. Idempotent."""

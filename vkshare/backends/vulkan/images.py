@@ -6,8 +6,10 @@ the same one.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
+from contextlib import AbstractContextManager
 from typing import Any
 
 from vkshare import _fds
@@ -94,6 +96,10 @@ class VulkanImage:
             )
         os.set_inheritable(fd, False)  # lavapipe's come without CLOEXEC
         return fd
+
+    def pinned(self) -> AbstractContextManager[None]:
+        """While commands are recorded for it: its surface, which the recorder holds, keeps it alive."""
+        return contextlib.nullcontext()
 
     def check_open(self) -> None:
         """ClosedError after destroy(). What records commands on the image asks, under the context's lock."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, NoReturn
 
 from vkshare.backends.base import ImageSpec
@@ -22,8 +24,17 @@ class PresentableImage:
     is_mappable = False
     is_presentable = True
 
-    def __init__(self, context: Context, spec: ImageSpec, image: int, view: int) -> None:
+    def __init__(
+        self,
+        context: Context,
+        spec: ImageSpec,
+        image: int,
+        view: int,
+        pinned: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        """`pinned` is what keeps image and view alive while commands are recorded for them."""
         self.context = context
+        self.pinned = pinned
         self.spec = spec
         self.image = image
         self.image_view = view

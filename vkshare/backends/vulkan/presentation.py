@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vkshare.backends.base import ImageSpec
 from vkshare.backends.vulkan.api import VK, Struct, address, ffi, handle, new
-from vkshare.backends.vulkan.presentable import PresentableImage
 from vkshare.errors import UnsupportedError, VulkanError
 from vkshare.formats import FORMATS, Format
 
@@ -177,11 +175,6 @@ def choose(
 def mode_number(context: Context, surface: WindowSurface, name: str) -> int:
     """VkPresentModeKHR of a name, if the surface has it; else UnsupportedError."""
     return _choose_mode(context, surface, name)
-
-
-def image(context: Context, spec: ImageSpec, vk_image: int, view: int) -> PresentableImage:
-    """A swapchain's image as an Image of backends/base.py."""
-    return PresentableImage(context, spec, vk_image, view)
 
 
 def _can_present(context: Context, surface: WindowSurface) -> bool:

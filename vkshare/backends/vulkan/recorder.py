@@ -8,6 +8,7 @@ and again.
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -41,13 +42,17 @@ class Recorder:
 
     def record(self, operations: Sequence[Operation]) -> None:
         """Fills ``compiled.commands``."""
-        self._compiled.commands = self._context.record(
-            lambda commands: self._write(commands, operations), name="command list"
-        )
+        images = [_image(surface) for surface, _ in uses(operations)]
+        with contextlib.ExitStack() as pins:
+            for image in images:
+                pins.enter_context(image.pinned())
+            shown = [image for image in images if image.is_presentable]
+            self._compiled.commands = self._context.record(
+                lambda commands: self._write(commands, operations, shown), name="command list"
+            )
 
-    def _write(self, commands: Any, operations: Sequence[Operation]) -> None:
+    def _write(self, commands: Any, operations: Sequence[Operation], shown: Sequence[VulkanImage]) -> None:
         self._commands = commands
-        shown = [image for image in (_image(surface) for surface, _ in uses(operations)) if image.is_presentable]
         for image in shown:
             barriers.to_general(self._vk, commands, image.handle)
         draws = [_drawable(op) for op in operations if isinstance(op, DrawTriangles)]

@@ -30,9 +30,10 @@ class VulkanStage:
         context.note(self)
         try:
             self.data = self._memory.map()[:nbytes]
-            self._commands = context.record(
-                lambda c: self._copy(c, image, upload), name="upload" if upload else "read back"
-            )
+            with image.pinned():
+                self._commands = context.record(
+                    lambda c: self._copy(c, image, upload), name="upload" if upload else "read back"
+                )
         except BaseException:
             self.destroy()
             raise

@@ -1,4 +1,4 @@
-/* swapchain.h: a device and a swapchain as a program in C has them, for swapchain.c and resize.c.
+/* swapchain.h: a device and a swapchain as a program in C has them, for gpu.c, chain.c, swapchain.c and resize.c.
  *
  * One thread. What can fail returns a VkResult; negative ones are failures.
  */
@@ -117,6 +117,8 @@ typedef struct chain {
 VkResult chain_build(chain *chain, uint32_t width, uint32_t height);
 /* Nothing runs on them any more. */
 void chain_tear_down(chain *chain);
+/* Where the images are written: what waits for the acquire. */
+uint64_t chain_stage(const chain *chain);
 /* Acquires, submits, presents. */
 VkResult chain_frame(chain *chain);
 

@@ -1,0 +1,92 @@
+"""What the demos that show something themselves have in common: window, triangle and resize-storm."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import signal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from vkshare.cli.demo_arguments import NEEDS_PILLOW, add_common_arguments, failed
+
+if TYPE_CHECKING:
+    from vkshare.demos.stage import Stage, StageOptions
+
+_HEADLESS_FRAMES = 300  # where nobody can press Esc
+
+
+def add_stage_arguments(parser: argparse.ArgumentParser, default_size: tuple[int, int], endless: str) -> None:
+    """`endless`: what ends it where no number of frames is given."""
+    parser.add_argument("--headless", action="store_true", help="no window: frames that nobody sees but --output")
+    parser.add_argument("--frames", type=int, metavar="N", help=f"end after so many (default: {endless})")
+    add_common_arguments(parser, default_size)
+
+
+def present(
+    args: argparse.Namespace,
+    show: Callable[[Stage, StageOptions], int],
+    *,
+    needs_pillow: bool,
+    has_end: bool = False,
+    **swapchain_options: Any,
+) -> int:
+    """Opens what the arguments say, calls ``show(stage, options)``, and writes the picture that was shown last.
+
+    Parameters
+    ----------
+    has_end
+        `show` returns by itself some time, also without a number of frames.
+
+    Returns
+    -------
+    `show`'s exit status; 1 after an error, 2 for wrong arguments and where there is no display, 130 after Ctrl-C.
+    """
+    if (needs_pillow or args.output is not None) and importlib.util.find_spec("PIL") is None:
+        return failed(NEEDS_PILLOW, 1)
+    from vkshare.demos import stage
+    from vkshare.errors import VkshareError
+
+    try:
+        options = _options(args, has_end)
+        with stage.opened(options, f"vkshare: {args.demo}", **swapchain_options) as opened:
+            status = show(opened, options)
+            if options.output is not None:
+                _save(opened, options.output)
+        return status
+    except stage.NoDisplay as error:
+        return failed(f"{error}. Without a display: --headless --output picture.png", 2)
+    except (ValueError, OSError) as error:
+        return failed(str(error), 2)
+    except VkshareError as error:
+        return failed(str(error), 1)
+    except KeyboardInterrupt:
+        return failed("interrupted", 128 + signal.SIGINT)
+
+
+def _options(args: argparse.Namespace, has_end: bool) -> StageOptions:
+    from vkshare.demos.stage import StageOptions
+
+    if args.output is not None:
+        from vkshare.demos import pictures
+
+        pictures.check_writable(args.output)
+    return StageOptions(
+        width=args.size[0],
+        height=args.size[1],
+        frames=_HEADLESS_FRAMES if args.headless and args.frames is None and not has_end else args.frames,
+        headless=args.headless,
+        backend=args.backend,
+        adapter=args.adapter,
+        output=args.output,
+    )
+
+
+def _save(stage: Stage, path: str) -> None:
+    from vkshare.demos import pictures
+
+    pixels = stage.shown()
+    if pixels is None:
+        failed(f"nothing was shown yet, so {path} was not written", 0)
+        return
+    pictures.save(pixels, path)
