@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import json
 import os
 import pty
-import re
 import signal
 import struct
 import subprocess
@@ -25,7 +25,9 @@ import pytest
 
 pytest.importorskip("PIL", reason="the demo needs Pillow")
 
+import support.demos
 from PIL import Image, ImageDraw
+from support.demos import said
 
 from vkshare import cli
 from vkshare.demos import backdrop, marks, pictures, shared
@@ -41,7 +43,6 @@ from vkshare.demos.report import Handover, Report
 from vkshare.demos.scene import Scene
 from vkshare.demos.solids import rounded_cube
 from vkshare.demos.stamps import Stamps
-from vkshare.testing import validation
 
 SMALL = ("--frames", "30", "--size", "320x180")
 ENDLESS = ("--frames", "1000000", "--size", "320x180")
@@ -51,15 +52,7 @@ SIZES = ((320, 180), (333, 334), (256, 400))
 # ---- a run as a user starts it -----------------------------------------------------------------------------------
 
 
-def demo(*arguments: str, timeout: float = 100) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "vkshare", "demo", "shared", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout)
-
-
-def said(stderr: str) -> list[str]:
-    """Lines of stderr, without what the validation layer is known to report falsely: anything else it says counts."""
-    known = [(each.message_id, each.pattern) for each in validation.FILTERS]
-    return [line for line in stderr.splitlines() if not any(i in line and re.search(p, line) for i, p in known)]
+demo = functools.partial(support.demos.demo, "shared")
 
 
 def test_a_run_checks_every_frame_and_writes_a_picture(tmp_path: Path) -> None:

@@ -27,6 +27,14 @@ static uint32_t clamp_count(uint32_t wanted, const VkSurfaceCapabilitiesKHR *can
     return can->maxImageCount && wanted > can->maxImageCount ? can->maxImageCount : wanted;
 }
 
+bool vks_mode_is_listed(const vks_swapchain *s, uint32_t mode)
+{
+    for (uint32_t i = 0; i < s->vulkan.n_modes; i++)
+        if (s->vulkan.modes[i] == mode)
+            return true;
+    return false;
+}
+
 static vks_status create_swapchain(vks_swapchain *s, const VkSurfaceCapabilitiesKHR *can, VkExtent2D extent,
                                    vks_chain *old, vks_chain *chain)
 {
@@ -36,7 +44,7 @@ static vks_status create_swapchain(vks_swapchain *s, const VkSurfaceCapabilities
     chain->mode = atomic_load(&s->mode);
     VkSwapchainCreateInfoKHR info = {
         .sType = VK_STRUCTURE_TYPE_SWAPCHAIN_CREATE_INFO_KHR,
-        .pNext = s->vulkan.n_modes ? &modes : NULL,
+        .pNext = vks_mode_is_listed(s, chain->mode) ? &modes : NULL,
         .surface = (VkSurfaceKHR)(uintptr_t)s->vulkan.surface,
         .minImageCount = clamp_count(s->info.image_count, can),
         .imageFormat = (VkFormat)s->vulkan.format,

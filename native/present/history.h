@@ -77,6 +77,11 @@ typedef bool (*vks_fence_probe)(void *user, uint64_t fence);
 vks_status vks_history_collect(vks_history *history, uint64_t completed, uint64_t now, vks_fence_probe probe,
                                void *user);
 
+/* By acquires, where no proof can come: the current swapchain is out of date, so that it gives no more images. The
+ * oldest retired swapchain whose images nobody uses (its last_use has run) is given up: it is destroyed, and then the
+ * semaphores of its presents that have no proof, which are never used again. False: there is none such. */
+bool vks_history_give_up(vks_history *history);
+
 /* The end: nothing is presented any more, and the owner has waited as long as it would. Everything that is left is
  * decided on as DESTROY_*, the swapchains before the semaphores and fences that their presents used; returns how many
  * presents had no proof (by fences all that are left). Decisions that were not taken before stay, ahead of these. */

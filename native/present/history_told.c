@@ -81,6 +81,53 @@ void vks_history_get_statistics(const vks_history *history, vks_history_statisti
     };
 }
 
+/* ---- giving up ---- */
+
+static bool remove_from(vks_history *history, chain_list *list, uint32_t index)
+{
+    uint32_t before = NONE;
+    for (uint32_t i = list->first; i != NONE && i != index; i = history->chains[i].next)
+        before = i;
+    if (before == NONE ? list->first != index : history->chains[before].next != index)
+        return false;
+    *(before == NONE ? &list->first : &history->chains[before].next) = history->chains[index].next;
+    if (list->last == index)
+        list->last = before;
+    return true;
+}
+
+static void remove_chain(vks_history *history, uint32_t index)
+{
+    bool found = remove_from(history, &history->pending, index) || remove_from(history, &history->leaving, index);
+    for (uint32_t i = history->queue.first; i != NONE && !found; i = history->presents[i].next)
+        found = remove_from(history, &history->presents[i].carried, index);
+}
+
+bool vks_history_give_up(vks_history *history)
+{
+    uint32_t oldest = NONE;
+    for (uint32_t i = 0; history->policy == VKS_PRESENTS_BY_ACQUIRES && i < history->chain_end; i++) {
+        const chain *of = &history->chains[i];
+        if (of->handle && i != history->current && of->last_use <= history->completed &&
+            (oldest == NONE || of->retired < history->chains[oldest].retired))
+            oldest = i;
+    }
+    if (oldest == NONE)
+        return false;
+    remove_chain(history, oldest);
+    decide(history, VKS_DESTROY_SWAPCHAIN, history->chains[oldest].handle);
+    present_list *presents = &history->chains[oldest].presents;
+    while (presents->first != NONE) {
+        uint32_t index = presents->first;
+        take_out(history, presents, index);
+        for (uint32_t i = 0; i < history->presents[index].count; i++)
+            decide(history, VKS_DESTROY_SEMAPHORE, history->presents[index].semaphores[i]);
+        vks_history_free_present(history, index);
+    }
+    vks_history_free_chain(history, oldest);
+    return true;
+}
+
 /* ---- the end ---- */
 
 static void destroy_swapchains(vks_history *history)

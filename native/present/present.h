@@ -19,9 +19,10 @@
     X(GetSwapchainImagesKHR)                                                                                           \
     X(AcquireNextImageKHR)                                                                                             \
     X(QueuePresentKHR)                                                                                                 \
-    X(CreateSemaphore) X(CreateFence) X(DestroyFence) X(ResetFences) X(GetFenceStatus) X(WaitForFences)                \
-        X(CreateImageView) X(DestroyImageView) X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers)    \
-            X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdPipelineBarrier2)
+    X(CreateSemaphore)                                                                                                 \
+    X(CreateFence) X(DestroyFence) X(ResetFences) X(GetFenceStatus) X(WaitForFences) X(CreateImageView)                \
+        X(DestroyImageView) X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers) \
+            X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdPipelineBarrier2)
 
 typedef struct vks_present_functions {
 #define VKS_DECLARE(name) PFN_vk##name name;
@@ -53,7 +54,7 @@ typedef struct vks_chain {
     uint64_t generation;
     uint32_t n, width, height, mode;
     uint32_t shown; /* the image that was presented last, and not acquired since; UINT32_MAX: none */
-    bool was_presented;
+    bool was_presented, is_out_of_date; /* the latter: it gives no more images */
     vks_chain_image images[VKS_SWAPCHAIN_IMAGES];
 } vks_chain;
 
@@ -83,7 +84,7 @@ struct vks_swapchain {
     uint64_t generation;
     _Atomic bool is_stale; /* recreate at the next acquire */
     _Atomic bool is_lost, is_closed;
-    uint64_t proof_until; /* while a resize waits for room: when it gives up; else 0 */
+    uint64_t proof_until; /* while a resize waits for room: when it stops waiting; else 0 */
 
     /* Under the device's lock. */
     vks_history *history;
@@ -96,6 +97,7 @@ struct vks_swapchain {
 };
 
 /* ---- chain.c: one VkSwapchainKHR ---- */
+bool vks_mode_is_listed(const vks_swapchain *s, uint32_t mode); /* among those that a present may change between */
 vks_status vks_present_result(vks_swapchain *s, VkResult code, const char *call); /* VK_SUCCESS only is VKS_OK */
 /* Under swapchain->lock. `old` may be NULL; it is retired by the call, also where that fails (A12). */
 vks_status vks_chain_create(vks_swapchain *s, const VkSurfaceCapabilitiesKHR *can, VkExtent2D extent, vks_chain *old,

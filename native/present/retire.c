@@ -181,8 +181,10 @@ static vks_status acquire_for_proof(vks_swapchain *s, uint64_t deadline)
         usleep(NAP_US); /* some drivers do not wait */
         return VKS_OK;
     }
-    if (code == VK_ERROR_OUT_OF_DATE_KHR) /* it will show nothing any more, and tell nothing */
-        return VKS_TIMEOUT;
+    if (code == VK_ERROR_OUT_OF_DATE_KHR) {
+        chain->is_out_of_date = true;
+        return VKS_OK;
+    }
     return got ? status : vks_present_result(s, code, "vkAcquireNextImageKHR");
 }
 
@@ -223,35 +225,58 @@ static vks_wanted look(vks_swapchain *s, bool everything)
     return wanted;
 }
 
-/* A6: until one more may be retired. */
+static vks_status no_room(vks_swapchain *s, vks_wanted wanted)
+{
+    static const char *const what[] = {"nothing", "an image to be acquired again", "a submission to run",
+                                       "a present fence", "a present of the new swapchain"};
+    return vks_fail(VKS_TIMEOUT, 0, "%llu replaced swapchains may still be shown, %u are allowed: waited for %s",
+                    (unsigned long long)count_retired(s), s->info.retired_limit, what[wanted.kind]);
+}
+
+/* Of a current chain that is out of date no proof can come, and nothing that was presented before it is shown any more:
+ * the oldest goes without. */
+static bool give_up_oldest(vks_swapchain *s)
+{
+    pthread_mutex_lock(&s->device->lock);
+    bool gone = vks_history_give_up(s->history);
+    s->counts.given_up += gone;
+    vks_follow_decisions(s);
+    pthread_mutex_unlock(&s->device->lock);
+    vks_bury_chains(s);
+    return gone;
+}
+
+/* One step towards room for one more. */
+static vks_status make_room(vks_swapchain *s, uint64_t until)
+{
+    vks_wanted wanted = look(s, false);
+    bool is_dead_end =
+        s->current->is_out_of_date && (wanted.kind == VKS_WANTS_IMAGE || wanted.kind == VKS_WANTS_PRESENT);
+    if (is_dead_end && give_up_oldest(s))
+        return VKS_OK;
+    if (is_dead_end) /* somebody draws into its images still */
+        wanted = (vks_wanted){VKS_WANTS_SERIAL, s->device->submitted};
+    vks_status status = vks_now() >= until ? VKS_TIMEOUT : seek(s, wanted, until);
+    return status == VKS_TIMEOUT ? no_room(s, wanted) : status;
+}
+
+/* A6: until one more may be retired. Those who come after the deadline do not wait any more: they go on with the
+ * current chain, whose presents bring the proof. */
 static vks_status wait_for_room(vks_swapchain *s, uint64_t deadline)
 {
     uint64_t start = vks_now();
     while (count_retired(s) >= s->info.retired_limit) {
         vks_collect(s);
-        uint64_t retired = count_retired(s);
-        if (retired < s->info.retired_limit)
+        if (count_retired(s) < s->info.retired_limit)
             break;
         if (!s->proof_until) {
             s->proof_until = vks_now() + s->info.proof_deadline;
             s->counts.resize_waits++;
         }
-        uint64_t until = s->proof_until < deadline ? s->proof_until : deadline, now = vks_now();
-        vks_wanted wanted = look(s, false);
-        vks_status status = now >= until ? VKS_TIMEOUT : seek(s, wanted, until);
-        if (status == VKS_TIMEOUT) {
-            if (deadline > now)
-                s->proof_until = 0; /* the next try has time of its own */
-            static const char *const what[] = {"nothing", "an image to be acquired again", "a submission to run",
-                                               "a present fence", "a present of the new swapchain"};
-            return vks_fail(VKS_TIMEOUT, 0,
-                            "%llu replaced swapchains may still be shown, %u are allowed: waited for %s; present, and "
-                            "try again",
-                            (unsigned long long)retired, s->info.retired_limit, what[wanted.kind]);
-        }
+        vks_status status = make_room(s, s->proof_until < deadline ? s->proof_until : deadline);
         if (status)
             return status;
-        if (deadline != VKS_FOREVER ? now - start > SLICE_NS : now - start > SLICE_NS)
+        if (vks_now() - start > SLICE_NS)
             return VKS_INTERRUPTED; /* the caller looks for signals */
     }
     s->proof_until = 0;

@@ -170,6 +170,7 @@ static void drop_vulkan(vks_swapchain *s)
     take_frame_semaphores(s);
     vks_history_close(s->history);
     s->current = NULL;
+    s->counts.acquired = 0;
     vks_follow_decisions(s);
     while (s->pins) { /* somebody records, which takes microseconds */
         pthread_mutex_unlock(&s->device->lock);
@@ -289,13 +290,10 @@ vks_status vks_swapchain_retarget(vks_swapchain *s, uint64_t surface)
     return leave(s, status);
 }
 
-/* A13: whether a present of the chain can change to that mode. */
-static bool may_change_mode(const vks_swapchain *s, uint32_t mode)
+/* A13: whether a present of the chain can change to that mode: it was made with both. */
+static bool may_change_mode(const vks_swapchain *s, const vks_chain *chain, uint32_t mode)
 {
-    for (uint32_t i = 0; i < s->vulkan.n_modes; i++)
-        if (s->vulkan.modes[i] == mode)
-            return true;
-    return false;
+    return vks_mode_is_listed(s, chain->mode) && vks_mode_is_listed(s, mode);
 }
 
 static bool is_current(const vks_swapchain *s)
@@ -303,7 +301,7 @@ static bool is_current(const vks_swapchain *s)
     const vks_chain *chain = s->current;
     uint32_t mode = atomic_load(&s->mode);
     return chain && !s->is_stale && s->made_for == atomic_load(&s->wanted) &&
-           (chain->mode == mode || may_change_mode(s, mode));
+           (chain->mode == mode || may_change_mode(s, chain, mode));
 }
 
 vks_status vks_swapchain_prepare(vks_swapchain *s, uint64_t deadline)
@@ -436,19 +434,26 @@ static vks_status check_ring(const vks_swapchain *s, vks_frame *out)
     return s->made_for == wanted ? VKS_OK : VKS_OUTDATED;
 }
 
+/* A6: there is no room for another chain, and the one that there is still gives images, if of the wrong size. */
+static bool may_go_on(const vks_swapchain *s, vks_status status, uint64_t deadline)
+{
+    return status == VKS_TIMEOUT && s->info.vulkan && s->current && !s->current->is_out_of_date && s->proof_until &&
+           s->proof_until <= vks_now() && deadline > vks_now();
+}
+
 static vks_status acquire(vks_swapchain *s, uint64_t deadline, vks_frame *out)
 {
     for (int attempt = 0; attempt < 2; attempt++) {
         vks_status status = s->info.vulkan ? VKS_OK : check_ring(s, out);
         if (!status && s->info.vulkan && !is_current(s))
             status = vks_swapchain_configure(s, deadline);
-        if (status)
+        if (status && !may_go_on(s, status, deadline))
             return status;
         if (take_shelved(s, out))
             return VKS_OK;
         if ((status = acquire_image(s, deadline, out)) != STALE)
             return status;
-        s->is_stale = true;
+        s->is_stale = s->current->is_out_of_date = true;
     }
     return vks_fail(VKS_VULKAN_ERROR, VK_ERROR_OUT_OF_DATE_KHR, "vkAcquireNextImageKHR, on a swapchain just made");
 }
@@ -500,7 +505,7 @@ vks_status vks_swapchain_acquire_soon(vks_swapchain *s, vks_frame *out)
             status = acquire_image(s, 0, out);
     }
     if (status == STALE) {
-        s->is_stale = true;
+        s->is_stale = s->current->is_out_of_date = true;
         status = VKS_TIMEOUT;
     }
     return leave(s, status);
@@ -721,7 +726,7 @@ static VkResult queue_present(vks_swapchain *s, vks_chain *chain, uint32_t index
                              .pImageIndices = &index};
     if (fence)
         info.pNext = &fence_info;
-    if (chain->mode != mode) { /* is_current() let it pass, so it may be changed here (A13) */
+    if (chain->mode != mode && may_change_mode(s, chain, mode)) { /* A13 */
         mode_info.pNext = info.pNext;
         info.pNext = &mode_info;
         chain->mode = mode;
@@ -773,6 +778,7 @@ static vks_status end_frame(vks_swapchain *s, vks_chain *chain, uint32_t index, 
     take_back(s, &chain->images[index]);
     if (code != VK_SUCCESS) {
         s->is_stale = true;
+        chain->is_out_of_date |= code == VK_ERROR_OUT_OF_DATE_KHR;
         s->counts.lost_frames += code != VK_SUBOPTIMAL_KHR;
     }
     return code == VK_ERROR_SURFACE_LOST_KHR ? vks_present_result(s, code, "vkQueuePresentKHR") : status;

@@ -113,6 +113,7 @@ typedef struct vks_swapchain_statistics {
     uint64_t most_alive;   /* the most that were ever alive */
     uint64_t recreated;    /* times that a VkSwapchainKHR was made in place of another */
     uint64_t resize_waits; /* of these, how many waited for proof (A6) */
+    uint64_t given_up;     /* swapchains that were destroyed without proof: none could come any more */
     uint64_t semaphores;   /* that exist */
     uint64_t pooled_semaphores, fences, pooled_fences;
     uint64_t history;       /* presents without proof */

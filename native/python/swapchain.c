@@ -579,7 +579,8 @@ static PyObject *swapchain_counters(PyObject *object, PyObject *ignored)
     X(retired)                                                                                                         \
     X(most_alive)                                                                                                      \
     X(recreated)                                                                                                       \
-    X(resize_waits) X(semaphores) X(pooled_semaphores) X(fences) X(pooled_fences) X(history) X(quarantined) X(moved)   \
+    X(resize_waits)                                                                                                    \
+    X(given_up) X(semaphores) X(pooled_semaphores) X(fences) X(pooled_fences) X(history) X(quarantined) X(moved)       \
         X(acquire_waits) X(image_count) X(acquired) X(width) X(height) X(present_mode) X(shown) X(is_current)
     PyObject *counters = PyDict_New();
 #define PUT(name)                                                                                                      \

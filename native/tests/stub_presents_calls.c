@@ -38,7 +38,7 @@ static bool may_be_lost(stub_call call)
     }
 }
 
-static VkResult begin(stub_call call)
+VkResult stub_begin(stub_call call)
 {
     pthread_mutex_lock(&the.lock);
     if (!the.open)
@@ -55,7 +55,7 @@ static VkResult begin(stub_call call)
     return code == VK_ERROR_DEVICE_LOST && !may_be_lost(call) ? VK_ERROR_OUT_OF_HOST_MEMORY : code;
 }
 
-static VkResult end(VkResult code)
+VkResult stub_end(VkResult code)
 {
     if (the.pace == PRESENTS_EAGER)
         stub_go_on();
@@ -64,7 +64,7 @@ static VkResult end(VkResult code)
 }
 
 /* External synchronisation: nobody else is inside. */
-static void come_in(atomic_int *inside, const char *what)
+void stub_come_in(atomic_int *inside, const char *what)
 {
     if (atomic_exchange(inside, 1))
         stub_violation(what);
@@ -72,7 +72,7 @@ static void come_in(atomic_int *inside, const char *what)
         sched_yield();
 }
 
-static void go_out(atomic_int *inside) { atomic_store(inside, 0); }
+void stub_go_out(atomic_int *inside) { atomic_store(inside, 0); }
 
 /* ---- semaphores ---- */
 
@@ -80,7 +80,7 @@ static VkResult CreateSemaphore(VkDevice device, const VkSemaphoreCreateInfo *in
                                 VkSemaphore *out)
 {
     (void)device, (void)unused;
-    VkResult code = begin(CALL_CreateSemaphore);
+    VkResult code = stub_begin(CALL_CreateSemaphore);
     if (code == VK_SUCCESS) {
         const VkSemaphoreTypeCreateInfo *type = info->pNext;
         uint32_t index = ++the.n_semaphores;
@@ -91,13 +91,13 @@ static VkResult CreateSemaphore(VkDevice device, const VkSemaphoreCreateInfo *in
         the.counts.semaphores++;
         *out = HANDLE(VkSemaphore, KIND_SEMAPHORE, index);
     }
-    return end(code);
+    return stub_end(code);
 }
 
 static void DestroySemaphore(VkDevice device, VkSemaphore handle, const VkAllocationCallbacks *unused)
 {
     (void)device, (void)unused;
-    begin(CALL_DestroySemaphore);
+    stub_begin(CALL_DestroySemaphore);
     semaphore *s = &the.semaphores[INDEX(handle)];
     if (!s->alive)
         stub_violation("a semaphore is destroyed twice");
@@ -107,35 +107,35 @@ static void DestroySemaphore(VkDevice device, VkSemaphore handle, const VkAlloca
         stub_violation("a semaphore is destroyed that the queue still uses, or an acquire");
     s->alive = false;
     the.counts.semaphores--;
-    end(VK_SUCCESS);
+    stub_end(VK_SUCCESS);
 }
 
 static VkResult GetSemaphoreCounterValue(VkDevice device, VkSemaphore handle, uint64_t *value)
 {
     (void)device;
-    VkResult code = begin(CALL_GetSemaphoreCounterValue);
+    VkResult code = stub_begin(CALL_GetSemaphoreCounterValue);
     if (code == VK_SUCCESS)
         *value = the.semaphores[INDEX(handle)].value;
-    return end(code);
+    return stub_end(code);
 }
 
 static VkResult WaitSemaphores(VkDevice device, const VkSemaphoreWaitInfo *info, uint64_t timeout)
 {
     (void)device;
     uint64_t limit = vks_now() + timeout;
-    VkResult code = begin(CALL_WaitSemaphores);
+    VkResult code = stub_begin(CALL_WaitSemaphores);
     while (code == VK_SUCCESS && the.semaphores[INDEX(info->pSemaphores[0])].value < info->pValues[0])
         code = the.is_lost ? VK_ERROR_DEVICE_LOST : stub_wait(limit) ? VK_SUCCESS : VK_TIMEOUT;
-    return end(code);
+    return stub_end(code);
 }
 
 static VkResult SignalSemaphore(VkDevice device, const VkSemaphoreSignalInfo *info)
 {
     (void)device;
-    VkResult code = begin(CALL_SignalSemaphore);
+    VkResult code = stub_begin(CALL_SignalSemaphore);
     if (code == VK_SUCCESS)
         the.semaphores[INDEX(info->semaphore)].value = info->value;
-    return end(code);
+    return stub_end(code);
 }
 
 /* ---- the queue ---- */
@@ -184,27 +184,27 @@ static void add_batch(const VkSubmitInfo2 *info)
 static VkResult QueueSubmit2(VkQueue queue, uint32_t n, const VkSubmitInfo2 *infos, VkFence fence)
 {
     (void)queue, (void)fence;
-    come_in(&the.queue_inside, "two threads use the queue");
-    VkResult code = begin(CALL_QueueSubmit2);
+    stub_come_in(&the.queue_inside, "two threads use the queue");
+    VkResult code = stub_begin(CALL_QueueSubmit2);
     for (uint32_t i = 0; i < n && code == VK_SUCCESS; i++)
         add_batch(&infos[i]);
-    go_out(&the.queue_inside);
-    return end(code);
+    stub_go_out(&the.queue_inside);
+    return stub_end(code);
 }
 
 static VkResult QueueWaitIdle(VkQueue queue)
 {
     (void)queue;
     uint64_t limit = vks_now() + UINT64_C(2000000000);
-    come_in(&the.queue_inside, "two threads use the queue");
-    VkResult code = begin(CALL_QueueWaitIdle);
+    stub_come_in(&the.queue_inside, "two threads use the queue");
+    VkResult code = stub_begin(CALL_QueueWaitIdle);
     while (code == VK_SUCCESS && the.batches)
         if (!stub_wait(limit)) {
             stub_violation("vkQueueWaitIdle hangs");
             break;
         }
-    go_out(&the.queue_inside);
-    return end(code);
+    stub_go_out(&the.queue_inside);
+    return stub_end(code);
 }
 
 /* ---- fences ---- */
@@ -213,7 +213,7 @@ static VkResult CreateFence(VkDevice device, const VkFenceCreateInfo *info, cons
                             VkFence *out)
 {
     (void)device, (void)unused;
-    VkResult code = begin(CALL_CreateFence);
+    VkResult code = stub_begin(CALL_CreateFence);
     if (code == VK_SUCCESS) {
         uint32_t index = ++the.n_fences;
         if (index >= MANY)
@@ -222,10 +222,10 @@ static VkResult CreateFence(VkDevice device, const VkFenceCreateInfo *info, cons
         the.counts.fences++;
         *out = HANDLE(VkFence, KIND_FENCE, index);
     }
-    return end(code);
+    return stub_end(code);
 }
 
-static fence *use_fence(VkFence handle, bool may_be_pending)
+fence *stub_use_fence(VkFence handle, bool may_be_pending)
 {
     fence *of = &the.fences[INDEX(handle)];
     if (!of->alive)
@@ -238,47 +238,38 @@ static fence *use_fence(VkFence handle, bool may_be_pending)
 static void DestroyFence(VkDevice device, VkFence handle, const VkAllocationCallbacks *unused)
 {
     (void)device, (void)unused;
-    begin(CALL_DestroyFence);
-    use_fence(handle, the.may_give_up)->alive = false;
+    stub_begin(CALL_DestroyFence);
+    stub_use_fence(handle, the.may_give_up)->alive = false;
     the.counts.fences--;
-    end(VK_SUCCESS);
+    stub_end(VK_SUCCESS);
 }
 
 static VkResult ResetFences(VkDevice device, uint32_t n, const VkFence *handles)
 {
     (void)device;
-    VkResult code = begin(CALL_ResetFences);
+    VkResult code = stub_begin(CALL_ResetFences);
     for (uint32_t i = 0; i < n && code == VK_SUCCESS; i++)
-        use_fence(handles[i], false)->signalled = false;
-    return end(code);
+        stub_use_fence(handles[i], false)->signalled = false;
+    return stub_end(code);
 }
 
 static VkResult GetFenceStatus(VkDevice device, VkFence handle)
 {
     (void)device;
-    VkResult code = begin(CALL_GetFenceStatus);
-    if (code == VK_SUCCESS && !use_fence(handle, true)->signalled)
+    VkResult code = stub_begin(CALL_GetFenceStatus);
+    if (code == VK_SUCCESS && !stub_use_fence(handle, true)->signalled)
         code = VK_NOT_READY;
-    return end(code);
+    return stub_end(code);
 }
 
 static VkResult WaitForFences(VkDevice device, uint32_t n, const VkFence *handles, VkBool32 all, uint64_t timeout)
 {
     (void)device, (void)n, (void)all;
     uint64_t limit = vks_now() + timeout;
-    VkResult code = begin(CALL_WaitForFences);
-    while (code == VK_SUCCESS && !use_fence(handles[0], true)->signalled)
+    VkResult code = stub_begin(CALL_WaitForFences);
+    while (code == VK_SUCCESS && !stub_use_fence(handles[0], true)->signalled)
         code = the.is_lost ? VK_ERROR_DEVICE_LOST : stub_wait(limit) ? VK_SUCCESS : VK_TIMEOUT;
-    return end(code);
-}
-
-/* A semaphore or fence that an acquire or a present is to signal. */
-void stub_start_fence(VkFence handle)
-{
-    fence *of = use_fence(handle, false);
-    if (of->signalled)
-        stub_violation("a signalled fence is given away to be signalled");
-    of->pending = true;
+    return stub_end(code);
 }
 
 /* ---- views and commands ---- */
@@ -287,34 +278,34 @@ static VkResult CreateImageView(VkDevice device, const VkImageViewCreateInfo *in
                                 VkImageView *out)
 {
     (void)device, (void)unused;
-    VkResult code = begin(CALL_CreateImageView);
+    VkResult code = stub_begin(CALL_CreateImageView);
     if (code == VK_SUCCESS) {
         if (!chain_of(INDEX(info->image))->alive)
             stub_violation("a view is made of an image that is gone");
         the.counts.views++;
         *out = HANDLE(VkImageView, KIND_VIEW, ++the.n_views);
     }
-    return end(code);
+    return stub_end(code);
 }
 
 static void DestroyImageView(VkDevice device, VkImageView view, const VkAllocationCallbacks *unused)
 {
     (void)device, (void)view, (void)unused;
-    begin(CALL_DestroyImageView);
+    stub_begin(CALL_DestroyImageView);
     the.counts.views--;
-    end(VK_SUCCESS);
+    stub_end(VK_SUCCESS);
 }
 
 static VkResult CreateCommandPool(VkDevice device, const VkCommandPoolCreateInfo *info,
                                   const VkAllocationCallbacks *unused, VkCommandPool *out)
 {
     (void)device, (void)info, (void)unused;
-    VkResult code = begin(CALL_CreateCommandPool);
+    VkResult code = stub_begin(CALL_CreateCommandPool);
     if (code == VK_SUCCESS) {
         the.counts.pools++;
         *out = HANDLE(VkCommandPool, KIND_POOL, ++the.n_pools);
     }
-    return end(code);
+    return stub_end(code);
 }
 
 static void free_buffer(uint32_t index)
@@ -333,18 +324,18 @@ static void free_buffer(uint32_t index)
 static void DestroyCommandPool(VkDevice device, VkCommandPool pool, const VkAllocationCallbacks *unused)
 {
     (void)device, (void)unused;
-    begin(CALL_DestroyCommandPool);
+    stub_begin(CALL_DestroyCommandPool);
     for (uint32_t i = 1; i <= the.n_buffers; i++)
         if (the.buffers[i].alive && the.buffers[i].pool == INDEX(pool))
             free_buffer(i);
     the.counts.pools -= pool != VK_NULL_HANDLE;
-    end(VK_SUCCESS);
+    stub_end(VK_SUCCESS);
 }
 
 static VkResult AllocateCommandBuffers(VkDevice device, const VkCommandBufferAllocateInfo *info, VkCommandBuffer *out)
 {
     (void)device;
-    VkResult code = begin(CALL_AllocateCommandBuffers);
+    VkResult code = stub_begin(CALL_AllocateCommandBuffers);
     for (uint32_t i = 0; i < info->commandBufferCount; i++) {
         out[i] = VK_NULL_HANDLE;
         if (code != VK_SUCCESS)
@@ -355,38 +346,36 @@ static VkResult AllocateCommandBuffers(VkDevice device, const VkCommandBufferAll
         the.counts.buffers++;
         out[i] = HANDLE(VkCommandBuffer, KIND_BUFFER, the.n_buffers);
     }
-    return end(code);
+    return stub_end(code);
 }
 
 static void FreeCommandBuffers(VkDevice device, VkCommandPool pool, uint32_t n, const VkCommandBuffer *handles)
 {
     (void)device, (void)pool;
-    begin(CALL_FreeCommandBuffers);
+    stub_begin(CALL_FreeCommandBuffers);
     for (uint32_t i = 0; i < n; i++)
         free_buffer(INDEX(handles[i]));
-    end(VK_SUCCESS);
+    stub_end(VK_SUCCESS);
 }
 
 static VkResult BeginCommandBuffer(VkCommandBuffer handle, const VkCommandBufferBeginInfo *info)
 {
     (void)handle, (void)info;
-    return end(begin(CALL_BeginCommandBuffer));
+    return stub_end(stub_begin(CALL_BeginCommandBuffer));
 }
 
 static VkResult EndCommandBuffer(VkCommandBuffer handle)
 {
     (void)handle;
-    return end(begin(CALL_EndCommandBuffer));
+    return stub_end(stub_begin(CALL_EndCommandBuffer));
 }
 
 static void CmdPipelineBarrier2(VkCommandBuffer handle, const VkDependencyInfo *info)
 {
-    begin(CALL_CmdPipelineBarrier2);
+    stub_begin(CALL_CmdPipelineBarrier2);
     the.buffers[INDEX(handle)].image = INDEX(info->pImageMemoryBarriers[0].image);
-    end(VK_SUCCESS);
+    stub_end(VK_SUCCESS);
 }
-
-#include "stub_presents_wsi.h"
 
 PFN_vkVoidFunction stub_presents_get(VkDevice device, const char *name)
 {
@@ -394,7 +383,7 @@ PFN_vkVoidFunction stub_presents_get(VkDevice device, const char *name)
 #define FIND(call)                                                                                                     \
     if (strcmp(name, "vk" #call) == 0)                                                                                 \
         return (PFN_vkVoidFunction)call;
-    STUB_CALLS(FIND)
+    STUB_PLAIN_CALLS(FIND)
 #undef FIND
-    return NULL;
+    return stub_presents_get_wsi(name);
 }

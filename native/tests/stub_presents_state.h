@@ -8,13 +8,15 @@
 #include "stub_presents.h"
 #include "vulkan/vulkan_core.h"
 
-#define STUB_CALLS(X)                                                                                                  \
+#define STUB_WSI_CALLS(X)                                                                                              \
     X(CreateSwapchainKHR) X(DestroySwapchainKHR) X(GetSwapchainImagesKHR) X(AcquireNextImageKHR) X(QueuePresentKHR)    \
-    X(GetPhysicalDeviceSurfaceCapabilitiesKHR) X(CreateSemaphore) X(DestroySemaphore) X(GetSemaphoreCounterValue)      \
-    X(WaitSemaphores) X(SignalSemaphore) X(QueueSubmit2) X(QueueWaitIdle) X(CreateFence) X(DestroyFence)               \
-    X(ResetFences) X(GetFenceStatus) X(WaitForFences) X(CreateImageView) X(DestroyImageView) X(CreateCommandPool)      \
-    X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer)    \
-    X(CmdPipelineBarrier2)
+    X(GetPhysicalDeviceSurfaceCapabilitiesKHR)
+#define STUB_PLAIN_CALLS(X)                                                                                            \
+    X(CreateSemaphore) X(DestroySemaphore) X(GetSemaphoreCounterValue) X(WaitSemaphores) X(SignalSemaphore)            \
+    X(QueueSubmit2) X(QueueWaitIdle) X(CreateFence) X(DestroyFence) X(ResetFences) X(GetFenceStatus) X(WaitForFences)  \
+    X(CreateImageView) X(DestroyImageView) X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers)        \
+    X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdPipelineBarrier2)
+#define STUB_CALLS(X) STUB_WSI_CALLS(X) STUB_PLAIN_CALLS(X)
 
 typedef enum stub_call {
 #define NUMBER(name) CALL_##name,
@@ -161,7 +163,15 @@ void stub_expect_signal(uint32_t index);
 void stub_expect_wait(uint32_t index, bool by_present);
 void stub_drop_presents(uint32_t swapchain);
 
-/* stub_presents_calls.c */
+/* ---- stub_presents_calls.c, stub_presents_wsi.c ---- */
 PFN_vkVoidFunction stub_presents_get(VkDevice device, const char *name);
+PFN_vkVoidFunction stub_presents_get_wsi(const char *name);
+/* Round every call: takes the lock, and says how it is to fail; gives the lock back. */
+VkResult stub_begin(stub_call call);
+VkResult stub_end(VkResult code);
+/* External synchronisation: nobody else is inside. */
+void stub_come_in(atomic_int *inside, const char *what);
+void stub_go_out(atomic_int *inside);
+fence *stub_use_fence(VkFence handle, bool may_be_pending);
 
 #endif

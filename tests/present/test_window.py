@@ -367,10 +367,10 @@ def test_a_window_cannot_be_pickled(window: vks.Window) -> None:
 
 def test_what_shows_pictures_in_a_window_is_closed_before_it(x11: XDisplay) -> None:
     class Shows:
-        was_there = False
+        is_closed = was_there = False
 
         def close(self) -> None:
-            self.was_there = not window.is_closed
+            self.is_closed, self.was_there = True, not window.is_closed
 
     window = vks.Window(64, 64)
     shows = Shows()

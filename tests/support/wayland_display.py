@@ -25,7 +25,64 @@ for_window [title=".*"] floating enable
 """
 
 
-class WaylandDisplay:
+class WaylandScreen:
+    """The screen of a sway that runs, for whoever has the environment of its clients."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self._environment = environment
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """os.environ for a program that is to show its windows here."""
+        return self._environment
+
+    def _run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[bytes]:
+        environment = {name: value for name, value in self.environment.items() if name != "LD_LIBRARY_PATH"}
+        return subprocess.run(command, env=environment, capture_output=True, timeout=10, check=check)
+
+    def command(self, *words: str) -> None:
+        """A command of sway's: ``command('[title="mine"]', "kill")``; AssertionError if refused."""
+        done = self._run("swaymsg", "--raw", "--", *words, check=False)
+        assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
+
+    def windows(self) -> list[dict[str, Any]]:
+        """sway's nodes of the windows: "name" is the title, "rect" where it is."""
+        tree = json.loads(self._run("swaymsg", "--raw", "--type", "get_tree").stdout)
+        found, waiting = [], [tree]
+        while waiting:
+            node = waiting.pop()
+            waiting += node["nodes"] + node["floating_nodes"]
+            if node.get("pid"):
+                found.append(node)
+        return found
+
+    def find(self, title: str, timeout: float = 10) -> dict[str, Any]:
+        """Waits for the window of that title, and returns its node."""
+        return wait_for(
+            lambda: next((w for w in self.windows() if w["name"] == title), {}), f"a window called {title!r}", timeout
+        )
+
+    def resize(self, title: str, width: int, height: int) -> None:
+        """Asks the compositor for another size, as a user who drags an edge does."""
+        self.command(f'[title="{title}"]', "resize", "set", str(width), str(height))
+
+    def ask_to_close(self, title: str) -> None:
+        self.command(f'[title="{title}"]', "kill")
+
+    def screen(self) -> np.ndarray:
+        """The whole screen as (H, W, 4) uint8, RGBA: what grim gets from the compositor."""
+        from PIL import Image
+
+        png = self._run("grim", "-t", "png", "-l", "0", "-").stdout
+        return np.asarray(Image.open(io.BytesIO(png)).convert("RGBA"))
+
+    def picture(self, title: str) -> np.ndarray:
+        """The part of the screen where that window is."""
+        rect = self.find(title)["rect"]
+        return self.screen()[rect["y"] : rect["y"] + rect["height"], rect["x"] : rect["x"] + rect["width"]]
+
+
+class WaylandDisplay(WaylandScreen):
     """A headless sway. Made by sway(). Run windows in a process of their own: glfw's library is chosen at import."""
 
     def __init__(self, folder: Path, width: int, height: int, user: pwd.struct_passwd | None) -> None:
@@ -79,52 +136,6 @@ class WaylandDisplay:
     def _answers(self) -> bool:
         done = self._run("swaymsg", "--raw", "--type", "get_outputs", check=False)
         return done.returncode == 0 and b"HEADLESS-1" in done.stdout
-
-    def _run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[bytes]:
-        environment = self.environment
-        environment.pop("LD_LIBRARY_PATH", None)
-        return subprocess.run(command, env=environment, capture_output=True, timeout=10, check=check)
-
-    def command(self, *words: str) -> None:
-        """A command of sway's: ``command('[title="mine"]', "kill")``; AssertionError if refused."""
-        done = self._run("swaymsg", "--raw", "--", *words, check=False)
-        assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
-
-    def windows(self) -> list[dict[str, Any]]:
-        """sway's nodes of the windows: "name" is the title, "rect" where it is."""
-        tree = json.loads(self._run("swaymsg", "--raw", "--type", "get_tree").stdout)
-        found, waiting = [], [tree]
-        while waiting:
-            node = waiting.pop()
-            waiting += node["nodes"] + node["floating_nodes"]
-            if node.get("pid"):
-                found.append(node)
-        return found
-
-    def find(self, title: str, timeout: float = 10) -> dict[str, Any]:
-        """Waits for the window of that title, and returns its node."""
-        return wait_for(
-            lambda: next((w for w in self.windows() if w["name"] == title), {}), f"a window called {title!r}", timeout
-        )
-
-    def resize(self, title: str, width: int, height: int) -> None:
-        """Asks the compositor for another size, as a user who drags an edge does."""
-        self.command(f'[title="{title}"]', "resize", "set", str(width), str(height))
-
-    def ask_to_close(self, title: str) -> None:
-        self.command(f'[title="{title}"]', "kill")
-
-    def screen(self) -> np.ndarray:
-        """The whole screen as (H, W, 4) uint8, RGBA: what grim gets from the compositor."""
-        from PIL import Image
-
-        png = self._run("grim", "-t", "png", "-l", "0", "-").stdout
-        return np.asarray(Image.open(io.BytesIO(png)).convert("RGBA"))
-
-    def picture(self, title: str) -> np.ndarray:
-        """The part of the screen where that window is."""
-        rect = self.find(title)["rect"]
-        return self.screen()[rect["y"] : rect["y"] + rect["height"], rect["x"] : rect["x"] + rect["width"]]
 
     def kill(self) -> None:
         """SIGKILL: the compositor goes away under its windows."""

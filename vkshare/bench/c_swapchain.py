@@ -1,4 +1,4 @@
-"""C's side of the swapchain benchmarks (c/swapchain.c, c/resize.c and what they share): a device and swapchains of its own."""
+"""C's side of the swapchain benchmarks (c/swapchain.c, c/resize.c): a device and swapchains of its own."""
 
 from __future__ import annotations
 

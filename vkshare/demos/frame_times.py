@@ -86,7 +86,7 @@ class Graph:
         left, plot_top, plot_width, plot_height = self._plot
         hair = max(1, round(self._layout.unit))
         panel = [(x, y, width, height), (x, y, width, hair)]
-        rows = [round(plot_top + plot_height * (1 - line / top)) for line in _LINES if line < top]
+        rows = [round(plot_top + plot_height * (1 - line / top)) for line in _LINES if top / 8 < line < top]
         bar, step = self._step
         heights = np.clip(np.round(plot_height * recent / top), 1, plot_height)
         lefts = left + plot_width - step * np.arange(len(recent), 0, -1)

@@ -97,7 +97,7 @@ class Stage:
         pixels, format = self.swapchain.capture(), self.swapchain.format
         if not format.startswith(("rgba8", "bgra8")):
             raise UnsupportedError(f"a picture of {format}", "only formats of 8 bits a channel are written to files")
-        return pixels[..., [2, 1, 0, 3]] if format.startswith("bgra8") else pixels
+        return pixels[..., [2, 1, 0, 3]].copy() if format.startswith("bgra8") else pixels
 
 
 class Pace:

@@ -266,7 +266,7 @@ class Connection:
     def end(self) -> None:
         """Terminates GLFW. What is drawn to its windows is closed before: it may hold on to the connection."""
         for window in list(self.windows.values()):
-            window._close_dependents()
+            window._free_dependents()
         if self._ends_with_glfw():
             return
         self.guard()  # GLFW closes its display: where that is dead, Xlib would exit

@@ -43,6 +43,7 @@ class SwapchainStatistics:
     most_alive: int  # the most VkSwapchainKHRs that were ever alive
     recreated: int  # times that one was made in place of another
     resize_waits: int  # of these, how many had to wait for proof that an older one is over
+    given_up: int  # VkSwapchainKHRs that were destroyed without proof: the window gave no more images to prove by
     semaphores: int  # binary VkSemaphores that exist
     pooled_semaphores: int  # of these, free
     fences: int  # VkFences that exist
@@ -368,6 +369,7 @@ class Swapchain(Closable, _native.Swapchain):
             return View(self._hidden_surface(), writable=True)
         view = self._views.get(frame.index) if frame.generation == self._generation else None
         if view is None:
+            self._check_open()
             raise InvalidCallError("the frame is of before the swapchain was resized: acquire() another")
         return view
 

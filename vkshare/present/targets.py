@@ -72,7 +72,9 @@ def resolve(target: Any) -> Target:
 
         return GlfwTarget(ctypes.cast(target, ctypes.c_void_p).value or 0, None)
     try:
-        return SurfaceTarget(_handles.not_null(target, "target"))
+        if target is not None:
+            return SurfaceTarget(_handles.not_null(target, "target"))
+        raise TypeError
     except TypeError:
         raise TypeError(
             f"target must be a vkshare.Window, a vkshare.Headless, a window of the glfw package, or a VkSurfaceKHR "

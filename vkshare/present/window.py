@@ -259,9 +259,19 @@ class Window:
         self._check()
         self._dependents.add(dependent)
 
+    def _remove_dependent(self, dependent: Dependent) -> None:
+        """It is shown elsewhere from now on."""
+        self._dependents.discard(dependent)
+
     def _close_dependents(self) -> None:
         for dependent in list(self._dependents):
             dependent.close()
+
+    def _free_dependents(self) -> None:
+        """The connection goes away under this window: what draws to it lets go of it, and may go on with another."""
+        for dependent in list(self._dependents):
+            let_go = getattr(dependent, "_let_go", dependent.close)
+            let_go()
 
     def _find_native(self) -> int:
         glfw = self._connection.glfw

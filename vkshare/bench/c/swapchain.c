@@ -1,8 +1,8 @@
 /* swapchain.c: the loop of a program in C that acquires an image, clears it and presents it.
  *
- * Frames in flight are bounded by a fence each. An acquire's semaphore belongs to the frame in flight, a present's to the
- * image (a frame's fence says nothing about its present); with VK_EXT_swapchain_maintenance1 the present has a fence,
- * which is waited for before its semaphore is used again.
+ * Frames in flight are bounded by a fence each. An acquire's semaphore belongs to the frame in flight, a present's to
+ * the image (a frame's fence says nothing about its present); with VK_EXT_swapchain_maintenance1 the present has a
+ * fence, which is waited for before its semaphore is used again.
  */
 #include "clock.h"
 #include "swapchain.h"

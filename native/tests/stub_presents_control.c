@@ -1,0 +1,99 @@
+/* What the tests tell the stub, and ask it. */
+#include "stub_presents_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const names[] = {
+#define NAME(call) #call,
+    STUB_CALLS(NAME)
+#undef NAME
+};
+
+static stub_call find(const char *name)
+{
+    for (uint32_t i = 0; i < N_CALLS; i++)
+        if (!strcmp(names[i], name))
+            return (stub_call)i;
+    abort();
+}
+
+const char *presents_function(uint32_t i) { return i < N_CALLS ? names[i] : NULL; }
+
+void presents_fail(const char *call, int code, uint32_t n, uint32_t times)
+{
+    pthread_mutex_lock(&the.lock);
+    the.faults[find(call)] = (stub_fault_of_call){(VkResult)code, n, times};
+    the.failures = 0;
+    pthread_mutex_unlock(&the.lock);
+}
+
+uint32_t presents_failures(void)
+{
+    pthread_mutex_lock(&the.lock);
+    uint32_t n = the.failures;
+    pthread_mutex_unlock(&the.lock);
+    return n;
+}
+
+uint32_t presents_calls(const char *call)
+{
+    pthread_mutex_lock(&the.lock);
+    uint32_t n = the.calls[find(call)];
+    pthread_mutex_unlock(&the.lock);
+    return n;
+}
+
+void presents_stall(unsigned what)
+{
+    pthread_mutex_lock(&the.lock);
+    the.stalled = what;
+    stub_go_on();
+    pthread_mutex_unlock(&the.lock);
+}
+
+void presents_last(uint32_t ms)
+{
+    pthread_mutex_lock(&the.lock);
+    the.lasts = ms;
+    pthread_mutex_unlock(&the.lock);
+}
+
+void presents_give_up(bool may)
+{
+    pthread_mutex_lock(&the.lock);
+    the.may_give_up = may;
+    pthread_mutex_unlock(&the.lock);
+}
+
+bool presents_step(void)
+{
+    pthread_mutex_lock(&the.lock);
+    bool any = stub_step();
+    pthread_mutex_unlock(&the.lock);
+    return any;
+}
+
+presents_counts presents_count(void)
+{
+    pthread_mutex_lock(&the.lock);
+    presents_counts counts = the.counts;
+    pthread_mutex_unlock(&the.lock);
+    return counts;
+}
+
+uint64_t presents_draw(uint64_t image) { return handle_of(KIND_DRAW, index_of(image)); }
+
+void presents_submit(uint64_t acquired, uint64_t rendered, uint64_t image)
+{
+    VkSemaphoreSubmitInfo points[] = {{.semaphore = (VkSemaphore)(uintptr_t)acquired},
+                                      {.semaphore = (VkSemaphore)(uintptr_t)rendered}};
+    VkCommandBufferSubmitInfo buffer = {.commandBuffer = HANDLE(VkCommandBuffer, KIND_ENGINE, index_of(image))};
+    VkSubmitInfo2 info = {.waitSemaphoreInfoCount = 1,
+                          .pWaitSemaphoreInfos = &points[0],
+                          .commandBufferInfoCount = 1,
+                          .pCommandBufferInfos = &buffer,
+                          .signalSemaphoreInfoCount = 1,
+                          .pSignalSemaphoreInfos = &points[1]};
+    ((PFN_vkQueueSubmit2)stub_presents_get(NULL, "vkQueueSubmit2"))(HANDLE(VkQueue, 0, 1), 1, &info, VK_NULL_HANDLE);
+}

@@ -1,0 +1,73 @@
+"""What programs of window tests begin with, run in a process of their own (run_child): a device, and the layer's verdict.
+
+    PROGRAM = START + '''
+        with opened() as device, vks.Window(64, 48, "mine") as window:
+            ...
+    '''
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import vkshare as vks
+from support.painting import as_rgba, assert_on_screen, paint, show
+from support.wayland_display import WaylandScreen
+from vkshare.testing.validation import Collector
+
+__all__ = [
+    "WaylandScreen", "as_rgba", "assert_on_screen", "fences", "opened", "os", "paint", "show", "sys", "tell", "time",
+    "until_lost", "vks", "wait_until",
+]  # fmt: skip
+
+# The tests' folder is where `support` is.
+START = f"""
+    import sys
+    sys.path.insert(0, {str(Path(__file__).resolve().parent.parent)!r})
+    from support.window_child import *
+"""
+fences = None if os.environ.get("VKSHARE_TEST_POLICY", "best") == "best" else False  # the argument present_fences
+
+
+@contextlib.contextmanager
+def opened(**options: Any) -> Iterator[vks.Device]:
+    """A device of this run's driver; AssertionError if the validation layer said anything."""
+    collector = None
+    if os.environ.get("VKSHARE_BACKEND") != "cpu":
+        from vkshare.backends import vulkan
+
+        collector = Collector(vulkan.validation_layer_version() or "")
+        vulkan.add_message_sink(collector)
+    with vks.open(**options) as device:
+        yield device
+    messages = collector.take() if collector is not None else []
+    assert not messages, "\n".join(map(str, messages[:20]))
+
+
+def tell(*words: object) -> None:
+    print(*words, flush=True)
+
+
+def wait_until(condition: Callable[[], object], what: str, timeout: float = 20) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not within {timeout} s"
+        time.sleep(0.005)
+
+
+def until_lost(call: Callable[[], object], timeout: float = 20) -> float:
+    """Calls until SurfaceLostError, and nothing else, is raised; returns the time.monotonic() of that."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        try:
+            call()
+        except vks.SurfaceLostError:
+            return time.monotonic()
+        time.sleep(0.002)
+    raise AssertionError("the loss was not noticed")
