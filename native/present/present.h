@@ -20,8 +20,9 @@
     X(AcquireNextImageKHR)                                                                                             \
     X(QueuePresentKHR)                                                                                                 \
     X(CreateSemaphore)                                                                                                 \
-    X(CreateFence) X(DestroyFence) X(ResetFences) X(GetFenceStatus) X(WaitForFences) X(CreateImageView)                \
-        X(DestroyImageView) X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers) \
+    X(CreateFence)                                                                                                     \
+    X(DestroyFence) X(ResetFences) X(GetFenceStatus) X(WaitForFences) X(CreateImageView) X(DestroyImageView)           \
+        X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers)                     \
             X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdPipelineBarrier2)
 
 typedef struct vks_present_functions {
@@ -79,6 +80,8 @@ struct vks_swapchain {
     _Atomic uint64_t wanted;   /* width << 32 | height */
     _Atomic uint64_t made_for; /* what `wanted` was when the current chain was made */
     _Atomic uint32_t mode;     /* the present mode that is wanted */
+    _Atomic uint64_t pace;     /* ns from frame to frame; 0: none */
+    _Atomic uint64_t due;      /* when the next one may go */
     vks_chain *chains;         /* alive, the newest first */
     vks_chain *current;        /* of these; NULL: none was made, or creating failed */
     uint64_t generation;

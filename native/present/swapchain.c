@@ -1,6 +1,7 @@
 /* swapchain.c: frames out and back in. */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "present.h"
@@ -8,6 +9,7 @@
 /* A thread that waits for an image lets others present now and then. */
 #define SLICE_NS UINT64_C(4000000)
 #define NAP_NS UINT64_C(500000)
+#define PACE_SLICE_NS UINT64_C(20000000)
 
 /* Between a status and the caller: the swapchain is out of date, recreate it. Never leaves this file. */
 #define STALE ((vks_status) - 1)
@@ -362,6 +364,39 @@ static uint32_t most_acquired(const vks_swapchain *s)
     return chain->n - (!s->info.vulkan && chain->n > 1 && chain->shown < chain->n);
 }
 
+/* Sleeps until the next frame is due, in slices. */
+static vks_status wait_for_pace(vks_swapchain *s, uint64_t deadline)
+{
+    uint64_t due = atomic_load_explicit(&s->due, memory_order_relaxed), now;
+    if (!atomic_load_explicit(&s->pace, memory_order_relaxed) || (now = vks_now()) >= due)
+        return VKS_OK;
+    uint64_t until = now + PACE_SLICE_NS < due ? now + PACE_SLICE_NS : due;
+    until = until < deadline ? until : deadline;
+    if (until <= now)
+        return VKS_TIMEOUT;
+    struct timespec at = {(time_t)(until / 1000000000u), (long)(until % 1000000000u)};
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+    if (until == due)
+        return VKS_OK;
+    return until == deadline ? VKS_TIMEOUT : VKS_INTERRUPTED;
+}
+
+/* A frame went out: the next is due one interval after this one was; who came late starts anew. */
+static void keep_pace(vks_swapchain *s)
+{
+    uint64_t pace = atomic_load_explicit(&s->pace, memory_order_relaxed);
+    if (!pace)
+        return;
+    uint64_t due = atomic_load(&s->due), now = vks_now();
+    atomic_store(&s->due, (now > due + pace ? now : due) + pace);
+}
+
+void vks_swapchain_set_pace(vks_swapchain *s, uint64_t interval)
+{
+    atomic_store(&s->pace, interval);
+    atomic_store(&s->due, vks_now());
+}
+
 static vks_status acquire_from_ring(vks_swapchain *s, vks_frame *out)
 {
     vks_chain *ring = s->current;
@@ -461,13 +496,13 @@ static vks_status acquire(vks_swapchain *s, uint64_t deadline, vks_frame *out)
 vks_status vks_swapchain_acquire(vks_swapchain *s, uint64_t deadline, vks_frame *out)
 {
     vks_status status = check(s);
-    if (!status)
-        status = wait_in_flight(s, deadline); /* without the lock: others may present meanwhile */
-    if (status)
+    if (status || (status = wait_for_pace(s, deadline)) ||
+        (status = wait_in_flight(s, deadline))) /* without the lock: others may present meanwhile */
         return status;
     if ((status = enter(s)))
         return status;
-    status = leave(s, acquire(s, deadline, out));
+    if (!(status = leave(s, acquire(s, deadline, out))))
+        keep_pace(s);
     if (status == VKS_INTERRUPTED) { /* some drivers do not wait */
         uint64_t until = vks_now() + NAP_NS;
         usleep((useconds_t)((until < deadline ? NAP_NS : 0) / 1000));
@@ -490,7 +525,7 @@ vks_status vks_swapchain_acquire_same(vks_swapchain *s, uint64_t deadline, vks_f
 vks_status vks_swapchain_acquire_soon(vks_swapchain *s, vks_frame *out)
 {
     vks_status status = check(s);
-    if (status || (status = wait_in_flight(s, 0)))
+    if (status || (status = wait_for_pace(s, 0)) || (status = wait_in_flight(s, 0)))
         return status;
     if (!vks_device_enter(s->device))
         return VKS_CLOSED;
@@ -507,6 +542,8 @@ vks_status vks_swapchain_acquire_soon(vks_swapchain *s, vks_frame *out)
     if (status == STALE) {
         s->is_stale = s->current->is_out_of_date = true;
         status = VKS_TIMEOUT;
+    } else if (!status) {
+        keep_pace(s);
     }
     return leave(s, status);
 }

@@ -55,6 +55,9 @@ void vks_swapchain_close(vks_swapchain *swapchain);
 vks_status vks_swapchain_resize(vks_swapchain *swapchain, uint32_t width, uint32_t height);
 /* VK_PRESENT_MODE_*: from the next present on where a present may change it, else from the next acquire (A13). */
 vks_status vks_swapchain_set_mode(vks_swapchain *swapchain, uint32_t present_mode);
+/* At most one frame is handed out in so many ns, for targets that pace nobody themselves; 0, as it is at first: as many
+ * as there can be. */
+void vks_swapchain_set_pace(vks_swapchain *swapchain, uint64_t interval);
 /* A new VkSurfaceKHR in place of one that is lost (A9); what was presented on the old one is given up. Blocks. */
 vks_status vks_swapchain_retarget(vks_swapchain *swapchain, uint64_t surface);
 /* Makes the VkSwapchainKHR now if it is missing or out of date. Blocks, as acquire does. */
@@ -88,7 +91,7 @@ typedef struct vks_frame_image {
 } vks_frame_image;
 vks_status vks_swapchain_image(vks_swapchain *swapchain, uint32_t index, uint64_t generation, vks_frame_image *out);
 /* A ring of `image_count` images in place of the one before, whose frames that are out cannot be presented any more.
- * Its surfaces are attached by the maker, all of them, before the next acquire. */
+ * Its surfaces are attached by the maker, each when it first comes. */
 vks_status vks_swapchain_new_ring(vks_swapchain *swapchain, uint32_t width, uint32_t height, uint32_t image_count,
                                   uint64_t *generation);
 /* Has `surface` stand for the image: a new one that nobody owns. Takes a reference. */

@@ -383,13 +383,18 @@ static PyObject *swapchain_resize(PyObject *object, PyObject *const *arguments, 
     return vkpy_none_or_raise(vks_swapchain_resize(self->core, (uint32_t)width, (uint32_t)height), "Swapchain.resize");
 }
 
-static PyObject *swapchain_set_mode(PyObject *object, PyObject *mode_object)
+static PyObject *swapchain_set_mode(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
+    static vkpy_signature signature = {"Swapchain._set_mode", 2, 2, 2, {"present_mode", "pace"}, {NULL}};
     vkpy_swapchain *self = (vkpy_swapchain *)object;
+    PyObject *values[2];
     long long mode;
+    uint64_t pace;
     LIVE(self);
-    if (!vkpy_integer(mode_object, "present_mode", 0, UINT32_MAX, &mode))
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
+        !vkpy_integer(values[0], "present_mode", 0, UINT32_MAX, &mode) || !vkpy_u64(values[1], "pace", &pace))
         return NULL;
+    vks_swapchain_set_pace(self->core, pace);
     return vkpy_none_or_raise(vks_swapchain_set_mode(self->core, (uint32_t)mode), "Swapchain.present_mode");
 }
 
@@ -580,8 +585,9 @@ static PyObject *swapchain_counters(PyObject *object, PyObject *ignored)
     X(most_alive)                                                                                                      \
     X(recreated)                                                                                                       \
     X(resize_waits)                                                                                                    \
-    X(given_up) X(semaphores) X(pooled_semaphores) X(fences) X(pooled_fences) X(history) X(quarantined) X(moved)       \
-        X(acquire_waits) X(image_count) X(acquired) X(width) X(height) X(present_mode) X(shown) X(is_current)
+    X(given_up)                                                                                                        \
+    X(semaphores) X(pooled_semaphores) X(fences) X(pooled_fences) X(history) X(quarantined) X(moved) X(acquire_waits)  \
+        X(image_count) X(acquired) X(width) X(height) X(present_mode) X(shown) X(is_current)
     PyObject *counters = PyDict_New();
 #define PUT(name)                                                                                                      \
     if (counters != NULL) {                                                                                            \
@@ -612,7 +618,7 @@ static PyMethodDef methods[] = {
     {"_pin", swapchain_pin, METH_O, NULL},
     {"_unpin", swapchain_unpin, METH_NOARGS, NULL},
     {"_resize", VKPY_FASTCALL(swapchain_resize), VKPY_FAST, NULL},
-    {"_set_mode", swapchain_set_mode, METH_O, NULL},
+    {"_set_mode", VKPY_FASTCALL(swapchain_set_mode), VKPY_FAST, NULL},
     {"_retarget", swapchain_retarget, METH_O, NULL},
     {"_prepare", swapchain_prepare, METH_NOARGS, NULL},
     {"_image", VKPY_FASTCALL(swapchain_image), VKPY_FAST, NULL},

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from vkshare.formats import Format
     from vkshare.present.shm_window import ShmWindow
 
+_REFRESH_RATE = 60.0  # Hz, of displays that nobody can be asked about from any thread
+
 Pinned = Callable[[], AbstractContextManager[None]]
 
 PRESENT_MODES = ("fifo", "fifo_relaxed", "mailbox", "immediate")
@@ -36,8 +38,8 @@ class Images(Protocol):
     def make(self, place: tuple[int, int, int, int], pinned: Pinned) -> Surface:
         """The surface of an image that C tells of: VkImage, VkImageView, width, height."""
 
-    def mode(self, name: str) -> int:
-        """The VkPresentModeKHR of that name; UnsupportedError where the target has it not."""
+    def mode(self, name: str) -> tuple[int, int]:
+        """The VkPresentModeKHR of that name, and the ns from frame to frame where we pace them; UnsupportedError."""
 
     def close(self) -> None: ...
 
@@ -66,7 +68,7 @@ class VulkanImages:
         image = self._backend.presentable_image(spec, vk_image, view, pinned)
         return Surface(self._device, image, presentable=True)
 
-    def mode(self, name: str) -> int:
+    def mode(self, name: str) -> tuple[int, int]:
         return self._backend.present_mode(self.surface, name)
 
     def close(self) -> None:
@@ -80,16 +82,17 @@ class RingImages:
     by_fences = False
     native: dict[str, Any] | None = None
 
-    def __init__(self, device: Device, wanted: Format | None, output: ShmWindow | None) -> None:
+    def __init__(self, device: Device, wanted: Format | None, output: ShmWindow | None, pace: int) -> None:
         self._device = device
         self.output = output
+        self._pace = pace
         self.format = wanted or formats.get("bgra8unorm" if output is not None else "rgba8unorm")
 
     def make(self, place: tuple[int, int, int, int], pinned: Pinned) -> Surface:
         return self._device.create_surface(place[2], place[3], self.format)
 
-    def mode(self, name: str) -> int:
-        return 0
+    def mode(self, name: str) -> tuple[int, int]:
+        return 0, self._pace if name.startswith("fifo") else 0
 
     def close(self) -> None:
         if self.output is not None:
@@ -123,8 +126,9 @@ def open_images(device: Device, target: Target, wanted: Format | None, mode: str
             "the CPU backend has no Vulkan below it",
             "open the device with backend='vulkan', or give the window itself",
         )
-    output = _cpu_output(target) if isinstance(target, GlfwTarget) else None
-    return RingImages(device, wanted, output)
+    if isinstance(target, GlfwTarget):
+        return RingImages(device, wanted, _cpu_output(target), _pace(target))
+    return RingImages(device, wanted, None, 0)
 
 
 def _vulkan_surface(backend: VulkanBackend, target: Target) -> WindowSurface | None:
@@ -132,7 +136,7 @@ def _vulkan_surface(backend: VulkanBackend, target: Target) -> WindowSurface | N
     if isinstance(target, Headless):
         return backend.headless_surface()
     if isinstance(target, GlfwTarget):
-        return backend.glfw_surface(target.pointer)
+        return backend.glfw_surface(target.pointer, _pace(target))
     return backend.adopt_surface(target.handle)
 
 
@@ -151,3 +155,8 @@ def _cpu_output(target: GlfwTarget) -> ShmWindow:
         raise unsupported_on_wayland()
     pointer = ctypes.cast(target.pointer, ctypes.POINTER(glfw._GLFWwindow))
     return ShmWindow(None, glfw.get_x11_window(pointer))
+
+
+def _pace(target: GlfwTarget) -> int:
+    """Nanoseconds from picture to picture of the display."""
+    return int(1e9 / (target.window.refresh_rate if target.window is not None else _REFRESH_RATE))

@@ -155,7 +155,7 @@ class Swapchain(Closable, _native.Swapchain):
     def present_mode(self, name: str) -> None:
         self._check_open()
         _arguments.choice("present_mode", name, PRESENT_MODES)
-        self._set_mode(self._images.mode(name))
+        self._set_mode(*self._images.mode(name))
         self._mode = name
 
     # ---- frames ---------------------------------------------------------------------------------------------------
@@ -287,6 +287,7 @@ class Swapchain(Closable, _native.Swapchain):
             raise ClosedError("this swapchain is closed; create another with device.create_swapchain()")
 
     def _start(self, size: tuple[int, int], capture: bool) -> None:
+        self._set_mode(*self._images.mode(self._mode))
         if self._images.native is not None:
             self._prepare()
         elif all(size):
@@ -322,11 +323,9 @@ class Swapchain(Closable, _native.Swapchain):
     def _renew_ring(self, width: int, height: int) -> None:
         """Called from C when the ring's size is to change, in the middle of an acquire."""
         with self._lock:
-            if self._generation and self.extent == (width, height):
+            if self.extent == (width, height):
                 return  # another thread was first
-            generation = self._new_ring(width, height, self._counts["image_count"])
-            for index in range(self._counts["image_count"]):
-                self._adopt(index, generation)
+            self._new_ring(width, height, self._counts["image_count"])
 
     def _adopt(self, index: int, generation: int) -> bool:
         """Called from C when an image first comes: its Surface. False: it is of before a resize by another thread."""

@@ -93,6 +93,7 @@ class Window:
         self._polls = self._taken = 0
         self._state = _State(connection.glfw, made, self._dependents)
         self._native = self._find_native()
+        self._refresh_rate = self._find_refresh_rate()
         connection.windows[self._handle] = self
         self._is_closed = False
 
@@ -164,6 +165,11 @@ class Window:
         """(x, y): what the user wants text and the like to be enlarged by; 1.0 at 96 dots an inch."""
         self._check()
         return self._state.scale
+
+    @property
+    def refresh_rate(self) -> float:
+        """Pictures a second of the primary display, in Hz; 60 where it does not tell."""
+        return self._refresh_rate
 
     @property
     def should_close(self) -> bool:
@@ -272,6 +278,13 @@ class Window:
         for dependent in list(self._dependents):
             let_go = getattr(dependent, "_let_go", dependent.close)
             let_go()
+
+    def _find_refresh_rate(self) -> float:
+        glfw = self._connection.glfw
+        with _glfw.errors_of(glfw):  # there may be no display at all
+            monitor = glfw.get_primary_monitor()
+            mode = glfw.get_video_mode(monitor) if monitor else None
+        return float(mode.refresh_rate) if mode and mode.refresh_rate else 60.0
 
     def _find_native(self) -> int:
         glfw = self._connection.glfw

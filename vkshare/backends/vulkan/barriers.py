@@ -8,6 +8,7 @@ between a draw and its reader either way, and this one cannot be wrong.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from vkshare.backends.vulkan.api import VK, Functions, Struct, new
@@ -18,12 +19,12 @@ ONE_LAYER = {"aspectMask": 1, "mipLevel": 0, "baseArrayLayer": 0, "layerCount": 
 
 def everything(vk: Functions, commands: Any) -> None:
     """All commands after this see all that the commands before it wrote, and what the host wrote before the submit."""
-    _record(vk, commands, memory=_memory(VK.ACCESS_2_MEMORY_WRITE_BIT, to_host=False))
+    _record(vk, commands, _memory(VK.ACCESS_2_MEMORY_WRITE_BIT, to_host=False))
 
 
 def to_host(vk: Functions, commands: Any) -> None:
     """The host sees all that the commands before this wrote, once the submission has completed."""
-    _record(vk, commands, memory=_memory(VK.ACCESS_2_MEMORY_WRITE_BIT, to_host=True))
+    _record(vk, commands, _memory(VK.ACCESS_2_MEMORY_WRITE_BIT, to_host=True))
 
 
 def first_use(vk: Functions, commands: Any, image: Any) -> None:
@@ -35,21 +36,31 @@ def first_use(vk: Functions, commands: Any, image: Any) -> None:
         oldLayout=VK.IMAGE_LAYOUT_UNDEFINED,
         dstAccessMask=VK.ACCESS_2_MEMORY_READ_BIT | VK.ACCESS_2_MEMORY_WRITE_BIT,
     )
-    _record(vk, commands, image=barrier)
+    _record(vk, commands, None, [barrier])
 
 
-def to_general(vk: Functions, commands: Any, image: Any) -> None:
-    """A swapchain's image, which is at rest in PRESENT_SRC_KHR, before commands touch it."""
-    _change(vk, commands, image, VK.IMAGE_LAYOUT_PRESENT_SRC_KHR, VK.IMAGE_LAYOUT_GENERAL)
+def begin(vk: Functions, commands: Any, shown: Sequence[Any]) -> None:
+    """Like everything(), at the start of a list that draws to swapchains' images: out of PRESENT_SRC_KHR."""
+    _record(vk, commands, _memory(VK.ACCESS_2_MEMORY_WRITE_BIT, to_host=False), [_out_of_rest(i) for i in shown])
 
 
-def to_present(vk: Functions, commands: Any, image: Any) -> None:
-    """And after them."""
-    _change(vk, commands, image, VK.IMAGE_LAYOUT_GENERAL, VK.IMAGE_LAYOUT_PRESENT_SRC_KHR)
+def end(vk: Functions, commands: Any, shown: Sequence[Any], *, to_host: bool) -> None:
+    """The end of a list: swapchains' images back to PRESENT_SRC_KHR, and what was written to the host."""
+    memory = _memory(VK.ACCESS_2_MEMORY_WRITE_BIT, to_host=True) if to_host else None
+    if memory is not None or shown:
+        _record(vk, commands, memory, [_to_rest(i) for i in shown])
 
 
-def _change(vk: Functions, commands: Any, image: Any, old: int, layout: int) -> None:
-    barrier = _image(
+def _out_of_rest(image: Any) -> Struct:
+    return _change(image, VK.IMAGE_LAYOUT_PRESENT_SRC_KHR, VK.IMAGE_LAYOUT_GENERAL)
+
+
+def _to_rest(image: Any) -> Struct:
+    return _change(image, VK.IMAGE_LAYOUT_GENERAL, VK.IMAGE_LAYOUT_PRESENT_SRC_KHR)
+
+
+def _change(image: Any, old: int, layout: int) -> Struct:
+    return _image(
         image,
         0,
         0,
@@ -58,7 +69,6 @@ def _change(vk: Functions, commands: Any, image: Any, old: int, layout: int) -> 
         oldLayout=old,
         newLayout=layout,
     )
-    _record(vk, commands, image=barrier)
 
 
 def acquire(vk: Functions, commands: Any, image: Any, queue_family: int) -> None:
@@ -67,9 +77,8 @@ def acquire(vk: Functions, commands: Any, image: Any, queue_family: int) -> None
     The source scope is the other party's: a semaphore or the host ordered it.
     """
     access = VK.ACCESS_2_MEMORY_READ_BIT | VK.ACCESS_2_MEMORY_WRITE_BIT
-    _record(
-        vk, commands, image=_image(image, VK.QUEUE_FAMILY_EXTERNAL, queue_family, srcAccessMask=0, dstAccessMask=access)
-    )
+    barrier = _image(image, VK.QUEUE_FAMILY_EXTERNAL, queue_family, srcAccessMask=0, dstAccessMask=access)
+    _record(vk, commands, None, [barrier])
 
 
 def release(vk: Functions, commands: Any, image: Any, queue_family: int, *, is_mappable: bool) -> None:
@@ -78,7 +87,7 @@ def release(vk: Functions, commands: Any, image: Any, queue_family: int, *, is_m
         image, queue_family, VK.QUEUE_FAMILY_EXTERNAL, srcAccessMask=VK.ACCESS_2_MEMORY_WRITE_BIT, dstAccessMask=0
     )
     memory = _memory(VK.ACCESS_2_MEMORY_WRITE_BIT, to_host=True) if is_mappable else None
-    _record(vk, commands, image=barrier, memory=memory)
+    _record(vk, commands, memory, [barrier])
 
 
 def _memory(source_access: int, *, to_host: bool) -> Struct:
@@ -112,9 +121,8 @@ def _image(image: Any, source_family: int, target_family: int, **fields: int) ->
     )
 
 
-def _record(vk: Functions, commands: Any, *, memory: Struct | None = None, image: Struct | None = None) -> None:
+def _record(vk: Functions, commands: Any, memory: Struct | None, images: Sequence[Struct] = ()) -> None:
     memories = [memory] if memory is not None else []
-    images = [image] if image is not None else []
     vk.vkCmdPipelineBarrier2(
         commands,
         new(
@@ -122,6 +130,6 @@ def _record(vk: Functions, commands: Any, *, memory: Struct | None = None, image
             memoryBarrierCount=len(memories),
             pMemoryBarriers=memories,
             imageMemoryBarrierCount=len(images),
-            pImageMemoryBarriers=images,
+            pImageMemoryBarriers=list(images),
         ),
     )

@@ -102,9 +102,12 @@ class VulkanBackend:
         """A VkSurfaceKHR that nobody looks at; None where the driver has none."""
         return presentation.headless_surface(self.context)
 
-    def glfw_surface(self, window: int) -> WindowSurface:
-        """Of a GLFW window, by the address of its GLFWwindow. UnsupportedError."""
-        return presentation.glfw_surface(self.context, window)
+    def glfw_surface(self, window: int, pace: int) -> WindowSurface:
+        """Of a GLFW window, by the address of its GLFWwindow; its display shows a picture every `pace` ns.
+
+        UnsupportedError.
+        """
+        return presentation.glfw_surface(self.context, window, pace)
 
     def adopt_surface(self, vk_surface: int) -> WindowSurface:
         """An engine's VkSurfaceKHR, never destroyed by us."""
@@ -119,9 +122,9 @@ class VulkanBackend:
         """How to present on that surface. UnsupportedError lists what it can."""
         return presentation.choose(self.context, surface, wanted, mode, fences)
 
-    def present_mode(self, surface: WindowSurface, name: str) -> int:
-        """The VkPresentModeKHR of that name. UnsupportedError where the surface has it not."""
-        return presentation.mode_number(self.context, surface, name)
+    def present_mode(self, surface: WindowSurface, name: str) -> tuple[int, int]:
+        """The VkPresentModeKHR for that name, and the pace of our own in ns. UnsupportedError."""
+        return presentation.mode_of(self.context, surface, name)
 
     def presentable_image(
         self, spec: ImageSpec, vk_image: int, view: int, pinned: Callable[[], AbstractContextManager[None]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ class WindowSurface:
     def __init__(self, context: Context, vk_surface: Any, *, is_ours: bool, is_headless: bool = False) -> None:
         self.handle = handle("VkSurfaceKHR", vk_surface)
         self.is_headless = is_headless
+        self.pace = 0  # ns from frame to frame where "fifo" is paced by us; 0: the driver does it
         self._context = context
         self._is_ours = is_ours
 
@@ -48,6 +50,7 @@ class Choice:
     color_space: str
     usage: frozenset[str]
     by_fences: bool
+    pace: int  # ns from frame to frame; 0: the driver's
     native: dict[str, Any]  # the `vulkan` argument of _native.Swapchain
 
 
@@ -79,8 +82,11 @@ def headless_surface(context: Context) -> WindowSurface | None:
     return None
 
 
-def glfw_surface(context: Context, window: int) -> WindowSurface:
-    """The surface of a GLFW window (the address of its GLFWwindow).
+def glfw_surface(context: Context, window: int, pace: int) -> WindowSurface:
+    """The surface of a GLFW window (the address of its GLFWwindow), shown every `pace` ns.
+
+    On Wayland Mesa's FIFO waits inside vkQueuePresentKHR for a frame callback that a hidden window never gets. There
+    "fifo" is VK_PRESENT_MODE_MAILBOX, handed out at the display's pace.
 
     Raises
     ------
@@ -94,10 +100,10 @@ def glfw_surface(context: Context, window: int) -> WindowSurface:
     reason = why_no_swapchains(context)
     if reason:
         raise UnsupportedError("a swapchain for a window", reason)
-    library: Any = vars(glfw)["_glfw"]  # pyGLFW's own wrapper takes handles of ctypes only
-    create = library.glfwCreateWindowSurface
-    create.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64))
-    create.restype = ctypes.c_int
+    # pyGLFW's own wrapper takes handles of ctypes only, and its function object is everybody's: a prototype of our own.
+    pointer, out = ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64)
+    library: Any = vars(glfw)["_glfw"]
+    create = ctypes.CFUNCTYPE(ctypes.c_int, pointer, pointer, pointer, out)(("glfwCreateWindowSurface", library))
     made = ctypes.c_uint64()
     result = create(address(context.instance), window, None, ctypes.byref(made))
     if result == VK.ERROR_EXTENSION_NOT_PRESENT or result == VK.ERROR_INITIALIZATION_FAILED:
@@ -109,7 +115,10 @@ def glfw_surface(context: Context, window: int) -> WindowSurface:
         )
     if result != 0:
         raise VulkanError(result, "glfwCreateWindowSurface")
-    return WindowSurface(context, made.value, is_ours=True)
+    surface = WindowSurface(context, made.value, is_ours=True)
+    if glfw.get_platform() == glfw.PLATFORM_WAYLAND:
+        surface.pace = pace
+    return surface
 
 
 # ---- what the surface allows -----------------------------------------------------------------------------------------
@@ -140,7 +149,7 @@ def choose(
         )
     by_fences = has_fences and present_fences is not False
     chosen, color_space = _choose_format(context, surface, wanted)
-    mode = _choose_mode(context, surface, present_mode)
+    mode, pace = mode_of(context, surface, present_mode)
     capabilities = _capabilities(context, surface)
     flags = capabilities.supportedUsageFlags
     words = {word for word, flag in _USAGE if flags & getattr(VK, flag)}
@@ -154,6 +163,7 @@ def choose(
         color_space=_COLOR_SPACES.get(color_space, str(color_space)),
         usage=frozenset(words),
         by_fences=by_fences,
+        pace=pace,
         native={
             "physical_device": address(context.physical.handle),
             "surface": address(surface.handle),
@@ -172,9 +182,12 @@ def choose(
     )
 
 
-def mode_number(context: Context, surface: WindowSurface, name: str) -> int:
-    """VkPresentModeKHR of a name, if the surface has it; else UnsupportedError."""
-    return _choose_mode(context, surface, name)
+def mode_of(context: Context, surface: WindowSurface, name: str) -> tuple[int, int]:
+    """The VkPresentModeKHR for a mode's name, and the pace of ours that goes with it; UnsupportedError."""
+    if name == "fifo" and surface.pace:
+        with contextlib.suppress(UnsupportedError):
+            return _choose_mode(context, surface, "mailbox"), surface.pace
+    return _choose_mode(context, surface, name), 0
 
 
 def _can_present(context: Context, surface: WindowSurface) -> bool:

@@ -38,6 +38,7 @@ class Recorder:
         self._compiled = compiled
         self._commands: Any = None
         self._target: VulkanImage | None = None  # of the open rendering scope
+        self._is_ordered = False  # nothing was recorded since a barrier over everything
         self._is_raw = False  # that scope writes a -srgb image's codes as they are
 
     def record(self, operations: Sequence[Operation]) -> None:
@@ -53,14 +54,15 @@ class Recorder:
 
     def _write(self, commands: Any, operations: Sequence[Operation], shown: Sequence[VulkanImage]) -> None:
         self._commands = commands
-        for image in shown:
-            barriers.to_general(self._vk, commands, image.handle)
+        if shown:
+            barriers.begin(self._vk, commands, [image.handle for image in shown])
+        self._is_ordered = bool(shown)
         draws = [_drawable(op) for op in operations if isinstance(op, DrawTriangles)]
         vertices = iter(zip(self._compiled.upload(draws), draws, strict=True))
-        for operation in operations:
+        for operation, following in zip(operations, (*operations[1:], None), strict=True):
             match operation:
                 case Clear():
-                    self._clear(operation)
+                    self._clear(operation, following)
                 case FillRect():
                     self._fill_rect(operation)
                 case Copy():
@@ -73,19 +75,25 @@ class Recorder:
                     offset, block = next(vertices)
                     self._draw_triangles(operation, offset, len(block) // VERTEX_SIZE)
         self._end_rendering()
-        if any(_image(op.target).is_mappable for op in operations):
-            barriers.to_host(self._vk, commands)
-        for image in shown:
-            barriers.to_present(self._vk, commands, image.handle)
+        to_host = any(_image(op.target).is_mappable for op in operations)
+        barriers.end(self._vk, commands, [image.handle for image in shown], to_host=to_host)
+
+    def _order(self) -> None:
+        """What follows comes after all that was recorded, and after earlier submits."""
+        if not self._is_ordered:
+            barriers.everything(self._vk, self._commands)
+        self._is_ordered = False
 
     # ---- operations ----
 
-    def _clear(self, op: Clear) -> None:
+    def _clear(self, op: Clear, following: Operation | None) -> None:
+        """As the start of the draws that follow; where none do, alone: it is cheaper than a rendering scope."""
         target = _image(op.target)
+        draws = isinstance(following, DrawTriangles | Composite | FillRect | Blit) and following.target is op.target
         colour = storable(op.colour, target.spec.format)
         self._end_rendering()
-        barriers.everything(self._vk, self._commands)
-        if "render" in target.spec.usage:
+        self._order()
+        if draws and "render" in target.spec.usage:
             self._begin_rendering(target, clear=colour)
             return
         value = ffi.new("VkClearColorValue *", {"float32": colour})
@@ -103,7 +111,7 @@ class Recorder:
     def _copy(self, op: Copy) -> None:
         source, target = _image(op.source), _image(op.target)
         self._end_rendering()
-        barriers.everything(self._vk, self._commands)
+        self._order()
         x, y, width, height = op.source_rect
         region = ffi.new(
             "VkImageCopy *",
@@ -149,7 +157,7 @@ class Recorder:
         self._require("blit", source, needed, hint)
         self._require("blit", target, VK.FORMAT_FEATURE_BLIT_DST_BIT, hint)
         self._end_rendering()
-        barriers.everything(self._vk, self._commands)
+        self._order()
         region = ffi.new(
             "VkImageBlit *",
             {
@@ -230,7 +238,7 @@ class Recorder:
         if self._target is target and self._is_raw == raw:
             return
         self._end_rendering()
-        barriers.everything(self._vk, self._commands)
+        self._order()
         self._begin_rendering(target, raw=raw)
 
     def _begin_rendering(self, target: VulkanImage, *, raw: bool = False, clear: Sequence[float] | None = None) -> None:

@@ -44,18 +44,13 @@ class VulkanStage:
         vk, general = self._context.vk, VK.IMAGE_LAYOUT_GENERAL
         extent = {"width": image.spec.width, "height": image.spec.height, "depth": 1}
         region = ffi.new("VkBufferImageCopy *", {"imageSubresource": barriers.ONE_LAYER, "imageExtent": extent})
-        if image.is_presentable:
-            barriers.to_general(vk, commands, image.handle)
-        barriers.everything(vk, commands)
+        shown = [image.handle] if image.is_presentable else []
+        barriers.begin(vk, commands, shown)
         if upload:
             vk.vkCmdCopyBufferToImage(commands, self._buffer, image.handle, general, 1, region)
-            if image.is_mappable:
-                barriers.to_host(vk, commands)
         else:
             vk.vkCmdCopyImageToBuffer(commands, image.handle, general, self._buffer, 1, region)
-            barriers.to_host(vk, commands)
-        if image.is_presentable:
-            barriers.to_present(vk, commands, image.handle)
+        barriers.end(vk, commands, shown, to_host=not upload or image.is_mappable)
 
     def destroy(self) -> None:
         """Frees buffer and commands: the copy has run, or never will. Idempotent."""

@@ -1,0 +1,203 @@
+"""The window system goes away under a swapchain: SurfaceLostError, the process lives, and another window works.
+
+Each in a process of its own, on the driver of this run.
+"""
+
+from __future__ import annotations
+
+import pytest
+from support import displays
+from support.displays import run_child
+from support.window_child import START
+
+pytest_plugins = ["support.displays"]
+pytestmark = [pytest.mark.rule("A9", "A24"), pytest.mark.usefixtures("device")]
+
+_WINDOW = (
+    START
+    + """
+    import signal
+    def kill(pid):
+        os.kill(pid, signal.SIGKILL)
+        return time.monotonic()
+"""
+)
+_NEXT = """
+        os.environ["DISPLAY"] = "{second}"
+        with vks.Window(70, 50, "next") as another:
+            another.poll(0.1)
+            with device.create_swapchain(another) as swapchain:
+                tell(show(swapchain, 5).tobytes().hex()[:0] + "shown")
+                seen(another, show(swapchain, 6))
+    tell("alive")
+"""
+_SEEN = """
+    def seen(window, picture):
+        # The screen as another client of the server sees it.
+        import numpy as np, xcffib, xcffib.xproto as x
+        client = xcffib.connect(display=window.display_name)
+        height, width = picture.shape[:2]
+        def read():
+            got = client.core.GetImage(x.ImageFormat.ZPixmap, window.native_window, 0, 0, width, height, 0xFFFFFFFF)
+            pixels = np.frombuffer(got.reply().data.buf(), np.uint8).reshape(height, width, 4)[:, :, [2, 1, 0, 3]].copy()
+            pixels[:, :, 3] = 255
+            return pixels
+        assert_on_screen(read, picture)
+        client.disconnect()
+"""
+
+
+def _run(body: str, *, policy: str = "best") -> str:
+    """Runs the program with {pid}, {second} filled in: two X servers, of which it starts on the first."""
+    with displays.xvfb(window_manager=False) as first, displays.xvfb(window_manager=False) as second:
+        code = (_WINDOW + _SEEN + body).replace("{pid}", str(first.pid)).replace("{second}", second.name)
+        return run_child(code, first.environment | {"VKSHARE_TEST_POLICY": policy}, timeout=90)
+
+
+@pytest.mark.parametrize("policy", ["best", "history"])
+@pytest.mark.parametrize("polls", [False, True])
+def test_a_killed_x_server_ends_a_running_loop_with_surface_lost_and_a_new_window_works(
+    policy: str, polls: bool
+) -> None:
+    told = _run(
+        f"""
+    with opened() as device:
+        window = vks.Window(96, 64, "first")
+        window.poll(0.05)
+        swapchain = device.create_swapchain(window, present_fences=fences)
+        def one():
+            show(swapchain, 1)
+            if {polls}:
+                window.poll()
+        for _ in range(10):
+            one()
+        start = kill({{pid}})
+        assert until_lost(one) - start < 1
+        for call in (lambda: show(swapchain, 2), window.poll, lambda: window.size):
+            assert until_lost(call, 0.5) - start < 3      # and goes on saying so
+        swapchain.close()
+        window.close()
+        assert window.is_closed and swapchain.is_closed
+    """
+        + _NEXT,
+        policy=policy,
+    )
+    assert told == "shown\nalive\n"
+
+
+def test_a_server_that_is_killed_while_a_frame_is_out_is_told_by_its_present() -> None:
+    told = _run(
+        """
+    with opened() as device:
+        window = vks.Window(96, 64, "first")
+        window.poll(0.05)
+        swapchain = device.create_swapchain(window, present_fences=fences)
+        show(swapchain, 1)
+        frame = swapchain.acquire(10)
+        paint(frame, 2)
+        start = kill({pid})
+        def present_and_go_on():
+            global frame
+            if frame is not None:
+                frame, present = None, frame
+                swapchain.present(present)
+            show(swapchain, 3)
+        assert until_lost(present_and_go_on) - start < 1
+        window.close()      # closes the swapchain
+        assert swapchain.is_closed
+    """
+        + _NEXT
+    )
+    assert told == "shown\nalive\n"
+
+
+def test_a_server_that_is_killed_while_other_threads_draw_ends_each_with_a_clean_error() -> None:
+    told = _run(
+        """
+    import threading
+    with opened() as device:
+        windows = [vks.Window(96, 64, "one"), vks.Window(64, 96, "two")]
+        swapchains = [device.create_swapchain(window, present_fences=fences) for window in windows]
+        lost = []
+        threads = [threading.Thread(target=lambda s=s: lost.append(until_lost(lambda: show(s, 1)))) for s in swapchains]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: all(s.statistics().frames > 5 for s in swapchains), "both draw")
+        start = kill({pid})
+        for thread in threads:
+            thread.join(30)
+        assert len(lost) == 2 and max(lost) - start < 1, lost
+        for window in windows:
+            window.close()
+    """
+        + _NEXT
+    )
+    assert told == "shown\nalive\n"
+
+
+@pytest.mark.parametrize("policy", ["best", "history"])
+def test_a_swapchain_whose_server_was_killed_goes_on_with_a_new_window(policy: str) -> None:
+    told = _run(
+        """
+    with opened() as device:
+        window = vks.Window(96, 64, "first")
+        window.poll(0.05)
+        swapchain = device.create_swapchain(window, present_fences=fences)
+        clear = swapchain.prepare(lambda commands, view: commands.clear(view, (1, 0, 0, 1)))
+        swapchain.frame(clear)
+        kill({pid})
+        until_lost(lambda: show(swapchain, 1))
+        os.environ["DISPLAY"] = "{second}"
+        another = vks.Window(70, 50, "next")
+        another.poll(0.1)
+        until_lost(lambda: show(swapchain, 1), 1)       # until it is told where to go on
+        swapchain.retarget(another)
+        for seed in range(4):
+            seen(another, show(swapchain, seed))
+        window.close()                                  # no longer its business
+        swapchain.frame(clear)
+        assert swapchain.extent == (70, 50)
+        another.resize(80, 60)
+        wait_until(lambda: another.poll(0.02) is not None and another.framebuffer_size == (80, 60), "resized")
+        seen(another, show(swapchain, 9))
+        another.close()
+        assert swapchain.is_closed
+    tell("alive")
+    """,
+        policy=policy,
+    )
+    assert told == "alive\n"
+
+
+def test_a_device_outlives_a_server_that_is_killed_before_the_swapchain_is_made() -> None:
+    told = _run(
+        """
+    with opened() as device:
+        window = vks.Window(96, 64, "first")
+        window.poll(0.05)
+        kill({pid})
+        time.sleep(0.3)
+        until_lost(lambda: device.create_swapchain(window), 1)
+        window.close()
+    """
+        + _NEXT
+    )
+    assert told == "shown\nalive\n"
+
+
+def test_closing_all_without_having_noticed_the_loss_is_clean() -> None:
+    for order in ("swapchain.close(); window.close(); device.close()", "device.close(); window.close()",
+                  "window.close(); device.close()"):  # fmt: skip
+        told = _run(
+            f"""
+    with opened() as device:
+        window = vks.Window(96, 64, "first")
+        window.poll(0.05)
+        swapchain = device.create_swapchain(window, present_fences=fences)
+        show(swapchain, 1)
+        kill({{pid}})
+        {order}
+    tell("alive")
+    """
+        )
+        assert told == "alive\n", order
