@@ -323,7 +323,7 @@ static vks_status replace(vks_swapchain *s, vks_chain *made, uint64_t last_use)
         made->generation = ++s->generation;
     }
     if (!status) {
-        s->counts.recreated += s->current != NULL && made != NULL;
+        s->counts.recreated += s->generation > 1 && made != NULL;
         s->current = made;
     }
     vks_follow_decisions(s);
@@ -333,6 +333,27 @@ static vks_status replace(vks_swapchain *s, vks_chain *made, uint64_t last_use)
     if (alive > s->counts.most_alive)
         s->counts.most_alive = alive;
     pthread_mutex_unlock(&s->device->lock);
+    return status;
+}
+
+/* Before another chain is made. One that was presented on is retired by that. One that was not goes at once (A4), or,
+ * where there may be no more than there are, beforehand. */
+static vks_status retire_current(vks_swapchain *s, uint64_t deadline, uint64_t *last_use)
+{
+    vks_chain *old = s->current;
+    vks_status status = VKS_OK;
+    if (!old)
+        return VKS_OK;
+    if (old->was_presented && (status = wait_for_room(s, deadline)))
+        return status;
+    if ((status = give_up_frames(s, old, last_use)) || old->was_presented || count_retired(s) < s->info.retired_limit)
+        return status;
+    uint64_t limit = vks_now() + s->info.proof_deadline;
+    do
+        status = vks_device_wait_serial(s->device, *last_use, limit);
+    while (status == VKS_INTERRUPTED && vks_now() < limit);
+    if (!status && !(status = replace(s, NULL, *last_use)))
+        vks_collect(s);
     return status;
 }
 
@@ -349,11 +370,10 @@ vks_status vks_swapchain_configure(vks_swapchain *s, uint64_t deadline)
     VkExtent2D extent = choose_extent(s, &can, wanted);
     if (!extent.width || !extent.height || !can.maxImageExtent.width || !can.maxImageExtent.height)
         return VKS_HIDDEN;
-    vks_chain *old = s->current, *made = NULL;
-    if (old &&
-        ((old->was_presented && (status = wait_for_room(s, deadline))) || (status = give_up_frames(s, old, &last_use))))
+    vks_chain *made = NULL;
+    if ((status = retire_current(s, deadline, &last_use)))
         return status;
-    status = vks_chain_create(s, &can, extent, old, &made);
+    status = vks_chain_create(s, &can, extent, s->current, &made);
     vks_status kept = replace(s, made, last_use);
     if (!status && (status = kept))
         vks_chain_destroy(s, made);

@@ -266,6 +266,12 @@ vks_status vks_swapchain_set_mode(vks_swapchain *s, uint32_t present_mode)
     return status;
 }
 
+void vks_swapchain_lose(vks_swapchain *s)
+{
+    if (s->process == vks_process)
+        atomic_store(&s->is_lost, true);
+}
+
 vks_status vks_swapchain_retarget(vks_swapchain *s, uint64_t surface)
 {
     if (s->process != vks_process)
@@ -275,8 +281,10 @@ vks_status vks_swapchain_retarget(vks_swapchain *s, uint64_t surface)
     vks_status status = vks_device_check(s->device);
     if (status)
         return status;
-    if (!s->info.vulkan)
-        return vks_fail(VKS_BAD_CALL, 0, "a ring has no surface to replace");
+    if (!s->info.vulkan) {
+        atomic_store(&s->is_lost, surface == 0);
+        return VKS_OK;
+    }
     if (!vks_device_enter(s->device))
         return VKS_CLOSED;
     pthread_mutex_lock(&s->lock);
@@ -287,7 +295,7 @@ vks_status vks_swapchain_retarget(vks_swapchain *s, uint64_t surface)
         s->history = fresh;
         s->vulkan.surface = surface;
         s->is_stale = false;
-        atomic_store(&s->is_lost, false);
+        atomic_store(&s->is_lost, surface == 0);
     }
     return leave(s, status);
 }

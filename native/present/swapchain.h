@@ -58,8 +58,12 @@ vks_status vks_swapchain_set_mode(vks_swapchain *swapchain, uint32_t present_mod
 /* At most one frame is handed out in so many ns, for targets that pace nobody themselves; 0, as it is at first: as many
  * as there can be. */
 void vks_swapchain_set_pace(vks_swapchain *swapchain, uint64_t interval);
-/* A new VkSurfaceKHR in place of one that is lost (A9); what was presented on the old one is given up. Blocks. */
+/* A new VkSurfaceKHR in place of one that is lost (A9); what was presented on the old one is given up. Blocks. 0: there
+ * is none for now, everything on the old one is destroyed, and the swapchain is lost until there is. For a ring any
+ * other number says that it is shown again. */
 vks_status vks_swapchain_retarget(vks_swapchain *swapchain, uint64_t surface);
+/* The window is gone, as somebody else was told: VKS_SURFACE_LOST from now on. Never blocks. */
+void vks_swapchain_lose(vks_swapchain *swapchain);
 /* Makes the VkSwapchainKHR now if it is missing or out of date. Blocks, as acquire does. */
 vks_status vks_swapchain_prepare(vks_swapchain *swapchain, uint64_t deadline);
 

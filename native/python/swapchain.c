@@ -410,6 +410,15 @@ static PyObject *swapchain_retarget(PyObject *object, PyObject *surface_object)
     return vkpy_none_or_raise(status, "Swapchain.retarget");
 }
 
+static PyObject *swapchain_lose(PyObject *object, PyObject *ignored)
+{
+    vkpy_swapchain *self = (vkpy_swapchain *)object;
+    (void)ignored;
+    LIVE(self);
+    vks_swapchain_lose(self->core);
+    Py_RETURN_NONE;
+}
+
 /* True: there is a current swapchain; False: the window has no pixels now. */
 static PyObject *swapchain_prepare(PyObject *object, PyObject *ignored)
 {
@@ -586,8 +595,9 @@ static PyObject *swapchain_counters(PyObject *object, PyObject *ignored)
     X(recreated)                                                                                                       \
     X(resize_waits)                                                                                                    \
     X(given_up)                                                                                                        \
-    X(semaphores) X(pooled_semaphores) X(fences) X(pooled_fences) X(history) X(quarantined) X(moved) X(acquire_waits)  \
-        X(image_count) X(acquired) X(width) X(height) X(present_mode) X(shown) X(is_current)
+    X(semaphores)                                                                                                      \
+    X(pooled_semaphores) X(fences) X(pooled_fences) X(history) X(quarantined) X(moved) X(acquire_waits) X(image_count) \
+        X(acquired) X(width) X(height) X(present_mode) X(shown) X(is_current)
     PyObject *counters = PyDict_New();
 #define PUT(name)                                                                                                      \
     if (counters != NULL) {                                                                                            \
@@ -620,6 +630,7 @@ static PyMethodDef methods[] = {
     {"_resize", VKPY_FASTCALL(swapchain_resize), VKPY_FAST, NULL},
     {"_set_mode", VKPY_FASTCALL(swapchain_set_mode), VKPY_FAST, NULL},
     {"_retarget", swapchain_retarget, METH_O, NULL},
+    {"_lose", swapchain_lose, METH_NOARGS, NULL},
     {"_prepare", swapchain_prepare, METH_NOARGS, NULL},
     {"_image", VKPY_FASTCALL(swapchain_image), VKPY_FAST, NULL},
     {"_attach", VKPY_FASTCALL(swapchain_attach), VKPY_FAST, NULL},

@@ -20,8 +20,8 @@ from vkshare.demos.frame_times import FrameTimes, Graph, ceiling, plot_of
 from vkshare.demos.inspection import Inspector
 from vkshare.demos.layout import SMALLEST, Layout
 from vkshare.demos.lettering import PARTY_COLOURS
-from vkshare.demos.stage import StageOptions, opened
-from vkshare.demos.window import Show
+from vkshare.demos.stage import Stage, StageOptions, opened, rgba
+from vkshare.demos.window import Picture, Show
 
 pytest_plugins = ["support.displays"]
 
@@ -137,7 +137,7 @@ def test_while_a_size_does_not_stay_the_picture_is_stretched(vks_adapter: Any, x
         stretched = stage.shown()
         assert stretched.shape == (360, 640, 4)
         assert first is not None
-        drawn = first._surface_apart().read()[..., [2, 1, 0]].astype(float)
+        drawn = _drawn_apart(stage, first)
         assert np.abs(stretched[..., :3].reshape(180, 2, 320, 2, 3).mean((1, 3)) - drawn).mean() < 3
         stage.play(show.draw, 12)
         assert show._picture is not first
@@ -151,9 +151,15 @@ def test_a_window_too_small_for_the_text_shows_the_scene_scaled_down(vks_adapter
         small = stage.shown()
         assert small.shape == (36, 64, 4)
         assert show._picture is not None
-        large = show._picture._surface_apart().read()[..., :3].astype(float)
+        large = _drawn_apart(stage, show._picture)
     assert large.shape[:2] == SMALLEST[::-1]
     assert np.abs(large.mean((0, 1)) - small[..., :3].mean((0, 1))).max() < 6
+
+
+def _drawn_apart(stage: Stage, picture: Picture) -> Any:
+    """What is scaled afterwards: (H, W, 3)."""
+    surface = picture._surface_apart()
+    return rgba(surface.read(), surface.format)[..., :3].astype(float)
 
 
 def _window(adapter: Any, size: tuple[int, int]) -> Any:

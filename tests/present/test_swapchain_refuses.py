@@ -553,7 +553,7 @@ def test_a_headless_target_is_a_value() -> None:
         target.width = 5  # type: ignore[misc]
 
 
-# ---- the extension, called as nobody should ----------------------------------------------------------------------------
+# ---- the extension, called as nobody should --------------------------------------------------------------------------
 
 GARBAGE: tuple[Any, ...] = (None, -1, 0, 2**32, 2**64, 2**200, 1.5, "x", b"x", (), [], {}, object(), int, True)
 PUBLIC = [name for name in dir(_native.Swapchain) if callable(getattr(_native.Swapchain, name))]

@@ -90,9 +90,9 @@ def shown(display: XDisplay, title: str, command: list[str]) -> Iterator[Shown]:
         try:
             run.window = display.find(title, 20)
             run.wait_for_colours()
-        except AssertionError:
+        except Exception as error:  # also those of a window that has gone with its program
             process.kill()
-            raise AssertionError(process.communicate()[1]) from None
+            raise AssertionError(process.communicate()[1]) from error
         yield run
     finally:
         if process.poll() is None:

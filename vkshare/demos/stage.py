@@ -94,10 +94,14 @@ class Stage:
         """The picture that is shown, as (H, W, 4) uint8 RGBA; None before the first."""
         if not self.swapchain.statistics().frames:
             return None
-        pixels, format = self.swapchain.capture(), self.swapchain.format
-        if not format.startswith(("rgba8", "bgra8")):
-            raise UnsupportedError(f"a picture of {format}", "only formats of 8 bits a channel are written to files")
-        return pixels[..., [2, 1, 0, 3]].copy() if format.startswith("bgra8") else pixels
+        return rgba(self.swapchain.capture(), self.swapchain.format)
+
+
+def rgba(pixels: Any, format: str) -> Any:
+    """Pixels in memory order as (H, W, 4) uint8 RGBA; UnsupportedError where a channel has not 8 bits."""
+    if not format.startswith(("rgba8", "bgra8")):
+        raise UnsupportedError(f"a picture of {format}", "only formats of 8 bits a channel are written to files")
+    return pixels[..., [2, 1, 0, 3]].copy() if format.startswith("bgra8") else pixels
 
 
 class Pace:

@@ -33,6 +33,11 @@ class Shown:
         self._segments: dict[Surface, Segment] = {}
         self._tokens: dict[Surface, Token] = {}
 
+    def renewed(self, images: Images) -> Shown:
+        """For another target. This one is closed."""
+        self.close()
+        return Shown(self._swapchain, images, keep=self._keep)
+
     # ---- hooks: what C calls round a frame --------------------------------------------------------------------------
 
     def acquired_hook(self) -> Callable[[Frame], None] | None:

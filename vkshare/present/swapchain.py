@@ -15,7 +15,7 @@ from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError
 from vkshare.present.frame import Frame, FrameScope, Prepared
 from vkshare.present.images import PRESENT_MODES, Images, open_images
 from vkshare.present.shown import Shown
-from vkshare.present.targets import LARGEST, GlfwTarget, Headless, resolve
+from vkshare.present.targets import GlfwTarget, Headless, resolve
 from vkshare.surface import Surface
 from vkshare.view import View
 
@@ -188,14 +188,15 @@ class Swapchain(Closable, _native.Swapchain):
         return Prepared(self, record)
 
     def resize(self, width: int, height: int) -> None:
-        """Another size for a Headless target, from the next acquire on. Windows are followed by themselves.
+        """Another size, from the next acquire on. A vkshare.Window is followed by itself; call this for a Headless
+        target, and where an engine's own window changes: not every window system tells the driver.
 
         Frames that are out then can be presented until the next acquire. ValueError: a size outside 1 to what the
         device allows.
         """
         self._check_open()
-        if not isinstance(self._target, Headless):
-            raise InvalidCallError("resize() is for Headless targets: resize the window, the swapchain follows it")
+        if self._window is not None:
+            raise InvalidCallError("the swapchain follows its vkshare.Window by itself: resize that")
         _check_size(self.device, width, height)
         self._follow(width, height)
 
@@ -213,10 +214,13 @@ class Swapchain(Closable, _native.Swapchain):
             if (images.native is None) != (self._images.native is None):
                 images.close()
                 raise UnsupportedError("retarget() to that", "it is shown in another way", "create another swapchain")
-            if images.native is not None:
-                self._retarget(images.native["surface"])
+            self._retarget(images.native["surface"] if images.native is not None else 1)
+            if self._window is not None:
+                self._window._remove_dependent(self)
             old, self._images = self._images, images
             self._target, self._window = new, window
+            assert self._shown is not None
+            self._shown = self._shown.renewed(images)
             old.close()
             self._follow(*self._target_size())
             self._tell_window()
@@ -302,6 +306,15 @@ class Swapchain(Closable, _native.Swapchain):
         assert self._shown is not None
         self._set_hooks(acquired=self._shown.acquired_hook(), presenting=self._shown.presenting_hook())
 
+    def _let_go(self) -> None:
+        """Called by the window's connection before it ends: nothing may refer to its display any more. The swapchain is
+        lost until retarget().
+        """
+        with self._lock:
+            if not self.is_closed:
+                self._retarget(0)
+                self._images.close()
+
     def _tell_window(self) -> None:
         if self._window is not None:
             self._window._add_dependent(self)
@@ -314,7 +327,9 @@ class Swapchain(Closable, _native.Swapchain):
             return self._target.width, self._target.height
         if self._images.output is not None:
             return self._images.output.geometry()
-        return (min(1, LARGEST), 1)  # the surface itself knows, or takes what it is given
+        if isinstance(self._target, GlfwTarget):
+            return self._target.framebuffer_size()
+        return 1, 1  # the surface itself knows; where it does not, resize() tells
 
     def _follow(self, width: int, height: int) -> None:
         """The target has this size now: from any thread."""

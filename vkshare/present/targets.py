@@ -44,6 +44,15 @@ class GlfwTarget:
     pointer: int  # GLFWwindow *
     window: Window | None
 
+    def framebuffer_size(self) -> tuple[int, int]:
+        """Pixels, as GLFW tells them now: main thread only."""
+        import ctypes
+
+        import glfw
+
+        width, height = glfw.get_framebuffer_size(ctypes.cast(self.pointer, ctypes.POINTER(glfw._GLFWwindow)))
+        return int(width), int(height)
+
 
 @dataclass(frozen=True, slots=True)
 class SurfaceTarget:

@@ -9,6 +9,7 @@ and again.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -59,7 +60,7 @@ class Recorder:
         self._is_ordered = bool(shown)
         draws = [_drawable(op) for op in operations if isinstance(op, DrawTriangles)]
         vertices = iter(zip(self._compiled.upload(draws), draws, strict=True))
-        for operation, following in zip(operations, (*operations[1:], None), strict=True):
+        for operation, following in itertools.zip_longest(operations, operations[1:]):
             match operation:
                 case Clear():
                     self._clear(operation, following)

@@ -1,0 +1,164 @@
+"""Draws a Timeline of timeline.py with matplotlib."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import matplotlib
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import ConnectionPatch, Patch
+
+if TYPE_CHECKING:
+    from timeline import FrameOut, Timeline
+
+# Okabe and Ito's colours: told apart by everybody.
+OURS = "#56b4e9"
+PRESENT = "#e69f00"
+PROOF = "#007a5a"
+GONE = "#b8b8b8"
+INK = "#222222"
+BAR = 0.62
+
+SETTINGS = {
+    "font.size": 11,
+    "font.family": "DejaVu Sans",  # comes with matplotlib
+    "svg.fonttype": "path",  # the same everywhere
+    "svg.hashsalt": "vkshare",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#888888",
+    "text.color": INK,
+}
+
+
+def draw(timeline: Timeline, output: Path) -> None:
+    """Writes the picture; the ending chooses SVG or PNG."""
+    with matplotlib.rc_context(SETTINGS):
+        figure = Figure(figsize=(13, 12.2), facecolor="white")
+        images = 1 + max(frame.image for frame in timeline.frames)
+        rows = (len(timeline.chains), images, len(timeline.uses), 3)
+        axes = figure.subplots(4, 1, sharex=True, height_ratios=rows, gridspec_kw={"hspace": 0.2})
+        _draw_chains(axes[0], timeline)
+        _draw_images(axes[1], timeline, images)
+        _draw_semaphores(axes[2], timeline)
+        _draw_history(axes[3], timeline)
+        _draw_proofs(figure, axes, timeline)
+        _legend(figure)
+        axes[3].set_xlim(0, timeline.end * 1.02)
+        axes[3].set_xlabel("ms since the swapchain was made")
+        figure.subplots_adjust(left=0.125, right=0.985, top=0.925, bottom=0.05)
+        figure.savefig(output, dpi=100, metadata={"Date": None} if output.suffix == ".svg" else None)
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("vkshare ")
+
+
+def _lanes(axis: Any, names: list[str], title: str) -> None:
+    axis.set_yticks(range(len(names)), names)
+    axis.set_ylim(len(names) - 0.45, -0.55)
+    axis.set_title(title, loc="left", fontsize=11.5, fontweight="bold", pad=5)
+    axis.tick_params(axis="y", length=0)
+    axis.grid(axis="x", color="#e4e4e4", linewidth=0.8)
+    axis.set_axisbelow(True)
+
+
+def _bar(axis: Any, lane: int, begin: float, end: float, colour: str, **options: Any) -> None:
+    axis.broken_barh([(begin, end - begin)], (lane - BAR / 2, BAR), facecolor=colour, linewidth=0, **options)
+
+
+def _draw_chains(axis: Any, timeline: Timeline) -> None:
+    for lane, chain in enumerate(timeline.chains):
+        retired = chain.retired if chain.retired is not None else chain.destroyed
+        _bar(axis, lane, chain.created, retired, OURS)
+        _bar(axis, lane, retired, chain.destroyed, GONE)
+        axis.plot([chain.destroyed], [lane], marker="x", color=INK, markersize=8, markeredgewidth=2)
+    _lanes(axis, [_short(chain.name) for chain in timeline.chains], "VkSwapchainKHRs")
+
+
+def _draw_images(axis: Any, timeline: Timeline, images: int) -> None:
+    for number, frame in enumerate(timeline.frames):
+        if frame.presented is None:
+            axis.plot([frame.acquired], [frame.image], marker="|", color=INK, markersize=11)
+        else:
+            _bar(axis, frame.image, frame.acquired, frame.presented, OURS)
+            axis.plot([frame.presented], [frame.image], marker=">", color=PRESENT, markersize=9)
+        if frame.completed is not None and _proves(timeline, number):
+            axis.plot([frame.completed], [frame.image], marker="o", color=PROOF, markersize=6, zorder=5)
+    for chain in timeline.chains:
+        if chain.retired is not None:
+            axis.axvline(chain.retired, color=INK, linewidth=1, linestyle=(0, (4, 3)))
+            axis.text(chain.retired, -0.62, " resized", fontsize=10, ha="left", va="bottom")
+    _lanes(axis, [f"image {image}" for image in range(images)], "Frames, by image")
+
+
+def _proves(timeline: Timeline, number: int) -> bool:
+    return any(frame.proof == number and frame.waits for frame in timeline.frames)
+
+
+def _draw_semaphores(axis: Any, timeline: Timeline) -> None:
+    for lane, spans in enumerate(timeline.uses.values()):
+        axis.plot([0, timeline.end], [lane, lane], color="#eeeeee", linewidth=1, zorder=0)
+        for span in spans:
+            _bar(axis, lane, span.begin, span.end, PRESENT if span.by_present else OURS)
+    _lanes(axis, [_short(timeline.names[serial]) for serial in timeline.uses], "Binary VkSemaphores in use")
+
+
+def _draw_history(axis: Any, timeline: Timeline) -> None:
+    times, counts = zip(*timeline.history, strict=True)
+    axis.step(times, counts, where="post", color=INK, linewidth=1.6)
+    axis.fill_between(times, counts, step="post", color=PRESENT, alpha=0.35, linewidth=0)
+    axis.set_ylim(0, max(counts) + 1)
+    axis.yaxis.get_major_locator().set_params(integer=True)
+    axis.grid(color="#e4e4e4", linewidth=0.8)
+    axis.set_axisbelow(True)
+    axis.set_title("Length of the history: presents not known to be over", loc="left", fontsize=11.5, fontweight="bold", pad=5)
+
+
+def _draw_proofs(figure: Figure, axes: Any, timeline: Timeline) -> None:
+    """From each proof to the semaphores and swapchains that it sets free."""
+    lanes = list(timeline.uses)
+    for frame in timeline.frames:
+        proof = timeline.frames[frame.proof] if frame.proof is not None else None
+        if proof is None or proof.completed is None:
+            continue
+        for semaphore in frame.waits:
+            end = _end_of(timeline, semaphore, frame)
+            tip = (end, lanes.index(semaphore) - BAR / 2)
+            _arrow(figure, axes[1], (proof.completed, proof.image), axes[2], tip)
+    for number, chain in enumerate(timeline.chains):
+        last = [f for f in timeline.frames if f.chain == number and f.proof is not None]
+        proof = timeline.frames[last[-1].proof] if chain.retired is not None and last else None  # type: ignore[index]
+        if proof is not None and proof.completed is not None:
+            _arrow(figure, axes[1], (proof.completed, proof.image), axes[0], (chain.destroyed, number + BAR / 2))
+
+
+def _end_of(timeline: Timeline, semaphore: int, frame: FrameOut) -> float:
+    assert frame.presented is not None
+    spans = [use for use in timeline.uses[semaphore] if use.by_present and use.begin <= frame.presented]
+    return spans[-1].end
+
+
+def _arrow(figure: Figure, source: Any, begin: tuple[float, float], target: Any, end: tuple[float, float]) -> None:
+    figure.add_artist(
+        ConnectionPatch(
+            begin, end, "data", "data", axesA=source, axesB=target, color=PROOF, linewidth=0.9, alpha=0.75,
+            arrowstyle="-|>", mutation_scale=9, shrinkA=3, shrinkB=0,
+        )  # fmt: skip
+    )
+
+
+def _legend(figure: Figure) -> None:
+    handles = [
+        Patch(facecolor=OURS, label="current; acquired by us;\nsignalled by an acquire"),
+        Patch(facecolor=PRESENT, label="a present waits for it,\nand may still"),
+        Patch(facecolor=GONE, label="retired: may still be shown"),
+        Line2D([], [], linestyle="", marker=">", color=PRESENT, markersize=9, label="vkQueuePresentKHR"),
+        Line2D([], [], marker="o", color=PROOF, markersize=6, linewidth=0.9,
+               label="proof: acquired again, and the\nsubmission behind that has run"),
+        Line2D([], [], linestyle="", marker="x", color=INK, markersize=8, markeredgewidth=2, label="destroyed"),
+    ]  # fmt: skip
+    figure.legend(handles=handles, loc="upper center", ncols=6, frameon=False, fontsize=10, handletextpad=0.6,
+                  columnspacing=1.3, bbox_to_anchor=(0.51, 0.995))  # fmt: skip
