@@ -6,7 +6,7 @@ SOURCES := CMakeLists.txt pyproject.toml $(shell find native shaders -type f 2>/
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sysroot build demo test ctest model rules mutants soak bench lint format shaders wheel sdist system-deps clean
+.PHONY: help venv sysroot build demo test ctest model rules mutants soak bench lint format shaders docs-images wheel sdist system-deps clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,10 @@ format: venv ## ruff and clang-format change the sources
 
 shaders: venv sysroot ## compile shaders/*.glsl to the checked-in SPIR-V
 	$(VENV)/python tools/shaders.py
+
+docs-images: build sysroot ## draw docs/images/presentation.svg from one real run
+	$(VENV)/pip install -qq --disable-pip-version-check 'matplotlib>=3.8'
+	$(VENV)/python tools/timeline.py $(ARGS)
 
 wheel: venv ## one abi3 wheel for CPython 3.11 and later, in dist/
 	$(VENV)/pip wheel -qq --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir dist .

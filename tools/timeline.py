@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     import vkshare as vks
 
 OUTPUT = ROOT / "docs" / "images" / "presentation.svg"
-SIZES = ((1280, 720), (960, 540), (640, 360))  # the second and the third are resizes
+SIZES = ((320, 180), (256, 144), (192, 108))  # the second and the third are resizes
 FRAMES = (7, 2, 6)  # presented at each size
-AHEAD = 3  # frames acquired at a time: the images come in turn, as a window's do
+AHEAD = 3  # frames acquired before the first of them is presented: the images come in turn, as a window's do
+TICK = 0.001  # seconds between frames
 
 
 # ---- one run, in a process of its own --------------------------------------------------------------------------------
@@ -67,16 +68,15 @@ def scenario(layer: FaultLayer) -> tuple[str, list[Event], list[int], list[tuple
             look()
             for size, frames in zip(SIZES, FRAMES, strict=True):
                 swapchain.resize(*size)
-                out = [swapchain.acquire(5) for _ in range(min(AHEAD, frames))]
-                look()
+                out: list[vks.Frame] = []
                 for left in range(frames, 0, -1):
+                    while len(out) < min(AHEAD, left):
+                        out.append(swapchain.acquire(5))
                     frame, number = out.pop(0), number + 1
-                    shade = number / total
-                    device.submit(device.record().clear(frame.view, (shade, 0, 0, 1)), signals=(done, number))
+                    device.submit(device.record().clear(frame.view, (number / total, 0, 0, 1)), signals=(done, number))
                     swapchain.present(frame)
                     look()
-                    if left > AHEAD:
-                        out.append(swapchain.acquire(5))
+                    time.sleep(TICK)
             watcher.join()
         history.append((time.monotonic_ns(), 0))
         return device.adapter.name, layer.events(), completed, history
@@ -117,6 +117,7 @@ class FrameOut:
     acquired: float
     semaphore: int  # of the acquire: key of Timeline.uses; 0: the acquire had a fence (close() does that)
     presented: float | None = None
+    number: int = 0  # of the present, from 1
     waits: list[int] = field(default_factory=list)  # semaphores that the present waits for
     completed: float | None = None  # its submission, or the acquire's fence
     proof: int | None = None  # the frame whose acquire and submission prove this one's present; index
@@ -128,7 +129,7 @@ class Use:
 
     begin: float
     end: float
-    by_present: bool  # a present waits for it; else the frame's submission does
+    present: int  # whose present waits for it: its number; 0: a frame's submission does, after an acquire
 
 
 @dataclass
@@ -192,9 +193,9 @@ class _Reader:
         self.names: dict[int, str] = {}  # of semaphores, by serial
         self._out: dict[tuple[int, int], FrameOut] = {}  # by chain and image
         self._groups: dict[int, list[Event]] = {}
-        self._submitted: dict[int, float] = {}  # by semaphore: when the submit was made that signals it
         self._by_fence: dict[int, FrameOut] = {}
-        self._ends: dict[int, list[float]] = {}  # when each use of a semaphore began: no use outlasts it
+        self._signalled: dict[int, list[float]] = {}  # of each semaphore: when its uses began
+        self._presents = 0
 
     def ms(self, ns: int) -> float:
         return (ns - self._begin) / 1e6
@@ -227,12 +228,10 @@ class _Reader:
     def _signal(self, event: Event, now: float) -> None:
         if event.serial not in self.names:
             return  # a timeline, of the device
-        self._ends.setdefault(event.serial, []).append(now)
+        self._signalled.setdefault(event.serial, []).append(now)
         first = self._groups.get(event.group)
         if first and first[0].what == "acquire":
             self.frames[-1].semaphore = event.serial
-        else:
-            self._submitted[event.serial] = now
 
     def _fence(self, event: Event, now: float) -> None:
         if event.group in self._groups:
@@ -255,24 +254,25 @@ class _Reader:
 
     def _present(self, event: Event, now: float) -> None:
         self._groups[event.group] = [event]
-        self._out[list(self.chains).index(event.serial), event.value].presented = now
+        frame = self._out[list(self.chains).index(event.serial), event.value]
+        self._presents += 1
+        frame.presented, frame.number = now, self._presents
 
     def uses(self) -> dict[int, list[Use]]:
         """Of each semaphore. Whoever watched for completions may have looked late: no use outlasts the next one."""
         found: dict[int, list[Use]] = {}
         for frame in self.frames:
             if frame.semaphore:
-                found.setdefault(frame.semaphore, []).append(
-                    Use(frame.acquired, _or_forever(frame.completed), by_present=False)
-                )
+                begin = min(t for t in self._signalled[frame.semaphore] if t >= frame.acquired)
+                found.setdefault(frame.semaphore, []).append(Use(begin, _or_forever(frame.completed), 0))
             proof = self.frames[frame.proof].completed if frame.proof is not None else None
             for semaphore in frame.waits:
-                begin = max(t for t in self._ends[semaphore] if frame.presented is None or t <= frame.presented)
-                found.setdefault(semaphore, []).append(Use(begin, _or_forever(proof), by_present=True))
+                begin = max(t for t in self._signalled[semaphore] if frame.presented is None or t <= frame.presented)
+                found.setdefault(semaphore, []).append(Use(begin, _or_forever(proof), frame.number))
         for semaphore, spans in found.items():
             spans.sort(key=lambda use: use.begin)
             for span in spans:
-                span.end = min([span.end, *(t for t in self._ends[semaphore] if t > span.begin)])
+                span.end = min([span.end, *(t for t in self._signalled[semaphore] if t > span.begin)])
         return dict(sorted(found.items()))
 
 

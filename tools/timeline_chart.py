@@ -19,7 +19,8 @@ PRESENT = "#e69f00"
 PROOF = "#007a5a"
 GONE = "#b8b8b8"
 INK = "#222222"
-BAR = 0.62
+BAR = 0.66
+LOW = 0.3  # where proofs stand in their lane
 
 SETTINGS = {
     "font.size": 11,
@@ -36,7 +37,7 @@ SETTINGS = {
 def draw(timeline: Timeline, output: Path) -> None:
     """Writes the picture; the ending chooses SVG or PNG."""
     with matplotlib.rc_context(SETTINGS):
-        figure = Figure(figsize=(13, 12.2), facecolor="white")
+        figure = Figure(figsize=(11, 11.6), facecolor="white")
         images = 1 + max(frame.image for frame in timeline.frames)
         rows = (len(timeline.chains), images, len(timeline.uses), 3)
         axes = figure.subplots(4, 1, sharex=True, height_ratios=rows, gridspec_kw={"hspace": 0.2})
@@ -48,7 +49,7 @@ def draw(timeline: Timeline, output: Path) -> None:
         _legend(figure)
         axes[3].set_xlim(0, timeline.end * 1.02)
         axes[3].set_xlabel("ms since the swapchain was made")
-        figure.subplots_adjust(left=0.125, right=0.985, top=0.925, bottom=0.05)
+        figure.subplots_adjust(left=0.13, right=0.98, top=0.885, bottom=0.05)
         figure.savefig(output, dpi=100, metadata={"Date": None} if output.suffix == ".svg" else None)
 
 
@@ -59,10 +60,14 @@ def _short(name: str) -> str:
 def _lanes(axis: Any, names: list[str], title: str) -> None:
     axis.set_yticks(range(len(names)), names)
     axis.set_ylim(len(names) - 0.45, -0.55)
-    axis.set_title(title, loc="left", fontsize=11.5, fontweight="bold", pad=5)
+    _title(axis, title)
     axis.tick_params(axis="y", length=0)
     axis.grid(axis="x", color="#e4e4e4", linewidth=0.8)
     axis.set_axisbelow(True)
+
+
+def _title(axis: Any, text: str) -> None:
+    axis.set_title(text, loc="left", fontsize=11.5, fontweight="bold", pad=5)
 
 
 def _bar(axis: Any, lane: int, begin: float, end: float, colour: str, **options: Any) -> None:
@@ -84,9 +89,10 @@ def _draw_images(axis: Any, timeline: Timeline, images: int) -> None:
             axis.plot([frame.acquired], [frame.image], marker="|", color=INK, markersize=11)
         else:
             _bar(axis, frame.image, frame.acquired, frame.presented, OURS)
-            axis.plot([frame.presented], [frame.image], marker=">", color=PRESENT, markersize=9)
+            axis.plot([frame.presented], [frame.image], marker=">", color=PRESENT, markersize=9, zorder=4)
+            axis.text(frame.presented, frame.image - 0.02, f"  {frame.number}", ha="left", va="center", fontsize=10)
         if frame.completed is not None and _proves(timeline, number):
-            axis.plot([frame.completed], [frame.image], marker="o", color=PROOF, markersize=6, zorder=5)
+            axis.plot([frame.completed], [frame.image + LOW], marker="o", color=PROOF, markersize=6, zorder=5)
     for chain in timeline.chains:
         if chain.retired is not None:
             axis.axvline(chain.retired, color=INK, linewidth=1, linestyle=(0, (4, 3)))
@@ -102,7 +108,9 @@ def _draw_semaphores(axis: Any, timeline: Timeline) -> None:
     for lane, spans in enumerate(timeline.uses.values()):
         axis.plot([0, timeline.end], [lane, lane], color="#eeeeee", linewidth=1, zorder=0)
         for span in spans:
-            _bar(axis, lane, span.begin, span.end, PRESENT if span.by_present else OURS)
+            _bar(axis, lane, span.begin, span.end, PRESENT if span.present else OURS)
+            if span.present:
+                axis.text((span.begin + span.end) / 2, lane, f"{span.present}", ha="center", va="center", fontsize=10)
     _lanes(axis, [_short(timeline.names[serial]) for serial in timeline.uses], "Binary VkSemaphores in use")
 
 
@@ -111,10 +119,10 @@ def _draw_history(axis: Any, timeline: Timeline) -> None:
     axis.step(times, counts, where="post", color=INK, linewidth=1.6)
     axis.fill_between(times, counts, step="post", color=PRESENT, alpha=0.35, linewidth=0)
     axis.set_ylim(0, max(counts) + 1)
-    axis.yaxis.get_major_locator().set_params(integer=True)
+    axis.set_yticks(range(0, max(counts) + 2, 2))
     axis.grid(color="#e4e4e4", linewidth=0.8)
     axis.set_axisbelow(True)
-    axis.set_title("Length of the history: presents not known to be over", loc="left", fontsize=11.5, fontweight="bold", pad=5)
+    _title(axis, "Length of the history: presents that are not known to be over")
 
 
 def _draw_proofs(figure: Figure, axes: Any, timeline: Timeline) -> None:
@@ -127,38 +135,39 @@ def _draw_proofs(figure: Figure, axes: Any, timeline: Timeline) -> None:
         for semaphore in frame.waits:
             end = _end_of(timeline, semaphore, frame)
             tip = (end, lanes.index(semaphore) - BAR / 2)
-            _arrow(figure, axes[1], (proof.completed, proof.image), axes[2], tip)
+            _arrow(figure, axes[1], (proof.completed, proof.image + LOW), axes[2], tip)
     for number, chain in enumerate(timeline.chains):
         last = [f for f in timeline.frames if f.chain == number and f.proof is not None]
         proof = timeline.frames[last[-1].proof] if chain.retired is not None and last else None  # type: ignore[index]
         if proof is not None and proof.completed is not None:
-            _arrow(figure, axes[1], (proof.completed, proof.image), axes[0], (chain.destroyed, number + BAR / 2))
+            _arrow(figure, axes[1], (proof.completed, proof.image + LOW), axes[0], (chain.destroyed, number + BAR / 2))
 
 
 def _end_of(timeline: Timeline, semaphore: int, frame: FrameOut) -> float:
     assert frame.presented is not None
-    spans = [use for use in timeline.uses[semaphore] if use.by_present and use.begin <= frame.presented]
+    spans = [use for use in timeline.uses[semaphore] if use.present and use.begin <= frame.presented]
     return spans[-1].end
 
 
 def _arrow(figure: Figure, source: Any, begin: tuple[float, float], target: Any, end: tuple[float, float]) -> None:
+    look = {"color": PROOF, "linewidth": 0.9, "alpha": 0.75, "arrowstyle": "-|>", "mutation_scale": 9}
     figure.add_artist(
-        ConnectionPatch(
-            begin, end, "data", "data", axesA=source, axesB=target, color=PROOF, linewidth=0.9, alpha=0.75,
-            arrowstyle="-|>", mutation_scale=9, shrinkA=3, shrinkB=0,
-        )  # fmt: skip
+        ConnectionPatch(begin, end, "data", "data", axesA=source, axesB=target, shrinkA=3, shrinkB=0, **look)
     )
 
 
 def _legend(figure: Figure) -> None:
+    ours = "a swapchain that is current; a frame that is ours;\na semaphore that an acquire signals"
+    proof = "proof: the image was acquired again, and the\nsubmission that waited for that has run"
     handles = [
-        Patch(facecolor=OURS, label="current; acquired by us;\nsignalled by an acquire"),
-        Patch(facecolor=PRESENT, label="a present waits for it,\nand may still"),
-        Patch(facecolor=GONE, label="retired: may still be shown"),
-        Line2D([], [], linestyle="", marker=">", color=PRESENT, markersize=9, label="vkQueuePresentKHR"),
-        Line2D([], [], marker="o", color=PROOF, markersize=6, linewidth=0.9,
-               label="proof: acquired again, and the\nsubmission behind that has run"),
+        Patch(
+            color=OURS, label="a swapchain that is current; a frame that is ours;\na semaphore that an acquire signals"
+        ),
+        Patch(color=PRESENT, label="a semaphore that present N waits for, and may still"),
+        Patch(color=GONE, label="a retired swapchain: it may still be shown"),
+        Line2D([], [], linestyle="", marker=">", color=PRESENT, markersize=9, label="present number N"),
+        Line2D([], [], marker="o", color=PROOF, markersize=6, linewidth=0.9, label=proof),
         Line2D([], [], linestyle="", marker="x", color=INK, markersize=8, markeredgewidth=2, label="destroyed"),
-    ]  # fmt: skip
-    figure.legend(handles=handles, loc="upper center", ncols=6, frameon=False, fontsize=10, handletextpad=0.6,
-                  columnspacing=1.3, bbox_to_anchor=(0.51, 0.995))  # fmt: skip
+    ]
+    place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.998), "ncols": 2, "columnspacing": 3}
+    figure.legend(handles=handles, frameon=False, fontsize=10.5, **place)

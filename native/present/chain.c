@@ -1,4 +1,5 @@
 /* chain.c: one VkSwapchainKHR: its images, their views, and the barrier that each needs before its first use. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "present.h"
@@ -16,6 +17,19 @@ vks_status vks_present_result(vks_swapchain *s, VkResult code, const char *call)
     default:
         return vks_fail(VKS_VULKAN_ERROR, code, "%s", call);
     }
+}
+
+void vks_present_name(vks_swapchain *s, VkObjectType type, uint64_t handle, const char *what, uint64_t number)
+{
+    if (!s->vk.SetName)
+        return;
+    char name[64];
+    snprintf(name, sizeof name, "vkshare %s %llu", what, (unsigned long long)number);
+    VkDebugUtilsObjectNameInfoEXT info = {.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT,
+                                          .objectType = type,
+                                          .objectHandle = handle,
+                                          .pObjectName = name};
+    s->vk.SetName(s->vk_device, &info);
 }
 
 /* ---- making one ---- */
@@ -63,6 +77,8 @@ static vks_status create_swapchain(vks_swapchain *s, const VkSurfaceCapabilities
     vks_status status =
         vks_present_result(s, s->vk.CreateSwapchainKHR(s->vk_device, &info, NULL, &handle), "vkCreateSwapchainKHR");
     chain->handle = status ? 0 : (uint64_t)(uintptr_t)handle;
+    if (!status)
+        vks_present_name(s, VK_OBJECT_TYPE_SWAPCHAIN_KHR, chain->handle, "swapchain", s->generation + 1);
     return status;
 }
 

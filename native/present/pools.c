@@ -31,6 +31,7 @@ vks_status vks_take_semaphore(vks_swapchain *s, uint64_t *out)
         return status;
     *out = (uint64_t)(uintptr_t)handle;
     s->counts.semaphores++;
+    vks_present_name(s, VK_OBJECT_TYPE_SEMAPHORE, *out, "present semaphore", ++s->semaphores.made);
     return VKS_OK;
 }
 
@@ -72,6 +73,7 @@ vks_status vks_take_fence(vks_swapchain *s, uint64_t *out)
         return status;
     *out = (uint64_t)(uintptr_t)handle;
     s->counts.fences++;
+    vks_present_name(s, VK_OBJECT_TYPE_FENCE, *out, "present fence", ++s->fences.made);
     return VKS_OK;
 }
 
@@ -150,5 +152,5 @@ void vks_destroy_pools(vks_swapchain *s)
         destroy_fence(s, s->fences.handles[--s->fences.n]);
     free(s->semaphores.handles);
     free(s->fences.handles);
-    s->semaphores = s->fences = (vks_handle_pool){NULL, 0, 0};
+    s->semaphores = s->fences = (vks_handle_pool){NULL, 0, 0, 0};
 }

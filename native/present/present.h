@@ -22,15 +22,18 @@
     X(CreateSemaphore)                                                                                                 \
     X(CreateFence)                                                                                                     \
     X(DestroyFence)                                                                                                    \
-    X(ResetFences) X(GetFenceStatus) X(WaitForFences) X(CreateImageView) X(DestroyImageView) X(CreateCommandPool)      \
-        X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer)                    \
-            X(EndCommandBuffer) X(CmdPipelineBarrier2)
+    X(ResetFences)                                                                                                     \
+    X(GetFenceStatus)                                                                                                  \
+    X(WaitForFences) X(CreateImageView) X(DestroyImageView) X(CreateCommandPool) X(DestroyCommandPool)                 \
+        X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer)                      \
+            X(CmdPipelineBarrier2)
 
 typedef struct vks_present_functions {
 #define VKS_DECLARE(name) PFN_vk##name name;
     VKS_PRESENT_FUNCTIONS(VKS_DECLARE)
 #undef VKS_DECLARE
     PFN_vkGetPhysicalDeviceSurfaceCapabilitiesKHR GetCapabilities;
+    PFN_vkSetDebugUtilsObjectNameEXT SetName; /* may be NULL */
 } vks_present_functions;
 
 typedef enum vks_image_state {
@@ -57,12 +60,14 @@ typedef struct vks_chain {
     uint32_t n, width, height, mode;
     uint32_t shown; /* the image that was presented last, and not acquired since; UINT32_MAX: none */
     bool was_presented, is_out_of_date; /* the latter: it gives no more images */
+    bool is_suboptimal, stays_so;       /* stays_so: it was made for that, and nothing was different */
     vks_chain_image images[VKS_SWAPCHAIN_IMAGES];
 } vks_chain;
 
 typedef struct vks_handle_pool {
     uint64_t *handles;
     size_t n, capacity;
+    uint64_t made; /* ever */
 } vks_handle_pool;
 
 #define VKS_MOST_IN_FLIGHT 16u
@@ -85,6 +90,7 @@ struct vks_swapchain {
     _Atomic uint64_t due;      /* when the next one may go */
     vks_chain *chains;         /* alive, the newest first */
     vks_chain *current;        /* of these; NULL: none was made, or creating failed */
+    uint32_t shelved;          /* its images on the shelf */
     uint64_t generation;
     _Atomic bool is_stale; /* recreate at the next acquire */
     _Atomic bool is_lost, is_closed;
@@ -102,6 +108,8 @@ struct vks_swapchain {
 
 /* ---- chain.c: one VkSwapchainKHR ---- */
 bool vks_mode_is_listed(const vks_swapchain *s, uint32_t mode); /* among those that a present may change between */
+/* For the validation layer and frame debuggers: "vkshare present semaphore 3". */
+void vks_present_name(vks_swapchain *s, VkObjectType type, uint64_t handle, const char *what, uint64_t number);
 vks_status vks_present_result(vks_swapchain *s, VkResult code, const char *call); /* VK_SUCCESS only is VKS_OK */
 /* Under swapchain->lock. `old` may be NULL; it is retired by the call, also where that fails (A12). */
 vks_status vks_chain_create(vks_swapchain *s, const VkSurfaceCapabilitiesKHR *can, VkExtent2D extent, vks_chain *old,

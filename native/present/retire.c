@@ -126,7 +126,7 @@ static vks_status give_up_frames(vks_swapchain *s, vks_chain *chain, uint64_t *l
         if (last > *last_use)
             *last_use = last;
     }
-    s->counts.acquired = 0;
+    s->counts.acquired = s->shelved = 0;
     vks_device_end_present(s->device);
     pthread_mutex_unlock(&s->device->lock);
     return status;
@@ -166,7 +166,7 @@ static vks_status acquire_for_proof(vks_swapchain *s, uint64_t deadline)
         chain->images[index].state = VKS_IMAGE_SHELVED;
         chain->images[index].acquire_semaphore = 0;
         chain->images[index].frame.acquired = chain->images[index].frame.waited = 0;
-        s->counts.acquired++;
+        s->shelved++;
     }
     if (got && !status) {
         VkFence handle = (VkFence)(uintptr_t)fence;
@@ -373,7 +373,11 @@ vks_status vks_swapchain_configure(vks_swapchain *s, uint64_t deadline)
     vks_chain *made = NULL;
     if ((status = retire_current(s, deadline, &last_use)))
         return status;
+    bool was_suboptimal = s->current && s->current->is_suboptimal && s->current->width == extent.width &&
+                          s->current->height == extent.height && s->made_for == wanted;
     status = vks_chain_create(s, &can, extent, s->current, &made);
+    if (!status)
+        made->stays_so = was_suboptimal; /* making it anew each frame would not help */
     vks_status kept = replace(s, made, last_use);
     if (!status && (status = kept))
         vks_chain_destroy(s, made);

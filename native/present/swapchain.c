@@ -31,6 +31,8 @@ static const char *load(vks_swapchain *s)
         return "vk" #name;
     VKS_PRESENT_FUNCTIONS(LOAD)
 #undef LOAD
+    if (s->vulkan.can_name)
+        s->vk.SetName = (PFN_vkSetDebugUtilsObjectNameEXT)get(s->vk_device, "vkSetDebugUtilsObjectNameEXT");
     return NULL;
 }
 
@@ -172,7 +174,7 @@ static void drop_vulkan(vks_swapchain *s)
     take_frame_semaphores(s);
     vks_history_close(s->history);
     s->current = NULL;
-    s->counts.acquired = 0;
+    s->counts.acquired = s->shelved = 0;
     vks_follow_decisions(s);
     while (s->pins) { /* somebody records, which takes microseconds */
         pthread_mutex_unlock(&s->device->lock);
@@ -331,8 +333,8 @@ static void hand_out(vks_swapchain *s, uint32_t index, vks_frame *out)
 {
     vks_chain *chain = s->current;
     vks_chain_image *image = &chain->images[index];
-    if (image->state == VKS_IMAGE_AWAY)
-        s->counts.acquired++;
+    s->shelved -= image->state == VKS_IMAGE_SHELVED;
+    s->counts.acquired++;
     image->state = VKS_IMAGE_ACQUIRED;
     if (chain->shown == index)
         chain->shown = UINT32_MAX; /* it may be drawn over, and never be presented again */
@@ -343,7 +345,7 @@ static void hand_out(vks_swapchain *s, uint32_t index, vks_frame *out)
 
 static bool take_shelved(vks_swapchain *s, vks_frame *out)
 {
-    if (!s->counts.acquired)
+    if (!s->shelved)
         return false;
     for (uint32_t i = 0; i < s->current->n; i++)
         if (s->current->images[i].state == VKS_IMAGE_SHELVED) {
@@ -580,7 +582,8 @@ vks_status vks_swapchain_drop(vks_swapchain *s, const vks_frame *frame)
         if (image->surface)
             vks_surface_lend(image->surface, false);
         image->state = s->info.vulkan ? VKS_IMAGE_SHELVED : VKS_IMAGE_AWAY;
-        s->counts.acquired -= !s->info.vulkan;
+        s->counts.acquired--;
+        s->shelved += s->info.vulkan != NULL;
     }
     pthread_mutex_unlock(&s->device->lock);
     return leave(s, status);
@@ -822,7 +825,8 @@ static vks_status end_frame(vks_swapchain *s, vks_chain *chain, uint32_t index, 
     vks_status status = remember_present(s, chain, index, fence, serial);
     take_back(s, &chain->images[index]);
     if (code != VK_SUCCESS) {
-        s->is_stale = true;
+        s->is_stale |= code != VK_SUBOPTIMAL_KHR || !chain->stays_so;
+        chain->is_suboptimal |= code == VK_SUBOPTIMAL_KHR;
         chain->is_out_of_date |= code == VK_ERROR_OUT_OF_DATE_KHR;
         s->counts.lost_frames += code != VK_SUBOPTIMAL_KHR;
     }

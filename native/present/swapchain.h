@@ -30,6 +30,7 @@ typedef struct vks_present_info {
     uint32_t modes[VKS_SWAPCHAIN_MODES], n_modes; /* that a present may change to (A13): by fences only */
     bool has_views;                               /* the usage allows image views */
     bool sizes_itself; /* a headless target: its size is ours to choose, whatever its current extent */
+    bool can_name;     /* VK_EXT_debug_utils is enabled on the instance */
     vks_present_policy policy;
 } vks_present_info;
 

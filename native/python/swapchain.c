@@ -54,7 +54,7 @@ static bool read_modes(PyObject *from, vks_present_info *info)
 
 static bool read_vulkan(PyObject *from, vks_present_info *info)
 {
-    uint64_t get_capabilities, by_fences, has_views, sizes_itself;
+    uint64_t get_capabilities, by_fences, has_views, sizes_itself, can_name;
     if (!PyDict_Check(from))
         return vkpy_type_error(from, "vulkan", "a dict or None");
     if (!read_field(from, "physical_device", 1, UINT64_MAX, &info->physical_device) ||
@@ -67,12 +67,14 @@ static bool read_vulkan(PyObject *from, vks_present_info *info)
         !read_u32(from, "composite_alpha", 1, UINT32_MAX, &info->composite_alpha) ||
         !read_u32(from, "present_mode", 0, UINT32_MAX, &info->present_mode) ||
         !read_field(from, "by_fences", 0, 1, &by_fences) || !read_field(from, "has_views", 0, 1, &has_views) ||
-        !read_field(from, "sizes_itself", 0, 1, &sizes_itself) || !read_modes(from, info))
+        !read_field(from, "sizes_itself", 0, 1, &sizes_itself) || !read_field(from, "can_name", 0, 1, &can_name) ||
+        !read_modes(from, info))
         return false;
     info->get_capabilities = (void *)(uintptr_t)get_capabilities;
     info->policy = by_fences ? VKS_PRESENTS_BY_FENCES : VKS_PRESENTS_BY_ACQUIRES;
     info->has_views = has_views != 0;
     info->sizes_itself = sizes_itself != 0;
+    info->can_name = can_name != 0;
     return true;
 }
 
@@ -596,8 +598,9 @@ static PyObject *swapchain_counters(PyObject *object, PyObject *ignored)
     X(resize_waits)                                                                                                    \
     X(given_up)                                                                                                        \
     X(semaphores)                                                                                                      \
-    X(pooled_semaphores) X(fences) X(pooled_fences) X(history) X(quarantined) X(moved) X(acquire_waits) X(image_count) \
-        X(acquired) X(width) X(height) X(present_mode) X(shown) X(is_current)
+    X(pooled_semaphores)                                                                                               \
+    X(fences) X(pooled_fences) X(history) X(quarantined) X(moved) X(acquire_waits) X(image_count) X(acquired) X(width) \
+        X(height) X(present_mode) X(shown) X(is_current)
     PyObject *counters = PyDict_New();
 #define PUT(name)                                                                                                      \
     if (counters != NULL) {                                                                                            \

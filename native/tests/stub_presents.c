@@ -92,6 +92,7 @@ static void work(stub_kind kind, uint32_t index)
         stub_violation("an image is drawn into in layout UNDEFINED");
     on->fresh = false;
     on->batches--;
+    on->worked++;
 }
 
 static bool run_batch(void)
@@ -141,10 +142,12 @@ static void take_present(present *p)
     image *shown = image_of(p->image);
     for (uint32_t i = 0; i < p->n; i++)
         take(p->semaphores[i], true);
-    if (shown->batches)
+    if (shown->worked < p->works)
         stub_violation("an image is shown while it is drawn into");
     if (shown->fresh)
         stub_violation("an image is shown in layout UNDEFINED");
+    for (acquire *a = the.acquires; a; a = a->next)
+        a->presents -= a->image == p->image && a->presents;
     shown->ready = false;
     shown->presents--;
     chain_of(p->image)->shown = p->image % MOST_IMAGES;
@@ -165,8 +168,10 @@ static bool take_next(void)
             continue;
         seen |= surface;
         bool ready = true;
-        for (uint32_t i = 0; i < p->n; i++)
-            ready &= the.semaphores[p->semaphores[i]].signalled;
+        for (uint32_t i = 0; i < p->n; i++) { /* a batch before it may wait for the signal before, and signal anew */
+            const semaphore *s = &the.semaphores[p->semaphores[i]];
+            ready &= s->signalled && !s->signals && !s->waits;
+        }
         if (!ready)
             continue;
         take_present(p);
@@ -193,11 +198,11 @@ static bool signal_fence(void)
 }
 
 /* The engine has done with the image: another one is shown, or none will be. */
-static bool is_free(uint32_t index)
+static bool is_free(const acquire *a)
 {
-    const swapchain *chain = chain_of(index);
-    return !image_of(index)->presents &&
-           (chain->shown != index % MOST_IMAGES || chain->n == 1 || chain->retired || the.surfaces[chain->surface].is_lost);
+    const swapchain *chain = chain_of(a->image);
+    return !a->presents &&
+           (chain->shown != a->image % MOST_IMAGES || chain->n == 1 || chain->retired || the.surfaces[chain->surface].is_lost);
 }
 
 static void end_acquire(acquire **link)
@@ -220,7 +225,7 @@ static void end_acquire(acquire **link)
 static bool signal_acquire(void)
 {
     for (acquire **link = &the.acquires; *link && !(the.stalled & STALL_ACQUIRES); link = &(*link)->next)
-        if (is_free((*link)->image)) {
+        if (is_free(*link)) {
             end_acquire(link);
             return true;
         }

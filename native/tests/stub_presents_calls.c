@@ -154,6 +154,7 @@ static void add_work(batch *b, VkCommandBuffer handle)
     b->works[b->n_works].kind = kind;
     b->works[b->n_works++].image = on;
     image_of(on)->batches++;
+    image_of(on)->works++;
 }
 
 static void add_batch(const VkSubmitInfo2 *info)

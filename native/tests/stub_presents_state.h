@@ -58,6 +58,7 @@ typedef struct image {
     bool ready;         /* in order of execution: its acquire was waited for */
     bool fresh;         /* layout UNDEFINED */
     uint32_t batches;   /* that touch it and have not run */
+    uint64_t works, worked; /* drawings ever submitted, and run */
     uint32_t presents;  /* not taken */
     uint32_t acquires;  /* that have not signalled */
 } image;
@@ -102,6 +103,7 @@ typedef struct present {
     struct present *next;
     uint32_t image, fence, n;
     bool taken;
+    uint64_t works; /* that it shows */
     uint32_t semaphores[VKS_FRAME_SEMAPHORES + 1];
 } present;
 
@@ -109,6 +111,7 @@ typedef struct present {
 typedef struct acquire {
     struct acquire *next;
     uint32_t image, semaphore, fence;
+    uint32_t presents; /* of the image, made before and not taken */
 } acquire;
 
 typedef struct stub_fault {

@@ -156,7 +156,7 @@ static bool has_changed(const swapchain *chain)
 static void start_acquire(VkSemaphore semaphore_handle, VkFence fence_handle, uint32_t index)
 {
     acquire *a = calloc(1, sizeof *a);
-    *a = (acquire){.image = index, .semaphore = INDEX(semaphore_handle), .fence = INDEX(fence_handle)};
+    *a = (acquire){.image = index, .semaphore = INDEX(semaphore_handle), .fence = INDEX(fence_handle), .presents = image_of(index)->presents};
     if (a->semaphore) {
         semaphore *s = &the.semaphores[a->semaphore];
         if (s->signalled || s->signals || s->waits)
@@ -225,6 +225,7 @@ static void add_present(swapchain *chain, const VkPresentInfoKHR *info)
     uint32_t i = info->pImageIndices[0];
     p->image = INDEX(info->pSwapchains[0]) * MOST_IMAGES + i;
     p->fence = INDEX(fence_handle);
+    p->works = chain->images[i].works;
     if (!chain->images[i].acquired)
         stub_violation("an image is presented that was not acquired");
     if (!info->waitSemaphoreCount)

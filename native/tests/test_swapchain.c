@@ -4,7 +4,7 @@
 
 static const vks_present_policy policies[] = {VKS_PRESENTS_BY_ACQUIRES, VKS_PRESENTS_BY_FENCES};
 #define ON_BOTH_POLICIES(p) for (uint32_t p##_ = 0; p##_ < 2; p##_++) for (vks_present_policy p = policies[p##_], *p##1 = &p; p##1; p##1 = NULL)
-#define TEXT_HAS(text) (strstr(vks_last_error()->text, text) != NULL)
+#define TEXT_HAS(words) (strstr(vks_last_error()->text, words) != NULL)
 
 /* ---- frames ---- */
 
@@ -23,8 +23,378 @@ static void frames_are_drawn_and_presented(void)
         }
 }
 
+
+static void a_frame_may_be_many_submissions(void)
+{
+    ON_BOTH_POLICIES(policy)
+    {
+        app a;
+        app_open(&a, (choices){.pace = PRESENTS_RANDOM, .policy = policy});
+        for (uint32_t n = 1; n <= 20; n++)
+            app_frames(&a, 4, n);
+        CHECK(presents_count().signalled_again == 4 * (12 * 13 / 2), "past 8 the last semaphore is signalled anew: %d",
+              (int)presents_count().signalled_again);
+        app_close(&a);
+    }
+}
+
+static void frames_that_are_never_drawn_are_presented(void)
+{
+    ON_BOTH_POLICIES(policy)
+    {
+        app a;
+        app_open(&a, (choices){.pace = PRESENTS_RANDOM, .policy = policy});
+        for (uint32_t i = 0; i < 40; i++)
+            app_frames(&a, 1, i % 2);
+        CHECK(presents_count().batches + presents_count().taken > 0, "it goes on");
+        app_close(&a);
+    }
+}
+
+static void a_frame_that_is_dropped_comes_again(void)
+{
+    ON_BOTH_POLICIES(policy)
+    {
+        app a;
+        vks_frame first, again;
+        app_open(&a, (choices){.pace = PRESENTS_RANDOM, .policy = policy});
+        for (uint32_t i = 0; i < 40; i++) {
+            CHECK(app_acquire(&a, 1000, &first) == VKS_OK, "%s", vks_last_error()->text);
+            if (i % 2)
+                CHECK(app_draw(&a, &first) == VKS_OK, "%s", vks_last_error()->text);
+            CHECK(vks_swapchain_drop(a.swapchain, &first) == VKS_OK, "%s", vks_last_error()->text);
+            CHECK(vks_swapchain_drop(a.swapchain, &first) == VKS_BAD_CALL, "once");
+            CHECK(app_present(&a, &first) == VKS_BAD_CALL && TEXT_HAS("acquire another"), "it is nobody's");
+            if (i % 2)
+                CHECK(app_draw(&a, &first) == VKS_NOT_OWNER, "nor is its surface");
+            CHECK(app_acquire(&a, 1000, &again) == VKS_OK && again.index == first.index, "the same image");
+            if (i % 4 < 2)
+                CHECK(app_draw(&a, &again) == VKS_OK, "%s", vks_last_error()->text);
+            if (i % 8 == 3)
+                app_resize(&a, 64 + i, 64); /* what was dropped goes with its swapchain */
+            if (i % 8 != 3 || i % 16 == 3)
+                CHECK(app_present(&a, &again) == VKS_OK, "%s", vks_last_error()->text);
+            else
+                CHECK(vks_swapchain_drop(a.swapchain, &again) == VKS_OK, "%s", vks_last_error()->text);
+        }
+        app_close(&a);
+    }
+}
+
+static void an_engine_may_draw_a_frame(void)
+{
+    ON_BOTH_POLICIES(policy)
+    {
+        app a;
+        app_open(&a, (choices){.pace = PRESENTS_RANDOM, .policy = policy});
+        for (uint32_t i = 0; i < 60; i++) {
+            vks_frame frame;
+            vks_frame_image image;
+            uint64_t acquired, rendered, same[2];
+            CHECK(app_acquire(&a, 1000, &frame) == VKS_OK, "%s", vks_last_error()->text);
+            CHECK(vks_swapchain_image(a.swapchain, frame.index, frame.generation, &image) == VKS_OK && image.view, "view");
+            if (i % 10 == 3) {
+                CHECK(app_draw(&a, &frame) == VKS_OK, "%s", vks_last_error()->text);
+                CHECK(vks_swapchain_take_semaphores(a.swapchain, &frame, same, same + 1) == VKS_BAD_CALL, "too late");
+            } else {
+                CHECK(vks_swapchain_take_semaphores(a.swapchain, &frame, &acquired, &rendered) == VKS_OK, "%s",
+                      vks_last_error()->text);
+                CHECK(vks_swapchain_take_semaphores(a.swapchain, &frame, same, same + 1) == VKS_OK &&
+                          same[0] == acquired && same[1] == rendered,
+                      "the same again");
+                presents_submit(acquired, rendered, image.image);
+            }
+            CHECK(app_present(&a, &frame) == VKS_OK, "%s", vks_last_error()->text);
+            if (i % 20 == 19)
+                app_resize(&a, 64 + i, 64);
+        }
+        app_close(&a);
+    }
+}
+
+/* ---- resizes ---- */
+
+static void resizing(uint32_t frames_between, vks_present_policy policy, presents_pace pace)
+{
+    app a;
+    app_open(&a, (choices){.pace = pace, .policy = policy, .proof_ms = 200});
+    app_frames(&a, 1, 0);
+    for (uint32_t i = 0; i < 60; i++) {
+        app_resize(&a, 65 + i, 64);
+        vks_frame frame;
+        CHECK(app_acquire(&a, 1000, &frame) == VKS_OK && frame.width == 65 + i, "%s", vks_last_error()->text);
+        if (frames_between)
+            CHECK(app_present(&a, &frame) == VKS_OK, "%s", vks_last_error()->text);
+        if (frames_between > 1)
+            app_frames(&a, frames_between - 1, 1);
+    }
+    vks_swapchain_statistics now = app_statistics(&a);
+    CHECK(now.recreated == 60, "%d", (int)now.recreated);
+    CHECK(now.most_alive <= 5 && presents_count().most_swapchains <= 6, "%d, the driver saw %d", (int)now.most_alive,
+          (int)presents_count().most_swapchains);
+    CHECK(now.semaphores <= 60, "%d semaphores", (int)now.semaphores);
+    app_close(&a);
+}
+
+static void resizes_keep_few_swapchains_whatever_is_presented_between(void)
+{
+    for (presents_pace pace = PRESENTS_EAGER; pace <= PRESENTS_THREAD; pace++)
+        ON_BOTH_POLICIES(policy)
+        {
+            resizing(0, policy, pace);
+            resizing(1, policy, pace);
+            resizing(7, policy, pace);
+        }
+}
+
+/* Retires swapchains until the bound is reached: the engine takes nothing. */
+static void fill(app *a, uint32_t limit)
+{
+    presents_stall(STALL_PRESENTS | STALL_FENCES);
+    for (uint32_t i = 0; i <= limit; i++) {
+        CHECK(app_frame(a, 1) == VKS_OK, "%u: %s", i, vks_last_error()->text);
+        app_resize(a, 100 + i, 64);
+    }
+}
+
+static void past_the_bound_a_resize_waits_for_proof_and_says_when_none_comes(void)
+{
+    for (uint32_t limit = 1; limit <= 4; limit += 3)
+        ON_BOTH_POLICIES(policy)
+        {
+            app a;
+            app_open(&a, (choices){.pace = PRESENTS_EAGER,
+                                   .policy = policy,
+                                   .retired_limit = limit,
+                                   .frames_in_flight = 8,
+                                   .proof_ms = 40,
+                                   .fence_ms = 60000});
+            fill(&a, limit);
+            vks_frame frame;
+            for (uint32_t i = 0; i < 2; i++) {
+                uint64_t start = vks_now();
+                vks_clear_error();
+                CHECK(app_acquire(&a, 5000, &frame) == VKS_TIMEOUT && TEXT_HAS("replaced swapchains may still be shown"),
+                      "%s", vks_last_error()->text);
+                CHECK(vks_now() - start >= 35 * MS && vks_now() - start < 1000 * MS, "%d ms",
+                      (int)((vks_now() - start) / MS));
+            }
+            CHECK(app_statistics(&a).retired == limit && app_statistics(&a).resize_waits == 2, "%d retired, %d waits",
+                  (int)app_statistics(&a).retired, (int)app_statistics(&a).resize_waits);
+            CHECK(presents_count().swapchains == limit + 1, "%d", (int)presents_count().swapchains);
+            presents_stall(0);
+            CHECK(app_acquire(&a, 1000, &frame) == VKS_OK && frame.width == 100 + limit, "%s", vks_last_error()->text);
+            CHECK(app_present(&a, &frame) == VKS_OK, "%s", vks_last_error()->text);
+            app_frames(&a, 10, 1);
+            CHECK(app_statistics(&a).swapchains == 1, "%d", (int)app_statistics(&a).swapchains);
+            app_close(&a);
+        }
+}
+
+static void a_hidden_window_presents_nothing_and_comes_back(void)
+{
+    ON_BOTH_POLICIES(policy)
+    {
+        app a;
+        vks_frame frame;
+        app_open(&a, (choices){.pace = PRESENTS_EAGER, .policy = policy});
+        presents_set_size(a.surface, 0, 0);
+        CHECK(app_acquire(&a, 1000, &frame) == VKS_HIDDEN, "at first");
+        app_resize(&a, 64, 64);
+        app_frames(&a, 5, 1);
+        app_resize(&a, 0, 0);
+        for (uint32_t i = 0; i < 3; i++)
+            CHECK(app_acquire(&a, 1000, &frame) == VKS_HIDDEN, "%s", vks_last_error()->text);
+        app_resize(&a, 32, 16);
+        CHECK(app_acquire(&a, 1000, &frame) == VKS_OK && frame.width == 32 && frame.height == 16, "back");
+        CHECK(app_present(&a, &frame) == VKS_OK, "%s", vks_last_error()->text);
+        app_close(&a);
+    }
+}
+
+static void the_extent_and_the_image_count_are_clamped(void)
+{
+    static const uint32_t counts[][4] = {
+        {1, 2, 8, 2}, {3, 2, 8, 3}, {16, 2, 8, 8}, {1, 4, 4, 4}, {16, 1, 0, 16}, {1, 1, 1, 1}};
+    for (uint32_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        app a;
+        vks_frame frame;
+        app_open(&a, (choices){.pace = PRESENTS_EAGER, .width = 9000, .height = 7, .image_count = counts[i][0]});
+        presents_set_size(a.surface, UINT32_MAX, UINT32_MAX);
+        presents_set_limits(a.surface, counts[i][1], counts[i][2], 512);
+        CHECK(app_acquire(&a, 1000, &frame) == VKS_OK && frame.width == 512 && frame.height == 7, "%u x %u", frame.width,
+              frame.height);
+        CHECK(presents_count().images == counts[i][3], "%u", presents_count().images);
+        CHECK(app_present(&a, &frame) == VKS_OK, "%s", vks_last_error()->text);
+        app_frames(&a, 10, 1);
+        CHECK(vks_swapchain_resize(a.swapchain, 0, 7) == VKS_OK && app_acquire(&a, 1000, &frame) == VKS_HIDDEN, "0");
+        app_close(&a);
+    }
+}
+
+static void more_images_than_there_is_room_for_are_refused(void)
+{
+    app a;
+    vks_frame frame;
+    app_open(&a, (choices){.pace = PRESENTS_EAGER});
+    presents_set_images(a.surface, VKS_SWAPCHAIN_IMAGES + 1);
+    for (uint32_t i = 0; i < 3; i++)
+        CHECK(app_acquire(&a, 1000, &frame) == VKS_UNSUPPORTED && TEXT_HAS("more than 16"), "%s", vks_last_error()->text);
+    presents_set_images(a.surface, VKS_SWAPCHAIN_IMAGES);
+    app_frames(&a, 20, 1);
+    app_close(&a);
+}
+
+/* ---- errors ---- */
+
+static void out_of_date_at_acquire_is_tried_twice(void)
+{
+    ON_BOTH_POLICIES(policy)
+    {
+        app a;
+        vks_frame frame;
+        app_open(&a, (choices){.pace = PRESENTS_EAGER, .policy = policy});
+        app_frames(&a, 5, 1);
+        presents_fail("AcquireNextImageKHR", VK_ERROR_OUT_OF_DATE_KHR, 1, 1);
+        app_frames(&a, 1, 1);
+        CHECK(app_statistics(&a).recreated == 1, "once");
+        presents_fail("AcquireNextImageKHR", VK_ERROR_OUT_OF_DATE_KHR, 1, UINT32_MAX);
+        for (uint32_t i = 0; i < 3; i++) {
+            uint32_t before = presents_calls("AcquireNextImageKHR");
+            CHECK(app_acquire(&a, 1000, &frame) == VKS_VULKAN_ERROR &&
+                      vks_last_error()->code == VK_ERROR_OUT_OF_DATE_KHR,
+                  "%s", vks_last_error()->text);
+            CHECK(presents_calls("AcquireNextImageKHR") - before == 2, "two attempts");
+        }
+        presents_fail("AcquireNextImageKHR", 0, 0, 0);
+        app_frames(&a, 5, 1);
+        app_close(&a);
+    }
+}
+
+static void suboptimal_is_good_for_a_frame_and_recreates_after_a_present(void)
+{
+    ON_BOTH_POLICIES(policy)
+    {
+        app a;
+        vks_frame frame;
+        app_open(&a, (choices){.pace = PRESENTS_EAGER, .policy = policy});
+        app_frames(&a, 3, 1);
+        presents_fail("AcquireNextImageKHR", VK_SUBOPTIMAL_KHR, 1, 1);
+        CHECK(app_acquire(&a, 1000, &frame) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(vks_swapchain_drop(a.swapchain, &frame) == VKS_OK, "A19");
+        app_frames(&a, 3, 1);
+        CHECK(app_statistics(&a).recreated == 0, "%d", (int)app_statistics(&a).recreated);
+        for (uint32_t lost = 0; lost < 2; lost++) {
+            presents_fail("QueuePresentKHR", lost ? VK_ERROR_OUT_OF_DATE_KHR : VK_SUBOPTIMAL_KHR, 1, 1);
+            app_frames(&a, 1, 1);
+            CHECK(app_statistics(&a).recreated == lost && app_statistics(&a).lost_frames == lost, "not yet");
+            app_frames(&a, 1, 1);
+            CHECK(app_statistics(&a).recreated == lost + 1, "now");
+        }
+        app_close(&a);
+    }
+}
+
+static const char *const lossy[] = {"GetPhysicalDeviceSurfaceCapabilitiesKHR", "CreateSwapchainKHR",
+                                    "AcquireNextImageKHR", "QueuePresentKHR"};
+
+static void a_lost_surface_is_replaced_by_another(void)
+{
+    ON_BOTH_POLICIES(policy)
+    for (uint32_t i = 0; i < 4; i++)
+        for (presents_pace pace = PRESENTS_EAGER; pace <= PRESENTS_RANDOM; pace++) {
+            app a;
+            app_open(&a, (choices){.pace = pace, .policy = policy});
+            app_frames(&a, 5, 1);
+            if (i < 2)
+                app_resize(&a, 80, 80);
+            presents_fail(lossy[i], VK_ERROR_SURFACE_LOST_KHR, 1, 1);
+            for (uint32_t n = 0; n < 3; n++)
+                CHECK(app_frame(&a, 1) == VKS_SURFACE_LOST, "%s: %s", lossy[i], vks_last_error()->text);
+            a.surface = presents_surface();
+            CHECK(vks_swapchain_retarget(a.swapchain, a.surface) == VKS_OK, "%s", vks_last_error()->text);
+            app_frames(&a, 5, 1);
+            app_close(&a);
+        }
+}
+
+static void a_lost_device_is_told_by_each_call(void)
+{
+    ON_BOTH_POLICIES(policy)
+    for (uint32_t i = 1; i < 4; i++) {
+        app a;
+        app_open(&a, (choices){.pace = PRESENTS_RANDOM, .policy = policy});
+        app_frames(&a, 5, 1);
+        if (i < 2)
+            app_resize(&a, 80, 80);
+        presents_fail(lossy[i], VK_ERROR_DEVICE_LOST, 1, 1);
+        for (uint32_t n = 0; n < 3; n++)
+            CHECK(app_frame(&a, 1) == VKS_DEVICE_LOST, "%s: %s", lossy[i], vks_last_error()->text);
+        CHECK(vks_device_state(a.device) == VKS_DEVICE_LOST, "the device knows");
+        app_close(&a);
+    }
+}
+
+static void out_of_memory_at_present_leaves_the_frame(void)
+{
+    ON_BOTH_POLICIES(policy)
+    for (int code = VK_ERROR_OUT_OF_DEVICE_MEMORY; code <= VK_ERROR_OUT_OF_HOST_MEMORY; code++) {
+        app a;
+        vks_frame frame;
+        app_open(&a, (choices){.pace = PRESENTS_RANDOM, .policy = policy});
+        app_frames(&a, 5, 1);
+        CHECK(app_acquire(&a, 1000, &frame) == VKS_OK && app_draw(&a, &frame) == VKS_OK, "%s", vks_last_error()->text);
+        presents_fail("QueuePresentKHR", code, 1, 2);
+        for (uint32_t i = 0; i < 2; i++) {
+            CHECK(app_present(&a, &frame) == VKS_VULKAN_ERROR && vks_last_error()->code == code, "%s",
+                  vks_last_error()->text);
+            CHECK(app_draw(&a, &frame) == VKS_OK, "it is drawn on: %s", vks_last_error()->text);
+        }
+        CHECK(app_present(&a, &frame) == VKS_OK, "%s", vks_last_error()->text);
+        app_frames(&a, 5, 1);
+        app_close(&a);
+    }
+}
+
+static void a_swapchain_that_cannot_be_made_retires_the_old_one(void)
+{
+    ON_BOTH_POLICIES(policy)
+    for (uint32_t presented = 0; presented < 2; presented++) {
+        app a;
+        vks_frame frame;
+        app_open(&a, (choices){.pace = PRESENTS_RANDOM, .policy = policy});
+        if (presented)
+            app_frames(&a, 5, 1);
+        else
+            CHECK(app_acquire(&a, 1000, &frame) == VKS_OK && app_draw(&a, &frame) == VKS_OK, "%s", vks_last_error()->text);
+        app_resize(&a, 80, 80);
+        presents_fail("CreateSwapchainKHR", VK_ERROR_OUT_OF_DEVICE_MEMORY, 1, 3);
+        for (uint32_t i = 0; i < 3; i++)
+            CHECK(app_acquire(&a, 1000, &frame) == VKS_VULKAN_ERROR, "%s", vks_last_error()->text);
+        app_frames(&a, 20, 1);
+        CHECK(app_statistics(&a).swapchains == 1, "%d", (int)app_statistics(&a).swapchains);
+        app_close(&a);
+    }
+}
+
 int main(void)
 {
     RUN(frames_are_drawn_and_presented);
+    RUN(a_frame_may_be_many_submissions);
+    RUN(frames_that_are_never_drawn_are_presented);
+    RUN(a_frame_that_is_dropped_comes_again);
+    RUN(an_engine_may_draw_a_frame);
+    RUN(resizes_keep_few_swapchains_whatever_is_presented_between);
+    RUN(past_the_bound_a_resize_waits_for_proof_and_says_when_none_comes);
+    RUN(a_hidden_window_presents_nothing_and_comes_back);
+    RUN(the_extent_and_the_image_count_are_clamped);
+    RUN(more_images_than_there_is_room_for_are_refused);
+    RUN(out_of_date_at_acquire_is_tried_twice);
+    RUN(suboptimal_is_good_for_a_frame_and_recreates_after_a_present);
+    RUN(a_lost_surface_is_replaced_by_another);
+    RUN(a_lost_device_is_told_by_each_call);
+    RUN(out_of_memory_at_present_leaves_the_frame);
+    RUN(a_swapchain_that_cannot_be_made_retires_the_old_one);
     return check_result();
 }

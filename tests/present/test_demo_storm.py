@@ -46,7 +46,7 @@ def check(run: subprocess.CompletedProcess[str], by: str, least: int, *, may_lea
     assert int(last["resizes"]) >= least
     assert int(last["frames"]) >= least / 2
     assert int(last["alive"]) <= int(last["most"]) <= 5
-    assert re.search(r"MiB early, .* at the end, ratio \d\.\d+; \d+ resizes a second$", memory)
+    assert re.search(r"MiB early, .* at the end, ratio \d\.\d+.*; \d+ resizes a second$", memory)
 
 
 @pytest.mark.rule("A6", "A7")
@@ -91,18 +91,19 @@ def test_the_criterion_for_memory_is_told_by_the_help(capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit):
         cli.main(["demo", "resize-storm", "--help"])
     told = " ".join(capsys.readouterr().out.split())
-    assert "more than 2 % and 2 MiB above that over the second tenth" in told
-    assert (storm.MOST_GROWTH, storm.SLACK, storm.WARM_UP) == (1.02, 2 * MIB, 100)
+    assert "more than 2 % and 4 MiB above that over the second tenth" in told
+    assert (storm.MOST_GROWTH, storm.SLACK, storm.WARM_UP) == (1.02, 4 * MIB, 300)
 
 
 # ---- the verdict ---------------------------------------------------------------------------------------------------
 
 
-def report(memory: list[float], most_alive: int = 5) -> Report:
-    """100 samples over 10 s; `memory` in MiB, spread evenly over them."""
+def report(memory: list[float], most_alive: int = 5, resizes: int = 24) -> Report:
+    """100 samples over 10 s, so many resizes apart; `memory` in MiB, spread evenly over them."""
     swapchain: Any = SimpleNamespace(most_alive=most_alive, retired_limit=4)
     samples = [
-        Sample((i + 1) / 10, 24 * (i + 1), round(memory[i * len(memory) // 100] * MIB), swapchain) for i in range(100)
+        Sample((i + 1) / 10, resizes * (i + 1), round(memory[i * len(memory) // 100] * MIB), swapchain)
+        for i in range(100)
     ]
     return Report(10.0, samples)
 
@@ -112,19 +113,20 @@ def test_a_storm_with_flat_memory_and_five_swapchains_is_good() -> None:
     assert report([100]).faults() == []
     assert report([50, 100, *[100] * 7, 101.9]).faults() == [], "what is loaded at the start does not count"
     assert report([100, 100, *[150] * 7, 100]).faults() == [], "what was given back does not count"
-    assert report([10, 10, *[10] * 7, 11.9]).faults() == [], "some pages are no leak"
+    assert report([100, 300], resizes=2).faults() == [], "too few resizes to tell"
+    assert report([10, 10, *[10] * 7, 13.9]).faults() == [], "some pages are no leak"
 
 
 @pytest.mark.rule("A6")
 def test_a_storm_that_keeps_memory_or_swapchains_is_bad() -> None:
-    (told,) = report([100, 100, *[102] * 7, 103]).faults()
+    (told,) = report([200, 200, *[204] * 7, 206]).faults()
     assert told == "memory grew by 3.0%, allowed are 2%"
     (told,) = report([100], most_alive=6).faults()
     assert told == "6 swapchains were alive at once, allowed are 5"
 
 
 def test_a_bad_storm_is_exit_status_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    growing = itertools.count(100 * MIB, MIB)
+    growing = itertools.count(100 * MIB, 5 * MIB)
     monkeypatch.setattr(storm, "resident_bytes", lambda: next(growing))
     assert cli.main(["demo", "resize-storm", "--headless", "--backend", "cpu", "--seconds", "1"]) == 1
     assert "vkshare demo: memory grew by" in capsys.readouterr().err

@@ -132,7 +132,7 @@ def test_while_a_size_does_not_stay_the_picture_is_stretched(vks_adapter: Any, x
         first = show._picture
         x11.resize(window, 640, 360)
         wait_for(lambda: stage.poll() or stage.window.size == (640, 360), "the size arrived")
-        stage.play(show.draw, 2)
+        stage.play(show.draw, 1)
         assert show._picture is first
         stretched = stage.shown()
         assert stretched.shape == (360, 640, 4)

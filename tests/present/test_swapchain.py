@@ -8,7 +8,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -30,6 +30,13 @@ pytestmark = [pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarni
 
 Open = Callable[..., vks.Device]
 Create = Callable[..., vks.Swapchain]
+
+
+@pytest.fixture(scope="module")
+def vks_device(vks_adapter: vks.Adapter) -> Iterator[vks.Device]:
+    """One for all tests here, which leave it as it was: opening it takes longer than most of them."""
+    with vks.open(vks_adapter, name="test") as device:
+        yield device
 
 
 @pytest.fixture(params=["by_fences", "by_acquires"])

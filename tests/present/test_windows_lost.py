@@ -27,30 +27,14 @@ _NEXT = """
         with vks.Window(70, 50, "next") as another:
             another.poll(0.1)
             with device.create_swapchain(another) as swapchain:
-                tell(show(swapchain, 5).tobytes().hex()[:0] + "shown")
-                seen(another, show(swapchain, 6))
+                seen(another.display_name, another.native_window, show(swapchain, 6))
+                tell("shown")
     tell("alive")
 """
-_SEEN = """
-    def seen(window, picture):
-        # The screen as another client of the server sees it.
-        import numpy as np, xcffib, xcffib.xproto as x
-        client = xcffib.connect(display=window.display_name)
-        height, width = picture.shape[:2]
-        def read():
-            got = client.core.GetImage(x.ImageFormat.ZPixmap, window.native_window, 0, 0, width, height, 0xFFFFFFFF)
-            pixels = np.frombuffer(got.reply().data.buf(), np.uint8).reshape(height, width, 4)[:, :, [2, 1, 0, 3]].copy()
-            pixels[:, :, 3] = 255
-            return pixels
-        assert_on_screen(read, picture)
-        client.disconnect()
-"""
-
-
 def _run(body: str, *, policy: str = "best") -> str:
     """Runs the program with {pid}, {second} filled in: two X servers, of which it starts on the first."""
     with displays.xvfb(window_manager=False) as first, displays.xvfb(window_manager=False) as second:
-        code = (_WINDOW + _SEEN + body).replace("{pid}", str(first.pid)).replace("{second}", second.name)
+        code = (_WINDOW + body).replace("{pid}", str(first.pid)).replace("{second}", second.name)
         return run_child(code, first.environment | {"VKSHARE_TEST_POLICY": policy}, timeout=90)
 
 
@@ -119,13 +103,14 @@ def test_a_server_that_is_killed_while_other_threads_draw_ends_each_with_a_clean
         windows = [vks.Window(96, 64, "one"), vks.Window(64, 96, "two")]
         swapchains = [device.create_swapchain(window, present_fences=fences) for window in windows]
         lost = []
-        threads = [threading.Thread(target=lambda s=s: lost.append(until_lost(lambda: show(s, 1)))) for s in swapchains]
+        threads = [threading.Thread(target=lambda s=s: lost.append(until_lost(lambda: show(s, 1), 60))) for s in swapchains]
         for thread in threads:
             thread.start()
         wait_until(lambda: all(s.statistics().frames > 5 for s in swapchains), "both draw")
         start = kill({pid})
+        until_lost(windows[0].poll)     # as the main thread of a program does; some drivers tell nobody
         for thread in threads:
-            thread.join(30)
+            thread.join(60)
         assert len(lost) == 2 and max(lost) - start < 1, lost
         for window in windows:
             window.close()
@@ -153,13 +138,13 @@ def test_a_swapchain_whose_server_was_killed_goes_on_with_a_new_window(policy: s
         until_lost(lambda: show(swapchain, 1), 1)       # until it is told where to go on
         swapchain.retarget(another)
         for seed in range(4):
-            seen(another, show(swapchain, seed))
+            seen(another.display_name, another.native_window, show(swapchain, seed))
         window.close()                                  # no longer its business
         swapchain.frame(clear)
         assert swapchain.extent == (70, 50)
         another.resize(80, 60)
         wait_until(lambda: another.poll(0.02) is not None and another.framebuffer_size == (80, 60), "resized")
-        seen(another, show(swapchain, 9))
+        seen(another.display_name, another.native_window, show(swapchain, 9))
         another.close()
         assert swapchain.is_closed
     tell("alive")

@@ -16,14 +16,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import vkshare as vks
 from support.painting import as_rgba, assert_on_screen, paint, show
 from support.wayland_display import WaylandScreen
 from vkshare.testing.validation import Collector
 
 __all__ = [
-    "WaylandScreen", "as_rgba", "assert_on_screen", "fences", "opened", "os", "paint", "show", "sys", "tell", "time",
-    "until_lost", "vks", "wait_until",
+    "WaylandScreen", "as_rgba", "assert_on_screen", "fences", "opened", "os", "paint", "seen", "show", "sys",
+    "tell", "time", "until_lost", "vks", "wait_until",
 ]  # fmt: skip
 
 # The tests' folder is where `support` is.
@@ -59,6 +61,26 @@ def wait_until(condition: Callable[[], object], what: str, timeout: float = 20) 
     while not condition():
         assert time.monotonic() < deadline, f"{what}: not within {timeout} s"
         time.sleep(0.005)
+
+
+def seen(display: str, window: int, picture: np.ndarray) -> None:
+    """The X window shows the picture, as another client of its server sees it."""
+    import xcffib
+    import xcffib.xproto as x
+
+    client = xcffib.connect(display=display)
+    height, width = picture.shape[:2]
+
+    def read() -> np.ndarray:
+        got = client.core.GetImage(x.ImageFormat.ZPixmap, window, 0, 0, width, height, 0xFFFFFFFF).reply()
+        rgba = np.frombuffer(got.data.buf(), np.uint8).reshape(height, width, 4)[:, :, [2, 1, 0, 3]]
+        rgba[:, :, 3] = 255
+        return rgba
+
+    try:
+        assert_on_screen(read, picture)
+    finally:
+        client.disconnect()
 
 
 def until_lost(call: Callable[[], object], timeout: float = 20) -> float:

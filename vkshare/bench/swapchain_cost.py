@@ -85,6 +85,7 @@ class NothingSwapchain(_native.Swapchain):
             "by_fences": by_fences,
             "has_views": False,
             "sizes_itself": True,
+            "can_name": False,
             "modes": (),
         }
         super().__init__(device, Frame, options, vulkan)

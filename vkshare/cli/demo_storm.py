@@ -20,7 +20,7 @@ DESCRIPTION = (
     "Resizes as fast as it can and presents a frame after each resize, sometimes none and sometimes several. Tells "
     "once a second, and at the end, how many swapchains are alive. Exit status 1 when there ever were more of them than "
     "the bound on retired ones and the current one; or when memory grew: the resident set's median over the last tenth of "
-    "the time is more than 2 % and 2 MiB above that over the second tenth (so with warm caches, and not before 100 "
+    "the time is more than 2 % and 4 MiB above that over the second tenth (so with warm caches, and not before 300 "
     "resizes), each looked at whenever the same size has come round."
 )
 _POLICIES = {"acquires": False, "fences": True, "auto": None}  # name -> present_fences
@@ -78,10 +78,14 @@ def _row(sample: Sample) -> str:
 
 
 def _memory(report: Report) -> str:
+    from vkshare.demos import storm
+
     early, late = report.early, report.late
     first = next((s for s in report.samples if s.resizes >= 100), None)
     at = f"{table.nbytes(first.resident)} after {first.resizes} resizes, " if first else ""
     told = f"memory: {at}{table.nbytes(early)} early, {table.nbytes(late)} at the end, ratio {late / early:.3f}"
+    if report.last.resizes < storm.WARM_UP:
+        told += f" (fewer than {storm.WARM_UP} resizes tell nothing)"
     return f"{told}; {report.last.resizes / max(report.last.seconds, 1e-9):.0f} resizes a second"
 
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from vkshare.present.swapchain import SwapchainStatistics
 
 MOST_GROWTH = 1.02
-SLACK = 2 << 20  # bytes: pages that allocators take or give back without anything having been kept
-WARM_UP = 100  # resizes, after which memory is looked at for the first time
+SLACK = 4 << 20  # bytes: pages that allocators take or give back without anything having been kept
+WARM_UP = 300  # resizes, until which drivers and allocators fill their caches
 _STEPS = 24  # sizes, from small to large and back
 _SETTLING = 0.25  # seconds that a window manager may take to grant a size
 _PATTERN = (1, 1, 1, 0, 1, 1, 3, 1, 1, 0, 0, 2)  # frames presented after a resize; drawn from at random
@@ -54,9 +54,12 @@ class Report:
 
     @property
     def early(self) -> int:
-        """Bytes resident, the median over the second tenth of the time, and not before WARM_UP resizes."""
+        """Bytes resident, the median over the second tenth of the time, and not before WARM_UP resizes.
+
+        After fewer resizes nothing can be told: it is the end then.
+        """
         warm = [s for s in self.samples if s.resizes >= WARM_UP and s.seconds >= self.last.seconds / _FRACTION]
-        chosen = [s for s in warm if s.seconds <= 2 * self.last.seconds / _FRACTION] or warm[:1] or self.samples[:1]
+        chosen = [s for s in warm if s.seconds <= 2 * self.last.seconds / _FRACTION] or warm[:1] or [self.last]
         return round(statistics.median(sample.resident for sample in chosen))
 
     @property

@@ -178,6 +178,7 @@ def choose(
             "by_fences": int(by_fences),
             "has_views": int(bool(words & {"render", "sample"})),
             "sizes_itself": int(surface.is_headless),
+            "can_name": int(context.physical.can_name),
         },
     )
 
