@@ -6,13 +6,20 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.display_servers import wait_for
 
 import vkshare.demos
 
+pytest_plugins = ["support.displays"]
+
+if TYPE_CHECKING:
+    from support.displays import XDisplay
+
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = ("README.md", "docs/guide.md")
+DOCUMENTS = ("README.md", "docs/guide.md", "docs/presentation.md")
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
@@ -22,10 +29,13 @@ def blocks(document: str, language: str = "python") -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
-def run(program: Path) -> str:
+def command_of(program: Path) -> list[str]:
     # -I: a block must not depend on where it is started. Warnings of objects that nobody closed count as errors.
-    command = [sys.executable, "-I", "-W", "error::ResourceWarning", str(program)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=program.parent)
+    return [sys.executable, "-I", "-W", "error::ResourceWarning", str(program)]
+
+
+def run(program: Path) -> str:
+    done = subprocess.run(command_of(program), capture_output=True, text=True, timeout=100, cwd=program.parent)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     assert "ResourceWarning" not in done.stderr
@@ -53,8 +63,24 @@ def test_an_example_does_what_it_says(name: str, expected: str) -> None:
     assert re.fullmatch(expected, run(ROOT / "examples" / f"{name}.py"))
 
 
+def test_the_window_example_shows_a_triangle_until_somebody_closes_it(x11: XDisplay) -> None:
+    pytest.importorskip("PIL")
+    from support.demos import shown
+
+    def is_triangle(pixels: Any) -> bool:
+        height, width = pixels.shape[:2]
+        middle, top = pixels[height // 2, width // 2, :3].astype(int), pixels[height // 10 + 4, width // 2, :3]
+        return height == 300 and abs(middle - (127, 64, 64)).max() <= 3 and top[0] > 200 and not pixels[0, 0, :3].any()
+
+    with shown(x11, "triangle", command_of(ROOT / "examples" / "window.py")) as started:
+        x11.resize(started.window, 500, 300)
+        wait_for(lambda: is_triangle(x11.picture(started.window)), "a triangle in the whole window", 20)
+        x11.ask_to_close(started.window)
+        assert started.end() == (0, [])
+
+
 def test_no_example_is_left_out_of_these_tests() -> None:
-    assert {example.stem for example in EXAMPLES} == {"hand_over", "owner_dies", "pillow_text"}
+    assert {example.stem for example in EXAMPLES} == {"hand_over", "owner_dies", "pillow_text", "window"}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -98,10 +124,12 @@ def test_the_make_targets_of_the_readme_exist() -> None:
     }
     makefile = (ROOT / "Makefile").read_text()
     assert targets >= {"demo", "test"}
+    targets |= set(re.findall(r"`make ([a-z-]+)`", "".join((ROOT / document).read_text() for document in DOCUMENTS)))
     for target in targets:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
-def test_the_demo_picture_is_small() -> None:
+def test_the_pictures_are_small() -> None:
     assert 0 < (ROOT / "docs/images/demo.png").stat().st_size < 300 * 1024
+    assert 0 < (ROOT / "docs/images/presentation.svg").stat().st_size < 250 * 1024
     assert 0 < Path(vkshare.demos.__file__).with_name("assets").joinpath("picture.png").stat().st_size < 60 * 1024

@@ -160,9 +160,7 @@ def _legend(figure: Figure) -> None:
     ours = "a swapchain that is current; a frame that is ours;\na semaphore that an acquire signals"
     proof = "proof: the image was acquired again, and the\nsubmission that waited for that has run"
     handles = [
-        Patch(
-            color=OURS, label="a swapchain that is current; a frame that is ours;\na semaphore that an acquire signals"
-        ),
+        Patch(color=OURS, label=ours),
         Patch(color=PRESENT, label="a semaphore that present N waits for, and may still"),
         Patch(color=GONE, label="a retired swapchain: it may still be shown"),
         Line2D([], [], linestyle="", marker=">", color=PRESENT, markersize=9, label="present number N"),

@@ -175,7 +175,7 @@ PyObject *vkpy_prepared_commands(PyObject *prepared, const vks_frame *frame)
         self->generation = frame->generation;
     }
     if (VKPY_LIKELY(self->lists[frame->index] != NULL))
-        return self->lists[frame->index];
+        return Py_NewRef(self->lists[frame->index]);
     PyObject *list = PyObject_CallMethod(prepared, "_record", "I", (unsigned)frame->index);
     if (list == NULL)
         return NULL;
@@ -185,8 +185,10 @@ PyObject *vkpy_prepared_commands(PyObject *prepared, const vks_frame *frame)
         Py_DECREF(list);
         return NULL;
     }
-    Py_XDECREF(self->lists[frame->index]);
-    return self->lists[frame->index] = list;
+    PyObject *old = self->lists[frame->index];
+    self->lists[frame->index] = Py_NewRef(list);
+    Py_XDECREF(old);
+    return list;
 }
 
 static PyObject *prepared_reset(PyObject *object, PyObject *ignored)

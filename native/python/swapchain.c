@@ -335,8 +335,9 @@ static PyObject *swapchain_present(PyObject *object, PyObject *const *arguments,
 
 static PyObject *run(vkpy_swapchain *self, PyObject *prepared, vkpy_frame *frame)
 {
-    PyObject *commands = vkpy_prepared_commands(prepared, &frame->core); /* borrowed */
+    PyObject *commands = vkpy_prepared_commands(prepared, &frame->core);
     PyObject *submission = commands == NULL ? NULL : vkpy_submit((PyObject *)self->device, &commands, 1, NULL);
+    Py_XDECREF(commands);
     if (submission == NULL)
         return NULL;
     Py_DECREF(submission);

@@ -54,7 +54,8 @@ static inline void vkpy_frame_note_adopted(vkpy_swapchain *swapchain, uint32_t i
     swapchain->adopted_generation = generation;
     swapchain->adopted |= 1u << index;
 }
-/* The list for the frame's image, recorded by Prepared._record(index) where it is missing. Borrowed; NULL: raised. */
+/* The list for the frame's image, recorded by Prepared._record(index) where it is missing. A new reference: another
+ * thread may reset() it meanwhile. NULL: raised. */
 PyObject *vkpy_prepared_commands(PyObject *prepared, const vks_frame *frame);
 
 #endif

@@ -27,7 +27,7 @@ typedef struct choices {
     uint64_t seed;
     vks_present_policy policy;
     uint32_t width, height, image_count, frames_in_flight, retired_limit; /* 0: 64, 64, 3, 2, 4 */
-    uint64_t proof_ms, fence_ms;                                          /* 0: 1000 */
+    uint64_t proof_ms, fence_ms;                                          /* 0: 30, 1000 */
 } choices;
 
 static inline vks_status app_swapchain(app *a, const choices *c, vks_swapchain **out)
@@ -48,7 +48,7 @@ static inline vks_status app_swapchain(app *a, const choices *c, vks_swapchain *
                                .image_count = c->image_count ? c->image_count : 3,
                                .frames_in_flight = c->frames_in_flight ? c->frames_in_flight : 2,
                                .retired_limit = c->retired_limit ? c->retired_limit : 4,
-                               .proof_deadline = (c->proof_ms ? c->proof_ms : 1000) * MS,
+                               .proof_deadline = (c->proof_ms ? c->proof_ms : 30) * MS,
                                .fence_deadline = (c->fence_ms ? c->fence_ms : 1000) * MS};
     return vks_swapchain_create(&info, out);
 }

@@ -79,7 +79,7 @@ typedef struct buffer {
 
 typedef struct surface {
     atomic_int inside;
-    bool is_lost;
+    bool is_lost, is_outdated; /* the latter: the current swapchain was said to be OUT_OF_DATE */
     uint32_t current; /* swapchain that is not retired; 0 for none */
     uint32_t width, height, least, most, images, most_pixels;
 } surface;

@@ -53,6 +53,7 @@ static VkResult make_swapchain(surface *of, const VkSwapchainCreateInfoKHR *info
     for (uint32_t i = 0; i < chain->n; i++)
         chain->images[i].fresh = true;
     of->current = index;
+    of->is_outdated = false;
     if (++the.counts.swapchains > the.counts.most_swapchains)
         the.counts.most_swapchains = the.counts.swapchains;
     the.counts.width = chain->width;
@@ -101,7 +102,9 @@ static void DestroySwapchainKHR(VkDevice device, VkSwapchainKHR handle, const Vk
         stub_violation("a swapchain is destroyed twice");
     surface *of = &the.surfaces[chain->surface];
     bool may = the.may_give_up || of->is_lost;
-    if (chain->presents && !may)
+    if (chain->presents && !may && chain->retired && of->is_outdated && of->current)
+        the.counts.given_up++;
+    else if (chain->presents && !may)
         stub_violation("a swapchain is destroyed before the engine is done with its presents");
     for (uint32_t i = 0; i < chain->n; i++) {
         if (chain->images[i].batches)
@@ -191,6 +194,8 @@ static VkResult AcquireNextImageKHR(VkDevice device, VkSwapchainKHR handle, uint
         code = VK_ERROR_OUT_OF_DATE_KHR;
     if (code == VK_SUCCESS || code == VK_SUBOPTIMAL_KHR) {
         uint32_t i = choose_image(chain);
+        while (i == UINT32_MAX && timeout && the.pace != PRESENTS_THREAD && stub_step())
+            ; /* the application waits */
         if (i == UINT32_MAX)
             code = timeout ? VK_TIMEOUT : VK_NOT_READY;
         else
@@ -198,6 +203,7 @@ static VkResult AcquireNextImageKHR(VkDevice device, VkSwapchainKHR handle, uint
         if (i != UINT32_MAX && stays)
             code = VK_SUBOPTIMAL_KHR;
     }
+    the.surfaces[chain->surface].is_outdated |= code == VK_ERROR_OUT_OF_DATE_KHR;
     stub_go_out(&chain->inside);
     return stub_end(code);
 }
@@ -260,6 +266,7 @@ static VkResult QueuePresentKHR(VkQueue queue, const VkPresentInfoKHR *info)
         stub_violation("a present goes to a swapchain that is gone");
     if (code == VK_SUCCESS && has_changed(chain))
         code = the.pace < PRESENTS_RANDOM || stub_below(2) ? VK_ERROR_OUT_OF_DATE_KHR : VK_SUBOPTIMAL_KHR;
+    the.surfaces[chain->surface].is_outdated |= code == VK_ERROR_OUT_OF_DATE_KHR;
     if (runs_its_waits(code))
         add_present(chain, info);
     if (the.lasts) {

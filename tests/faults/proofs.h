@@ -63,6 +63,7 @@ struct semaphore {
 struct surface {
     struct object object;
     struct reference abandoned; /* retired by a create that never reached the driver: the driver has it as current */
+    struct reference orphaned;  /* what a destroyed swapchain had replaced, which was the surface's current one */
     VkResult forced;            /* VK_SUCCESS: nothing */
 };
 

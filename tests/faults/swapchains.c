@@ -77,7 +77,10 @@ static void enter(struct context *context, const VkSwapchainCreateInfoKHR *info,
     memcpy(swapchain->to_driver, made->to_driver, sizeof swapchain->to_driver);
     memcpy(swapchain->from_driver, made->from_driver, sizeof swapchain->from_driver);
     swapchain->surface = vks_reference(vks_find(TYPE_SURFACE, HANDLE(info->surface)));
-    swapchain->replaced = vks_reference(old);
+    struct surface *surface = vks_find(TYPE_SURFACE, HANDLE(info->surface));
+    swapchain->replaced = old != NULL || surface == NULL ? vks_reference(old) : surface->orphaned;
+    if (surface != NULL)
+        surface->orphaned = (struct reference){0};
     vks_event(EVENT_CREATE, &swapchain->object, made->image_count - made->held_count, VK_SUCCESS, 0);
     pthread_mutex_unlock(&vks_lock);
 }
@@ -138,8 +141,12 @@ void layer_DestroySwapchainKHR(VkDevice device, VkSwapchainKHR swapchain, const 
     vks_fault(ENTRY_DestroySwapchainKHR, context, &(VkResult){VK_SUCCESS});
     pthread_mutex_lock(&vks_lock);
     struct swapchain *known = vks_find(TYPE_SWAPCHAIN, HANDLE(swapchain));
-    if (known != NULL)
+    if (known != NULL) {
+        struct surface *surface = vks_find_serial(TYPE_SURFACE, known->surface.handle, known->surface.serial);
         vks_check_swapchain(known);
+        if (surface != NULL && !known->retired) /* the surface's next one follows those that this one has replaced */
+            surface->orphaned = known->replaced;
+    }
     pthread_mutex_unlock(&vks_lock);
     vks_destroyed(TYPE_SWAPCHAIN, HANDLE(swapchain));
     context->DestroySwapchainKHR(device, swapchain, allocator);

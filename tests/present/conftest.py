@@ -6,6 +6,27 @@ The present history knows no device, so a run on a Vulkan driver must not count 
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    import vkshare as vks
 
 if os.environ.get("VKSHARE_TEST_DRIVER", "") not in ("", "cpu"):
     collect_ignore_glob = ["test_history*.py"]
+
+
+@pytest.fixture(params=["best", "history"])
+def policy(request: pytest.FixtureRequest, device: vks.Device) -> str:
+    """By what presents are proven to be over: the driver's best way, and where that is fences the history too."""
+    has_fences = device.backend == "vulkan" and device._backend.context.has_present_fences  # type: ignore[attr-defined]
+    if request.param == "history" and not has_fences:
+        pytest.skip("this driver has one policy, which 'best' is")
+    return str(request.param)
+
+
+@pytest.fixture
+def fences(policy: str) -> bool | None:
+    """The policy as the argument present_fences."""
+    return None if policy == "best" else False

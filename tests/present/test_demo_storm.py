@@ -121,6 +121,8 @@ def test_a_storm_with_flat_memory_and_five_swapchains_is_good() -> None:
 def test_a_storm_that_keeps_memory_or_swapchains_is_bad() -> None:
     (told,) = report([200, 200, *[204] * 7, 206]).faults()
     assert told == "memory grew by 3.0%, allowed are 2%"
+    (told,) = report([100], resizes=0).faults()
+    assert "granted no other size" in told
     (told,) = report([100], most_alive=6).faults()
     assert told == "6 swapchains were alive at once, allowed are 5"
 

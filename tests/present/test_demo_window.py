@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,7 @@ import pytest
 pytest.importorskip("PIL", reason="the demo needs Pillow")
 
 from support.demos import demo, name_of, on, picture, said, shown_demo
-from support.displays import XDisplay, wait_for, without_displays, xvfb
+from support.displays import XDisplay, sway, wait_for, without_displays, xvfb
 
 from vkshare.demos import marks
 from vkshare.demos.frame_times import FrameTimes, Graph, ceiling, plot_of
@@ -106,6 +109,29 @@ def test_a_display_that_dies_is_told_without_a_traceback(vks_adapter: Any) -> No
     assert told
     assert told[-1].startswith("vkshare demo: ")
     assert "Traceback" not in "".join(told)
+
+
+@pytest.mark.rule("A24")
+def test_on_wayland_vulkan_shows_it_and_the_cpu_backend_says_what_would(vks_adapter: Any) -> None:
+    command = [sys.executable, "-m", "vkshare", "demo", "window", *on(vks_adapter), "--size", "320x180"]
+    with sway() as display:
+        process = subprocess.Popen(command, env=display.environment, stderr=subprocess.PIPE, text=True)
+        try:
+            if vks_adapter.backend == "vulkan":
+                display.find("vkshare: window")
+                display.resize("vkshare: window", 500, 300)
+                wait_for(lambda: not faults(display.picture("vkshare: window")), "the scene, laid out anew", 20)
+                process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=20)
+        finally:
+            process.kill()
+            process.communicate()
+    if vks_adapter.backend == "vulkan":
+        assert (process.returncode, said(err)) == (130, ["vkshare demo: interrupted"])
+    else:
+        assert process.returncode == 1
+        assert "showing CPU windows on Wayland is not supported" in err
+        assert "Traceback" not in err
 
 
 # ---- in this process: exactly what is on the screen ----------------------------------------------------------------

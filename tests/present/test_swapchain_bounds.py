@@ -176,11 +176,11 @@ def test_swapchains_made_and_closed_leave_nothing(vks_device: vks.Device) -> Non
                 swapchain.acquire(30)
         assert swapchain.statistics().semaphores == 0
 
-    for number in range(60):
+    for number in range(30):
         turn(number)
     gc.collect()
     before, fds, threads = roles.resident_kib(), roles.open_fds(), roles.threads()
-    for number in range(rounds(5000, 150)):
+    for number in range(rounds(5000, 45)):
         turn(number)
     gc.collect()
     assert roles.open_fds() <= fds

@@ -296,24 +296,25 @@ def test_a_close_ends_an_acquire_that_waits_in_another_thread(vks_open: Open, wh
         frame.close()
 
 
+def _until_it_fails(errors: list[BaseException], call: Callable[[], Any]) -> None:
+    try:
+        while True:
+            call()
+    except VkshareError as error:
+        errors.append(error)
+
+
 @pytest.mark.parametrize("what", ["swapchain", "device"])
 def test_a_close_in_the_middle_of_frames_ends_them_with_closed_errors(vks_open: Open, what: str) -> None:
-    for turn in range(rounds(200, 5)):
+    for turn in range(rounds(200, 3)):
         device = vks_open()
         swapchain = create(device, 8, 8, fences=None if turn % 2 else False)
         prepared = swapchain.prepare(lambda commands, view: commands.clear(view, (0, 1, 0, 1)))
         errors: list[BaseException] = []
 
-        def run(call: Callable[[], Any], errors: list[BaseException] = errors) -> None:
-            try:
-                while True:
-                    call()
-            except VkshareError as error:
-                errors.append(error)
-
         threads = [
-            later(run, lambda swapchain=swapchain: show(swapchain, clearing(1))),
-            later(run, lambda swapchain=swapchain, prepared=prepared: swapchain.frame(prepared)),
+            later(_until_it_fails, errors, lambda swapchain=swapchain: show(swapchain, clearing(1))),
+            later(_until_it_fails, errors, lambda swapchain=swapchain, prepared=prepared: swapchain.frame(prepared)),
         ]
         while swapchain.statistics().frames < 10:
             time.sleep(0.001)

@@ -1,9 +1,9 @@
-"""What programs of window tests begin with, run in a process of their own (run_child): a device, and the layer's verdict.
+"""What programs of window tests begin with, each run in a process of its own: a device, and the layer's verdict.
 
-    PROGRAM = START + '''
-        with opened() as device, vks.Window(64, 48, "mine") as window:
-            ...
-    '''
+PROGRAM = START + '''
+    with opened() as device, vks.Window(64, 48, "mine") as window:
+        ...
+'''
 """
 
 from __future__ import annotations

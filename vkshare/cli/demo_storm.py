@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 HELP = "resizes as fast as it can, and tells what becomes of swapchains and memory"
 DESCRIPTION = (
     "Resizes as fast as it can and presents a frame after each resize, sometimes none and sometimes several. Tells "
-    "once a second, and at the end, how many swapchains are alive. Exit status 1 when there ever were more of them than "
-    "the bound on retired ones and the current one; or when memory grew: the resident set's median over the last tenth of "
-    "the time is more than 2 % and 4 MiB above that over the second tenth (so with warm caches, and not before 300 "
-    "resizes), each looked at whenever the same size has come round."
+    "once a second, and at the end, how many swapchains are alive. Exit status 1 when there ever were more of them "
+    "than the bound on retired ones and the current one; or when memory grew: the resident set's median over the last "
+    "tenth of the time is more than 2 % and 4 MiB above that over the second tenth (so with warm caches, and not "
+    "before 300 resizes), each looked at whenever the same size has come round."
 )
 _POLICIES = {"acquires": False, "fences": True, "auto": None}  # name -> present_fences
 _COLUMNS = (("TIME", 7), ("RESIZES", 8), ("FRAMES", 8), ("ALIVE", 6), ("RETIRED", 8), ("MOST", 8))

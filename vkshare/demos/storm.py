@@ -71,6 +71,8 @@ class Report:
     def faults(self) -> list[str]:
         """What is not as it must be; empty: nothing."""
         found = []
+        if not self.last.resizes:
+            found.append("the window system granted no other size (does it tile windows?): nothing was tried")
         most = self.last.swapchain.most_alive
         if most > self.bound:
             found.append(f"{most} swapchains were alive at once, allowed are {self.bound}")

@@ -251,8 +251,11 @@ class Connection:
             )
 
     def _note_loss(self) -> None:
-        self._is_lost = True
+        """In any thread; Xlib's handler calls it in the middle of a call of the driver's, so nothing here waits."""
+        is_new, self._is_lost = not self._is_lost, True
         self.fine_until = -math.inf
+        for window in list(self.windows.values()) if is_new else ():
+            window._lose_dependents()
 
     def guard(self) -> None:
         """Keeps the end of the X server from ending the process, while there are windows."""

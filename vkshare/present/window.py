@@ -273,6 +273,13 @@ class Window:
         for dependent in list(self._dependents):
             dependent.close()
 
+    def _lose_dependents(self) -> None:
+        """The connection is lost: what draws says so from now on. In any thread; takes no lock."""
+        for dependent in list(self._dependents):
+            lose = getattr(dependent, "_lose", None)
+            if lose is not None:
+                lose()
+
     def _free_dependents(self) -> None:
         """The connection goes away under this window: what draws to it lets go of it, and may go on with another."""
         for dependent in list(self._dependents):
