@@ -49,12 +49,8 @@ def draw(timeline: Timeline, output: Path) -> None:
         _legend(figure)
         axes[3].set_xlim(0, timeline.end * 1.02)
         axes[3].set_xlabel("ms since the swapchain was made")
-        figure.subplots_adjust(left=0.13, right=0.98, top=0.885, bottom=0.05)
+        figure.subplots_adjust(left=0.175, right=0.98, top=0.885, bottom=0.05)
         figure.savefig(output, dpi=100, metadata={"Date": None} if output.suffix == ".svg" else None)
-
-
-def _short(name: str) -> str:
-    return name.removeprefix("vkshare ")
 
 
 def _lanes(axis: Any, names: list[str], title: str) -> None:
@@ -80,7 +76,7 @@ def _draw_chains(axis: Any, timeline: Timeline) -> None:
         _bar(axis, lane, chain.created, retired, OURS)
         _bar(axis, lane, retired, chain.destroyed, GONE)
         axis.plot([chain.destroyed], [lane], marker="x", color=INK, markersize=8, markeredgewidth=2)
-    _lanes(axis, [_short(chain.name) for chain in timeline.chains], "VkSwapchainKHRs")
+    _lanes(axis, [chain.name for chain in timeline.chains], "VkSwapchainKHRs")
 
 
 def _draw_images(axis: Any, timeline: Timeline, images: int) -> None:
@@ -111,7 +107,7 @@ def _draw_semaphores(axis: Any, timeline: Timeline) -> None:
             _bar(axis, lane, span.begin, span.end, PRESENT if span.present else OURS)
             if span.present:
                 axis.text((span.begin + span.end) / 2, lane, f"{span.present}", ha="center", va="center", fontsize=10)
-    _lanes(axis, [_short(timeline.names[serial]) for serial in timeline.uses], "Binary VkSemaphores in use")
+    _lanes(axis, [timeline.names[serial] for serial in timeline.uses], "Binary VkSemaphores in use")
 
 
 def _draw_history(axis: Any, timeline: Timeline) -> None:

@@ -91,7 +91,7 @@ void vks_put_fence(vks_swapchain *s, uint64_t fence)
         destroy_fence(s, fence);
 }
 
-static void reset_fence(vks_swapchain *s, uint64_t fence)
+void vks_reset_fence(vks_swapchain *s, uint64_t fence)
 {
     VkFence handle = (VkFence)(uintptr_t)fence;
     if (s->vk.ResetFences(s->vk_device, 1, &handle) == VK_SUCCESS)
@@ -129,19 +129,47 @@ void vks_follow_decisions(vks_swapchain *s)
             vks_put_semaphore(s, decision.handle);
             break;
         case VKS_RESET_FENCE:
-            reset_fence(s, decision.handle);
+            vks_reset_fence(s, decision.handle);
             break;
         case VKS_DESTROY_SEMAPHORE:
-            destroy_semaphore(s, decision.handle);
+            if (s->is_ending)
+                vks_spoil_semaphore(s, decision.handle);
+            else
+                destroy_semaphore(s, decision.handle);
             break;
         case VKS_DESTROY_FENCE:
-            destroy_fence(s, decision.handle);
+            vks_leave_fence(s, decision.handle);
             break;
         case VKS_DESTROY_SWAPCHAIN:
             bury(s, decision.handle);
             break;
         }
     }
+}
+
+static void keep(vks_handle_pool *pool, uint64_t handle)
+{
+    if (handle && grow(pool)) /* without memory for the list it is leaked, not destroyed too early */
+        pool->handles[pool->n++] = handle;
+}
+
+void vks_spoil_semaphore(vks_swapchain *s, uint64_t semaphore) { keep(&s->spoiled, semaphore); }
+
+void vks_leave_fence(vks_swapchain *s, uint64_t fence) { keep(&s->stuck, fence); }
+
+void vks_destroy_spoiled(vks_swapchain *s)
+{
+    while (s->spoiled.n)
+        destroy_semaphore(s, s->spoiled.handles[--s->spoiled.n]);
+    bool lost = vks_device_check(s->device) == VKS_DEVICE_LOST;
+    while (s->stuck.n) {
+        uint64_t fence = s->stuck.handles[--s->stuck.n];
+        if (lost || vks_fence_is_signalled(s, fence))
+            destroy_fence(s, fence); /* else it is leaked: a driver may write to it still */
+    }
+    free(s->spoiled.handles);
+    free(s->stuck.handles);
+    s->spoiled = s->stuck = (vks_handle_pool){NULL, 0, 0, 0};
 }
 
 void vks_destroy_pools(vks_swapchain *s)

@@ -24,9 +24,9 @@
     X(DestroyFence)                                                                                                    \
     X(ResetFences)                                                                                                     \
     X(GetFenceStatus)                                                                                                  \
-    X(WaitForFences) X(CreateImageView) X(DestroyImageView) X(CreateCommandPool) X(DestroyCommandPool)                 \
-        X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer)                      \
-            X(CmdPipelineBarrier2)
+    X(WaitForFences)                                                                                                   \
+    X(CreateImageView) X(DestroyImageView) X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers)        \
+        X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdPipelineBarrier2)
 
 typedef struct vks_present_functions {
 #define VKS_DECLARE(name) PFN_vk##name name;
@@ -49,7 +49,8 @@ typedef struct vks_chain_image {
     uint64_t acquire_semaphore; /* of the acquire that it is out by; `frame.acquired` until somebody waited */
     uint64_t image, view, fresh_commands;
     vks_image_state state;
-    bool by_engine; /* an engine waits for, and signals, the semaphores */
+    bool by_engine;        /* an engine waits for, and signals, the semaphores */
+    bool by_engine_before; /* it was given them for an earlier frame, that came back unpresented */
 } vks_chain_image;
 
 /* A VkSwapchainKHR, or a ring. */
@@ -99,6 +100,9 @@ struct vks_swapchain {
     /* Under the device's lock. */
     vks_history *history;
     vks_handle_pool semaphores, fences;
+    vks_handle_pool spoiled; /* semaphores and fences that nobody may use again: destroyed when the chains are gone */
+    vks_handle_pool stuck;
+    bool is_ending;                                 /* the decisions to destroy are put off until the chains are gone */
     vks_chain *dead;                                /* decided on, to be destroyed without the device's lock */
     uint32_t pins;                                  /* while there are any, the dead wait */
     _Atomic uint64_t in_flight[VKS_MOST_IN_FLIGHT]; /* serials of the last frames; read without it */
@@ -121,7 +125,11 @@ void vks_chain_destroy(vks_swapchain *s, vks_chain *chain);
 vks_status vks_take_semaphore(vks_swapchain *s, uint64_t *out);
 vks_status vks_take_fence(vks_swapchain *s, uint64_t *out);
 void vks_put_semaphore(vks_swapchain *s, uint64_t semaphore);
-void vks_put_fence(vks_swapchain *s, uint64_t fence); /* unsignalled */
+void vks_put_fence(vks_swapchain *s, uint64_t fence);           /* unsignalled */
+void vks_reset_fence(vks_swapchain *s, uint64_t fence);         /* signalled: for the pool, if that can be */
+void vks_spoil_semaphore(vks_swapchain *s, uint64_t semaphore); /* 0: nothing */
+void vks_leave_fence(vks_swapchain *s, uint64_t fence);         /* it may be signalled still (A16) */
+void vks_destroy_spoiled(vks_swapchain *s);                     /* the chains are gone */
 vks_status vks_refill_frame(vks_presentable *frame);
 /* Carries out what the history has decided. */
 void vks_follow_decisions(vks_swapchain *s);

@@ -83,32 +83,38 @@ vks_status vks_submit_frame(vks_swapchain *s, vks_chain_image *image, bool shows
 
 /* ---- giving frames of an old chain up ---- */
 
-/* Its semaphores go back to the pool when nobody uses them any more. Under the device's lock. */
+/* Decided on when `serial` has run. */
+static void hand_in(vks_swapchain *s, uint64_t semaphore, uint64_t serial, bool is_spoiled)
+{
+    if (semaphore && vks_history_semaphore(s->history, semaphore, serial, is_spoiled))
+        vks_spoil_semaphore(s, semaphore); /* no memory to remember when */
+}
+
+/* Its semaphores go back to the pool when nobody uses them any more. Under the device's lock. If it fails the frame is
+ * as it was. */
 static vks_status give_up_frame(vks_swapchain *s, vks_chain *chain, vks_chain_image *image)
 {
     vks_presentable *frame = &image->frame;
     vks_status status = VKS_OK;
+    /* What the acquire signals must be waited for (A19), and an engine's submissions be left behind. */
+    if ((frame->acquired || image->by_engine) && (status = vks_submit_frame(s, image, false)))
+        return status;
+    uint64_t last = image->surface ? image->surface->last_serial : frame->waited;
+    if (image->by_engine)
+        frame->waited = last = s->device->submitted;
+    if (frame->waited && (status = vks_history_waited(s->history, (uint32_t)(image - chain->images), frame->waited)))
+        return status;
     if (image->surface)
         vks_surface_lend(image->surface, false);
-    if (frame->acquired) /* signalled, or about to be: somebody must wait for it (A19) */
-        status = vks_submit_frame(s, image, false);
-    uint32_t index = (uint32_t)(image - chain->images);
-    if (!status && frame->waited)
-        status = vks_history_waited(s->history, index, frame->waited);
-    uint64_t last = image->surface ? image->surface->last_serial : s->device->submitted;
-    if (image->by_engine)
-        last = s->device->submitted; /* nobody told us which of its submissions used them */
-    if (!status && image->acquire_semaphore)
-        status =
-            vks_history_semaphore(s->history, image->acquire_semaphore, frame->waited ? frame->waited : last, false);
-    image->acquire_semaphore = 0;
-    for (uint32_t i = 0; i < frame->n_rendered && !status; i++)
-        status = vks_history_semaphore(s->history, frame->rendered[i], last, true);
-    frame->n_rendered = 0;
+    hand_in(s, image->acquire_semaphore, frame->waited, false);
+    for (uint32_t i = 0; i < frame->n_rendered; i++)
+        hand_in(s, frame->rendered[i], last, true);
     vks_put_semaphore(s, frame->spare);
-    frame->spare = 0;
+    image->acquire_semaphore = frame->spare = 0;
+    frame->n_rendered = 0;
+    image->by_engine = image->by_engine_before = false;
     image->state = VKS_IMAGE_AWAY;
-    return status;
+    return VKS_OK;
 }
 
 /* The last submission that touched an image of the chain, whose frames that are out are given up. */
@@ -169,13 +175,13 @@ static vks_status acquire_for_proof(vks_swapchain *s, uint64_t deadline)
         s->shelved++;
     }
     if (got && !status) {
-        VkFence handle = (VkFence)(uintptr_t)fence;
-        s->vk.ResetFences(s->vk_device, 1, &handle);
-        vks_put_fence(s, fence);
+        vks_reset_fence(s, fence);
         status = vks_history_waited(s->history, index, 0);
-    } else if (!got) {
+    } else if (got) {
+        vks_leave_fence(s, fence);
+    } else {
         vks_put_fence(s, fence); /* untouched */
-    } /* else it may still be signalled, and is left alone for good (A16) */
+    }
     pthread_mutex_unlock(&s->device->lock);
     if (code == VK_TIMEOUT || code == VK_NOT_READY) {
         usleep(NAP_US); /* some drivers do not wait */
@@ -213,6 +219,15 @@ static uint64_t count_retired(vks_swapchain *s)
     vks_history_get_statistics(s->history, &now);
     pthread_mutex_unlock(&s->device->lock);
     return now.retired;
+}
+
+static uint64_t count_unproven(vks_swapchain *s)
+{
+    vks_history_statistics now;
+    pthread_mutex_lock(&s->device->lock);
+    vks_history_get_statistics(s->history, &now);
+    pthread_mutex_unlock(&s->device->lock);
+    return now.presents;
 }
 
 static vks_wanted look(vks_swapchain *s, bool everything)
@@ -283,15 +298,25 @@ static vks_status wait_for_room(vks_swapchain *s, uint64_t deadline)
     return VKS_OK;
 }
 
+/* A window goes on showing what was presented last, and keeps that image: no proof of it comes while nothing more is
+ * presented, so who closes waits for it only as long as a display may take. */
+#define LAST_PROOF_NS UINT64_C(100000000)
+
 void vks_finish_presents(vks_swapchain *s, uint64_t deadline)
 {
+    bool by_fences = s->vulkan.policy == VKS_PRESENTS_BY_FENCES;
+    uint64_t left = UINT64_MAX, patience = deadline;
     vks_status status = VKS_OK;
-    while (!status && vks_now() < deadline && vks_device_check(s->device) == VKS_OK && !s->is_lost) {
+    while (!status && vks_now() < patience && vks_device_check(s->device) == VKS_OK && (by_fences || !s->is_lost)) {
         vks_collect(s);
         vks_wanted wanted = look(s, true);
         if (wanted.kind == VKS_WANTS_NOTHING || wanted.kind == VKS_WANTS_PRESENT)
             return;
-        status = seek(s, wanted, deadline);
+        uint64_t now_left = count_unproven(s);
+        if (now_left < left && !by_fences)
+            patience = vks_now() + LAST_PROOF_NS < deadline ? vks_now() + LAST_PROOF_NS : deadline;
+        left = now_left;
+        status = seek(s, wanted, patience);
     }
 }
 

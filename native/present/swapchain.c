@@ -10,6 +10,7 @@
 #define SLICE_NS UINT64_C(4000000)
 #define NAP_NS UINT64_C(500000)
 #define PACE_SLICE_NS UINT64_C(20000000)
+#define PINS_NS UINT64_C(1000000000)
 
 /* Between a status and the caller: the swapchain is out of date, recreate it. Never leaves this file. */
 #define STALE ((vks_status) - 1)
@@ -128,8 +129,8 @@ static void drop_ring(vks_swapchain *s)
     free(ring);
 }
 
-/* Everything of Vulkan goes; what is left without proof waits for our own work at least. */
-static void end_presents(vks_swapchain *s)
+/* What is left without proof waits for our own work at least. Whether that has run. */
+static bool end_presents(vks_swapchain *s)
 {
     vks_device *device = s->device;
     uint64_t deadline = vks_now() + s->info.proof_deadline;
@@ -142,47 +143,70 @@ static void end_presents(vks_swapchain *s)
             vks_chain_image *image = &current->images[i];
             if (image->surface)
                 vks_surface_lend(image->surface, false);
-            if (image->frame.acquired && vks_device_check(device) == VKS_OK)
+            if ((image->frame.acquired || image->by_engine) && vks_device_check(device) == VKS_OK)
                 vks_submit_frame(s, image, false); /* A19: an acquire's semaphore ends waited for */
         }
         vks_device_end_present(device);
         pthread_mutex_unlock(&device->lock);
     }
     uint64_t limit = vks_now() + VKS_HELD_FRAME_NS;
-    while (vks_device_wait_serial(device, device->submitted, limit) == VKS_INTERRUPTED)
+    vks_status status;
+    while ((status = vks_device_wait_serial(device, device->submitted, limit)) == VKS_INTERRUPTED)
         ;
+    return status == VKS_OK;
 }
 
-/* Of the current chain: those that no present and no submission has. */
-static void take_frame_semaphores(vks_swapchain *s)
+/* Of the current chain: those that no present and no submission has. What is signalled, and waited for by nobody, is
+ * never used again. */
+static void take_frame_semaphores(vks_swapchain *s, bool ran)
 {
     for (uint32_t i = 0; s->current && i < s->current->n; i++) {
         vks_chain_image *image = &s->current->images[i];
-        vks_put_semaphore(s, image->acquire_semaphore);
+        if (ran && !image->frame.acquired)
+            vks_put_semaphore(s, image->acquire_semaphore);
+        else
+            vks_spoil_semaphore(s, image->acquire_semaphore);
         vks_put_semaphore(s, image->frame.spare);
         for (uint32_t n = 0; n < image->frame.n_rendered; n++)
-            vks_put_semaphore(s, image->frame.rendered[n]); /* signalled: only ever destroyed from here on */
+            vks_spoil_semaphore(s, image->frame.rendered[n]);
         image->acquire_semaphore = image->frame.spare = image->frame.acquired = 0;
         image->frame.n_rendered = 0;
     }
 }
 
-static void drop_vulkan(vks_swapchain *s)
+/* Somebody records, which takes microseconds. False: he was killed, or interrupted at a bad moment. Under the device's
+ * lock, which it lets go of. */
+static bool wait_for_pins(vks_swapchain *s)
 {
-    end_presents(s);
-    pthread_mutex_lock(&s->device->lock);
-    take_frame_semaphores(s);
-    vks_history_close(s->history);
-    s->current = NULL;
-    s->counts.acquired = s->shelved = 0;
-    vks_follow_decisions(s);
-    while (s->pins) { /* somebody records, which takes microseconds */
+    uint64_t limit = vks_now() + PINS_NS;
+    while (s->pins && vks_now() < limit) {
         pthread_mutex_unlock(&s->device->lock);
         usleep(100);
         pthread_mutex_lock(&s->device->lock);
     }
-    pthread_mutex_unlock(&s->device->lock);
+    return s->pins == 0;
+}
+
+/* The chains first, then what their presents used. */
+static void drop_vulkan(vks_swapchain *s)
+{
+    vks_device *device = s->device;
+    bool ran = end_presents(s);
+    pthread_mutex_lock(&device->lock);
+    s->is_ending = true;
+    take_frame_semaphores(s, ran);
+    vks_history_close(s->history);
+    s->current = NULL;
+    s->counts.acquired = s->shelved = 0;
+    vks_follow_decisions(s);
+    if (!wait_for_pins(s))
+        s->dead = NULL; /* leaked: better than a crash in the recording */
+    pthread_mutex_unlock(&device->lock);
     vks_bury_chains(s);
+    pthread_mutex_lock(&device->lock);
+    vks_destroy_spoiled(s);
+    s->is_ending = false;
+    pthread_mutex_unlock(&device->lock);
 }
 
 void vks_swapchain_close(vks_swapchain *s)
@@ -335,6 +359,7 @@ static void hand_out(vks_swapchain *s, uint32_t index, vks_frame *out)
     vks_chain_image *image = &chain->images[index];
     s->shelved -= image->state == VKS_IMAGE_SHELVED;
     s->counts.acquired++;
+    image->by_engine_before = image->by_engine;
     image->state = VKS_IMAGE_ACQUIRED;
     if (chain->shown == index)
         chain->shown = UINT32_MAX; /* it may be drawn over, and never be presented again */
@@ -716,6 +741,10 @@ vks_status vks_swapchain_take_semaphores(vks_swapchain *s, const vks_frame *fram
         return status;
     pthread_mutex_lock(&s->device->lock);
     status = find(s, frame, &image);
+    if (!status && image->by_engine_before)
+        status = vks_fail(VKS_BAD_CALL, 0,
+                          "they were taken for this image before, and the frame came back: present it, or draw by "
+                          "device.submit()");
     if (!status && !image->by_engine) {
         if (!image->frame.acquired || image->frame.n_rendered)
             status = vks_fail(VKS_BAD_CALL, 0,
@@ -754,7 +783,7 @@ static vks_status close_frame(vks_swapchain *s, vks_chain_image *image, uint64_t
     return status;
 }
 
-static VkResult queue_present(vks_swapchain *s, vks_chain *chain, uint32_t index, VkFence fence)
+static VkResult queue_present(vks_swapchain *s, vks_chain *chain, uint32_t index, VkFence fence, uint32_t *used_mode)
 {
     const vks_presentable *frame = &chain->images[index].frame;
     VkSwapchainKHR handle = (VkSwapchainKHR)(uintptr_t)chain->handle;
@@ -777,7 +806,7 @@ static VkResult queue_present(vks_swapchain *s, vks_chain *chain, uint32_t index
     if (chain->mode != mode && may_change_mode(s, chain, mode)) { /* A13 */
         mode_info.pNext = info.pNext;
         info.pNext = &mode_info;
-        chain->mode = mode;
+        *used_mode = mode;
     }
     vks_vulkan_lock_queue(s->device, true);
     VkResult code = s->vk.QueuePresentKHR(s->vk_queue, &info);
@@ -861,8 +890,11 @@ static vks_status present_by_driver(vks_swapchain *s, vks_chain *chain, uint32_t
         if (image->surface) /* nobody draws into it from here on */
             vks_surface_lend(image->surface, false);
         pthread_mutex_unlock(&device->lock);
-        VkResult code = queue_present(s, chain, index, (VkFence)(uintptr_t)fence);
+        uint32_t mode = chain->mode;
+        VkResult code = queue_present(s, chain, index, (VkFence)(uintptr_t)fence, &mode);
         pthread_mutex_lock(&device->lock);
+        if (was_carried_out(code))
+            chain->mode = mode;
         status =
             was_carried_out(code) ? end_frame(s, chain, index, code, fence, serial) : keep_frame(s, image, code, fence);
     }

@@ -23,9 +23,26 @@ static void drop(vkpy_frame *self)
     PyEval_RestoreThread(thread);
 }
 
+static int frame_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT((PyObject *)((vkpy_frame *)object)->swapchain);
+    return 0;
+}
+
+/* A cycle through the swapchain's own attributes: the frame goes back first. */
+static int frame_clear(PyObject *object)
+{
+    vkpy_frame *self = (vkpy_frame *)object;
+    drop(self);
+    Py_CLEAR(self->swapchain);
+    return 0;
+}
+
 static void frame_dealloc(PyObject *object)
 {
     vkpy_frame *self = (vkpy_frame *)object;
+    PyObject_GC_UnTrack(object);
     if (VKPY_UNLIKELY(!self->is_over)) {
         PyObject *type, *value, *traceback;
         PyErr_Fetch(&type, &value, &traceback);
@@ -132,13 +149,19 @@ static PyType_Slot frame_slots[] = {
     {Py_tp_doc, (void *)"An image that was acquired: the base of vkshare.Frame."},
     {Py_tp_init, (void *)frame_init},
     {Py_tp_dealloc, (void *)frame_dealloc},
+    {Py_tp_traverse, (void *)frame_traverse},
+    {Py_tp_clear, (void *)frame_clear},
     {Py_tp_methods, frame_methods},
     {Py_tp_getset, frame_properties},
     {0, NULL},
 };
 
 PyType_Spec vkpy_frame_spec = {
-    "vkshare._native.Frame", sizeof(vkpy_frame), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, frame_slots,
+    "vkshare._native.Frame",
+    sizeof(vkpy_frame),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    frame_slots,
 };
 
 /* ---- Prepared ---------------------------------------------------------------------------------------------------- */

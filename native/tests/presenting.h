@@ -3,6 +3,7 @@
 #ifndef VKS_PRESENTING_H
 #define VKS_PRESENTING_H
 
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 

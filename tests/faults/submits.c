@@ -69,6 +69,15 @@ static unsigned excuses(const struct queue *queue, struct batch b, const struct 
     return found;
 }
 
+/* Its own waits come before its signals. */
+static bool waits_for(struct batch b, VkSemaphore semaphore)
+{
+    for (uint32_t i = 0; i < wait_count(b); i++)
+        if (wait_of(b, i).semaphore == semaphore)
+            return true;
+    return false;
+}
+
 /* What a batch waits for may be signalled by one before it in the same call: only the first one's waits are checked. */
 static void check(const struct queue *queue, struct batch b, bool is_first)
 {
@@ -81,7 +90,7 @@ static void check(const struct queue *queue, struct batch b, bool is_first)
         struct semaphore *semaphore = vks_find(TYPE_SEMAPHORE, HANDLE(signal_of(b, i).semaphore));
         if (semaphore == NULL || semaphore->is_timeline || semaphore->is_exported)
             continue;
-        if (semaphore->has_signal)
+        if (semaphore->has_signal && !waits_for(b, signal_of(b, i).semaphore))
             vks_violation(&semaphore->object, NO_EXCUSE, "a submit signals a semaphore that is signalled");
         if (vks_semaphore_is_waited_for(semaphore))
             vks_violation(&semaphore->object, excuses(queue, b, semaphore),

@@ -102,15 +102,27 @@ def test_image_counts_are_clamped_to_what_the_target_allows(make: Create, wanted
 
 
 @pytest.mark.rule("A14")
-@pytest.mark.parametrize("size", [(1, 2**31 - 1), (2**31 - 1, 1), (1, 1)])
-def test_extents_are_clamped_to_what_the_target_allows(vks_device: vks.Device, size: tuple[int, int]) -> None:
-    with create(vks_device, *size) as swapchain:
-        width, height = swapchain.extent
-        limit = vks_device.capabilities.max_dimension
-        assert min(width, height) == 1
-        assert max(width, height) <= limit
-        show(swapchain, clearing(7, 8, 9))
-        assert_images_equal(swapchain.capture(), expected(swapchain, clearing(7, 8, 9)))
+def test_extents_are_clamped_to_what_the_target_allows(vks_device: vks.Device) -> None:
+    limit = vks_device.capabilities.max_dimension
+    for size in ((1, limit), (limit, 1), (1, 1)):
+        with create(vks_device, *size) as swapchain:
+            width, height = swapchain.extent
+            assert min(width, height) == 1
+            assert max(width, height) <= limit
+            show(swapchain, clearing(7, 8, 9))
+            assert_images_equal(swapchain.capture(), expected(swapchain, clearing(7, 8, 9)))
+
+
+def test_sizes_beyond_what_the_device_can_are_refused(vks_device: vks.Device) -> None:
+    limit = vks_device.capabilities.max_dimension
+    for size, name in (((limit + 1, 1), "width"), ((1, limit + 1), "height"), ((1, 2**31 - 1), "height")):
+        with pytest.raises(ValueError, match=name):
+            vks_device.create_swapchain(vks.Headless(*size))
+        with create(vks_device) as swapchain:
+            with pytest.raises(ValueError, match=name):
+                swapchain.resize(*size)
+            show(swapchain, clearing(1))
+            assert swapchain.extent == (WIDTH, HEIGHT)
 
 
 def test_every_format_is_shown_or_refused_with_those_that_are(vks_device: vks.Device) -> None:

@@ -133,12 +133,15 @@ def test_options_are_keywords_and_known(vks_device: vks.Device) -> None:
 
 
 def test_a_refused_swapchain_leaves_nothing_behind(vks_device: vks.Device) -> None:
+    gc.collect()
+    before = len(vks_device._swapchains)
     for _ in range(50):
         with pytest.raises((ValueError, UnsupportedError)):
             vks_device.create_swapchain(vks.Headless(8, 8), format="rgba32float", image_count=17)
         with pytest.raises(ValueError, match="present_mode"):
             vks_device.create_swapchain(vks.Headless(8, 8), present_mode="none")
-    assert not list(vks_device._swapchains)
+    gc.collect()
+    assert len(vks_device._swapchains) <= before
 
 
 # ---- closed ----------------------------------------------------------------------------------------------------------
@@ -754,6 +757,7 @@ def test_swapchains_frames_and_prepared_can_be_subclassed_and_collected(vks_devi
     class MyFrame(vks.Frame):
         """With a __dict__."""
 
+    gc.collect()
     before = len(vks_device._swapchains)
     for _ in range(5):
         swapchain = Mine(vks_device, vks.Headless(8, 8))
@@ -766,13 +770,14 @@ def test_swapchains_frames_and_prepared_can_be_subclassed_and_collected(vks_devi
         swapchain.close()
     del swapchain
     gc.collect()
-    assert len(vks_device._swapchains) == before
+    assert len(vks_device._swapchains) <= before
 
 
 def test_a_cycle_through_a_frame_is_collected(vks_device: vks.Device) -> None:
     class Mine(vks.Swapchain):
         """An application's own, which keeps its frame."""
 
+    gc.collect()
     before = len(vks_device._swapchains)
     for _ in range(5):
         swapchain = Mine(vks_device, vks.Headless(8, 8))
@@ -780,10 +785,11 @@ def test_a_cycle_through_a_frame_is_collected(vks_device: vks.Device) -> None:
         swapchain.close()
     del swapchain
     gc.collect()
-    assert len(vks_device._swapchains) == before
+    assert len(vks_device._swapchains) <= before
 
 
 def test_a_swapchain_that_was_forgotten_is_collected_with_a_warning_or_silently(vks_device: vks.Device) -> None:
+    gc.collect()
     before = len(vks_device._swapchains)
     for _ in range(5):
         swapchain = create(vks_device, 8, 8)
@@ -793,4 +799,4 @@ def test_a_swapchain_that_was_forgotten_is_collected_with_a_warning_or_silently(
         del swapchain, frame
     del view
     gc.collect()
-    assert len(vks_device._swapchains) == before
+    assert len(vks_device._swapchains) <= before

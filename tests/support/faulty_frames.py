@@ -253,6 +253,7 @@ def _is_excused(run: Run, violation: Violation) -> bool:
 def one_run(layer: FaultLayer, by_fences: bool, entry: str = "", for_ever: bool = False, **rule: Any) -> Run:
     """The whole program, with a rule for one entry. The device is opened before the rule begins."""
     run = Run(layer, by_fences, entry, for_ever)
+    layer.reset()
     started, before = time.monotonic(), {o.serial for o in layer.objects()}
     device = vks.open(backend="vulkan")
     layer.reset()

@@ -75,11 +75,11 @@ def expected(swapchain: vks.Swapchain, *drawings: Drawing, size: tuple[int, int]
 
 
 def take_all(swapchain: vks.Swapchain) -> list[vks.Frame]:
-    """Acquires until there are no more."""
-    frames = []
+    """Acquires all frames, of which none is out. A ring keeps the one that is shown."""
+    frames: list[vks.Frame] = []
     while True:
         try:
-            frames.append(swapchain.acquire(0.05))
+            frames.append(swapchain.acquire(10 if len(frames) < swapchain.image_count - 1 else 0.05))
         except TimeoutError:
             return frames
 

@@ -35,6 +35,14 @@ def test_several_retired_swapchains_go_with_one_present():
 
 def test_the_picture_of_the_documents_names_every_object_and_is_small():
     text = PICTURE.read_text()
-    for name in ("swapchain 1", "swapchain 3", "image 2", "semaphore 1", "semaphore 10", "resized", "destroyed"):
+    for name in (
+        "swapchain 1",
+        "swapchain 3",
+        "image 2",
+        "present semaphore 1",
+        "present semaphore 10",
+        "resized",
+        "destroyed",
+    ):
         assert f"<!-- {name}" in text or f"<!--  {name}" in text, name
     assert len(text) < 250 * 1024

@@ -47,6 +47,21 @@ class Pipelines:
         self._context = context
         self._made: dict[tuple[Kind, int], Any] = {}
         self._modules: dict[str, Any] = {}
+        self.set_layout: Any = None
+        self.layout: Any = None
+        self.nearest: Any = None
+        self.linear: Any = None
+        self.tables: Any = None
+        self._tables_memory: Any = None
+        context.note(self)
+        try:
+            self._create()
+        except BaseException:
+            self.destroy()
+            raise
+
+    def _create(self) -> None:
+        context = self._context
         vk, device = context.vk, context.device
         image, tables = (
             new(
@@ -74,7 +89,6 @@ class Pipelines:
         numbers = b"".join(table.tobytes() for table in srgb_tables())
         self.tables, self._tables_memory = host_buffer(context, len(numbers), VK.BUFFER_USAGE_STORAGE_BUFFER_BIT)
         self._tables_memory.map()[: len(numbers)] = numbers
-        context.note(self)
 
     def get(self, kind: Kind, vk_format: int) -> Any:
         """The VkPipeline that draws so on targets of that format."""
@@ -94,7 +108,8 @@ class Pipelines:
         for sampler in (self.nearest, self.linear):
             vk.vkDestroySampler(device, sampler, None)
         vk.vkDestroyBuffer(device, self.tables, None)
-        self._tables_memory.free()
+        if self._tables_memory is not None:
+            self._tables_memory.free()
         vk.vkDestroyPipelineLayout(device, self.layout, None)
         vk.vkDestroyDescriptorSetLayout(device, self.set_layout, None)
 

@@ -76,8 +76,12 @@ def headless_surface(context: Context) -> WindowSurface | None:
     except (VulkanError, UnsupportedError):
         return None  # another driver of the instance has it
     surface = WindowSurface(context, made, is_ours=True, is_headless=True)
-    if _can_present(context, surface) and _formats(context, surface):
-        return surface
+    try:
+        if _can_present(context, surface) and _formats(context, surface):
+            return surface
+    except BaseException:
+        surface.destroy()
+        raise
     surface.destroy()
     return None
 
