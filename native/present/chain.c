@@ -169,6 +169,12 @@ vks_status vks_chain_create(vks_swapchain *s, const VkSurfaceCapabilitiesKHR *ca
 
 void vks_chain_destroy(vks_swapchain *s, vks_chain *chain)
 {
+    VkSurfaceCapabilitiesKHR ignored;
+    if (chain->handle && !chain->was_presented)
+        /* On X11 SwiftShader attaches the images' shared memory without a flush. Destroyed before the server has come
+         * to that, it is an X error, which ends a process that does not expect one: a round trip comes between. */
+        s->vk.GetCapabilities((VkPhysicalDevice)(uintptr_t)s->vulkan.physical_device,
+                              (VkSurfaceKHR)(uintptr_t)s->vulkan.surface, &ignored);
     for (uint32_t i = 0; i < chain->n; i++) {
         vks_chain_image *image = &chain->images[i];
         if (image->surface) {

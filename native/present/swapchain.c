@@ -307,9 +307,15 @@ vks_status vks_swapchain_retarget(vks_swapchain *s, uint64_t surface)
     vks_status status = vks_device_check(s->device);
     if (status)
         return status;
-    if (!s->info.vulkan) {
-        atomic_store(&s->is_lost, surface == 0);
-        return VKS_OK;
+    if (!s->info.vulkan) { /* the frames that are out were drawn for another target */
+        pthread_mutex_lock(&s->lock);
+        drop_ring(s);
+        status = open_ring(s);
+        s->made_for = 0;
+        s->counts.acquired = 0;
+        atomic_store(&s->is_lost, surface == 0 || status);
+        pthread_mutex_unlock(&s->lock);
+        return status;
     }
     if (!vks_device_enter(s->device))
         return VKS_CLOSED;

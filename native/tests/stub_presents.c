@@ -201,8 +201,8 @@ static bool signal_fence(void)
 static bool is_free(const acquire *a)
 {
     const swapchain *chain = chain_of(a->image);
-    return !a->presents &&
-           (chain->shown != a->image % MOST_IMAGES || chain->n == 1 || chain->retired || the.surfaces[chain->surface].is_lost);
+    return !a->presents && (chain->shown != a->image % MOST_IMAGES || chain->n == 1 || chain->retired ||
+                            the.surfaces[chain->surface].is_lost);
 }
 
 static void end_acquire(acquire **link)

@@ -48,10 +48,10 @@ void presents_give_up(bool may);    /* whether a swapchain may be destroyed befo
 bool presents_step(void); /* one thing happens, at random; false: there was none */
 typedef struct presents_counts {
     uint32_t semaphores, fences, swapchains, views, pools, buffers; /* alive */
-    uint32_t batches, presents, signals;                            /* not run; not taken; fences and acquires to come */
-    uint32_t most_swapchains, given_up; /* destroyed too early, where no proof could come: the next was OUT_OF_DATE */
-    uint64_t taken, signalled_again; /* presents; semaphores by a batch that waits for them too */
-    uint32_t width, height, images;  /* of the swapchain made last */
+    uint32_t batches, presents, signals; /* not run; not taken; fences and acquires to come */
+    uint32_t most_swapchains, given_up;  /* destroyed too early, where no proof could come: the next was OUT_OF_DATE */
+    uint64_t taken, signalled_again;     /* presents; semaphores by a batch that waits for them too */
+    uint32_t width, height, images;      /* of the swapchain made last */
 } presents_counts;
 presents_counts presents_count(void);
 

@@ -86,8 +86,7 @@ static VkResult CreateSemaphore(VkDevice device, const VkSemaphoreCreateInfo *in
         uint32_t index = ++the.n_semaphores;
         if (index >= MANY)
             abort();
-        the.semaphores[index] =
-            (semaphore){.alive = true, .is_binary = !type, .value = type ? type->initialValue : 0};
+        the.semaphores[index] = (semaphore){.alive = true, .is_binary = !type, .value = type ? type->initialValue : 0};
         the.counts.semaphores++;
         *out = HANDLE(VkSemaphore, KIND_SEMAPHORE, index);
     }

@@ -9,20 +9,23 @@
 #include "vulkan/vulkan_core.h"
 
 #define STUB_WSI_CALLS(X)                                                                                              \
-    X(CreateSwapchainKHR) X(DestroySwapchainKHR) X(GetSwapchainImagesKHR) X(AcquireNextImageKHR) X(QueuePresentKHR)    \
-    X(GetPhysicalDeviceSurfaceCapabilitiesKHR)
+    X(CreateSwapchainKHR)                                                                                              \
+    X(DestroySwapchainKHR) X(GetSwapchainImagesKHR) X(AcquireNextImageKHR) X(QueuePresentKHR)                          \
+        X(GetPhysicalDeviceSurfaceCapabilitiesKHR)
 #define STUB_PLAIN_CALLS(X)                                                                                            \
-    X(CreateSemaphore) X(DestroySemaphore) X(GetSemaphoreCounterValue) X(WaitSemaphores) X(SignalSemaphore)            \
-    X(QueueSubmit2) X(QueueWaitIdle) X(CreateFence) X(DestroyFence) X(ResetFences) X(GetFenceStatus) X(WaitForFences)  \
-    X(CreateImageView) X(DestroyImageView) X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers)        \
-    X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdPipelineBarrier2)
+    X(CreateSemaphore)                                                                                                 \
+    X(DestroySemaphore) X(GetSemaphoreCounterValue) X(WaitSemaphores) X(SignalSemaphore) X(QueueSubmit2)               \
+        X(QueueWaitIdle) X(CreateFence) X(DestroyFence) X(ResetFences) X(GetFenceStatus) X(WaitForFences)              \
+            X(CreateImageView) X(DestroyImageView) X(CreateCommandPool) X(DestroyCommandPool)                          \
+                X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer)              \
+                    X(CmdPipelineBarrier2)
 #define STUB_CALLS(X) STUB_WSI_CALLS(X) STUB_PLAIN_CALLS(X)
 
 typedef enum stub_call {
 #define NUMBER(name) CALL_##name,
     STUB_CALLS(NUMBER)
 #undef NUMBER
-    N_CALLS
+        N_CALLS
 } stub_call;
 
 /* A handle is one of these above an index that is never used again. */
@@ -43,7 +46,7 @@ enum { MANY = 1 << 17, POINTS = 24, MOST_IMAGES = 32 };
 
 typedef struct semaphore {
     bool alive, is_binary, signalled;
-    bool promised; /* in order of submission: signalled, and nobody waits for it yet */
+    bool promised;                     /* in order of submission: signalled, and nobody waits for it yet */
     uint32_t signals, waits, presents; /* that are to come */
     uint32_t image;                    /* whose acquire signals it; 0 for none */
     uint64_t value;
@@ -55,19 +58,19 @@ typedef struct fence {
 
 typedef struct image {
     bool acquired;
-    bool ready;         /* in order of execution: its acquire was waited for */
-    bool fresh;         /* layout UNDEFINED */
-    uint32_t batches;   /* that touch it and have not run */
+    bool ready;             /* in order of execution: its acquire was waited for */
+    bool fresh;             /* layout UNDEFINED */
+    uint32_t batches;       /* that touch it and have not run */
     uint64_t works, worked; /* drawings ever submitted, and run */
-    uint32_t presents;  /* not taken */
-    uint32_t acquires;  /* that have not signalled */
+    uint32_t presents;      /* not taken */
+    uint32_t acquires;      /* that have not signalled */
 } image;
 
 typedef struct swapchain {
     bool alive, retired;
     atomic_int inside;
     uint32_t surface, n, width, height;
-    uint32_t presents;    /* not taken, or whose fence is not signalled */
+    uint32_t presents;      /* not taken, or whose fence is not signalled */
     uint32_t newest, shown; /* images */
     image images[MOST_IMAGES];
 } swapchain;
@@ -80,7 +83,7 @@ typedef struct buffer {
 typedef struct surface {
     atomic_int inside;
     bool is_lost, is_outdated; /* the latter: the current swapchain was said to be OUT_OF_DATE */
-    uint32_t current; /* swapchain that is not retired; 0 for none */
+    uint32_t current;          /* swapchain that is not retired; 0 for none */
     uint32_t width, height, least, most, images, most_pixels;
 } surface;
 

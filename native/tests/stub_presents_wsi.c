@@ -159,7 +159,10 @@ static bool has_changed(const swapchain *chain)
 static void start_acquire(VkSemaphore semaphore_handle, VkFence fence_handle, uint32_t index)
 {
     acquire *a = calloc(1, sizeof *a);
-    *a = (acquire){.image = index, .semaphore = INDEX(semaphore_handle), .fence = INDEX(fence_handle), .presents = image_of(index)->presents};
+    *a = (acquire){.image = index,
+                   .semaphore = INDEX(semaphore_handle),
+                   .fence = INDEX(fence_handle),
+                   .presents = image_of(index)->presents};
     if (a->semaphore) {
         semaphore *s = &the.semaphores[a->semaphore];
         if (s->signalled || s->signals || s->waits)

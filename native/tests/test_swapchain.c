@@ -3,7 +3,9 @@
 #include "presenting.h"
 
 static const vks_present_policy policies[] = {VKS_PRESENTS_BY_ACQUIRES, VKS_PRESENTS_BY_FENCES};
-#define ON_BOTH_POLICIES(p) for (uint32_t p##_ = 0; p##_ < 2; p##_++) for (vks_present_policy p = policies[p##_], *p##1 = &p; p##1; p##1 = NULL)
+#define ON_BOTH_POLICIES(p)                                                                                            \
+    for (uint32_t p##_ = 0; p##_ < 2; p##_++)                                                                          \
+        for (vks_present_policy p = policies[p##_], *p##1 = &p; p##1; p##1 = NULL)
 #define TEXT_HAS(words) (strstr(vks_last_error()->text, words) != NULL)
 
 /* ---- frames ---- */
@@ -22,7 +24,6 @@ static void frames_are_drawn_and_presented(void)
             app_close(&a);
         }
 }
-
 
 static void a_frame_may_be_many_submissions(void)
 {
@@ -92,7 +93,8 @@ static void an_engine_may_draw_a_frame(void)
             vks_frame_image image;
             uint64_t acquired, rendered, same[2];
             CHECK(app_acquire(&a, 1000, &frame) == VKS_OK, "%s", vks_last_error()->text);
-            CHECK(vks_swapchain_image(a.swapchain, frame.index, frame.generation, &image) == VKS_OK && image.view, "view");
+            CHECK(vks_swapchain_image(a.swapchain, frame.index, frame.generation, &image) == VKS_OK && image.view,
+                  "view");
             if (i % 10 == 3) {
                 CHECK(app_draw(&a, &frame) == VKS_OK, "%s", vks_last_error()->text);
                 CHECK(vks_swapchain_take_semaphores(a.swapchain, &frame, same, same + 1) == VKS_BAD_CALL, "too late");
@@ -175,8 +177,8 @@ static void past_the_bound_a_resize_waits_for_proof_and_says_when_none_comes(voi
             vks_frame frame;
             uint64_t start = vks_now();
             vks_clear_error();
-            CHECK(app_acquire(&a, 30, &frame) == VKS_TIMEOUT && TEXT_HAS("replaced swapchains may still be shown"), "%s",
-                  vks_last_error()->text);
+            CHECK(app_acquire(&a, 30, &frame) == VKS_TIMEOUT && TEXT_HAS("replaced swapchains may still be shown"),
+                  "%s", vks_last_error()->text);
             CHECK(app_acquire(&a, 3000, &frame) == VKS_OK && frame.width == 99 + limit,
                   "then it goes on with what there is: %u, %s", frame.width, vks_last_error()->text);
             CHECK(vks_now() - start >= 95 * MS && vks_now() - start < 2000 * MS, "%d ms",
@@ -222,16 +224,16 @@ static void a_hidden_window_presents_nothing_and_comes_back(void)
 
 static void the_extent_and_the_image_count_are_clamped(void)
 {
-    static const uint32_t counts[][4] = {
-        {1, 2, 8, 2}, {3, 2, 8, 3}, {16, 2, 8, 8}, {1, 4, 4, 4}, {16, 1, 0, 16}, {1, 1, 1, 1}};
+    static const uint32_t counts[][4] = {{1, 2, 8, 2}, {3, 2, 8, 3},   {16, 2, 8, 8},
+                                         {1, 4, 4, 4}, {16, 1, 0, 16}, {1, 1, 1, 1}};
     for (uint32_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         app a;
         vks_frame frame;
         app_open(&a, (choices){.pace = PRESENTS_EAGER, .width = 9000, .height = 7, .image_count = counts[i][0]});
         presents_set_size(a.surface, UINT32_MAX, UINT32_MAX);
         presents_set_limits(a.surface, counts[i][1], counts[i][2], 512);
-        CHECK(app_acquire(&a, 1000, &frame) == VKS_OK && frame.width == 512 && frame.height == 7, "%u x %u", frame.width,
-              frame.height);
+        CHECK(app_acquire(&a, 1000, &frame) == VKS_OK && frame.width == 512 && frame.height == 7, "%u x %u",
+              frame.width, frame.height);
         CHECK(presents_count().images == counts[i][3], "%u", presents_count().images);
         CHECK(app_present(&a, &frame) == VKS_OK, "%s", vks_last_error()->text);
         app_frames(&a, 10, 1);
@@ -247,7 +249,8 @@ static void more_images_than_there_is_room_for_are_refused(void)
     app_open(&a, (choices){.pace = PRESENTS_EAGER});
     presents_set_images(a.surface, VKS_SWAPCHAIN_IMAGES + 1);
     for (uint32_t i = 0; i < 3; i++)
-        CHECK(app_acquire(&a, 1000, &frame) == VKS_UNSUPPORTED && TEXT_HAS("more than 16"), "%s", vks_last_error()->text);
+        CHECK(app_acquire(&a, 1000, &frame) == VKS_UNSUPPORTED && TEXT_HAS("more than 16"), "%s",
+              vks_last_error()->text);
     presents_set_images(a.surface, VKS_SWAPCHAIN_IMAGES);
     app_frames(&a, 20, 1);
     app_close(&a);
@@ -375,7 +378,8 @@ static void a_swapchain_that_cannot_be_made_retires_the_old_one(void)
         if (presented)
             app_frames(&a, 5, 1);
         else
-            CHECK(app_acquire(&a, 1000, &frame) == VKS_OK && app_draw(&a, &frame) == VKS_OK, "%s", vks_last_error()->text);
+            CHECK(app_acquire(&a, 1000, &frame) == VKS_OK && app_draw(&a, &frame) == VKS_OK, "%s",
+                  vks_last_error()->text);
         app_resize(&a, 80, 80);
         presents_fail("CreateSwapchainKHR", VK_ERROR_OUT_OF_DEVICE_MEMORY, 1, 3);
         for (uint32_t i = 0; i < 3; i++)
@@ -414,8 +418,8 @@ static void a_present_waits_for_held_work_of_its_frame(void)
         CHECK(app_acquire(&a, 1000, &frame) == VKS_OK, "%s", vks_last_error()->text);
         CHECK(app_submit(&a, &frame, fence, 5, &held) == VKS_OK && held.op, "it is held");
         vks_clear_error();
-        CHECK(vks_swapchain_present(a.swapchain, &frame, vks_now() + 20 * MS) == VKS_TIMEOUT && TEXT_HAS("is held"), "%s",
-              vks_last_error()->text);
+        CHECK(vks_swapchain_present(a.swapchain, &frame, vks_now() + 20 * MS) == VKS_TIMEOUT && TEXT_HAS("is held"),
+              "%s", vks_last_error()->text);
         CHECK(vks_fence_signal(fence, 5) == VKS_OK, "%s", vks_last_error()->text);
         CHECK(app_present(&a, &frame) == VKS_OK, "%s", vks_last_error()->text);
         CHECK(vks_submission_wait(a.device, &held, vks_now() + 1000 * MS) == VKS_OK, "it ran");
@@ -452,7 +456,8 @@ static void while_a_present_lasts_others_go_on_and_their_work_is_held(void)
               "%s", vks_last_error()->text);
         app_frames(&a, 3, 1);
         presenter p = {.app = &a};
-        CHECK(app_acquire(&a, 1000, &p.frame) == VKS_OK && app_draw(&a, &p.frame) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(app_acquire(&a, 1000, &p.frame) == VKS_OK && app_draw(&a, &p.frame) == VKS_OK, "%s",
+              vks_last_error()->text);
         presents_last(50);
         uint32_t before = presents_calls("QueuePresentKHR");
         pthread_t thread;
@@ -462,10 +467,11 @@ static void while_a_present_lasts_others_go_on_and_their_work_is_held(void)
         uint64_t start = vks_now();
         vks_submission first = {0}, second = {0};
         vks_signal signals[] = {{fence, 1}, {fence, 2}};
-        CHECK(vks_submit(a.device, &(vks_submit_info){.signals = signals, .n_signals = 1}, start + 1000 * MS, &first) == VKS_OK,
-              "%s", vks_last_error()->text);
-        CHECK(vks_submit(a.device, &(vks_submit_info){.signals = signals + 1, .n_signals = 1}, start + 1000 * MS, &second) ==
+        CHECK(vks_submit(a.device, &(vks_submit_info){.signals = signals, .n_signals = 1}, start + 1000 * MS, &first) ==
                   VKS_OK,
+              "%s", vks_last_error()->text);
+        CHECK(vks_submit(a.device, &(vks_submit_info){.signals = signals + 1, .n_signals = 1}, start + 1000 * MS,
+                         &second) == VKS_OK,
               "%s", vks_last_error()->text);
         CHECK(vks_surface_release(surface, 1) == VKS_OK, "%s", vks_last_error()->text);
         CHECK(vks_fence_signal(fence, 3) == VKS_OK, "%s", vks_last_error()->text);
@@ -527,19 +533,19 @@ static void closing_with_frames_out_leaves_nothing(void)
 {
     for (presents_pace pace = PRESENTS_EAGER; pace <= PRESENTS_THREAD; pace++)
         ON_BOTH_POLICIES(policy)
-        for (uint32_t drawn = 0; drawn < 4; drawn++) {
-            app a;
-            vks_frame first, second;
-            app_open(&a, (choices){.pace = pace, .policy = policy});
-            app_frames(&a, drawn == 3 ? 0 : 5, 1);
-            CHECK(app_acquire(&a, 1000, &first) == VKS_OK && app_acquire(&a, 1000, &second) == VKS_OK, "%s",
-                  vks_last_error()->text);
-            for (uint32_t n = 0; n < drawn; n++)
-                CHECK(app_draw(&a, &first) == VKS_OK, "%s", vks_last_error()->text);
-            vks_swapchain_close(a.swapchain);
-            CHECK(app_present(&a, &first) == VKS_CLOSED && app_acquire(&a, 0, &second) == VKS_CLOSED, "it is closed");
-            app_close(&a);
-        }
+    for (uint32_t drawn = 0; drawn < 4; drawn++) {
+        app a;
+        vks_frame first, second;
+        app_open(&a, (choices){.pace = pace, .policy = policy});
+        app_frames(&a, drawn == 3 ? 0 : 5, 1);
+        CHECK(app_acquire(&a, 1000, &first) == VKS_OK && app_acquire(&a, 1000, &second) == VKS_OK, "%s",
+              vks_last_error()->text);
+        for (uint32_t n = 0; n < drawn; n++)
+            CHECK(app_draw(&a, &first) == VKS_OK, "%s", vks_last_error()->text);
+        vks_swapchain_close(a.swapchain);
+        CHECK(app_present(&a, &first) == VKS_CLOSED && app_acquire(&a, 0, &second) == VKS_CLOSED, "it is closed");
+        app_close(&a);
+    }
 }
 
 static void closing_without_proof_ends_all_the_same(void)

@@ -118,15 +118,32 @@ def test_an_engines_surface_is_presented_to_and_never_destroyed(x11: XDisplay, d
                 assert picture.shape == (70, 120, 4)
                 on_screen(picture)
                 resized(96, 64)
-        swapchain = device.create_swapchain(surface)
-        frame = swapchain.acquire(10)
-        paint(frame, 1)
-        swapchain.close()
         destroy(device, surface)                        # the validation layer would know of a second time
     assert handlers() == before
     """,
         x11,
         policy,
+    )
+
+
+@pytest.mark.rule("A20")
+def test_a_swapchain_that_is_closed_before_its_first_present_leaves_the_engines_window_alone(
+    x11: XDisplay, device: vks.Device
+) -> None:
+    _run(
+        """
+    with opened() as device:
+        for frames in range(3):
+            swapchain = device.create_swapchain(theirs)
+            taken = [swapchain.acquire(10) for _ in range(min(frames, 1))]
+            for frame in taken:
+                paint(frame, 1)
+            swapchain.close()
+            resized(60 + frames, 60)        # a round trip: Xlib would end the process for an error
+        with device.create_swapchain(theirs) as swapchain:
+            on_screen(show(swapchain, 1))
+    """,
+        x11,
     )
 
 

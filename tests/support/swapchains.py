@@ -90,7 +90,10 @@ def take_all(swapchain: vks.Swapchain) -> list[vks.Frame]:
 def draw_into_views_of_before_a_resize(device: vks.Device) -> list[str]:
     """The errors of every use of a view whose image is gone."""
     told = []
-    with device.create_swapchain(vks.Headless(16, 16)) as swapchain, device.create_surface(16, 16) as other:
+    with (
+        device.create_swapchain(vks.Headless(16, 16)) as swapchain,
+        device.create_surface(16, 16, swapchain.format) as other,
+    ):
         other.acquire(0)
         old = swapchain.acquire(5).view
         swapchain.resize(20, 20)

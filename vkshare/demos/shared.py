@@ -7,8 +7,10 @@ import os
 import selectors
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from vkshare.demos.child import Child
 from vkshare.demos.options import Options, Wiring
@@ -123,13 +125,27 @@ def _end(children: list[Child]) -> None:
 def _signals_later() -> Iterator[None]:
     """SIGINT and SIGTERM come after the block: no process is started and then forgotten, or left half ended.
 
-    Children inherit the mask, and take SIGTERM when they are ready to end well: see party.listening().
+    Children inherit the mask, and take SIGTERM when they are ready to end well: see party.listening(). The mask alone
+    does not do: NumPy's threads have their own, and what comes through them raises in the main thread.
     """
+    came: list[int] = []
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    handlers = _handled_by(lambda number, _: came.append(number))
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for number in came:
+            signal.raise_signal(number)
+
+
+def _handled_by(handler: Callable[[int, object], None]) -> dict[int, Any]:
+    """Sets it for SIGINT and SIGTERM, and returns those of before; none in another thread than the main one."""
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+    return {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
 
 
 @contextlib.contextmanager
