@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -66,7 +67,7 @@ class Surface(Closable, _native.Surface):
         self._lease: Lease | None = None
         self._zeros: Surface | None = None
         self._discards = discard
-        self._presented_by: Any = None  # the Swapchain whose image it is
+        self._presented_by: weakref.ref[Any] | None = None  # the Swapchain whose image it is
         self._ending = threading.RLock()  # held by the one thread that closes
         super().__init__(
             device,
@@ -236,8 +237,14 @@ class Surface(Closable, _native.Surface):
         """
         self.device._refuse_in_forked_child()
         if self._presented_by is not None and not self.is_closed:
-            raise InvalidCallError(f"this surface is an image of {self._presented_by!r}: close that")
+            raise InvalidCallError(f"this surface is an image of {self._presented_by()!r}: close that")
         self._end()
+
+    def __del__(self) -> None:
+        if getattr(self, "_presented_by", None) is None:
+            super().__del__()
+        elif not self.is_closed and not self.device.is_gone:
+            self._end()  # its swapchain was forgotten, which has warned
 
     def __repr__(self) -> str:
         spec = self._spec

@@ -75,9 +75,10 @@ class View(_native.ArrayBuffer):
 
     @property
     def layout(self) -> str:
-        """The image's layout, always ``"general"`` (VK_IMAGE_LAYOUT_GENERAL)."""
-        self.surface  # noqa: B018 - raises when the view is over
-        return "general"
+        """The image's layout between two submissions: ``"general"`` (VK_IMAGE_LAYOUT_GENERAL), or ``"present_src"``
+        (VK_IMAGE_LAYOUT_PRESENT_SRC_KHR) for a swapchain's: an engine's own commands take it and leave it so.
+        """
+        return "present_src" if getattr(self.surface._open_image(), "is_presentable", False) else "general"
 
     @property
     def writable(self) -> bool:

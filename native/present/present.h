@@ -25,8 +25,9 @@
     X(ResetFences)                                                                                                     \
     X(GetFenceStatus)                                                                                                  \
     X(WaitForFences)                                                                                                   \
-    X(CreateImageView) X(DestroyImageView) X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers)        \
-        X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdPipelineBarrier2)
+    X(CreateImageView)                                                                                                 \
+    X(DestroyImageView) X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers)     \
+        X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdPipelineBarrier2)
 
 typedef struct vks_present_functions {
 #define VKS_DECLARE(name) PFN_vk##name name;
@@ -140,6 +141,9 @@ bool vks_fence_is_signalled(void *swapchain, uint64_t fence);
 vks_status vks_swapchain_configure(vks_swapchain *s, uint64_t deadline);
 void vks_collect(vks_swapchain *s); /* takes the device's lock */
 void vks_bury_chains(vks_swapchain *s);
+/* Somebody records for images that are to go, which takes microseconds. Under the device's lock, which it lets go of.
+ */
+bool vks_wait_for_pins(vks_swapchain *s);
 /* A batch that waits for what the frame's acquire signals, with its first barrier; with `shows` it signals what a
  * present waits for. Under the device's lock too. */
 vks_status vks_submit_frame(vks_swapchain *s, vks_chain_image *image, bool shows);

@@ -15,6 +15,20 @@
 
 /* ---- carrying out decisions ---- */
 
+#define PINS_NS UINT64_C(1000000000)
+
+/* False: whoever records was killed, or interrupted at a bad moment. */
+bool vks_wait_for_pins(vks_swapchain *s)
+{
+    uint64_t limit = vks_now() + PINS_NS;
+    while (s->pins && vks_now() < limit) {
+        pthread_mutex_unlock(&s->device->lock);
+        usleep(100);
+        pthread_mutex_lock(&s->device->lock);
+    }
+    return s->pins == 0;
+}
+
 void vks_bury_chains(vks_swapchain *s)
 {
     for (;;) {
@@ -379,6 +393,10 @@ static vks_status retire_current(vks_swapchain *s, uint64_t deadline, uint64_t *
     while (status == VKS_INTERRUPTED && vks_now() < limit);
     if (!status && !(status = replace(s, NULL, *last_use)))
         vks_collect(s);
+    pthread_mutex_lock(&s->device->lock);
+    vks_wait_for_pins(s); /* until it is gone the surface is in use */
+    pthread_mutex_unlock(&s->device->lock);
+    vks_bury_chains(s);
     return status;
 }
 

@@ -10,7 +10,6 @@
 #define SLICE_NS UINT64_C(4000000)
 #define NAP_NS UINT64_C(500000)
 #define PACE_SLICE_NS UINT64_C(20000000)
-#define PINS_NS UINT64_C(1000000000)
 
 /* Between a status and the caller: the swapchain is out of date, recreate it. Never leaves this file. */
 #define STALE ((vks_status) - 1)
@@ -174,19 +173,6 @@ static void take_frame_semaphores(vks_swapchain *s, bool ran)
     }
 }
 
-/* Somebody records, which takes microseconds. False: he was killed, or interrupted at a bad moment. Under the device's
- * lock, which it lets go of. */
-static bool wait_for_pins(vks_swapchain *s)
-{
-    uint64_t limit = vks_now() + PINS_NS;
-    while (s->pins && vks_now() < limit) {
-        pthread_mutex_unlock(&s->device->lock);
-        usleep(100);
-        pthread_mutex_lock(&s->device->lock);
-    }
-    return s->pins == 0;
-}
-
 /* The chains first, then what their presents used. */
 static void drop_vulkan(vks_swapchain *s)
 {
@@ -199,7 +185,7 @@ static void drop_vulkan(vks_swapchain *s)
     s->current = NULL;
     s->counts.acquired = s->shelved = 0;
     vks_follow_decisions(s);
-    if (!wait_for_pins(s))
+    if (!vks_wait_for_pins(s))
         s->dead = NULL; /* leaked: better than a crash in the recording */
     pthread_mutex_unlock(&device->lock);
     vks_bury_chains(s);

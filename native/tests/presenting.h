@@ -14,6 +14,12 @@
 
 #define MS UINT64_C(1000000)
 
+static const vks_present_policy policies[] = {VKS_PRESENTS_BY_ACQUIRES, VKS_PRESENTS_BY_FENCES};
+#define ON_BOTH_POLICIES(p)                                                                                            \
+    for (uint32_t p##_ = 0; p##_ < 2; p##_++)                                                                          \
+        for (vks_present_policy p = policies[p##_], *p##1 = &p; p##1; p##1 = NULL)
+#define TEXT_HAS(words) (strstr(vks_last_error()->text, words) != NULL)
+
 typedef struct app {
     vks_device *device;
     vks_swapchain *swapchain;

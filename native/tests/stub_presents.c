@@ -381,7 +381,8 @@ void presents_close(vks_device *device)
     if (the.running)
         pthread_join(the.thread, NULL);
     expect_none(left.semaphores, "semaphores");
-    expect_none(left.fences, "fences");
+    if (!the.may_give_up) /* else the engine may still write to some */
+        expect_none(left.fences, "fences");
     expect_none(left.swapchains, "swapchains");
     expect_none(left.views, "views");
     expect_none(left.pools, "command pools");

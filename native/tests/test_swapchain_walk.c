@@ -2,8 +2,6 @@
  * order, by one thread and by several. VKSHARE_SEED and VKSHARE_STEPS choose. */
 #include "presenting.h"
 
-static const vks_present_policy policies[] = {VKS_PRESENTS_BY_ACQUIRES, VKS_PRESENTS_BY_FENCES};
-
 /* ---- the n-th call of each function fails ---- */
 
 static const int codes[] = {VK_ERROR_OUT_OF_HOST_MEMORY, VK_ERROR_OUT_OF_DEVICE_MEMORY, VK_ERROR_DEVICE_LOST};
@@ -47,6 +45,7 @@ static void run_of_twenty_frames(vks_present_policy policy, const char *call, in
     }
     *failed = presents_failures() > 0;
     app_close(&a);
+    CHECK(presents_violations() == a.violations, "%s %u: %d, policy %d", call, n, code, policy);
 }
 
 static void each_call_may_fail_once(void)

@@ -312,8 +312,8 @@ def fail_each(layer: FaultLayer, by_fences: bool, group: str, everything: bool) 
     for entry, results in GROUPS[group].items():
         for result in results:
             cases = [(n, False) for n in chosen(calls.get(entry, 0), everything)]
-            if result not in ("TIMEOUT", "NOT_READY"):  # to wait for ever is right then
-                cases += [(n, True) for n in sorted({1, (calls.get(entry, 0) + 1) // 2}) if n]
+            if result not in ("TIMEOUT", "NOT_READY", "OUT_OF_DEVICE_MEMORY"):  # to wait for ever is right after the first
+                cases += [(n, True) for n in {(calls.get(entry, 0) + 1) // 2} if n]
             for nth, for_ever in cases:
                 print(entry, result, nth, for_ever, flush=True)
                 run = one_run(layer, by_fences, entry, for_ever, nth=nth, result=result)

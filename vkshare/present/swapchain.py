@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -356,8 +357,9 @@ class Swapchain(Closable, _native.Swapchain):
                 self._old = list(self._surfaces.values())
                 self._surfaces, self._views = {}, {}
                 self._generation = generation
-            surface = self._images.make(place, lambda: self._pinned(generation))
-            surface._presented_by = self
+            here = weakref.ref(self)  # not to be kept alive by its images
+            surface = self._images.make(place, lambda: _pinned(here(), generation))
+            surface._presented_by = here
             try:
                 self._attach(index, generation, surface)
             except BaseException:
@@ -368,15 +370,6 @@ class Swapchain(Closable, _native.Swapchain):
             with self.device._lock:
                 self.device._surfaces.add(surface)
             return True
-
-    @contextlib.contextmanager
-    def _pinned(self, generation: int) -> Iterator[None]:
-        """Inside, commands may be recorded for images of that generation: none is destroyed."""
-        self._pin(generation)
-        try:
-            yield
-        finally:
-            self._unpin()
 
     def _view_of(self, frame: Frame) -> View:
         if frame.is_hidden:
@@ -408,6 +401,18 @@ class Swapchain(Closable, _native.Swapchain):
         commands = self.device.record()
         record(commands, self._views[index])
         return commands
+
+
+@contextlib.contextmanager
+def _pinned(swapchain: Swapchain | None, generation: int) -> Iterator[None]:
+    """Inside, commands may be recorded for images of that generation: none is destroyed."""
+    if swapchain is None:
+        raise ClosedError("the swapchain of this frame is gone")
+    swapchain._pin(generation)
+    try:
+        yield
+    finally:
+        swapchain._unpin()
 
 
 def _check_size(device: Device, width: int, height: int) -> None:
