@@ -103,7 +103,10 @@ void vks_reset_fence(vks_swapchain *s, uint64_t fence)
 bool vks_fence_is_signalled(void *swapchain, uint64_t fence)
 {
     vks_swapchain *s = swapchain;
-    return s->vk.GetFenceStatus(s->vk_device, (VkFence)(uintptr_t)fence) == VK_SUCCESS;
+    VkResult code = s->vk.GetFenceStatus(s->vk_device, (VkFence)(uintptr_t)fence);
+    if (code == VK_ERROR_DEVICE_LOST)
+        vks_device_lose(s->device);
+    return code == VK_SUCCESS;
 }
 
 /* From the chains that are alive to those that are to be destroyed. */
@@ -161,11 +164,10 @@ void vks_destroy_spoiled(vks_swapchain *s)
 {
     while (s->spoiled.n)
         destroy_semaphore(s, s->spoiled.handles[--s->spoiled.n]);
-    bool lost = vks_device_check(s->device) == VKS_DEVICE_LOST;
     while (s->stuck.n) {
         uint64_t fence = s->stuck.handles[--s->stuck.n];
-        if (lost || vks_fence_is_signalled(s, fence))
-            destroy_fence(s, fence); /* else it is leaked: a driver may write to it still */
+        if (vks_fence_is_signalled(s, fence) || s->device->lost) /* on a lost device nothing is pending */
+            destroy_fence(s, fence);                             /* else it is leaked: a driver may write to it still */
     }
     free(s->spoiled.handles);
     free(s->stuck.handles);

@@ -159,6 +159,8 @@ static vks_status wait_fence(vks_swapchain *s, uint64_t fence, uint64_t deadline
     VkFence handle = (VkFence)(uintptr_t)fence;
     uint64_t now = vks_now(), slice = deadline <= now ? 0 : deadline - now < SLICE_NS ? deadline - now : SLICE_NS;
     VkResult code = s->vk.WaitForFences(s->vk_device, 1, &handle, VK_TRUE, slice);
+    if (code == VK_ERROR_DEVICE_LOST)
+        vks_device_mark_lost(s->device);
     return code == VK_TIMEOUT ? VKS_TIMEOUT : vks_present_result(s, code, "vkWaitForFences");
 }
 
@@ -300,7 +302,9 @@ static vks_status wait_for_room(vks_swapchain *s, uint64_t deadline)
             break;
         if (!s->proof_until) {
             s->proof_until = vks_now() + s->info.proof_deadline;
+            pthread_mutex_lock(&s->device->lock);
             s->counts.resize_waits++;
+            pthread_mutex_unlock(&s->device->lock);
         }
         vks_status status = make_room(s, s->proof_until < deadline ? s->proof_until : deadline);
         if (status)

@@ -380,8 +380,12 @@ static vks_status wait_in_flight(vks_swapchain *s, uint64_t deadline)
     uint64_t serial = s->in_flight[s->frames % s->info.frames_in_flight];
     if (!serial || s->device->backend->completed(s->device) >= serial)
         return VKS_OK;
-    s->counts.acquire_waits += deadline != 0;
-    return deadline ? vks_device_wait_serial(s->device, serial, deadline) : VKS_TIMEOUT;
+    if (!deadline)
+        return VKS_TIMEOUT;
+    pthread_mutex_lock(&s->device->lock);
+    s->counts.acquire_waits++;
+    pthread_mutex_unlock(&s->device->lock);
+    return vks_device_wait_serial(s->device, serial, deadline);
 }
 
 /* How many images can be out at a time. What a ring shows stays, unless there is nothing else. */

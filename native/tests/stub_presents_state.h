@@ -15,10 +15,15 @@
 #define STUB_PLAIN_CALLS(X)                                                                                            \
     X(CreateSemaphore)                                                                                                 \
     X(DestroySemaphore)                                                                                                \
-    X(GetSemaphoreCounterValue) X(WaitSemaphores) X(SignalSemaphore) X(QueueSubmit2) X(QueueWaitIdle) X(CreateFence)   \
-        X(DestroyFence) X(ResetFences) X(GetFenceStatus) X(WaitForFences) X(CreateImageView) X(DestroyImageView)       \
-            X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers)                 \
-                X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdPipelineBarrier2)
+    X(GetSemaphoreCounterValue)                                                                                        \
+    X(WaitSemaphores)                                                                                                  \
+    X(SignalSemaphore)                                                                                                 \
+    X(QueueSubmit2)                                                                                                    \
+    X(QueueWaitIdle)                                                                                                   \
+    X(CreateFence)                                                                                                     \
+    X(DestroyFence) X(ResetFences) X(GetFenceStatus) X(WaitForFences) X(CreateImageView) X(DestroyImageView)           \
+        X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers)                     \
+            X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdPipelineBarrier2)
 #define STUB_CALLS(X) STUB_WSI_CALLS(X) STUB_PLAIN_CALLS(X)
 
 typedef enum stub_call {

@@ -128,7 +128,8 @@ class XDisplay:
         size, width, height, bits, stride, colours = header[0], *header[4:6], header[11], header[12], header[19]
         assert (bits, header[7]) == (32, 0), "the server's pixels are not 32 bits, least significant byte first"
         rows = np.frombuffer(self._mapped, np.uint8, height * stride, size + 12 * colours).reshape(height, stride)
-        rgba = rows[:, : 4 * width].reshape(height, width, 4)[:, :, [2, 1, 0, 3]]
+        copied = rows[:, : 4 * width].copy()  # at once: what is drawn meanwhile must not mix with it by channel
+        rgba = copied.reshape(height, width, 4)[:, :, [2, 1, 0, 3]]
         rgba[:, :, 3] = 255
         return rgba
 
