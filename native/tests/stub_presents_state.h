@@ -8,6 +8,8 @@
 #include "stub_presents.h"
 #include "vulkan/vulkan_core.h"
 
+/* It needs many runs to be content with these. */
+/* clang-format off */
 #define STUB_WSI_CALLS(X)                                                                                              \
     X(CreateSwapchainKHR)                                                                                              \
     X(DestroySwapchainKHR)                                                                                             \
@@ -25,6 +27,7 @@
         X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers)                     \
             X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdPipelineBarrier2)
 #define STUB_CALLS(X) STUB_WSI_CALLS(X) STUB_PLAIN_CALLS(X)
+/* clang-format on */
 
 typedef enum stub_call {
 #define NUMBER(name) CALL_##name,

