@@ -143,6 +143,7 @@ static int swapchain_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT((PyObject *)self->frame_type);
     Py_VISIT(self->acquired);
     Py_VISIT(self->presenting);
+    Py_VISIT(self->look);
     return 0;
 }
 
@@ -151,6 +152,7 @@ static int swapchain_clear(PyObject *object)
     vkpy_swapchain *self = (vkpy_swapchain *)object;
     Py_CLEAR(self->acquired);
     Py_CLEAR(self->presenting);
+    Py_CLEAR(self->look);
     return 0;
 }
 
@@ -193,14 +195,33 @@ static vks_status acquire_soon(vkpy_swapchain *self, vks_frame *frame)
     return self->device->locks != NULL ? VKS_TIMEOUT : vks_swapchain_acquire_soon(self->core, frame);
 }
 
+/* Who waits long asks now and then whether the window is still there: not every driver tells. */
+#define LOOK_NS UINT64_C(200000000)
+
+static vks_status wait_for_frame(vkpy_swapchain *self, uint64_t timeout, vks_frame *frame)
+{
+    uint64_t deadline = vkpy_deadline(timeout), looked = vks_now();
+    vks_status status;
+    do {
+        vkpy_prepare_to_sleep();
+        PyThreadState *thread = PyEval_SaveThread();
+        status = vks_swapchain_acquire(self->core, deadline, frame);
+        PyEval_RestoreThread(thread);
+        if (status == VKS_INTERRUPTED && self->look != NULL && vks_now() - looked > LOOK_NS) {
+            PyObject *result = PyObject_CallNoArgs(self->look);
+            if (result == NULL)
+                return VKS_INTERRUPTED;
+            Py_DECREF(result);
+            looked = vks_now();
+        }
+    } while (status == VKS_INTERRUPTED && PyErr_CheckSignals() == 0);
+    return status;
+}
+
 static vks_status acquire_frame(vkpy_swapchain *self, uint64_t timeout, vks_frame *frame)
 {
     vks_status status = acquire_soon(self, frame);
-    if (VKPY_UNLIKELY(status == VKS_TIMEOUT)) {
-        uint64_t deadline = vkpy_deadline(timeout);
-        VKPY_BLOCKING(status, vks_swapchain_acquire(self->core, deadline, frame));
-    }
-    return status;
+    return VKPY_UNLIKELY(status == VKS_TIMEOUT) ? wait_for_frame(self, timeout, frame) : status;
 }
 
 /* "Swapchain.acquire" where the text of the core says more than that it did not happen in time. */
@@ -531,12 +552,13 @@ static bool read_hook(PyObject *value, const char *name, PyObject **out)
 
 static PyObject *swapchain_set_hooks(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"Swapchain._set_hooks", 0, 0, 2, {"acquired", "presenting"}, {NULL}};
+    static vkpy_signature signature = {"Swapchain._set_hooks", 0, 0, 3, {"acquired", "presenting", "look"}, {NULL}};
     vkpy_swapchain *self = (vkpy_swapchain *)object;
-    PyObject *values[2];
+    PyObject *values[3];
     LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
-        !read_hook(values[0], "acquired", &self->acquired) || !read_hook(values[1], "presenting", &self->presenting))
+        !read_hook(values[0], "acquired", &self->acquired) || !read_hook(values[1], "presenting", &self->presenting) ||
+        !read_hook(values[2], "look", &self->look))
         return NULL;
     Py_RETURN_NONE;
 }
@@ -601,8 +623,9 @@ static PyObject *swapchain_counters(PyObject *object, PyObject *ignored)
     X(semaphores)                                                                                                      \
     X(pooled_semaphores)                                                                                               \
     X(fences)                                                                                                          \
-    X(pooled_fences) X(history) X(quarantined) X(moved) X(acquire_waits) X(image_count) X(acquired) X(width) X(height) \
-        X(present_mode) X(shown) X(is_current)
+    X(pooled_fences)                                                                                                   \
+    X(history) X(quarantined) X(moved) X(acquire_waits) X(image_count) X(acquired) X(width) X(height) X(present_mode)  \
+        X(shown) X(is_current)
     PyObject *counters = PyDict_New();
 #define PUT(name)                                                                                                      \
     if (counters != NULL) {                                                                                            \

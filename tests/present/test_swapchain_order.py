@@ -186,7 +186,7 @@ def _never_and_resized(layer: FaultLayer) -> dict[str, Any]:
 
 @pytest.mark.rule("A6", "A16", "A21")
 def test_resizes_whose_fences_never_come_keep_the_bound() -> None:
-    told = run_with_faults(_never_and_resized, messages=False)
+    told = run_with_faults(_never_and_resized, messages=False, timeout=60)
     assert told["alive"] <= told["statistics"].retired_limit + 1
     assert told["violations"] == []
     assert told["seconds"] < 8
@@ -250,15 +250,10 @@ def test_work_that_does_not_end_stops_acquire_after_the_frames_in_flight_and_no_
 # ---- results that acquire and present may give -----------------------------------------------------------------------
 
 
-def _acquires(layer: FaultLayer, fences: bool) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+def _acquires(layer: FaultLayer, fences: bool, result: str) -> dict[str, Any]:
     with vks.open(backend="vulkan") as device:
         layer.reset()
-        swapchain = _create(device, fences)
-        for result in ("OUT_OF_DATE", "SUBOPTIMAL", "SURFACE_LOST"):
-            swapchain.close()
-            layer.reset()
-            swapchain = _create(device, fences)
+        with _create(device, fences) as swapchain:
             faulty_order.draw(swapchain, 3)
             made, asked = layer.calls()["vkCreateSwapchainKHR"], layer.calls()["vkAcquireNextImageKHR"]
             layer.fail("vkAcquireNextImageKHR", result=result, count=0)
@@ -268,36 +263,36 @@ def _acquires(layer: FaultLayer, fences: bool) -> dict[str, Any]:
                 swapchain.present(frame)
             except vks.VkshareError as raised:
                 error = str(raised)
-            told[result] = (error, layer.calls()["vkAcquireNextImageKHR"] - asked,
-                            layer.calls()["vkCreateSwapchainKHR"] - made)  # fmt: skip
+            told: dict[str, Any] = {"error": error}
+            told["asked"] = layer.calls()["vkAcquireNextImageKHR"] - asked
+            told["made"] = layer.calls()["vkCreateSwapchainKHR"] - made
             if result == "SURFACE_LOST":
                 with pytest.raises(vks.SurfaceLostError):
                     swapchain.acquire(5)
-                layer.reset()
+            told["violations"] = layer.violations()
+            layer.reset()
+            if result == "SURFACE_LOST":
                 swapchain.retarget(vks.Headless(30, 30))
-            else:
-                told[f"{result} violations"] = layer.violations()
-                layer.reset()
+                told["violations"] = []  # nothing proves anything of the old window
             faulty_order.draw(swapchain, 3)
-        told["extent"] = swapchain.extent
-        swapchain.close()
-        told["violations"] = layer.violations()
+            told["extent"] = swapchain.extent
     return told | {"left": faulty_order.left(layer)}
 
 
 @pytest.mark.rule("A9")
 @POLICIES
-def test_acquire_tries_twice_where_it_is_out_of_date_and_once_else(fences: bool) -> None:
-    told = run_with_faults(_acquires, fences)
-    error, asked, made = told["OUT_OF_DATE"]
-    assert "vkAcquireNextImageKHR" in error
-    assert "OUT_OF_DATE" in error
-    assert (asked, made) == (2, 1)
-    assert told["SUBOPTIMAL"] == ("a frame", 1, 0)
-    assert told["SURFACE_LOST"][1:] == (1, 0)
-    assert told["extent"] == (30, 30)
-    assert told["OUT_OF_DATE violations"] == told["SUBOPTIMAL violations"] == told["violations"] == []
-    assert told["left"] == {}
+@pytest.mark.parametrize(
+    ("result", "asked", "made", "said"),
+    [("OUT_OF_DATE", 2, 1, "vkAcquireNextImageKHR"), ("SUBOPTIMAL", 1, 0, "a frame"), ("SURFACE_LOST", 1, 0, "")],
+)
+def test_acquire_tries_twice_where_it_is_out_of_date_and_once_else(
+    result: str, asked: int, made: int, said: str, fences: bool
+) -> None:
+    told = run_with_faults(_acquires, fences, result)
+    assert said in told["error"]
+    assert (told["asked"], told["made"]) == (asked, made)
+    assert told["extent"] == ((30, 30) if result == "SURFACE_LOST" else (16, 16))
+    assert (told["violations"], told["left"]) == ([], {})
 
 
 def _failed_create(layer: FaultLayer, fences: bool) -> dict[str, Any]:
@@ -512,20 +507,22 @@ def _extents(layer: FaultLayer, fences: bool) -> list[Any]:
             wall, cpu = time.monotonic(), time.process_time()
             faulty_order.draw(swapchain, 5)
             wall, cpu = time.monotonic() - wall, time.process_time() - cpu
-            told.append((size, swapchain.extent, layer.calls().get("vkQueuePresentKHR", 0) - presents, cpu / wall))
+            presents = layer.calls().get("vkQueuePresentKHR", 0) - presents
+            told.append((size, swapchain.extent, presents, cpu / wall, wall))
         swapchain.close()
         surface.destroy()
     return [told, layer.violations(), faulty_order.left(layer)]
 
 
-@pytest.mark.rule("A14")
+@pytest.mark.rule("A14", "A24")
 @POLICIES
 def test_a_surface_that_says_its_size_is_obeyed_and_0x0_presents_nothing_and_comes_back(fences: bool) -> None:
     told, violations, left = run_with_faults(_extents, fences)
-    for size, extent, presents, load in told:
+    for size, extent, presents, load, wall in told:
         if size == (0, 0):
             assert presents <= 1, told
             assert load < 0.7, told
+            assert wall > 0.1, told  # five frames that are not shown are not drawn as fast as can be
         else:
             assert extent == size, told
             assert presents >= 4, told
@@ -572,7 +569,7 @@ def _modes(layer: FaultLayer, mode: str) -> list[str]:
 @pytest.mark.rule("A11")
 def test_present_modes_that_are_not_there_are_refused_with_those_that_are() -> None:
     assert run_with_faults(_modes, "fifo")[0] == "shown"
-    fifo, mailbox, *rest = run_with_faults(_modes, "shared_demand_refresh")
+    fifo, mailbox, *rest = run_with_faults(_modes, "demand")
     assert rest == []
     assert "'fifo'" in fifo
     assert "'mailbox'" in mailbox
@@ -598,11 +595,10 @@ def test_without_maintenance1_the_acquire_history_does_it() -> None:
 
 
 def _without_headless(layer: FaultLayer) -> list[Any]:
-    with vks.open(backend="vulkan") as device:
-        with _create(device, None) as swapchain:
-            faulty_order.storm(swapchain, 6, 5)
-            is_ring = swapchain._images.native is None
-            shown = swapchain.capture().shape
+    with vks.open(backend="vulkan") as device, _create(device, None) as swapchain:
+        faulty_order.storm(swapchain, 6, 5)
+        is_ring = swapchain._images.native is None
+        shown = swapchain.capture().shape
     return [is_ring, shown, layer.calls().get("vkQueuePresentKHR", 0), layer.violations(), faulty_order.left(layer)]
 
 

@@ -1,8 +1,8 @@
 """A program that shows twenty frames of every kind, while the fault layer makes one of its Vulkan calls fail.
 
-It is an application that survives errors: it notes them, and calls again. What it demands: the next call works or raises
-the same; SurfaceLostError goes with retarget(); close() ends soon; and afterwards nothing is alive, nothing was used
-that Vulkan or our rules forbid, and the validation layer has nothing to say.
+It is an application that survives errors: it notes them, and calls again. What it demands: the next call works or
+raises the same; SurfaceLostError goes with retarget(); close() ends soon; and afterwards nothing is alive, nothing was
+used that Vulkan or our rules forbid, and the validation layer has nothing to say.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from support.fault_layer import FaultLayer, Violation
-
 import vkshare as vks
+from support.fault_layer import FaultLayer, Violation
 
 FRAMES = 20
 PATIENCE = 20.0  # seconds that a whole run may take: as much as a second for close() and the rest for a slow machine
@@ -250,6 +249,18 @@ def _is_excused(run: Run, violation: Violation) -> bool:
     return not run.by_fences and no_proof and " is destroyed while " in violation.text
 
 
+def _hides_fences(entry: str, for_ever: bool) -> bool:
+    """Whether no fence is ever seen signalled: those are leaked, for a driver may write to them still (A16)."""
+    return for_ever and entry == "vkGetFenceStatus"
+
+
+def _is_expected(message: str, entry: str, result: str, for_ever: bool) -> bool:
+    """The validation layer is below the faults: it knows neither that the device is lost nor of fences leaked."""
+    if result == "DEVICE_LOST" and "VUID-vkDestroyFence-fence-01120" in message:
+        return True
+    return _hides_fences(entry, for_ever) and "VUID-vkDestroyDevice-device-00378" in message
+
+
 def one_run(layer: FaultLayer, by_fences: bool, entry: str = "", for_ever: bool = False, **rule: Any) -> Run:
     """The whole program, with a rule for one entry. The device is opened before the rule begins."""
     run = Run(layer, by_fences, entry, for_ever)
@@ -268,7 +279,8 @@ def one_run(layer: FaultLayer, by_fences: bool, entry: str = "", for_ever: bool 
     del device
     gc.collect()
     run.wrong += [f"violation: {v.text} [{v.name}]" for v in layer.violations() if not _is_excused(run, v)]
-    left = [f"{o.type} {o.name}".rstrip() for o in layer.objects() if o.serial not in before and o.type != "instance"]
+    kept = ("instance", "fence") if _hides_fences(entry, for_ever) else ("instance",)
+    left = [f"{o.type} {o.name}".rstrip() for o in layer.objects() if o.serial not in before and o.type not in kept]
     if left:
         run.wrong.append(f"alive after close: {', '.join(left)}")
     if time.monotonic() - started > PATIENCE:
@@ -312,13 +324,18 @@ def fail_each(layer: FaultLayer, by_fences: bool, group: str, everything: bool) 
     for entry, results in GROUPS[group].items():
         for result in results:
             cases = [(n, False) for n in chosen(calls.get(entry, 0), everything)]
-            if result not in ("TIMEOUT", "NOT_READY", "OUT_OF_DEVICE_MEMORY"):  # to wait for ever is right after the first
+            if result not in (
+                "TIMEOUT",
+                "NOT_READY",
+                "OUT_OF_DEVICE_MEMORY",
+            ):  # to wait for ever is right after the first
                 cases += [(n, True) for n in {(calls.get(entry, 0) + 1) // 2} if n]
             for nth, for_ever in cases:
                 print(entry, result, nth, for_ever, flush=True)
                 run = one_run(layer, by_fences, entry, for_ever, nth=nth, result=result)
                 case = f"{entry} {result} at {nth}{' for ever' if for_ever else ''}"
-                wrong += [f"{case}: {text}" for text in (*run.wrong, *messages.take())]
+                told = [text for text in messages.take() if not _is_expected(text, entry, result, for_ever)]
+                wrong += [f"{case}: {text}" for text in (*run.wrong, *told)]
                 if layer.failed().get(entry, 0):
                     met[f"{entry} {result}"] = met.get(f"{entry} {result}", 0) + 1
     absent = [f"{entry} {result}" for entry, results in GROUPS[group].items() for result in results if entry in calls

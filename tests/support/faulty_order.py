@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from support.fault_layer import Event, FaultLayer
-
 import vkshare as vks
+from support.fault_layer import Event, FaultLayer
 
 
 def draw(swapchain: vks.Swapchain, frames: int, timeout: float = 20) -> None:

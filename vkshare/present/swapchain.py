@@ -305,7 +305,11 @@ class Swapchain(Closable, _native.Swapchain):
 
     def _hook(self) -> None:
         assert self._shown is not None
-        self._set_hooks(acquired=self._shown.acquired_hook(), presenting=self._shown.presenting_hook())
+        self._set_hooks(
+            acquired=self._shown.acquired_hook(),
+            presenting=self._shown.presenting_hook(),
+            look=self._window._look if self._window is not None else None,
+        )
 
     def _let_go(self) -> None:
         """Called by the window's connection before it ends: nothing may refer to its display any more. The swapchain is

@@ -260,6 +260,10 @@ class Window:
 
     # ---- for the package
 
+    def _look(self) -> bool:
+        """Whether the window system has gone away, which those who depend on it are told. Any thread."""
+        return self._connection.is_lost(look=True)
+
     def _add_dependent(self, dependent: Dependent) -> None:
         """Tells it of each new size, and closes it before the window: a surface must not outlive its window."""
         self._check()
