@@ -266,7 +266,7 @@ static painter new_painter(uint8_t *pixels, vks_surface *of, uint64_t key, int n
                  .pixels = pixels,
                  .acquire_key = key,
                  .release_key = (key + 1) % (uint64_t)n};
-    vks_surface_info info = {SIDE, SIDE, VKS_FORMAT_R8_UNORM, pixels, SIDE * SIDE, SIDE, 0, 0, false};
+    vks_surface_info info = {SIDE, SIDE, VKS_FORMAT_R8_UNORM, pixels, SIDE * SIDE, SIDE, 0, 0, false, false};
     int page, semaphore;
     if (!of) {
         CHECK(vks_surface_create(p.device, &info, &p.surface) == VKS_OK, "%s", vks_last_error()->text);
