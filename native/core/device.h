@@ -92,7 +92,7 @@ struct vks_device {
     uint32_t n_held, held_limit;
     uint64_t round; /* of the pump: marks what it found blocked */
     bool pumping, pump_again, watching;
-    bool presenting; /* a present has the queue: what is submitted meanwhile is held */
+    bool presenting;        /* a present has the queue: what is submitted meanwhile is held */
     uint32_t adopted_waits; /* held waits for an engine's semaphores: nobody announces them, so they are polled */
 
     vks_due *ring; /* in order of serials */
@@ -274,7 +274,8 @@ vks_status vks_device_wait_held(vks_device *device, uint32_t below, const vks_su
 void vks_device_keep_promises(vks_device *device, const vks_surface *surface);
 
 /* A present may last as long as the rendering or the display does, so the queue is its own meanwhile, without the lock:
- * submissions are held until it ends. begin blocks while another present has the queue, and lets go of the lock then. */
+ * submissions are held until it ends. begin blocks while another present has the queue, and lets go of the lock then.
+ */
 void vks_device_begin_present(vks_device *device);
 void vks_device_end_present(vks_device *device);
 

@@ -27,8 +27,9 @@
     X(WaitForFences)                                                                                                   \
     X(CreateImageView)                                                                                                 \
     X(DestroyImageView)                                                                                                \
-    X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer)   \
-        X(EndCommandBuffer) X(CmdPipelineBarrier2)
+    X(CreateCommandPool)                                                                                               \
+    X(DestroyCommandPool)                                                                                              \
+    X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdPipelineBarrier2)
 
 typedef struct vks_present_functions {
 #define VKS_DECLARE(name) PFN_vk##name name;

@@ -624,8 +624,9 @@ static PyObject *swapchain_counters(PyObject *object, PyObject *ignored)
     X(pooled_semaphores)                                                                                               \
     X(fences)                                                                                                          \
     X(pooled_fences)                                                                                                   \
-    X(history) X(quarantined) X(moved) X(acquire_waits) X(image_count) X(acquired) X(width) X(height) X(present_mode)  \
-        X(shown) X(is_current)
+    X(history)                                                                                                         \
+    X(quarantined)                                                                                                     \
+    X(moved) X(acquire_waits) X(image_count) X(acquired) X(width) X(height) X(present_mode) X(shown) X(is_current)
     PyObject *counters = PyDict_New();
 #define PUT(name)                                                                                                      \
     if (counters != NULL) {                                                                                            \
