@@ -36,7 +36,7 @@ def run(plan: Plan) -> list[Row]:
     rows: list[Row] = []
     for index, adapter in enumerate(vkshare.adapters()):
         with vkshare.open(adapter, validation=False, name="bench") as device:
-            policies = swapchain_pairs.policies(device)
+            policies = swapchain_pairs.policies(device, headless=True)
             for fences in policies if adapter.backend == "vulkan" else ():
                 with swapchain_pairs.headless(device, _SIZES["1280x720"][0], plan, present_fences=fences) as pair:
                     rows += _rows(pair, plan, present_fences=fences)
@@ -139,7 +139,7 @@ def rows_of_windows(adapter: int, server: int, seconds: float, pinned_only: bool
     plan = Plan(seconds=seconds, pinned_only=pinned_only)
     rows: list[Row] = []
     with vkshare.open(vkshare.adapters()[adapter], validation=False, name="bench") as device:
-        for fences in swapchain_pairs.policies(device):
+        for fences in swapchain_pairs.policies(device, headless=False):
             size = _SIZES["1280x720"][0]
             with swapchain_pairs.windows(device, size, plan, present_fences=fences, server=server) as pair:
                 rows += _rows(pair, plan, present_fences=fences)

@@ -25,7 +25,7 @@ def run(plan: Plan) -> list[Row]:
         plan.note("swapchains on a real driver: there is no Vulkan driver here")
     for index, adapter in enumerate(adapters):
         with vkshare.open(adapter, validation=False, name="bench") as device:
-            for fences in swapchain_pairs.policies(device):
+            for fences in swapchain_pairs.policies(device, headless=True):
                 with swapchain_pairs.headless(device, _SIZE, plan, present_fences=fences) as pair:
                     if pair.where == "ring":
                         plan.note(f"{adapter.name} has no VK_EXT_headless_surface: rings of images are compared")
@@ -55,7 +55,7 @@ def rows_of_windows(adapter: int, server: int, seconds: float, pinned_only: bool
     plan = Plan(seconds=seconds, pinned_only=pinned_only)
     rows: list[Row] = []
     with vkshare.open(vkshare.adapters("vulkan")[adapter], validation=False, name="bench") as device:
-        for fences in swapchain_pairs.policies(device):
+        for fences in swapchain_pairs.policies(device, headless=False):
             with swapchain_pairs.windows(device, _SIZE, plan, present_fences=fences, server=server) as pair:
                 rows += _rows(pair, plan, present_fences=fences)
     return rows, plan.notes

@@ -135,10 +135,11 @@ def windows(device: Device, size: Size, plan: Plan, *, present_fences: bool, ser
         )
 
 
-def policies(device: Device) -> list[bool]:
-    """Without present fences, and with them where the driver has them."""
+def policies(device: Device, *, headless: bool) -> list[bool]:
+    """Without present fences, and with them where the driver has them for such targets."""
     has = c_swapchain.extensions(device) if device.adapter.backend == "vulkan" else ()
-    return [False, True] if "VK_EXT_swapchain_maintenance1" in has else [False]
+    needed = {"VK_EXT_swapchain_maintenance1", *(("VK_EXT_headless_surface",) if headless else ())}
+    return [False, True] if needed.issubset(has) else [False]
 
 
 def is_pinned(place: Placement) -> bool:
