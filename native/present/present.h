@@ -97,6 +97,7 @@ struct vks_swapchain {
     uint32_t shelved;          /* its images on the shelf */
     uint64_t generation;
     _Atomic bool is_stale; /* recreate at the next acquire */
+    bool has_tried;        /* vks_swapchain_acquire_soon() was the first of two attempts */
     _Atomic bool is_lost, is_closed;
     uint64_t proof_until; /* while a resize waits for room: when it stops waiting; else 0 */
 

@@ -509,7 +509,9 @@ static bool may_go_on(const vks_swapchain *s, vks_status status, uint64_t deadli
 
 static vks_status acquire(vks_swapchain *s, uint64_t deadline, vks_frame *out)
 {
-    for (int attempt = 0; attempt < 2; attempt++) {
+    int attempts = s->has_tried ? 1 : 2; /* A9 */
+    s->has_tried = false;
+    while (attempts-- > 0) {
         vks_status status = s->info.vulkan ? VKS_OK : check_ring(s, out);
         if (!status && s->info.vulkan && !is_current(s))
             status = vks_swapchain_configure(s, deadline);
@@ -571,7 +573,7 @@ vks_status vks_swapchain_acquire_soon(vks_swapchain *s, vks_frame *out)
             status = acquire_image(s, 0, out);
     }
     if (status == STALE) {
-        s->is_stale = s->current->is_out_of_date = true;
+        s->is_stale = s->current->is_out_of_date = s->has_tried = true;
         status = VKS_TIMEOUT;
     } else if (!status) {
         keep_pace(s);

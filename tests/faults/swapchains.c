@@ -135,6 +135,23 @@ VkResult layer_CreateSwapchainKHR(VkDevice device, const VkSwapchainCreateInfoKH
     return TELL(result);
 }
 
+static void follow_what_it_replaced(struct object *object, void *argument)
+{
+    const struct swapchain *gone = argument;
+    struct swapchain *other = (struct swapchain *)object;
+    if (other->replaced.serial == gone->object.serial)
+        other->replaced = gone->replaced;
+}
+
+/* A swapchain that goes leaves those that it had replaced to the one after it. */
+static void hand_down(const struct swapchain *gone)
+{
+    struct surface *surface = vks_find_serial(TYPE_SURFACE, gone->surface.handle, gone->surface.serial);
+    if (surface != NULL && !gone->retired)
+        surface->orphaned = gone->replaced;
+    vks_each(TYPE_SWAPCHAIN, follow_what_it_replaced, (void *)(uintptr_t)gone);
+}
+
 void layer_DestroySwapchainKHR(VkDevice device, VkSwapchainKHR swapchain, const VkAllocationCallbacks *allocator)
 {
     struct context *context = vks_context(device);
@@ -142,10 +159,8 @@ void layer_DestroySwapchainKHR(VkDevice device, VkSwapchainKHR swapchain, const 
     pthread_mutex_lock(&vks_lock);
     struct swapchain *known = vks_find(TYPE_SWAPCHAIN, HANDLE(swapchain));
     if (known != NULL) {
-        struct surface *surface = vks_find_serial(TYPE_SURFACE, known->surface.handle, known->surface.serial);
         vks_check_swapchain(known);
-        if (surface != NULL && !known->retired) /* the surface's next one follows those that this one has replaced */
-            surface->orphaned = known->replaced;
+        hand_down(known);
     }
     pthread_mutex_unlock(&vks_lock);
     vks_destroyed(TYPE_SWAPCHAIN, HANDLE(swapchain));

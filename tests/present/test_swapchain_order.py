@@ -353,7 +353,7 @@ def _failed_present(layer: FaultLayer, fences: bool, result: str) -> dict[str, A
 @POLICIES
 @pytest.mark.parametrize("result", ["OUT_OF_HOST_MEMORY", "OUT_OF_DEVICE_MEMORY", "OUT_OF_DATE", "SUBOPTIMAL"])
 def test_a_present_that_fails_keeps_its_frame_or_is_counted_as_lost(result: str, fences: bool) -> None:
-    told = run_with_faults(_failed_present, fences, result)
+    told = run_with_faults(_failed_present, fences, result, timeout=60)
     assert (told["violations"], told["left"]) == ([], {})
     assert told["semaphores"] <= 16
     if "MEMORY" in result:

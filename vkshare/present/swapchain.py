@@ -117,6 +117,8 @@ class Swapchain(Closable, _native.Swapchain):
             super().__init__(device, Frame, options, self._images.native)
             self._start(size, capture)
         except BaseException:
+            with contextlib.suppress(InvalidCallError):  # there is none yet
+                self._close()
             self._images.close()
             raise
 
