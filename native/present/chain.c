@@ -127,21 +127,33 @@ static vks_status record_fresh(vks_swapchain *s, VkCommandBuffer commands, uint6
     return vks_present_result(s, s->vk.EndCommandBuffer(commands), "vkEndCommandBuffer");
 }
 
-static vks_status make_fresh_commands(vks_swapchain *s, vks_chain *chain)
+/* From those of chains that are gone: allocating and freeing them for each resize makes some layers grow. */
+static vks_status take_commands(vks_swapchain *s, uint64_t *out)
 {
-    VkCommandBuffer buffers[VKS_SWAPCHAIN_IMAGES];
+    if (s->spare_commands.n) {
+        *out = s->spare_commands.handles[--s->spare_commands.n];
+        return VKS_OK;
+    }
+    VkCommandBuffer buffer = VK_NULL_HANDLE;
     VkCommandBufferAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
                                         .commandPool = s->commands,
                                         .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-                                        .commandBufferCount = chain->n};
+                                        .commandBufferCount = 1};
     vks_status status =
-        vks_present_result(s, s->vk.AllocateCommandBuffers(s->vk_device, &info, buffers), "vkAllocateCommandBuffers");
+        vks_present_result(s, s->vk.AllocateCommandBuffers(s->vk_device, &info, &buffer), "vkAllocateCommandBuffers");
+    *out = status ? 0 : (uint64_t)(uintptr_t)buffer;
+    return status;
+}
+
+static vks_status make_fresh_commands(vks_swapchain *s, vks_chain *chain)
+{
+    vks_status status = VKS_OK;
     for (uint32_t i = 0; !status && i < chain->n; i++) {
-        chain->images[i].fresh_commands = (uint64_t)(uintptr_t)buffers[i];
-        chain->images[i].frame.fresh_commands = chain->images[i].fresh_commands;
+        vks_chain_image *image = &chain->images[i];
+        if (!(status = take_commands(s, &image->fresh_commands)))
+            status = record_fresh(s, (VkCommandBuffer)(uintptr_t)image->fresh_commands, image->image);
+        image->frame.fresh_commands = image->fresh_commands;
     }
-    for (uint32_t i = 0; !status && i < chain->n; i++)
-        status = record_fresh(s, buffers[i], chain->images[i].image);
     return status;
 }
 
@@ -185,10 +197,7 @@ void vks_chain_destroy(vks_swapchain *s, vks_chain *chain)
         }
         if (image->view)
             s->vk.DestroyImageView(s->vk_device, (VkImageView)(uintptr_t)image->view, NULL);
-        if (image->fresh_commands) {
-            VkCommandBuffer commands = (VkCommandBuffer)(uintptr_t)image->fresh_commands;
-            s->vk.FreeCommandBuffers(s->vk_device, s->commands, 1, &commands);
-        }
+        vks_keep_handle(&s->spare_commands, image->fresh_commands); /* the command pool has it in any case */
     }
     if (chain->handle)
         s->vk.DestroySwapchainKHR(s->vk_device, (VkSwapchainKHR)(uintptr_t)chain->handle, NULL);

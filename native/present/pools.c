@@ -150,15 +150,15 @@ void vks_follow_decisions(vks_swapchain *s)
     }
 }
 
-static void keep(vks_handle_pool *pool, uint64_t handle)
+void vks_keep_handle(vks_handle_pool *pool, uint64_t handle)
 {
     if (handle && grow(pool)) /* without memory for the list it is leaked, not destroyed too early */
         pool->handles[pool->n++] = handle;
 }
 
-void vks_spoil_semaphore(vks_swapchain *s, uint64_t semaphore) { keep(&s->spoiled, semaphore); }
+void vks_spoil_semaphore(vks_swapchain *s, uint64_t semaphore) { vks_keep_handle(&s->spoiled, semaphore); }
 
-void vks_leave_fence(vks_swapchain *s, uint64_t fence) { keep(&s->stuck, fence); }
+void vks_leave_fence(vks_swapchain *s, uint64_t fence) { vks_keep_handle(&s->stuck, fence); }
 
 void vks_destroy_spoiled(vks_swapchain *s)
 {
@@ -182,5 +182,6 @@ void vks_destroy_pools(vks_swapchain *s)
         destroy_fence(s, s->fences.handles[--s->fences.n]);
     free(s->semaphores.handles);
     free(s->fences.handles);
-    s->semaphores = s->fences = (vks_handle_pool){NULL, 0, 0, 0};
+    free(s->spare_commands.handles);
+    s->spare_commands = s->semaphores = s->fences = (vks_handle_pool){NULL, 0, 0, 0};
 }

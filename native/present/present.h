@@ -29,7 +29,7 @@
     X(DestroyImageView)                                                                                                \
     X(CreateCommandPool)                                                                                               \
     X(DestroyCommandPool)                                                                                              \
-    X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdPipelineBarrier2)
+    X(AllocateCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdPipelineBarrier2)
 
 typedef struct vks_present_functions {
 #define VKS_DECLARE(name) PFN_vk##name name;
@@ -87,14 +87,15 @@ struct vks_swapchain {
     VkDevice vk_device;
     VkQueue vk_queue;
     VkCommandPool commands;
-    _Atomic uint64_t wanted;   /* width << 32 | height */
-    _Atomic uint64_t made_for; /* what `wanted` was when the current chain was made */
-    _Atomic uint32_t mode;     /* the present mode that is wanted */
-    _Atomic uint64_t pace;     /* ns from frame to frame; 0: none */
-    _Atomic uint64_t due;      /* when the next one may go */
-    vks_chain *chains;         /* alive, the newest first */
-    vks_chain *current;        /* of these; NULL: none was made, or creating failed */
-    uint32_t shelved;          /* its images on the shelf */
+    vks_handle_pool spare_commands; /* of it; swapchain->lock */
+    _Atomic uint64_t wanted;        /* width << 32 | height */
+    _Atomic uint64_t made_for;      /* what `wanted` was when the current chain was made */
+    _Atomic uint32_t mode;          /* the present mode that is wanted */
+    _Atomic uint64_t pace;          /* ns from frame to frame; 0: none */
+    _Atomic uint64_t due;           /* when the next one may go */
+    vks_chain *chains;              /* alive, the newest first */
+    vks_chain *current;             /* of these; NULL: none was made, or creating failed */
+    uint32_t shelved;               /* its images on the shelf */
     uint64_t generation;
     _Atomic bool is_stale; /* recreate at the next acquire */
     bool has_tried;        /* vks_swapchain_acquire_soon() was the first of two attempts */
@@ -126,6 +127,7 @@ vks_status vks_chain_create(vks_swapchain *s, const VkSurfaceCapabilitiesKHR *ca
 void vks_chain_destroy(vks_swapchain *s, vks_chain *chain);
 
 /* ---- pools.c: semaphores and fences, under the device's lock ---- */
+void vks_keep_handle(vks_handle_pool *pool, uint64_t handle); /* 0, or without memory: not */
 vks_status vks_take_semaphore(vks_swapchain *s, uint64_t *out);
 vks_status vks_take_fence(vks_swapchain *s, uint64_t *out);
 void vks_put_semaphore(vks_swapchain *s, uint64_t semaphore);

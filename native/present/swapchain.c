@@ -42,6 +42,7 @@ static vks_status open_vulkan(vks_swapchain *s)
     if (missing)
         return vks_fail(VKS_UNSUPPORTED, 0, "the device has no %s: it was made without VK_KHR_swapchain", missing);
     VkCommandPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+                                    .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
                                     .queueFamilyIndex = s->vulkan.queue_family};
     return vks_present_result(s, s->vk.CreateCommandPool(s->vk_device, &info, NULL, &s->commands),
                               "vkCreateCommandPool");

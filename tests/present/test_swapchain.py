@@ -886,6 +886,8 @@ def test_nothing_waits_for_the_device_or_its_queue_to_idle() -> None:
         *root.glob("native/python/*.[ch]"),
         *root.glob("vkshare/present/*.py"),
     ]
+    if not (root / "native" / "present").is_dir():
+        pytest.skip("an installed wheel is tested here, without the source tree")
     assert len(sources) > 10
     for source in sources:
         assert not re.search(r"(Device|Queue)WaitIdle", source.read_text()), source
@@ -894,6 +896,8 @@ def test_nothing_waits_for_the_device_or_its_queue_to_idle() -> None:
 @pytest.mark.rule("A21")
 def test_no_wait_of_the_driver_is_without_end() -> None:
     root = Path(__file__).resolve().parents[2]
+    if not (root / "native" / "present").is_dir():
+        pytest.skip("an installed wheel is tested here, without the source tree")
     for source in root.glob("native/present/*.c"):
         for call in re.findall(
             r"(?:AcquireNextImageKHR|WaitForFences|WaitSemaphores)\((?:[^;]*)\)", source.read_text()
