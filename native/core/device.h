@@ -165,7 +165,6 @@ struct vks_surface {
     uint32_t width, height, format;
     uint64_t acquire_commands, release_commands;
     bool discard_unowned, is_presentable;
-    vks_presentable *presentable; /* of a swapchain's image; its owner unsets it before it goes */
     _Atomic bool closed;
     _Atomic uint32_t owned;                  /* as the caller sees it: granted, and release() was not called */
     _Atomic bool has_page;                   /* as the page has it: a queued release may be due still */
@@ -181,6 +180,7 @@ struct vks_surface {
     _Atomic uint32_t waiting;                /* threads that sleep on the page */
     uint64_t mark;                           /* the pump's round in which an earlier held operation touches it */
     uint64_t engine_semaphore, engine_value; /* sync(): what the engine signals */
+    vks_presentable *presentable;            /* of a swapchain's image; its owner unsets it before it goes */
     vks_mapping mapping;
 };
 

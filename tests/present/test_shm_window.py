@@ -87,7 +87,9 @@ def test_a_surface_of_the_cpu_backend_is_shown_from_its_own_memory(client: Clien
     window_id = client.window(70, 30)
     surface = vks_device.create_surface(70, 30, "bgra8unorm")
     with surface.access(0, 0) as view:
-        vks_device.submit(vks_device.record().clear(view, (1, 0.5, 0, 1)))
+        vks_device.submit(vks_device.record().clear(view, (1, 0.5, 0, 1))).wait(
+            30
+        )  # a Swapchain does so before it shows
     with surface.export() as descriptor, ShmWindow(client.display.name, window_id) as window:
         fds = descriptor.open_fds()
         handle = descriptor.memory(fds[0])
