@@ -5,7 +5,7 @@
 
 A rule holds on a backend when at least one of its tests passed there and none failed. Tests of the C core and of the
 model stand under `native` and count for the CPU backend, which runs nothing else; so do the rules with `vulkan = false`
-in tests/rules.toml need no more. Exit status 1 when a rule did not pass on cpu or, where it concerns Vulkan, on
+in tests/rules.toml need no more, and those with `cpu = false` are about Vulkan alone. Exit status 1 when a rule did not pass on cpu or, where it concerns Vulkan, on
 lavapipe25, or failed anywhere.
 """
 
@@ -39,7 +39,7 @@ def verdict(tests: list[Case]) -> str:
 
 def missing_backends(rule: dict[str, object], by_backend: dict[str, list[Case]]) -> list[str]:
     """Return the backends on which a rule had to pass and did not."""
-    needed = ["cpu", "lavapipe25"] if rule.get("vulkan", True) else ["cpu"]
+    needed = [backend for backend, key in (("cpu", "cpu"), ("lavapipe25", "vulkan")) if rule.get(key, True)]
     missing = []
     for backend in needed:
         tests = by_backend.get(backend, []) + (by_backend.get(NATIVE, []) if backend == "cpu" else [])
