@@ -5,8 +5,8 @@
 
 A rule holds on a backend when at least one of its tests passed there and none failed. Tests of the C core and of the
 model stand under `native` and count for the CPU backend, which runs nothing else; so do the rules with `vulkan = false`
-in tests/rules.toml need no more, and those with `cpu = false` are about Vulkan alone. Exit status 1 when a rule did not pass on cpu or, where it concerns Vulkan, on
-lavapipe25, or failed anywhere.
+in tests/rules.toml need no more, and those with `cpu = false` are about Vulkan alone. Exit status 1 when a rule did not
+pass on cpu or lavapipe25, where it concerns them, or failed anywhere.
 """
 
 from __future__ import annotations

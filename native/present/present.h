@@ -144,7 +144,8 @@ bool vks_fence_is_signalled(void *swapchain, uint64_t fence);
 
 /* ---- retire.c: replacing a chain, and proving that old ones are over; under swapchain->lock ---- */
 vks_status vks_swapchain_configure(vks_swapchain *s, uint64_t deadline);
-void vks_collect(vks_swapchain *s); /* takes the device's lock */
+void vks_collect(vks_swapchain *s);      /* takes the device's lock */
+void vks_look_through(vks_swapchain *s); /* the same under that lock: without burying chains */
 void vks_bury_chains(vks_swapchain *s);
 /* Somebody records for images that are to go, which takes microseconds. Under the device's lock, which it lets go of.
  */
@@ -154,5 +155,12 @@ bool vks_wait_for_pins(vks_swapchain *s);
 vks_status vks_submit_frame(vks_swapchain *s, vks_chain_image *image, bool shows);
 /* Everything that was presented is over, or is given up. */
 void vks_finish_presents(vks_swapchain *s, uint64_t deadline);
+
+/* How long a call of the driver may wait before its caller looks up again: until the deadline, or `slice`. */
+static inline uint64_t vks_slice(uint64_t deadline, uint64_t slice)
+{
+    uint64_t now = vks_now();
+    return deadline <= now ? 0 : deadline - now < slice ? deadline - now : slice;
+}
 
 #endif

@@ -2,8 +2,9 @@
  *
  * Old swapchains go when the history says so (history.h). What ANGLE's document leaves open is how many there may be
  * while a window is being resized: here at most `retired_limit`. Past it the next replacement waits for proof, with a
- * deadline, and says what it waited for when none came: the window keeps the swapchain that it has, and the next
- * acquire tries again. Nothing ever waits for the device to idle: that proves nothing of a presentation engine (A17).
+ * deadline. When none came the window keeps the swapchain that it has for as long as that gives images, and the next
+ * acquire looks again; when it gives none, the oldest goes without proof, and is counted. Nothing ever waits for the
+ * device to idle: that proves nothing of a presentation engine (A17).
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -46,11 +47,16 @@ void vks_bury_chains(vks_swapchain *s)
     }
 }
 
+void vks_look_through(vks_swapchain *s)
+{
+    vks_history_collect(s->history, s->device->backend->completed(s->device), vks_now(), vks_fence_is_signalled, s);
+    vks_follow_decisions(s);
+}
+
 void vks_collect(vks_swapchain *s)
 {
     pthread_mutex_lock(&s->device->lock);
-    vks_history_collect(s->history, s->device->backend->completed(s->device), vks_now(), vks_fence_is_signalled, s);
-    vks_follow_decisions(s);
+    vks_look_through(s);
     bool dead = s->dead != NULL;
     pthread_mutex_unlock(&s->device->lock);
     if (dead)
@@ -157,8 +163,7 @@ static vks_status give_up_frames(vks_swapchain *s, vks_chain *chain, uint64_t *l
 static vks_status wait_fence(vks_swapchain *s, uint64_t fence, uint64_t deadline)
 {
     VkFence handle = (VkFence)(uintptr_t)fence;
-    uint64_t now = vks_now(), slice = deadline <= now ? 0 : deadline - now < SLICE_NS ? deadline - now : SLICE_NS;
-    VkResult code = s->vk.WaitForFences(s->vk_device, 1, &handle, VK_TRUE, slice);
+    VkResult code = s->vk.WaitForFences(s->vk_device, 1, &handle, VK_TRUE, vks_slice(deadline, SLICE_NS));
     if (code == VK_ERROR_DEVICE_LOST)
         vks_device_mark_lost(s->device);
     return code == VK_TIMEOUT ? VKS_TIMEOUT : vks_present_result(s, code, "vkWaitForFences");
@@ -170,16 +175,16 @@ static vks_status wait_fence(vks_swapchain *s, uint64_t fence, uint64_t deadline
 static vks_status acquire_for_proof(vks_swapchain *s, uint64_t deadline)
 {
     vks_chain *chain = s->current;
-    uint64_t fence, now = vks_now();
+    uint64_t fence;
     pthread_mutex_lock(&s->device->lock);
     vks_status status = vks_take_fence(s, &fence);
     pthread_mutex_unlock(&s->device->lock);
     if (status)
         return status;
     uint32_t index = 0;
-    uint64_t slice = deadline <= now ? 0 : deadline - now < SLICE_NS ? deadline - now : SLICE_NS;
-    VkResult code = s->vk.AcquireNextImageKHR(s->vk_device, (VkSwapchainKHR)(uintptr_t)chain->handle, slice,
-                                              VK_NULL_HANDLE, (VkFence)(uintptr_t)fence, &index);
+    VkResult code =
+        s->vk.AcquireNextImageKHR(s->vk_device, (VkSwapchainKHR)(uintptr_t)chain->handle, vks_slice(deadline, SLICE_NS),
+                                  VK_NULL_HANDLE, (VkFence)(uintptr_t)fence, &index);
     bool got = code == VK_SUCCESS || code == VK_SUBOPTIMAL_KHR;
     while (got && (status = wait_fence(s, fence, vks_now() + SLICE_NS)) == VKS_TIMEOUT && vks_now() < deadline)
         ;
@@ -228,22 +233,13 @@ static vks_status seek(vks_swapchain *s, vks_wanted wanted, uint64_t deadline)
     }
 }
 
-static uint64_t count_retired(vks_swapchain *s)
+static vks_history_statistics count(vks_swapchain *s)
 {
     vks_history_statistics now;
     pthread_mutex_lock(&s->device->lock);
     vks_history_get_statistics(s->history, &now);
     pthread_mutex_unlock(&s->device->lock);
-    return now.retired;
-}
-
-static uint64_t count_unproven(vks_swapchain *s)
-{
-    vks_history_statistics now;
-    pthread_mutex_lock(&s->device->lock);
-    vks_history_get_statistics(s->history, &now);
-    pthread_mutex_unlock(&s->device->lock);
-    return now.presents;
+    return now;
 }
 
 static vks_wanted look(vks_swapchain *s, bool everything)
@@ -261,7 +257,7 @@ static vks_status no_room(vks_swapchain *s, vks_wanted wanted)
     static const char *const what[] = {"nothing", "an image to be acquired again", "a submission to run",
                                        "a present fence", "a present of the new swapchain"};
     return vks_fail(VKS_TIMEOUT, 0, "%llu replaced swapchains may still be shown, %u are allowed: waited for %s",
-                    (unsigned long long)count_retired(s), s->info.retired_limit, what[wanted.kind]);
+                    (unsigned long long)count(s).retired, s->info.retired_limit, what[wanted.kind]);
 }
 
 /* Of a current chain that is out of date no proof can come, and nothing that was presented before it is shown any more:
@@ -296,9 +292,9 @@ static vks_status make_room(vks_swapchain *s, uint64_t until)
 static vks_status wait_for_room(vks_swapchain *s, uint64_t deadline)
 {
     uint64_t start = vks_now();
-    while (count_retired(s) >= s->info.retired_limit) {
+    while (count(s).retired >= s->info.retired_limit) {
         vks_collect(s);
-        if (count_retired(s) < s->info.retired_limit)
+        if (count(s).retired < s->info.retired_limit)
             break;
         if (!s->proof_until) {
             s->proof_until = vks_now() + s->info.proof_deadline;
@@ -330,7 +326,7 @@ void vks_finish_presents(vks_swapchain *s, uint64_t deadline)
         vks_wanted wanted = look(s, true);
         if (wanted.kind == VKS_WANTS_NOTHING || wanted.kind == VKS_WANTS_PRESENT)
             return;
-        uint64_t now_left = count_unproven(s);
+        uint64_t now_left = count(s).presents;
         if (now_left < left && !by_fences)
             patience = vks_now() + LAST_PROOF_NS < deadline ? vks_now() + LAST_PROOF_NS : deadline;
         left = now_left;
@@ -389,7 +385,7 @@ static vks_status retire_current(vks_swapchain *s, uint64_t deadline, uint64_t *
         return VKS_OK;
     if (old->was_presented && (status = wait_for_room(s, deadline)))
         return status;
-    if ((status = give_up_frames(s, old, last_use)) || old->was_presented || count_retired(s) < s->info.retired_limit)
+    if ((status = give_up_frames(s, old, last_use)) || old->was_presented || count(s).retired < s->info.retired_limit)
         return status;
     uint64_t limit = vks_now() + s->info.proof_deadline;
     do

@@ -485,7 +485,7 @@ static vks_status acquire_image(vks_swapchain *s, uint64_t deadline, vks_frame *
         return vks_fail(VKS_BAD_CALL, 0,
                         "all %u images are acquired: present or close a frame first, or give a timeout",
                         most_acquired(s));
-    uint64_t now = vks_now(), slice = deadline <= now ? 0 : deadline - now < SLICE_NS ? deadline - now : SLICE_NS;
+    uint64_t slice = vks_slice(deadline, SLICE_NS);
     vks_status status = s->info.vulkan ? acquire_from_driver(s, slice, out) : acquire_from_ring(s, out);
     if (status != VKS_TIMEOUT || !slice)
         return status;
@@ -897,8 +897,7 @@ static vks_status present_by_driver(vks_swapchain *s, vks_chain *chain, uint32_t
         status =
             was_carried_out(code) ? end_frame(s, chain, index, code, fence, serial) : keep_frame(s, image, code, fence);
     }
-    vks_history_collect(s->history, device->backend->completed(device), vks_now(), vks_fence_is_signalled, s);
-    vks_follow_decisions(s);
+    vks_look_through(s);
     vks_device_end_present(device);
     return status;
 }

@@ -16,7 +16,6 @@ from vkshare.bench.placement import alone, placed
 from vkshare.bench.plan import Plan
 from vkshare.bench.report import COUNT, RATIO, Must, Row
 from vkshare.bench.swapchain_pairs import Pair, drained
-from vkshare.bench.xvfb import NoXvfb, xvfb
 
 _FASTER = Must(1.0)
 _SIZES: dict[str, tuple[Size, ...]] = {
@@ -41,7 +40,7 @@ def run(plan: Plan) -> list[Row]:
                 with swapchain_pairs.headless(device, _SIZES["1280x720"][0], plan, present_fences=fences) as pair:
                     rows += _rows(pair, plan, present_fences=fences)
         if adapter.backend == "vulkan":
-            rows += _in_windows(index, plan)
+            rows += swapchain_pairs.in_windows(__name__, "resizes of windows", index, plan)
         for fences in policies:
             rows += _left_behind(index, adapter.name, plan, present_fences=fences)
     if not vkshare.adapters("vulkan"):
@@ -116,22 +115,6 @@ def _c(pair: Pair, sizes: tuple[Size, ...]) -> Timed:
         return seconds
 
     return loop
-
-
-def _in_windows(adapter: int, plan: Plan) -> list[Row]:
-    """In a process of its own: glfw belongs to one display for good."""
-    try:
-        with xvfb() as server:
-            environment = {"DISPLAY": server.display, "PYGLFW_LIBRARY_VARIANT": "x11"}
-            arguments = (adapter, server.pid, plan.seconds, plan.pinned_only)
-            plan.progress("resizes of windows under Xvfb")
-            rows, notes = child.call(__name__, "rows_of_windows", *arguments, environment=environment)
-    except (NoXvfb, child.ChildFailed) as error:
-        plan.note(f"resizes of windows: {error}")
-        return []
-    for note in notes:
-        plan.note(note)
-    return list(rows)
 
 
 def rows_of_windows(adapter: int, server: int, seconds: float, pinned_only: bool) -> tuple[list[Row], list[str]]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import vkshare
-from vkshare.bench import child, swapchain_cost, swapchain_pairs
+from vkshare.bench import swapchain_cost, swapchain_pairs
 from vkshare.bench.measure import Contender, Samples, Spread, Timed, differences, ratios, take_turns
 from vkshare.bench.placement import Placement, alone, placed
 from vkshare.bench.plan import Plan
 from vkshare.bench.report import OVER_C, RATIO, Must, Row
 from vkshare.bench.swapchain_pairs import Pair
-from vkshare.bench.xvfb import NoXvfb, xvfb
 
 _SIZE = (256, 256)
 _MUST = Must(0.95, at_least=True)
@@ -30,24 +29,8 @@ def run(plan: Plan) -> list[Row]:
                     if pair.where == "ring":
                         plan.note(f"{adapter.name} has no VK_EXT_headless_surface: rings of images are compared")
                     rows += _rows(pair, plan, present_fences=fences)
-        rows += _in_windows(index, plan)
+        rows += swapchain_pairs.in_windows(__name__, "windows", index, plan)
     return rows
-
-
-def _in_windows(adapter: int, plan: Plan) -> list[Row]:
-    """In a process of its own: glfw belongs to one display for good."""
-    try:
-        with xvfb() as server:
-            environment = {"DISPLAY": server.display, "PYGLFW_LIBRARY_VARIANT": "x11"}
-            arguments = (adapter, server.pid, plan.seconds, plan.pinned_only)
-            plan.progress("windows under Xvfb")
-            rows, notes = child.call(__name__, "rows_of_windows", *arguments, environment=environment)
-    except (NoXvfb, child.ChildFailed) as error:
-        plan.note(f"windows: {error}")
-        return []
-    for note in notes:
-        plan.note(note)
-    return list(rows)
 
 
 def rows_of_windows(adapter: int, server: int, seconds: float, pinned_only: bool) -> tuple[list[Row], list[str]]:

@@ -11,11 +11,13 @@ from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import vkshare
-from vkshare.bench import c_swapchain, compiler, pypi_swapchain
+from vkshare.bench import c_swapchain, child, compiler, pypi_swapchain
 from vkshare.bench.c_swapchain import HEADLESS, RING, WINDOW, CDevice, CSwapchain, Size
 from vkshare.bench.measure import Contender, Timed
 from vkshare.bench.placement import Placement
 from vkshare.bench.plan import Plan
+from vkshare.bench.report import Row
+from vkshare.bench.xvfb import NoXvfb, xvfb
 from vkshare.formats import FORMATS
 
 if TYPE_CHECKING:
@@ -133,6 +135,22 @@ def windows(device: Device, size: Size, plan: Plan, *, present_fences: bool, ser
             lambda to: glfw.set_window_size(c_window, *to),
             (server,),
         )
+
+
+def in_windows(module: str, what: str, adapter: int, plan: Plan) -> list[Row]:
+    """`rows_of_windows()` of that module, in a process of its own: glfw belongs to one display for good."""
+    try:
+        with xvfb() as server:
+            environment = {"DISPLAY": server.display, "PYGLFW_LIBRARY_VARIANT": "x11"}
+            arguments = (adapter, server.pid, plan.seconds, plan.pinned_only)
+            plan.progress(f"{what} under Xvfb")
+            rows, notes = child.call(module, "rows_of_windows", *arguments, environment=environment)
+    except (NoXvfb, child.ChildFailed) as error:
+        plan.note(f"{what}: {error}")
+        return []
+    for note in notes:
+        plan.note(note)
+    return list(rows)
 
 
 def policies(device: Device, *, headless: bool) -> list[bool]:

@@ -22,11 +22,6 @@ def everything(vk: Functions, commands: Any) -> None:
     _record(vk, commands, _memory(VK.ACCESS_2_MEMORY_WRITE_BIT, to_host=False))
 
 
-def to_host(vk: Functions, commands: Any) -> None:
-    """The host sees all that the commands before this wrote, once the submission has completed."""
-    _record(vk, commands, _memory(VK.ACCESS_2_MEMORY_WRITE_BIT, to_host=True))
-
-
 def first_use(vk: Functions, commands: Any, image: Any) -> None:
     """From UNDEFINED to GENERAL: whatever the memory held is gone."""
     barrier = _image(
