@@ -57,7 +57,6 @@ def vulkan_device() -> Iterator[vkshare.Device]:
 # ---- the command ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.serial
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_every_question_has_an_answer_with_targets(question: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", question, "--json", "--pin", "--quick", "--seconds", "0.05"]) == 0

@@ -16,6 +16,7 @@ pytest_plugins = ["support.peers", "support.machine_runs"]
 # Things that a test leaves open, its device's fixture closes.
 pytestmark = [
     unhurried,
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning"),
     pytest.mark.rule("X1", "X4", "X10", "X23", "X24"),
 ]

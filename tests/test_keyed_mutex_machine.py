@@ -16,6 +16,7 @@ pytest_plugins = ["support.peers", "support.machine_runs"]
 # Things that a test leaves open, its device's fixture closes.
 pytestmark = [
     unhurried,
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning"),
     pytest.mark.rule("K1", "K2", "K3", "K4", "K5", "K6", "K7", "K14", "K16", "K17", "K20", "K21", "K27", "K29"),
 ]

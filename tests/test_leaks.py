@@ -19,7 +19,7 @@ from vkshare.errors import DescriptorError, DeviceMismatchError, UnsupportedErro
 pytest_plugins = ["support.peers"]
 
 # Things that a test leaves open, its device's fixture closes.
-pytestmark = [pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning"), unhurried]
+pytestmark = [pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning"), unhurried, pytest.mark.slow]
 
 Open = Callable[..., vks.Device]
 

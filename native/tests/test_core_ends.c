@@ -371,17 +371,31 @@ static void work_in_a_broken_chain_waits_for_earlier_work_whose_signal_would_fal
 static void a_handle_tells_the_first_of_its_open_promises(void)
 {
     party a = new_party("a", NULL, true);
-    vks_submission mine;
+    vks_fence *gate;
+    vks_submission gated = {0};
+    CHECK(vks_fence_create(a.device, 0, &gate) == VKS_OK, "%s", vks_last_error()->text);
     stub_stall(true);
-    for (uint64_t key = 0; key < 5; key++) {
-        take_turn(&a, key, &mine);
+    for (uint64_t key = 0; key < 2; key++) {
+        take_turn(&a, key, NULL);
         CHECK(owed(&a) == 1, "after turn %d it owes %d", (int)key, (int)owed(&a));
     }
+    vks_submit_info info = {
+        .commands = &a.commands, .n_commands = 1, .waits = &(vks_wait){.fence = gate, .value = 1}, .n_waits = 1};
+    CHECK(vks_surface_acquire(a.surface, 2, 0) == VKS_OK && vks_submit(a.device, &info, 0, &gated) == VKS_OK &&
+              vks_surface_release(a.surface, 3) == VKS_OK,
+          "the third turn is held until the gate opens: %s", vks_last_error()->text);
+    CHECK(owed(&a) == 1, "it owes the first still: %d", (int)owed(&a));
     stub_stall(false);
-    CHECK(wait_for(&a, &mine) == VKS_OK && vks_device_wait_idle(a.device, vks_now() + 1000 * MS) == VKS_OK, "drawn");
+    for (uint64_t limit = vks_now() + 1000 * MS; owed(&a) < 3 && vks_now() < limit;)
+        usleep(100);
+    CHECK(owed(&a) == 3, "the third turn's promise is open yet: %d", (int)owed(&a));
+    CHECK(vks_fence_signal(gate, 1) == VKS_OK && wait_for(&a, &gated) == VKS_OK, "%s", vks_last_error()->text);
     for (uint64_t limit = vks_now() + 1000 * MS; owed(&a) && vks_now() < limit;)
         usleep(100);
     CHECK(owed(&a) == 0, "and nothing in the end: %d", (int)owed(&a));
+    vks_op_unref(gated.op);
+    vks_fence_close(gate);
+    vks_fence_unref(gate);
     drop_party(&a);
 }
 

@@ -22,7 +22,7 @@ static void clear_sets_every_pixel_of_every_format(void)
 
 static void fill_rect_touches_just_the_clipped_rectangle(void)
 {
-    for (int round = 0; round < 3000; round++) {
+    for (int round = 0; round < ROUNDS(3000); round++) {
         uint32_t format = all_formats[random_u32() % FORMATS];
         int width = random_between(1, 40), height = random_between(1, 40);
         struct vks_image image = new_image((uint32_t)width, (uint32_t)height, format, 5);
@@ -46,7 +46,7 @@ static void fill_rect_touches_just_the_clipped_rectangle(void)
 
 static void copy_moves_bytes_where_both_images_have_pixels(void)
 {
-    for (int round = 0; round < 3000; round++) {
+    for (int round = 0; round < ROUNDS(3000); round++) {
         uint32_t format = all_formats[random_u32() % FORMATS];
         int from_w = random_between(1, 30), from_h = random_between(1, 30);
         int to_w = random_between(1, 30), to_h = random_between(1, 30);

@@ -67,7 +67,7 @@ static void nearest_pixel(const struct blit_case *c, int x, int y, uint8_t out[1
 
 static void nearest_reads_the_pixel_that_vulkan_names(void)
 {
-    for (int round = 0; round < 6000; round++) {
+    for (int round = 0; round < ROUNDS(6000); round++) {
         uint32_t format = all_formats[random_u32() % FORMATS];
         uint32_t other = round % 2 ? format : all_formats[random_u32() % FORMATS];
         struct blit_case c = random_blit(format, other);
@@ -104,7 +104,7 @@ static double coordinate(int x, int d0, int d1, int s0, int s1) { return (x + 0.
 
 static void linear_is_within_a_rounding_of_the_real_number(void)
 {
-    for (int round = 0; round < 3000; round++) {
+    for (int round = 0; round < ROUNDS(3000); round++) {
         uint32_t format = all_formats[random_u32() % FORMATS], other = all_formats[random_u32() % FORMATS];
         struct blit_case c = random_blit(format, other);
         int status = vks_raster_blit(&c.from, c.source, &c.to, c.target, VKS_FILTER_LINEAR, NULL);

@@ -46,7 +46,7 @@ static void composite_is_within_a_rounding_of_the_real_number_for_all_formats(vo
 static void an_opacity_between_is_rounded_well_in_both_orders_of_components(void)
 {
     const uint32_t formats[2] = {VKS_FORMAT_RGBA8_UNORM, VKS_FORMAT_BGRA8_UNORM};
-    for (int round = 0; round < 2000 && checks_failed == 0; round++)
+    for (int round = 0; round < ROUNDS(2000) && checks_failed == 0; round++)
         a_random_composite(formats[round & 1], formats[round >> 1 & 1], round % 10 ? random_unit() : 1e-4f);
 }
 

@@ -28,7 +28,7 @@ static long long random_coordinate(int extent, int reach, int one, int coarse)
 static void coverage_equals_the_edge_functions_for_every_precision(void)
 {
     struct vks_image image = new_counter(64, 32);
-    for (int round = 0; round < 20000; round++) {
+    for (int round = 0; round < ROUNDS(20000); round++) {
         int bits = random_between(4, 8), one = 1 << bits, reach = round % 4 == 0 ? 200 : 0;
         long long p[3][2];
         struct vertex v[3];
@@ -120,7 +120,7 @@ static void meshes_cover_every_pixel_exactly_once(void)
     struct vks_image image = new_counter(32, 32);
     struct vertex v[CELLS * CELLS * 6];
     const double margins[] = {0.5, 3, 70, 40000, 1e9, 1e14}; // the last ones reach beyond the guard band
-    for (int round = 0; round < 10000; round++) {
+    for (int round = 0; round < ROUNDS(10000); round++) {
         double margin = margins[round / 3 % 6];
         uint32_t n = random_mesh(&image, (enum mesh_style)(round % 3), margin, v);
         memset(image.pixels, 0, image.size);
@@ -203,7 +203,7 @@ static void no_bits_in_the_vertices_do_harm(void)
     fill_with_noise(&bgra);
     static const float odd[] = {0,        -0.0f,    1,         -1,  1e-45f, 1e-38f, 1e-30f, 3.4e38f,
                                 -3.4e38f, INFINITY, -INFINITY, NAN, 1e9f,   65536,  -65537, 0.5f};
-    for (int round = 0; round < 60000; round++) {
+    for (int round = 0; round < ROUNDS(60000); round++) {
         struct vertex v[6];
         float *f = (float *)v;
         for (size_t i = 0; i < 6 * 10; i++) {

@@ -67,7 +67,7 @@ static void judge_pixel(const struct vks_image *image, const struct vertex v[3],
 static void clipped_triangles_have_perspective_correct_colours_where_they_should_be(void)
 {
     struct vks_image image = new_image(64, 64, VKS_FORMAT_RGBA32_FLOAT, 0);
-    for (int round = 0; round < 1600; round++) {
+    for (int round = 0; round < ROUNDS(1600); round++) {
         struct vertex v[3];
         for (int i = 0; i < 3; i++)
             v[i] = random_vertex(round % 5 == 0 ? 1e5 : 2);

@@ -12,7 +12,7 @@ class Plan:
 
     seconds: float = 2.0  # a table row's contenders take turns for about that long
     pinned_only: bool = False
-    quick: bool = False  # a tenth of what rows repeat a fixed number of times
+    quick: bool = False  # a fiftieth of what rows repeat a fixed number of times
     progress: Callable[[str], None] = lambda what: None
     notes: list[str] = field(default_factory=list)
 

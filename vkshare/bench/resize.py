@@ -134,7 +134,7 @@ def rows_of_windows(adapter: int, server: int, seconds: float, pinned_only: bool
 
 def _left_behind(adapter: int, name: str, plan: Plan, *, present_fences: bool) -> list[Row]:
     """After 10,000 resizes, and after 100,000 frames; in a process that does nothing else."""
-    resizes, frames = (_RESIZES // 10, _FRAMES // 10) if plan.quick else (_RESIZES, _FRAMES)
+    resizes, frames = (_RESIZES // 50, _FRAMES // 50) if plan.quick else (_RESIZES, _FRAMES)
     how = f"present fences, {name}" if present_fences else name
     plan.progress(f"{resizes:,} resizes, {how}")
     try:

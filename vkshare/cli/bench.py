@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--pin", action="store_true", help="pinned placements only: steadier, and done sooner")
     parser.add_argument(
-        "--quick", action="store_true", help="a tenth of what is repeated a fixed number of times: 1,000 resizes"
+        "--quick", action="store_true", help="a fiftieth of what is repeated a fixed number of times: 200 resizes"
     )
 
 
