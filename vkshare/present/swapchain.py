@@ -402,10 +402,11 @@ class Swapchain(Closable, _native.Swapchain):
         return Frame(self, 1, 1)
 
     def _record_for(self, index: int, record: Callable[[CommandList, View], object]) -> CommandList:
-        if index not in self._surfaces:
+        view = self._views.get(index)
+        if view is None:
             raise InvalidCallError("the swapchain was resized in the middle of a frame: the next one works")
         commands = self.device.record()
-        record(commands, self._views[index])
+        record(commands, view)
         return commands
 
 
