@@ -126,7 +126,7 @@ void vks_device_mark_lost(vks_device *device); /* as after VK_ERROR_DEVICE_LOST 
 /* Blocks until everything submitted before the call, held work too, has run. */
 vks_status vks_device_wait_idle(vks_device *device, uint64_t deadline);
 /* Serials count the batches that the driver has been given; they complete in order. */
-uint64_t vks_device_submitted(const vks_device *device);
+uint64_t vks_device_submitted(vks_device *device);
 uint64_t vks_device_completed(vks_device *device);
 
 typedef struct vks_device_statistics {
@@ -307,6 +307,77 @@ typedef struct vks_semaphore_point {
 } vks_semaphore_point;
 vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semaphore_point *wait,
                             vks_semaphore_point *signal);
+
+/* ---- surface queues: a ring of (surface, metadata) pairs from a producer to a consumer --------------------------- */
+
+#define VKS_MAX_QUEUE_SURFACES 64u
+#define VKS_MAX_METADATA (1u << 16)
+
+/* A network is a fixed set of surfaces and the queues over it. Each queue is a page of shared memory; each device that
+ * takes part has one handle of each surface, and a surface that it has dequeued from one queue may be enqueued into any
+ * other of the network. A vks_queue is one end of one queue, held by one device. */
+typedef struct vks_queue vks_queue;
+typedef enum vks_end { VKS_PRODUCER = 0, VKS_CONSUMER = 1 } vks_end;
+
+typedef struct vks_queue_info {
+    uint32_t width, height, format; /* for vkshare ps */
+    uint32_t count;                 /* surfaces in the network: 1 to VKS_MAX_QUEUE_SURFACES */
+    uint32_t metadata_size;         /* bytes a pair may carry: up to VKS_MAX_METADATA */
+    uint64_t network;               /* of a queue over the same surfaces; 0: a new network */
+    bool single_threaded;           /* Q15: no lock, no waiting */
+    bool early;                     /* each end may be used before the other was opened for the first time */
+    bool full;                      /* starts with every surface in it, the first on top: the root queue (Q2) */
+} vks_queue_info;
+
+/* A new page; the fd is the caller's. */
+vks_status vks_queue_page_make(const vks_queue_info *info, int *fd);
+/* What a page says, after every check of it. Takes over nothing. */
+vks_status vks_queue_page_read(int fd, vks_queue_info *out);
+
+/* Makes the surface, which nobody owns, the `index`-th of a network: from now on it is acquired and released by its
+ * queues alone. Once. */
+vks_status vks_surface_join(vks_surface *surface, uint64_t network, uint32_t index);
+
+/* Opens one end (Q4: VKS_BAD_CALL while somebody has it open). `surfaces` are the device's handles of all surfaces of
+ * the network, in its order; a reference is taken of each. Takes over nothing of the fd. */
+vks_status vks_queue_open(vks_device *device, int page_fd, vks_end end, vks_surface *const *surfaces, uint32_t count,
+                          vks_queue **out);
+void vks_queue_ref(vks_queue *queue);
+void vks_queue_unref(vks_queue *queue);
+/* Wakes everybody who waits at either end (Q18). A producer's pairs that are put down and not committed are committed:
+ * the GPU orders them. Idempotent. */
+void vks_queue_close(vks_queue *queue);
+bool vks_queue_is_closed(const vks_queue *queue);
+uint32_t vks_queue_metadata_size(const vks_queue *queue);
+
+typedef enum vks_enqueue_mode {
+    VKS_ENQUEUE_WAIT = 0, /* Q10: the GPU has finished with the surface, and what was pending is committed, before */
+    VKS_ENQUEUE_TRY,      /* Q11: never waits; committed at once if the GPU has finished, else by a flush */
+    VKS_ENQUEUE_GPU       /* committed at once; the next owner's GPU work waits for ours */
+} vks_enqueue_mode;
+
+/* Gives up the surface. Only VKS_ENQUEUE_WAIT blocks. VKS_NOT_OWNER, VKS_FOREIGN_DEVICE (another device's handle),
+ * VKS_BAD_CALL (not of this network; an end is not open; a second thread of a single-threaded queue), VKS_BAD_VALUE
+ * (metadata is too long), VKS_CLOSED (this end, or the consumer): the surface is the caller's as before (Q19).
+ * *committed: it can be dequeued. VKS_TIMEOUT: nothing changed. */
+vks_status vks_queue_enqueue(vks_queue *queue, vks_surface *surface, const void *metadata, size_t length,
+                             vks_enqueue_mode mode, uint64_t deadline, bool *committed);
+/* Commits what is pending, first in first out, as far as the GPU has finished with it; *pending: what is left. With
+ * `wait` blocks until nothing is. *committed: how many this call did. */
+vks_status vks_queue_flush(vks_queue *queue, bool wait, uint64_t deadline, uint32_t *committed, uint32_t *pending);
+/* Blocks. The first pair: the caller's device owns the surface, whose index is *surface. `metadata` has room for
+ * metadata_size bytes. VKS_CLOSED: nothing is left and the producer is gone. VKS_ABANDONED: the pair is taken off the
+ * queue and its surface is there for vks_surface_recover(). */
+vks_status vks_queue_dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surface, void *metadata, size_t *length);
+/* Puts `token` into the hub once a dequeue is worth a try, or fails for good. */
+vks_status vks_queue_notify(vks_queue *queue, vks_hub *hub, uint64_t token);
+
+typedef struct vks_queue_statistics {
+    uint64_t enqueued, committed, dequeued; /* ever */
+    uint32_t producer_pid, consumer_pid;    /* 0: not open */
+} vks_queue_statistics;
+void vks_queue_get_statistics(const vks_queue *queue, vks_queue_statistics *out);
+vks_status vks_queue_page_count(int fd, vks_queue_statistics *out); /* the same, by a page */
 
 /* ---- a look at a page, for vkshare ps (K33); never disturbs it
  * ------------------------------------------------------------------ */

@@ -27,8 +27,16 @@ _HOME = {
     "Frame": "vkshare.present.frame",
     "Headless": "vkshare.present.targets",
     "KeyedMutex": "vkshare.keyed_mutex",
+    "SurfaceQueue": "vkshare.surface_queue",
+    "Producer": "vkshare.surface_queue",
+    "Consumer": "vkshare.surface_queue",
+    "pipe": "vkshare.pipes",
+    "open_receiver": "vkshare.pipes",
+    "Sender": "vkshare.pipes",
+    "Receiver": "vkshare.pipes",
     "SurfaceDescriptor": "vkshare.descriptors",
     "FenceDescriptor": "vkshare.descriptors",
+    "QueueDescriptor": "vkshare.queue_descriptor",
     "Format": "vkshare.formats",
     "Window": "vkshare.present.window",
     "VkshareError": "vkshare.errors",
@@ -101,5 +109,13 @@ if TYPE_CHECKING:
     from vkshare.present.swapchain import Swapchain as Swapchain
     from vkshare.present.targets import Headless as Headless
     from vkshare.present.window import Window as Window
+    from vkshare.pipes import Receiver as Receiver
+    from vkshare.pipes import Sender as Sender
+    from vkshare.pipes import open_receiver as open_receiver
+    from vkshare.pipes import pipe as pipe
+    from vkshare.queue_descriptor import QueueDescriptor as QueueDescriptor
     from vkshare.surface import Surface as Surface
+    from vkshare.surface_queue import Consumer as Consumer
+    from vkshare.surface_queue import Producer as Producer
+    from vkshare.surface_queue import SurfaceQueue as SurfaceQueue
     from vkshare.view import View as View

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from vkshare.device import Device
     from vkshare.fence import Fence
     from vkshare.surface import Surface
+    from vkshare.surface_queue import Consumer
 
 Future = asyncio.Future[None]
 Notify = Callable[[_native.Hub, int], None]
@@ -147,3 +148,19 @@ async def acquire(surface: Surface, key: int, timeout: float | None) -> None:
             surface.release(key)  # granted in the same moment: nobody would know that it is owned
         raise
     pending.is_done()
+
+
+async def dequeue(consumer: Consumer, timeout: float | None) -> tuple[Surface, bytes]:
+    """Consumer.dequeue_async(). A wait that was given up takes nothing out of the queue."""
+    seconds = _arguments.timeout(timeout)
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                try:
+                    return consumer.dequeue(0)
+                except AcquireTimeout:
+                    await hub_of(consumer.device).wait(consumer, None, consumer._notify)
+    except TimeoutError as error:
+        if isinstance(error, AcquireTimeout):
+            raise
+        raise AcquireTimeout(f"no surface was committed within {seconds} s") from None

@@ -21,8 +21,8 @@ from vkshare.errors import DescriptorError
 if TYPE_CHECKING:
     from vkshare.descriptors import Descriptor
 
-_MAX_FDS = 8  # in one message: more than any descriptor has
-_MAX_MESSAGE = 4096
+_MAX_MESSAGE = 65536
+MAX_FDS = 8  # in one message of a surface or a fence: more than they have
 _LONGEST_POLL = 2**31 - 1  # milliseconds: poll(2) takes an int
 _QUOTA = 256  # fds of unclosed descriptors from one peer process, or a quarter of the fd limit where that is less
 _PEERCRED = struct.Struct("3i")  # struct ucred: pid, uid, gid
@@ -64,10 +64,12 @@ def send(sock: socket.socket, data: bytes, fds: Sequence[int], timeout: float | 
 class Receiver:
     """One message from one peer. On an error every fd that came is closed, and the connection too (rule X13)."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, most_fds: int) -> None:
         _check_socket(sock)
+        self._most_fds = most_fds
         self._sock = sock
         self._pid = 0
+        self._room = 0  # fds that it may open here
         self._got = 0  # bytes
         self._fds: list[int] = []
 
@@ -96,6 +98,11 @@ class Receiver:
             data += self._exactly(total_size(data) - header_size, deadline)
         else:
             data = self._some(_MAX_MESSAGE, deadline)
+        if len(self._fds) > self._room:
+            raise DescriptorError(
+                f"the message has {len(self._fds)} fds, and process {self._pid} may open {self._room} more here: "
+                "connection dropped; close descriptors once they are opened, or raise RLIMIT_NOFILE"
+            )
         fds, self._fds = self._fds, []
         return data, fds
 
@@ -111,7 +118,8 @@ class Receiver:
         for pid in [pid for pid, kept in _received.items() if not any(d.fd_count for d in kept)]:
             del _received[pid]
         held = sum(descriptor.fd_count for descriptor in _received.get(self._pid, ()))
-        if held + _MAX_FDS > quota():
+        self._room = quota() - held
+        if held + MAX_FDS > quota():
             raise DescriptorError(
                 f"process {self._pid} has {held} fds open here, of {quota()} that a peer may have: connection dropped; "
                 "close descriptors once they are opened"
@@ -128,7 +136,7 @@ class Receiver:
             _wait(self._sock, select.POLLIN, deadline)
             try:
                 data, ancillary, flags, _ = self._sock.recvmsg(
-                    size, socket.CMSG_SPACE(_MAX_FDS * 4), socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
+                    size, socket.CMSG_SPACE(self._most_fds * 4), socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
                 )
                 break
             except BlockingIOError:
@@ -151,7 +159,7 @@ class Receiver:
 def quota() -> int:
     """fds that descriptors of one peer may hold open here."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return _QUOTA if soft == resource.RLIM_INFINITY else max(_MAX_FDS, min(_QUOTA, soft // 4))
+    return _QUOTA if soft == resource.RLIM_INFINITY else max(MAX_FDS, min(_QUOTA, soft // 4))
 
 
 def _check_socket(sock: socket.socket) -> None:

@@ -24,7 +24,7 @@ _NAME_SIZE = 24
 HEADER = struct.Struct("<8sIIIII")
 # width, height, format code, tiling, usage bits, memory kind, dedicated | size, offset, stride | UUIDs | damage
 # rectangle (x, y, width, height; all zero: everything) | sender's device name
-_SURFACE = struct.Struct(f"<III BBBB QQQ 16s16s IIII {_NAME_SIZE}s")
+SURFACE_BODY = struct.Struct(f"<III BBBB QQQ 16s16s IIII {_NAME_SIZE}s")
 _FENCE = struct.Struct(f"<16s16s{_NAME_SIZE}s")
 
 _TILINGS = ("linear", "optimal")
@@ -39,6 +39,7 @@ class Descriptor:
 
     _kind: ClassVar[int]
     _body: ClassVar[struct.Struct]
+    _most_fds: ClassVar[int] = _transport.MAX_FDS
 
     def __init__(self, fields: bytes, fds: Sequence[int]) -> None:
         self._fields = fields
@@ -50,7 +51,7 @@ class Descriptor:
 
     def to_bytes(self) -> bytes:
         """The struct that travels beside the fds."""
-        size = HEADER.size + self._body.size
+        size = HEADER.size + len(self._fields)
         header = HEADER.pack(_MAGIC, self._kind, VERSION, _native.LAYOUT_VERSION, size, len(self._fds))
         return header + self._fields
 
@@ -88,9 +89,8 @@ class Descriptor:
         _, kind, _, _, size, told_fds = HEADER.unpack_from(data)
         if kind != cls._kind:
             raise DescriptorError(f"this is not a {cls.__name__}: its kind is {kind}, expected is {cls._kind}")
-        expected = HEADER.size + cls._body.size
-        if size != expected or len(data) != expected:
-            raise DescriptorError(f"{cls.__name__} says {size} bytes and has {len(data)}; expected are {expected}")
+        if size not in cls._sizes() or len(data) != size:
+            raise DescriptorError(f"{cls.__name__} says {size} bytes and has {len(data)}; {cls._expected()}")
         if told_fds != n_fds:
             raise DescriptorError(f"{cls.__name__} says it carries {told_fds} fds, and {n_fds} came")
         return data[HEADER.size :]
@@ -143,7 +143,7 @@ class Descriptor:
         TimeoutError
             Nothing came within `timeout` seconds.
         """
-        with _transport.Receiver(sock) as receiver:
+        with _transport.Receiver(sock, cls._most_fds) as receiver:
             data, fds = receiver.message(HEADER.size, cls._total_size, timeout)
             descriptor = cls.from_bytes(data, fds)
             receiver.keep(descriptor)
@@ -153,10 +153,19 @@ class Descriptor:
     def _total_size(cls, header: bytes) -> int:
         check_header(header)
         size = int(HEADER.unpack(header)[4])
-        expected = HEADER.size + cls._body.size
-        if size != expected:
-            raise DescriptorError(f"{cls.__name__} says it has {size} bytes; expected are {expected}")
+        if size not in cls._sizes():
+            raise DescriptorError(f"{cls.__name__} says it has {size} bytes; {cls._expected()}")
         return size
+
+    @classmethod
+    def _sizes(cls) -> range:
+        """What sizes the whole struct may have."""
+        return range(HEADER.size + cls._body.size, HEADER.size + cls._body.size + 1)
+
+    @classmethod
+    def _expected(cls) -> str:
+        sizes = cls._sizes()
+        return f"expected are {sizes[0]}" if len(sizes) == 1 else f"expected are {sizes[0]} to {sizes[-1]}"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Pickles through multiprocessing only, which carries the fds."""
@@ -238,13 +247,13 @@ class SurfaceDescriptor(Descriptor):
     """
 
     _kind = 1
-    _body = _SURFACE
+    _body = SURFACE_BODY
 
     @classmethod
     def made(cls, spec: ImageSpec, memory: MemoryHandle, page: int, semaphore: int, *, name: str) -> Self:
         """By an exporter: takes over memory.fd, `page` and `semaphore` (-1: none)."""
         usage = sum(1 << bit for bit, word in enumerate(USAGES) if word in spec.usage)
-        fields = _SURFACE.pack(
+        fields = SURFACE_BODY.pack(
             spec.width,
             spec.height,
             spec.format.code,
@@ -265,21 +274,30 @@ class SurfaceDescriptor(Descriptor):
     @property
     def spec(self) -> ImageSpec:
         """Size, format, tiling and usage."""
-        width, height, code, tiling, usage, *_ = _SURFACE.unpack(self._fields)
+        width, height, code, tiling, usage, *_ = SURFACE_BODY.unpack(self._fields)
         words = frozenset(word for bit, word in enumerate(USAGES) if usage & 1 << bit)
         return ImageSpec(width, height, formats.from_code(code), _TILINGS[tiling], words)
 
     @property
     def name(self) -> str:
         """The exporting device's name."""
-        return _unpack_name(_SURFACE.unpack(self._fields)[-1])
+        return _unpack_name(SURFACE_BODY.unpack(self._fields)[-1])
 
     def memory(self, fd: int) -> MemoryHandle:
         """The memory's facts with `fd` as its fd."""
-        _, _, _, _, _, kind, dedicated, size, offset, stride, device_uuid, driver_uuid, *_ = _SURFACE.unpack(
+        _, _, _, _, _, kind, dedicated, size, offset, stride, device_uuid, driver_uuid, *_ = SURFACE_BODY.unpack(
             self._fields
         )
         return MemoryHandle(_MEMORY_KINDS[kind], fd, size, offset, stride, bool(dedicated), device_uuid, driver_uuid)
+
+    def check(self) -> None:
+        """DescriptorError unless everything in it is as it must be."""
+        self._check()
+
+    def give_away(self) -> tuple[bytes, tuple[int, ...]]:
+        """Its fields and fds, which are the caller's from now on; it is closed."""
+        fds, self._closed = self._unused_fds(), True
+        return self._fields, fds
 
     def open_fds(self) -> tuple[int, int, int]:
         """Duplicates, the caller's: memory, page, semaphore or -1."""
@@ -287,7 +305,7 @@ class SurfaceDescriptor(Descriptor):
         return (fds[0], fds[1], fds[2] if len(fds) == 3 else -1)
 
     def _check(self) -> None:
-        width, height, code, tiling, usage, kind, dedicated, *rest = _SURFACE.unpack(self._fields)
+        width, height, code, tiling, usage, kind, dedicated, *rest = SURFACE_BODY.unpack(self._fields)
         for what, value, high in (("width", width, _LARGEST_SIDE), ("height", height, _LARGEST_SIDE)):
             if not 1 <= value <= high:
                 raise DescriptorError(f"descriptor: {what} is {value}; allowed is 1 to {high}")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from vkshare._async import LoopHub
     from vkshare.formats import Format
     from vkshare.present.swapchain import Swapchain
+    from vkshare.surface_queue import SurfaceQueue
 
 _log = logging.getLogger("vkshare.device")
 
@@ -79,6 +80,7 @@ class Device(_native.Device):
         self._graveyard = Graveyard()
         self._surfaces: weakref.WeakSet[Surface] = weakref.WeakSet()
         self._swapchains: weakref.WeakSet[Swapchain] = weakref.WeakSet()
+        self._queues: weakref.WeakSet[SurfaceQueue] = weakref.WeakSet()
         self._compiled: weakref.WeakSet[_native.CommandList] = weakref.WeakSet()
         self._hubs: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopHub] = weakref.WeakKeyDictionary()
         super().__init__(
@@ -442,6 +444,8 @@ class Device(_native.Device):
                     pass  # that thread has left
             for swapchain in list(self._swapchains):
                 swapchain.close()
+            for queue in list(self._queues):
+                queue.close()
             for surface in list(self._surfaces):
                 surface._end()
             for commands in list(self._compiled):

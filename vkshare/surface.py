@@ -67,7 +67,7 @@ class Surface(Closable, _native.Surface):
         self._lease: Lease | None = None
         self._zeros: Surface | None = None
         self._discards = discard
-        self._presented_by: weakref.ref[Any] | None = None  # the Swapchain whose image it is
+        self._kept_by: weakref.ref[Any] | None = None  # the Swapchain, or network of queues, whose it is
         self._ending = threading.RLock()  # held by the one thread that closes
         super().__init__(
             device,
@@ -233,18 +233,18 @@ class Surface(Closable, _native.Surface):
         """Gives up this handle; a surface that it owns is abandoned (rule K7). Idempotent.
 
         The memory lives until the last handle, in whichever process, is gone, and work that was submitted has run.
-        InvalidCallError: it is a swapchain's, which closes it.
+        InvalidCallError: it is a swapchain's or a queue's, which closes it.
         """
         self.device._refuse_in_forked_child()
-        if self._presented_by is not None and not self.is_closed:
-            raise InvalidCallError(f"this surface is an image of {self._presented_by()!r}: close that")
+        if self._kept_by is not None and not self.is_closed:
+            raise InvalidCallError(f"this surface belongs to {self._kept_by()!r}: close that")
         self._end()
 
     def __del__(self) -> None:
-        if getattr(self, "_presented_by", None) is None:
+        if getattr(self, "_kept_by", None) is None:
             super().__del__()
         elif not self.is_closed and not self.device.is_gone:
-            self._end()  # its swapchain was forgotten, which has warned
+            self._end()  # what keeps it was forgotten, which has warned
 
     def __repr__(self) -> str:
         spec = self._spec

@@ -52,7 +52,15 @@ void vks_device_unref(vks_device *device)
 
 vks_status vks_device_state(const vks_device *device) { return vks_device_check(device); }
 
-uint64_t vks_device_submitted(const vks_device *device) { return device->submitted; }
+uint64_t vks_device_submitted(vks_device *device)
+{
+    if (device->process != vks_process)
+        return device->submitted;
+    pthread_mutex_lock(&device->lock); /* a driver may be done with what it was given before that was counted */
+    uint64_t submitted = device->submitted;
+    pthread_mutex_unlock(&device->lock);
+    return submitted;
+}
 
 uint64_t vks_device_completed(vks_device *device)
 {
@@ -342,6 +350,7 @@ void vks_device_lose(vks_device *device)
         lose_surface(s);
     for (vks_fence *f = device->fences; f; f = f->next)
         vks_fence_break(f);
+    vks_queue_disturb(device);
     vks_device_publish(device);
     vks_device_progress(device);
 }
@@ -367,8 +376,22 @@ static bool drain(vks_device *device)
 
 /* Closing takes an object off its list; the lock is given up meanwhile, since closing a mapping waits for the peers'
  * thread. */
+static void close_queues(vks_device *device)
+{
+    pthread_mutex_lock(&device->lock);
+    for (vks_queue *queue; (queue = device->queues);) {
+        vks_queue_ref(queue);
+        pthread_mutex_unlock(&device->lock);
+        vks_queue_close(queue);
+        vks_queue_unref(queue);
+        pthread_mutex_lock(&device->lock);
+    }
+    pthread_mutex_unlock(&device->lock);
+}
+
 static void close_all(vks_device *device)
 {
+    close_queues(device);
     pthread_mutex_lock(&device->lock);
     vks_device_publish(device);
     for (;;) {

@@ -101,6 +101,7 @@ struct vks_device {
     vks_fence *fences; /* open ones */
     bool late;         /* somebody waits for values of fences whose serials were not remembered: look now and then */
     vks_surface *surfaces;
+    vks_queue *queues; /* open ends */
     _Atomic(vks_commands *) dead; /* unreferenced, waiting for vks_device_reap */
     vks_device_statistics statistics;
     _Atomic bool lost;          /* DEVICE_LOST was seen; stays so when the device is closed */
@@ -181,6 +182,8 @@ struct vks_surface {
     uint64_t mark;                           /* the pump's round in which an earlier held operation touches it */
     uint64_t engine_semaphore, engine_value; /* sync(): what the engine signals */
     vks_presentable *presentable;            /* of a swapchain's image; its owner unsets it before it goes */
+    uint64_t network;                        /* of queues, by which alone it is acquired and released; 0: none */
+    uint32_t index;                          /* in that network */
     vks_mapping mapping;
 };
 
@@ -336,6 +339,16 @@ bool vks_surface_others_owe(const vks_surface *surface, uint64_t value);
 vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behind);
 /* Makes a new surface a swapchain's image (`presentable` is NULL where no driver presents it). */
 vks_status vks_surface_present_from(vks_surface *surface, vks_presentable *presentable);
+/* For the queues: ownership comes and goes with the ring's pairs. take: at once, for nobody else may want it. give:
+ * *value is what must have completed before the GPU has finished with it (0: it has). The epoch that the page will have
+ * once an owned surface was given up tells later whether it was. */
+vks_status vks_surface_take(vks_surface *surface);
+vks_status vks_surface_give(vks_surface *surface, uint64_t *value);
+uint64_t vks_surface_epoch_once_given(const vks_surface *surface);
+bool vks_surface_was_given(const vks_surface *surface, uint64_t epoch);
+vks_status vks_surface_wait_given(vks_surface *surface, uint64_t value, uint64_t deadline);
+/* queue.c: wakes who sleeps on it, to see what became of the device. */
+void vks_queue_disturb(const vks_device *device);
 /* A swapchain's image is owned for good, and shows it to its handle from acquire to present only. */
 static inline void vks_surface_lend(vks_surface *surface, bool lend)
 {

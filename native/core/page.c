@@ -31,7 +31,7 @@ void vks_page_init(vks_page_header *header, uint32_t kind, uint64_t size)
         header->id = vks_now() ^ (uint64_t)(uintptr_t)header; /* only ps needs it to be rare */
 }
 
-static vks_status check_header(const vks_page_header *header, uint32_t kind)
+static vks_status check_header(const vks_page_header *header, uint32_t kind, size_t size)
 {
     if (header->magic != VKS_PAGE_MAGIC)
         return vks_fail(VKS_BAD_PAGE, 0, "the page starts with 0x%llx: it is not one of vkshare's",
@@ -41,26 +41,36 @@ static vks_status check_header(const vks_page_header *header, uint32_t kind)
             VKS_BAD_PAGE, 0,
             "the page has layout version %u, and this vkshare speaks version %u: use the same vkshare on both sides",
             header->version, VKS_LAYOUT_VERSION);
-    if (header->kind != kind || header->size != size_of(kind))
+    if (header->kind != kind || header->size != size)
         return vks_fail(VKS_BAD_PAGE, 0, "the page is of kind %u and %llu bytes, and kind %u of %zu bytes is needed",
-                        header->kind, (unsigned long long)header->size, kind, size_of(kind));
+                        header->kind, (unsigned long long)header->size, kind, size);
     return VKS_OK;
 }
 
-vks_status vks_page_open(int fd, uint32_t kind, bool writable, void **page)
+static vks_status open_page(int fd, uint32_t kind, size_t size, bool writable, void **page)
 {
-    vks_status status = vks_memfd_map(fd, size_of(kind), writable, page);
+    vks_status status = vks_memfd_map(fd, size, writable, page);
     if (status)
         return status;
     const vks_page_header *header = *page;
-    status = check_header(header, kind);
+    status = check_header(header, kind, size);
     if (!status && header->pid_namespace != vks_pid_namespace())
         status = vks_fail(VKS_BAD_PAGE, 0,
                           "the page comes from another pid namespace: the death of its parties could not be seen; run "
                           "both in one container");
     if (status)
-        munmap(*page, size_of(kind));
+        munmap(*page, size);
     return status;
+}
+
+vks_status vks_page_open(int fd, uint32_t kind, bool writable, void **page)
+{
+    return open_page(fd, kind, size_of(kind), writable, page);
+}
+
+vks_status vks_page_open_sized(int fd, uint32_t kind, size_t size, void **page)
+{
+    return open_page(fd, kind, size, true, page);
 }
 
 /* ---- the view for vkshare ps ---- */
@@ -118,7 +128,7 @@ vks_status vks_page_look(int fd, vks_page_view *out)
     munmap(map, sizeof(vks_page_header));
     if (header.kind != VKS_PAGE_FENCE && header.kind != VKS_PAGE_MUTEX)
         return vks_fail(VKS_BAD_PAGE, 0, "the page is of the unknown kind %u", header.kind);
-    if ((status = check_header(&header, header.kind)) ||
+    if ((status = check_header(&header, header.kind, size_of(header.kind))) ||
         (status = vks_memfd_map(fd, size_of(header.kind), false, &map)))
         return status;
     out->kind = header.kind;

@@ -8,7 +8,7 @@
 #include "platform.h"
 
 #define VKS_PAGE_MAGIC UINT64_C(0x65676170736b76) /* "vkspage" */
-enum { VKS_PAGE_FENCE = 1, VKS_PAGE_MUTEX = 2 };
+enum { VKS_PAGE_FENCE = 1, VKS_PAGE_MUTEX = 2, VKS_PAGE_QUEUE = 3 };
 
 typedef struct vks_page_header {
     uint64_t magic;
@@ -78,5 +78,7 @@ typedef struct vks_mutex_page {
 void vks_page_init(vks_page_header *header, uint32_t kind, uint64_t size);
 /* Maps a foreign page after every check of X15 and K32. Takes over nothing. */
 vks_status vks_page_open(int fd, uint32_t kind, bool writable, void **page);
+/* For writing, one whose kind has no size of its own. */
+vks_status vks_page_open_sized(int fd, uint32_t kind, size_t size, void **page);
 
 #endif

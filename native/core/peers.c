@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "peers.h"
 
+#include "queue_page.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -64,6 +66,9 @@ static bool mentions(const vks_mapping *mapping, uint64_t process)
 {
     if (mapping->fence)
         return (mapping->fence->owner & VKS_IDENTITY_MASK) == process;
+    if (mapping->queue)
+        return vks_end_process(atomic_load(&mapping->queue->ends[VKS_PRODUCER])) == process ||
+               vks_end_process(atomic_load(&mapping->queue->ends[VKS_CONSUMER])) == process;
     for (uint32_t i = 0; i < VKS_SLOTS; i++)
         if ((atomic_load(&mapping->mutex->slots[i].identity) & VKS_IDENTITY_MASK) == process)
             return true;
@@ -85,6 +90,8 @@ static void tell_all(uint64_t process)
     for (vks_mapping *m = service.mappings; m; m = m->next)
         if (m->mutex)
             vks_peers_bury(m, process);
+        else if (m->queue)
+            vks_queue_death(m->queue, process);
     /* told() may take a device's lock, under which others add and remove mappings: `cursor` is what removal keeps
      * valid. */
     service.cursor = service.mappings;

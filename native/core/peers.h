@@ -13,7 +13,8 @@
 typedef struct vks_mapping {
     struct vks_mapping *next, *previous;
     vks_mutex_page *mutex; /* or */
-    const vks_fence_page *fence;
+    const vks_fence_page *fence; /* or */
+    struct vks_queue_page *queue;
     void (*refresh)(struct vks_mapping *mapping); /* or NULL: raises `completed` to what the GPU itself says, before a
                                                      death is judged by it */
     void (*told)(void *user); /* after a death was handled; called by the service thread, without locks held */

@@ -283,6 +283,14 @@ static vks_status refuse_presentable(const vks_surface *surface)
                : VKS_OK;
 }
 
+/* Somebody else says when it is owned. */
+static vks_status refuse_managed(const vks_surface *surface)
+{
+    return surface->network
+               ? vks_fail(VKS_BAD_CALL, 0, "the surface is a queue's: it is owned from dequeue() to enqueue()")
+               : refuse_presentable(surface);
+}
+
 /* ---- acquire ---- */
 
 /* A tenure of this handle is open, or about to be. */
@@ -338,7 +346,7 @@ static vks_status acquire(vks_surface *surface, uint64_t key, uint64_t deadline,
 {
     vks_device *device = surface->device;
     vks_status status = check(surface);
-    if (status || (status = refuse_presentable(surface)))
+    if (status || (status = refuse_managed(surface)))
         return status;
     if (is_taken(surface))
         return VKS_ALREADY_OWNER;
@@ -367,31 +375,34 @@ vks_status vks_surface_acquire_on(vks_surface *surface, uint64_t key, uint64_t d
 
 /* One look at the page, under the lock: then no other thread can close the handle or open a tenure between the swap and
  * the grant. False: no look changes the answer. */
-static bool try_now(vks_surface *surface, uint64_t key, uint64_t *seen, vks_status *status)
+static bool try_now(vks_surface *surface, uint64_t key, bool by_queue, uint64_t *seen, vks_status *status)
 {
     vks_debt debt;
     pthread_mutex_lock(&surface->device->lock);
-    bool may = !(*status = check(surface)) && !is_taken(surface) && !surface->held_acquires && !surface->has_page;
+    bool may = !(*status = check(surface)) && !is_taken(surface) && !surface->held_acquires && !surface->has_page &&
+               (by_queue || !surface->network);
     if (may && (*status = vks_mutex_try(&surface->handle, key, &debt, seen)) == VKS_OK)
         vks_surface_grant(surface, ++surface->next_tenure, &debt);
-    else if (!may && !*status && !(*status = refuse_presentable(surface)))
+    else if (!may && !*status && (by_queue || !(*status = refuse_managed(surface))))
         *status = is_taken(surface) ? VKS_ALREADY_OWNER : VKS_TIMEOUT; /* tenures that were queued come first */
     pthread_mutex_unlock(&surface->device->lock);
     return may;
 }
 
-vks_status vks_surface_acquire_soon(vks_surface *surface, uint64_t key)
+static vks_status acquire_soon(vks_surface *surface, uint64_t key, bool by_queue)
 {
     vks_status status = check(surface); /* first: after fork() the lock may be held for ever */
     if (status)
         return status;
     uint64_t seen;
     /* It may have been freed under another key, or be on its way. */
-    for (int tries = 0; try_now(surface, key, &seen, &status) && status == VKS_TIMEOUT && tries < 4; tries++)
+    for (int tries = 0; try_now(surface, key, by_queue, &seen, &status) && status == VKS_TIMEOUT && tries < 4; tries++)
         if (!vks_mutex_look(surface->handle.page, seen, VKS_MUTEX_PAUSES))
             break;
     return status;
 }
+
+vks_status vks_surface_acquire_soon(vks_surface *surface, uint64_t key) { return acquire_soon(surface, key, false); }
 
 vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_op **out)
 {
@@ -402,7 +413,7 @@ vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_op **
         return status;
     pthread_mutex_lock(&device->lock);
     if (!(status = check(surface)))
-        status = refuse_presentable(surface);
+        status = refuse_managed(surface);
     if (!status && is_taken(surface))
         status = VKS_ALREADY_OWNER;
     if (!status && !(status = vks_watcher_start()))
@@ -552,7 +563,7 @@ static vks_status queue_release(vks_surface *surface, uint64_t key)
     return VKS_OK;
 }
 
-vks_status vks_surface_release(vks_surface *surface, uint64_t key)
+static vks_status release(vks_surface *surface, uint64_t key, bool by_queue)
 {
     vks_device *device = surface->device;
     vks_status status = check(surface);
@@ -562,8 +573,8 @@ vks_status vks_surface_release(vks_surface *surface, uint64_t key)
     pthread_mutex_lock(&device->lock);
     if (surface->closed)
         status = VKS_CLOSED;
-    else if (__builtin_expect(surface->is_presentable, 0))
-        status = refuse_presentable(surface);
+    else if (__builtin_expect(surface->is_presentable || (surface->network && !by_queue), 0))
+        status = refuse_managed(surface);
     else if (surface->owned)
         status = vks_surface_release_now(surface, key, surface->held > 0 || device->presenting);
     else
@@ -571,6 +582,8 @@ vks_status vks_surface_release(vks_surface *surface, uint64_t key)
     pthread_mutex_unlock(&device->lock);
     return status;
 }
+
+vks_status vks_surface_release(vks_surface *surface, uint64_t key) { return release(surface, key, false); }
 
 /* ---- the CPU's part ---- */
 
@@ -642,6 +655,64 @@ static vks_status as_waiter(vks_surface *surface, vks_status (*call)(vks_surface
 vks_status vks_surface_cpu_access(vks_surface *surface, uint64_t deadline)
 {
     return as_waiter(surface, cpu_access, deadline);
+}
+
+/* ---- a queue's surfaces ---- */
+
+vks_status vks_surface_join(vks_surface *surface, uint64_t network, uint32_t index)
+{
+    pthread_mutex_lock(&surface->device->lock);
+    vks_status status = check(surface);
+    if (!status && (surface->network || is_taken(surface) || surface->has_page || surface->is_presentable))
+        status = vks_fail(VKS_BAD_CALL, 0, "a queue's surface must be a new one that nobody owns");
+    if (!status) {
+        surface->network = network;
+        surface->index = index;
+    }
+    pthread_mutex_unlock(&surface->device->lock);
+    return status;
+}
+
+/* The ring says whose turn it is, so one key is enough. */
+#define QUEUE_KEY 0
+
+vks_status vks_surface_take(vks_surface *surface) { return acquire_soon(surface, QUEUE_KEY, true); }
+
+vks_status vks_surface_give(vks_surface *surface, uint64_t *value)
+{
+    const vks_mutex_page *page = surface->handle.page;
+    vks_status status = release(surface, QUEUE_KEY, true);
+    /* Nobody takes it before it is committed, so the page still says what we left. */
+    *value = atomic_load_explicit(&page->debtor, memory_order_relaxed)
+                 ? atomic_load_explicit(&page->value, memory_order_relaxed)
+                 : 0;
+    return status;
+}
+
+uint64_t vks_surface_epoch_once_given(const vks_surface *surface)
+{
+    return vks_word_epoch(atomic_load(&surface->handle.page->word)) + 1;
+}
+
+bool vks_surface_was_given(const vks_surface *surface, uint64_t epoch)
+{
+    uint64_t word = atomic_load(&surface->handle.page->word);
+    return vks_word_state(word) == VKS_FREE && vks_word_epoch(word) == epoch;
+}
+
+vks_status vks_surface_wait_given(vks_surface *surface, uint64_t value, uint64_t deadline)
+{
+    vks_debt debt = {value, surface->handle.identity, surface->handle.slot};
+    vks_status status = check(surface);
+    if (status || vks_debt_settled(surface, &debt))
+        return status;
+    atomic_fetch_add(&surface->waiting, 1);
+    pthread_mutex_lock(&surface->device->lock);
+    vks_device_publish(surface->device);
+    pthread_mutex_unlock(&surface->device->lock);
+    status = wait_settled(surface, &debt, deadline);
+    atomic_fetch_sub(&surface->waiting, 1);
+    return status == VKS_ABANDONED ? VKS_OK : status; /* the next owner is told, by its acquire */
 }
 
 /* ---- recover ---- */
@@ -717,6 +788,9 @@ static vks_status recover_begin(vks_surface *surface)
 static vks_status recover(vks_surface *surface, uint64_t deadline)
 {
     vks_device *device = surface->device;
+    uint64_t value;
+    if (surface->network && surface->owned && vks_mutex_is_broken(surface->handle.page))
+        vks_surface_give(surface, &value); /* what it was dequeued with never came: that abandons it */
     vks_status status = recover_begin(surface);
     if (status)
         return status;

@@ -269,7 +269,17 @@ static PyObject *device_counters(PyObject *object, PyObject *ignored)
 VKPY_GETTER(device_get_name, vkpy_device, Py_NewRef(self->name))
 VKPY_GETTER(device_is_closed, vkpy_device, PyBool_FromLong(vks_device_state(self->core) == VKS_CLOSED))
 VKPY_GETTER(device_is_lost, vkpy_device, PyBool_FromLong(vks_device_state(self->core) == VKS_DEVICE_LOST))
-VKPY_GETTER(device_submitted, vkpy_device, PyLong_FromUnsignedLongLong(vks_device_submitted(self->core)))
+
+static PyObject *device_submitted(PyObject *object, void *ignored)
+{
+    vkpy_device *self = (vkpy_device *)object;
+    uint64_t submitted;
+    (void)ignored;
+    LIVE(self);
+    VKPY_SHORT(self, submitted = vks_device_submitted(self->core));
+    return PyLong_FromUnsignedLongLong(submitted);
+}
+
 
 static PyObject *device_completed(PyObject *object, void *ignored)
 {

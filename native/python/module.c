@@ -1,9 +1,11 @@
 /* The module vkshare._native: its types, constants and free functions. */
 #include "vkpy.h"
 #include "vkpy_present.h"
+#include "vkpy_queue.h"
 
 #include "core/messages.h"
 
+PyTypeObject *vkpy_producer_type, *vkpy_consumer_type;
 PyTypeObject *vkpy_swapchain_type, *vkpy_frame_type, *vkpy_prepared_type;
 PyTypeObject *vkpy_device_type, *vkpy_submission_type, *vkpy_commands_type, *vkpy_program_type, *vkpy_fence_type,
     *vkpy_surface_type, *vkpy_pending_type, *vkpy_hub_type, *vkpy_array_buffer_type, *vkpy_history_type;
@@ -26,6 +28,8 @@ static const struct {
     {"Frame", &vkpy_frame_type, &vkpy_frame_spec},
     {"Prepared", &vkpy_prepared_type, &vkpy_prepared_spec},
     {"PresentHistory", &vkpy_history_type, &vkpy_history_spec},
+    {"Producer", &vkpy_producer_type, &vkpy_producer_spec},
+    {"Consumer", &vkpy_consumer_type, &vkpy_consumer_spec},
 };
 
 /* ---- what all objects share -------------------------------------------------------------------------------------- */
@@ -65,6 +69,14 @@ static PyMethodDef functions[] = {
      "page_look($module, fd)\n--\n\nWhat a shared page says, as a dict; the fd stays the caller's."},
     {"have_futex_waitv", have_futex_waitv, METH_NOARGS,
      "have_futex_waitv($module)\n--\n\nWhether the kernel can wait for many futexes at once."},
+    {"queue_page_make", VKPY_FASTCALL(vkpy_queue_page_make), METH_FASTCALL | METH_KEYWORDS,
+     "queue_page_make($module, width, height, format, count, metadata_size, network, single_threaded, kind)\n--\n\nThe "
+     "fd of a new queue's page, the caller's; kind: 1 starts full, 2 lets each end begin alone."},
+    {"queue_page_read", vkpy_queue_page_read, METH_O,
+     "queue_page_read($module, fd)\n--\n\n(width, height, format, count, metadata_size, network, single_threaded, "
+     "early) of a queue's page."},
+    {"queue_page_counts", vkpy_queue_page_counts, METH_O,
+     "queue_page_counts($module, fd)\n--\n\n(enqueued, committed, dequeued, producer's pid, consumer's pid)."},
     {"thread_count", thread_count, METH_NOARGS, "thread_count($module)\n--\n\nThreads that the core runs now."},
     {NULL, NULL, 0, NULL},
 };
@@ -92,7 +104,9 @@ static int execute(PyObject *module)
             return -1;
     }
     if (PyModule_AddIntConstant(module, "LAYOUT_VERSION", VKS_LAYOUT_VERSION) < 0 ||
-        PyModule_AddIntConstant(module, "SLOTS", VKS_SLOTS) < 0)
+        PyModule_AddIntConstant(module, "SLOTS", VKS_SLOTS) < 0 ||
+        PyModule_AddIntConstant(module, "MAX_QUEUE_SURFACES", VKS_MAX_QUEUE_SURFACES) < 0 ||
+        PyModule_AddIntConstant(module, "MAX_METADATA", VKS_MAX_METADATA) < 0)
         return -1;
     PyObject *callback = PyLong_FromVoidPtr((void *)(uintptr_t)vks_message_callback);
     int added = PyModule_AddObjectRef(module, "MESSAGE_CALLBACK", callback);

@@ -314,6 +314,22 @@ static PyObject *surface_sync(PyObject *object, PyObject *ignored)
                : vkpy_raise(status, "Surface.sync");
 }
 
+static PyObject *surface_join(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
+    static vkpy_signature signature = {"Surface._join", 2, 2, 2, {"network", "index"}, {NULL}};
+    vkpy_surface *self = (vkpy_surface *)object;
+    PyObject *values[2];
+    uint64_t network;
+    long long index;
+    LIVE(self);
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_u64(values[0], "network", &network) ||
+        !vkpy_integer(values[1], "index", 0, VKS_MAX_QUEUE_SURFACES - 1, &index))
+        return NULL;
+    vks_status status;
+    VKPY_SHORT(self->device, status = vks_surface_join(self->core, network, (uint32_t)index));
+    return vkpy_none_or_raise(status, "Surface._join");
+}
+
 static PyObject *surface_next_key(PyObject *object, PyObject *ignored)
 {
     vkpy_surface *self = (vkpy_surface *)object;
@@ -366,6 +382,8 @@ static PyMethodDef methods[] = {
      "_export($self)\n--\n\n(page fd, semaphore fd or -1), the caller's to close."},
     {"_sync", surface_sync, METH_NOARGS,
      "_sync($self)\n--\n\n((VkSemaphore, value) to wait for, (VkSemaphore, value) to signal)."},
+    {"_join", VKPY_FASTCALL(surface_join), VKPY_FAST,
+     "_join($self, network, index)\n--\n\nMakes it a surface of queues, by which alone it is acquired and released."},
     {"_next_key", surface_next_key, METH_NOARGS, "_next_key($self)\n--\n\nThe key after the last one handed out."},
     {"_close", surface_close, METH_NOARGS,
      "_close($self)\n--\n\nEnds the handle; the serial after which the image may go. Idempotent."},

@@ -101,7 +101,9 @@ class Server:
     def _name(self, thing: object) -> Any:
         import vkshare as vks
 
-        if not isinstance(thing, (Server, vks.Device, vks.Surface, vks.Fence, vks.CommandList, vks.Submission)):
+        kinds = Server, vks.Device, vks.Surface, vks.Fence, vks.CommandList, vks.Submission
+        queues = vks.SurfaceQueue, vks.Producer, vks.Consumer, vks.Sender, vks.Receiver
+        if not isinstance(thing, (*kinds, *queues)):
             return None
         number = self._numbers.get(id(thing))
         if number is None:

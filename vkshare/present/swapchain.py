@@ -365,7 +365,7 @@ class Swapchain(Closable, _native.Swapchain):
                 self._generation = generation
             here = weakref.ref(self)  # not to be kept alive by its images
             surface = self._images.make(place, lambda: _pinned(here(), generation))
-            surface._presented_by = here
+            surface._kept_by = here
             try:
                 self._attach(index, generation, surface)
             except BaseException:

@@ -1,0 +1,523 @@
+#define _GNU_SOURCE
+#include "queue_page.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "hub.h"
+#include "watcher.h"
+
+/* One end of a queue. `lock` serialises the threads that share it (Q17); it is held over a producer's wait for the GPU,
+ * never over a consumer's wait for a pair. The ring's own words order the two ends. */
+struct vks_queue {
+    vks_queue *next, *previous; /* in device->queues */
+    vks_device *device;
+    _Atomic uint32_t references;
+    uint32_t process;
+    vks_queue_ring ring;
+    vks_end end;
+    uint64_t word;             /* what we wrote into the page's word of this end */
+    _Atomic uint64_t watched;  /* the other end's word, once its process is watched */
+    pthread_mutex_t lock;
+    _Atomic uintptr_t thread;  /* single-threaded: the one that used it first */
+    _Atomic bool closed;
+    _Atomic uint32_t sleeping; /* threads that look at the page without the lock */
+    vks_mapping mapping;
+    vks_surface *surfaces[];
+};
+
+/* Somebody's token, to be told once a dequeue is worth a try. */
+typedef struct vks_notice {
+    vks_queue *queue;
+    vks_hub *hub;
+    uint64_t token;
+} vks_notice;
+
+static const char *const end_names[] = {"producer", "consumer"};
+
+/* ---- pages ---- */
+
+vks_status vks_queue_page_make(const vks_queue_info *info, int *fd)
+{
+    vks_queue_ring ring;
+    vks_status status = vks_queue_page_create(info, fd, &ring);
+    if (!status)
+        vks_queue_page_close(&ring);
+    return status;
+}
+
+vks_status vks_queue_page_read(int fd, vks_queue_info *out)
+{
+    vks_queue_ring ring;
+    vks_status status = vks_queue_page_open(fd, &ring);
+    if (status)
+        return status;
+    const vks_page_header *header = &ring.page->header;
+    *out = (vks_queue_info){.width = header->width,
+                            .height = header->height,
+                            .format = header->format,
+                            .count = ring.count,
+                            .metadata_size = ring.metadata_size,
+                            .network = ring.network,
+                            .single_threaded = ring.single_threaded,
+                            .early = ring.early};
+    vks_queue_page_close(&ring);
+    return VKS_OK;
+}
+
+/* ---- opening ---- */
+
+static vks_status check_surfaces(vks_device *device, const vks_queue_ring *ring, vks_surface *const *surfaces,
+                                 uint32_t count)
+{
+    if (count != ring->count)
+        return vks_fail(VKS_BAD_CALL, 0, "the queue has %u surfaces, and %u were given", ring->count, count);
+    for (uint32_t i = 0; i < count; i++)
+        if (surfaces[i]->device != device || surfaces[i]->network != ring->network || surfaces[i]->index != i)
+            return vks_fail(VKS_BAD_CALL, 0, "surface %u is not this device's handle of the queue's surface", i);
+    return VKS_OK;
+}
+
+static vks_status enter(vks_queue *queue)
+{
+    vks_device *device = queue->device;
+    pthread_mutex_lock(&device->lock);
+    vks_status status = vks_device_check(device);
+    if (!status) {
+        queue->next = device->queues;
+        if (queue->next)
+            queue->next->previous = queue;
+        device->queues = queue;
+    }
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+static void destroy_memory(vks_queue *queue)
+{
+    for (uint32_t i = 0; i < queue->ring.count; i++)
+        if (queue->surfaces[i])
+            vks_surface_unref(queue->surfaces[i]);
+    vks_queue_page_close(&queue->ring);
+    vks_device_unref(queue->device);
+    pthread_mutex_destroy(&queue->lock);
+    free(queue);
+}
+
+static void adopt(vks_queue *queue);
+
+/* Whoever holds the end is looked at first: a death that nobody has told yet frees it. */
+static vks_status open_end(vks_queue *queue)
+{
+    vks_queue_ring *ring = &queue->ring;
+    uint64_t holder = atomic_load(&ring->page->ends[queue->end]);
+    if (vks_end_state(holder) == VKS_END_OPEN && !vks_peer_alive(vks_end_process(holder)))
+        vks_queue_death(ring->page, vks_end_process(holder));
+    return vks_queue_end_open(ring, queue->end, queue->device->name, &queue->word);
+}
+
+vks_status vks_queue_open(vks_device *device, int page_fd, vks_end end, vks_surface *const *surfaces, uint32_t count,
+                          vks_queue **out)
+{
+    vks_status status = vks_device_check(device);
+    vks_queue_ring ring;
+    if (status || (status = vks_queue_page_open(page_fd, &ring)))
+        return status;
+    vks_queue *queue = NULL;
+    if (!(status = check_surfaces(device, &ring, surfaces, count)) &&
+        !(queue = calloc(1, sizeof *queue + count * sizeof *surfaces)))
+        status = vks_fail(VKS_NO_MEMORY, 0, "no memory for an end of a queue");
+    if (status) {
+        vks_queue_page_close(&ring);
+        return status;
+    }
+    queue->device = device;
+    vks_device_ref(device);
+    queue->references = 1;
+    queue->process = vks_process;
+    queue->ring = ring;
+    queue->end = end;
+    queue->mapping.queue = ring.page;
+    pthread_mutex_init(&queue->lock, NULL);
+    for (uint32_t i = 0; i < count; i++) {
+        queue->surfaces[i] = surfaces[i];
+        vks_surface_ref(surfaces[i]);
+    }
+    if ((status = open_end(queue))) {
+        destroy_memory(queue);
+        return status;
+    }
+    if (end == VKS_PRODUCER)
+        adopt(queue);
+    vks_peers_add(&queue->mapping);
+    if ((status = enter(queue))) {
+        vks_peers_remove(&queue->mapping);
+        vks_queue_end_close(&queue->ring, end, queue->word);
+        destroy_memory(queue);
+        return status;
+    }
+    *out = queue;
+    return VKS_OK;
+}
+
+void vks_queue_ref(vks_queue *queue) { atomic_fetch_add_explicit(&queue->references, 1, memory_order_relaxed); }
+
+void vks_queue_unref(vks_queue *queue)
+{
+    if (atomic_fetch_sub(&queue->references, 1) == 1)
+        destroy_memory(queue);
+}
+
+bool vks_queue_is_closed(const vks_queue *queue) { return queue->closed; }
+
+uint32_t vks_queue_metadata_size(const vks_queue *queue) { return queue->ring.metadata_size; }
+
+/* ---- who may ---- */
+
+static vks_status check(const vks_queue *queue)
+{
+    if (__builtin_expect(queue->process != vks_process, 0))
+        return VKS_FORKED;
+    return __builtin_expect(queue->closed, 0) ? VKS_CLOSED : vks_device_check(queue->device);
+}
+
+static vks_status check_thread(vks_queue *queue)
+{
+    uintptr_t self = (uintptr_t)pthread_self(), first = 0;
+    if (atomic_load_explicit(&queue->thread, memory_order_relaxed) == self ||
+        atomic_compare_exchange_strong(&queue->thread, &first, self))
+        return VKS_OK;
+    return vks_fail(VKS_BAD_CALL, 0,
+                    "the queue was made with single_threaded=True, and this is not the thread that used it first");
+}
+
+/* The lock; VKS_TIMEOUT: somebody has it, and the caller must not sleep. */
+static vks_status begin(vks_queue *queue, bool may_sleep)
+{
+    vks_status status = check(queue);
+    if (status)
+        return status;
+    if (queue->ring.single_threaded)
+        return check_thread(queue);
+    if (pthread_mutex_trylock(&queue->lock)) {
+        if (!may_sleep) {
+            vks_clear_error();
+            return VKS_TIMEOUT;
+        }
+        pthread_mutex_lock(&queue->lock);
+    }
+    if ((status = check(queue)))
+        pthread_mutex_unlock(&queue->lock);
+    return status;
+}
+
+static vks_status finish(vks_queue *queue, vks_status status)
+{
+    if (!queue->ring.single_threaded)
+        pthread_mutex_unlock(&queue->lock);
+    return status;
+}
+
+/* The state of the other end, whose death will be heard from now on. */
+static uint32_t other_end(vks_queue *queue)
+{
+    vks_queue_page *page = queue->ring.page;
+    for (;;) {
+        uint64_t word = atomic_load_explicit(&page->ends[!queue->end], memory_order_acquire);
+        if (vks_end_state(word) != VKS_END_OPEN || word == atomic_load_explicit(&queue->watched, memory_order_relaxed))
+            return vks_end_state(word);
+        if (vks_peer_alive(vks_end_process(word)))
+            atomic_store_explicit(&queue->watched, word, memory_order_relaxed);
+        else
+            vks_queue_death(page, vks_end_process(word));
+    }
+}
+
+static vks_status not_open_yet(const vks_queue *queue)
+{
+    return vks_fail(VKS_BAD_CALL, 0, "the queue's %s was not opened yet: open both ends before use",
+                    end_names[!queue->end]);
+}
+
+/* ---- the producer ---- */
+
+/* Pairs that a dead producer put down: its last one counts if it had given the surface up. */
+static void adopt(vks_queue *queue)
+{
+    uint32_t surface;
+    uint64_t epoch;
+    if (vks_queue_last_pending(&queue->ring, &surface, &epoch) == VKS_OK)
+        vks_queue_adopt(&queue->ring, vks_surface_was_given(queue->surfaces[surface], epoch),
+                        queue->end == VKS_PRODUCER);
+}
+
+static vks_status flush(vks_queue *queue, uint64_t deadline, uint32_t *committed)
+{
+    uint32_t surface;
+    uint64_t value;
+    vks_status status;
+    for (*committed = 0; !(status = vks_queue_first_pending(&queue->ring, &surface, &value)); ++*committed) {
+        if ((status = vks_surface_wait_given(queue->surfaces[surface], value, deadline)))
+            return status;
+        vks_queue_commit(&queue->ring, 1);
+    }
+    return status == VKS_TIMEOUT ? VKS_OK : status; /* nothing is pending any more */
+}
+
+vks_status vks_queue_flush(vks_queue *queue, bool wait, uint64_t deadline, uint32_t *committed, uint32_t *pending)
+{
+    *committed = *pending = 0;
+    vks_status status = begin(queue, !wait || deadline);
+    if (status)
+        return status;
+    if (other_end(queue) == VKS_END_NEVER && !queue->ring.early)
+        return finish(queue, not_open_yet(queue));
+    status = flush(queue, wait ? deadline : 0, committed);
+    vks_status counted = vks_queue_pending(&queue->ring, pending);
+    if (!wait && status == VKS_TIMEOUT)
+        status = counted;
+    return finish(queue, status);
+}
+
+static vks_status check_enqueue(vks_queue *queue, const vks_surface *surface, size_t length)
+{
+    if (queue->end != VKS_PRODUCER)
+        return vks_fail(VKS_BAD_CALL, 0, "this is the queue's consumer");
+    if (surface->network != queue->ring.network)
+        return vks_fail(VKS_BAD_CALL, 0, "the surface is not of this queue's network");
+    if (surface != queue->surfaces[surface->index])
+        return vks_fail(VKS_BAD_CALL, 0, "the surface was dequeued by another device than the producer's");
+    if (!vks_surface_is_owned(surface))
+        return vks_fail(VKS_BAD_CALL, 0, "the surface is not dequeued at present: it is in a queue, or another device has it");
+    if (length > queue->ring.metadata_size)
+        return vks_fail(VKS_BAD_VALUE, 0, "metadata has %zu bytes, and this queue's metadata_size is %u", length,
+                        queue->ring.metadata_size);
+    switch (other_end(queue)) {
+    case VKS_END_CLOSED:
+        return vks_fail(VKS_CLOSED, 0, "the queue's consumer is gone; the surface is yours still");
+    case VKS_END_NEVER:
+        return queue->ring.early ? VKS_OK : not_open_yet(queue);
+    default:
+        return VKS_OK;
+    }
+}
+
+/* Puts the pair down, then gives up the surface: whatever ends this process in between, the pair is not lost. */
+static vks_status put(vks_queue *queue, vks_surface *surface, const void *metadata, size_t length, uint64_t *value)
+{
+    vks_status status = vks_queue_put(&queue->ring, surface->index, vks_surface_epoch_once_given(surface), metadata,
+                                      length);
+    if (status)
+        return status;
+    VKS_KILL_POINT(20);
+    status = vks_surface_give(surface, value);
+    if (status)
+        vks_queue_take_back(&queue->ring);
+    else
+        vks_queue_set_value(&queue->ring, *value);
+    VKS_KILL_POINT(21);
+    return status;
+}
+
+vks_status vks_queue_enqueue(vks_queue *queue, vks_surface *surface, const void *metadata, size_t length,
+                             vks_enqueue_mode mode, uint64_t deadline, bool *committed)
+{
+    *committed = false;
+    vks_status status = begin(queue, mode != VKS_ENQUEUE_WAIT || deadline);
+    if (status)
+        return status;
+    uint32_t flushed, pending = 0;
+    uint64_t value;
+    if ((status = check_enqueue(queue, surface, length)))
+        return finish(queue, status);
+    if (mode != VKS_ENQUEUE_GPU)
+        status = flush(queue, mode == VKS_ENQUEUE_WAIT ? deadline : 0, &flushed);
+    if (mode == VKS_ENQUEUE_TRY && status == VKS_TIMEOUT)
+        status = VKS_OK;
+    if (!status && mode == VKS_ENQUEUE_WAIT)
+        status = vks_surface_cpu_access(surface, deadline);
+    bool finished = mode != VKS_ENQUEUE_TRY || (!status && vks_surface_cpu_access(surface, 0) == VKS_OK);
+    if (status || (status = put(queue, surface, metadata, length, &value)) ||
+        (status = vks_queue_pending(&queue->ring, &pending)))
+        return finish(queue, status);
+    if (mode == VKS_ENQUEUE_GPU || (finished && pending == 1)) {
+        vks_queue_commit(&queue->ring, pending); /* what is pending is older, and the GPU orders that too */
+        *committed = true;
+    }
+    return finish(queue, VKS_OK);
+}
+
+/* ---- the consumer ---- */
+
+/* One look, under the lock. VKS_TIMEOUT: nothing is there, and may come. */
+static vks_status take_one(vks_queue *queue, uint32_t *surface, void *metadata, size_t *length)
+{
+    vks_queue_ring *ring = &queue->ring;
+    uint32_t state = other_end(queue);
+    if (state == VKS_END_NEVER && !ring->early)
+        return not_open_yet(queue);
+    vks_status status = vks_queue_peek(ring, surface, metadata, length);
+    if (status == VKS_TIMEOUT && state == VKS_END_CLOSED) {
+        adopt(queue);
+        if ((status = vks_queue_peek(ring, surface, metadata, length)) == VKS_TIMEOUT)
+            return vks_fail(VKS_CLOSED, 0, "the queue's producer is gone and nothing is left in it");
+    }
+    if (status)
+        return status;
+    status = vks_surface_take(queue->surfaces[*surface]);
+    VKS_KILL_POINT(22);
+    if (status == VKS_TIMEOUT || status == VKS_ALREADY_OWNER)
+        return vks_fail(VKS_BAD_PAGE, 0, "surface %u is in the queue and owned at once: another process breaks the rules",
+                        *surface);
+    if (!status || status == VKS_ABANDONED)
+        vks_queue_taken(ring);
+    return status;
+}
+
+static vks_status look(vks_queue *queue, bool may_sleep, uint32_t *surface, void *metadata, size_t *length)
+{
+    vks_status status = begin(queue, may_sleep);
+    return status ? status : finish(queue, take_one(queue, surface, metadata, length));
+}
+
+/* A pair often comes within a few microseconds, and waking up takes longer. */
+static bool came_soon(const vks_queue *queue)
+{
+    const vks_queue_page *page = queue->ring.page;
+    for (int i = 0; i < VKS_MUTEX_PAUSES; i++) {
+        if (atomic_load_explicit(&page->committed, memory_order_relaxed) !=
+            atomic_load_explicit(&page->taken, memory_order_relaxed))
+            return true;
+        vks_pause();
+    }
+    return false;
+}
+
+vks_status vks_queue_dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surface, void *metadata, size_t *length)
+{
+    if (queue->end != VKS_CONSUMER)
+        return vks_fail(VKS_BAD_CALL, 0, "this is the queue's producer");
+    vks_status status = look(queue, deadline != 0, surface, metadata, length);
+    if (status != VKS_TIMEOUT || !deadline || queue->ring.single_threaded)
+        return status;
+    if (came_soon(queue) && (status = look(queue, true, surface, metadata, length)) != VKS_TIMEOUT)
+        return status;
+    atomic_fetch_add(&queue->sleeping, 1);
+    while (status == VKS_TIMEOUT) {
+        uint32_t seq = vks_queue_want(queue->ring.page);
+        status = look(queue, true, surface, metadata, length);
+        if (status != VKS_TIMEOUT)
+            break;
+        vks_status slept = vks_now() < deadline
+                               ? vks_futex_wait(&queue->ring.page->seq, seq, VKS_ANY_BIT, deadline)
+                               : VKS_TIMEOUT;
+        if (slept != VKS_OK) { /* what came in that moment is not swallowed */
+            status = look(queue, true, surface, metadata, length);
+            if (status == VKS_TIMEOUT) {
+                status = slept;
+                break;
+            }
+        }
+    }
+    atomic_fetch_sub(&queue->sleeping, 1);
+    return status;
+}
+
+/* ---- notices ---- */
+
+static void fire(void *owner);
+
+/* Looks, and watches on if there is nothing to tell. By the watcher's thread, or by who asked first. */
+static void tell_or_watch(vks_notice *notice)
+{
+    vks_queue *queue = notice->queue;
+    vks_queue_page *page = queue->ring.page;
+    uint32_t seq = vks_queue_want(page);
+    vks_status why = check(queue);
+    bool there = atomic_load(&page->committed) != atomic_load(&page->taken);
+    if (!why && !there && other_end(queue) != VKS_END_CLOSED) {
+        vks_watch word = {&page->seq, seq};
+        if ((why = vks_watcher_set(notice, fire, &word, 1)) == VKS_OK)
+            return;
+    }
+    vks_hub_push(notice->hub, notice->token, why == VKS_CLOSED ? VKS_OK : why); /* the dequeue says what is wrong */
+    vks_hub_unref(notice->hub);
+    vks_queue_unref(queue);
+    free(notice);
+}
+
+static void fire(void *owner) { tell_or_watch(owner); }
+
+vks_status vks_queue_notify(vks_queue *queue, vks_hub *hub, uint64_t token)
+{
+    vks_status status = check(queue);
+    if (status)
+        return status;
+    if (queue->end != VKS_CONSUMER)
+        return vks_fail(VKS_BAD_CALL, 0, "this is the queue's producer");
+    vks_notice *notice = calloc(1, sizeof *notice);
+    if (!notice)
+        return vks_fail(VKS_NO_MEMORY, 0, "no memory for a notice");
+    *notice = (vks_notice){.queue = queue, .hub = hub, .token = token};
+    vks_hub_ref(hub);
+    vks_queue_ref(queue);
+    tell_or_watch(notice);
+    return VKS_OK;
+}
+
+/* ---- the end ---- */
+
+void vks_queue_disturb(const vks_device *device)
+{
+    for (const vks_queue *queue = device->queues; queue; queue = queue->next)
+        vks_queue_wake(queue->ring.page);
+}
+
+void vks_queue_close(vks_queue *queue)
+{
+    vks_device *device = queue->device;
+    if (queue->process != vks_process || atomic_exchange(&queue->closed, true))
+        return;
+    pthread_mutex_lock(&device->lock);
+    *(queue->previous ? &queue->previous->next : &device->queues) = queue->next;
+    if (queue->next)
+        queue->next->previous = queue->previous;
+    pthread_mutex_unlock(&device->lock);
+    uint32_t pending;
+    pthread_mutex_lock(&queue->lock); /* whoever is inside ends first */
+    if (queue->end == VKS_PRODUCER && !vks_queue_pending(&queue->ring, &pending) && pending)
+        vks_queue_commit(&queue->ring, pending);
+    pthread_mutex_unlock(&queue->lock);
+    vks_queue_end_close(&queue->ring, queue->end, queue->word); /* wakes both ends */
+    while (atomic_load(&queue->sleeping)) {
+        vks_queue_wake(queue->ring.page);
+        sched_yield();
+    }
+    vks_peers_remove(&queue->mapping);
+}
+
+static void count(const vks_queue_page *page, vks_queue_statistics *out)
+{
+    uint64_t producer = atomic_load(&page->ends[VKS_PRODUCER]), consumer = atomic_load(&page->ends[VKS_CONSUMER]);
+    *out = (vks_queue_statistics){.enqueued = atomic_load(&page->written),
+                                  .committed = atomic_load(&page->committed),
+                                  .dequeued = atomic_load(&page->taken),
+                                  .producer_pid = vks_identity_pid(vks_end_process(producer)),
+                                  .consumer_pid = vks_identity_pid(vks_end_process(consumer))};
+}
+
+void vks_queue_get_statistics(const vks_queue *queue, vks_queue_statistics *out) { count(queue->ring.page, out); }
+
+vks_status vks_queue_page_count(int fd, vks_queue_statistics *out)
+{
+    vks_queue_ring ring;
+    vks_status status = vks_queue_page_open(fd, &ring);
+    if (!status) {
+        count(ring.page, out);
+        vks_queue_page_close(&ring);
+    }
+    return status;
+}

@@ -1,0 +1,245 @@
+"""vks.pipe: frames one way, three lines at each end (rule Q26)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from support import queues, roles
+from support.peers import Peer, later
+from support.queues import look
+from support.scale import rounds, unhurried
+from support.sharing import wait_until
+
+import vkshare as vks
+from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, InvalidCallError
+
+pytest_plugins = ["support.peers"]
+pytestmark = [
+    unhurried,
+    pytest.mark.rule("Q26"),
+    pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning"),
+]
+
+Open = Callable[..., vks.Device]
+Peers = Callable[..., Peer]
+
+
+def joined(sender_device: Any, receiver_device: Any, **options: Any) -> tuple[Any, Any]:
+    sender, descriptor = vks.pipe(sender_device, 16, 12, metadata_size=16, **options)
+    with descriptor:
+        return sender, vks.open_receiver(receiver_device, descriptor)
+
+
+def send(sender: Any, number: int, metadata: bytes = b"") -> None:
+    with sender.frame(metadata, 30) as frame:
+        roles.clear(frame.surface, number)
+
+
+def test_frames_come_in_order_with_their_metadata(vks_open: Open) -> None:
+    sender, receiver = joined(vks_open(), vks_open())
+    frames = rounds(10_000, 100)
+
+    def work() -> None:
+        for number in range(frames):
+            send(sender, number, b"%d" % number)
+        sender.close()
+
+    works = later(work)
+    count = 0
+    for surface, metadata in receiver:
+        assert metadata == b"%d" % count
+        assert look(surface, count)
+        count += 1
+    assert count == frames
+    works.result(10)
+    with pytest.raises(ClosedError):
+        receiver.frame().__enter__()
+    receiver.close()
+
+
+def test_another_process_receives(vks_open: Open, peers: Peers) -> None:
+    peer = peers()
+    sender, descriptor = vks.pipe(vks_open(), 16, 12, metadata_size=16)
+    with descriptor:
+        receiver = peer.run(queues.open_receiver, peer.device, descriptor)
+    receives = peer.later(receive_all, receiver)
+    for number in range(rounds(10_000, 60)):
+        send(sender, number, b"%d" % number)
+    sender.close()
+    assert receives.result(60) == rounds(10_000, 60)
+
+
+def receive_all(receiver: Any) -> int:
+    count = 0
+    for surface, metadata in receiver:
+        if metadata == b"%d" % count and look(surface, count):
+            count += 1
+    return count
+
+
+def test_frames_can_be_sent_before_there_is_a_receiver(vks_open: Open) -> None:
+    sender, descriptor = vks.pipe(vks_open(), 16, 12, count=2)
+    send(sender, 1)
+    send(sender, 2)
+    with pytest.raises(AcquireTimeout):
+        sender.frame(timeout=0.05).__enter__()
+    with descriptor:
+        receiver = vks.open_receiver(vks_open(), descriptor)
+    for number in (1, 2):
+        with receiver.frame(0) as frame:
+            assert look(frame.surface, number)
+    send(sender, 3)
+
+
+def test_a_body_that_raises_sends_nothing_and_keeps_the_surface(vks_open: Open) -> None:
+    sender, receiver = joined(vks_open(), vks_open())
+    with pytest.raises(RuntimeError, match="body"), sender.frame(b"no") as frame:
+        kept = frame.surface
+        raise RuntimeError("body")
+    with pytest.raises(AcquireTimeout):
+        receiver.frame(0).__enter__()
+    with sender.frame(b"yes") as frame:
+        assert frame.surface is kept
+        roles.clear(kept, 8)
+    with receiver.frame(5) as (surface, metadata):
+        assert metadata == b"yes"
+        assert look(surface, 8)
+
+
+def test_the_metadata_may_be_set_in_the_body_and_must_fit(vks_open: Open) -> None:
+    sender, receiver = joined(vks_open(), vks_open())
+    with sender.frame() as frame:
+        sender.device.submit(sender.device.record().clear(frame.view, (0, 0, 0, 1)))
+        frame.metadata = b"late"
+    with receiver.frame(5) as frame:
+        assert frame.metadata == b"late"
+    with pytest.raises(ValueError, match="metadata_size"), sender.frame(b"x" * 17):
+        pass
+    for number in range(5):  # nothing is lost by that
+        send(sender, number)
+        with receiver.frame(5) as (surface, _):
+            assert look(surface, number)
+
+
+def test_the_sender_waits_for_a_free_surface(vks_open: Open) -> None:
+    sender, receiver = joined(vks_open(), vks_open())
+    for number in range(3):
+        send(sender, number)
+    sends = later(send, sender, 3)
+    assert not sends.done(0.05)
+    with receiver.frame(5) as (surface, _):
+        assert look(surface, 0)
+        assert not sends.done(0.05)  # the receiver has it still
+    sends.result(10)
+
+
+def test_the_newest_frame_and_the_others_go_back(vks_open: Open) -> None:
+    sender, receiver = joined(vks_open(), vks_open())
+    for number in range(3):
+        send(sender, number, b"%d" % number)
+    with receiver.frame(latest=True) as (surface, metadata):
+        assert metadata == b"2"
+        assert look(surface, 2)
+        for number in (3, 4):
+            send(sender, number)
+    with receiver.frame(5) as (surface, _):
+        assert look(surface, 3)
+
+
+@pytest.mark.rule("Q21")
+def test_nobody_waits_on_the_cpu_for_the_gpu(vks_open: Open) -> None:
+    maker, viewer = vks_open(), vks_open()
+    sender, receiver = joined(maker, viewer)
+    gate = maker.create_fence()
+    start = time.monotonic()
+    with sender.frame() as frame:
+        roles.clear(frame.surface, 9, waits=(gate, 1))  # the GPU is far from it
+    with receiver.frame(5) as (surface, _):
+        submission = roles.fill_column(surface, 2, 90)
+        assert not submission.is_done()
+    assert time.monotonic() - start < 5
+    gate.signal(1)
+    submission.wait(10)
+
+
+def test_a_receiver_that_is_killed_is_told_and_another_goes_on_with_what_was_sent(vks_open: Open, peers: Peers) -> None:
+    sender, descriptor = vks.pipe(vks_open(), 16, 12, metadata_size=16)
+    with descriptor:
+        for turn in range(3):
+            peer = peers(validation=False)
+            receiver = peer.run(queues.open_receiver, peer.device, descriptor)
+            with pytest.raises(InvalidCallError, match="open already"):
+                vks.open_receiver(sender.device, descriptor)
+            for number in range(3):
+                send(sender, 10 * turn + number, b"%d" % number)
+            peer.later(take_and_sleep, receiver)
+            wait_until(lambda: sender.statistics().dequeued == sender.statistics().enqueued - 1)
+            peer.kill()
+            with pytest.raises(ClosedError):
+                sender.frame(timeout=10).__enter__()
+            peer.end()
+            last = vks.open_receiver(sender.device, descriptor)  # has what was sent and not taken
+            with last.frame(5) as (surface, metadata):
+                assert metadata == b"2"
+                assert look(surface, 10 * turn + 2)
+            last.close()
+
+
+def take_and_sleep(receiver: Any) -> None:
+    with receiver.frame(5), receiver.frame(5):
+        threading.Event().wait()
+
+
+def test_a_sender_that_is_killed_ends_the_pipe(vks_open: Open, peers: Peers) -> None:
+    peer = peers(validation=False)
+    sender, descriptor = peer.run(make_pipe, peer.device)
+    with descriptor:
+        receiver = vks.open_receiver(vks_open(), descriptor)
+    peer.later(send_and_die, sender)
+    seen = []
+    with pytest.raises((ClosedError, AbandonedError)):
+        while True:
+            with receiver.frame(10) as (surface, metadata):
+                seen.append((metadata, look(surface, int(metadata))))
+                if len(seen) == 2:
+                    peer.kill()
+    assert seen[:2] == [(b"0", True), (b"1", True)]
+
+
+def make_pipe(device: Any) -> Any:
+    return vks.pipe(device, 16, 12, metadata_size=16)
+
+
+def send_and_die(sender: Any) -> None:
+    send(sender, 0, b"0")
+    send(sender, 1, b"1")
+    with sender.frame():
+        threading.Event().wait()
+
+
+def test_a_queues_descriptor_is_no_pipes(vks_open: Open) -> None:
+    device = vks_open()
+    with vks.SurfaceQueue(device, 8, 8) as queue, queue.export() as descriptor:
+        with pytest.raises(InvalidCallError, match="SurfaceQueue.open"):
+            vks.open_receiver(device, descriptor)
+        with pytest.raises(TypeError, match="QueueDescriptor"):
+            vks.open_receiver(device, queue)  # type: ignore[arg-type]
+
+
+def test_both_ends_say_what_they_are_and_end(vks_open: Open) -> None:
+    sender, receiver = joined(vks_open(), vks_open())
+    send(sender, 1)
+    assert repr(sender) == "<vkshare.Sender of 3 surfaces, 1 on the way>"
+    assert repr(receiver) == "<vkshare.Receiver of 3 surfaces, 1 on the way>"
+    receiver.close()
+    receiver.close()
+    with pytest.raises(ClosedError), sender.frame(timeout=5):
+        pass
+    sender.close()
+    assert repr(sender) == "<vkshare.Sender closed>"
+    with pytest.raises(ClosedError), sender.frame():
+        pass

@@ -1,0 +1,181 @@
+"""Pipes: surfaces one way, from one sender to one receiver, in three lines each."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from vkshare._closing import Closable
+from vkshare.errors import ClosedError, InvalidCallError
+from vkshare.queue_descriptor import QueueDescriptor
+from vkshare.surface_queue import EARLY, FULL, Consumer, Producer, QueueFrame, QueueStatistics, SurfaceQueue
+from vkshare.surface_queue import export_all as _export_all
+from vkshare.surface_queue import open_all as _open_all
+
+if TYPE_CHECKING:
+    from vkshare.device import Device
+    from vkshare.formats import Format
+    from vkshare.surface import Surface
+
+
+def pipe(
+    device: Device,
+    width: int,
+    height: int,
+    format: str | Format = "rgba8unorm",
+    count: int = 3,
+    metadata_size: int = 0,
+) -> tuple[Sender, QueueDescriptor]:
+    """A way for frames from this device to one receiver: a root queue and its clone, no more.
+
+    Send the descriptor to the receiver, or open it on another device here; close it then. Up to `count` frames may be
+    sent before the receiver is there. Nobody's CPU waits for GPU work that only the GPU needs. Parameters and errors
+    are those of SurfaceQueue.
+    """
+    root = SurfaceQueue(device, width, height, format, count, 0, _kind=FULL | EARLY)
+    there: SurfaceQueue | None = None
+    try:
+        there = root._clone(metadata_size, False, EARLY)
+        sender = Sender(there, root, device)
+        return sender, _export_all([there, root])
+    except BaseException:
+        if there is not None:
+            there.close()
+        root.close()
+        raise
+
+
+def open_receiver(device: Device, descriptor: QueueDescriptor) -> Receiver:
+    """The other end of a pipe. The descriptor stays usable: after a receiver's death another may take its place.
+
+    Raises
+    ------
+    DescriptorError
+        It is not a pipe's, or was refused.
+    InvalidCallError
+        There is a receiver.
+    """
+    if not isinstance(descriptor, QueueDescriptor):
+        raise TypeError(f"descriptor must be a QueueDescriptor, not {type(descriptor).__name__}")
+    if descriptor.queue_count != 2:
+        raise InvalidCallError("this descriptor is a queue's, not a pipe's: SurfaceQueue.open(device, descriptor)")
+    there, back = _open_all(SurfaceQueue, device, descriptor)
+    try:
+        return Receiver(there, back, device)
+    except BaseException:
+        there.close()
+        back.close()
+        raise
+
+
+class _PipeEnd(Closable):
+    """What both ends have: the queue there, the queue back, and this device's end of each."""
+
+    def __init__(self, there: SurfaceQueue, back: SurfaceQueue, device: Device) -> None:
+        self._queues = there, back
+        self._device = device
+
+    @property
+    def device(self) -> Device:
+        """The device that it was opened for."""
+        return self._device
+
+    @property
+    def is_closed(self) -> bool:
+        return self._queues[0].is_closed
+
+    def statistics(self) -> QueueStatistics:
+        """A snapshot of the way there."""
+        return self._queues[0].statistics()
+
+    def close(self) -> None:
+        """Ends the pipe: the other end is told once it has had what was sent. Idempotent."""
+        for queue in self._queues:
+            queue.close()
+
+    def __repr__(self) -> str:
+        name = f"vkshare.{type(self).__name__}"
+        if self.is_closed:
+            return f"<{name} closed>"
+        told = self.statistics()
+        return f"<{name} of {self._queues[0].count} surfaces, {told.committed - told.dequeued} on the way>"
+
+
+class Sender(_PipeEnd):
+    """Sends frames. Made by ``vks.pipe()``. One thread draws at a time."""
+
+    def __init__(self, there: SurfaceQueue, back: SurfaceQueue, device: Device) -> None:
+        super().__init__(there, back, device)
+        self._out: Producer = there.open_producer(device)
+        self._free: Consumer = back.open_consumer(device)
+        self._kept: list[Surface] = []  # of frames that were not sent, and what a dead receiver had
+
+    @contextlib.contextmanager
+    def frame(self, metadata: bytes = b"", timeout: float | None = None) -> Iterator[QueueFrame]:
+        """``with sender.frame(b"...") as frame:`` a free surface to draw on, sent at the end of the block.
+
+        Waits for a free one, at most `timeout` seconds. ``frame.metadata`` may be set in the block. A body that raises
+        sends nothing; the next frame has the same surface.
+
+        Raises
+        ------
+        AcquireTimeout
+            The receiver gave nothing back in time.
+        ClosedError
+            The receiver is gone.
+        ValueError
+            The metadata is too long; nothing is sent.
+        """
+        if not self._kept:
+            self._kept.append(self._take(timeout))
+        frame = QueueFrame(self._kept[-1], metadata)
+        try:
+            yield frame
+        finally:
+            frame._end()
+        self._out.enqueue(frame.surface, frame.metadata, wait="gpu")
+        self._kept.pop()
+
+    def _take(self, timeout: float | None) -> Surface:
+        try:
+            return self._free.dequeue(timeout)[0]
+        except ClosedError:
+            if not self.is_closed:
+                self._kept += self._free.recover(timeout)  # another receiver may come yet
+            raise
+
+
+class Receiver(_PipeEnd):
+    """Receives frames. Made by ``vks.open_receiver()``. One thread looks at a time. Iterates over frames to the last."""
+
+    def __init__(self, there: SurfaceQueue, back: SurfaceQueue, device: Device) -> None:
+        super().__init__(there, back, device)
+        self._in: Consumer = there.open_consumer(device)
+        self._back: Producer = back.open_producer(device)
+        for surface in self._in.recover():  # of an earlier receiver, which died
+            self._back.enqueue(surface, wait="gpu")
+
+    @contextlib.contextmanager
+    def frame(self, timeout: float | None = None, *, latest: bool = False) -> Iterator[QueueFrame]:
+        """``with receiver.frame() as (surface, metadata):`` the next frame, given back at the end of the block.
+
+        latest: the newest that was sent; older ones are given back at once. AcquireTimeout; ClosedError after the last
+        frame of a sender that is gone; AbandonedError (the sender died in it).
+        """
+        take = self._in.dequeue_latest(timeout, into=self._back) if latest else self._in.dequeue(timeout)
+        frame = QueueFrame(*take)
+        try:
+            yield frame
+        finally:
+            frame._end()
+            with contextlib.suppress(ClosedError):  # the sender is gone: nobody wants it
+                self._back.enqueue(frame.surface, wait="gpu")
+
+    def __iter__(self) -> Iterator[QueueFrame]:
+        while True:
+            try:
+                with self.frame() as frame:
+                    yield frame
+            except ClosedError:
+                return
