@@ -97,9 +97,13 @@ def test_frames_can_be_sent_before_there_is_a_receiver(vks_open: Open) -> None:
 
 def test_a_body_that_raises_sends_nothing_and_keeps_the_surface(vks_open: Open) -> None:
     sender, receiver = joined(vks_open(), vks_open())
-    with pytest.raises(RuntimeError, match="body"), sender.frame(b"no") as frame:
-        kept = frame.surface
-        raise RuntimeError("body")
+    kept = None
+    try:
+        with sender.frame(b"no") as frame:
+            kept = frame.surface
+            raise RuntimeError("body")
+    except RuntimeError:
+        pass
     with pytest.raises(AcquireTimeout):
         receiver.frame(0).__enter__()
     with sender.frame(b"yes") as frame:
@@ -201,12 +205,14 @@ def test_a_sender_that_is_killed_ends_the_pipe(vks_open: Open, peers: Peers) -> 
         receiver = vks.open_receiver(vks_open(), descriptor)
     peer.later(send_and_die, sender)
     seen = []
-    with pytest.raises((ClosedError, AbandonedError)):
+    try:
         while True:
             with receiver.frame(10) as (surface, metadata):
                 seen.append((metadata, look(surface, int(metadata))))
                 if len(seen) == 2:
                     peer.kill()
+    except (ClosedError, AbandonedError):
+        pass
     assert seen[:2] == [(b"0", True), (b"1", True)]
 
 
@@ -224,7 +230,7 @@ def send_and_die(sender: Any) -> None:
 def test_a_queues_descriptor_is_no_pipes(vks_open: Open) -> None:
     device = vks_open()
     with vks.SurfaceQueue(device, 8, 8) as queue, queue.export() as descriptor:
-        with pytest.raises(InvalidCallError, match="SurfaceQueue.open"):
+        with pytest.raises(InvalidCallError, match=r"SurfaceQueue\.open"):
             vks.open_receiver(device, descriptor)
         with pytest.raises(TypeError, match="QueueDescriptor"):
             vks.open_receiver(device, queue)  # type: ignore[arg-type]

@@ -38,6 +38,11 @@ LIMIT = 0.2  # seconds from a death until who waits is told (rule Q18)
 # ---- descriptors -----------------------------------------------------------------------------------------------------
 
 
+def opened_from(data: bytes, fds: list[int], device: vks.Device) -> vks.SurfaceQueue:
+    with QueueDescriptor.from_bytes(data, fds) as descriptor:
+        return vks.SurfaceQueue.open(device, descriptor)
+
+
 @pytest.mark.rule("Q3", "Q7")
 def test_a_descriptor_opened_in_the_same_process_means_the_same_surfaces(vks_open: Open) -> None:
     maker, viewer = vks_open(), vks_open()
@@ -80,9 +85,8 @@ def test_a_descriptor_is_plain_data_and_refused_where_it_is_wrong(vks_open: Open
         for bad_data, bad_fds in wrong:
             with pytest.raises(DescriptorError):
                 made(bad_data, bad_fds)
-        rotated = QueueDescriptor.from_bytes(data, [os.dup(fd) for fd in (*fds[1:], fds[0])])
-        with rotated, pytest.raises(DescriptorError):  # what is in the pages is looked at when they are opened
-            vks.SurfaceQueue.open(device, rotated)
+        with pytest.raises(DescriptorError):  # what is in the pages is looked at when they are opened
+            opened_from(data, [os.dup(fd) for fd in (*fds[1:], fds[0])], device)
         assert roles.open_fds() == opened
         for thing in (root, data, None):
             with pytest.raises(TypeError, match="QueueDescriptor"):

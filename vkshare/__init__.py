@@ -105,14 +105,14 @@ if TYPE_CHECKING:
     from vkshare.formats import Format as Format
     from vkshare.keyed_mutex import KeyedMutex as KeyedMutex
     from vkshare.opening import open as open
-    from vkshare.present.frame import Frame as Frame
-    from vkshare.present.swapchain import Swapchain as Swapchain
-    from vkshare.present.targets import Headless as Headless
-    from vkshare.present.window import Window as Window
     from vkshare.pipes import Receiver as Receiver
     from vkshare.pipes import Sender as Sender
     from vkshare.pipes import open_receiver as open_receiver
     from vkshare.pipes import pipe as pipe
+    from vkshare.present.frame import Frame as Frame
+    from vkshare.present.swapchain import Swapchain as Swapchain
+    from vkshare.present.targets import Headless as Headless
+    from vkshare.present.window import Window as Window
     from vkshare.queue_descriptor import QueueDescriptor as QueueDescriptor
     from vkshare.surface import Surface as Surface
     from vkshare.surface_queue import Consumer as Consumer

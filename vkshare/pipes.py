@@ -60,7 +60,7 @@ def open_receiver(device: Device, descriptor: QueueDescriptor) -> Receiver:
         raise TypeError(f"descriptor must be a QueueDescriptor, not {type(descriptor).__name__}")
     if descriptor.queue_count != 2:
         raise InvalidCallError("this descriptor is a queue's, not a pipe's: SurfaceQueue.open(device, descriptor)")
-    there, back = _open_all(SurfaceQueue, device, descriptor)
+    there, back = _open_all(device, descriptor)
     try:
         return Receiver(there, back, device)
     except BaseException:
@@ -139,7 +139,8 @@ class Sender(_PipeEnd):
 
     def _take(self, timeout: float | None) -> Surface:
         try:
-            return self._free.dequeue(timeout)[0]
+            surface: Surface = self._free.dequeue(timeout)[0]
+            return surface
         except ClosedError:
             if not self.is_closed:
                 self._kept += self._free.recover(timeout)  # another receiver may come yet
@@ -147,7 +148,7 @@ class Sender(_PipeEnd):
 
 
 class Receiver(_PipeEnd):
-    """Receives frames. Made by ``vks.open_receiver()``. One thread looks at a time. Iterates over frames to the last."""
+    """Receives frames, and iterates over them to the last. Made by ``vks.open_receiver()``. For one thread."""
 
     def __init__(self, there: SurfaceQueue, back: SurfaceQueue, device: Device) -> None:
         super().__init__(there, back, device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Sequence
 from typing import Self
@@ -85,17 +86,17 @@ class QueueDescriptor(Descriptor):
             )
         if per_surface not in (2, 3) or len(self._fds) != queues + count * per_surface:
             raise DescriptorError(
-                f"descriptor: {queues} queues and {count} surfaces with {per_surface} fds each, and {len(self._fds)} came"
+                f"descriptor: {queues} queues, {count} surfaces with {per_surface} fds each, and {len(self._fds)} came"
             )
         if len(self._fields) != _QUEUE.size + count * SURFACE_BODY.size:
             raise DescriptorError(f"descriptor: {count} surfaces, and the fields are of another number")
         for page in self._fds[:queues]:
             _fds.check_page(page)
-        specs = set()
-        for surface in self.open_surfaces():
-            with surface:
+        with contextlib.ExitStack() as opened:
+            surfaces = [opened.enter_context(surface) for surface in self.open_surfaces()]
+            for surface in surfaces:
                 surface.check()
-                specs.add(surface.spec)
+            specs = {surface.spec for surface in surfaces}
         if len(specs) != 1:
             raise DescriptorError("descriptor: the surfaces of a queue have one size, format and tiling; these differ")
 

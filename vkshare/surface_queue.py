@@ -50,9 +50,6 @@ class Network:
     closed; the memory, until the last process's is.
     """
 
-    _all: weakref.WeakValueDictionary[tuple[int, int], Network] = weakref.WeakValueDictionary()
-    _all_lock = threading.Lock()
-
     def __init__(self, number: int) -> None:
         self.number = number
         self.lock = threading.RLock()
@@ -63,11 +60,11 @@ class Network:
     @classmethod
     def of(cls, number: int) -> Network:
         """The network of that number, made if this process does not know it."""
-        with cls._all_lock:
+        with _networks_lock:
             key = os.getpid(), number  # a forked child's devices are not its parent's
-            network = cls._all.get(key)
+            network = _networks.get(key)
             if network is None:
-                network = cls._all[key] = cls(number)
+                network = _networks[key] = cls(number)
             return network
 
     def enter(self) -> None:
@@ -136,6 +133,10 @@ class Network:
 
     def __repr__(self) -> str:
         return f"<vkshare surface queues' network {self.number:016x}, {self._queues} queues>"
+
+
+_networks: weakref.WeakValueDictionary[tuple[int, int], Network] = weakref.WeakValueDictionary()
+_networks_lock = threading.Lock()
 
 
 def _all_of(descriptors: Iterator[SurfaceDescriptor]) -> list[SurfaceDescriptor]:
@@ -216,7 +217,7 @@ class SurfaceQueue(Closable):
             raise
 
     @classmethod
-    def open(cls, device: Device, descriptor: QueueDescriptor) -> Self:
+    def open(cls, device: Device, descriptor: QueueDescriptor) -> SurfaceQueue:
         """The queue that another device or process exported. The descriptor stays usable.
 
         Raises
@@ -228,7 +229,7 @@ class SurfaceQueue(Closable):
         """
         if not isinstance(descriptor, QueueDescriptor):
             raise TypeError(f"descriptor must be a QueueDescriptor, not {type(descriptor).__name__}")
-        return open_all(cls, device, descriptor)[0]
+        return open_all(device, descriptor)[0]
 
     @classmethod
     def _on(cls, device: Device, page: int) -> Self:
@@ -332,7 +333,7 @@ class SurfaceQueue(Closable):
     # ---- closing --------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Closes the ends that were opened from it; with the network's last queue here, its surfaces too. Idempotent."""
+        """Closes its ends here, and with the network's last queue here its surfaces too. Idempotent."""
         with self._lock:
             page, self._page = self._page, -1
         if page < 0:
@@ -533,14 +534,14 @@ def export_all(queues: list[SurfaceQueue]) -> QueueDescriptor:
     return QueueDescriptor.made(pages, surfaces)
 
 
-def open_all(cls: type[SurfaceQueue], device: Device, descriptor: QueueDescriptor) -> list[SurfaceQueue]:
+def open_all(device: Device, descriptor: QueueDescriptor) -> list[SurfaceQueue]:
     """The queues of a descriptor, the device's handles of their surfaces open."""
     pages = list(descriptor.open_pages())
     queues: list[SurfaceQueue] = []
     offered: list[SurfaceDescriptor] = []
     try:
         while pages:
-            queues.append(cls._on(device, pages.pop(0)))
+            queues.append(SurfaceQueue._on(device, pages.pop(0)))
         network = queues[0]._network
         if any(queue._network is not network for queue in queues):
             raise DescriptorError("descriptor: its queues are not over the same surfaces")

@@ -101,7 +101,7 @@ struct vks_device {
     vks_fence *fences; /* open ones */
     bool late;         /* somebody waits for values of fences whose serials were not remembered: look now and then */
     vks_surface *surfaces;
-    vks_queue *queues; /* open ends */
+    vks_queue *queues;            /* open ends */
     _Atomic(vks_commands *) dead; /* unreferenced, waiting for vks_device_reap */
     vks_device_statistics statistics;
     _Atomic bool lost;          /* DEVICE_LOST was seen; stays so when the device is closed */

@@ -12,7 +12,7 @@
 /* A page that this process has mapped and a death must be told to. */
 typedef struct vks_mapping {
     struct vks_mapping *next, *previous;
-    vks_mutex_page *mutex; /* or */
+    vks_mutex_page *mutex;       /* or */
     const vks_fence_page *fence; /* or */
     struct vks_queue_page *queue;
     void (*refresh)(struct vks_mapping *mapping); /* or NULL: raises `completed` to what the GPU itself says, before a

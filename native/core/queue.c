@@ -19,10 +19,10 @@ struct vks_queue {
     uint32_t process;
     vks_queue_ring ring;
     vks_end end;
-    uint64_t word;             /* what we wrote into the page's word of this end */
-    _Atomic uint64_t watched;  /* the other end's word, once its process is watched */
+    uint64_t word;            /* what we wrote into the page's word of this end */
+    _Atomic uint64_t watched; /* the other end's word, once its process is watched */
     pthread_mutex_t lock;
-    _Atomic uintptr_t thread;  /* single-threaded: the one that used it first */
+    _Atomic uintptr_t thread; /* single-threaded: the one that used it first */
     _Atomic bool closed;
     _Atomic uint32_t sleeping; /* threads that look at the page without the lock */
     vks_mapping mapping;
@@ -291,7 +291,8 @@ static vks_status check_enqueue(vks_queue *queue, const vks_surface *surface, si
     if (surface != queue->surfaces[surface->index])
         return vks_fail(VKS_BAD_CALL, 0, "the surface was dequeued by another device than the producer's");
     if (!vks_surface_is_owned(surface))
-        return vks_fail(VKS_BAD_CALL, 0, "the surface is not dequeued at present: it is in a queue, or another device has it");
+        return vks_fail(VKS_BAD_CALL, 0,
+                        "the surface is not dequeued at present: it is in a queue, or another device has it");
     if (length > queue->ring.metadata_size)
         return vks_fail(VKS_BAD_VALUE, 0, "metadata has %zu bytes, and this queue's metadata_size is %u", length,
                         queue->ring.metadata_size);
@@ -308,8 +309,8 @@ static vks_status check_enqueue(vks_queue *queue, const vks_surface *surface, si
 /* Puts the pair down, then gives up the surface: whatever ends this process in between, the pair is not lost. */
 static vks_status put(vks_queue *queue, vks_surface *surface, const void *metadata, size_t length, uint64_t *value)
 {
-    vks_status status = vks_queue_put(&queue->ring, surface->index, vks_surface_epoch_once_given(surface), metadata,
-                                      length);
+    vks_status status =
+        vks_queue_put(&queue->ring, surface->index, vks_surface_epoch_once_given(surface), metadata, length);
     if (status)
         return status;
     VKS_KILL_POINT(20);
@@ -370,8 +371,8 @@ static vks_status take_one(vks_queue *queue, uint32_t *surface, void *metadata, 
     status = vks_surface_take(queue->surfaces[*surface]);
     VKS_KILL_POINT(22);
     if (status == VKS_TIMEOUT || status == VKS_ALREADY_OWNER)
-        return vks_fail(VKS_BAD_PAGE, 0, "surface %u is in the queue and owned at once: another process breaks the rules",
-                        *surface);
+        return vks_fail(VKS_BAD_PAGE, 0,
+                        "surface %u is in the queue and owned at once: another process breaks the rules", *surface);
     if (!status || status == VKS_ABANDONED)
         vks_queue_taken(ring);
     return status;
@@ -411,9 +412,8 @@ vks_status vks_queue_dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surf
         status = look(queue, true, surface, metadata, length);
         if (status != VKS_TIMEOUT)
             break;
-        vks_status slept = vks_now() < deadline
-                               ? vks_futex_wait(&queue->ring.page->seq, seq, VKS_ANY_BIT, deadline)
-                               : VKS_TIMEOUT;
+        vks_status slept =
+            vks_now() < deadline ? vks_futex_wait(&queue->ring.page->seq, seq, VKS_ANY_BIT, deadline) : VKS_TIMEOUT;
         if (slept != VKS_OK) { /* what came in that moment is not swallowed */
             status = look(queue, true, surface, metadata, length);
             if (status == VKS_TIMEOUT) {

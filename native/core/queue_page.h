@@ -12,8 +12,8 @@
 
 #include "page.h"
 
-/* Who holds an end is one word, so that a death and the next opening cannot be mixed up: {state 2, openings 14, identity
- * 48}. */
+/* Who holds an end is one word, so that a death and the next opening cannot be mixed up: {state 2, openings 14,
+ * identity 48}. */
 enum { VKS_END_NEVER = 0, VKS_END_OPEN = 1, VKS_END_CLOSED = 2 };
 
 static inline uint32_t vks_end_state(uint64_t word) { return (uint32_t)(word >> 62); }
@@ -72,18 +72,18 @@ void vks_queue_end_close(vks_queue_ring *ring, vks_end end, uint64_t word);
 /* What every process does when it hears that the process died; idempotent. */
 void vks_queue_death(vks_queue_page *page, uint64_t process);
 
-/* The producer's, all of them. A pair is put down first and committed later: what was put down by a process that died in
- * between is not lost. VKS_BAD_PAGE: the page says that the ring is full, or nonsense. */
+/* The producer's, all of them. A pair is put down first and committed later: what was put down by a process that died
+ * in between is not lost. VKS_BAD_PAGE: the page says that the ring is full, or nonsense. */
 vks_status vks_queue_put(vks_queue_ring *ring, uint32_t surface, uint64_t epoch, const void *metadata, size_t length);
-void vks_queue_take_back(vks_queue_ring *ring); /* the last that was put down, not committed */
+void vks_queue_take_back(vks_queue_ring *ring);                 /* the last that was put down, not committed */
 void vks_queue_set_value(vks_queue_ring *ring, uint64_t value); /* of the last that was put down */
 vks_status vks_queue_pending(const vks_queue_ring *ring, uint32_t *count);
 /* The first that is put down and not committed: VKS_TIMEOUT if there is none. */
 vks_status vks_queue_first_pending(const vks_queue_ring *ring, uint32_t *surface, uint64_t *value);
 void vks_queue_commit(vks_queue_ring *ring, uint32_t count); /* that many more, and wakes the consumer */
-/* After a producer died without having committed all that it put down: the last of it, VKS_TIMEOUT if there is none; and
- * what is done then, `is_whole` saying whether the producer had given that surface up. By the consumer, or (`producer`)
- * by the next one, whichever comes first. */
+/* After a producer died without having committed all that it put down: the last of it, VKS_TIMEOUT if there is none;
+ * and what is done then, `is_whole` saying whether the producer had given that surface up. By the consumer, or
+ * (`producer`) by the next one, whichever comes first. */
 vks_status vks_queue_last_pending(const vks_queue_ring *ring, uint32_t *surface, uint64_t *epoch);
 void vks_queue_adopt(vks_queue_ring *ring, bool is_whole, bool producer);
 

@@ -280,7 +280,6 @@ static PyObject *device_submitted(PyObject *object, void *ignored)
     return PyLong_FromUnsignedLongLong(submitted);
 }
 
-
 static PyObject *device_completed(PyObject *object, void *ignored)
 {
     vkpy_device *self = (vkpy_device *)object;

@@ -204,8 +204,8 @@ static PyObject *enqueue(vkpy_queue *self, vkpy_surface *surface, const void *me
 {
     bool committed;
     vks_status status;
-    VKPY_SHORT(self->device, status = vks_queue_enqueue(self->core, surface->core, metadata, (size_t)length, mode, 0,
-                                                        &committed));
+    VKPY_SHORT(self->device,
+               status = vks_queue_enqueue(self->core, surface->core, metadata, (size_t)length, mode, 0, &committed));
     if (VKPY_UNLIKELY(status == VKS_TIMEOUT))
         VKPY_BLOCKING(status, vks_queue_enqueue(self->core, surface->core, metadata, (size_t)length, mode, VKS_FOREVER,
                                                 &committed));
@@ -378,15 +378,19 @@ static PyGetSetDef properties[] = {
 static PyMemberDef members[] = {VKPY_WEAKLIST(vkpy_queue), {NULL, 0, 0, 0, NULL}};
 
 #define SLOTS(doc, init, methods)                                                                                      \
-    {{Py_tp_doc, (void *)(doc)},   {Py_tp_init, (void *)(init)},   {Py_tp_dealloc, (void *)queue_dealloc},             \
-     {Py_tp_methods, (methods)},   {Py_tp_getset, properties},     {Py_tp_traverse, (void *)queue_traverse},           \
-     {Py_tp_members, members},     {0, NULL}}
+    {                                                                                                                  \
+        {Py_tp_doc, (void *)(doc)}, {Py_tp_init, (void *)(init)}, {Py_tp_dealloc, (void *)queue_dealloc},              \
+            {Py_tp_methods, (methods)}, {Py_tp_getset, properties}, {Py_tp_traverse, (void *)queue_traverse},          \
+            {Py_tp_members, members},                                                                                  \
+        {                                                                                                              \
+            0, NULL                                                                                                    \
+        }                                                                                                              \
+    }
 
 static PyType_Slot producer_slots[] =
     SLOTS("The end of a queue that surfaces go into: the base of vkshare.Producer.", producer_init, producer_methods);
-static PyType_Slot consumer_slots[] =
-    SLOTS("The end of a queue that surfaces come out of: the base of vkshare.Consumer.", consumer_init,
-          consumer_methods);
+static PyType_Slot consumer_slots[] = SLOTS(
+    "The end of a queue that surfaces come out of: the base of vkshare.Consumer.", consumer_init, consumer_methods);
 
 #define FLAGS (Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC)
 PyType_Spec vkpy_producer_spec = {"vkshare._native.Producer", sizeof(vkpy_queue), 0, FLAGS, producer_slots};

@@ -103,7 +103,11 @@ class Machine:
         self._number = 0
         root = vks.SurfaceQueue(devices[0], 4, 4, count=SURFACES, metadata_size=SIZES[0])
         self._queues = [root, *(root.clone(size) for size in SIZES[1:])]
-        self._theirs = {(q, d): queue_at(devices[d], self._queues[q]) for q in range(QUEUES) for d in range(len(devices))}
+        self._theirs = {
+            (number, place): queue_at(device, queue)
+            for number, queue in enumerate(self._queues)
+            for place, device in enumerate(devices)
+        }
         self._ends: dict[tuple[int, str], Any] = {}
 
     # ---- one step
