@@ -36,6 +36,8 @@ typedef struct vks_notice {
     uint64_t token;
 } vks_notice;
 
+#define SPIN_NS 50000 /* of looking before a sleep */
+
 static const char *const end_names[] = {"producer", "consumer"};
 
 /* ---- pages ---- */
@@ -384,17 +386,27 @@ static vks_status look(vks_queue *queue, bool may_sleep, uint32_t *surface, void
     return status ? status : finish(queue, take_one(queue, surface, metadata, length));
 }
 
-/* A pair often comes within a few microseconds, and waking up takes longer. */
-static bool came_soon(const vks_queue *queue)
+/* The keyed mutex's waiting: pauses, then sched_yield, and only then a sleep, from which waking takes longer than most
+ * pairs do (DRIVERS.md). */
+static bool came_soon(const vks_queue *queue, uint64_t deadline)
 {
     const vks_queue_page *page = queue->ring.page;
-    for (int i = 0; i < VKS_MUTEX_PAUSES; i++) {
+    uint64_t until = 0;
+    for (int i = 0;; i++) {
         if (atomic_load_explicit(&page->committed, memory_order_relaxed) !=
             atomic_load_explicit(&page->taken, memory_order_relaxed))
             return true;
-        vks_pause();
+        if (i < VKS_MUTEX_PAUSES) {
+            vks_pause();
+            continue;
+        }
+        uint64_t now = vks_now();
+        if (!until)
+            until = now + SPIN_NS < deadline ? now + SPIN_NS : deadline;
+        if (now >= until)
+            return false;
+        sched_yield();
     }
-    return false;
 }
 
 vks_status vks_queue_dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surface, void *metadata, size_t *length)
@@ -404,7 +416,7 @@ vks_status vks_queue_dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surf
     vks_status status = look(queue, deadline != 0, surface, metadata, length);
     if (status != VKS_TIMEOUT || !deadline || queue->ring.single_threaded)
         return status;
-    if (came_soon(queue) && (status = look(queue, true, surface, metadata, length)) != VKS_TIMEOUT)
+    if (came_soon(queue, deadline) && (status = look(queue, true, surface, metadata, length)) != VKS_TIMEOUT)
         return status;
     atomic_fetch_add(&queue->sleeping, 1);
     while (status == VKS_TIMEOUT) {
