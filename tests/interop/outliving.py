@@ -1,6 +1,7 @@
-"""A child of test_host.py: takes everything that a View gives, ends the rest in several orders, and uses it all after.
+"""A child of test_host.py: takes what a View gives, ends all the rest in several orders, and uses it after.
 
-Arguments: backend, and the adapter's UUID in hexadecimal. Prints "alive" last; what is kept, is kept until exit.
+Each thing is taken alone, from a surface of its own: nothing else may keep its memory. Arguments: backend, and the
+adapter's UUID in hexadecimal. Prints "alive" last; what is kept, is kept until the interpreter ends.
 """
 
 from __future__ import annotations
@@ -17,44 +18,88 @@ import numpy as np
 
 import vkshare as vks
 
-KEPT: list[Any] = []  # at exit, too
+Use = Callable[[], object]
+KEPT: list[Use] = []
+SIDE = 300  # pixels: more than a page, and more than what an allocator keeps
 
 
-def create(device: vks.Device, format: str) -> vks.Surface:
-    try:
-        return device.create_surface(64, 64, format, tiling="linear")
-    except vks.UnsupportedError:
-        return device.create_surface(64, 64, format, tiling="linear", usage=("sample", "copy"))
+def an_array(view: vks.View) -> Use:
+    array = view.array
+    return lambda: array.fill(array[-1, -1, 0])
 
 
-def take(view: vks.View) -> list[Callable[[], object]]:
-    """Uses, each of which holds what the view gave and nothing else."""
-    array, memory, tensor, capsule = view.array, memoryview(view), np.from_dlpack(view), view.__dlpack__()
-    uses: list[Callable[[], object]] = [
-        lambda: array.fill(array[0, 0, 0]),
-        lambda: memory[63, 63, 0],
-        lambda: memory.tobytes(),
-        lambda: tensor.sum(),
-        lambda: repr(capsule),
-    ]
-    with contextlib.suppress(ImportError, vks.UnsupportedError):
-        from PIL import ImageDraw
-
-        draw = ImageDraw.Draw(view.pillow())
-        uses.append(lambda: draw.rectangle((0, 0, 63, 63), fill=1))
-    with contextlib.suppress(ImportError, OSError, vks.UnsupportedError):
-        import cairocffi
-
-        context = cairocffi.Context(view.cairo())
-        uses.append(lambda: refused(context.paint, cairocffi.CairoError))
-    with contextlib.suppress(vks.UnsupportedError):
-        canvas, target = view.skia().getCanvas(), view.skia()
-        uses.append(lambda: canvas.clear(0xFFFFFFFF))
-        uses.append(lambda: target.makeImageSnapshot().tobytes())
-    return uses
+def a_memoryview(view: vks.View) -> Use:
+    memory = memoryview(view)
+    return lambda: memory.tobytes()
 
 
-def refused(call: Callable[[], object], error: type[Exception]) -> None:
+def a_tensor(view: vks.View) -> Use:
+    tensor = np.from_dlpack(view)
+    return lambda: tensor.sum()
+
+
+def a_capsule(view: vks.View) -> Use:
+    """Nobody ever takes what is in it."""
+    capsule = view.__dlpack__(max_version=(1, 0))
+    return lambda: repr(capsule)
+
+
+def a_pillow_drawing(view: vks.View) -> Use:
+    from PIL import ImageDraw
+
+    draw = ImageDraw.Draw(view.pillow())
+    return lambda: draw.rectangle((0, 0, SIDE, SIDE), fill=1)
+
+
+def a_cairo_context(view: vks.View) -> Use:
+    import cairocffi
+
+    context = cairocffi.Context(view.cairo())
+    return lambda: refused(context.paint, cairocffi.CairoError)
+
+
+def a_skia_surface(view: vks.View) -> Use:
+    surface = view.skia()
+    return lambda: surface.makeImageSnapshot().tobytes()
+
+
+def a_skia_canvas(view: vks.View) -> Use:
+    import skia
+
+    canvas, read = view.skia().getCanvas(), np.empty((SIDE, SIDE, 4), np.uint8)
+    info = skia.ImageInfo.MakeN32Premul(SIDE, SIDE)
+
+    def use() -> None:
+        canvas.clear(0xFFFFFFFF)
+        assert canvas.readPixels(info, read, 4 * SIDE, 0, 0)
+
+    return use
+
+
+KINDS = {
+    an_array: "rgba8unorm",
+    a_memoryview: "rgba8unorm",
+    a_tensor: "rgba8unorm",
+    a_capsule: "rgba8unorm",
+    a_pillow_drawing: "rgba8unorm",
+    a_cairo_context: "bgra8unorm",
+    a_skia_surface: "rgba8unorm",
+    a_skia_canvas: "rgba8unorm",
+}
+
+
+def taken(device: vks.Device, kind: Any, *, close: bool) -> Use | None:
+    """None where the library is not installed. The surface is closed, or its last reference goes."""
+    surface = device.create_surface(SIDE, SIDE, KINDS[kind], tiling="linear", usage=("sample", "copy"))
+    use = None
+    with surface.access() as view, contextlib.suppress(ImportError, OSError, vks.UnsupportedError):
+        use = kind(view)
+    if close:
+        surface.close()
+    return use
+
+
+def refused(call: Use, error: type[Exception]) -> None:
     try:
         call()
     except error:
@@ -62,55 +107,39 @@ def refused(call: Callable[[], object], error: type[Exception]) -> None:
     raise AssertionError(f"{call} was not refused")
 
 
-def close_in_order(surface: vks.Surface, device: vks.Device) -> None:
-    surface.close()
-    device.close()
-
-
-def close_the_device_first(surface: vks.Surface, device: vks.Device) -> None:
-    device.close()
-    surface.close()
-
-
-def drop_both(surface: vks.Surface, device: vks.Device) -> None:
-    """Their last references go when this returns."""
-
-
 def main(backend: str, adapter: str) -> None:
     warnings.simplefilter("ignore", ResourceWarning)
-    for end in (close_in_order, close_the_device_first, drop_both):
-        device = vks.open(uuid.UUID(hex=adapter), backend=backend)
-        for format in ("rgba8unorm", "bgra8unorm"):
-            surface = create(device, format)
-            with surface.access() as view:
-                uses = take(view)
-            if format == "rgba8unorm":
-                surface.close()
-                gc.collect()
-                for use in uses:
-                    use()
-                KEPT.extend(uses)
-        with surface.access() as view:  # again, so that the device ends with uses of an open surface
-            uses += take(view)
-        del view
-        end(surface, device)
-        del surface, device
-        gc.collect()
-        for use in uses:
-            use()
-        KEPT.extend(uses)
-    surface = create(vks.open(uuid.UUID(hex=adapter), backend=backend), "rgba8unorm")
+    used = set()
+    for closes_surface in (True, False):
+        for closes_device in (True, False):
+            device: Any = vks.open(uuid.UUID(hex=adapter), backend=backend)
+            uses = {kind: taken(device, kind, close=closes_surface) for kind in KINDS}
+            gc.collect()
+            for use in filter(None, uses.values()):
+                use()  # the surface is gone
+            if closes_device:
+                device.close()
+            device = None
+            gc.collect()
+            for kind, use in uses.items():
+                if use is not None:
+                    use()  # the device is gone
+                    used.add(kind.__name__)
+                    KEPT.append(use)
+            del uses, use
+    device = vks.open(uuid.UUID(hex=adapter), backend=backend)
+    surface = device.create_surface(SIDE, SIDE, tiling="linear", usage=("sample", "copy"))
     with contextlib.suppress(vks.ClosedError), surface.access() as view:  # which cannot release it any more
-        uses = take(view)
+        use = an_array(view)
         surface.close()
         refused(lambda: view.array, vks.ClosedError)
-        for use in uses[:6]:  # of those that end with the access, too
-            use()
-    while KEPT:  # one by one
-        KEPT.pop()()
-        gc.collect()
-    KEPT.extend(uses)  # are there when the interpreter ends
-    print("alive")
+        use()
+    for each in KEPT[::2]:  # half of them go now, one by one
+        KEPT.remove(each)
+        each()
+        del each
+    gc.collect()
+    print("alive after", *sorted(used))
 
 
 if __name__ == "__main__":
