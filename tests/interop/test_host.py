@@ -21,6 +21,8 @@ import vkshare as vks
 from vkshare import formats
 from vkshare.errors import InvalidCallError, NotOwnerError, UnsupportedError
 
+pytest_plugins = ["support.peers", "support.pairs"]
+
 Open = Callable[..., vks.Device]
 CPU = (1, 0)
 
@@ -58,6 +60,21 @@ def test_what_is_written_through_an_array_other_handles_see_and_the_other_way(
         assert device.statistics().copied_bytes == before
         other.close()
         surface.close()
+
+
+@pytest.mark.rule("I1")
+def test_another_process_sees_what_an_array_was_given(pair: Any) -> None:
+    if not pair.a.is_host_visible:
+        pytest.skip(f"the CPU cannot see surfaces of {pair.device_a.adapter.name}")
+    pixels = noise(pair.a)
+    with pair.a.access(release=1) as view:
+        view.array[...] = pixels
+    pair.b.acquire(1, 10)
+    np.testing.assert_array_equal(pair.b.read(), pixels)
+    pair.b.write(pixels[::-1])
+    pair.b.release(2)
+    with pair.a.access(acquire=2, timeout=10) as view:
+        np.testing.assert_array_equal(np.from_dlpack(view), pixels[::-1])
 
 
 @pytest.mark.rule("I1")
@@ -150,6 +167,15 @@ def test_copies_are_made_when_asked_for_and_only_then(device: vks.Device) -> Non
             assert not np.shares_memory(copied, view.array)
             for copy in (None, False):
                 assert np.shares_memory(np.from_dlpack(view, copy=copy, device="cpu"), view.array)
+
+
+@pytest.mark.rule("I2")
+def test_wrong_arguments_of_dlpack_are_named(device: vks.Device) -> None:
+    with linear(device).access() as view:
+        for name in ("dl_device", "max_version"):
+            for wrong in (5, "cpu", (1,), (1, 2, 3), (1.5, 0)):
+                with pytest.raises(TypeError, match=rf"{name} is .*two integers"):
+                    view.__dlpack__(**{name: wrong})
 
 
 @pytest.mark.rule("I2")

@@ -2,12 +2,15 @@
 
 Nothing here copies but dlpack(copy=True). What a 2D library is given draws into the surface's own memory until the
 access ends; it keeps the memory alive, so that using it later is an error, or does nothing that anybody relies on, and
-never a crash. All functions are thread-safe; a target is as thread-safe as its library.
+never a crash. (What a library hands out by address alone, such as cairocffi's get_data() or a skia.Pixmap, is valid as
+long as the target that gave it: with that library it always is.) All functions are thread-safe; a target is as much so
+as its library.
 """
 
 from __future__ import annotations
 
 import importlib
+import operator
 import weakref
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -53,17 +56,18 @@ def dlpack(
     ------
     UnsupportedBufferError
         Another device is asked for; or the view is read-only and the consumer's DLPack cannot say so (before 1.0).
-    ValueError
-        `stream` is not None.
+    ValueError, TypeError
+        `stream` is not None; `max_version` or `dl_device` is neither None nor a pair of integers.
     """
     if stream is not None:
         raise ValueError(f"stream is {stream!r}; the CPU has none: allowed is None")
-    if dl_device is not None and tuple(map(int, dl_device)) != DL_CPU:
+    device, version = _pair("dl_device", dl_device), _pair("max_version", max_version)
+    if device not in (None, DL_CPU):
         raise UnsupportedBufferError(
-            f"DLPack on device {tuple(dl_device)}", f"the memory is the CPU's, {DL_CPU}", "copy the array there"
+            f"DLPack on device {device}", f"the memory is the CPU's, {DL_CPU}", "copy the array there"
         )
     array = view.array
-    versioned = _NUMPY_HAS_VERSIONS and max_version is not None and tuple(max_version) >= _CAN_SAY_READ_ONLY
+    versioned = _NUMPY_HAS_VERSIONS and version is not None and version >= _CAN_SAY_READ_ONLY
     if not (view.writable or copy or versioned):
         raise UnsupportedBufferError(
             "DLPack of a read-only view",
@@ -72,7 +76,17 @@ def dlpack(
         )
     if not _NUMPY_HAS_VERSIONS:
         return (array.copy() if copy else array).__dlpack__()
-    return array.__dlpack__(max_version=max_version, copy=copy)
+    return array.__dlpack__(max_version=version, copy=copy)
+
+
+def _pair(name: str, value: Any) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    try:
+        first, second = map(operator.index, value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} is {value!r}; allowed are None and two integers") from None
+    return first, second
 
 
 def pillow(view: View) -> Image:
