@@ -148,7 +148,8 @@ class Page:
         _, _, width, height = self._layout.text_area
         inside = width - 2 * left
         ink.clear()
-        ink.panel((left / 2, left / 2, width - left, height - left), 28 * unit, _GLASS)
+        for top, bottom in self._panels(height - left / 2):
+            ink.panel((left / 2, top, width - left, bottom - top), 28 * unit, _GLASS)
         ink.text((left, 132 * unit), "vkshare", 78 * unit, _WHITE)
         ink.text((left, 180 * unit), "text in the surface's own memory", 25 * unit, _SOFT)
         for line, said in enumerate((f"by {ink.called()}", self._where, "no copy, under the same access")):
@@ -157,6 +158,11 @@ class Page:
             ink.text((left + 28 * unit, baseline), said, 22 * unit, _SOFT)
         self._progress(ink, (left + 82 * unit, height - left - 112 * unit), (frame + 1) / frames, str(frame + 1))
         self._bars(ink, left + 200 * unit, height - left - 44 * unit, inside - 216 * unit, frame)
+
+    def _panels(self, bottom: float) -> list[tuple[float, float]]:
+        """Upright pictures have the cube between two."""
+        top, unit = self._layout.margin / 2, self._layout.unit
+        return [(top, bottom)] if self._layout.is_wide else [(top, 344 * unit), (bottom - 236 * unit, bottom)]
 
     def _progress(self, ink: Ink, centre: tuple[float, float], done: float, said: str) -> None:
         unit = self._layout.unit
