@@ -81,6 +81,13 @@ def cairo_fill(surface: Any) -> None:
     cairocffi.Context(surface).paint()
 
 
+def cairo_end(surface: Any) -> None:
+    """And a try to go on, which cairo remembers as the surface's error."""
+    surface.finish()
+    with pytest.raises(Exception, match="finished"):
+        surface.mark_dirty()
+
+
 def cairo_own(format: str) -> Any:
     import cairocffi
 
@@ -233,6 +240,53 @@ def test_a_layer_that_is_left_open_is_drawn_before_the_surface_is_handed_on(devi
         assert not view.array.any()
     with surface.access() as view:
         assert (view.array == (0, 255, 0, 255)).all()
+
+
+@pytest.mark.rule("I7")
+@pytest.mark.parametrize(
+    ("library", "format", "end"),
+    [
+        (PILLOW, "rgba8unorm", lambda image: image.close()),
+        (CAIRO, "bgra8unorm", cairo_end),
+        (SKIA, "rgba8unorm", lambda surface: surface.getCanvas().restoreToCount(1)),
+    ],
+    ids=["pillow", "cairo", "skia"],
+)
+def test_what_the_user_has_ended_already_is_no_error(
+    device: vks.Device, library: Library, format: str, end: Any
+) -> None:
+    surface = linear(device, format, WIDTH, HEIGHT)
+    with surface.access(release=1) as view:
+        target = library.of(view)
+        library.draw(target)
+        end(target)
+    with surface.access(acquire=1, timeout=0):
+        assert surface.read().any()
+
+
+@pytest.mark.rule("I7")
+def test_an_error_of_cairos_at_the_end_is_told(device: vks.Device) -> None:
+    surface = linear(device, "bgra8unorm", WIDTH, HEIGHT)
+
+    def breaks() -> None:
+        with surface.access(release=1) as view:
+            CAIRO.of(view)
+            view._at_end(lambda: host._finish(_Broken, _Broken()))
+
+    with pytest.raises(_Broken.CairoError, match="out of memory"):
+        breaks()
+
+
+class _Broken:
+    """A cairo, and a surface of it, that cannot finish."""
+
+    STATUS_SURFACE_FINISHED = 12
+
+    class CairoError(Exception):
+        pass
+
+    def finish(self) -> None:
+        raise self.CairoError("out of memory", 1)
 
 
 @pytest.mark.rule("I7", "K31")

@@ -115,7 +115,7 @@ def cairo(view: View) -> Any:
     target = package.ImageSurface.create_for_data(
         memory.data, getattr(package, name), surface.width, surface.height, surface.stride
     )
-    view._at_end(target.finish)  # flushes, and from then on cairo refuses to draw
+    view._at_end(lambda: _finish(package, target))
     return target
 
 
@@ -137,6 +137,15 @@ def skia(view: View) -> Any:
     weakref.finalize(target, _let_go, memory).atexit = False
     view._at_end(lambda: _shut(package, target))
     return target
+
+
+def _finish(cairo: ModuleType, target: Any) -> None:
+    """Flushes; from then on cairo refuses to draw. The user may have done it already, and tried to go on."""
+    try:
+        target.finish()
+    except cairo.CairoError as error:
+        if cairo.STATUS_SURFACE_FINISHED not in error.args:
+            raise
 
 
 def _shut(skia: ModuleType, target: Any) -> None:
