@@ -144,7 +144,7 @@ def _finish(cairo: ModuleType, target: Any) -> None:
     try:
         target.finish()
     except cairo.CairoError as error:
-        if cairo.STATUS_SURFACE_FINISHED not in error.args:
+        if error.status != cairo.STATUS_SURFACE_FINISHED:
             raise
 
 
