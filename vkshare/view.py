@@ -26,7 +26,8 @@ class View(_native.ArrayBuffer):
 
     pillow(), cairo() and skia() are 2D libraries' targets over the same memory, where a format and its rows are as the
     library has them (UnsupportedError tells what would be). They draw inside the block only: at its end they are
-    flushed and closed, before anybody else owns the surface. Each call waits until submitted work on the surface has
+    flushed and closed, before anybody else owns the surface; an error there is raised, and the surface goes back by the
+    key that it was acquired with. Each call waits until submitted work on the surface has
     run, so call again after submitting more. Row 0 is on top.
     """
 
