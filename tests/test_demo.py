@@ -26,12 +26,11 @@ import pytest
 pytest.importorskip("PIL", reason="the demo needs Pillow")
 
 import support.demos
-from PIL import Image, ImageDraw
+from PIL import Image
 from support.demos import said
 
 from vkshare import cli
 from vkshare.demos import backdrop, marks, pictures, shared
-from vkshare.demos.canvas import image_over
 from vkshare.demos.child import Child
 from vkshare.demos.inspection import Inspector
 from vkshare.demos.layer import Layer
@@ -451,33 +450,6 @@ def test_marks_of_parties_and_frames_differ_and_can_be_read() -> None:
     for (x, y, width, height), colour in marks.squares(marks.code(7, 1), (3, 2), 4):
         pixels[y : y + height, x : x + width] = colour
     assert marks.read(pixels, (3, 2), 4) == marks.code(7, 1)
-
-
-@pytest.mark.parametrize("width", [256, 333], ids=["rows follow each other", "rows are padded"])
-def test_pillow_draws_into_the_surfaces_own_memory(device: Any, vks_open: Any, width: int) -> None:
-    if not device.capabilities.host_visible:
-        pytest.skip("the CPU cannot map this adapter's surfaces")
-    other = vks_open(name="other")
-    with device.create_surface(width, 64, tiling="linear") as surface:
-        with surface.export() as descriptor:
-            opened = other.open_surface(descriptor)
-        with surface.access(acquire=0, release=1) as view:
-            image = image_over(view)
-            ImageDraw.Draw(image).rectangle((10, 20, 29, 39), fill=(1, 2, 3, 4))
-        with opened, opened.access(acquire=1, release=0, writable=False) as view:
-            assert (view.array[20:40, 10:30] == (1, 2, 3, 4)).all()
-            assert np.count_nonzero(view.array) == 20 * 20 * 4
-    assert device.statistics().copied_bytes == 0
-    assert other.statistics().copied_bytes == 0
-
-
-def test_a_canvas_of_another_format_is_refused(device: Any) -> None:
-    with (
-        device.create_surface(64, 64, "bgra8unorm") as surface,
-        surface.access() as view,
-        pytest.raises(ValueError, match="bgra8unorm"),
-    ):
-        image_over(view)
 
 
 def test_uploaded_text_looks_like_text_that_is_drawn_in_place(device: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.linear import linear
 
 import vkshare as vks
 from vkshare import formats
@@ -16,11 +17,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarnin
 @pytest.fixture
 def surface(device: vks.Device) -> vks.Surface:
     """Host-visible, with rows that are padded."""
-    if "linear" not in device.capabilities.tilings or not device.capabilities.host_visible:
-        pytest.skip("the CPU cannot see this adapter's surfaces")
-    return device.create_surface(13, 5, tiling="linear")
+    return linear(device)
 
 
+@pytest.mark.rule("I1")
 def test_a_views_array_is_the_memory_itself(device: vks.Device, surface: vks.Surface) -> None:
     before = device.statistics().copied_bytes
     with surface.access() as view:
@@ -41,14 +41,10 @@ def test_an_array_taken_after_a_submission_shows_its_result(device: vks.Device, 
             assert (view.array == (0, 255, 0, 255)).all()
 
 
+@pytest.mark.rule("I1")
 @pytest.mark.parametrize("name", formats.FORMATS)
-def test_shapes_strides_and_dtypes_are_those_of_the_format(device: vks.Device, surface: vks.Surface, name: str) -> None:
-    if name not in device.capabilities.formats:
-        pytest.skip(f"{device.adapter.name} has no {name}")
-    try:
-        surface = device.create_surface(13, 5, name, tiling="linear")
-    except UnsupportedError as error:
-        pytest.skip(str(error))
+def test_shapes_strides_and_dtypes_are_those_of_the_format(device: vks.Device, name: str) -> None:
+    surface = linear(device, name)
     pixel = formats.get(name)
     with surface.access() as view:
         assert view.shape == (5, 13, pixel.channels) == view.array.shape
@@ -59,6 +55,7 @@ def test_shapes_strides_and_dtypes_are_those_of_the_format(device: vks.Device, s
         assert view.strides[0] >= 13 * pixel.bytes_per_pixel
 
 
+@pytest.mark.rule("I1")
 def test_a_read_only_view_cannot_be_written(surface: vks.Surface) -> None:
     with surface.access(writable=False) as view:
         assert not view.writable
@@ -70,6 +67,7 @@ def test_a_read_only_view_cannot_be_written(surface: vks.Surface) -> None:
         view.array[0, 0, 0] = 1
 
 
+@pytest.mark.rule("I1")
 def test_a_view_is_over_after_its_block(surface: vks.Surface, device: vks.Device) -> None:
     with surface.access() as view:
         assert "of <vkshare.Surface" in repr(view)
@@ -94,6 +92,7 @@ def test_a_view_is_over_after_its_block(surface: vks.Surface, device: vks.Device
     assert repr(view) == "<vkshare.View over>"
 
 
+@pytest.mark.rule("I2")
 def test_numpy_takes_a_view_with_and_without_a_copy(surface: vks.Surface) -> None:
     with surface.access() as view:
         assert np.shares_memory(np.asarray(view), view.array)
@@ -103,6 +102,7 @@ def test_numpy_takes_a_view_with_and_without_a_copy(surface: vks.Surface) -> Non
             view.__array__(np.float32, copy=False)
 
 
+@pytest.mark.rule("I2")
 def test_dlpack_shares_the_memory(surface: vks.Surface) -> None:
     with surface.access() as view:
         taken = np.from_dlpack(view)
@@ -111,6 +111,7 @@ def test_dlpack_shares_the_memory(surface: vks.Surface) -> None:
         assert view.__dlpack_device__() == (1, 0)
 
 
+@pytest.mark.rule("I2")
 def test_the_buffer_protocol_shares_the_memory(surface: vks.Surface) -> None:
     with surface.access() as view:
         memory = memoryview(view)
@@ -122,12 +123,14 @@ def test_the_buffer_protocol_shares_the_memory(surface: vks.Surface) -> None:
         assert bytes(view) == view.array.tobytes()
 
 
+@pytest.mark.rule("I1")
 def test_a_buffer_of_a_read_only_view_is_read_only(surface: vks.Surface) -> None:
     with surface.access(writable=False) as view:
         assert memoryview(view).readonly
         assert not np.asarray(view).flags.writeable
 
 
+@pytest.mark.rule("I11")
 def test_a_buffer_keeps_the_memory_after_the_surface_is_closed(surface: vks.Surface) -> None:
     with surface.access() as view:
         view.array[:] = 5
@@ -136,6 +139,7 @@ def test_a_buffer_keeps_the_memory_after_the_surface_is_closed(surface: vks.Surf
     assert memory[4, 12, 3] == 5
 
 
+@pytest.mark.rule("I10")
 def test_there_is_no_cuda_array_interface_where_cuda_is_not(surface: vks.Surface) -> None:
     with surface.access() as view:
         assert not hasattr(view, "__cuda_array_interface__")

@@ -34,11 +34,18 @@ class Access:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         view, self._view = self._view, None
-        if view is not None:
-            view._end()
+        try:
+            if view is not None:
+                view._end()
+        except BaseException:  # a 2D library could not finish what it draws
+            self._give_back()
+            raise
         if error is None:
             self._surface.release(self._keys[1])
-            return
+        else:
+            self._give_back()
+
+    def _give_back(self) -> None:
         try:
             self._surface.release(self._keys[0])
         except VkshareError:

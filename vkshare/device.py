@@ -472,6 +472,20 @@ class Device(_native.Device):
             tiling = "optimal"
         return self._backend.create_image(ImageSpec(*wanted, tiling, usage))
 
+    def _linear_like(self, spec: ImageSpec) -> Surface:
+        """A new linear surface of that size and format, with as much of the usage as the driver has."""
+        wanted = spec.usage | {"copy"}
+        try:
+            return self._linear(spec, wanted)
+        except UnsupportedError as error:
+            for fewer in (wanted - {"storage"}, wanted - {"storage", "render"}, frozenset({"copy"})):
+                with contextlib.suppress(UnsupportedError):
+                    return self._linear(spec, fewer)
+            raise error
+
+    def _linear(self, spec: ImageSpec, usage: frozenset[str]) -> Surface:
+        return self.create_surface(spec.width, spec.height, spec.format, tiling="linear", usage=usage)
+
     def _open_surface(self, descriptor: SurfaceDescriptor, *, discard: bool) -> Surface:
         memory_fd, page, semaphore = descriptor.open_fds()
         memory = descriptor.memory(memory_fd)

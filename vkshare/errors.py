@@ -126,6 +126,10 @@ class UnsupportedAttributeError(UnsupportedError, AttributeError):
     """An UnsupportedError for protocols that are looked up with hasattr(): to them the attribute is absent."""
 
 
+class UnsupportedBufferError(UnsupportedError, BufferError):
+    """An UnsupportedError for the buffer protocol and DLPack, whose callers expect a BufferError."""
+
+
 class InvalidCallError(VkshareError):
     """The object is not in a state that allows this call."""
 

@@ -208,6 +208,32 @@ class Surface(Closable, _native.Surface):
         with self.device._inside():
             _pixels.write(self, array)
 
+    def to_linear(self) -> Surface:
+        """A new linear surface of the device with this one's contents, copied on the GPU; nobody owns it, its key is 0.
+
+        Where memory of linear images is host-visible its View has an `array`. Own this surface first; the copy is
+        ordered like any other work, and the new surface's next owner comes after it. Its usage is this one's, less
+        "render" and "storage" where the driver has no such linear images.
+
+        Raises
+        ------
+        UnsupportedError
+            The driver has no linear images of this format.
+        InvalidCallError
+            This surface was made without usage "copy"; NotOwnerError: this handle does not own it.
+        """
+        self._open_image()
+        device = self.device
+        linear = device._linear_like(self._spec)
+        try:
+            linear.acquire(0)
+            device.submit(device.record().copy(self, linear))
+            linear.release(0)
+        except BaseException:
+            linear.close()
+            raise
+        return linear
+
     def export(self) -> SurfaceDescriptor:
         """What another device or process opens with ``open_surface()``. Close it, or send it, or open it."""
         with self.device._inside(), self.device._lock:  # close() frees the memory once it had this lock

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from vkshare import _native, _pixels
-from vkshare.errors import InvalidCallError, UnsupportedAttributeError, UnsupportedError
+from vkshare.errors import InvalidCallError, UnsupportedAttributeError, UnsupportedBufferError
 
 if TYPE_CHECKING:
     import numpy as np
+    from PIL.Image import Image
 
     from vkshare.surface import Surface
-
-_CPU = (1, 0)  # DLPack: kDLCPU, device 0
 
 
 class View(_native.ArrayBuffer):
@@ -20,15 +21,22 @@ class View(_native.ArrayBuffer):
 
     On host-visible surfaces `array` is the memory itself, no copy; so are the buffer protocol (``memoryview(view)``),
     ``__array__`` and DLPack. Each of them waits until submitted work on the surface has run. After the block the view
-    refuses every use. Arrays taken from it stay readable, but what they show may be changed by the next owner: copy
-    what is kept.
+    refuses every use. Arrays, tensors and memoryviews taken from it keep the memory alive, but what they show may be
+    changed by the next owner: copy what is kept.
+
+    pillow(), cairo() and skia() are 2D libraries' targets over the same memory, where a format and its rows are as the
+    library has them (UnsupportedError tells what would be). They draw inside the block only: at its end they are
+    flushed and closed, before anybody else owns the surface; an error there is raised, and the surface goes back by the
+    key that it was acquired with. Each call waits until submitted work on the surface has
+    run, so call again after submitting more. Row 0 is on top.
     """
 
-    __slots__ = ("__weakref__", "_surface", "_writable")
+    __slots__ = ("__weakref__", "_endings", "_surface", "_writable")
 
     def __init__(self, surface: Surface, *, writable: bool) -> None:
         self._surface: Surface | None = surface
         self._writable = writable
+        self._endings: ExitStack | None = None  # of what pillow(), cairo() and skia() gave
 
     @property
     def surface(self) -> Surface:
@@ -92,17 +100,13 @@ class View(_native.ArrayBuffer):
         Raises
         ------
         UnsupportedError
-            The CPU cannot see the memory (optimal tiling).
+            The CPU cannot see the memory (optimal tiling); a BufferError, too.
         InvalidCallError
             The view is over.
         """
         surface = self.surface
         if not surface.is_host_visible:
-            raise UnsupportedError(
-                "View.array",
-                f"the memory of {surface!r} cannot be mapped",
-                'use surface.read() and write(), or create_surface(..., tiling="linear")',
-            )
+            raise _unmapped("View.array", surface)
         surface._cpu_access()
         array = _pixels.over(surface)
         if not self._writable:
@@ -127,21 +131,101 @@ class View(_native.ArrayBuffer):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """A DLPack capsule over the memory itself; see the array API standard. On the CPU `stream` must be None."""
-        options = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
-        return self.array.__dlpack__(**{name: value for name, value in options.items() if value is not None})
+        """A DLPack capsule over the memory itself; see the array API standard. On the CPU `stream` must be None.
+
+        Raises
+        ------
+        UnsupportedError
+            A BufferError, too: the CPU cannot see the memory, another device is asked for, or the view is read-only and
+            `max_version` is below (1, 0), which cannot say so.
+        """
+        from vkshare.interop import host  # the layer above: loaded by those who share
+
+        return host.dlpack(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        if not self.surface.is_host_visible:
-            raise UnsupportedError("DLPack", f"the memory of {self.surface!r} cannot be mapped", "use surface.read()")
-        return _CPU
+        from vkshare.interop import host
+
+        surface = self.surface
+        if not surface.is_host_visible:
+            raise _unmapped("DLPack", surface)
+        return host.DL_CPU
+
+    def pillow(self) -> Image:
+        """A PIL.Image: mode RGBA for rgba8unorm (-srgb: its stored codes), L for r8unorm.
+
+        Pillow blends all four channels alike: what is drawn in opaque colours on transparent black is premultiplied, as
+        composite() takes it. After the block the image raises ValueError; an ImageDraw that was kept draws into memory
+        that is another party's by then.
+
+        Raises
+        ------
+        UnsupportedError
+            Another format; the CPU cannot see the memory; Pillow is not installed (``vkshare[pillow]``).
+        InvalidCallError
+            The view is over, or read-only.
+        """
+        from vkshare.interop import host
+
+        return host.pillow(self)
+
+    def cairo(self) -> Any:
+        """A cairocffi.ImageSurface: ARGB32 (premultiplied) for bgra8unorm, A8 for r8unorm.
+
+        After the block it is finished: drawing raises CairoError.
+
+        Raises
+        ------
+        UnsupportedError
+            Another format, or rows that cairo cannot take; the CPU cannot see the memory; cairocffi is not installed
+            (``vkshare[cairo]``).
+        InvalidCallError
+            The view is over, or read-only.
+        """
+        from vkshare.interop import host
+
+        return host.cairo(self)
+
+    def skia(self) -> Any:
+        """A skia.Surface, premultiplied, for all formats but r32float; r8unorm is Gray_8. Without a colour space: the
+        colours drawn are stored as they are, -srgb too.
+
+        After the block its canvas draws nothing.
+
+        Raises
+        ------
+        UnsupportedError
+            Another format; the CPU cannot see the memory; skia-python is not installed (``vkshare[skia]``).
+        InvalidCallError
+            The view is over, or read-only.
+        """
+        from vkshare.interop import host
+
+        return host.skia(self)
 
     @property
     def __cuda_array_interface__(self) -> NoReturn:
         raise UnsupportedAttributeError("__cuda_array_interface__", "this surface's memory is not open in CUDA")
 
+    def _at_end(self, call: Callable[[], object]) -> None:
+        """Calls it when the access ends, before the surface is released."""
+        if self._endings is None:
+            self._endings = ExitStack()
+        self._endings.callback(call)
+
     def _end(self) -> None:
         self._surface = None
+        if self._endings is not None:
+            self._endings.close()
 
     def __repr__(self) -> str:
         return "<vkshare.View over>" if self._surface is None else f"<vkshare.View of {self._surface!r}>"
+
+
+def _unmapped(what: str, surface: Surface) -> UnsupportedBufferError:
+    surface._open_image()  # ClosedError
+    return UnsupportedBufferError(
+        what,
+        f"the memory of {surface!r} cannot be mapped",
+        'use surface.read() and write(), surface.to_linear(), or create_surface(..., tiling="linear")',
+    )

@@ -9,6 +9,7 @@ HELP = "programs that show what vkshare is for; each has --help"
 # Name -> its module here, with HELP, DESCRIPTION, add_arguments(parser), run(args) -> exit status.
 _DEMOS = {
     "shared": "demo_shared",
+    "text": "demo_text",
     "window": "demo_window",
     "triangle": "demo_triangle",
     "resize-storm": "demo_storm",

@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from typing import Any
 
 from vkshare.demos import peers
-from vkshare.demos.canvas import image_over
 from vkshare.demos.layer import Clock, Layer
 from vkshare.demos.layout import Layout
 from vkshare.demos.lettering import Facts, Lettering
@@ -27,7 +26,7 @@ def run(party: Party) -> dict[str, Any]:
             with party.turn(surface, frame) as view:
                 seconds, rate = clock.tick()
                 if layer is None:
-                    lettering.draw(image_over(view), frame, seconds, rate)
+                    lettering.draw(view.pillow(), frame, seconds, rate)
                 else:
                     layer.draw(view, lettering.draw, frame, seconds, rate)
         with listening():
