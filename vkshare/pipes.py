@@ -166,12 +166,14 @@ class Receiver(_PipeEnd):
         """
         take = self._in.dequeue_latest(timeout, into=self._back) if latest else self._in.dequeue(timeout)
         frame = QueueFrame(*take)
-        try:
+        with contextlib.ExitStack() as ending:
+            ending.callback(self._give_back, frame.surface)
+            ending.callback(frame._end)
             yield frame
-        finally:
-            frame._end()
-            with contextlib.suppress(ClosedError):  # the sender is gone: nobody wants it
-                self._back.enqueue(frame.surface, wait="gpu")
+
+    def _give_back(self, surface: Surface) -> None:
+        with contextlib.suppress(ClosedError):  # the sender is gone: nobody wants it
+            self._back.enqueue(surface, wait="gpu")
 
     def __iter__(self) -> Iterator[QueueFrame]:
         while True:

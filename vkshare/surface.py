@@ -67,6 +67,7 @@ class Surface(Closable, _native.Surface):
         self._lease: Lease | None = None
         self._zeros: Surface | None = None
         self._discards = discard
+        self._is_frame = False  # of a swapchain
         self._kept_by: weakref.ref[Any] | None = None  # the Swapchain, or network of queues, whose it is
         self._ending = threading.RLock()  # held by the one thread that closes
         super().__init__(

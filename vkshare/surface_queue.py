@@ -475,12 +475,10 @@ class Consumer(_QueueEnd, _native.Consumer):
         """
         back = self._way_back(into)
         frame = QueueFrame(*self.dequeue(timeout))
-        try:
+        with contextlib.ExitStack() as ending:  # what fails at the end of the view must not keep the surface
+            ending.callback(_give_back, frame.surface, back)
+            ending.callback(frame._end)
             yield frame
-        finally:
-            frame._end()
-            if frame.surface.is_owned:  # else the body has enqueued it itself
-                back.enqueue(frame.surface, wait="gpu")
 
     def _way_back(self, into: Producer | None) -> Producer:
         if into is None:
@@ -488,6 +486,11 @@ class Consumer(_QueueEnd, _native.Consumer):
         if not isinstance(into, Producer):
             raise TypeError(f"into must be a Producer, not {type(into).__name__}")
         return into
+
+
+def _give_back(surface: Surface, back: Producer) -> None:
+    if surface.is_owned:  # else the body has enqueued it itself
+        back.enqueue(surface, wait="gpu")
 
 
 class QueueFrame:

@@ -1,4 +1,5 @@
-/* The ring of a surface queue by itself (rules Q): its page, its ends, and what happens when somebody writes over it. */
+/* The ring of a surface queue by itself (rules Q): its page, its ends, and what happens when somebody writes over it.
+ */
 #define _GNU_SOURCE
 #include "check.h"
 

@@ -166,7 +166,7 @@ def _target(view: View, library: str) -> tuple[str, np.ndarray[Any, Any]]:
     what = f"view.{library}() of {surface.format}"
     if surface.format not in formats:
         raise UnsupportedError(what, f"{name} has no such pixels", _hint(library, surface.format))
-    if surface._presented_by is not None:
+    if surface._is_frame:
         raise UnsupportedError(
             f"view.{library}() of a frame",
             f"nothing tells {name} when it is presented",

@@ -366,6 +366,7 @@ class Swapchain(Closable, _native.Swapchain):
             here = weakref.ref(self)  # not to be kept alive by its images
             surface = self._images.make(place, lambda: _pinned(here(), generation))
             surface._kept_by = here
+            surface._is_frame = True
             try:
                 self._attach(index, generation, surface)
             except BaseException:
