@@ -46,7 +46,7 @@ _HOME = {
     "DescriptorError": "vkshare.errors",
     "RemoteLostError": "vkshare.errors",
 }
-_MODULES = ("errors", "formats", "testing")
+_MODULES = ("errors", "formats", "interop", "testing")
 
 __all__ = ["__version__", *_HOME]
 
@@ -69,6 +69,7 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from vkshare import errors as errors
     from vkshare import formats as formats
+    from vkshare import interop as interop
     from vkshare import testing as testing
     from vkshare.adapter import Adapter as Adapter
     from vkshare.adapter import Capabilities as Capabilities

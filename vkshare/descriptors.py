@@ -281,6 +281,11 @@ class SurfaceDescriptor(Descriptor):
         )
         return MemoryHandle(_MEMORY_KINDS[kind], fd, size, offset, stride, bool(dedicated), device_uuid, driver_uuid)
 
+    @property
+    def memory_fd(self) -> int:
+        """The memory's fd, the descriptor's own."""
+        return self._unused_fds()[0]
+
     def open_fds(self) -> tuple[int, int, int]:
         """Duplicates, the caller's: memory, page, semaphore or -1."""
         fds = self._duplicates()
