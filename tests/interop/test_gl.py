@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -15,19 +15,19 @@ from support.scale import rounds, seeded
 import vkshare as vks
 from vkshare.interop.gl import EGLContext
 
-pytest_plugins = ["support.peers"]
+pytest_plugins = ["support.opengl", "support.peers"]
 
 SIZES = ((1, 1), (3, 5), (64, 32), (333, 7))
 Open = Callable[..., vks.Device]
 Peers = Callable[..., Peer]
 
 
-def _surfaces(device: vks.Device, size: tuple[int, int]) -> Any:
-    """One surface of each format and tiling that the device has; closed one after the other."""
-    for name in sorted(device.capabilities.formats):
-        for tiling in sorted(device.capabilities.tilings):
-            with device.create_surface(*size, name, tiling=tiling) as surface:
-                yield surface
+def _surfaces(device: vks.Device) -> Iterator[vks.Surface]:
+    """One surface of each format, tiling and size; closed one after the other."""
+    capabilities = device.capabilities
+    for name, tiling, size in itertools.product(sorted(capabilities.formats), sorted(capabilities.tilings), SIZES):
+        with device.create_surface(*size, name, tiling=tiling) as surface:
+            yield surface
 
 
 # ---- the same bytes ------------------------------------------------------------------------------------------------
@@ -35,10 +35,9 @@ def _surfaces(device: vks.Device, size: tuple[int, int]) -> Any:
 
 @pytest.mark.rule("I6")
 @pytest.mark.usefixtures("context")
-@pytest.mark.parametrize("size", SIZES, ids=str)
-def test_what_vulkan_writes_opengl_reads_in_every_format_and_tiling(device: vks.Device, size: tuple[int, int]) -> None:
+def test_what_vulkan_writes_opengl_reads_in_every_format_tiling_and_size(device: vks.Device) -> None:
     random, gl = np.random.default_rng(seeded().getrandbits(32)), gl_party.functions()
-    for surface in _surfaces(device, size):
+    for surface in _surfaces(device):
         with vks.interop.gl.open(surface) as shared:
             pixels = gl_party.random_pixels(surface, random)
             with surface.access(acquire=0, release=1):
@@ -50,10 +49,9 @@ def test_what_vulkan_writes_opengl_reads_in_every_format_and_tiling(device: vks.
 
 @pytest.mark.rule("I6")
 @pytest.mark.usefixtures("context")
-@pytest.mark.parametrize("size", SIZES, ids=str)
-def test_what_opengl_writes_vulkan_reads_in_every_format_and_tiling(device: vks.Device, size: tuple[int, int]) -> None:
+def test_what_opengl_writes_vulkan_reads_in_every_format_tiling_and_size(device: vks.Device) -> None:
     random, gl = np.random.default_rng(seeded().getrandbits(32)), gl_party.functions()
-    for surface in _surfaces(device, size):
+    for surface in _surfaces(device):
         with vks.interop.gl.open(surface) as shared:
             with surface.access():
                 surface.write(gl_party.poison(surface))

@@ -57,6 +57,15 @@ def clear(gl: GL, view: GLView, colour: tuple[float, float, float, float]) -> No
     gl.check("glClear")
 
 
+def is_texture(gl: GL, name: int) -> bool:
+    """Whether the context has a texture of that name: a core profile refuses to bind others."""
+    gl.forget_errors()
+    gl.glBindTexture(_TEXTURE_2D, name)
+    found: bool = gl.glGetError() == 0
+    gl.glBindTexture(_TEXTURE_2D, 0)
+    return found
+
+
 def random_pixels(surface: Any, random: np.random.Generator) -> np.ndarray[Any, Any]:
     """Any bytes; finite numbers where they are floats, of which OpenGL may change the others."""
     pixel = surface.spec.format

@@ -64,6 +64,8 @@ def test_each_driver_is_the_only_one_that_its_environment_shows(sysroot):
 
 
 def test_each_driver_goes_with_the_opengl_of_its_own_mesa(sysroot):
+    (sysroot.root / "opengl22").mkdir()
+    (sysroot.root / "opengl22" / "swrast_dri.so").touch()
     shown = {driver: sysroot.environment(driver) for driver in ("lavapipe25", "lavapipe22", "cpu")}
     opengl = {driver: Path(variables["__EGL_VENDOR_LIBRARY_FILENAMES"]) for driver, variables in shown.items()}
     assert {driver: path.parent.name for driver, path in opengl.items()} == {
@@ -72,7 +74,8 @@ def test_each_driver_goes_with_the_opengl_of_its_own_mesa(sysroot):
         "cpu": "opengl25",
     }
     for driver, variables in shown.items():
-        assert variables["LIBGL_DRIVERS_PATH"] == variables["LD_LIBRARY_PATH"] == str(opengl[driver].parent)
+        assert variables["LD_LIBRARY_PATH"] == str(opengl[driver].parent)
+    assert [driver for driver, variables in shown.items() if "LIBGL_DRIVERS_PATH" in variables] == ["lavapipe22"]
 
 
 def test_a_real_gpu_has_the_systems_own_vulkan_and_opengl(sysroot, monkeypatch):

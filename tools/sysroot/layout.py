@@ -62,7 +62,8 @@ class Sysroot:
             variables["VK_DRIVER_FILES"] = str(manifest)
             variables["__EGL_VENDOR_LIBRARY_FILENAMES"] = str(opengl / "egl.json")
             variables["__GLX_VENDOR_LIBRARY_NAME"] = "mesa"
-            variables["LIBGL_DRIVERS_PATH"] = str(opengl)
+            if (opengl / "swrast_dri.so").exists():  # later versions have no such files, and X servers want theirs
+                variables["LIBGL_DRIVERS_PATH"] = str(opengl)
             libraries.insert(0, opengl)
         if libraries:
             ours = [str(path) for path in libraries]

@@ -1,4 +1,4 @@
-"""tests/interop: other APIs' views of a surface."""
+"""A pytest plugin: `context`, an OpenGL context in which the surfaces of vks_device can be opened."""
 
 from __future__ import annotations
 
