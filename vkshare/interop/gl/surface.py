@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import warnings
@@ -11,10 +12,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from vkshare import _arguments
 from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError, VkshareError
 from vkshare.interop.gl import context as contexts
-from vkshare.interop.gl import egl
+from vkshare.interop.gl import egl, order
 from vkshare.interop.gl.formats import FORMATS
 from vkshare.interop.gl.memory import TEXTURE_2D, SharedTexture
-from vkshare.interop.gl.order import CPUOrder, Order
 from vkshare.surface import Surface
 
 if TYPE_CHECKING:
@@ -74,8 +74,15 @@ class GLSurface:
         self._display = egl.current_display() if self._context.api == "EGL" else 0
         self._lock = threading.Lock()
         self._accesses = 0
-        self._order: Order = CPUOrder()
-        self._shared: SharedTexture | None = SharedTexture(contexts.GL(self._context), surface)
+        self._shared: SharedTexture | None = None
+        gl = contexts.GL(self._context)
+        shared = SharedTexture(gl, surface)
+        try:
+            self._order = order.choose(gl, surface)
+        except BaseException:
+            shared.delete()
+            raise
+        self._shared = shared
 
     # ---- what it is -----------------------------------------------------------------------------------------------
 
@@ -200,7 +207,7 @@ class GLSurface:
 
         def delete() -> None:
             if shared.is_here():
-                self._order.delete(shared)
+                self._order.delete()
                 shared.delete()
 
         if contexts.current() == self._context:
@@ -259,7 +266,7 @@ class GLSurface:
         shared = self._require_here()
         self._surface.acquire(key, timeout)
         try:
-            self._order.begin(self._surface, shared)
+            self._order.begin(shared.texture)
         except BaseException:
             self._give_back(key)
             raise
@@ -268,11 +275,13 @@ class GLSurface:
         try:
             shared = self._require_here()
         except VkshareError as error:
+            with contextlib.suppress(VkshareError):  # e.g. closed: what is wrong with the context says more
+                self._order.give_up()
             raise InvalidCallError(
                 f"OpenGL's work on {self._surface!r} cannot be waited for ({error}), so it is not handed on: make the "
                 "context current, call glFinish(), and then surface.release(key)"
             ) from None
-        self._order.end(self._surface, shared)
+        self._order.end(shared.texture)
         self._accesses += 1
 
     def _give_back(self, key: int) -> None:
