@@ -46,7 +46,7 @@ def wanted() -> list[str]:
 
     data = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = data["project"]["optional-dependencies"]
-    lines = data["build-system"]["requires"] + data["project"]["dependencies"] + extras["demo"] + extras["test"]
+    lines = data["build-system"]["requires"] + data["project"]["dependencies"] + extras["demo"] + extras["gl"] + extras["test"]
     return sorted({line for line in lines + extras["dev"] if not re.match(r"vkshare\b", line)})
 
 

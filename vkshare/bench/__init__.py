@@ -6,4 +6,4 @@ of them. The C is compiled on the spot (compiler.py, c/). A question is a module
 
 from __future__ import annotations
 
-QUESTIONS = ("submit", "host-ops", "mutex", "handoff", "frames", "raster", "swapchain", "resize")
+QUESTIONS = ("submit", "host-ops", "mutex", "handoff", "frames", "raster", "swapchain", "resize", "gl")
