@@ -308,11 +308,12 @@ typedef struct vks_semaphore_point {
 vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semaphore_point *wait,
                             vks_semaphore_point *signal);
 
-/* For another API of the same GPU (OpenGL), by binary semaphores (VkSemaphore), in an owned tenure. hand_out: gives the image
- * to VK_QUEUE_FAMILY_EXTERNAL in layout GENERAL and signals `semaphore`, behind all that was submitted. take_back: the
- * queue waits for `semaphore`, whose signal must have been submitted (0: the CPU has waited), and takes the image: what
- * is submitted later, release too, comes after. Each is one submission, at once, and they take turns. hand_out blocks where
- * semaphores are not shared between parties: until the previous owner's work has run. Vulkan only. */
+/* For another API of the same GPU (OpenGL), by binary semaphores (VkSemaphore), in an owned tenure. hand_out: gives the
+ * image to VK_QUEUE_FAMILY_EXTERNAL in layout GENERAL and signals `semaphore`, behind all that was submitted.
+ * take_back: the queue waits for `semaphore`, whose signal must have been submitted (0: the CPU has waited), and takes
+ * the image: what is submitted later, release too, comes after. Each is one submission, at once, and they take turns.
+ * hand_out blocks where semaphores are not shared between parties: until the previous owner's work has run. Vulkan
+ * only. */
 vks_status vks_surface_hand_out(vks_surface *surface, uint64_t deadline, uint64_t semaphore);
 vks_status vks_surface_take_back(vks_surface *surface, uint64_t semaphore);
 

@@ -371,7 +371,8 @@ static bool try_now(vks_surface *surface, uint64_t key, uint64_t *seen, vks_stat
 {
     vks_debt debt;
     pthread_mutex_lock(&surface->device->lock);
-    bool may = !(*status = vks_surface_check(surface)) && !is_taken(surface) && !surface->held_acquires && !surface->has_page;
+    bool may =
+        !(*status = vks_surface_check(surface)) && !is_taken(surface) && !surface->held_acquires && !surface->has_page;
     if (may && (*status = vks_mutex_try(&surface->handle, key, &debt, seen)) == VKS_OK)
         vks_surface_grant(surface, ++surface->next_tenure, &debt);
     else if (!may && !*status && !(*status = refuse_presentable(surface)))

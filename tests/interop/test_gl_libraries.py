@@ -152,7 +152,9 @@ def test_bare_pyopengl_draws_and_reads_by_the_names(device: vks.Device, monkeypa
         assert (np.frombuffer(seen, np.uint8).reshape(8, 16, 4) == (0, 255, 0, 255)).all()
 
 
-WINDOW = START + """
+WINDOW = (
+    START
+    + """
     import glfw
     from support import gl_party
 
@@ -186,6 +188,7 @@ WINDOW = START + """
         lost.close()  # its context and its display are gone
     tell(told)
 """
+)
 
 
 @pytest.mark.rule("I6", "I9")

@@ -12,7 +12,8 @@ import vkshare as vks
 from vkshare.interop.gl import GLSurface, GLView
 from vkshare.interop.gl.context import GL, require
 
-_FRAMEBUFFER, _TEXTURE_2D, _COLOR_BUFFER_BIT, _PACK_ALIGNMENT, _UNPACK_ALIGNMENT = 0x8D40, 0x0DE1, 0x4000, 0x0D05, 0x0CF5
+_FRAMEBUFFER, _TEXTURE_2D, _COLOR_BUFFER_BIT = 0x8D40, 0x0DE1, 0x4000
+_PACK_ALIGNMENT, _UNPACK_ALIGNMENT = 0x0D05, 0x0CF5
 
 
 def functions() -> GL:

@@ -46,7 +46,7 @@ PARTS: dict[str, tuple[Package, ...]] = {
         "bookworm",
         Package("libglapi-mesa", ("*/libglapi.so*",), suite="bookworm"),
         # Every driver of the package is a hard link to the first.
-        Package("libgl1-mesa-dri", ("*/dri/crocus_dri.so", "*/dri/swrast_dri.so", "*/dri/kms_swrast_dri.so"), "bookworm"),
+        Package("libgl1-mesa-dri", ("*/dri/crocus_dri.so", "*/dri/*swrast_dri.so"), suite="bookworm"),
     ),
     "swiftshader": (Package("chromium-common", ("*/libvk_swiftshader.so", "*/vk_swiftshader_icd.json")),),
     "validation": (Package("vulkan-validationlayers", ("*/libVkLayer_*.so", "*/VkLayer_*.json")),),

@@ -29,7 +29,8 @@ class SharedSemaphore:
         asked = new("VkPhysicalDeviceExternalSemaphoreInfo", handleType=_OPAQUE_FD)
         physical.vk.vkGetPhysicalDeviceExternalSemaphoreProperties(physical.handle, asked, answer)
         if not answer.externalSemaphoreFeatures & VK.EXTERNAL_SEMAPHORE_FEATURE_EXPORTABLE_BIT:
-            raise UnsupportedError(what, f"{physical.name} ({physical.driver}) exports none as opaque fd", "the CPU waits")
+            why = f"{physical.name} ({physical.driver}) exports none as opaque fd"
+            raise UnsupportedError(what, why, "the CPU waits")
         export = new("VkExportSemaphoreCreateInfo", handleTypes=_OPAQUE_FD)
         info = new("VkSemaphoreCreateInfo", pNext=export)
         self._handle = context.vk.make("vkCreateSemaphore", context.device, info, None)

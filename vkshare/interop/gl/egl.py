@@ -175,11 +175,17 @@ def egl_context(device: Device | None = None) -> EGLContext:
     UnsupportedError
         EGL is not here, or has no device that matches; the text names what was found.
     """
-    egl = _EGL()
     wanted = None
     if device is not None:
         device.check()
+        if device.backend != "vulkan":
+            raise UnsupportedError(
+                "an OpenGL context on the CPU backend's device",
+                "its surfaces are the CPU's memory, which OpenGL cannot import",
+                "egl_context() makes one for other uses; copy view.array with glTexSubImage2D",
+            )
         wanted = device.capabilities.device_uuid, device.capabilities.driver_uuid
+    egl = _EGL()
     told = []
     for name, display in egl.displays():
         found = _try(egl, display, wanted)

@@ -99,9 +99,7 @@ class SharedTexture:
         gl.glBindTexture(TEXTURE_2D, self.texture)
         try:
             gl.glTexParameteri(TEXTURE_2D, _TEXTURE_TILING, _TILINGS[spec.tiling])
-            gl.glTexStorageMem2DEXT(
-                TEXTURE_2D, 1, pixel.internal, spec.width, spec.height, self.memory, self._offset
-            )
+            gl.glTexStorageMem2DEXT(TEXTURE_2D, 1, pixel.internal, spec.width, spec.height, self.memory, self._offset)
             gl.check(f"glTexStorageMem2DEXT of {spec.width}x{spec.height} {spec.format.name} {spec.tiling}")
             # There is one mip level, and the usual filter would want more.
             for name, value in (

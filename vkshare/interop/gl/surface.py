@@ -13,7 +13,7 @@ from vkshare import _arguments
 from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError, VkshareError
 from vkshare.interop.gl import context as contexts
 from vkshare.interop.gl import egl, order
-from vkshare.interop.gl.formats import FORMATS
+from vkshare.interop.gl.formats import FORMATS, GLFormat
 from vkshare.interop.gl.memory import TEXTURE_2D, SharedTexture
 from vkshare.surface import Surface
 
@@ -291,7 +291,7 @@ class GLSurface:
             pass  # e.g. closed meanwhile: the error that came first is what matters
 
     @property
-    def _pixel(self) -> Any:
+    def _pixel(self) -> GLFormat:
         return FORMATS[self._surface.format]
 
 
