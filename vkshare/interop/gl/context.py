@@ -45,6 +45,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {  # result, parameters
     "glImportMemoryFdEXT": (None, c_uint, c_uint64, c_uint, c_int),
     "glGenTextures": _NAMES,
     "glDeleteTextures": _NAMES,
+    "glIsTexture": (c_ubyte, c_uint),
     "glBindTexture": (None, c_uint, c_uint),
     "glTexParameteri": (None, c_uint, c_uint, c_int),
     "glTexStorageMem2DEXT": (None, c_uint, c_int, c_uint, c_int, c_int, c_uint, c_uint64),

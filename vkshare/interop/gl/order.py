@@ -92,7 +92,11 @@ class GPUOrder:
         self._wait, self._signal = self._names
 
     def begin(self, texture: int) -> None:
-        self._surface._hand_out(self._to_gl.handle)
+        try:
+            self._surface._hand_out(self._to_gl.handle)
+        except UnsupportedError:  # the work before is held back: the GPU cannot wait for what may never come
+            self._surface._cpu_access()
+            self._surface._hand_out(self._to_gl.handle)
         self._gl.glWaitSemaphoreEXT(self._wait, 0, None, 1, c_uint(texture), c_uint(_LAYOUT_GENERAL))
 
     def end(self, texture: int) -> None:
