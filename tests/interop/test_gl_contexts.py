@@ -15,6 +15,7 @@ import pytest
 from support import gl_party, roles
 from support.fds import open_fds
 from support.opengl import needs_opengl
+from support.processes import in_child
 from support.scale import rounds
 
 import vkshare as vks
@@ -246,6 +247,44 @@ def test_close_deletes_its_objects_in_its_own_context_and_in_no_other(device: vk
             assert gl_party.is_texture(gl, own)
         context.make_current()
         assert not gl_party.is_texture(gl_party.functions(), texture)
+
+
+@pytest.mark.rule("I6", "X11")
+def test_a_forked_child_is_refused_and_leaves_the_parents_objects_alone(
+    device: vks.Device, context: EGLContext
+) -> None:
+    with device.create_surface(8, 8) as surface, vks.interop.gl.open(surface) as shared:
+
+        def child() -> None:
+            with pytest.raises(vks.InvalidCallError, match="fork"):
+                shared.access().__enter__()
+            shared.close()
+            context.close()
+            assert shared.is_closed
+            assert context.is_closed
+
+        in_child(child)
+        with shared.access() as view:
+            gl_party.clear(gl_party.functions(), view, (1, 0, 0, 1))
+        with surface.access():
+            assert roles.is_clear(surface.read(), 255)
+
+
+@pytest.mark.rule("I6")
+def test_what_is_open_when_the_interpreter_ends_is_no_crash(device: vks.Device) -> None:
+    needs_opengl(device)
+    code = """
+import vkshare as vks
+device = vks.open(validation=False)
+context = vks.interop.gl.egl_context(device)
+context.make_current()
+surface = device.create_surface(8, 8)
+shared = vks.interop.gl.open(surface)
+held = shared.access()
+view = held.__enter__()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, "Traceback" in done.stderr, "Exception" in done.stderr) == (0, False, False), done.stderr
 
 
 # ---- egl_context() --------------------------------------------------------------------------------------------------

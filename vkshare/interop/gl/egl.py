@@ -6,6 +6,7 @@ Follows EGL 1.5, EGL_EXT_device_enumeration, EGL_EXT_platform_device and EGL_KHR
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 import uuid
 import warnings
@@ -96,6 +97,7 @@ class EGLContext:
         self._egl = egl
         self._display = display
         self._handle = handle
+        self._pid = os.getpid()
         self._lock = threading.Lock()
         self.renderer = ""
         self.version = ""
@@ -137,9 +139,10 @@ class EGLContext:
     def close(self) -> None:
         """Destroys it, and what OpenGL objects it has. Idempotent."""
         with self._lock:
-            self.release_current()
+            if self._pid == os.getpid():  # in a forked child it is the parent's
+                self.release_current()
             handle, self._handle = self._handle, 0
-            if handle:
+            if handle and self._pid == os.getpid():
                 self._egl.eglDestroyContext(self._display, handle)
 
     def __enter__(self) -> Self:
@@ -150,7 +153,7 @@ class EGLContext:
         self.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_handle", 0):
+        if getattr(self, "_handle", 0) and self._pid == os.getpid():
             warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
             self.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
 import warnings
 from dataclasses import dataclass
@@ -72,6 +73,7 @@ class GLSurface:
         self._surface = surface
         self._context = contexts.require()
         self._display = egl.current_display() if self._context.api == "EGL" else 0
+        self._pid = os.getpid()
         self._lock = threading.Lock()
         self._accesses = 0
         self._shared: SharedTexture | None = None
@@ -201,8 +203,8 @@ class GLSurface:
         """
         with self._lock:
             shared, self._shared = self._shared, None
-        if shared is None:
-            return
+        if shared is None or self._pid != os.getpid():
+            return  # in a forked child context and objects are the parent's
         self._order.close()
 
         def delete() -> None:
@@ -222,7 +224,7 @@ class GLSurface:
         self.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_shared", None) is not None:
+        if getattr(self, "_shared", None) is not None and self._pid == os.getpid():
             warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
             self.close()
 
@@ -263,6 +265,7 @@ class GLSurface:
         return shared
 
     def _begin(self, key: int, timeout: float | None) -> None:
+        self.device.check()  # in a forked child nothing of OpenGL may be called
         shared = self._require_here()
         self._surface.acquire(key, timeout)
         try:
