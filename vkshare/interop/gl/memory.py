@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import uuid
-from ctypes import c_int, create_string_buffer
+from ctypes import c_char, c_int
 from typing import TYPE_CHECKING, Any
 
 from vkshare import _fds
@@ -33,6 +33,7 @@ _LABELLED_TEXTURE = 0x1702  # GL_TEXTURE as glObjectLabel has it
 
 _NEEDED = ("GL_EXT_memory_object", "GL_EXT_memory_object_fd", "GL_KHR_debug")
 _numbers = itertools.count(1)
+_Text = c_char * 128  # more than a label has
 
 
 class SharedTexture:
@@ -46,7 +47,8 @@ class SharedTexture:
         self.gl = gl
         self.memory = self.texture = self.framebuffer = 0
         self.framebuffer_status = 0
-        self._label = f"vkshare {os.getpid()}.{next(_numbers)}: {surface.width}x{surface.height} {surface.format}"
+        told = f"vkshare {os.getpid()}.{next(_numbers)}: {surface.width}x{surface.height} {surface.format}"
+        self._label = told.encode()
         check(gl, surface)
         gl.forget_errors()
         try:
@@ -66,10 +68,12 @@ class SharedTexture:
 
     def is_here(self) -> bool:
         """Whether the context that is current is the one that has these objects."""
-        text = create_string_buffer(256)
+        text = _Text()
         self._labels("glGetObjectLabel")(_LABELLED_TEXTURE, self.texture, len(text), None, text)
-        self.gl.forget_errors()  # there is no such texture
-        return text.value == self._label.encode()
+        if text.value == self._label:
+            return True
+        self.gl.forget_errors()  # there is no texture of that name
+        return False
 
     def delete(self) -> None:
         """Deletes what there is; the context must be current. OpenGL keeps the memory for as long as it uses it."""
@@ -110,7 +114,7 @@ class SharedTexture:
                 *(((_SWIZZLE_R, _GL_BLUE), (_SWIZZLE_B, _GL_RED)) if pixel.swaps_red_and_blue else ()),
             ):
                 gl.glTexParameteri(TEXTURE_2D, name, value)
-            self._labels("glObjectLabel")(_LABELLED_TEXTURE, self.texture, -1, self._label.encode())
+            self._labels("glObjectLabel")(_LABELLED_TEXTURE, self.texture, -1, self._label)
             gl.check("glTexParameteri and glObjectLabel")
         finally:
             gl.glBindTexture(TEXTURE_2D, bound)
