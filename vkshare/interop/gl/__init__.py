@@ -11,6 +11,7 @@ given, and moderngl gets an object of its own by ``shared.moderngl_texture(conte
 from __future__ import annotations
 
 from vkshare.interop.gl.egl import EGLContext, egl_context
-from vkshare.interop.gl.surface import GLStatistics, GLSurface, GLView, open
+from vkshare.interop.gl.surface import GLStatistics, GLSurface, open
+from vkshare.interop.gl.view import GLView
 
 __all__ = ["EGLContext", "GLStatistics", "GLSurface", "GLView", "egl_context", "open"]
