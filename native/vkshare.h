@@ -379,6 +379,15 @@ typedef struct vks_queue_statistics {
 void vks_queue_get_statistics(const vks_queue *queue, vks_queue_statistics *out);
 vks_status vks_queue_page_count(int fd, vks_queue_statistics *out); /* the same, by a page */
 
+/* For another API of the same GPU (OpenGL), by binary semaphores (VkSemaphore), in an owned tenure. hand_out: gives the
+ * image to VK_QUEUE_FAMILY_EXTERNAL in layout GENERAL and signals `semaphore`, behind all that was submitted.
+ * take_back: the queue waits for `semaphore`, whose signal must have been submitted (0: the CPU has waited), and takes
+ * the image: what is submitted later, release too, comes after. Each is one submission, at once, and they take turns.
+ * hand_out blocks where semaphores are not shared between parties: until the previous owner's work has run. Vulkan
+ * only. */
+vks_status vks_surface_hand_out(vks_surface *surface, uint64_t deadline, uint64_t semaphore);
+vks_status vks_surface_take_back(vks_surface *surface, uint64_t semaphore);
+
 /* ---- a look at a page, for vkshare ps (K33); never disturbs it
  * ------------------------------------------------------------------ */
 

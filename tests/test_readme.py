@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from support.displays import XDisplay
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = ("README.md", "docs/guide.md", "docs/presentation.md")
+DOCUMENTS = ("README.md", "docs/guide.md", "docs/presentation.md", "docs/opengl.md")
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
@@ -55,11 +55,16 @@ def test_every_example_is_shown_in_a_document() -> None:
         ("hand_over", r"the middle pixel is \[12[5-9]  6[2-6]  6[2-6] 255\]\n"),
         ("owner_dies", r"recovered, generation 2\n"),
         ("pillow_text", r"0 bytes copied\n"),
+        (
+            "opengl",
+            r"the triangle's middle is \[ ?\d+ +\d+ +\d+\] and the rectangle \[255 255   0\]\n|no OpenGL here: .+\n",
+        ),
     ],
 )
 def test_an_example_does_what_it_says(name: str, expected: str) -> None:
-    if name == "pillow_text":
-        pytest.importorskip("PIL")
+    needs = {"pillow_text": "PIL", "opengl": "moderngl"}
+    if name in needs:
+        pytest.importorskip(needs[name])
     assert re.fullmatch(expected, run(ROOT / "examples" / f"{name}.py"))
 
 
@@ -80,7 +85,7 @@ def test_the_window_example_shows_a_triangle_until_somebody_closes_it(x11: XDisp
 
 
 def test_no_example_is_left_out_of_these_tests() -> None:
-    assert {example.stem for example in EXAMPLES} == {"hand_over", "owner_dies", "pillow_text", "window"}
+    assert {example.stem for example in EXAMPLES} == {"hand_over", "opengl", "owner_dies", "pillow_text", "window"}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

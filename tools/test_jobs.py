@@ -107,7 +107,7 @@ def _loader(path: Path, suite: str) -> Callable[[], Results | None]:
 
 
 def _prepare_driver(driver: str) -> tuple[dict[str, str], str]:
-    environment = driver_environment("cpu" if driver == "gpu" else driver)
+    environment = driver_environment(driver)
     if driver == "cpu" and environment is None:
         # The CPU backend needs nothing of the sysroot, only that no driver is found.
         return {"VK_DRIVER_FILES": str(ROOT / ".cache" / "no-driver.json")}, ""
@@ -115,7 +115,6 @@ def _prepare_driver(driver: str) -> tuple[dict[str, str], str]:
         return {}, "tools/sysroot could not be made (its message is above)"
     if driver != "gpu":
         return environment, ""
-    del environment["VK_DRIVER_FILES"]  # the system's own drivers
     devices = [*Path("/dev").glob("nvidiactl"), *Path("/dev/dri").glob("renderD*")]
     if not devices:
         return {}, "no real GPU here (neither /dev/nvidiactl nor /dev/dri/renderD*)"

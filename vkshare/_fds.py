@@ -38,6 +38,13 @@ def duplicate_all(fds: Sequence[int]) -> tuple[int, ...]:
     return tuple(made)
 
 
+def close_unless_driver_did(duplicate: int, original: int) -> None:
+    """Closes the duplicate of a refused fd. lavapipe 25 has done so; it may be another thread's file by now."""
+    with contextlib.suppress(OSError):
+        if os.path.sameopenfile(duplicate, original):
+            os.close(duplicate)
+
+
 def check_open(what: str, fd: int) -> os.stat_result:
     """DescriptorError unless `fd` is open."""
     try:

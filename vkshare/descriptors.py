@@ -299,6 +299,11 @@ class SurfaceDescriptor(Descriptor):
         fds, self._closed = self._unused_fds(), True
         return self._fields, fds
 
+    @property
+    def memory_fd(self) -> int:
+        """The memory's fd, the descriptor's own."""
+        return self._unused_fds()[0]
+
     def open_fds(self) -> tuple[int, int, int]:
         """Duplicates, the caller's: memory, page, semaphore or -1."""
         fds = self._duplicates()

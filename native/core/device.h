@@ -327,6 +327,11 @@ static inline bool vks_fence_is_watched(const vks_fence *fence)
     return fence->published || fence->sleepers || fence->n_events || !fence->semaphore;
 }
 
+/* ---- surface.c ---- */
+vks_status vks_surface_check(const vks_surface *surface); /* VKS_FORKED, VKS_CLOSED, or the device's */
+/* Blocks until the previous owner's work has run: for what the GPU itself cannot wait for. */
+vks_status vks_surface_wait_settled(vks_surface *surface, uint64_t deadline);
+
 /* ---- surface.c (under the lock) ---- */
 void vks_surface_grant(vks_surface *surface, uint64_t tenure,
                        const vks_debt *debt); /* bookkeeping after the page was acquired */

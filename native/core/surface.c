@@ -205,7 +205,7 @@ vks_status vks_surface_open(vks_device *device, const vks_surface_info *info, in
     return status;
 }
 
-static vks_status check(const vks_surface *surface)
+vks_status vks_surface_check(const vks_surface *surface)
 {
     if (__builtin_expect(surface->process != vks_process, 0))
         return VKS_FORKED;
@@ -216,13 +216,13 @@ vks_status vks_surface_export(vks_surface *surface, int *page_fd, int *semaphore
 {
     *page_fd = *semaphore_fd = -1;
     vks_device *device = surface->device;
-    vks_status status = check(surface);
+    vks_status status = vks_surface_check(surface);
     if (status)
         return status;
     if (surface->is_presentable)
         return vks_fail(VKS_UNSUPPORTED, 0, "a swapchain's image has no memory of its own to export");
     pthread_mutex_lock(&device->lock); /* keeps close() from destroying the semaphore */
-    if (!(status = check(surface)) && (*page_fd = vks_dup(surface->page_fd)) < 0)
+    if (!(status = vks_surface_check(surface)) && (*page_fd = vks_dup(surface->page_fd)) < 0)
         status = vks_fail(VKS_OS_ERROR, errno, "the surface's page could not be duplicated");
     if (!status && surface->semaphore &&
         (status = device->backend->export_timeline(device, surface->semaphore, semaphore_fd))) {
@@ -263,7 +263,7 @@ vks_status vks_surface_present_from(vks_surface *surface, vks_presentable *prese
     vks_debt debt;
     uint64_t seen;
     pthread_mutex_lock(&surface->device->lock);
-    vks_status status = check(surface);
+    vks_status status = vks_surface_check(surface);
     if (!status && (surface->has_page || surface->pending || vks_mutex_try(&surface->handle, 0, &debt, &seen)))
         status = vks_fail(VKS_BAD_CALL, 0, "a swapchain's surface must be a new one that nobody owns");
     if (!status) {
@@ -319,7 +319,7 @@ static void give_back(vks_surface *surface)
 static vks_status take_grant(vks_surface *surface, const vks_debt *debt)
 {
     pthread_mutex_lock(&surface->device->lock);
-    vks_status status = check(surface);
+    vks_status status = vks_surface_check(surface);
     if (!status && is_taken(surface))
         status = VKS_ALREADY_OWNER;
     else if (!status && surface->held_acquires)
@@ -336,7 +336,7 @@ static vks_status watch(void *user)
 {
     vks_surface *surface = user;
     vks_status status = vks_peers_watch_page(&surface->mapping);
-    return status ? status : check(surface);
+    return status ? status : vks_surface_check(surface);
 }
 
 typedef vks_status (*mutex_wait)(vks_mutex_handle *, uint64_t key, uint64_t deadline, vks_mutex_watch, void *user,
@@ -345,7 +345,7 @@ typedef vks_status (*mutex_wait)(vks_mutex_handle *, uint64_t key, uint64_t dead
 static vks_status acquire(vks_surface *surface, uint64_t key, uint64_t deadline, mutex_wait wait)
 {
     vks_device *device = surface->device;
-    vks_status status = check(surface);
+    vks_status status = vks_surface_check(surface);
     if (status || (status = refuse_managed(surface)))
         return status;
     if (is_taken(surface))
@@ -379,8 +379,8 @@ static bool try_now(vks_surface *surface, uint64_t key, bool by_queue, uint64_t 
 {
     vks_debt debt;
     pthread_mutex_lock(&surface->device->lock);
-    bool may = !(*status = check(surface)) && !is_taken(surface) && !surface->held_acquires && !surface->has_page &&
-               (by_queue || !surface->network);
+    bool may = !(*status = vks_surface_check(surface)) && !is_taken(surface) && !surface->held_acquires &&
+               !surface->has_page && (by_queue || !surface->network);
     if (may && (*status = vks_mutex_try(&surface->handle, key, &debt, seen)) == VKS_OK)
         vks_surface_grant(surface, ++surface->next_tenure, &debt);
     else if (!may && !*status && (by_queue || !(*status = refuse_managed(surface))))
@@ -391,7 +391,7 @@ static bool try_now(vks_surface *surface, uint64_t key, bool by_queue, uint64_t 
 
 static vks_status acquire_soon(vks_surface *surface, uint64_t key, bool by_queue)
 {
-    vks_status status = check(surface); /* first: after fork() the lock may be held for ever */
+    vks_status status = vks_surface_check(surface); /* first: after fork() the lock may be held for ever */
     if (status)
         return status;
     uint64_t seen;
@@ -408,11 +408,11 @@ vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_op **
 {
     vks_device *device = surface->device;
     *out = NULL;
-    vks_status status = check(surface); /* first: after fork() the lock may be held for ever */
+    vks_status status = vks_surface_check(surface); /* first: after fork() the lock may be held for ever */
     if (status)
         return status;
     pthread_mutex_lock(&device->lock);
-    if (!(status = check(surface)))
+    if (!(status = vks_surface_check(surface)))
         status = refuse_managed(surface);
     if (!status && is_taken(surface))
         status = VKS_ALREADY_OWNER;
@@ -566,7 +566,7 @@ static vks_status queue_release(vks_surface *surface, uint64_t key)
 static vks_status release(vks_surface *surface, uint64_t key, bool by_queue)
 {
     vks_device *device = surface->device;
-    vks_status status = check(surface);
+    vks_status status = vks_surface_check(surface);
     if (status)
         return status;
     vks_mutex_will_swap(surface->handle.page);
@@ -642,11 +642,11 @@ static vks_status cpu_access(vks_surface *surface, uint64_t deadline)
 static vks_status as_waiter(vks_surface *surface, vks_status (*call)(vks_surface *surface, uint64_t deadline),
                             uint64_t deadline)
 {
-    vks_status status = check(surface);
+    vks_status status = vks_surface_check(surface);
     if (status)
         return status;
     atomic_fetch_add(&surface->waiting, 1);
-    if (!(status = check(surface)))
+    if (!(status = vks_surface_check(surface)))
         status = call(surface, deadline);
     atomic_fetch_sub(&surface->waiting, 1);
     return status;
@@ -662,7 +662,7 @@ vks_status vks_surface_cpu_access(vks_surface *surface, uint64_t deadline)
 vks_status vks_surface_join(vks_surface *surface, uint64_t network, uint32_t index)
 {
     pthread_mutex_lock(&surface->device->lock);
-    vks_status status = check(surface);
+    vks_status status = vks_surface_check(surface);
     if (!status && (surface->network || is_taken(surface) || surface->has_page || surface->is_presentable))
         status = vks_fail(VKS_BAD_CALL, 0, "a queue's surface must be a new one that nobody owns");
     if (!status) {
@@ -703,7 +703,7 @@ bool vks_surface_was_given(const vks_surface *surface, uint64_t epoch)
 vks_status vks_surface_wait_given(vks_surface *surface, uint64_t value, uint64_t deadline)
 {
     vks_debt debt = {value, surface->handle.identity, surface->handle.slot};
-    vks_status status = check(surface);
+    vks_status status = vks_surface_check(surface);
     if (status || vks_debt_settled(surface, &debt))
         return status;
     atomic_fetch_add(&surface->waiting, 1);
@@ -772,7 +772,7 @@ static vks_status recover_begin(vks_surface *surface)
     vks_device *device = surface->device;
     vks_peers_watch_page(&surface->mapping); /* an owner that died unseen is seen now */
     pthread_mutex_lock(&device->lock);
-    vks_status status = check(surface);
+    vks_status status = vks_surface_check(surface);
     if (!status)
         status = refuse_presentable(surface);
     if (!status && surface->recovering)
@@ -802,7 +802,7 @@ static vks_status recover(vks_surface *surface, uint64_t deadline)
     pthread_mutex_lock(&device->lock);
     vks_device_publish(device); /* our own debts */
     if (!status)
-        status = check(surface);
+        status = vks_surface_check(surface);
     if (status) {
         vks_mutex_abandon(&surface->handle);
     } else {
@@ -824,7 +824,7 @@ vks_status vks_surface_recover(vks_surface *surface, uint64_t deadline)
     return as_waiter(surface, recover, deadline);
 }
 
-/* ---- an engine's own submissions ---- */
+/* ---- for others' submissions (engine.c) ---- */
 
 static vks_status debts_settled(vks_surface *surface, uint64_t deadline)
 {
@@ -834,39 +834,9 @@ static vks_status debts_settled(vks_surface *surface, uint64_t deadline)
     return wait_settled(surface, &debt, deadline);
 }
 
-vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semaphore_point *wait,
-                            vks_semaphore_point *signal)
+vks_status vks_surface_wait_settled(vks_surface *surface, uint64_t deadline)
 {
-    vks_device *device = surface->device;
-    vks_status status = check(surface);
-    if (status)
-        return status;
-    if (!device->timeline)
-        return vks_fail(VKS_UNSUPPORTED, 0, "the CPU backend has no semaphores");
-    if (!surface->owned)
-        return VKS_NOT_OWNER;
-    if (!surface->semaphore &&
-        (status = as_waiter(surface, debts_settled, deadline))) /* nothing that the GPU could wait for */
-        return status;
-    pthread_mutex_lock(&device->lock);
-    vks_device_begin_present(device); /* not one of ours, but the queue must be free just so */
-    vks_touch touch = {.surface = surface, .tenure = surface->tenure, .granted = true};
-    vks_op draft = {.kind = VKS_OP_SUBMIT, .device = device, .touches = &touch, .n_touches = 1};
-    vks_status why;
-    if (!surface->owned)
-        status = VKS_NOT_OWNER;
-    else if (surface->held || vks_op_ready(device, &draft, &why) != VKS_READY)
-        status = vks_fail(VKS_UNSUPPORTED, 0,
-                          "work on this surface is held; wait for it (device.wait_idle()) before sync()");
-    else if (!surface->engine_semaphore)
-        status = device->backend->create_timeline(device, 0, &surface->engine_semaphore);
-    if (!status && !(status = vks_op_hand_over(device, &draft))) {
-        *wait = (vks_semaphore_point){device->timeline, atomic_load(&draft.serial)};
-        *signal = (vks_semaphore_point){surface->engine_semaphore, ++surface->engine_value};
-    }
-    vks_device_end_present(device);
-    pthread_mutex_unlock(&device->lock);
-    return status;
+    return as_waiter(surface, debts_settled, deadline);
 }
 
 /* ---- the end ---- */

@@ -330,6 +330,30 @@ static PyObject *surface_join(PyObject *object, PyObject *const *arguments, Py_s
     return vkpy_none_or_raise(status, "Surface._join");
 }
 
+static PyObject *surface_hand_out(PyObject *object, PyObject *semaphore)
+{
+    vkpy_surface *self = (vkpy_surface *)object;
+    LIVE(self);
+    uint64_t handle = PyLong_AsUnsignedLongLong(semaphore);
+    if (handle == UINT64_MAX && PyErr_Occurred())
+        return NULL;
+    vks_status status;
+    VKPY_BLOCKING(status, vks_surface_hand_out(self->core, VKS_FOREVER, handle));
+    return vkpy_none_or_raise(status, "Surface._hand_out");
+}
+
+static PyObject *surface_take_back(PyObject *object, PyObject *semaphore)
+{
+    vkpy_surface *self = (vkpy_surface *)object;
+    LIVE(self);
+    uint64_t handle = PyLong_AsUnsignedLongLong(semaphore);
+    if (handle == UINT64_MAX && PyErr_Occurred())
+        return NULL;
+    vks_status status;
+    VKPY_BLOCKING(status, vks_surface_take_back(self->core, handle));
+    return vkpy_none_or_raise(status, "Surface._take_back");
+}
+
 static PyObject *surface_next_key(PyObject *object, PyObject *ignored)
 {
     vkpy_surface *self = (vkpy_surface *)object;
@@ -384,6 +408,10 @@ static PyMethodDef methods[] = {
      "_sync($self)\n--\n\n((VkSemaphore, value) to wait for, (VkSemaphore, value) to signal)."},
     {"_join", VKPY_FASTCALL(surface_join), VKPY_FAST,
      "_join($self, network, index)\n--\n\nMakes it a surface of queues, by which alone it is acquired and released."},
+    {"_hand_out", surface_hand_out, METH_O,
+     "_hand_out($self, semaphore)\n--\n\nGives the image to another API, and signals a binary VkSemaphore."},
+    {"_take_back", surface_take_back, METH_O,
+     "_take_back($self, semaphore)\n--\n\nWaits for a binary VkSemaphore on the GPU (0: none), and takes the image."},
     {"_next_key", surface_next_key, METH_NOARGS, "_next_key($self)\n--\n\nThe key after the last one handed out."},
     {"_close", surface_close, METH_NOARGS,
      "_close($self)\n--\n\nEnds the handle; the serial after which the image may go. Idempotent."},

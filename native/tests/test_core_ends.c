@@ -100,6 +100,30 @@ static void a_device_that_is_lost_in_a_release_owes_nothing_afterwards(void)
     drop_party(&a);
 }
 
+/* rules: X21, I6 */
+static void an_image_that_could_not_be_handed_out_or_taken_back_is_still_its_owners(void)
+{
+    party a = new_party("a", NULL, false);
+    CHECK(vks_surface_hand_out(a.surface, VKS_FOREVER, 0) == VKS_NOT_OWNER, "nobody owns it");
+    CHECK(vks_surface_acquire(a.surface, 0, 0) == VKS_OK, "%s", vks_last_error()->text);
+    for (uint32_t n = 1; n <= 2;
+         n++) { /* the image goes to the queue by the first submission, to others by the second */
+        stub_fail_submit(a.device, STUB_OUT_OF_MEMORY, n);
+        CHECK(vks_surface_hand_out(a.surface, VKS_FOREVER, 0) == VKS_VULKAN_ERROR, "%s", vks_last_error()->text);
+    }
+    CHECK(vks_surface_hand_out(a.surface, VKS_FOREVER, 0) == VKS_OK, "%s", vks_last_error()->text);
+    stub_fail_submit(a.device, STUB_OUT_OF_MEMORY, 1);
+    CHECK(vks_surface_take_back(a.surface, 0) == VKS_VULKAN_ERROR, "%s", vks_last_error()->text);
+    CHECK(vks_surface_take_back(a.surface, 0) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_release(a.surface, 0) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_take_back(a.surface, 0) == VKS_NOT_OWNER, "it went on");
+    CHECK(vks_surface_acquire(a.surface, 0, 0) == VKS_OK, "%s", vks_last_error()->text);
+    stub_fail_submit(a.device, STUB_DEVICE_LOST, 2);
+    CHECK(vks_surface_hand_out(a.surface, VKS_FOREVER, 0) == VKS_DEVICE_LOST, "%s", vks_last_error()->text);
+    CHECK(vks_surface_take_back(a.surface, 0) == VKS_DEVICE_LOST, "%s", vks_last_error()->text);
+    drop_party(&a);
+}
+
 typedef struct sleeper {
     party *party;
     vks_status (*call)(vks_surface *surface, uint64_t deadline);
@@ -518,6 +542,7 @@ int main(void)
 {
     RUN(without_threads_a_wait_or_a_held_submission_is_refused); /* first: the process's threads are not there yet */
     RUN(a_device_that_is_lost_in_a_release_owes_nothing_afterwards);
+    RUN(an_image_that_could_not_be_handed_out_or_taken_back_is_still_its_owners);
     RUN(a_lost_device_wakes_who_waits_for_ownership);
     RUN(a_lost_device_wakes_who_waits_for_anothers_work);
     RUN(a_closed_handle_wakes_who_waits_for_ownership);

@@ -50,7 +50,8 @@ def test_a_given_mirror_wins_over_the_system(system, monkeypatch):
 
 
 @pytest.fixture
-def sysroot(tmp_path) -> layout.Sysroot:
+def sysroot(tmp_path, monkeypatch) -> layout.Sysroot:
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
     (tmp_path / "lacking").mkdir()
     return layout.Sysroot(tmp_path)
 
@@ -62,14 +63,31 @@ def test_each_driver_is_the_only_one_that_its_environment_shows(sysroot):
     assert not Path(shown["cpu"]).exists()
 
 
-def test_the_library_path_is_left_alone_where_the_system_lacks_nothing(sysroot):
-    assert "LD_LIBRARY_PATH" not in sysroot.environment("lavapipe25")
+def test_each_driver_goes_with_the_opengl_of_its_own_mesa(sysroot):
+    (sysroot.root / "opengl22").mkdir()
+    (sysroot.root / "opengl22" / "swrast_dri.so").touch()
+    shown = {driver: sysroot.environment(driver) for driver in ("lavapipe25", "lavapipe22", "cpu")}
+    opengl = {driver: Path(variables["__EGL_VENDOR_LIBRARY_FILENAMES"]) for driver, variables in shown.items()}
+    assert {driver: path.parent.name for driver, path in opengl.items()} == {
+        "lavapipe25": "opengl25",
+        "lavapipe22": "opengl22",
+        "cpu": "opengl25",
+    }
+    for driver, variables in shown.items():
+        assert variables["LD_LIBRARY_PATH"] == str(opengl[driver].parent)
+    assert [driver for driver, variables in shown.items() if "LIBGL_DRIVERS_PATH" in variables] == ["lavapipe22"]
+
+
+def test_a_real_gpu_has_the_systems_own_vulkan_and_opengl(sysroot, monkeypatch):
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+    assert set(sysroot.environment("gpu")) == {"VK_LAYER_PATH", "VK_LOADER_LAYERS_DISABLE"}
 
 
 def test_libraries_that_the_system_lacks_come_before_an_inherited_path(sysroot, monkeypatch):
     (sysroot.root / "lacking" / "libvulkan.so.1").touch()
-    monkeypatch.setenv("LD_LIBRARY_PATH", f"{sysroot.root}/lacking::/opt/lib")
-    assert sysroot.environment("cpu")["LD_LIBRARY_PATH"] == f"{sysroot.root}/lacking:/opt/lib"
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"{sysroot.root}/opengl22:{sysroot.root}/lacking::/opt/lib")
+    assert sysroot.environment("cpu")["LD_LIBRARY_PATH"] == f"{sysroot.root}/opengl25:{sysroot.root}/lacking:/opt/lib"
+    assert sysroot.environment("gpu")["LD_LIBRARY_PATH"] == f"{sysroot.root}/lacking:/opt/lib"
 
 
 def test_an_unknown_tool_is_refused_with_those_that_are_there(sysroot):

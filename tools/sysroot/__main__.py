@@ -1,7 +1,8 @@
 """Drivers and tools for tests, without changing the system.
 
     python3 tools/sysroot                 unpack signed Debian 12 packages into .cache/sysroot, once
-    python3 tools/sysroot --env DRIVER    print KEY=VALUE lines that select lavapipe25, lavapipe22, swiftshader or cpu
+    python3 tools/sysroot --env DRIVER    print KEY=VALUE lines that select lavapipe25, lavapipe22, swiftshader, cpu, or
+                                          gpu (the system's own drivers), and the OpenGL that goes with it
     python3 tools/sysroot --tool NAME     print the path of glslangValidator, spirv-val, -opt, -as, -dis, or spin
     python3 tools/sysroot --check         prove each driver: an instance with the validation layer, and its devices
 
@@ -40,7 +41,7 @@ def check(sysroot: layout.Sysroot) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--env", metavar="DRIVER", choices=(*recipe.DRIVERS, "cpu"))
+    parser.add_argument("--env", metavar="DRIVER", choices=(*recipe.DRIVERS, "cpu", "gpu"))
     parser.add_argument("--tool", metavar="NAME")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()

@@ -132,7 +132,7 @@ def unpack(deb: Path, patterns: tuple[str, ...], folder: Path) -> None:
 
 def _write_member(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> bool:
     target.unlink(missing_ok=True)
-    if member.issym():
+    if member.issym() or member.islnk():
         target.symlink_to(Path(member.linkname).name)
         return True
     source = archive.extractfile(member)

@@ -47,19 +47,29 @@ class Sysroot:
                 self._link()
 
     def environment(self, driver: str) -> dict[str, str]:
-        """What a process needs in its environment to see `driver` and no other; "cpu" sees no Vulkan driver at all."""
-        manifest = self.root / driver / "icd.json" if driver in recipe.DRIVERS else self.root / "no-driver.json"
+        """What a process needs in its environment to see `driver` and no other, and the OpenGL that goes with it.
+
+        "cpu" sees no Vulkan driver at all, "gpu" the system's own drivers.
+        """
         variables = {
-            "VK_DRIVER_FILES": str(manifest),
             "VK_LAYER_PATH": str(self.root / "validation"),
             "VK_LOADER_LAYERS_DISABLE": "~implicit~",  # the desktop's overlays are not under test
         }
-        lacking = self.root / "lacking"
-        if any(lacking.iterdir()):
+        libraries = [self.root / "lacking"] if any((self.root / "lacking").iterdir()) else []
+        if driver != "gpu":
+            manifest = self.root / driver / "icd.json" if driver in recipe.DRIVERS else self.root / "no-driver.json"
+            opengl = self.root / recipe.OPENGL.get(driver, "opengl25")
+            variables["VK_DRIVER_FILES"] = str(manifest)
+            variables["__EGL_VENDOR_LIBRARY_FILENAMES"] = str(opengl / "egl.json")
+            variables["__GLX_VENDOR_LIBRARY_NAME"] = "mesa"
+            if (opengl / "swrast_dri.so").exists():  # later versions have no such files, and X servers want theirs
+                variables["LIBGL_DRIVERS_PATH"] = str(opengl)
+            libraries.insert(0, opengl)
+        if libraries:
+            ours = [str(path) for path in libraries]
             inherited = os.environ.get("LD_LIBRARY_PATH", "").split(":")
-            variables["LD_LIBRARY_PATH"] = ":".join(
-                [str(lacking), *(p for p in inherited if p not in ("", str(lacking)))]
-            )
+            kept = [path for path in inherited if path and not Path(path).is_relative_to(self.root)]
+            variables["LD_LIBRARY_PATH"] = ":".join([*ours, *kept])
         return variables
 
     def tool(self, name: str) -> Path:
@@ -98,6 +108,9 @@ class Sysroot:
             source = next(path for path in (self.root / driver).glob("*icd*.json") if path.name != "icd.json")
             library = next((self.root / driver).glob("*.so"))
             self._write_manifest(source, self.root / driver / "icd.json", "ICD", library)
+        for part in ("opengl25", "opengl22"):
+            folder = self.root / part
+            self._write_manifest(folder / "50_mesa.json", folder / "egl.json", "ICD", folder / "libEGL_mesa.so.0")
         layers = self.root / "validation"
         for source in (self.root / "validation").glob("*.json"):
             library = layers / Path(json.loads(source.read_text())["layer"]["library_path"]).name

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 MACHINE = "x86_64"
 DRIVERS = ("lavapipe25", "lavapipe22", "swiftshader")
+OPENGL = {"lavapipe22": "opengl22"}  # the OpenGL that a driver's environment shows; the others' is opengl25
 
 
 @dataclass(frozen=True)
@@ -23,9 +24,30 @@ def _libraries(*names: str) -> tuple[Package, ...]:
 
 _LAVAPIPE = ("*/libvulkan_lvp.so", "*/lvp_icd*.json")
 
+
+def _opengl(suite: str, *driver: Package) -> tuple[Package, ...]:
+    """Mesa's OpenGL of that suite: what the vendor-neutral libEGL and libGLX of the system load, and llvmpipe."""
+    return (
+        Package("libegl-mesa0", ("*/libEGL_mesa.so*", "*/50_mesa.json"), suite),
+        Package("libglx-mesa0", ("*/libGLX_mesa.so*",), suite),
+        Package("libgbm1", ("*/libgbm.so*",), suite),
+        *driver,
+    )
+
+
 PARTS: dict[str, tuple[Package, ...]] = {
     "lavapipe25": (Package("mesa-vulkan-drivers", _LAVAPIPE, suite="bookworm-backports"),),
     "lavapipe22": (Package("mesa-vulkan-drivers", _LAVAPIPE, suite="bookworm"),),
+    # llvmpipe opens lavapipe's memory where both are of one Mesa: each goes with the lavapipe of its number.
+    "opengl25": _opengl(
+        "bookworm-backports", Package("mesa-libgallium", ("*/libgallium-*.so",), suite="bookworm-backports")
+    ),
+    "opengl22": _opengl(
+        "bookworm",
+        Package("libglapi-mesa", ("*/libglapi.so*",), suite="bookworm"),
+        # Every driver of the package is a hard link to the first.
+        Package("libgl1-mesa-dri", ("*/dri/crocus_dri.so", "*/dri/*swrast_dri.so"), suite="bookworm"),
+    ),
     "swiftshader": (Package("chromium-common", ("*/libvk_swiftshader.so", "*/vk_swiftshader_icd.json")),),
     "validation": (Package("vulkan-validationlayers", ("*/libVkLayer_*.so", "*/VkLayer_*.json")),),
     "tools": (
@@ -40,6 +62,9 @@ PARTS: dict[str, tuple[Package, ...]] = {
         "libmd0",
         "libelf1", "libexpat1", "libzstd1", "zlib1g", "libdrm2", "libstdc++6", "libgcc-s1",
         "libwayland-client0", "libx11-6", "libx11-xcb1", "libxau6", "libxdmcp6", "libxshmfence1",
+        "libegl1", "libgl1", "libglx0", "libopengl0", "libglvnd0", "libsensors5", "libpciaccess0", "libwayland-server0",
+        "libdrm-amdgpu1", "libdrm-intel1", "libdrm-nouveau2", "libdrm-radeon1",
+        "libxext6", "libxfixes3", "libxxf86vm1", "libxcb-dri2-0", "libxcb-glx0",
         "libxcb1", "libxcb-dri3-0", "libxcb-present0", "libxcb-randr0", "libxcb-shm0", "libxcb-sync1", "libxcb-xfixes0",
     ),
 }  # fmt: skip

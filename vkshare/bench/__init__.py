@@ -6,4 +6,16 @@ of them. The C is compiled on the spot (compiler.py, c/). A question is a module
 
 from __future__ import annotations
 
-QUESTIONS = ("submit", "host-ops", "mutex", "handoff", "frames", "queue", "dlpack", "raster", "swapchain", "resize")
+QUESTIONS = (
+    "submit",
+    "host-ops",
+    "mutex",
+    "handoff",
+    "frames",
+    "queue",
+    "dlpack",
+    "gl",
+    "raster",
+    "swapchain",
+    "resize",
+)

@@ -11,6 +11,7 @@ import os
 import stat
 from contextlib import suppress
 
+from vkshare import _fds
 from vkshare.backends.base import ImageSpec, MemoryHandle
 from vkshare.backends.vulkan.api import VK, ffi, new
 from vkshare.backends.vulkan.context import Context
@@ -57,7 +58,7 @@ def _open_opaque(context: Context, spec: ImageSpec, memory: MemoryHandle) -> Vul
         try:
             image.allocate(info, size=memory.size, memory_type=image.memory_type())
         except BaseException as error:
-            _close_unless_driver_did(duplicate, memory.fd)
+            _fds.close_unless_driver_did(duplicate, memory.fd)
             if isinstance(error, VulkanError):
                 raise DescriptorError(f"the driver refused the memory: {error}") from error
             raise
@@ -68,13 +69,6 @@ def _open_opaque(context: Context, spec: ImageSpec, memory: MemoryHandle) -> Vul
         image.destroy()
         raise
     return image
-
-
-def _close_unless_driver_did(duplicate: int, original: int) -> None:
-    """Closes the duplicate of a refused fd. lavapipe 25 has done so; it may be another thread's file by now."""
-    with suppress(OSError):
-        if os.path.sameopenfile(duplicate, original):
-            os.close(duplicate)
 
 
 def _check_uuids(context: Context, memory: MemoryHandle) -> None:

@@ -1,0 +1,77 @@
+"""OpenGL and Vulkan of one real driver: they wait for each other on the GPU (GL_EXT_semaphore_fd)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from support import gl_party
+from support.scale import rounds, seeded
+
+import vkshare as vks
+
+pytest_plugins = ["support.opengl"]
+
+Open = Callable[..., vks.Device]
+SIDE = 4096
+
+
+@pytest.mark.rule("I6")
+@pytest.mark.gpu
+@pytest.mark.usefixtures("gpu", "context")
+def test_the_driver_has_semaphores_and_they_are_used(device: vks.Device) -> None:
+    for tiling in gl_party.tilings(device):
+        with device.create_surface(64, 64, tiling=tiling) as surface, vks.interop.gl.open(surface) as shared:
+            assert shared.order == "gpu"
+
+
+@pytest.mark.rule("I6")
+@pytest.mark.gpu
+@pytest.mark.usefixtures("gpu", "context")
+@pytest.mark.parametrize("tiling", ["linear", "optimal"])
+def test_long_drawing_of_either_is_waited_for_by_the_other(device: vks.Device, tiling: str) -> None:
+    gl, dice = gl_party.functions(), seeded()
+    if tiling not in gl_party.tilings(device):
+        pytest.skip(f"the OpenGL of {device.adapter.name} opens no {tiling} surfaces")
+    with device.create_surface(SIDE, SIDE, tiling=tiling) as surface, vks.interop.gl.open(surface) as shared:
+        for _ in range(rounds(500, 10)):
+            values = [dice.randrange(256) for _ in range(8)]
+            mine, theirs = values[:4], values[4:]
+            with surface.access(acquire=0, release=1) as view:
+                commands = device.record()
+                for _ in range(50):
+                    commands.clear(view, tuple(1 - v / 255 for v in mine))
+                device.submit(commands.clear(view, tuple(v / 255 for v in mine)))
+            with shared.access(acquire=1, release=2) as view:
+                assert (gl_party.read(gl, view) == mine).all()
+                for _ in range(50):
+                    gl_party.clear(gl, view, tuple(1 - v / 255 for v in theirs))
+                gl_party.clear(gl, view, tuple(v / 255 for v in theirs))
+            with surface.access(acquire=2, release=0):
+                assert (surface.read() == theirs).all()
+
+
+@pytest.mark.rule("I6")
+@pytest.mark.gpu
+@pytest.mark.usefixtures("gpu", "context")
+def test_a_turn_begins_while_vulkan_still_draws(device: vks.Device) -> None:
+    """No CPU wait: the block is entered and left before the work that it is behind has run."""
+    gl = gl_party.functions()
+    with (
+        device.create_surface(SIDE, SIDE, "rgba32float", tiling="optimal") as surface,
+        vks.interop.gl.open(surface) as shared,
+    ):
+        with shared.access() as view:  # what is made at first use is made
+            gl_party.clear(gl, view, (0, 0, 0, 0))
+        with surface.access(acquire=0, release=1) as view:
+            commands = device.record()
+            for _ in range(2_000):  # some 0.1 s
+                commands.clear(view, (0.5, 0.5, 0.5, 0.5))
+            drawn = device.submit(commands)
+        with shared.access(acquire=1, release=2) as view:
+            assert not drawn.is_done(), "drawing took no longer than entering the block, or that waited for it"
+            gl_party.clear(gl, view, (0.25, 0.25, 0.25, 0.25))
+        assert not drawn.is_done()
+        with surface.access(acquire=2, release=0):
+            assert (surface.read() == np.float32(0.25)).all()

@@ -1,0 +1,58 @@
+"""Binary semaphores that another API of the same GPU opens (VK_KHR_external_semaphore_fd)."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from vkshare.backends.vulkan.api import VK, address, new
+from vkshare.backends.vulkan.context import Context
+from vkshare.errors import UnsupportedError
+
+_OPAQUE_FD = VK.EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT
+
+
+class SharedSemaphore:
+    """A binary VkSemaphore whose payload leaves as an opaque fd. The driver owns it until destroy().
+
+    UnsupportedError: the device cannot export one.
+    """
+
+    def __init__(self, context: Context) -> None:
+        physical = context.physical
+        self._context = context
+        self._handle: Any = None
+        what = "export of binary semaphores"
+        if "VK_KHR_external_semaphore_fd" not in context.extensions:
+            raise UnsupportedError(what, f"{physical.name} has no VK_KHR_external_semaphore_fd", "the CPU waits")
+        answer = new("VkExternalSemaphoreProperties")
+        asked = new("VkPhysicalDeviceExternalSemaphoreInfo", handleType=_OPAQUE_FD)
+        physical.vk.vkGetPhysicalDeviceExternalSemaphoreProperties(physical.handle, asked, answer)
+        if not answer.externalSemaphoreFeatures & VK.EXTERNAL_SEMAPHORE_FEATURE_EXPORTABLE_BIT:
+            why = f"{physical.name} ({physical.driver}) exports none as opaque fd"
+            raise UnsupportedError(what, why, "the CPU waits")
+        export = new("VkExportSemaphoreCreateInfo", handleTypes=_OPAQUE_FD)
+        info = new("VkSemaphoreCreateInfo", pNext=export)
+        self._handle = context.vk.make("vkCreateSemaphore", context.device, info, None)
+        context.note(self)
+
+    @property
+    def handle(self) -> int:
+        """The VkSemaphore."""
+        return address(self._handle)
+
+    def export(self) -> int:
+        """A new opaque fd of it, CLOEXEC; the caller's to close or to give away."""
+        info = new("VkSemaphoreGetFdInfoKHR", semaphore=self._handle, handleType=_OPAQUE_FD)
+        fd = int(self._context.vk.make("vkGetSemaphoreFdKHR", self._context.device, info))
+        os.set_inheritable(fd, False)
+        return fd
+
+    def destroy(self) -> None:
+        """Nothing waits for it or signals it any more. Idempotent."""
+        context = self._context
+        with context.lock:
+            handle, self._handle = self._handle, None
+            if handle is not None and not context.is_closed:
+                context.vk.vkDestroySemaphore(context.device, handle, None)
+            context.forget(self)

@@ -1,0 +1,151 @@
+"""How OpenGL and Vulkan take turns on a surface that this handle owns."""
+
+from __future__ import annotations
+
+import logging
+from ctypes import c_uint
+from typing import TYPE_CHECKING, Any, Protocol
+
+from vkshare import _fds
+from vkshare.errors import UnsupportedError
+from vkshare.interop.gl.context import GL, GLError
+
+if TYPE_CHECKING:
+    from vkshare.backends.vulkan.semaphores import SharedSemaphore
+    from vkshare.surface import Surface
+
+_log = logging.getLogger("vkshare.gl")
+
+_HANDLE_TYPE_OPAQUE_FD, _LAYOUT_GENERAL = 0x9586, 0x958D
+_NEEDED = {"GL_EXT_semaphore", "GL_EXT_semaphore_fd"}
+
+
+class Order(Protocol):
+    """What is done at either end of an access. The surface is owned, and the context is current."""
+
+    kind: str  # "gpu" | "cpu": who waits
+
+    def begin(self, texture: int) -> None:
+        """OpenGL's commands from now on see what the owners before have done."""
+
+    def end(self, texture: int) -> None:
+        """Who owns it next sees what OpenGL's commands so far have done."""
+
+    def give_up(self) -> None:
+        """In place of end(), in any context: whoever releases the surface sees to it that OpenGL has finished."""
+
+    def delete(self) -> None:
+        """OpenGL's part of it; the context is current."""
+
+    def close(self) -> None:
+        """Vulkan's part of it, in any context."""
+
+
+class CPUOrder:
+    """The CPU waits: for Vulkan's work before OpenGL may start, and for OpenGL's before the surface goes on."""
+
+    kind = "cpu"
+
+    def __init__(self, gl: GL, surface: Surface) -> None:
+        self._gl = gl
+        self._surface = surface
+
+    def begin(self, texture: int) -> None:
+        self._surface._cpu_access()
+
+    def end(self, texture: int) -> None:
+        self._gl.glFinish()
+
+    def give_up(self) -> None:
+        pass
+
+    def delete(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class GPUOrder:
+    """Each waits for the other on the GPU, by two binary semaphores that Vulkan exports (GL_EXT_semaphore_fd).
+
+    Both are signalled and waited for once an access. At either end the image is in VK_IMAGE_LAYOUT_GENERAL and belongs
+    to VK_QUEUE_FAMILY_EXTERNAL, as it does between any two parties.
+    """
+
+    kind = "gpu"
+
+    def __init__(self, gl: GL, surface: Surface) -> None:
+        self._gl = gl
+        self._surface = surface
+        self._vulkan: list[SharedSemaphore] = []
+        self._names: list[int] = []
+        try:
+            for _ in range(2):
+                self._make()
+        except BaseException:
+            self.delete()
+            for semaphore in self._vulkan:
+                semaphore.destroy()  # nothing has used it
+            raise
+        self._to_gl, self._from_gl = self._vulkan
+        self._wait, self._signal = self._names
+
+    def begin(self, texture: int) -> None:
+        try:
+            self._surface._hand_out(self._to_gl.handle)
+        except UnsupportedError:  # the work before is held back: the GPU cannot wait for what may never come
+            self._surface._cpu_access()
+            self._surface._hand_out(self._to_gl.handle)
+        self._gl.glWaitSemaphoreEXT(self._wait, 0, None, 1, c_uint(texture), c_uint(_LAYOUT_GENERAL))
+
+    def end(self, texture: int) -> None:
+        self._gl.glSignalSemaphoreEXT(self._signal, 0, None, 1, c_uint(texture), c_uint(_LAYOUT_GENERAL))
+        self._gl.glFlush()  # what Vulkan waits for must have been submitted
+        self._surface._take_back(self._from_gl.handle)
+
+    def give_up(self) -> None:
+        self._surface._take_back(0)
+
+    def delete(self) -> None:
+        names, self._names = self._names, []
+        for name in names:
+            self._gl.delete("glDeleteSemaphoresEXT", name)
+
+    def close(self) -> None:
+        device = self._surface.device
+        semaphores, self._vulkan = self._vulkan, []
+        if not device.is_gone:
+            # A later batch, too, has run: until then Mesa may look at what an earlier one waited for.
+            last = device.counters()["submitted"]
+            for semaphore in semaphores:
+                device._graveyard.bury(semaphore, lambda: device.completed > last)
+
+    def _make(self) -> None:
+        from vkshare.backends.vulkan.semaphores import SharedSemaphore
+
+        gl = self._gl
+        backend: Any = self._surface.device._backend
+        semaphore = SharedSemaphore(backend.context)
+        self._vulkan.append(semaphore)
+        self._names.append(gl.make("glGenSemaphoresEXT"))
+        fd = semaphore.export()
+        kept = _fds.duplicate(fd)
+        try:
+            gl.glImportSemaphoreFdEXT(self._names[-1], _HANDLE_TYPE_OPAQUE_FD, fd)
+            gl.check("glImportSemaphoreFdEXT")
+        except BaseException:
+            _fds.close_unless_driver_did(fd, kept)
+            raise
+        finally:
+            _fds.close_all([kept])
+
+
+def choose(gl: GL, surface: Surface) -> Order:
+    """On the GPU where Vulkan exports binary semaphores and the context imports them, else by the CPU."""
+    if gl.extensions >= _NEEDED:
+        try:
+            return GPUOrder(gl, surface)
+        except (UnsupportedError, GLError) as error:
+            _log.info("OpenGL and Vulkan wait for each other through the CPU: %s", error)
+    return CPUOrder(gl, surface)

@@ -1,0 +1,299 @@
+"""A surface as a party of OpenGL: its texture, its framebuffer, and its turns."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+from vkshare import _arguments
+from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError, VkshareError
+from vkshare.interop.gl import context as contexts
+from vkshare.interop.gl import egl, order
+from vkshare.interop.gl.formats import FORMATS, GLFormat
+from vkshare.interop.gl.memory import TEXTURE_2D, SharedTexture
+from vkshare.interop.gl.view import GLAccess
+from vkshare.surface import Surface
+
+if TYPE_CHECKING:
+    from vkshare.device import Device
+
+_log = logging.getLogger("vkshare.gl")
+_LARGEST_KEY = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class GLStatistics:
+    """A snapshot."""
+
+    order: str  # "gpu": OpenGL and Vulkan wait for each other on the GPU; "cpu": the CPU waits for both
+    accesses: int  # that ended by handing the surface on
+    copied_bytes: int  # always 0: texture and surface are one memory
+    objects: int  # of OpenGL that it holds now
+
+
+def open(surface: Surface) -> GLSurface:
+    """The surface in the OpenGL context that is current in this thread: a texture and a framebuffer. Nothing is copied.
+
+    It takes its turns through this handle: a thread that draws with both needs no second one. Where OpenGL is to wait
+    for Vulkan in another thread of the process, open another handle for it: ``device.open_surface(surface.export())``.
+
+    Parameters
+    ----------
+    surface
+        A vkshare.Surface on a Vulkan device of the context's GPU and driver. It need not be owned.
+
+    Raises
+    ------
+    InvalidCallError
+        No OpenGL context is current.
+    DeviceMismatchError
+        The context is on another GPU or of another driver; the text names both.
+    UnsupportedError
+        The driver lacks GL_EXT_memory_object_fd, or cannot import such a surface; the CPU backend's never can be.
+    GLError
+        The driver refused.
+    """
+    if not isinstance(surface, Surface):
+        raise TypeError(f"surface must be a vkshare.Surface, not {type(surface).__name__}")
+    return GLSurface(surface)
+
+
+class GLSurface:
+    """A surface in one OpenGL context. Made by vkshare.interop.gl.open().
+
+    Belongs to its context: access() and the views work in the thread where that is current. close() works anywhere.
+    Closing the surface, or its device, leaves texture and memory valid; there are no more turns then.
+    """
+
+    def __init__(self, surface: Surface) -> None:
+        self._surface = surface
+        self._context = contexts.require()
+        self._display = egl.current_display() if self._context.api == "EGL" else 0
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._accesses = 0
+        self._shared: SharedTexture | None = None
+        gl = contexts.GL(self._context)
+        shared = SharedTexture(gl, surface)
+        try:
+            self._order = order.choose(gl, surface)
+        except BaseException:
+            shared.delete()
+            raise
+        self._shared = shared
+
+    # ---- what it is -----------------------------------------------------------------------------------------------
+
+    @property
+    def surface(self) -> Surface:
+        """The handle through which it takes its turns."""
+        return self._surface
+
+    @property
+    def device(self) -> Device:
+        """The surface's device."""
+        return self._surface.device
+
+    @property
+    def texture(self) -> int:
+        """The texture's name. What is in it may be used inside access() only."""
+        return self._open().texture
+
+    @property
+    def framebuffer(self) -> int:
+        """The name of the framebuffer that draws into the texture.
+
+        UnsupportedError: this context cannot draw into the format.
+        """
+        shared = self._open()
+        if not shared.framebuffer:
+            raise UnsupportedError(
+                f"a framebuffer of a {self._surface.format} surface",
+                f"the {shared.gl.describe()} calls it incomplete (0x{shared.framebuffer_status:04x})",
+                "sample the texture, and draw with Vulkan",
+            )
+        return shared.framebuffer
+
+    @property
+    def target(self) -> int:
+        """What the texture is bound to: GL_TEXTURE_2D."""
+        return TEXTURE_2D
+
+    @property
+    def internal_format(self) -> int:
+        """The texture's sized internal format, e.g. GL_RGBA8."""
+        return self._pixel.internal
+
+    @property
+    def transfer(self) -> tuple[int, int]:
+        """(format, type) by which glReadPixels and glTexSubImage2D move the surface's bytes as they are."""
+        return self._pixel.transfer, self._pixel.type
+
+    @property
+    def swaps_red_and_blue(self) -> bool:
+        """True for bgra8unorm, which OpenGL has not: the texture is GL_RGBA8 over the same bytes.
+
+        Shaders that sample it get red as red (a swizzle sees to it). What is drawn, cleared, read or written through
+        the framebuffer has red and blue exchanged: write ``colour.bgra``.
+        """
+        return self._pixel.swaps_red_and_blue
+
+    @property
+    def order(self) -> str:
+        """Who waits at a hand-over: "gpu" or "cpu"."""
+        return self._order.kind
+
+    @property
+    def is_closed(self) -> bool:
+        return self._shared is None
+
+    # ---- its turns ------------------------------------------------------------------------------------------------
+
+    def access(self, acquire: int = 0, release: int = 0, timeout: float | None = None) -> GLAccess:
+        """``with shared.access(acquire=1, release=0) as view:`` owns the surface for OpenGL inside the block.
+
+        Vulkan's commands on this handle are not in order with OpenGL's inside the block: leave them out.
+
+        Parameters
+        ----------
+        acquire, release
+            The keys to own it by, and to hand it on with. A body that raises releases with the ACQUIRE key (rule K31).
+        timeout
+            Seconds to wait for ownership.
+
+        Raises, when the block is entered
+        ---------------------------------
+        InvalidCallError
+            The context is not current, or another one is; or the handle owns the surface already.
+        AcquireTimeout, AbandonedError, ClosedError
+            As Surface.acquire().
+        """
+        acquire = _arguments.integer("acquire", acquire, 0, _LARGEST_KEY)
+        release = _arguments.integer("release", release, 0, _LARGEST_KEY)
+        return GLAccess(self, acquire, release, _arguments.timeout(timeout))
+
+    def moderngl_texture(self, context: Any) -> Any:
+        """The texture as an object of moderngl, for a moderngl.Context of this very context.
+
+        Releasing it leaves the texture alone. Raises InvalidCallError (another context is current), TypeError.
+        """
+        self._require_here()
+        if type(context).__module__.split(".")[0] != "moderngl" or not hasattr(context, "external_texture"):
+            raise TypeError(f"context must be a moderngl.Context, not {type(context).__name__}")
+        size = self._surface.width, self._surface.height
+        return context.external_texture(self.texture, size, self._pixel.components, 0, self._pixel.moderngl)
+
+    def statistics(self) -> GLStatistics:
+        """A snapshot of the counters."""
+        shared = self._shared
+        objects = 0 if shared is None else sum(map(bool, (shared.memory, shared.texture, shared.framebuffer)))
+        return GLStatistics(self._order.kind, self._accesses, 0, objects)
+
+    # ---- closing --------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Deletes texture, framebuffer and memory object; the surface stays open. Idempotent, from any thread.
+
+        Where another context is current, or none, an EGL context is made current for the moment. If that cannot be (it
+        is current in another thread; GLX has no safe way), they stay until their context ends, which frees them.
+        """
+        with self._lock:
+            shared, self._shared = self._shared, None
+        if shared is None or self._pid != os.getpid():
+            return  # in a forked child context and objects are the parent's
+        self._order.close()
+
+        def delete() -> None:
+            if shared.is_here():
+                self._order.delete()
+                shared.delete()
+
+        if contexts.current() == self._context:
+            delete()
+        elif not (self._context.api == "EGL" and egl.with_context(self._display, self._context.handle, delete)):
+            _log.info("%s was closed while its %s was not current: its texture ends with that", self, self._context)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_shared", None) is not None and self._pid == os.getpid():
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
+            self.close()
+
+    def __repr__(self) -> str:
+        spec = self._surface.spec
+        shared = self._shared
+        state = "closed" if shared is None else f"texture {shared.texture} of the {self._context}"
+        return f"<vkshare.interop.gl.GLSurface {spec.width}x{spec.height} {spec.format.name} {spec.tiling}, {state}>"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(
+            "a GLSurface cannot be pickled: send surface.export(), open that on a device of the other process, and "
+            "call vkshare.interop.gl.open() there"
+        )
+
+    # ---- within the package ---------------------------------------------------------------------------------------
+
+    def _open(self) -> SharedTexture:
+        shared = self._shared
+        if shared is None:
+            raise ClosedError(f"this GLSurface is closed: {self!r}")
+        return shared
+
+    def _require_here(self) -> SharedTexture:
+        """InvalidCallError unless the context that it was opened in is current in this thread."""
+        shared = self._open()
+        now = contexts.require()
+        if now != self._context:
+            raise InvalidCallError(
+                f"{self!r} belongs to the {self._context}, and the {now} is current in this thread: make the first one "
+                "current, or open the surface in this one too"
+            )
+        if not shared.is_here():
+            raise InvalidCallError(
+                f"the {self._context} in which {self!r} was opened is gone, and another came to have its address: open "
+                "the surface in this one"
+            )
+        return shared
+
+    def _begin(self, key: int, timeout: float | None) -> None:
+        self.device.check()  # in a forked child nothing of OpenGL may be called
+        shared = self._require_here()
+        self._surface.acquire(key, timeout)
+        try:
+            self._order.begin(shared.texture)
+        except BaseException:
+            self._give_back(key)
+            raise
+
+    def _finish(self) -> None:
+        try:
+            shared = self._require_here()
+        except VkshareError as error:
+            with contextlib.suppress(VkshareError):  # e.g. closed: what is wrong with the context says more
+                self._order.give_up()
+            raise InvalidCallError(
+                f"OpenGL's work on {self._surface!r} cannot be waited for ({error}), so it is not handed on: make the "
+                "context current, call glFinish(), and then surface.release(key)"
+            ) from None
+        self._order.end(shared.texture)
+        self._accesses += 1
+
+    def _give_back(self, key: int) -> None:
+        try:
+            self._surface.release(key)
+        except VkshareError:
+            pass  # e.g. closed meanwhile: the error that came first is what matters
+
+    @property
+    def _pixel(self) -> GLFormat:
+        return FORMATS[self._surface.format]

@@ -1,0 +1,90 @@
+"""The block in which OpenGL owns a surface, and what it sees of it there."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from vkshare.errors import InvalidCallError, VkshareError
+
+if TYPE_CHECKING:
+    from vkshare.interop.gl.surface import GLSurface
+
+_log = logging.getLogger("vkshare.gl")
+
+
+class GLAccess:
+    """What ``GLSurface.access()`` gives: a context manager that owns the surface inside its block. Not reentrant."""
+
+    __slots__ = ("_keys", "_shared", "_timeout", "_view")
+
+    def __init__(self, shared: GLSurface, acquire: int, release: int, timeout: float | None) -> None:
+        self._shared = shared
+        self._keys = acquire, release
+        self._timeout = timeout
+        self._view: GLView | None = None
+
+    def __enter__(self) -> GLView:
+        self._shared._begin(self._keys[0], self._timeout)
+        self._view = GLView(self._shared)
+        return self._view
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        view, self._view = self._view, None
+        if view is not None:
+            view._shared = None
+        if error is None:
+            self._shared._finish()
+            self._shared.surface.release(self._keys[1])
+            return
+        try:
+            self._shared._finish()
+        except VkshareError as unfinished:
+            _log.warning("%s", unfinished)
+            return  # the body's own error is what matters
+        self._shared._give_back(self._keys[0])
+
+
+class GLView:
+    """A surface in OpenGL inside ``with shared.access() as view:``. After the block it refuses every use."""
+
+    __slots__ = ("__weakref__", "_shared")
+
+    def __init__(self, shared: GLSurface) -> None:
+        self._shared: GLSurface | None = shared
+
+    @property
+    def gl_surface(self) -> GLSurface:
+        """Whose view it is."""
+        if self._shared is None:
+            raise InvalidCallError(
+                "this GLView is over: it is valid inside `with shared.access(acquire=..., release=...) as view:` only"
+            )
+        return self._shared
+
+    @property
+    def texture(self) -> int:
+        """The texture's name. Row 0 of the surface, its top, is at t = 0."""
+        return self.gl_surface.texture
+
+    @property
+    def framebuffer(self) -> int:
+        """The framebuffer's name. Row 0 of the surface, its top, is at y = 0: OpenGL's pictures stand on their heads.
+
+        UnsupportedError: this context cannot draw into the format.
+        """
+        return self.gl_surface.framebuffer
+
+    @property
+    def target(self) -> int:
+        """GL_TEXTURE_2D."""
+        return self.gl_surface.target
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(width, height) in pixels: what glViewport takes."""
+        surface = self.gl_surface.surface
+        return surface.width, surface.height
+
+    def __repr__(self) -> str:
+        return "<vkshare.interop.gl.GLView over>" if self._shared is None else f"<GLView of {self._shared!r}>"
