@@ -264,6 +264,10 @@ vks_status vks_surface_create(vks_device *device, const vks_surface_info *info, 
 /* Another handle on the page. Takes over both fds, also when it fails. */
 vks_status vks_surface_open(vks_device *device, const vks_surface_info *info, int page_fd, int semaphore_fd,
                             vks_surface **out);
+/* Another handle on the same device, a party of its own: `info` describes the same image, or the same pixels. It uses
+ * the page, the mapping and the semaphore of `of`, which may be closed before it: nothing is exported, mapped or opened.
+ * VKS_UNSUPPORTED: a swapchain's image. */
+vks_status vks_surface_alias(vks_surface *of, const vks_surface_info *info, vks_surface **out);
 vks_status vks_surface_export(vks_surface *surface, int *page_fd, int *semaphore_fd);
 /* Set once, before the first submit: a surface is made before its command buffers can be recorded. */
 void vks_surface_set_commands(vks_surface *surface, uint64_t acquire_commands, uint64_t release_commands);

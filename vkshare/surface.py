@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from vkshare import _async, _native, _pixels
 from vkshare._closing import Closable
-from vkshare._graveyard import Lease
+from vkshare._graveyard import Lease, Part
 from vkshare.access import Access
 from vkshare.backends.base import Image, ImageSpec
 from vkshare.descriptors import SurfaceDescriptor
@@ -52,14 +52,17 @@ class Surface(Closable, _native.Surface):
     def __init__(
         self,
         device: Device,
-        image: Image,
+        part: Part[Image],
         *,
         page: int | None = None,
         semaphore: int = -1,
         discard: bool = False,
         presentable: bool = False,
+        alias_of: Surface | None = None,
     ) -> None:
+        image = part.thing
         spec = image.spec
+        self._part = part
         self._image: Image | None = image
         self._spec = spec
         self._stride = image.stride
@@ -80,6 +83,7 @@ class Surface(Closable, _native.Surface):
             semaphore_fd=semaphore,
             discard_unowned=discard,
             presentable=presentable,
+            alias_of=alias_of,
         )
         self._set_commands(image.acquire_commands, image.release_commands)
 
@@ -267,7 +271,7 @@ class Surface(Closable, _native.Surface):
             if self._zeros is not None:
                 self._zeros.close()
             if self._image is not None:
-                device._graveyard.bury(self._image, lambda: device.completed >= serial, self._lease)
+                device._graveyard.bury(self._part, lambda: device.completed >= serial, self._lease)
                 self._image = self._zeros = self._lease = None
                 device._graveyard.reap()
 

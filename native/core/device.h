@@ -157,6 +157,8 @@ struct vks_surface {
     _Atomic uint32_t references;
     uint32_t process;
     vks_mutex_handle handle;
+    vks_surface *original; /* a reference: the handle whose page, page_fd and semaphore this one uses; NULL: its own */
+    uint32_t semaphore_users; /* of an original: open handles, itself among them; under the lock */
     int page_fd;
     _Atomic uint64_t semaphore; /* the surface's timeline where it travels natively */
     void *pixels;
