@@ -133,7 +133,7 @@ def test_handles_are_closed_in_every_order_with_work_in_flight_and_the_last_stil
 
 @pytest.mark.rule("I11")
 def test_an_array_of_one_handle_keeps_the_memory_after_all_handles_are_closed(device: vks.Device) -> None:
-    surface = device.create_surface(64, 64, tiling="linear")
+    surface = device.create_surface(64, 64, tiling="linear", usage=("copy",))
     if not surface.is_host_visible:
         pytest.skip("the CPU cannot see the memory")
     second = device.open_surface(surface)
@@ -160,7 +160,7 @@ def test_an_array_of_one_handle_keeps_the_memory_after_all_handles_are_closed(de
 @pytest.mark.rule("I11")
 def test_an_array_outlives_its_device(vks_open: Open) -> None:
     device = vks_open()
-    surface = device.create_surface(64, 64, tiling="linear")
+    surface = device.create_surface(64, 64, tiling="linear", usage=("copy",))
     if not surface.is_host_visible:
         pytest.skip("the CPU cannot see the memory")
     second = device.open_surface(surface)
