@@ -268,6 +268,8 @@ vks_status vks_surface_open(vks_device *device, const vks_surface_info *info, in
  * the page, the mapping and the semaphore of `of`, which may be closed before it: nothing is exported, mapped or opened.
  * VKS_UNSUPPORTED: a swapchain's image. */
 vks_status vks_surface_alias(vks_surface *of, const vks_surface_info *info, vks_surface **out);
+/* Duplicates for another party, CLOEXEC, the caller's to close; *semaphore_fd is -1 where there is none. Blocks, the
+ * first time, until the work that was submitted to the surface has run: until then its image did not leave the queue. */
 vks_status vks_surface_export(vks_surface *surface, int *page_fd, int *semaphore_fd);
 /* Set once, before the first submit: a surface is made before its command buffers can be recorded. */
 void vks_surface_set_commands(vks_surface *surface, uint64_t acquire_commands, uint64_t release_commands);

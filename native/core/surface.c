@@ -203,6 +203,7 @@ vks_status vks_surface_open(vks_device *device, const vks_surface_info *info, in
         status = status ? status : vks_fail(VKS_NO_MEMORY, 0, "no memory for a surface");
     } else {
         surface->page_fd = page_fd;
+        surface->is_shared = true;
         status = open_page(surface, &semaphore_fd);
     }
     if (semaphore_fd >= 0)
@@ -270,6 +271,25 @@ vks_status vks_surface_alias(vks_surface *of, const vks_surface_info *info, vks_
     return status;
 }
 
+/* Until it is there, too: another device's work must come after it, and there is no debt that says so. */
+static vks_status give_away(vks_surface *surface)
+{
+    vks_device *device = surface->device;
+    vks_surface *original = vks_surface_original(surface);
+    vks_status status = VKS_OK;
+    pthread_mutex_lock(&device->lock);
+    original->is_shared = true;
+    if (vks_surface_goes_out(surface)) {
+        vks_device_begin_present(device); /* not one of ours, but the queue must be free just so */
+        if (!(status = check(surface)))
+            status = vks_surface_give_away(surface);
+        vks_device_end_present(device);
+    }
+    uint64_t serial = original->given_away;
+    pthread_mutex_unlock(&device->lock);
+    return status || !serial ? status : vks_device_wait_serial(device, serial, VKS_FOREVER);
+}
+
 vks_status vks_surface_export(vks_surface *surface, int *page_fd, int *semaphore_fd)
 {
     *page_fd = *semaphore_fd = -1;
@@ -279,6 +299,8 @@ vks_status vks_surface_export(vks_surface *surface, int *page_fd, int *semaphore
         return status;
     if (surface->is_presentable)
         return vks_fail(VKS_UNSUPPORTED, 0, "a swapchain's image has no memory of its own to export");
+    if ((status = give_away(surface)))
+        return status;
     pthread_mutex_lock(&device->lock); /* keeps close() from destroying the semaphore */
     if (!(status = check(surface)) && (*page_fd = vks_dup(surface->page_fd)) < 0)
         status = vks_fail(VKS_OS_ERROR, errno, "the surface's page could not be duplicated");
@@ -579,7 +601,8 @@ vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behi
     vks_debt debt = {.value = value};
     /* Where no work was given to a driver the hand-over is complete as it is: without a debtor nobody looks at
      * `completed`, whose cache line then stays with everybody. */
-    if (behind || surface->taken >= tenure->id || !vks_debt_settled(surface, &tenure->debt)) {
+    if (behind || surface->taken >= tenure->id || !vks_debt_settled(surface, &tenure->debt) ||
+        vks_surface_goes_out(surface)) {
         debt.debtor = surface->handle.identity;
         debt.debtor_slot = surface->handle.slot;
         vks_status status = promise(surface, value, behind);
@@ -847,6 +870,7 @@ vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semapho
     if (!status && !(status = vks_op_hand_over(device, &draft))) {
         *wait = (vks_semaphore_point){device->timeline, atomic_load(&draft.serial)};
         *signal = (vks_semaphore_point){surface->engine_semaphore, ++surface->engine_value};
+        vks_surface_original(surface)->is_raw = true;
     }
     vks_device_end_present(device);
     pthread_mutex_unlock(&device->lock);

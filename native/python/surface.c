@@ -321,7 +321,7 @@ static PyObject *surface_export(PyObject *object, PyObject *ignored)
     (void)ignored;
     LIVE(self);
     vks_status status;
-    VKPY_SHORT(self->device, status = vks_surface_export(self->core, &page_fd, &semaphore_fd));
+    VKPY_BLOCKING(status, vks_surface_export(self->core, &page_fd, &semaphore_fd));
     return status == VKS_OK ? Py_BuildValue("(ii)", page_fd, semaphore_fd) : vkpy_raise(status, "Surface.export");
 }
 
