@@ -165,16 +165,18 @@ static vks_status check_whole(const message *in)
     return VKS_OK;
 }
 
-/* RFC 3629, but for surrogates and what is written longer than need be: it is only shown. */
+/* RFC 3629: nothing longer than need be, no surrogates, nothing above U+10FFFF. */
 static bool is_utf8(const char *text, size_t size)
 {
     for (size_t i = 0; i < size;) {
         unsigned char first = (unsigned char)text[i++];
         int more = first < 0x80 ? 0 : first < 0xc2 ? -1 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : first < 0xf5 ? 3 : -1;
+        unsigned char least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80; /* of the second byte */
+        unsigned char most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
         if (more < 0)
             return false;
-        for (; more; more--, i++)
-            if (i == size || ((unsigned char)text[i] & 0xc0) != 0x80)
+        for (; more; more--, i++, least = 0x80, most = 0xbf)
+            if (i == size || (unsigned char)text[i] < least || (unsigned char)text[i] > most)
                 return false;
     }
     return true;
