@@ -265,11 +265,12 @@ vks_status vks_surface_create(vks_device *device, const vks_surface_info *info, 
 vks_status vks_surface_open(vks_device *device, const vks_surface_info *info, int page_fd, int semaphore_fd,
                             vks_surface **out);
 /* Another handle on the same device, a party of its own: `info` describes the same image, or the same pixels. It uses
- * the page, the mapping and the semaphore of `of`, which may be closed before it: nothing is exported, mapped or opened.
- * VKS_UNSUPPORTED: a swapchain's image. */
+ * the page, the mapping and the semaphore of `of`, which may be closed before it: nothing is exported, mapped or
+ * opened. VKS_UNSUPPORTED: a swapchain's image. */
 vks_status vks_surface_alias(vks_surface *of, const vks_surface_info *info, vks_surface **out);
 /* Duplicates for another party, CLOEXEC, the caller's to close; *semaphore_fd is -1 where there is none. Blocks, the
- * first time, until the work that was submitted to the surface has run: until then its image did not leave the queue. */
+ * first time, until the work that was submitted to the surface has run: until then its image did not leave the queue.
+ */
 vks_status vks_surface_export(vks_surface *surface, int *page_fd, int *semaphore_fd);
 /* Set once, before the first submit: a surface is made before its command buffers can be recorded. */
 void vks_surface_set_commands(vks_surface *surface, uint64_t acquire_commands, uint64_t release_commands);
@@ -337,7 +338,7 @@ typedef struct __attribute__((packed)) vks_descriptor_header { /* 28 bytes */
 
 /* Formats by number, in memory order: 1 r8unorm, 2 rg8unorm, 3 rgba8unorm, 4 rgba8unorm-srgb, 5 bgra8unorm,
  * 6 rgb10a2unorm (a 32-bit word, red in its low bits), 7 r32float, 8 rgba16float, 9 rgba32float. */
-enum { VKS_LINEAR = 0, VKS_OPTIMAL = 1 };                                                 /* tiling */
+enum { VKS_LINEAR = 0, VKS_OPTIMAL = 1 };                                                       /* tiling */
 enum { VKS_USAGE_RENDER = 1, VKS_USAGE_SAMPLE = 2, VKS_USAGE_COPY = 4, VKS_USAGE_STORAGE = 8 }; /* usage, bits */
 enum { VKS_OPAQUE_FD = 0, VKS_MEMFD = 1 }; /* memory_kind: a Vulkan driver's, or pages that anybody can map */
 
@@ -349,10 +350,10 @@ enum { VKS_OPAQUE_FD = 0, VKS_MEMFD = 1 }; /* memory_kind: a Vulkan driver's, or
 typedef struct __attribute__((packed)) vks_surface_body { /* 112 bytes */
     uint32_t width, height, format;
     uint8_t tiling, usage, memory_kind;
-    uint8_t dedicated; /* 1: the import needs VkMemoryDedicatedAllocateInfo */
-    uint64_t memory_size, memory_offset; /* bytes; row 0 begins at the offset */
-    uint64_t stride;                     /* bytes from row to row; 0 for optimal tiling */
-    uint8_t device_uuid[16], driver_uuid[16]; /* of VkPhysicalDeviceIDProperties */
+    uint8_t dedicated;                                        /* 1: the import needs VkMemoryDedicatedAllocateInfo */
+    uint64_t memory_size, memory_offset;                      /* bytes; row 0 begins at the offset */
+    uint64_t stride;                                          /* bytes from row to row; 0 for optimal tiling */
+    uint8_t device_uuid[16], driver_uuid[16];                 /* of VkPhysicalDeviceIDProperties */
     uint32_t damage_x, damage_y, damage_width, damage_height; /* all 0: everything; for later */
     char name[VKS_NAME_SIZE];                                 /* of the sender's device, UTF-8, filled up with 0 */
 } vks_surface_body;

@@ -173,7 +173,9 @@ def test_a_c_program_says_why_it_cannot_draw(device: vks.Device, start: Start) -
     status, out, err = client.end()
     assert status in (1, 77)
     assert out == ""
-    assert re.search("use cpu_client|on a device of the same adapter|no device here|Vulkan: |vkCreateInstance", err), err
+    assert re.search("use cpu_client|on a device of the same adapter|no device here|Vulkan: |vkCreateInstance", err), (
+        err
+    )
     surface.acquire(0, 0)  # nobody took it
     client = start(0, 1)
     client.socket.close()
@@ -292,7 +294,10 @@ def test_a_client_that_is_sent_garbage_ends_with_words_and_owns_nothing(device: 
     surface = device.create_surface(24, 10)
     with surface.export() as descriptor:
         data, fds = descriptor.to_bytes(), descriptor._fds
-        for spoiled, given, text in ((data[:50], fds, "after 50 bytes"), (changed(data, 12, 2), fds, "layout version 2")):
+        for spoiled, given, text in (
+            (data[:50], fds, "after 50 bytes"),
+            (changed(data, 12, 2), fds, "layout version 2"),
+        ):
             client = start(0, 1)
             send(client.socket, spoiled, given)
             client.socket.close()
@@ -322,9 +327,7 @@ _NAMES = {
 @pytest.mark.rule("I8", "K32")
 def test_the_header_tells_each_field_where_python_packs_it(tmp_path: Path) -> None:
     fields = [(kind, name) for kind, (_, names) in _NAMES.items() for name in names]
-    lines = [
-        f'printf("%zu %zu\\n", offsetof({kind}, {name}), sizeof((({kind} *)0)->{name}));' for kind, name in fields
-    ]
+    lines = [f'printf("%zu %zu\\n", offsetof({kind}, {name}), sizeof((({kind} *)0)->{name}));' for kind, name in fields]
     numbers = {
         "VKS_DESCRIPTOR_VERSION": descriptors.VERSION,
         "VKS_DESCRIPTOR_SURFACE": vks.SurfaceDescriptor._kind,

@@ -196,7 +196,6 @@ def test_fds_that_nobody_fetches_are_closed_after_a_while(
     with surface.export() as descriptor:
         before = open_fds()
         pickled = [pickle.dumps(descriptor) for _ in range(5)]
-        assert len(open_fds()) >= len(before) + 5 * descriptor.fd_count
         wait_until(lambda: open_fds() == before)
     for each in pickled:
         with pytest.raises(DescriptorError, match="file descriptors are gone"):

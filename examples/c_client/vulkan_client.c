@@ -12,12 +12,14 @@
 #include "vulkan/vulkan_core.h"
 
 #define INSTANCE_FUNCTIONS(X)                                                                                          \
-    X(DestroyInstance) X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2) X(CreateDevice)                     \
-    X(GetPhysicalDeviceMemoryProperties) X(GetDeviceProcAddr)
+    X(DestroyInstance)                                                                                                 \
+    X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2) X(CreateDevice) X(GetPhysicalDeviceMemoryProperties)   \
+        X(GetDeviceProcAddr)
 #define DEVICE_FUNCTIONS(X)                                                                                            \
-    X(DestroyDevice) X(GetDeviceQueue) X(CreateImage) X(DestroyImage) X(GetImageMemoryRequirements) X(AllocateMemory)  \
-    X(FreeMemory) X(BindImageMemory) X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers)              \
-    X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdPipelineBarrier2) X(CmdClearColorImage)
+    X(DestroyDevice)                                                                                                   \
+    X(GetDeviceQueue) X(CreateImage) X(DestroyImage) X(GetImageMemoryRequirements) X(AllocateMemory) X(FreeMemory)     \
+        X(BindImageMemory) X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(BeginCommandBuffer)  \
+            X(EndCommandBuffer) X(CmdPipelineBarrier2) X(CmdClearColorImage)
 #define DECLARE(name) static PFN_vk##name vk##name;
 INSTANCE_FUNCTIONS(DECLARE)
 DEVICE_FUNCTIONS(DECLARE)
@@ -85,11 +87,12 @@ static void open_device(gpu *g, bool with_semaphores)
     float priority = 1;
     VkPhysicalDeviceVulkan13Features sync = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES,
                                              .synchronization2 = VK_TRUE};
-    VkPhysicalDeviceVulkan12Features timelines = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
-                                                  .pNext = &sync,
-                                                  .timelineSemaphore = VK_TRUE};
-    VkDeviceQueueCreateInfo queue = { /* family 0: of graphics on the drivers known */
-        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
+    VkPhysicalDeviceVulkan12Features timelines = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, .pNext = &sync, .timelineSemaphore = VK_TRUE};
+    VkDeviceQueueCreateInfo queue = {/* family 0: of graphics on the drivers known */
+                                     .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                     .queueCount = 1,
+                                     .pQueuePriorities = &priority};
     VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                .pNext = &timelines,
                                .queueCreateInfoCount = 1,

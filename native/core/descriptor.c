@@ -1,5 +1,6 @@
 /* descriptor.c: descriptors of other processes, received and checked. What vkshare/descriptors.py, _fds.py and
- * _transport.py do in Python, for C programs: one says what the other says, and tests/test_c_client.py compares them. */
+ * _transport.py do in Python, for C programs: one says what the other says, and tests/test_c_client.py compares them.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -141,10 +142,11 @@ static vks_status check_header(const message *in, uint32_t kind, size_t body_siz
                         "of vkshare on both sides",
                         h.version, VKS_DESCRIPTOR_VERSION);
     if (h.page_version != VKS_LAYOUT_VERSION)
-        return vks_fail(VKS_BAD_PAGE, 0,
-                        "the sender's shared pages have layout version %u, this vkshare's have %u: run the same version "
-                        "of vkshare on both sides",
-                        h.page_version, VKS_LAYOUT_VERSION);
+        return vks_fail(
+            VKS_BAD_PAGE, 0,
+            "the sender's shared pages have layout version %u, this vkshare's have %u: run the same version "
+            "of vkshare on both sides",
+            h.page_version, VKS_LAYOUT_VERSION);
     if (h.kind != kind)
         return vks_fail(VKS_BAD_PAGE, 0, "the descriptor's kind is %u, expected is %u", h.kind, kind);
     if (h.size != sizeof h + body_size)

@@ -43,7 +43,8 @@ static bool read_alias_of(const options *given, const vkpy_device *device, vkpy_
     if (other->core == NULL)
         return vkpy_raise_uninitialised("Surface") != NULL;
     if (other->device != device) {
-        PyErr_SetString(PyExc_ValueError, "alias_of is a surface of another device: export it, and open the descriptor");
+        PyErr_SetString(PyExc_ValueError,
+                        "alias_of is a surface of another device: export it, and open the descriptor");
         return false;
     }
     *of = other;
@@ -100,8 +101,7 @@ static int surface_init(PyObject *object, PyObject *arguments, PyObject *keyword
     int page_fd = -1, semaphore_fd = -1;
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|$OOOOOOOOOO:Surface", names, &given.device, &given.width,
                                      &given.height, &given.format, &given.pixels, &given.stride, &given.page_fd,
-                                     &given.semaphore_fd, &given.discard_unowned, &given.presentable,
-                                     &given.alias_of))
+                                     &given.semaphore_fd, &given.discard_unowned, &given.presentable, &given.alias_of))
         return -1;
     if (given.width == NULL || given.height == NULL || given.format == NULL) {
         PyErr_SetString(PyExc_TypeError, "Surface() needs the arguments width, height and format");

@@ -413,8 +413,8 @@ vks_surface *stub_surface(vks_device *device, vks_surface *of)
     vks_surface_info info = info_of(image);
     if (of && vks_surface_export(of, &page, &semaphore) != VKS_OK)
         return NULL;
-    vks_status status = of ? vks_surface_open(device, &info, page, semaphore, &surface)
-                           : vks_surface_create(device, &info, &surface);
+    vks_status status =
+        of ? vks_surface_open(device, &info, page, semaphore, &surface) : vks_surface_create(device, &info, &surface);
     return status == VKS_OK ? note_handle(surface, image) : NULL;
 }
 

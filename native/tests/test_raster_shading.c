@@ -76,8 +76,8 @@ static void clipped_triangles_have_perspective_correct_colours_where_they_should
         for (uint32_t i = 0; i < 64 * 64 && checks_failed == 0; i++)
             judge_pixel(&image, v, round, i % 64, i / 64);
     }
-    CHECK(judged_inside > ROUNDS(80000) && judged_outside > ROUNDS(400000), "judged only %ld inside and %ld outside, %ld in doubt",
-          judged_inside, judged_outside, doubtful);
+    CHECK(judged_inside > ROUNDS(80000) && judged_outside > ROUNDS(400000),
+          "judged only %ld inside and %ld outside, %ld in doubt", judged_inside, judged_outside, doubtful);
     free_image(&image);
 }
 

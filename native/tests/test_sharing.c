@@ -1,5 +1,5 @@
-/* Handles of one image on one device, and others of the same memory on another: whose queue has the image when, and what
- * is left when they close. Over the stub driver, which notices an image that two queues have. */
+/* Handles of one image on one device, and others of the same memory on another: whose queue has the image when, and
+ * what is left when they close. Over the stub driver, which notices an image that two queues have. */
 #include <string.h>
 #include <unistd.h>
 
@@ -73,7 +73,8 @@ static void a_hand_over_on_one_device_gives_the_driver_nothing_to_do_but_the_dra
     }
 }
 
-/* What came before the export: nothing, work that has run, an owner with and without work, a release behind held work. */
+/* What came before the export: nothing, work that has run, an owner with and without work, a release behind held work.
+ */
 static void an_export_at_any_moment_hands_the_image_over_before_the_other_device_takes_it(void)
 {
     enum { FRESH, RUN, OWNED, WORKING, HELD, RAW, MOMENTS };
