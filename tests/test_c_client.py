@@ -13,6 +13,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -120,6 +121,19 @@ def test_a_c_program_waits_for_its_key_draws_every_byte_and_hands_on(
         with surface.access(2, 0, 30):
             assert (as_bytes(surface.read()) == expected(surface)).all()
         assert client.end() == (0, "drawing\n", "")
+
+
+@pytest.mark.rule("I8")
+def test_the_guides_python_side_lets_it_draw(device: vks.Device) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```$", (c_client.ROOT / "docs/guide.md").read_text(), re.M | re.S)
+    (block,) = (block for block in blocks if "def let_it_draw" in block)
+    there: dict[str, Any] = {"socket": socket}
+    exec(block, there)
+    surface = device.create_surface(16, 16)
+    with surface.access(0, 1):
+        pass
+    there["let_it_draw"](surface, c_client.program("cpu_client" if device.backend == "cpu" else "vulkan_client"))
+    assert (as_bytes(surface.read()) == expected(surface)).all()
 
 
 @pytest.mark.rule("I8")

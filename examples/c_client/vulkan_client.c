@@ -13,13 +13,14 @@
 
 #define INSTANCE_FUNCTIONS(X)                                                                                          \
     X(DestroyInstance)                                                                                                 \
-    X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2) X(CreateDevice) X(GetPhysicalDeviceMemoryProperties)   \
-        X(GetDeviceProcAddr)
+    X(EnumeratePhysicalDevices)                                                                                        \
+    X(GetPhysicalDeviceProperties2) X(CreateDevice) X(GetPhysicalDeviceMemoryProperties) X(GetDeviceProcAddr)
 #define DEVICE_FUNCTIONS(X)                                                                                            \
     X(DestroyDevice)                                                                                                   \
-    X(GetDeviceQueue) X(CreateImage) X(DestroyImage) X(GetImageMemoryRequirements) X(AllocateMemory) X(FreeMemory)     \
-        X(BindImageMemory) X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(BeginCommandBuffer)  \
-            X(EndCommandBuffer) X(CmdPipelineBarrier2) X(CmdClearColorImage)
+    X(GetDeviceQueue)                                                                                                  \
+    X(CreateImage) X(DestroyImage) X(GetImageMemoryRequirements) X(AllocateMemory) X(FreeMemory) X(BindImageMemory)    \
+        X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) \
+            X(CmdPipelineBarrier2) X(CmdClearColorImage)
 #define DECLARE(name) static PFN_vk##name vk##name;
 INSTANCE_FUNCTIONS(DECLARE)
 DEVICE_FUNCTIONS(DECLARE)
