@@ -231,9 +231,10 @@ def test_fds_are_given_to_those_of_the_same_user_who_know_the_token_only(
                 _, fds, _, _ = socket.recv_fds(sock, 10, 8)
                 assert fds == []
         us = os.geteuid()
-        with monkeypatch.context() as patch, pytest.raises(DescriptorError, match="another user's"):
-            patch.setattr(os, "geteuid", lambda: us + (threading.current_thread().name == "vkshare-parcels"))
+        monkeypatch.setattr(os, "geteuid", lambda: us + (threading.current_thread().name == "vkshare-parcels"))
+        with pytest.raises(DescriptorError, match="another user's"):
             _parcels.collect((address, token))
+        monkeypatch.undo()
         for fd in _parcels.collect((address, token)):
             os.close(fd)
 

@@ -29,7 +29,7 @@ class Part(Generic[T]):
         """The first part of `thing`, or one more beside `of`, which is not destroyed yet."""
         self.thing = thing
         self._parts: set[Part[T]] = set() if of is None else of._parts
-        self._lock = threading.RLock() if of is None else of._lock
+        self._lock: threading.RLock = threading.RLock() if of is None else of._lock
         with self._lock:
             self._parts.add(self)
 

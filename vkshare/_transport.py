@@ -13,7 +13,7 @@ import struct
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from vkshare import _arguments, _fds
 from vkshare.errors import DescriptorError
@@ -156,10 +156,14 @@ def quota() -> int:
 
 def _check_socket(sock: socket.socket) -> None:
     if not isinstance(sock, socket.socket):
-        hint = "; asyncio's transport reads it itself: use one of your own" if hasattr(sock, "getsockname") else ""
-        raise TypeError(f"sock must be a socket.socket, not {type(sock).__name__}{hint}")
+        raise TypeError(f"sock must be a socket.socket, not {_kind_of(sock)}")
     if sock.family != socket.AF_UNIX or sock.type not in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
         raise ValueError(f"sock is {sock!r}; fds travel over AF_UNIX, SOCK_STREAM or SOCK_SEQPACKET only")
+
+
+def _kind_of(sock: object) -> str:
+    name = type(sock).__name__
+    return f"{name}: asyncio reads that one itself, use one of your own" if name == "TransportSocket" else name
 
 
 def _deadline(timeout: float | None) -> float:

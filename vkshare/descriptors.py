@@ -101,8 +101,8 @@ class Descriptor:
     def _unused_fds(self) -> tuple[int, ...]:
         if self._closed:
             raise ClosedError(
-                f"this {type(self).__name__} was closed; call export() for another (a multiprocessing.Queue, or a pool, "
-                "pickles after put() or submit() has returned: leave it open)"
+                f"this {type(self).__name__} was closed; call export() for another (a multiprocessing.Queue, or a "
+                "pool, pickles after put() or submit() has returned: leave it open)"
             )
         return self._fds
 
@@ -162,7 +162,7 @@ class Descriptor:
         return size
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """The fds wait in this process until the pickle is opened, once, by a process of the same user (_parcels.py)."""
+        """Its fds wait here until the pickle is opened, once, by a process of the same user (_parcels.py)."""
         shared = _parcels.share(self._unused_fds())
         self._used = True
         return _rebuild, (type(self), self.to_bytes(), shared)

@@ -18,9 +18,12 @@
 #define DEVICE_FUNCTIONS(X)                                                                                            \
     X(DestroyDevice)                                                                                                   \
     X(GetDeviceQueue)                                                                                                  \
-    X(CreateImage) X(DestroyImage) X(GetImageMemoryRequirements) X(AllocateMemory) X(FreeMemory) X(BindImageMemory)    \
-        X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) \
-            X(CmdPipelineBarrier2) X(CmdClearColorImage)
+    X(CreateImage)                                                                                                     \
+    X(DestroyImage)                                                                                                    \
+    X(GetImageMemoryRequirements)                                                                                      \
+    X(AllocateMemory) X(FreeMemory) X(BindImageMemory) X(CreateCommandPool) X(DestroyCommandPool)                      \
+        X(AllocateCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdPipelineBarrier2)                     \
+            X(CmdClearColorImage)
 #define DECLARE(name) static PFN_vk##name vk##name;
 INSTANCE_FUNCTIONS(DECLARE)
 DEVICE_FUNCTIONS(DECLARE)

@@ -51,17 +51,17 @@ _RECEIVER = """
 #include "vkshare.h"
 
 #define EXPORTED __attribute__((visibility("default")))
-#define RECEIVER(kind)                                                                                                 \\
-    EXPORTED int receive_##kind(int sock, void *body, char text[232])                                                  \\
-    {                                                                                                                  \\
-        vks_##kind##_descriptor d;                                                                                     \\
-        vks_clear_error();                                                                                             \\
-        vks_status status = vks_##kind##_descriptor_recv(sock, vks_now() + 50000000, &d);                              \\
-        strcpy(text, vks_last_error()->text);                                                                          \\
-        memcpy(body, &d.body, sizeof d.body);                                                                          \\
-        vks_##kind##_descriptor_close(&d);                                                                             \\
-        vks_##kind##_descriptor_close(&d);                                                                             \\
-        return status;                                                                                                 \\
+#define RECEIVER(kind) \\
+    EXPORTED int receive_##kind(int sock, void *body, char text[232]) \\
+    { \\
+        vks_##kind##_descriptor d; \\
+        vks_clear_error(); \\
+        vks_status status = vks_##kind##_descriptor_recv(sock, vks_now() + 50000000, &d); \\
+        strcpy(text, vks_last_error()->text); \\
+        memcpy(body, &d.body, sizeof d.body); \\
+        vks_##kind##_descriptor_close(&d); \\
+        vks_##kind##_descriptor_close(&d); \\
+        return status; \\
     }
 RECEIVER(surface)
 RECEIVER(fence)
