@@ -11,19 +11,15 @@
 #define VK_NO_PROTOTYPES
 #include "vulkan/vulkan_core.h"
 
-#define INSTANCE_FUNCTIONS(X)                                                                                          \
-    X(DestroyInstance)                                                                                                 \
-    X(EnumeratePhysicalDevices)                                                                                        \
-    X(GetPhysicalDeviceProperties2) X(CreateDevice) X(GetPhysicalDeviceMemoryProperties) X(GetDeviceProcAddr)
-#define DEVICE_FUNCTIONS(X)                                                                                            \
-    X(DestroyDevice)                                                                                                   \
-    X(GetDeviceQueue)                                                                                                  \
-    X(CreateImage)                                                                                                     \
-    X(DestroyImage)                                                                                                    \
-    X(GetImageMemoryRequirements)                                                                                      \
-    X(AllocateMemory) X(FreeMemory) X(BindImageMemory) X(CreateCommandPool) X(DestroyCommandPool)                      \
-        X(AllocateCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdPipelineBarrier2)                     \
-            X(CmdClearColorImage)
+/* clang-format off */
+#define INSTANCE_FUNCTIONS(X) \
+    X(DestroyInstance) X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2) X(CreateDevice) \
+    X(GetPhysicalDeviceMemoryProperties) X(GetDeviceProcAddr)
+#define DEVICE_FUNCTIONS(X) \
+    X(DestroyDevice) X(GetDeviceQueue) X(CreateImage) X(DestroyImage) X(GetImageMemoryRequirements) X(AllocateMemory) \
+    X(FreeMemory) X(BindImageMemory) X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) \
+    X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdPipelineBarrier2) X(CmdClearColorImage)
+/* clang-format on */
 #define DECLARE(name) static PFN_vk##name vk##name;
 INSTANCE_FUNCTIONS(DECLARE)
 DEVICE_FUNCTIONS(DECLARE)
