@@ -67,6 +67,25 @@ def test_each_handle_sees_what_the_other_one_drew_by_cpu_and_by_gpu(device: vks.
             reader.release(turn + 1)
 
 
+def test_hand_overs_on_one_device_submit_nothing_until_the_surface_is_exported(device: vks.Device) -> None:
+    first = device.create_surface(24, 10)
+    second = device.open_surface(first)
+
+    def submitted_by(*handles: vks.Surface) -> int:
+        before = device.statistics().submitted
+        for handle in handles:
+            with handle.access(0, 0, 5):
+                roles.clear(handle, 1)
+        return device.statistics().submitted - before
+
+    assert submitted_by(first, second, first, second) == 4
+    before = device.statistics().submitted
+    first.export().close()
+    transfers = int(device.backend == "vulkan")  # the CPU backend has none
+    assert device.statistics().submitted - before == transfers
+    assert submitted_by(first, second, first, second) == 4 + 4 * transfers
+
+
 @pytest.mark.rule("K5", "K7", "K21")
 def test_two_handles_of_one_device_are_two_parties(device: vks.Device, surface: vks.Surface) -> None:
     second = device.open_surface(surface)

@@ -213,7 +213,10 @@ class Surface(Closable, _native.Surface):
             _pixels.write(self, array)
 
     def export(self) -> SurfaceDescriptor:
-        """What another device or process opens with ``open_surface()``. Close it, or send it, or open it."""
+        """What another device or process opens with ``open_surface()``. Close it, or send it, or open it.
+
+        The first one may wait for work on the surface: until then nothing of it needed to leave the device.
+        """
         with self.device._inside(), self.device._lock:  # close() frees the memory once it had this lock
             image = self._open_image()
             page, semaphore = self._export()
