@@ -43,6 +43,7 @@ def duplicates(fds: tuple[int, ...]) -> list[int]:
 # ---- there and back ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("I8")
 def test_a_surface_crosses_a_socket_with_its_pixels(
     pair: tuple[socket.socket, socket.socket], surface: vks.Surface, vks_open: Open
 ) -> None:
@@ -58,6 +59,7 @@ def test_a_surface_crosses_a_socket_with_its_pixels(
         assert (other.read() == 66).all()
 
 
+@pytest.mark.rule("I8")
 def test_a_fence_crosses_a_socket_and_is_followed(
     pair: tuple[socket.socket, socket.socket], device: vks.Device, vks_open: Open
 ) -> None:
@@ -71,6 +73,7 @@ def test_a_fence_crosses_a_socket_and_is_followed(
     follower.wait(6, 5)
 
 
+@pytest.mark.rule("I8")
 def test_many_descriptors_in_a_row_keep_their_bounds(
     pair: tuple[socket.socket, socket.socket], device: vks.Device
 ) -> None:

@@ -235,10 +235,10 @@ static void add_touches(vks_batch *batch, scratch *s, const vks_op *op)
             add_presentable(batch, s, surface->presentable);
         if (surface->taken >= tenure->id)
             continue;
-        bool is_here = vks_surface_original(surface)->is_here;
-        if (is_here && op->n_raw) /* an engine takes the acquire for a barrier, so it is one: there and back */
+        bool is_here = vks_surface_original(surface)->is_here, has_transfers = surface->acquire_commands != 0;
+        if (has_transfers && is_here && op->n_raw) /* an engine takes the acquire for a barrier: there and back */
             s->buffers[batch->n_buffers++] = surface->release_commands;
-        if (surface->acquire_commands && (!is_here || op->n_raw))
+        if (has_transfers && (!is_here || op->n_raw))
             s->buffers[batch->n_buffers++] = surface->acquire_commands;
         if (surface->semaphore && !vks_debt_settled(surface, &tenure->debt) &&
             !in_own_queue(op->device, surface, &tenure->debt))
