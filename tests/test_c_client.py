@@ -123,7 +123,6 @@ def test_a_c_program_waits_for_its_key_draws_every_byte_and_hands_on(
         assert client.end() == (0, "drawing\n", "")
 
 
-@pytest.mark.rule("I8")
 def test_the_guides_python_side_lets_it_draw(device: vks.Device) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```$", (c_client.ROOT / "docs/guide.md").read_text(), re.M | re.S)
     (block,) = (block for block in blocks if "def let_it_draw" in block)
