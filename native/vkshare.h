@@ -44,7 +44,7 @@ typedef enum vks_status {
     VKS_BAD_VALUE,      /* a fence value outside the rules (X1) */
     VKS_FOREIGN_DEVICE, /* the object belongs to another device */
     VKS_FULL,           /* all slots of a page are taken */
-    VKS_BAD_PAGE,       /* a page that came from outside was refused; the text says why */
+    VKS_BAD_PAGE,       /* a page or a descriptor that came from outside was refused; the text says why */
     VKS_OS_ERROR,       /* code is errno, the text names the call */
     VKS_VULKAN_ERROR,   /* code is the VkResult, the text names the call */
     VKS_UNSUPPORTED,
@@ -264,6 +264,13 @@ vks_status vks_surface_create(vks_device *device, const vks_surface_info *info, 
 /* Another handle on the page. Takes over both fds, also when it fails. */
 vks_status vks_surface_open(vks_device *device, const vks_surface_info *info, int page_fd, int semaphore_fd,
                             vks_surface **out);
+/* Another handle on the same device, a party of its own: `info` describes the same image, or the same pixels. It uses
+ * the page, the mapping and the semaphore of `of`, which may be closed before it: nothing is exported, mapped or
+ * opened. VKS_UNSUPPORTED: a swapchain's image. */
+vks_status vks_surface_alias(vks_surface *of, const vks_surface_info *info, vks_surface **out);
+/* Duplicates for another party, CLOEXEC, the caller's to close; *semaphore_fd is -1 where there is none. Blocks, the
+ * first time, until the work that was submitted to the surface has run: until then its image did not leave the queue.
+ */
 vks_status vks_surface_export(vks_surface *surface, int *page_fd, int *semaphore_fd);
 /* Set once, before the first submit: a surface is made before its command buffers can be recorded. */
 void vks_surface_set_commands(vks_surface *surface, uint64_t acquire_commands, uint64_t release_commands);
@@ -387,6 +394,84 @@ vks_status vks_queue_page_count(int fd, vks_queue_statistics *out); /* the same,
  * only. */
 vks_status vks_surface_hand_out(vks_surface *surface, uint64_t deadline, uint64_t semaphore);
 vks_status vks_surface_take_back(vks_surface *surface, uint64_t semaphore);
+
+/* ---- descriptors: surfaces and fences from other processes ------------------------------------------------------ */
+
+/* vkshare's Python side sends them (SurfaceDescriptor.send(), FenceDescriptor.send()); vkshare/descriptors.py packs the
+ * same bytes. One message over a Unix socket (SOCK_STREAM or SOCK_SEQPACKET): a header and a body, packed and
+ * little-endian, with the file descriptors (SCM_RIGHTS) on the first byte. A layout change raises
+ * VKS_DESCRIPTOR_VERSION; other versions are refused (K32). */
+#define VKS_DESCRIPTOR_MAGIC "vkshare" /* with its final 0 */
+#define VKS_DESCRIPTOR_VERSION 1u
+#define VKS_DESCRIPTOR_MAX_FDS 8u   /* in one message */
+#define VKS_LARGEST_SIDE (1u << 20) /* pixels */
+
+typedef enum vks_descriptor_kind { VKS_DESCRIPTOR_SURFACE = 1, VKS_DESCRIPTOR_FENCE = 2 } vks_descriptor_kind;
+
+typedef struct __attribute__((packed)) vks_descriptor_header { /* 28 bytes */
+    char magic[8];
+    uint32_t kind, version;
+    uint32_t page_version; /* VKS_LAYOUT_VERSION of the sender */
+    uint32_t size;         /* of header and body, bytes */
+    uint32_t n_fds;
+} vks_descriptor_header;
+
+/* Formats by number, in memory order: 1 r8unorm, 2 rg8unorm, 3 rgba8unorm, 4 rgba8unorm-srgb, 5 bgra8unorm,
+ * 6 rgb10a2unorm (a 32-bit word, red in its low bits), 7 r32float, 8 rgba16float, 9 rgba32float. */
+enum { VKS_LINEAR = 0, VKS_OPTIMAL = 1 };                                                       /* tiling */
+enum { VKS_USAGE_RENDER = 1, VKS_USAGE_SAMPLE = 2, VKS_USAGE_COPY = 4, VKS_USAGE_STORAGE = 8 }; /* usage, bits */
+enum { VKS_OPAQUE_FD = 0, VKS_MEMFD = 1 }; /* memory_kind: a Vulkan driver's, or pages that anybody can map */
+
+/* Its fds, in this order: the image's memory, the keyed-mutex page and, where the driver exports semaphores, the
+ * timeline. An opaque fd is imported by the device whose UUIDs these are, as an image of just these properties:
+ * 2D, one level, one layer, one sample, exclusive, initialLayout UNDEFINED, VkExternalMemoryImageCreateInfo with
+ * OPAQUE_FD; TRANSFER_SRC and TRANSFER_DST always, COLOR_ATTACHMENT with VKS_USAGE_RENDER, SAMPLED with _SAMPLE,
+ * STORAGE with _STORAGE; flags MUTABLE_FORMAT for rgba8unorm-srgb, else none. allocationSize is memory_size. */
+typedef struct __attribute__((packed)) vks_surface_body { /* 112 bytes */
+    uint32_t width, height, format;
+    uint8_t tiling, usage, memory_kind;
+    uint8_t dedicated;                                        /* 1: the import needs VkMemoryDedicatedAllocateInfo */
+    uint64_t memory_size, memory_offset;                      /* bytes; row 0 begins at the offset */
+    uint64_t stride;                                          /* bytes from row to row; 0 for optimal tiling */
+    uint8_t device_uuid[16], driver_uuid[16];                 /* of VkPhysicalDeviceIDProperties */
+    uint32_t damage_x, damage_y, damage_width, damage_height; /* all 0: everything; for later */
+    char name[VKS_NAME_SIZE];                                 /* of the sender's device, UTF-8, filled up with 0 */
+} vks_surface_body;
+
+/* Its fds: the fence page and, where the driver exports semaphores, the timeline. */
+typedef struct __attribute__((packed)) vks_fence_body { /* 56 bytes */
+    uint8_t device_uuid[16], driver_uuid[16];
+    char name[VKS_NAME_SIZE];
+} vks_fence_body;
+
+typedef struct vks_surface_descriptor {
+    vks_surface_body body;
+    int memory_fd, page_fd, semaphore_fd; /* CLOEXEC; semaphore_fd is -1 where there is none */
+} vks_surface_descriptor;
+
+typedef struct vks_fence_descriptor {
+    vks_fence_body body;
+    int page_fd, semaphore_fd;
+} vks_fence_descriptor;
+
+/* From a connected Unix socket whose peer runs as the same user. Blocks. They come from strangers: sizes, versions,
+ * kinds, seals and fds are all checked before anything is mapped. VKS_TIMEOUT: nothing came. VKS_CLOSED: the peer
+ * closed the connection before sending anything. VKS_BAD_PAGE: it was refused, and every fd that came is closed; then
+ * close the socket too. The fds are the caller's, until vks_X_descriptor_close(). */
+vks_status vks_surface_descriptor_recv(int sock, uint64_t deadline, vks_surface_descriptor *out);
+vks_status vks_fence_descriptor_recv(int sock, uint64_t deadline, vks_fence_descriptor *out);
+void vks_surface_descriptor_close(vks_surface_descriptor *descriptor); /* idempotent */
+void vks_fence_descriptor_close(vks_fence_descriptor *descriptor);
+/* VKS_FOREIGN_DEVICE unless the memory is of this device and driver: before an opaque fd is imported (X17). */
+vks_status vks_surface_descriptor_check_device(const vks_surface_descriptor *descriptor, const uint8_t device_uuid[16],
+                                               const uint8_t driver_uuid[16]);
+/* The pixels of a surface of the CPU backend, body.memory_size bytes, writable; the caller's to munmap once the surface
+ * is closed. VKS_UNSUPPORTED: the memory is a driver's. */
+vks_status vks_surface_descriptor_map(const vks_surface_descriptor *descriptor, void **pixels);
+/* A handle on it; the descriptor stays usable. CPU backend: `pixels` from the call above. Vulkan: NULL, and
+ * vks_surface_set_commands() before the first submit. For a fence: vks_fence_open() with duplicates of the fds. */
+vks_status vks_surface_open_descriptor(vks_device *device, const vks_surface_descriptor *descriptor, void *pixels,
+                                       vks_surface **out);
 
 /* ---- a look at a page, for vkshare ps (K33); never disturbs it
  * ------------------------------------------------------------------ */

@@ -1,10 +1,9 @@
-"""Descriptors: over sockets and in pickles, opened and closed."""
+"""Descriptors: over sockets, opened and closed. test_descriptor_channels.py has what others carry."""
 
 from __future__ import annotations
 
 import fcntl
 import gc
-import multiprocessing
 import os
 import pickle
 import socket
@@ -44,6 +43,7 @@ def duplicates(fds: tuple[int, ...]) -> list[int]:
 # ---- there and back ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("I8")
 def test_a_surface_crosses_a_socket_with_its_pixels(
     pair: tuple[socket.socket, socket.socket], surface: vks.Surface, vks_open: Open
 ) -> None:
@@ -59,6 +59,7 @@ def test_a_surface_crosses_a_socket_with_its_pixels(
         assert (other.read() == 66).all()
 
 
+@pytest.mark.rule("I8")
 def test_a_fence_crosses_a_socket_and_is_followed(
     pair: tuple[socket.socket, socket.socket], device: vks.Device, vks_open: Open
 ) -> None:
@@ -72,6 +73,7 @@ def test_a_fence_crosses_a_socket_and_is_followed(
     follower.wait(6, 5)
 
 
+@pytest.mark.rule("I8")
 def test_many_descriptors_in_a_row_keep_their_bounds(
     pair: tuple[socket.socket, socket.socket], device: vks.Device
 ) -> None:
@@ -100,72 +102,6 @@ def test_one_descriptor_can_be_opened_several_times(surface: vks.Surface, vks_op
         handles = [other.open_surface(descriptor) for _ in range(3)]
     assert surface.mutex.statistics().handles == 4
     assert len({id(handle) for handle in handles}) == 3
-
-
-def _child(connection: object, sent: object, backend: str, name: str) -> None:
-    with vks.open(name, backend=backend) as device, sent as descriptor:  # type: ignore[attr-defined]
-        assert not any(os.get_inheritable(fd) for fd in descriptor._fds)
-        if isinstance(descriptor, vks.SurfaceDescriptor):
-            with device.open_surface(descriptor) as opened, opened.access(0, 0, 10):
-                opened.write(opened.read() + 1)
-        else:
-            with device.open_fence(descriptor) as follower:
-                follower.wait(3, 10)
-    connection.send("done")  # type: ignore[attr-defined]
-
-
-@pytest.mark.rule("X11")
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_descriptors_go_to_children_of_multiprocessing(device: vks.Device, surface: vks.Surface, method: str) -> None:
-    context = multiprocessing.get_context(method)
-    here, there = context.Pipe()
-    with surface.access():
-        surface.write(np.full(surface.shape, 5, np.uint8))
-    with surface.export() as descriptor:
-        child = context.Process(target=_child, args=(there, descriptor, device.backend, device.adapter.name))
-        child.start()
-        assert here.poll(60), f"the child said nothing; its exit code is {child.exitcode}"
-        assert here.recv() == "done"
-        child.join(30)
-    assert child.exitcode == 0
-    with surface.access():
-        assert (surface.read() == 6).all()
-
-
-def test_a_descriptor_goes_through_a_pipe_of_multiprocessing(device: vks.Device, vks_open: Open) -> None:
-    fence = device.create_fence()
-    here, there = multiprocessing.Pipe()
-    with fence.export() as sent:
-        here.send(sent)
-    with there.recv() as received:
-        follower = vks_open().open_fence(received)
-    fence.signal(1)
-    follower.wait(1, 5)
-
-
-def test_a_pickle_opened_twice_is_refused_the_second_time(device: vks.Device) -> None:
-    with device.create_fence().export() as descriptor:
-        pickled = pickle.dumps(descriptor)
-    pickle.loads(pickled).close()
-    with pytest.raises(DescriptorError, match="was opened before"):
-        pickle.loads(pickled)
-
-
-def test_a_pickle_whose_sender_is_gone_is_refused(vks_adapter: vks.Adapter) -> None:
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    child = context.Process(target=_send_pickle_and_leave, args=(there, vks_adapter.backend))
-    child.start()
-    assert here.poll(60)
-    pickled = here.recv_bytes()
-    child.join(30)
-    with pytest.raises(DescriptorError, match=r"has exited.*keep the sender alive"):
-        pickle.loads(pickled)
-
-
-def _send_pickle_and_leave(connection: object, backend: str) -> None:
-    with vks.open(backend=backend) as device, device.create_fence() as fence, fence.export() as descriptor:
-        connection.send_bytes(pickle.dumps(descriptor))  # type: ignore[attr-defined]
 
 
 # ---- closing -------------------------------------------------------------------------------------------------------

@@ -475,6 +475,9 @@ def test_after_enqueue_the_producer_may_not_use_the_surface(loop: Loop) -> None:
 @pytest.mark.rule("Q25")
 def test_ownership_comes_and_goes_with_the_queue_alone(loop: Loop) -> None:
     surface, _ = loop.free.dequeue(0)
+    for share in (surface.export, lambda: surface.device.open_surface(surface)):
+        with pytest.raises(InvalidCallError, match="queue"):
+            share()
     for call in (
         surface.acquire,
         lambda: surface.acquire(0, 0),

@@ -5,13 +5,40 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from vkshare.errors import VkshareError
 
 
 class Destroyable(Protocol):
     def destroy(self) -> None: ...
+
+
+T = TypeVar("T", bound=Destroyable, covariant=True)
+
+
+class Part(Generic[T]):
+    """One handle's part in an image that several handles of a device have: the last one's end destroys the image.
+
+    Thread-safe.
+    """
+
+    __slots__ = ("_lock", "_parts", "thing")
+
+    def __init__(self, thing: T, of: Part[T] | None = None) -> None:
+        """The first part of `thing`, or one more beside `of`, which is not destroyed yet."""
+        self.thing = thing
+        self._parts: set[Part[T]] = set() if of is None else of._parts
+        self._lock: threading.RLock = threading.RLock() if of is None else of._lock
+        with self._lock:
+            self._parts.add(self)
+
+    def destroy(self) -> None:
+        """Idempotent, as the thing's own must be: an interrupted end is repeated."""
+        with self._lock:
+            self._parts.discard(self)
+            if not self._parts:
+                self.thing.destroy()
 
 
 class Lease:

@@ -1,4 +1,4 @@
-"""How descriptors cross: over a Unix socket with SCM_RIGHTS, or inside a pickle of multiprocessing."""
+"""How descriptors cross a Unix socket: one message, its fds by SCM_RIGHTS."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import struct
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from vkshare import _arguments, _fds
 from vkshare.errors import DescriptorError
@@ -164,9 +164,14 @@ def quota() -> int:
 
 def _check_socket(sock: socket.socket) -> None:
     if not isinstance(sock, socket.socket):
-        raise TypeError(f"sock must be a socket.socket, not {type(sock).__name__}")
+        raise TypeError(f"sock must be a socket.socket, not {_kind_of(sock)}")
     if sock.family != socket.AF_UNIX or sock.type not in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
         raise ValueError(f"sock is {sock!r}; fds travel over AF_UNIX, SOCK_STREAM or SOCK_SEQPACKET only")
+
+
+def _kind_of(sock: object) -> str:
+    name = type(sock).__name__
+    return f"{name}: asyncio reads that one itself, use one of your own" if name == "TransportSocket" else name
 
 
 def _deadline(timeout: float | None) -> float:
@@ -183,32 +188,3 @@ def _wait(sock: socket.socket, event: int, deadline: float) -> None:
             return
         if left is not None and left <= _LONGEST_POLL:
             raise TimeoutError("the peer did not take the message" if event == select.POLLOUT else "nothing came")
-
-
-# ---- pickles of multiprocessing --------------------------------------------------------------------------------
-
-
-def share(fds: Sequence[int]) -> list[Any]:
-    """Something that pickles, from which collect() gets duplicates of `fds` in another process."""
-    from multiprocessing import reduction
-
-    return [reduction.DupFd(fd) for fd in fds]  # type: ignore[attr-defined, unused-ignore]
-
-
-def collect(shared: Sequence[Any]) -> list[int]:
-    """The fds, CLOEXEC, the caller's. DescriptorError if the sender is gone or gave them away already."""
-    from multiprocessing import AuthenticationError
-
-    fds: list[int] = []
-    try:
-        for each in shared:
-            fds.append(each.detach())
-            os.set_inheritable(fds[-1], False)  # "spawn" hands them over inheritable
-    except (OSError, EOFError, AuthenticationError) as error:
-        _fds.close_all(fds)
-        raise DescriptorError(
-            "the process that sent this descriptor has exited, or this pickle was opened before: its "
-            f"file descriptors are gone ({type(error).__name__}: {error}); keep the sender alive until the "
-            "receiver has unpickled it"
-        ) from None
-    return fds

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
-from vkshare import _arguments, _fds, _native, _transport, formats
+from vkshare import _arguments, _fds, _native, _parcels, _transport, formats
 from vkshare.backends.base import ImageSpec, MemoryHandle
 from vkshare.errors import ClosedError, DescriptorError
 
@@ -100,7 +100,10 @@ class Descriptor:
 
     def _unused_fds(self) -> tuple[int, ...]:
         if self._closed:
-            raise ClosedError(f"this {type(self).__name__} was closed; call export() for another")
+            raise ClosedError(
+                f"this {type(self).__name__} was closed; call export() for another (a multiprocessing.Queue, or a "
+                "pool, pickles after put() or submit() has returned: leave it open)"
+            )
         return self._fds
 
     def _duplicates(self) -> tuple[int, ...]:
@@ -168,8 +171,8 @@ class Descriptor:
         return f"expected are {sizes[0]}" if len(sizes) == 1 else f"expected are {sizes[0]} to {sizes[-1]}"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Pickles through multiprocessing only, which carries the fds."""
-        shared = _transport.share(self._unused_fds())
+        """Its fds wait here until the pickle is opened, once, by a process of the same user (_parcels.py)."""
+        shared = _parcels.share(self._unused_fds())
         self._used = True
         return _rebuild, (type(self), self.to_bytes(), shared)
 
@@ -236,7 +239,7 @@ def _checked_fds(fds: Any) -> tuple[int, ...]:
 
 
 def _rebuild(cls: type[Descriptor], data: bytes, shared: Any) -> Descriptor:
-    return cls.from_bytes(data, _transport.collect(shared))
+    return cls.from_bytes(data, _parcels.collect(shared, cls._most_fds))
 
 
 class SurfaceDescriptor(Descriptor):

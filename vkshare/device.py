@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from vkshare import _arguments, _discard, _handles, _native, formats
 from vkshare import adapter as _adapter
-from vkshare._graveyard import Graveyard
+from vkshare._graveyard import Graveyard, Part
 from vkshare.backends.base import Adapter, Backend, Capabilities, Image, ImageSpec
 from vkshare.commands import CommandList, Submission
 from vkshare.descriptors import USAGES, FenceDescriptor, SurfaceDescriptor
@@ -253,8 +253,17 @@ class Device(_native.Device):
             image = self._create_image(wanted, tiling, words)
             return self._adopt_image(image, discard=unowned == "discard")
 
-    def open_surface(self, descriptor: SurfaceDescriptor, *, unowned: str = "raise") -> Surface:
-        """A handle of its own on a surface that another device or process exported. The descriptor stays usable.
+    def open_surface(self, surface: SurfaceDescriptor | Surface, *, unowned: str = "raise") -> Surface:
+        """A handle of its own on a surface: one more party of its keyed mutex.
+
+        Parameters
+        ----------
+        surface
+            The descriptor that another device or process exported, which stays usable; or, in this process, the
+            Surface itself. One of this very device is aliased: the same image, with no export, no import, no memory
+            and no file descriptor of its own. It lives until the last of its handles is closed, in whichever order.
+        unowned
+            As in create_surface(), for this handle.
 
         Raises
         ------
@@ -263,15 +272,27 @@ class Device(_native.Device):
         DeviceMismatchError
             Its memory is of another device or driver; the text names both (rule X17).
         UnsupportedError
-            This adapter cannot open such memory.
+            This adapter cannot open such memory, or it is a swapchain's image, which cannot be shared.
+        ClosedError
+            The Surface is closed.
         """
         self.check()
         self._reap()
-        _expect("descriptor", descriptor, SurfaceDescriptor)
+        if not isinstance(surface, (Surface, SurfaceDescriptor)):
+            raise TypeError(f"surface must be a Surface or a SurfaceDescriptor, not {type(surface).__name__}")
         _arguments.choice("unowned", unowned, ("raise", "discard"))
-        with self._inside():
+        discard = unowned == "discard"
+        if isinstance(surface, SurfaceDescriptor):
+            with self._inside():
+                self.check()
+                return self._open_surface(surface, discard=discard)
+        surface._refuse_if_queued("open")
+        if surface.device is not self:
+            with surface.export() as descriptor:
+                return self.open_surface(descriptor, unowned=unowned)
+        with self._inside(), self._lock:  # nobody closes it meanwhile
             self.check()
-            return self._open_surface(descriptor, discard=unowned == "discard")
+            return self._adopt_image(surface._open_image(), alias_of=surface, discard=discard)
 
     def create_swapchain(
         self,
@@ -499,12 +520,21 @@ class Device(_native.Device):
             raise
         return self._adopt_image(image, page=page, semaphore=semaphore, discard=discard)
 
-    def _adopt_image(self, image: Image, *, page: int | None = None, semaphore: int = -1, discard: bool) -> Surface:
-        """A Surface on that image; takes over the image and the fds, also when it fails."""
+    def _adopt_image(
+        self,
+        image: Image,
+        *,
+        page: int | None = None,
+        semaphore: int = -1,
+        discard: bool,
+        alias_of: Surface | None = None,
+    ) -> Surface:
+        """A Surface on that image; takes over the image (but not an alias's) and the fds, also when it fails."""
+        part = Part(image, None if alias_of is None else alias_of._part)
         try:
-            surface = Surface(self, image, page=page, semaphore=semaphore, discard=discard)
+            surface = Surface(self, part, page=page, semaphore=semaphore, discard=discard, alias_of=alias_of)
         except BaseException:
-            image.destroy()
+            part.destroy()
             raise
         with self._lock:
             self._surfaces.add(surface)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from vkshare import _async, _native, _pixels
 from vkshare._closing import Closable
-from vkshare._graveyard import Lease
+from vkshare._graveyard import Lease, Part
 from vkshare.access import Access
 from vkshare.backends.base import Image, ImageSpec
 from vkshare.descriptors import SurfaceDescriptor
@@ -52,14 +52,17 @@ class Surface(Closable, _native.Surface):
     def __init__(
         self,
         device: Device,
-        image: Image,
+        part: Part[Image],
         *,
         page: int | None = None,
         semaphore: int = -1,
         discard: bool = False,
         presentable: bool = False,
+        alias_of: Surface | None = None,
     ) -> None:
+        image = part.thing
         spec = image.spec
+        self._part = part
         self._image: Image | None = image
         self._spec = spec
         self._stride = image.stride
@@ -81,6 +84,7 @@ class Surface(Closable, _native.Surface):
             semaphore_fd=semaphore,
             discard_unowned=discard,
             presentable=presentable,
+            alias_of=alias_of,
         )
         self._set_commands(image.acquire_commands, image.release_commands)
 
@@ -236,7 +240,20 @@ class Surface(Closable, _native.Surface):
         return linear
 
     def export(self) -> SurfaceDescriptor:
-        """What another device or process opens with ``open_surface()``. Close it, or send it, or open it."""
+        """What another device or process opens with ``open_surface()``. Close it, or send it, or open it.
+
+        The first one may wait for work on the surface: until then nothing of it needed to leave the device.
+        InvalidCallError: it is a queue's, which is exported as a whole.
+        """
+        self._refuse_if_queued("export")
+        return self._exported()
+
+    def _refuse_if_queued(self, what: str) -> None:
+        """Another handle could take it out of turn."""
+        if self._kept_by is not None and not self._is_frame:
+            raise InvalidCallError(f"this surface belongs to {self._kept_by()!r}: {what} the queue")
+
+    def _exported(self) -> SurfaceDescriptor:
         with self.device._inside(), self.device._lock:  # close() frees the memory once it had this lock
             image = self._open_image()
             page, semaphore = self._export()
@@ -294,7 +311,7 @@ class Surface(Closable, _native.Surface):
             if self._zeros is not None:
                 self._zeros.close()
             if self._image is not None:
-                device._graveyard.bury(self._image, lambda: device.completed >= serial, self._lease)
+                device._graveyard.bury(self._part, lambda: device.completed >= serial, self._lease)
                 self._image = self._zeros = self._lease = None
                 device._graveyard.reap()
 

@@ -109,7 +109,7 @@ class Network:
         with self.lock:
             for device, surfaces in self._handles.items():
                 if not device.is_closed:
-                    return _all_of(surface.export() for surface in surfaces)
+                    return _all_of(surface._exported() for surface in surfaces)
         raise ClosedError("every device of this process that had the queue's surfaces was closed")
 
     def way_back(self, device: Device, queue: SurfaceQueue) -> Producer:

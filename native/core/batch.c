@@ -109,6 +109,54 @@ vks_readiness vks_op_ready(vks_device *device, const vks_op *op, vks_status *why
     return hold ? VKS_HOLD : VKS_READY;
 }
 
+/* ---- whose image it is ----
+ *
+ * While no other device can have the surface open, a hand-over between handles of this one is no business of the
+ * driver's: one queue runs their work in order, and each list begins with a barrier over memory and ends with one to
+ * the host. So the image stays here, and a release submits nothing. The first export ends that. */
+
+/* A release of it must hand the image on. */
+static bool is_transferred(const vks_surface *surface)
+{
+    const vks_surface *original = vks_surface_original(surface);
+    return surface->release_commands && (original->is_shared || original->is_raw);
+}
+
+bool vks_surface_goes_out(const vks_surface *surface)
+{
+    return is_transferred(surface) && vks_surface_original(surface)->is_here;
+}
+
+static bool is_to_be_released(const vks_device *device, const vks_surface *original)
+{
+    for (const vks_surface *s = device->surfaces; s; s = s->next)
+        if (s->has_page && vks_surface_original(s) == original)
+            return true;
+    for (const vks_op *op = device->held_first; op; op = op->next)
+        if (op->kind == VKS_OP_RELEASE && op->word_done && vks_surface_original(op->touches[0].surface) == original)
+            return true;
+    return false;
+}
+
+vks_status vks_surface_give_away(vks_surface *surface)
+{
+    vks_device *device = surface->device;
+    vks_surface *original = vks_surface_original(surface);
+    if (!vks_surface_goes_out(surface) || is_to_be_released(device, original))
+        return VKS_OK;
+    vks_batch batch = {.buffers = &surface->release_commands, .n_buffers = 1, .serial = device->submitted + 1};
+    vks_status status = device->backend->submit(device, &batch);
+    if (status == VKS_OK) {
+        atomic_store_explicit(&device->submitted, batch.serial, memory_order_release);
+        atomic_store_explicit(&surface->last_serial, batch.serial, memory_order_release);
+        original->is_here = original->is_raw = false;
+        original->given_away = batch.serial;
+    } else if (status == VKS_DEVICE_LOST) {
+        vks_device_lose(device);
+    }
+    return status;
+}
+
 /* ---- there it goes ---- */
 
 #define SMALL 12
@@ -187,7 +235,10 @@ static void add_touches(vks_batch *batch, scratch *s, const vks_op *op)
             add_presentable(batch, s, surface->presentable);
         if (surface->taken >= tenure->id)
             continue;
-        if (surface->acquire_commands)
+        bool is_here = vks_surface_original(surface)->is_here, has_transfers = surface->acquire_commands != 0;
+        if (has_transfers && is_here && op->n_raw) /* an engine takes the acquire for a barrier: there and back */
+            s->buffers[batch->n_buffers++] = surface->release_commands;
+        if (has_transfers && (!is_here || op->n_raw))
             s->buffers[batch->n_buffers++] = surface->acquire_commands;
         if (surface->semaphore && !vks_debt_settled(surface, &tenure->debt) &&
             !in_own_queue(op->device, surface, &tenure->debt))
@@ -221,7 +272,7 @@ static void add_signals(vks_device *device, vks_batch *batch, scratch *s, const 
     vks_surface *surface = op->touches[0].surface;
     if (surface->engine_value)
         s->waits[batch->n_waits++] = (vks_point){surface->engine_semaphore, surface->engine_value};
-    if (surface->release_commands)
+    if (is_transferred(surface))
         s->buffers[batch->n_buffers++] = surface->release_commands;
     if (surface->semaphore)
         s->signals[batch->n_signals++] = (vks_point){surface->semaphore, op->value};
@@ -233,7 +284,8 @@ static void remember_waits(vks_device *device, const vks_op *op, uint64_t serial
     for (uint32_t i = 0; i < op->n_touches; i++) {
         vks_surface *surface = op->touches[i].surface;
         const vks_tenure *tenure = op->touches[i].granted ? &op->touches[i].tenure : &surface->tenure;
-        if (surface->semaphore && surface->taken < tenure->id && !vks_debt_settled(surface, &tenure->debt))
+        if (surface->semaphore && surface->taken < tenure->id && !vks_debt_settled(surface, &tenure->debt) &&
+            !in_own_queue(device, surface, &tenure->debt))
             vks_device_due(device, serial, VKS_DUE_SURFACE_WAIT, surface, tenure->debt.value);
     }
     for (uint32_t i = 0; i < op->n_waits; i++) {
@@ -255,6 +307,10 @@ static void handed_over(vks_device *device, vks_op *op, uint64_t serial)
             use_presentable(surface->presentable, serial);
         else if (surface->taken < op->touches[i].tenure.id)
             surface->taken = op->touches[i].tenure.id;
+        vks_surface *original = vks_surface_original(surface);
+        bool goes = op->kind == VKS_OP_RELEASE && is_transferred(surface);
+        original->is_here = !goes;
+        original->is_raw = !goes && (original->is_raw || op->n_raw);
         atomic_store_explicit(&surface->last_serial, serial, memory_order_release);
     }
     for (uint32_t i = 0; i < op->n_commands; i++)
@@ -272,7 +328,7 @@ static vks_status submit_batch(vks_device *device, vks_op *op)
     vks_status status = refill_presentables(op, &frames);
     if (!status)
         status = make_room(&s, op->n_waits + op->n_touches + 2 * frames + 1, op->n_signals + frames + 1,
-                           op->n_touches + frames + op->n_commands + op->n_raw + 1);
+                           2 * op->n_touches + frames + op->n_commands + op->n_raw + 1);
     if (status)
         return status;
     vks_batch batch = {.waits = s.waits, .signals = s.signals, .buffers = s.buffers, .serial = device->submitted + 1};
@@ -302,7 +358,8 @@ static vks_status submit_batch(vks_device *device, vks_op *op)
 static bool is_empty_release(const vks_op *op)
 {
     const vks_surface *surface = op->touches[0].surface;
-    return op->kind == VKS_OP_RELEASE && !surface->release_commands && !surface->semaphore && !surface->engine_value;
+    bool is_awaited = surface->semaphore && vks_surface_original(surface)->is_shared;
+    return op->kind == VKS_OP_RELEASE && !is_transferred(surface) && !is_awaited && !surface->engine_value;
 }
 
 /* The page is others' to write to as well: a value that the semaphore cannot take must not come to the driver. */

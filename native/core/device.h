@@ -158,6 +158,13 @@ struct vks_surface {
     _Atomic uint32_t references;
     uint32_t process;
     vks_mutex_handle handle;
+    vks_surface *original; /* a reference: the handle whose page, page_fd and semaphore this one uses; NULL: its own */
+    /* Of an original, under the lock: */
+    uint32_t semaphore_users; /* open handles, itself among them */
+    bool is_shared;           /* others may have it open: it was exported, or came from elsewhere */
+    bool is_here;             /* this queue has its image: it was not handed to VK_QUEUE_FAMILY_EXTERNAL since */
+    bool is_raw;              /* and raw command buffers used it: nobody knows how they left it */
+    uint64_t given_away;      /* serial of the batch in which an export handed it there */
     int page_fd;
     _Atomic uint64_t semaphore; /* the surface's timeline where it travels natively */
     void *pixels;
@@ -201,6 +208,12 @@ struct vks_commands {
     size_t n_uses;
     vks_use uses[];
 };
+
+/* The handle that stands for the image of several. */
+static inline vks_surface *vks_surface_original(const vks_surface *surface)
+{
+    return surface->original ? surface->original : (vks_surface *)surface;
+}
 
 typedef enum vks_op_kind { VKS_OP_SUBMIT, VKS_OP_ACQUIRE, VKS_OP_RELEASE } vks_op_kind;
 
@@ -289,6 +302,12 @@ vks_readiness vks_op_ready(vks_device *device, const vks_op *op, vks_status *why
 /* Hands a ready submission (or a release's work) to the driver; op->serial is set. */
 vks_status vks_op_hand_over(vks_device *device, vks_op *op);
 bool vks_debt_settled(const vks_surface *surface, const vks_debt *debt);
+/* Whether the driver has work with a release of it, whatever this tenure did: the image is here and others wait for it.
+ */
+bool vks_surface_goes_out(const vks_surface *surface);
+/* For the first export of an image that goes out: hands it to others where no release is to come that does. The queue
+ * is free. */
+vks_status vks_surface_give_away(vks_surface *surface);
 /* Whether the one who promised can still bring it. */
 bool vks_debt_alive(const vks_surface *surface, const vks_debt *debt);
 

@@ -49,6 +49,7 @@ vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semapho
     if (!status && !(status = take_over(surface, &serial))) {
         *wait = (vks_semaphore_point){device->timeline, serial};
         *signal = (vks_semaphore_point){surface->engine_semaphore, ++surface->engine_value};
+        vks_surface_original(surface)->is_raw = true; /* nobody knows what barriers it has */
     }
     vks_device_end_present(device);
     pthread_mutex_unlock(&device->lock);

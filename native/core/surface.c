@@ -28,6 +28,7 @@ static vks_surface *new_surface(vks_device *device, const vks_surface_info *info
     surface->device = device;
     vks_device_ref(device);
     surface->references = 1;
+    surface->semaphore_users = 1;
     surface->process = vks_process;
     surface->page_fd = -1;
     surface->pixels = info->pixels;
@@ -48,12 +49,25 @@ static vks_surface *new_surface(vks_device *device, const vks_surface_info *info
 
 static void destroy_memory(vks_surface *surface)
 {
-    if (surface->handle.page)
-        munmap(surface->handle.page, VKS_MUTEX_PAGE_SIZE);
-    if (surface->page_fd >= 0)
-        close(surface->page_fd);
+    if (surface->original) {
+        vks_surface_unref(surface->original);
+    } else {
+        if (surface->handle.page)
+            munmap(surface->handle.page, VKS_MUTEX_PAGE_SIZE);
+        if (surface->page_fd >= 0)
+            close(surface->page_fd);
+    }
     vks_device_unref(surface->device);
     free(surface);
+}
+
+/* Under the lock: of those that use one semaphore the last destroys it. */
+static void drop_semaphore(vks_surface *surface)
+{
+    vks_surface *original = surface->original ? surface->original : surface;
+    if (--original->semaphore_users == 0 && surface->semaphore)
+        surface->device->backend->destroy_timeline(surface->device, surface->semaphore);
+    surface->semaphore = 0;
 }
 
 /* Of a surface that nobody else will ever open. */
@@ -189,6 +203,7 @@ vks_status vks_surface_open(vks_device *device, const vks_surface_info *info, in
         status = status ? status : vks_fail(VKS_NO_MEMORY, 0, "no memory for a surface");
     } else {
         surface->page_fd = page_fd;
+        surface->is_shared = true;
         status = open_page(surface, &semaphore_fd);
     }
     if (semaphore_fd >= 0)
@@ -212,6 +227,69 @@ vks_status vks_surface_check(const vks_surface *surface)
     return __builtin_expect(surface->closed, 0) ? VKS_CLOSED : vks_device_check(surface->device);
 }
 
+/* Takes its part of the page and the semaphore of `of`, which a close() of that handle then leaves alone. */
+static vks_status use_same(vks_surface *surface, vks_surface *of)
+{
+    pthread_mutex_lock(&of->device->lock);
+    vks_status status = vks_surface_check(of);
+    if (!status) {
+        surface->original = of->original ? of->original : of;
+        vks_surface_ref(surface->original);
+        surface->original->semaphore_users++;
+        surface->handle.page = of->handle.page;
+        surface->page_fd = of->page_fd;
+        surface->semaphore = of->semaphore;
+    }
+    pthread_mutex_unlock(&of->device->lock);
+    return status;
+}
+
+vks_status vks_surface_alias(vks_surface *of, const vks_surface_info *info, vks_surface **out)
+{
+    vks_device *device = of->device;
+    vks_status status = vks_surface_check(of);
+    if (status)
+        return status;
+    if (of->is_presentable)
+        return vks_fail(VKS_UNSUPPORTED, 0, "a swapchain's image has one handle only");
+    vks_surface *surface = new_surface(device, info);
+    if (!surface)
+        return vks_fail(VKS_NO_MEMORY, 0, "no memory for a surface");
+    bool inside = vks_device_enter(device);
+    status = inside ? use_same(surface, of) : VKS_CLOSED;
+    if (!status && (status = enter(surface, surface->handle.page))) {
+        pthread_mutex_lock(&device->lock);
+        drop_semaphore(surface);
+        pthread_mutex_unlock(&device->lock);
+    }
+    if (status)
+        destroy_memory(surface);
+    else
+        *out = surface;
+    if (inside)
+        vks_device_leave(device);
+    return status;
+}
+
+/* Until it is there, too: another device's work must come after it, and there is no debt that says so. */
+static vks_status give_away(vks_surface *surface)
+{
+    vks_device *device = surface->device;
+    vks_surface *original = vks_surface_original(surface);
+    vks_status status = VKS_OK;
+    pthread_mutex_lock(&device->lock);
+    original->is_shared = true;
+    if (vks_surface_goes_out(surface)) {
+        vks_device_begin_present(device); /* not one of ours, but the queue must be free just so */
+        if (!(status = vks_surface_check(surface)))
+            status = vks_surface_give_away(surface);
+        vks_device_end_present(device);
+    }
+    uint64_t serial = original->given_away;
+    pthread_mutex_unlock(&device->lock);
+    return status || !serial ? status : vks_device_wait_serial(device, serial, VKS_FOREVER);
+}
+
 vks_status vks_surface_export(vks_surface *surface, int *page_fd, int *semaphore_fd)
 {
     *page_fd = *semaphore_fd = -1;
@@ -221,6 +299,8 @@ vks_status vks_surface_export(vks_surface *surface, int *page_fd, int *semaphore
         return status;
     if (surface->is_presentable)
         return vks_fail(VKS_UNSUPPORTED, 0, "a swapchain's image has no memory of its own to export");
+    if ((status = give_away(surface)))
+        return status;
     pthread_mutex_lock(&device->lock); /* keeps close() from destroying the semaphore */
     if (!(status = vks_surface_check(surface)) && (*page_fd = vks_dup(surface->page_fd)) < 0)
         status = vks_fail(VKS_OS_ERROR, errno, "the surface's page could not be duplicated");
@@ -532,7 +612,8 @@ vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behi
     vks_debt debt = {.value = value};
     /* Where no work was given to a driver the hand-over is complete as it is: without a debtor nobody looks at
      * `completed`, whose cache line then stays with everybody. */
-    if (behind || surface->taken >= tenure->id || !vks_debt_settled(surface, &tenure->debt)) {
+    if (behind || surface->taken >= tenure->id || !vks_debt_settled(surface, &tenure->debt) ||
+        vks_surface_goes_out(surface)) {
         debt.debtor = surface->handle.identity;
         debt.debtor_slot = surface->handle.slot;
         vks_status status = promise(surface, value, behind);
@@ -885,11 +966,10 @@ uint64_t vks_surface_close(vks_surface *surface)
     vks_peers_remove(&surface->mapping);
     vks_mutex_leave(&surface->handle);
     pthread_mutex_lock(&device->lock);
-    if (surface->semaphore)
-        device->backend->destroy_timeline(device, surface->semaphore);
+    drop_semaphore(surface);
     if (surface->engine_semaphore)
         device->backend->destroy_timeline(device, surface->engine_semaphore);
-    surface->semaphore = surface->engine_semaphore = 0;
+    surface->engine_semaphore = 0;
     pthread_mutex_unlock(&device->lock);
     vks_device_leave(device);
     return serial;

@@ -12,7 +12,7 @@
 
 typedef struct options {
     PyObject *device, *width, *height, *format, *pixels, *stride, *page_fd, *semaphore_fd, *discard_unowned,
-        *presentable; /* borrowed */
+        *presentable, *alias_of; /* borrowed */
 } options;
 
 static bool read_size(const options *given, vks_surface_info *info)
@@ -31,11 +31,33 @@ static bool read_size(const options *given, vks_surface_info *info)
            vkpy_bool(given->presentable, &info->is_presentable);
 }
 
-static vks_status make(vkpy_device *device, const vks_surface_info *info, int page_fd, int semaphore_fd,
-                       vks_surface **core)
+/* The Surface whose page the new one is to share, or NULL. */
+static bool read_alias_of(const options *given, const vkpy_device *device, vkpy_surface **of)
+{
+    *of = NULL;
+    if (given->alias_of == NULL || given->alias_of == Py_None)
+        return true;
+    if (!PyObject_TypeCheck(given->alias_of, vkpy_surface_type))
+        return vkpy_type_error(given->alias_of, "alias_of", "a Surface or None");
+    vkpy_surface *other = (vkpy_surface *)given->alias_of;
+    if (other->core == NULL)
+        return vkpy_raise_uninitialised("Surface") != NULL;
+    if (other->device != device) {
+        PyErr_SetString(PyExc_ValueError,
+                        "alias_of is a surface of another device: export it, and open the descriptor");
+        return false;
+    }
+    *of = other;
+    return true;
+}
+
+static vks_status make(vkpy_device *device, const vks_surface_info *info, vkpy_surface *of, int page_fd,
+                       int semaphore_fd, vks_surface **core)
 {
     vks_status status;
-    if (page_fd >= 0)
+    if (of != NULL)
+        VKPY_SHORT(device, status = vks_surface_alias(of->core, info, core));
+    else if (page_fd >= 0)
         VKPY_SHORT(device, status = vks_surface_open(device->core, info, page_fd, semaphore_fd, core));
     else
         VKPY_SHORT(device, status = vks_surface_create(device->core, info, core));
@@ -48,12 +70,15 @@ static bool create(vkpy_surface *self, const options *given, int *page_fd, int *
     vks_surface_info info = {0};
     vkpy_pixels *pixels = NULL;
     vks_surface *core = NULL;
+    vkpy_surface *of;
     vkpy_device *device = vkpy_device_argument(given->device, "device");
-    if (device == NULL || !read_size(given, &info) || !vkpy_pixels_lend(given->pixels, &info, &pixels))
+    if (device == NULL || !read_size(given, &info) || !read_alias_of(given, device, &of) ||
+        !vkpy_pixels_lend(given->pixels, &info, &pixels))
         return false;
-    bool opened = *page_fd >= 0;
-    vks_status status = make(device, &info, *page_fd, *semaphore_fd, &core);
-    *page_fd = *semaphore_fd = -1;
+    bool opened = *page_fd >= 0 || of != NULL;
+    vks_status status = make(device, &info, of, *page_fd, *semaphore_fd, &core);
+    if (of == NULL)
+        *page_fd = *semaphore_fd = -1;
     if (status != VKS_OK) {
         vkpy_raise(status, opened ? "Device.open_surface" : "Device.create_surface");
         if (pixels != NULL)
@@ -69,14 +94,14 @@ static bool create(vkpy_surface *self, const options *given, int *page_fd, int *
 
 static int surface_init(PyObject *object, PyObject *arguments, PyObject *keywords)
 {
-    static char *names[] = {"device",  "width",        "height",          "format",      "pixels", "stride",
-                            "page_fd", "semaphore_fd", "discard_unowned", "presentable", NULL};
+    static char *names[] = {"device",  "width",        "height",          "format",      "pixels",   "stride",
+                            "page_fd", "semaphore_fd", "discard_unowned", "presentable", "alias_of", NULL};
     vkpy_surface *self = (vkpy_surface *)object;
     options given = {NULL};
     int page_fd = -1, semaphore_fd = -1;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|$OOOOOOOOO:Surface", names, &given.device, &given.width,
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|$OOOOOOOOOO:Surface", names, &given.device, &given.width,
                                      &given.height, &given.format, &given.pixels, &given.stride, &given.page_fd,
-                                     &given.semaphore_fd, &given.discard_unowned, &given.presentable))
+                                     &given.semaphore_fd, &given.discard_unowned, &given.presentable, &given.alias_of))
         return -1;
     if (given.width == NULL || given.height == NULL || given.format == NULL) {
         PyErr_SetString(PyExc_TypeError, "Surface() needs the arguments width, height and format");
@@ -296,7 +321,7 @@ static PyObject *surface_export(PyObject *object, PyObject *ignored)
     (void)ignored;
     LIVE(self);
     vks_status status;
-    VKPY_SHORT(self->device, status = vks_surface_export(self->core, &page_fd, &semaphore_fd));
+    VKPY_BLOCKING(status, vks_surface_export(self->core, &page_fd, &semaphore_fd));
     return status == VKS_OK ? Py_BuildValue("(ii)", page_fd, semaphore_fd) : vkpy_raise(status, "Surface.export");
 }
 

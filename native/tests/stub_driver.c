@@ -10,7 +10,8 @@
 
 #include "vulkan/vulkan_core.h"
 
-enum { SEMAPHORES = 4096, DEVICES = 4096, POINTS = 16 };
+enum { SEMAPHORES = 4096, DEVICES = 4096, POINTS = 16, IMAGES = 1 << 16 };
+enum { FIRST_IMAGE = 1 << 20 }; /* command buffers from here on: two an image, its acquire and its release */
 
 typedef struct point {
     uint32_t semaphore;
@@ -42,6 +43,16 @@ static struct {
     bool stalled, failed, running;
     stub_fault fault;
     uint32_t calls_left;
+    struct image {
+        uint32_t memory; /* images that were imported have the same */
+        bool here;       /* its device's queue has taken it from VK_QUEUE_FAMILY_EXTERNAL */
+    } images[IMAGES];
+    uint32_t n_images;
+    struct {
+        const vks_surface *surface;
+        uint32_t image;
+    } handles[IMAGES];
+    uint32_t n_handles;
 } stub = {.lock = PTHREAD_MUTEX_INITIALIZER, .n_names = 1, .n_payloads = 1};
 
 static void violation(const char *text)
@@ -232,6 +243,21 @@ static VkResult SignalSemaphore(VkDevice handle, const VkSemaphoreSignalInfo *in
     return code;
 }
 
+/* An ownership transfer: each image is taken and given in turn, and no two images of one memory are with a queue. */
+static void transfer(uint64_t buffer)
+{
+    if (buffer < FIRST_IMAGE)
+        return;
+    struct image *image = &stub.images[(buffer - FIRST_IMAGE) / 2];
+    bool takes = buffer % 2 == 0;
+    if (takes == image->here)
+        violation(takes ? "an image is taken that the queue has" : "an image is given that the queue does not have");
+    for (uint32_t i = 0; takes && i < stub.n_images; i++)
+        if (stub.images[i].here && stub.images[i].memory == image->memory && &stub.images[i] != image)
+            violation("an image is taken that another device's queue has");
+    image->here = takes;
+}
+
 static VkResult QueueSubmit2(VkQueue queue, uint32_t n, const VkSubmitInfo2 *infos, VkFence fence)
 {
     (void)fence;
@@ -250,6 +276,8 @@ static VkResult QueueSubmit2(VkQueue queue, uint32_t n, const VkSubmitInfo2 *inf
         for (uint32_t k = 0; k < infos[i].signalSemaphoreInfoCount && k < POINTS; k++)
             b->signals[b->n_signals++] =
                 (point){name_of(infos[i].pSignalSemaphoreInfos[k].semaphore), infos[i].pSignalSemaphoreInfos[k].value};
+        for (uint32_t k = 0; k < infos[i].commandBufferInfoCount; k++)
+            transfer((uintptr_t)infos[i].pCommandBufferInfos[k].commandBuffer);
         *device->last = b;
         device->last = &b->next;
     }
@@ -338,16 +366,64 @@ static vks_device *open_device(const char *name, bool native, bool is_adopted)
 vks_device *stub_open(const char *name, bool native) { return open_device(name, native, false); }
 vks_device *stub_adopt(const char *name, bool native) { return open_device(name, native, true); }
 
+/* Which image a handle has; the newest first, since memory is used again. */
+static uint32_t image_of(const vks_surface *surface)
+{
+    uint32_t i = stub.n_handles;
+    while (i && stub.handles[i - 1].surface != surface)
+        i--;
+    return i ? stub.handles[i - 1].image : 0;
+}
+
+static vks_surface_info info_of(uint32_t image)
+{
+    return (vks_surface_info){.width = 8,
+                              .height = 8,
+                              .acquire_commands = FIRST_IMAGE + 2 * image,
+                              .release_commands = FIRST_IMAGE + 2 * image + 1};
+}
+
+static vks_surface *note_handle(vks_surface *surface, uint32_t image)
+{
+    pthread_mutex_lock(&stub.lock);
+    if (stub.n_handles == IMAGES)
+        abort();
+    stub.handles[stub.n_handles].surface = surface;
+    stub.handles[stub.n_handles++].image = image;
+    pthread_mutex_unlock(&stub.lock);
+    return surface;
+}
+
+static uint32_t new_image(const vks_surface *of)
+{
+    pthread_mutex_lock(&stub.lock);
+    if (stub.n_images == IMAGES)
+        abort();
+    uint32_t image = stub.n_images++;
+    stub.images[image].memory = of ? stub.images[image_of(of)].memory : image;
+    pthread_mutex_unlock(&stub.lock);
+    return image;
+}
+
 vks_surface *stub_surface(vks_device *device, vks_surface *of)
 {
-    vks_surface_info info = {.width = 8, .height = 8, .acquire_commands = 1, .release_commands = 2};
     vks_surface *surface = NULL;
     int page, semaphore;
-    if (!of)
-        return vks_surface_create(device, &info, &surface) == VKS_OK ? surface : NULL;
-    if (vks_surface_export(of, &page, &semaphore) != VKS_OK)
+    uint32_t image = new_image(of);
+    vks_surface_info info = info_of(image);
+    if (of && vks_surface_export(of, &page, &semaphore) != VKS_OK)
         return NULL;
-    return vks_surface_open(device, &info, page, semaphore, &surface) == VKS_OK ? surface : NULL;
+    vks_status status =
+        of ? vks_surface_open(device, &info, page, semaphore, &surface) : vks_surface_create(device, &info, &surface);
+    return status == VKS_OK ? note_handle(surface, image) : NULL;
+}
+
+vks_surface *stub_alias(vks_surface *of)
+{
+    vks_surface *surface = NULL;
+    uint32_t image = image_of(of);
+    vks_surface_info info = info_of(image);
+    return vks_surface_alias(of, &info, &surface) == VKS_OK ? note_handle(surface, image) : NULL;
 }
 
 static stub_device *find(const vks_device *core)

@@ -9,8 +9,10 @@
 vks_device *stub_open(const char *name, bool native);
 /* The same, as an engine's own device and queue that are adopted. */
 vks_device *stub_adopt(const char *name, bool native);
-/* A surface on it: a new one, or a further handle of `of`. NULL: vks_last_error() says why. */
+/* A surface on it: a new one, or one that `of` is exported to and imported from. NULL: vks_last_error() says why. */
 vks_surface *stub_surface(vks_device *device, vks_surface *of);
+/* Another handle of the same image on the same device. */
+vks_surface *stub_alias(vks_surface *of);
 /* Shuts the device down and "destroys the VkDevice": every call that comes later is noticed. */
 void stub_close(vks_device *device);
 

@@ -398,6 +398,7 @@ static void a_handle_tells_the_first_of_its_open_promises(void)
     vks_fence *gate;
     vks_submission gated = {0};
     CHECK(vks_fence_create(a.device, 0, &gate) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(owed(&a) == 0, "nothing yet; and to look is to export, which would wait for the work below");
     stub_stall(true);
     for (uint64_t key = 0; key < 2; key++) {
         take_turn(&a, key, NULL);

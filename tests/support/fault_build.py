@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import shutil
-import subprocess
-import sys
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from support import cmake_build
+from support.cmake_build import ROOT
+
 BUILD = ROOT / "build" / "faults"
 LIBRARY = BUILD / "VkLayer_vkshare_faults.so"
 LAYER = "VK_LAYER_VKSHARE_faults"
@@ -21,31 +19,8 @@ VALIDATION = "VK_LAYER_KHRONOS_validation"
 @cache
 def build() -> Path:
     """The layer's library, built if its sources are newer. Takes seconds once, then some 30 ms a process."""
-    BUILD.mkdir(parents=True, exist_ok=True)
-    with open(BUILD / ".lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        configured = BUILD / "CMakeCache.txt"
-        if configured.exists() and f"CMAKE_HOME_DIRECTORY:INTERNAL={ROOT}\n" not in configured.read_text():
-            configured.unlink()  # the tree was moved or copied
-        if not configured.exists():
-            _run("cmake", "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={_tool('ninja')}", "-S", str(ROOT), "-B", str(BUILD),
-                 "-DVKSHARE_PYTHON=OFF", "-DVKSHARE_FAULT_LAYER=ON")  # fmt: skip
-        _run("ninja", "-C", str(BUILD), "vkshare_faults")
+    cmake_build.build(BUILD, "vkshare_faults", "-DVKSHARE_FAULT_LAYER=ON")
     return LIBRARY
-
-
-def _tool(name: str) -> str:
-    beside = Path(sys.executable).parent / name
-    found = str(beside) if beside.exists() else shutil.which(name)
-    if found is None:
-        raise RuntimeError(f"there is no {name} beside {sys.executable} nor on PATH: run make venv")
-    return found
-
-
-def _run(tool: str, *arguments: str) -> None:
-    done = subprocess.run([_tool(tool), *arguments], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    if done.returncode != 0:
-        raise RuntimeError(f"the fault layer does not build:\n{done.stdout}")
 
 
 def environment(

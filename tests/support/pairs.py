@@ -25,13 +25,15 @@ class Pair:
 
     def another(self) -> Any:
         """One more handle, where `b` lives."""
+        if self.device_b is self.device_a:
+            return self.device_b.open_surface(self.a)
         with self.a.export() as descriptor:
             return self.device_b.open_surface(descriptor)
 
 
 @pytest.fixture(params=WAYS)
 def pair(request: pytest.FixtureRequest, vks_open: Callable[..., vks.Device]) -> Pair:
-    """Two handles: of one device, of two devices, in two processes."""
+    """Two handles: of one device (which has one image then), of two devices, in two processes."""
     device_a = vks_open(name="a")
     if request.param == "one device":
         device_b: Any = device_a
@@ -39,7 +41,6 @@ def pair(request: pytest.FixtureRequest, vks_open: Callable[..., vks.Device]) ->
         device_b = vks_open(name="b")
     else:
         device_b = request.getfixturevalue("peers")(name="b").device
-    surface = device_a.create_surface(16, 16)
-    with surface.export() as descriptor:
-        other = device_b.open_surface(descriptor)
-    return Pair(request.param, surface, other, device_a, device_b)
+    pair = Pair(request.param, device_a.create_surface(16, 16), None, device_a, device_b)
+    pair.b = pair.another()
+    return pair

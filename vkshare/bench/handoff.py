@@ -1,4 +1,7 @@
-"""How long does a hand-over to another process take, from Python, against C that waits in the same way?"""
+"""How long does a hand-over to another process take, from Python, against C that waits in the same way?
+
+And what does one cost between two handles of one device (sharing.py)?
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from time import perf_counter as now
 from typing import TYPE_CHECKING, Any
 
 import vkshare
-from vkshare.bench import compiler, keyed_ring
+from vkshare.bench import compiler, keyed_ring, sharing
 from vkshare.bench.measure import Contender, Samples, Spread, Timed, ratios, take_turns
 from vkshare.bench.peer import Peer
 from vkshare.bench.placement import Placement, pairs, placed
@@ -33,6 +36,11 @@ _PAGES = 15
 
 
 def run(plan: Plan) -> list[Row]:
+    """Between processes, and on one device."""
+    return _between_processes(plan) + sharing.rows(plan)
+
+
+def _between_processes(plan: Plan) -> list[Row]:
     """Keys 0 and 1 in turn, on the CPU backend: no GPU work is under way, so that the hand-over is all there is."""
     with (
         contextlib.ExitStack() as stack,

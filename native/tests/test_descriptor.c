@@ -1,0 +1,258 @@
+/* Descriptors received in C: what is right is opened, anything else is refused, and no fd stays. tests/test_c_client.py
+ * compares the verdicts with Python's. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "vkshare.h"
+
+enum { WIDTH = 24, HEIGHT = 10, STRIDE = 128, SIZE = 4096 };
+
+typedef struct packet {
+    struct __attribute__((packed)) {
+        vks_descriptor_header header;
+        vks_surface_body body;
+    } bytes;
+    size_t size;
+    int fds[32];
+    size_t n_fds;
+} packet;
+
+static int count_fds(void)
+{
+    int n = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    while (readdir(folder))
+        n++;
+    closedir(folder);
+    return n;
+}
+
+static int new_memfd(void)
+{
+    int fd = memfd_create("pixels", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    CHECK(ftruncate(fd, SIZE) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0, "a memfd");
+    return fd;
+}
+
+/* A surface of the CPU backend, as Python would send it. */
+static packet pack(vks_surface *surface, int memory)
+{
+    packet p = {.size = sizeof p.bytes, .n_fds = 2};
+    int semaphore;
+    p.bytes.header = (vks_descriptor_header){VKS_DESCRIPTOR_MAGIC, VKS_DESCRIPTOR_SURFACE, VKS_DESCRIPTOR_VERSION,
+                                             VKS_LAYOUT_VERSION,   sizeof p.bytes,         2};
+    p.bytes.body = (vks_surface_body){.width = WIDTH,
+                                      .height = HEIGHT,
+                                      .format = 3,
+                                      .usage = VKS_USAGE_COPY,
+                                      .memory_kind = VKS_MEMFD,
+                                      .memory_size = SIZE,
+                                      .stride = STRIDE,
+                                      .name = "sender"};
+    p.fds[0] = memory;
+    CHECK(vks_surface_export(surface, &p.fds[1], &semaphore) == VKS_OK, "%s", vks_last_error()->text);
+    return p;
+}
+
+static vks_status cross(const packet *p, int type, vks_surface_descriptor *out)
+{
+    int ends[2];
+    char control[CMSG_SPACE(sizeof p->fds)] = {0};
+    struct iovec part = {(void *)&p->bytes, p->size};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (p->n_fds) {
+        message.msg_control = control;
+        message.msg_controllen = CMSG_SPACE(p->n_fds * sizeof(int));
+        struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+        *c = (struct cmsghdr){CMSG_LEN(p->n_fds * sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
+        memcpy(CMSG_DATA(c), p->fds, p->n_fds * sizeof(int));
+    }
+    CHECK(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends) == 0, "a pair");
+    CHECK(sendmsg(ends[0], &message, 0) == (ssize_t)p->size, "it is sent");
+    shutdown(ends[0], SHUT_WR);
+    vks_status status = vks_surface_descriptor_recv(ends[1], vks_now() + UINT64_C(5000000000), out);
+    close(ends[0]);
+    close(ends[1]);
+    return status;
+}
+
+/* rules: I8 */
+static void a_descriptor_crosses_and_opens_on_the_same_pixels(void)
+{
+    vks_device *one, *two;
+    vks_surface *mine, *theirs;
+    int memory = new_memfd();
+    unsigned char *here = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    void *there;
+    vks_surface_info info = {.width = WIDTH, .height = HEIGHT, .format = 3, .pixels = here, .size = SIZE};
+    info.stride = STRIDE;
+    CHECK(vks_device_create(&(vks_device_info){.name = "one"}, &one) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_device_create(&(vks_device_info){.name = "two"}, &two) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_create(one, &info, &mine) == VKS_OK, "%s", vks_last_error()->text);
+    packet p = pack(mine, memory);
+    int before = count_fds();
+    for (int i = 0; i < 2; i++) {
+        vks_surface_descriptor d;
+        CHECK(cross(&p, i ? SOCK_STREAM : SOCK_SEQPACKET, &d) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(memcmp(&d.body, &p.bytes.body, sizeof d.body) == 0 && d.semaphore_fd == -1, "as it was sent");
+        CHECK(fcntl(d.memory_fd, F_GETFD) & FD_CLOEXEC && fcntl(d.page_fd, F_GETFD) & FD_CLOEXEC, "not inherited");
+        CHECK(vks_surface_descriptor_check_device(&d, (uint8_t[16]){1}, (uint8_t[16]){0}) == VKS_FOREIGN_DEVICE,
+              "UUID");
+        CHECK(vks_surface_descriptor_map(&d, &there) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(vks_surface_open_descriptor(two, &d, there, &theirs) == VKS_OK, "%s", vks_last_error()->text);
+        vks_surface_descriptor_close(&d);
+        CHECK(vks_surface_acquire(theirs, 0, 0) == VKS_OK && vks_surface_acquire(mine, 0, 0) == VKS_TIMEOUT, "a party");
+        memset(there, 40 + i, SIZE);
+        CHECK(vks_surface_release(theirs, 0) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(here[0] == 40 + i && here[SIZE - 1] == 40 + i, "%d", here[0]);
+        vks_surface_close(theirs);
+        vks_surface_unref(theirs);
+        munmap(there, SIZE);
+    }
+    CHECK(count_fds() <= before + 4, "the service threads' own at most: %d of %d", count_fds(), before);
+    close(p.fds[1]);
+    close(memory);
+    vks_surface_close(mine);
+    vks_surface_unref(mine);
+    vks_device_shutdown(one);
+    vks_device_shutdown(two);
+    vks_device_unref(one);
+    vks_device_unref(two);
+    munmap(here, SIZE);
+}
+
+/* rules: I8 */
+static void what_is_not_as_it_must_be_is_refused_and_no_fd_stays(void)
+{
+    vks_device *device;
+    vks_surface *surface;
+    vks_surface_info info = {.width = WIDTH, .height = HEIGHT, .format = 3};
+    int memory = new_memfd(), unsealed = memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING), ends[2];
+    CHECK(ftruncate(unsealed, SIZE) == 0 && pipe2(ends, O_CLOEXEC) == 0, "fds");
+    CHECK(vks_device_create(&(vks_device_info){.name = "one"}, &device) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_create(device, &info, &surface) == VKS_OK, "%s", vks_last_error()->text);
+    const packet good = pack(surface, memory);
+    enum { CASES = 24 };
+    for (int i = 0; i < 2 * CASES; i++) {
+        packet p = good;
+        vks_surface_body *b = &p.bytes.body;
+        switch (i / 2) {
+        case 0:
+            p.bytes.header.magic[0] = 'V';
+            break;
+        case 1:
+            p.bytes.header.version = 2;
+            break;
+        case 2:
+            p.bytes.header.page_version = 2;
+            break;
+        case 3:
+            p.bytes.header.kind = VKS_DESCRIPTOR_FENCE;
+            break;
+        case 4:
+            p.bytes.header.size--;
+            break;
+        case 5:
+            p.size -= 1;
+            break;
+        case 6:
+            p.size = 20;
+            break;
+        case 7:
+            p.n_fds = 0;
+            break;
+        case 8:
+            p.n_fds = 1;
+            break;
+        case 9:
+            p.n_fds = 9;
+            memset(p.fds + 2, 0, 7 * sizeof(int));
+            break;
+        case 10:
+            p.bytes.header.n_fds = p.n_fds = 4;
+            p.fds[2] = p.fds[3] = memory;
+            break;
+        case 11:
+            b->width = 0;
+            break;
+        case 12:
+            b->height = VKS_LARGEST_SIDE + 1;
+            break;
+        case 13:
+            b->height = 32 + 1;
+            break; /* a row more than the memory has */
+        case 14:
+            b->stride = 95;
+            break;
+        case 15:
+            b->memory_offset = UINT64_MAX;
+            break;
+        case 16:
+            b->memory_size = SIZE + 1;
+            break;
+        case 17:
+            b->format = 10;
+            break;
+        case 18:
+            b->tiling = 2;
+            break;
+        case 19:
+            b->usage = 0;
+            break;
+        case 20:
+            p.fds[1] = unsealed;
+            break;
+        case 21:
+            p.fds[1] = ends[0];
+            break;
+        case 22:
+            p.fds[0] = ends[0];
+            break;
+        case 23:
+            memset(b->name, 0xff, sizeof b->name);
+            break;
+        }
+        int before = count_fds();
+        vks_surface_descriptor d;
+        vks_status status = cross(&p, i % 2 ? SOCK_STREAM : SOCK_SEQPACKET, &d);
+        CHECK(status == VKS_BAD_PAGE, "case %d: %d %s", i / 2, status, vks_last_error()->text);
+        CHECK(count_fds() == before, "case %d leaves %d fds", i / 2, count_fds() - before);
+        CHECK(d.memory_fd == -1 && d.page_fd == -1 && d.semaphore_fd == -1, "case %d", i / 2);
+    }
+    for (int i = 0; i < 2; i++)
+        close(ends[i]);
+    close(unsealed);
+    close(memory);
+    close(good.fds[1]);
+    vks_surface_close(surface);
+    vks_surface_unref(surface);
+    vks_device_shutdown(device);
+    vks_device_unref(device);
+}
+
+static void other_sockets_are_refused(void)
+{
+    int ends[2], inet = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    vks_surface_descriptor d;
+    CHECK(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends) == 0, "a pair");
+    CHECK(vks_surface_descriptor_recv(ends[0], 0, &d) == VKS_UNSUPPORTED, "%s", vks_last_error()->text);
+    CHECK(vks_surface_descriptor_recv(inet, 0, &d) != VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_descriptor_recv(-1, 0, &d) == VKS_OS_ERROR, "%s", vks_last_error()->text);
+    close(ends[0]);
+    close(ends[1]);
+    close(inet);
+}
+
+int main(void)
+{
+    RUN(a_descriptor_crosses_and_opens_on_the_same_pixels);
+    RUN(what_is_not_as_it_must_be_is_refused_and_no_fd_stays);
+    RUN(other_sockets_are_refused);
+    return check_result();
+}

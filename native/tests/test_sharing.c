@@ -1,0 +1,256 @@
+/* Handles of one image on one device, and others of the same memory on another: whose queue has the image when, and
+ * what is left when they close. Over the stub driver, which notices an image that two queues have. */
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "stub_driver.h"
+
+#define SECOND UINT64_C(1000000000)
+
+static vks_status draw(vks_surface *surface)
+{
+    vks_commands *commands;
+    vks_use use = {surface, true};
+    vks_device *device = vks_surface_device(surface);
+    if (vks_commands_create_vulkan(device, 3, &use, 1, NULL, NULL, &commands) != VKS_OK)
+        return VKS_NO_MEMORY;
+    vks_submission submission = {0};
+    vks_submit_info info = {.commands = &commands, .n_commands = 1};
+    vks_status status = vks_submit(device, &info, 0, &submission);
+    if (submission.op)
+        vks_op_unref(submission.op);
+    vks_commands_unref(commands);
+    vks_device_reap(device, false);
+    return status;
+}
+
+static vks_status draw_raw(vks_surface *surface)
+{
+    uint64_t raw = 4;
+    vks_submission submission = {0};
+    vks_submit_info info = {.raw = &raw, .n_raw = 1};
+    vks_status status = vks_submit(vks_surface_device(surface), &info, 0, &submission);
+    if (submission.op)
+        vks_op_unref(submission.op);
+    return status;
+}
+
+static void drop(vks_surface *surface)
+{
+    vks_surface_close(surface);
+    vks_surface_unref(surface);
+}
+
+static void own(vks_surface *surface, uint64_t key)
+{
+    CHECK(vks_surface_acquire(surface, key, vks_now() + 10 * SECOND) == VKS_OK, "%s", vks_last_error()->text);
+}
+
+static void hand_on(vks_surface *surface, uint64_t key)
+{
+    CHECK(vks_surface_release(surface, key) == VKS_OK, "%s", vks_last_error()->text);
+}
+
+static void a_hand_over_on_one_device_gives_the_driver_nothing_to_do_but_the_draws(void)
+{
+    for (int native = 0; native < 2; native++) {
+        vks_device *device = stub_open("one", native);
+        vks_surface *a = stub_surface(device, NULL), *b = stub_alias(a);
+        for (uint64_t turn = 0; turn < 10; turn++) {
+            vks_surface *owner = turn % 2 ? b : a;
+            own(owner, turn);
+            CHECK(draw(owner) == VKS_OK, "%s", vks_last_error()->text);
+            hand_on(owner, turn + 1);
+        }
+        CHECK(vks_device_submitted(device) == 10, "%llu", (unsigned long long)vks_device_submitted(device));
+        own(a, 10);
+        CHECK(vks_surface_cpu_access(a, vks_now() + 10 * SECOND) == VKS_OK, "the draws have run");
+        CHECK(vks_device_completed(device) == 10, "%llu", (unsigned long long)vks_device_completed(device));
+        drop(a);
+        drop(b);
+        stub_close(device);
+    }
+}
+
+/* What came before the export: nothing, work that has run, an owner with and without work, a release behind held work.
+ */
+static void an_export_at_any_moment_hands_the_image_over_before_the_other_device_takes_it(void)
+{
+    enum { FRESH, RUN, OWNED, WORKING, HELD, RAW, MOMENTS };
+    for (int native = 0; native < 2; native++)
+        for (int moment = 0; moment < MOMENTS; moment++) {
+            vks_device *device = stub_open("one", native), *other = stub_open("two", native);
+            vks_surface *a = stub_surface(device, NULL), *b = stub_alias(a);
+            vks_fence *gate = NULL;
+            vks_op *op = NULL;
+            if (moment != FRESH) {
+                own(a, 0);
+                CHECK((moment == RAW ? draw_raw(a) : draw(a)) == VKS_OK, "%s", vks_last_error()->text);
+                hand_on(a, 0);
+            }
+            if (moment == OWNED || moment == WORKING)
+                own(b, 0);
+            if (moment == WORKING)
+                CHECK(draw(b) == VKS_OK, "%s", vks_last_error()->text);
+            if (moment == HELD) {
+                CHECK(vks_fence_create(device, 0, &gate) == VKS_OK, "%s", vks_last_error()->text);
+                own(b, 0);
+                vks_wait wait = {.fence = gate, .value = 1};
+                vks_commands *commands;
+                vks_use use = {b, true};
+                vks_submission held = {0};
+                CHECK(vks_commands_create_vulkan(device, 3, &use, 1, NULL, NULL, &commands) == VKS_OK, "memory");
+                vks_submit_info info = {.commands = &commands, .n_commands = 1, .waits = &wait, .n_waits = 1};
+                CHECK(vks_submit(device, &info, 0, &held) == VKS_OK && held.op, "it is held");
+                op = held.op;
+                hand_on(b, 0);
+                vks_commands_unref(commands);
+            }
+            vks_surface *c = stub_surface(other, a);
+            CHECK(c != NULL, "moment %d: %s", moment, vks_last_error()->text);
+            if (moment == OWNED || moment == WORKING)
+                hand_on(b, 0);
+            own(c, 0);
+            if (gate)
+                CHECK(vks_fence_signal(gate, 1) == VKS_OK, "%s", vks_last_error()->text);
+            CHECK(draw(c) == VKS_OK, "moment %d: %s", moment, vks_last_error()->text);
+            hand_on(c, 0);
+            own(a, 0);
+            CHECK(draw(a) == VKS_OK, "moment %d: %s", moment, vks_last_error()->text);
+            hand_on(a, 0);
+            CHECK(vks_device_wait_idle(device, vks_now() + 10 * SECOND) == VKS_OK, "moment %d", moment);
+            CHECK(vks_device_wait_idle(other, vks_now() + 10 * SECOND) == VKS_OK, "moment %d", moment);
+            if (op)
+                vks_op_unref(op);
+            if (gate) {
+                vks_fence_close(gate);
+                vks_fence_unref(gate);
+            }
+            drop(a);
+            drop(c);
+            drop(b);
+            stub_close(device);
+            stub_close(other);
+        }
+}
+
+static void an_export_that_the_driver_refuses_can_be_tried_again(void)
+{
+    vks_device *device = stub_open("one", true), *other = stub_open("two", true);
+    vks_surface *a = stub_surface(device, NULL);
+    int page, semaphore;
+    own(a, 0);
+    CHECK(draw(a) == VKS_OK, "%s", vks_last_error()->text);
+    hand_on(a, 0);
+    stub_fail_submit(device, STUB_OUT_OF_MEMORY, 1);
+    CHECK(vks_surface_export(a, &page, &semaphore) == VKS_VULKAN_ERROR && page == -1, "%s", vks_last_error()->text);
+    vks_surface *c = stub_surface(other, a);
+    own(c, 0);
+    CHECK(draw(c) == VKS_OK, "%s", vks_last_error()->text);
+    hand_on(c, 0);
+    drop(a);
+    drop(c);
+    stub_close(device);
+    stub_close(other);
+}
+
+static void handles_end_in_every_order_and_the_last_one_destroys_the_semaphore(void)
+{
+    static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    for (int i = 0; i < 6; i++) {
+        vks_device *device = stub_open("one", true), *other = stub_open("two", true);
+        vks_surface *h[3] = {stub_surface(device, NULL)};
+        h[1] = stub_alias(h[0]);
+        h[2] = stub_alias(h[1]);
+        for (int n = 0; n < 3; n++) {
+            vks_surface *owner = h[orders[i][n]];
+            own(owner, 0);
+            CHECK(draw(owner) == VKS_OK, "%s", vks_last_error()->text);
+            hand_on(owner, 0);
+            if (n == 2) {
+                vks_surface *c = stub_surface(other, owner);
+                CHECK(c != NULL, "%s", vks_last_error()->text);
+                own(c, 0);
+                drop(c);
+            }
+            drop(owner);
+        }
+        stub_close(device);
+        stub_close(other);
+        CHECK(stub_semaphores() == 0, "%u are left", stub_semaphores());
+    }
+}
+
+static void a_closed_handle_and_a_swapchains_image_have_no_alias(void)
+{
+    vks_device *device = stub_open("one", false);
+    vks_surface *a = stub_surface(device, NULL), *out = NULL;
+    vks_surface_info info = {.width = 8, .height = 8, .is_presentable = true};
+    vks_surface_close(a);
+    CHECK(vks_surface_alias(a, &info, &out) == VKS_CLOSED && !out, "it is closed");
+    vks_surface_unref(a);
+    CHECK(vks_surface_create(device, &info, &a) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_alias(a, &info, &out) == VKS_UNSUPPORTED && !out, "nobody else may have it");
+    drop(a);
+    stub_close(device);
+}
+
+/* Three handles of one image and one of another device, at random. */
+static void random_turns_never_leave_an_image_with_two_queues(void)
+{
+    long turns = check_scale("VKS_SHARING_TURNS", 3000);
+    unsigned seed = (unsigned)check_scale("VKS_SEED", (long)vks_now());
+    printf("VKS_SEED=%u\n", seed);
+    for (int native = 0; native < 2; native++) {
+        vks_device *device = stub_open("one", native), *other = stub_open("two", native);
+        vks_surface *h[4] = {stub_surface(device, NULL)};
+        h[1] = stub_alias(h[0]);
+        h[2] = stub_alias(h[0]);
+        for (long turn = 0, before = check_failures; turn < turns && check_failures == before; turn++) {
+            vks_surface *owner = h[(seed = seed * 1103515245u + 12345u) >> 16 & 3];
+            if (turn % 500 == 250 && !h[3])
+                h[3] = stub_surface(other, h[seed >> 18 & 1]);
+            if (!owner)
+                continue;
+            bool gpu = seed >> 20 & 1;
+            vks_op *op = NULL;
+            if (gpu)
+                CHECK(vks_surface_acquire_gpu(owner, 0, &op) == VKS_OK, "%s", vks_last_error()->text);
+            else
+                own(owner, 0);
+            for (unsigned n = seed >> 22 & 3; n; n--)
+                CHECK((seed >> 24 & 3 || gpu ? draw(owner) : draw_raw(owner)) == VKS_OK, "%s", vks_last_error()->text);
+            if (seed >> 26 & 1)
+                CHECK(vks_surface_cpu_access(owner, vks_now() + 10 * SECOND) != VKS_ABANDONED, "it is whole");
+            hand_on(owner, 0);
+            if (op)
+                vks_op_unref(op);
+            if ((seed >> 27 & 15) == 0 && owner != h[3] && owner != h[0]) {
+                int which = owner == h[1] ? 1 : 2; /* idle: a hand-over that is cancelled abandons the surface */
+                CHECK(vks_device_wait_idle(device, vks_now() + 10 * SECOND) == VKS_OK, "idle");
+                drop(owner);
+                h[which] = stub_alias(h[0]);
+            }
+        }
+        CHECK(vks_device_wait_idle(device, vks_now() + 10 * SECOND) == VKS_OK, "idle");
+        CHECK(vks_device_wait_idle(other, vks_now() + 10 * SECOND) == VKS_OK, "idle");
+        for (int i = 0; i < 4; i++)
+            if (h[i])
+                drop(h[i]);
+        stub_close(device);
+        stub_close(other);
+    }
+}
+
+int main(void)
+{
+    RUN(a_hand_over_on_one_device_gives_the_driver_nothing_to_do_but_the_draws);
+    RUN(an_export_at_any_moment_hands_the_image_over_before_the_other_device_takes_it);
+    RUN(an_export_that_the_driver_refuses_can_be_tried_again);
+    RUN(handles_end_in_every_order_and_the_last_one_destroys_the_semaphore);
+    RUN(a_closed_handle_and_a_swapchains_image_have_no_alias);
+    RUN(random_turns_never_leave_an_image_with_two_queues);
+    CHECK(stub_violations() == 0, "%u", stub_violations());
+    return check_result();
+}

@@ -1,0 +1,338 @@
+"""Descriptors through other people's channels: multiprocessing's, pickles in files, sockets of event loops."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import multiprocessing
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.fds import open_fds
+from support.processes import in_child
+from support.sharing import wait_until
+
+import vkshare as vks
+from vkshare import _parcels, _transport
+from vkshare.errors import ClosedError, DescriptorError
+
+# Things that a test leaves open, its device's fixture closes.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")
+
+Open = Callable[..., vks.Device]
+
+
+@pytest.fixture
+def surface(device: vks.Device) -> vks.Surface:
+    return device.create_surface(24, 10)
+
+
+@pytest.fixture(autouse=True)
+def nothing_waits() -> Iterator[None]:
+    """Every test leaves the counter empty, and its thread ends with it."""
+    yield
+    try:
+        wait_until(lambda: _parcels._counter.listener is None, 3)
+    finally:
+        _parcels._counter.forget()
+
+
+# ---- multiprocessing -----------------------------------------------------------------------------------------------
+
+
+def _brighten(device: vks.Device, descriptor: vks.SurfaceDescriptor, key: int) -> None:
+    assert not any(os.get_inheritable(fd) for fd in descriptor._fds)
+    with descriptor, device.open_surface(descriptor) as opened, opened.access(key, key + 1, 10):
+        opened.write(opened.read() + 1)
+
+
+def _party(connection: Any, queue: Any, answers: Any, as_argument: Any, backend: str, name: str) -> None:
+    with vks.open(name, backend=backend) as device:
+        _brighten(device, as_argument, 0)
+        _brighten(device, queue.get(timeout=30), 1)
+        _brighten(device, connection.recv(), 2)
+        with connection.recv() as fence, device.open_fence(fence) as follower:
+            follower.wait(3, 10)
+        mine = device.create_surface(8, 8)
+        with mine.access(0, 5):
+            mine.write(np.full(mine.shape, 99, np.uint8))
+        answers.put(mine.export())  # pickled later, by the queue's own thread
+        connection.recv()  # it is opened: this process may go
+
+
+@pytest.mark.rule("I8", "X11", "X12")
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_descriptors_go_to_and_fro_as_arguments_and_through_queues_and_pipes(
+    device: vks.Device, surface: vks.Surface, method: str
+) -> None:
+    context = multiprocessing.get_context(method)
+    here, there = context.Pipe()
+    queue, answers = context.Queue(), context.Queue()
+    surface.acquire(0)
+    surface.write(np.full(surface.shape, 5, np.uint8))
+    surface.release(0)
+    with surface.export() as descriptor, device.create_fence() as fence, fence.export() as fence_descriptor:
+        arguments = (there, queue, answers, descriptor, device.backend, device.adapter.name)
+        child = context.Process(target=_party, args=arguments)
+        child.start()
+        queue.put(descriptor)
+        here.send(descriptor)
+        here.send(fence_descriptor)
+        with surface.access(3, 0, 60):
+            assert (surface.read() == 8).all()
+        fence.signal(3)
+        with answers.get(timeout=30) as theirs, device.open_surface(theirs) as opened, opened.access(5, 0, 10):
+            assert (opened.read() == 99).all()
+        here.send("done")
+        child.join(30)
+    assert child.exitcode == 0
+    queue.close()
+    answers.close()
+
+
+_kept: list[Any] = []
+
+
+def _opened_in_pool(backend: str, name: str, descriptor: Any) -> Any:
+    """A pool's worker: brightens what it is sent, and sends what it made. The worker lives on, and so do the fds."""
+    device = vks.open(name, backend=backend)
+    _brighten(device, descriptor, 0)
+    mine = device.create_surface(4, 4)
+    _kept.extend((device, mine))
+    with mine.access(0, 0):
+        mine.write(np.full(mine.shape, 3, np.uint8))
+    return mine.export()
+
+
+@pytest.mark.rule("I8")
+@pytest.mark.parametrize("kind", ["Pool", "ProcessPoolExecutor"])
+def test_descriptors_go_to_the_workers_of_a_pool_and_come_back(
+    device: vks.Device, surface: vks.Surface, kind: str
+) -> None:
+    arguments = (device.backend, device.adapter.name, surface.export())
+    if kind == "Pool":
+        with multiprocessing.get_context("forkserver").Pool(1) as pool:
+            _check_theirs(device, pool.apply_async(_opened_in_pool, arguments).get(60))
+    else:
+        context = multiprocessing.get_context("spawn")
+        with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as executor:
+            _check_theirs(device, executor.submit(_opened_in_pool, *arguments).result(60))
+    with surface.access(1, 0, 10):
+        assert (surface.read() == 1).all()
+
+
+def _check_theirs(device: vks.Device, descriptor: Any) -> None:
+    with descriptor, device.open_surface(descriptor) as opened, opened.access(0, 0, 10):
+        assert (opened.read() == 3).all()
+
+
+@pytest.mark.rule("I8")
+def test_a_process_that_multiprocessing_did_not_start_opens_a_pickle_with_no_other_set_up(
+    surface: vks.Surface, tmp_path: Path
+) -> None:
+    with surface.export() as descriptor:
+        (tmp_path / "pickle").write_bytes(pickle.dumps(descriptor))
+    code = "import pickle, sys, vkshare; print(pickle.load(open(sys.argv[1], 'rb')).spec.width)"
+    told = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, tmp_path / "pickle"], capture_output=True, text=True, timeout=60
+    )
+    assert told.stdout == "24\n", told.stderr
+
+
+@pytest.mark.rule("I8")
+def test_a_descriptor_that_is_closed_before_it_is_pickled_says_what_to_do(surface: vks.Surface) -> None:
+    descriptor = surface.export()
+    descriptor.close()
+    with pytest.raises(ClosedError, match=r"Queue.*leave it open"):
+        pickle.dumps(descriptor)
+
+
+# ---- what waits to be fetched --------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("I8")
+def test_a_pickle_opened_twice_is_refused_the_second_time(
+    device: vks.Device, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with device.create_fence().export() as descriptor:
+        pickled, other = pickle.dumps(descriptor), pickle.dumps(descriptor)
+    pickle.loads(pickled).close()
+    with pytest.raises(DescriptorError, match="was opened before"):
+        pickle.loads(pickled)
+    pickle.loads(other).close()
+    wait_until(lambda: _parcels._counter.listener is None)
+    with pytest.raises(DescriptorError, match="was opened before"):
+        pickle.loads(other)
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.rule("I8")
+def test_a_pickle_whose_sender_is_gone_is_refused(surface: vks.Surface) -> None:
+    reading, writing = os.pipe()
+    with surface.export() as descriptor, open(reading, "rb") as pickled:
+        in_child(lambda: os.write(writing, pickle.dumps(descriptor)))  # and it ends
+        os.close(writing)
+        before = open_fds()
+        with pytest.raises(DescriptorError, match=r"has exited.*keep the sender alive"):
+            pickle.load(pickled)
+        assert open_fds() == before
+
+
+@pytest.mark.rule("I8")
+def test_fds_that_nobody_fetches_are_closed_after_a_while(
+    device: vks.Device, surface: vks.Surface, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_parcels, "LIFETIME", 0.1)
+    with surface.export() as descriptor:
+        before = open_fds()
+        pickled = [pickle.dumps(descriptor) for _ in range(5)]
+        wait_until(lambda: open_fds() == before)
+    for each in pickled:
+        with pytest.raises(DescriptorError, match="file descriptors are gone"):
+            pickle.loads(each)
+
+
+@pytest.mark.rule("I8", "X14")
+def test_fds_that_nobody_fetches_are_bounded_and_the_newest_are_kept(
+    surface: vks.Surface, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_transport, "quota", lambda: 9)
+    with surface.export() as descriptor:
+        before = len(open_fds())
+        pickled = [pickle.dumps(descriptor) for _ in range(100)]
+        assert len(open_fds()) <= before + 9 + 1  # the socket at which they are fetched
+        kept = 9 // descriptor.fd_count
+        with pytest.raises(DescriptorError, match="has them no more"):
+            pickle.loads(pickled[-kept - 1])
+        for each in pickled[-kept:]:
+            pickle.loads(each).close()
+
+
+@pytest.mark.rule("I8", "X19")
+def test_fds_are_given_to_those_of_the_same_user_who_know_the_token_only(
+    surface: vks.Surface, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with surface.export() as descriptor:
+        address, token = _parcels.share(descriptor._fds)
+        for garbage in (b"", b"x", token[:-1], token + b"x", bytes(16), bytes(5000)):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+                sock.connect(b"\0" + address.encode())
+                sock.send(garbage)
+                _, fds, _, _ = socket.recv_fds(sock, 10, 8)
+                assert fds == []
+        us = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: us + (threading.current_thread().name == "vkshare-parcels"))
+        with pytest.raises(DescriptorError, match="another user's"):
+            _parcels.collect((address, token))
+        monkeypatch.undo()
+        for fd in _parcels.collect((address, token)):
+            os.close(fd)
+
+
+@pytest.mark.rule("I8")
+def test_one_who_connects_and_says_nothing_does_not_keep_the_others_waiting_for_long(
+    surface: vks.Surface, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_parcels, "_PATIENCE", 0.1)
+    with surface.export() as descriptor:
+        shared = _parcels.share(descriptor._fds)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
+            silent.connect(b"\0" + shared[0].encode())
+            for fd in _parcels.collect(shared):
+                os.close(fd)
+
+
+@pytest.mark.rule("I8", "X11")
+def test_a_forked_child_has_none_of_what_waits_and_pickles_for_itself(surface: vks.Surface) -> None:
+    with surface.export() as descriptor:
+        before = len(open_fds())
+        pickled = pickle.dumps(descriptor)
+
+        def child() -> None:
+            assert len(open_fds()) <= before
+            again = pickle.dumps(descriptor)
+            pickle.loads(again).close()
+            pickle.loads(pickled).close()  # the parent's
+
+        in_child(child)
+        with pytest.raises(DescriptorError):
+            pickle.loads(pickled)
+
+
+@pytest.mark.rule("I8")
+def test_many_threads_pickle_and_unpickle_at_once(surface: vks.Surface) -> None:
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for _ in range(25):
+                pickle.loads(pickle.dumps(descriptor)).close()
+        except BaseException as error:
+            errors.append(error)
+
+    with surface.export() as descriptor:
+        before = open_fds()
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not errors
+        wait_until(lambda: open_fds() == before)
+
+
+# ---- sockets of event loops ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("I8")
+@pytest.mark.parametrize("kind", [socket.SOCK_STREAM, socket.SOCK_SEQPACKET], ids=["stream", "seqpacket"])
+def test_descriptors_cross_the_sockets_of_asyncio(
+    surface: vks.Surface, vks_open: Open, tmp_path: Path, kind: socket.SocketKind
+) -> None:
+    async def main() -> vks.SurfaceDescriptor:
+        loop = asyncio.get_running_loop()
+        with socket.socket(socket.AF_UNIX, kind) as listener, socket.socket(socket.AF_UNIX, kind) as client:
+            listener.bind(str(tmp_path / "socket"))
+            listener.listen()
+            listener.setblocking(False)
+            client.setblocking(False)
+            accepting = asyncio.ensure_future(loop.sock_accept(listener))
+            await loop.sock_connect(client, str(tmp_path / "socket"))
+            server, _ = await accepting
+            with server, surface.export() as descriptor:
+                receiving = asyncio.create_task(asyncio.to_thread(vks.SurfaceDescriptor.recv, server, 10))
+                started = time.monotonic()
+                await asyncio.sleep(0.05)  # the loop runs meanwhile
+                assert time.monotonic() - started < 5
+                descriptor.send(client)
+                return await receiving
+
+    with asyncio.run(main()) as received:
+        theirs = vks_open().open_surface(received)
+    with surface.access(0, 1):
+        surface.write(np.full(surface.shape, 12, np.uint8))
+    with theirs.access(1, 0, 5):
+        assert (theirs.read() == 12).all()
+
+
+@pytest.mark.rule("I8")
+def test_the_socket_of_an_asyncio_transport_is_refused_with_what_to_do(surface: vks.Surface) -> None:
+    async def main() -> None:
+        one, two = socket.socketpair()
+        _, writer = await asyncio.open_unix_connection(sock=one)
+        with two, surface.export() as descriptor, pytest.raises(TypeError, match="use one of your own"):
+            descriptor.send(writer.get_extra_info("socket"))
+        writer.close()
+        await writer.wait_closed()
+
+    asyncio.run(main())
