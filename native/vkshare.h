@@ -272,6 +272,8 @@ vks_status vks_surface_alias(vks_surface *of, const vks_surface_info *info, vks_
  * first time, until the work that was submitted to the surface has run: until then its image did not leave the queue.
  */
 vks_status vks_surface_export(vks_surface *surface, int *page_fd, int *semaphore_fd);
+/* A duplicate of the page alone, to be looked at (vks_page_look): nothing is exported by that. */
+vks_status vks_surface_page(const vks_surface *surface, int *page_fd);
 /* Set once, before the first submit: a surface is made before its command buffers can be recorded. */
 void vks_surface_set_commands(vks_surface *surface, uint64_t acquire_commands, uint64_t release_commands);
 void vks_surface_ref(vks_surface *surface);

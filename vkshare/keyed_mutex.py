@@ -55,13 +55,11 @@ class KeyedMutex:
     def statistics(self) -> KeyedMutexStatistics:
         """What the shared page says now; it may have changed when the call returns."""
         self._surface._open_image()  # ClosedError in words about the surface
-        page, semaphore = self._surface._export()
+        page = self._surface._page()
         try:
             return statistics_of(_native.page_look(page))
         finally:
             os.close(page)
-            if semaphore >= 0:
-                os.close(semaphore)
 
     def __repr__(self) -> str:
         if self._surface.is_closed:

@@ -290,21 +290,44 @@ static vks_status give_away(vks_surface *surface)
     return status || !serial ? status : vks_device_wait_serial(device, serial, VKS_FOREVER);
 }
 
+static vks_status check_shared(const vks_surface *surface)
+{
+    vks_status status = vks_surface_check(surface);
+    return !status && surface->is_presentable
+               ? vks_fail(VKS_UNSUPPORTED, 0, "a swapchain's image has no memory of its own to export")
+               : status;
+}
+
+/* Under the lock. */
+static vks_status duplicate_page(const vks_surface *surface, int *page_fd)
+{
+    vks_status status = check_shared(surface);
+    if (!status && (*page_fd = vks_dup(surface->page_fd)) < 0)
+        status = vks_fail(VKS_OS_ERROR, errno, "the surface's page could not be duplicated");
+    return status;
+}
+
+vks_status vks_surface_page(const vks_surface *surface, int *page_fd)
+{
+    *page_fd = -1;
+    vks_status status = check_shared(surface); /* first: after fork() the lock may be held for ever */
+    if (status)
+        return status;
+    pthread_mutex_lock(&surface->device->lock);
+    status = duplicate_page(surface, page_fd);
+    pthread_mutex_unlock(&surface->device->lock);
+    return status;
+}
+
 vks_status vks_surface_export(vks_surface *surface, int *page_fd, int *semaphore_fd)
 {
     *page_fd = *semaphore_fd = -1;
     vks_device *device = surface->device;
-    vks_status status = vks_surface_check(surface);
-    if (status)
-        return status;
-    if (surface->is_presentable)
-        return vks_fail(VKS_UNSUPPORTED, 0, "a swapchain's image has no memory of its own to export");
-    if ((status = give_away(surface)))
+    vks_status status = check_shared(surface);
+    if (status || (status = give_away(surface)))
         return status;
     pthread_mutex_lock(&device->lock); /* keeps close() from destroying the semaphore */
-    if (!(status = vks_surface_check(surface)) && (*page_fd = vks_dup(surface->page_fd)) < 0)
-        status = vks_fail(VKS_OS_ERROR, errno, "the surface's page could not be duplicated");
-    if (!status && surface->semaphore &&
+    if (!(status = duplicate_page(surface, page_fd)) && surface->semaphore &&
         (status = device->backend->export_timeline(device, surface->semaphore, semaphore_fd))) {
         close(*page_fd);
         *page_fd = -1;

@@ -325,6 +325,17 @@ static PyObject *surface_export(PyObject *object, PyObject *ignored)
     return status == VKS_OK ? Py_BuildValue("(ii)", page_fd, semaphore_fd) : vkpy_raise(status, "Surface.export");
 }
 
+static PyObject *surface_page(PyObject *object, PyObject *ignored)
+{
+    vkpy_surface *self = (vkpy_surface *)object;
+    int page_fd = -1;
+    (void)ignored;
+    LIVE(self);
+    vks_status status;
+    VKPY_SHORT(self->device, status = vks_surface_page(self->core, &page_fd));
+    return status == VKS_OK ? PyLong_FromLong(page_fd) : vkpy_raise(status, "Surface.mutex");
+}
+
 static PyObject *surface_sync(PyObject *object, PyObject *ignored)
 {
     vkpy_surface *self = (vkpy_surface *)object;
@@ -429,6 +440,7 @@ static PyMethodDef methods[] = {
      "_set_commands($self, acquire, release)\n--\n\nVkCommandBuffers, set once."},
     {"_export", surface_export, METH_NOARGS,
      "_export($self)\n--\n\n(page fd, semaphore fd or -1), the caller's to close."},
+    {"_page", surface_page, METH_NOARGS, "_page($self)\n--\n\nAn fd of the shared page, the caller's to close."},
     {"_sync", surface_sync, METH_NOARGS,
      "_sync($self)\n--\n\n((VkSemaphore, value) to wait for, (VkSemaphore, value) to signal)."},
     {"_join", VKPY_FASTCALL(surface_join), VKPY_FAST,
