@@ -26,7 +26,7 @@ from vkshare import descriptors, formats
 from vkshare.errors import AbandonedError, DescriptorError
 
 # Things that a test leaves open, its device's fixture closes.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")]
 
 COLOUR = np.array([64, 128, 192, 255], np.uint8)  # of vulkan_client
 

@@ -27,7 +27,7 @@ from vkshare import _parcels, _transport
 from vkshare.errors import ClosedError, DescriptorError
 
 # Things that a test leaves open, its device's fixture closes.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")]
 
 Open = Callable[..., vks.Device]
 

@@ -151,7 +151,7 @@ def test_open_refuses_wrong_options() -> None:
 
 
 def test_open_surface_and_open_fence_refuse_what_is_no_descriptor(device: vks.Device) -> None:
-    with pytest.raises(TypeError, match="descriptor must be a SurfaceDescriptor, not int"):
+    with pytest.raises(TypeError, match="must be a Surface or a SurfaceDescriptor, not int"):
         device.open_surface(3)  # type: ignore[arg-type]
     with (
         device.create_surface(8, 8).export() as descriptor,

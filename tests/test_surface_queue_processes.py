@@ -28,7 +28,7 @@ from vkshare.queue_descriptor import QueueDescriptor
 pytest_plugins = ["support.peers"]
 
 # Things that a test leaves open, its device's fixture closes.
-pytestmark = [unhurried, pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")]
+pytestmark = [unhurried, pytest.mark.slow, pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")]
 
 Open = Callable[..., vks.Device]
 Peers = Callable[..., Peer]

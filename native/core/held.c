@@ -261,6 +261,20 @@ static void add_watches(watch_list *list, const vks_op *op)
     }
 }
 
+/* What was submitted in a mode="gpu" tenure learns what the tenure took over: the handle may have another one by the
+ * time that this work's turn comes. */
+static void tell_granted(const vks_device *device, const vks_surface *surface)
+{
+    for (vks_op *op = device->held_first; op; op = op->next)
+        for (uint32_t i = 0; i < op->n_touches; i++) {
+            vks_touch *touch = &op->touches[i];
+            if (touch->surface == surface && touch->tenure.id == surface->tenure.id && !touch->granted) {
+                touch->tenure = surface->tenure;
+                touch->granted = true;
+            }
+        }
+}
+
 static vks_readiness try_acquire(vks_op *op, vks_status *why)
 {
     vks_surface *surface = op->touches[0].surface;
@@ -275,6 +289,7 @@ static vks_readiness try_acquire(vks_op *op, vks_status *why)
         return VKS_HOLD;
     if (status == VKS_OK) {
         vks_surface_grant(surface, op->touches[0].tenure.id, &debt);
+        tell_granted(op->device, surface);
         return VKS_READY;
     }
     *why = status;

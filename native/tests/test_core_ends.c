@@ -432,6 +432,30 @@ static void a_handle_tells_the_first_of_its_open_promises(void)
     drop_party(&a);
 }
 
+/* rules: K25 */
+static void work_of_a_queued_tenure_runs_though_its_handle_owns_again(void)
+{
+    party a = new_party("a", NULL, false), b = new_party("b", &a, false);
+    vks_op *op = NULL;
+    CHECK(vks_surface_acquire(a.surface, 0, 0) == VKS_OK && vks_surface_acquire_gpu(b.surface, 1, &op) == VKS_OK && op,
+          "%s", vks_last_error()->text);
+    CHECK(draw(&b, NULL) == VKS_OK, "it waits for the tenure");
+    stub_stall(true);
+    CHECK(draw(&a, NULL) == VKS_OK && vks_surface_release(a.surface, 1) == VKS_OK, "%s", vks_last_error()->text);
+    for (uint64_t limit = vks_now() + 1000 * MS; !vks_surface_is_owned(b.surface) && vks_now() < limit;)
+        usleep(100);
+    CHECK(vks_surface_release(b.surface, 2) == VKS_OK, "behind the work, which waits for a's now");
+    CHECK(vks_surface_acquire(b.surface, 2, vks_now() + 1000 * MS) == VKS_OK, "and it owns again");
+    stub_stall(false);
+    CHECK(vks_device_wait_idle(b.device, vks_now() + 2000 * MS) == VKS_OK, "all has run");
+    CHECK(vks_surface_cpu_access(b.surface, vks_now() + 1000 * MS) == VKS_OK, "and is whole");
+    CHECK(vks_surface_release(b.surface, 3) == VKS_OK, "%s", vks_last_error()->text);
+    if (op)
+        vks_op_unref(op);
+    drop_party(&b);
+    drop_party(&a);
+}
+
 /* rules: X21 */
 static void a_loss_that_the_driver_tells_in_submits_alone_ends_a_wait(void)
 {
@@ -560,6 +584,7 @@ int main(void)
     RUN(who_waits_on_the_gpu_for_a_lost_device_goes_on_though_later_ones_owe_and_values_are_missing);
     RUN(work_in_a_broken_chain_waits_for_earlier_work_whose_signal_would_fall);
     RUN(a_handle_tells_the_first_of_its_open_promises);
+    RUN(work_of_a_queued_tenure_runs_though_its_handle_owns_again);
     RUN(a_loss_that_the_driver_tells_in_submits_alone_ends_a_wait);
     RUN(an_engines_queue_is_not_used_by_who_waits);
     RUN(a_queued_release_that_fails_abandons_the_surface);

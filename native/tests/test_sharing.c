@@ -49,7 +49,8 @@ static void own(vks_surface *surface, uint64_t key)
 
 static void hand_on(vks_surface *surface, uint64_t key)
 {
-    CHECK(vks_surface_release(surface, key) == VKS_OK, "%s", vks_last_error()->text);
+    vks_status status = vks_surface_release(surface, key);
+    CHECK(status == VKS_OK, "status %d: %s", status, vks_last_error()->text);
 }
 
 static void a_hand_over_on_one_device_gives_the_driver_nothing_to_do_but_the_draws(void)

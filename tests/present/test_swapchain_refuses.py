@@ -356,7 +356,7 @@ def test_the_surface_of_a_frame_is_the_swapchains(swapchain: vks.Swapchain, name
     }
     if state == "presented":
         swapchain.present(frame)
-    with pytest.raises((InvalidCallError, UnsupportedError), match=r"swapchain's|of <vkshare\.Swapchain"):
+    with pytest.raises((InvalidCallError, UnsupportedError), match=r"swapchain's|to <vkshare\.Swapchain"):
         calls[name]()
     if state == "acquired":
         swapchain.present(frame)
