@@ -52,6 +52,7 @@ def test_every_example_is_shown_in_a_document() -> None:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
+        ("pipe", r"frame 0 \[  0   0   0 255\]\n(.*\n){3}frame 4 \[204   0   0 255\]\n"),
         ("hand_over", r"the middle pixel is \[12[5-9]  6[2-6]  6[2-6] 255\]\n"),
         ("owner_dies", r"recovered, generation 2\n"),
         ("pillow_text", r"0 bytes copied\n"),
@@ -85,7 +86,7 @@ def test_the_window_example_shows_a_triangle_until_somebody_closes_it(x11: XDisp
 
 
 def test_no_example_is_left_out_of_these_tests() -> None:
-    assert {example.stem for example in EXAMPLES} == {"hand_over", "opengl", "owner_dies", "pillow_text", "window"}
+    assert {example.stem for example in EXAMPLES} == {"hand_over", "opengl", "owner_dies", "pillow_text", "pipe", "window"}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -90,7 +90,10 @@ class _PipeEnd(Closable):
         return self._queues[0].statistics()
 
     def close(self) -> None:
-        """Ends the pipe: the other end is told once it has had what was sent. Idempotent."""
+        """Ends the pipe: the other end is told once it has had what was sent. Idempotent.
+
+        A sender that is closed before a receiver has opened the descriptor takes the surfaces with it (rule K20).
+        """
         for queue in self._queues:
             queue.close()
 
