@@ -104,6 +104,27 @@ def test_what_fails_half_way_leaves_nothing(vks_device: vks.Device, monkeypatch:
     assert roles.open_fds() <= fds
 
 
+def test_a_device_that_cannot_open_all_surfaces_has_none(
+    vks_open: Open, loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, opened = vks_open(), []
+    open_surface = device.open_surface
+
+    def third_fails(*args: Any) -> Any:
+        if len(opened) == 2:
+            raise vks.VulkanError(-2, "vkAllocateMemory")
+        opened.append(open_surface(*args))
+        return opened[-1]
+
+    loop.out.close()
+    monkeypatch.setattr(device, "open_surface", third_fails)
+    with pytest.raises(vks.VulkanError):
+        loop.clone.open_producer(device)
+    assert [surface.is_closed for surface in opened] == [True, True]
+    monkeypatch.undo()
+    assert not loop.clone.open_producer(device).is_closed
+
+
 @pytest.mark.rule("Q2")
 def test_the_root_starts_full_and_clones_start_empty(vks_open: Open) -> None:
     device = vks_open()
@@ -700,6 +721,20 @@ def test_closing_an_end_wakes_those_who_wait_at_it(loop: Loop) -> None:
     loop.seen.close()
     with pytest.raises(ClosedError):
         loop.seen.dequeue(0)
+
+
+@pytest.mark.rule("Q18")
+def test_closing_an_end_ends_its_waits_for_the_gpu(loop: Loop, gate: vks.Fence) -> None:
+    surface, pending = held(loop, gate, 1), held(loop, gate, 2)
+    assert loop.out.enqueue(pending, wait=False) is False
+    waits = [later(loop.out.enqueue, surface), later(loop.out.flush)]
+    assert not waits[0].done(0.05)
+    loop.out.close()
+    for wait in waits:
+        with pytest.raises(ClosedError):
+            wait.result(5)
+    assert surface.is_owned
+    gate.signal(2)
 
 
 @pytest.mark.rule("Q18")

@@ -126,8 +126,9 @@ def test_a_page_that_somebody_wrote_over_is_refused_and_crashes_nobody(vks_open:
     import mmap
 
     dice = seeded()
+    devices = vks_open(), vks_open()
     for _ in range(rounds(10_000, 60)):
-        with Loop(vks_open(), vks_open(), count=3, clone_metadata=16) as loop:
+        with Loop(*devices, count=3, clone_metadata=16) as loop:
             with loop.clone.export() as descriptor:
                 page = descriptor.open_pages()[0]
             with mmap.mmap(page, 4096) as memory:
@@ -148,8 +149,6 @@ def test_a_page_that_somebody_wrote_over_is_refused_and_crashes_nobody(vks_open:
                         pass
                     repr(loop.out), loop.clone.statistics()
             os.close(page)
-        for device in (loop.free.device, loop.seen.device):
-            device.close()
 
 
 # ---- ends in other processes -----------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from vkshare import _arguments, _async, _fds, _native
 from vkshare._closing import Closable
 from vkshare.descriptors import SurfaceDescriptor
 from vkshare.device import DEFAULT_USAGE, Device
-from vkshare.errors import AcquireTimeout, ClosedError, DescriptorError, InvalidCallError
+from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, DescriptorError, InvalidCallError
 from vkshare.queue_descriptor import QueueDescriptor
 from vkshare.view import View
 
@@ -91,8 +91,19 @@ class Network:
                 return known
             if offered is None:
                 with self._exported() as descriptors:
-                    return self.add(device, [device.open_surface(one) for one in descriptors])
-            return self.add(device, [device.open_surface(one) for one in offered])
+                    return self._open(device, descriptors)
+            return self._open(device, offered)
+
+    def _open(self, device: Device, descriptors: Iterable[SurfaceDescriptor]) -> tuple[Surface, ...]:
+        opened: list[Surface] = []
+        try:
+            for descriptor in descriptors:
+                opened.append(device.open_surface(descriptor))
+            return self.add(device, opened)
+        except BaseException:
+            for surface in opened:
+                surface._end()
+            raise
 
     def add(self, device: Device, surfaces: list[Surface]) -> tuple[Surface, ...]:
         """Makes these the device's handles."""
@@ -201,6 +212,7 @@ class SurfaceQueue(Closable):
         count = _arguments.integer("count", count, 1, _native.MAX_QUEUE_SURFACES)
         size = _metadata_size(metadata_size)
         words = tuple(usage)
+        self._page = -1
         surfaces: list[Surface] = []
         try:
             for _ in range(count):
@@ -212,6 +224,8 @@ class SurfaceQueue(Closable):
             self._begin(device, page)
             self._network.add(device, surfaces)
         except BaseException:
+            if not self.is_closed:
+                self.close()
             for surface in surfaces:
                 surface._end()
             raise
@@ -334,6 +348,7 @@ class SurfaceQueue(Closable):
 
     def close(self) -> None:
         """Closes its ends here, and with the network's last queue here its surfaces too. Idempotent."""
+        self._device._refuse_in_forked_child()
         with self._lock:
             page, self._page = self._page, -1
         if page < 0:
@@ -461,7 +476,7 @@ class Consumer(_QueueEnd, _native.Consumer):
         while True:
             try:
                 newer = self.dequeue(0)
-            except (AcquireTimeout, ClosedError):
+            except (AcquireTimeout, ClosedError, AbandonedError):  # recover() has the last one's
                 return newest
             back.enqueue(newest[0], wait="gpu")
             newest = newer

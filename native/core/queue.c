@@ -36,7 +36,8 @@ typedef struct vks_notice {
     uint64_t token;
 } vks_notice;
 
-#define SPIN_NS 50000 /* of looking before a sleep */
+#define SPIN_NS 50000     /* of looking before a sleep */
+#define SLICE_NS 50000000 /* of waiting for the GPU */
 
 static const char *const end_names[] = {"producer", "consumer"};
 
@@ -256,13 +257,30 @@ static void adopt(vks_queue *queue)
                         queue->end == VKS_PRODUCER);
 }
 
+typedef vks_status (*gpu_wait)(vks_surface *surface, uint64_t value, uint64_t deadline);
+
+/* Waits for the GPU, and looks up now and then: close() must not wait for work that may never run. The caller comes
+ * again, and finds the end closed. */
+static vks_status wait_a_while(gpu_wait wait, vks_surface *surface, uint64_t value, uint64_t deadline)
+{
+    uint64_t now = deadline ? vks_now() : 0, slice = now + SLICE_NS < deadline ? now + SLICE_NS : deadline;
+    vks_status status = wait(surface, value, slice);
+    return status == VKS_TIMEOUT && slice != deadline ? VKS_INTERRUPTED : status;
+}
+
+static vks_status wait_drawn(vks_surface *surface, uint64_t unused, uint64_t deadline)
+{
+    (void)unused;
+    return vks_surface_cpu_access(surface, deadline);
+}
+
 static vks_status flush(vks_queue *queue, uint64_t deadline, uint32_t *committed)
 {
     uint32_t surface;
     uint64_t value;
     vks_status status;
     for (*committed = 0; !(status = vks_queue_first_pending(&queue->ring, &surface, &value)); ++*committed) {
-        if ((status = vks_surface_wait_given(queue->surfaces[surface], value, deadline)))
+        if ((status = wait_a_while(vks_surface_wait_given, queue->surfaces[surface], value, deadline)))
             return status;
         vks_queue_commit(&queue->ring, 1);
     }
@@ -341,7 +359,7 @@ vks_status vks_queue_enqueue(vks_queue *queue, vks_surface *surface, const void 
     if (mode == VKS_ENQUEUE_TRY && status == VKS_TIMEOUT)
         status = VKS_OK;
     if (!status && mode == VKS_ENQUEUE_WAIT)
-        status = vks_surface_cpu_access(surface, deadline);
+        status = wait_a_while(wait_drawn, surface, 0, deadline);
     bool finished = mode != VKS_ENQUEUE_TRY || (!status && vks_surface_cpu_access(surface, 0) == VKS_OK);
     if (status || (status = put(queue, surface, metadata, length, &value)) ||
         (status = vks_queue_pending(&queue->ring, &pending)))

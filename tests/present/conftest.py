@@ -16,16 +16,6 @@ if TYPE_CHECKING:
 if os.environ.get("VKSHARE_TEST_DRIVER", "") not in ("", "cpu"):
     collect_ignore_glob = ["test_history*.py"]
 
-# They are about window systems and whole programs: where only the binary is in question they say nothing more.
-SLOW = ("test_windows_", "test_window_", "test_demo_", "test_shm_", "test_displays")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.parent.name == "present" and item.path.name.startswith(SLOW):
-            item.add_marker(pytest.mark.slow)
-
 
 @pytest.fixture(params=["best", "history"])
 def policy(request: pytest.FixtureRequest, device: vks.Device) -> str:
