@@ -121,7 +121,8 @@ def test_the_guides_test_passes_as_a_test(tmp_path: Path) -> None:
 def test_links_lead_to_files_that_exist(document: str) -> None:
     text = (ROOT / document).read_text()
     for target in re.findall(r"\]\(([^)#]+)\)", text):
-        if "://" not in target:
+        # The wheel is tested in a tree without the C sources.
+        if "://" not in target and ((ROOT / "native").is_dir() or "native/" not in target):
             assert (ROOT / document).parent.joinpath(target).exists(), target
 
 
