@@ -138,21 +138,38 @@ static bool is_to_be_released(const vks_device *device, const vks_surface *origi
     return false;
 }
 
-vks_status vks_surface_give_away(vks_surface *surface)
+vks_status vks_surface_submit(vks_surface *surface, vks_point wait, uint64_t commands, vks_point signal)
 {
     vks_device *device = surface->device;
-    vks_surface *original = vks_surface_original(surface);
-    if (!vks_surface_goes_out(surface) || is_to_be_released(device, original))
-        return VKS_OK;
-    vks_batch batch = {.buffers = &surface->release_commands, .n_buffers = 1, .serial = device->submitted + 1};
+    vks_batch batch = {
+        .waits = &wait,
+        .signals = &signal,
+        .buffers = &commands,
+        .n_waits = wait.semaphore != 0,
+        .n_signals = signal.semaphore != 0,
+        .n_buffers = commands != 0,
+        .serial = device->submitted + 1,
+    };
     vks_status status = device->backend->submit(device, &batch);
+    if (status) {
+        if (status == VKS_DEVICE_LOST)
+            vks_device_lose(device);
+        return status;
+    }
+    atomic_store_explicit(&device->submitted, batch.serial, memory_order_release);
+    atomic_store_explicit(&surface->last_serial, batch.serial, memory_order_release);
+    return VKS_OK;
+}
+
+vks_status vks_surface_give_away(vks_surface *surface)
+{
+    vks_surface *original = vks_surface_original(surface);
+    if (!vks_surface_goes_out(surface) || is_to_be_released(surface->device, original))
+        return VKS_OK;
+    vks_status status = vks_surface_submit(surface, (vks_point){0}, surface->release_commands, (vks_point){0});
     if (status == VKS_OK) {
-        atomic_store_explicit(&device->submitted, batch.serial, memory_order_release);
-        atomic_store_explicit(&surface->last_serial, batch.serial, memory_order_release);
         original->is_here = original->is_raw = false;
-        original->given_away = batch.serial;
-    } else if (status == VKS_DEVICE_LOST) {
-        vks_device_lose(device);
+        original->given_away = surface->last_serial;
     }
     return status;
 }

@@ -305,6 +305,9 @@ bool vks_debt_settled(const vks_surface *surface, const vks_debt *debt);
 /* Whether the driver has work with a release of it, whatever this tenure did: the image is here and others wait for it.
  */
 bool vks_surface_goes_out(const vks_surface *surface);
+/* One batch of `commands` (0: none) on the surface, at once, with a semaphore to wait for and one to signal (0: none).
+ */
+vks_status vks_surface_submit(vks_surface *surface, vks_point wait, uint64_t commands, vks_point signal);
 /* For the first export of an image that goes out: hands it to others where no release is to come that does. The queue
  * is free. */
 vks_status vks_surface_give_away(vks_surface *surface);

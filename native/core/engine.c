@@ -56,30 +56,6 @@ vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semapho
     return status;
 }
 
-/* One batch on the surface, at once. Under the lock. */
-static vks_status submit(vks_surface *surface, vks_point wait, uint64_t commands, vks_point signal)
-{
-    vks_device *device = surface->device;
-    vks_batch batch = {
-        .waits = &wait,
-        .signals = &signal,
-        .buffers = &commands,
-        .n_waits = wait.semaphore != 0,
-        .n_signals = signal.semaphore != 0,
-        .n_buffers = commands != 0,
-        .serial = device->submitted + 1,
-    };
-    vks_status status = device->backend->submit(device, &batch);
-    if (status) {
-        if (status == VKS_DEVICE_LOST)
-            vks_device_lose(device);
-        return status;
-    }
-    atomic_store_explicit(&device->submitted, batch.serial, memory_order_release);
-    atomic_store_explicit(&surface->last_serial, batch.serial, memory_order_release);
-    return VKS_OK;
-}
-
 vks_status vks_surface_hand_out(vks_surface *surface, uint64_t deadline, uint64_t semaphore)
 {
     vks_device *device = surface->device;
@@ -90,7 +66,7 @@ vks_status vks_surface_hand_out(vks_surface *surface, uint64_t deadline, uint64_
     pthread_mutex_lock(&device->lock);
     vks_device_begin_present(device);
     if (!(status = take_over(surface, &serial)))
-        status = submit(surface, (vks_point){0}, surface->release_commands, (vks_point){semaphore, 0});
+        status = vks_surface_submit(surface, (vks_point){0}, surface->release_commands, (vks_point){semaphore, 0});
     vks_device_end_present(device);
     pthread_mutex_unlock(&device->lock);
     return status;
@@ -106,8 +82,9 @@ vks_status vks_surface_take_back(vks_surface *surface, uint64_t semaphore)
     vks_device_begin_present(device);
     status = !device->timeline ? vks_fail(VKS_UNSUPPORTED, 0, "the CPU backend has no semaphores")
              : surface->closed ? VKS_CLOSED
-             : !surface->owned ? VKS_NOT_OWNER
-                               : submit(surface, (vks_point){semaphore, 0}, surface->acquire_commands, (vks_point){0});
+             : !surface->owned
+                 ? VKS_NOT_OWNER
+                 : vks_surface_submit(surface, (vks_point){semaphore, 0}, surface->acquire_commands, (vks_point){0});
     vks_device_end_present(device);
     pthread_mutex_unlock(&device->lock);
     return status;

@@ -366,12 +366,18 @@ static PyObject *surface_join(PyObject *object, PyObject *const *arguments, Py_s
     return vkpy_none_or_raise(status, "Surface._join");
 }
 
+static bool read_semaphore(PyObject *object, uint64_t *handle)
+{
+    *handle = PyLong_AsUnsignedLongLong(object);
+    return *handle != UINT64_MAX || !PyErr_Occurred();
+}
+
 static PyObject *surface_hand_out(PyObject *object, PyObject *semaphore)
 {
     vkpy_surface *self = (vkpy_surface *)object;
+    uint64_t handle;
     LIVE(self);
-    uint64_t handle = PyLong_AsUnsignedLongLong(semaphore);
-    if (handle == UINT64_MAX && PyErr_Occurred())
+    if (!read_semaphore(semaphore, &handle))
         return NULL;
     vks_status status;
     VKPY_BLOCKING(status, vks_surface_hand_out(self->core, VKS_FOREVER, handle));
@@ -381,9 +387,9 @@ static PyObject *surface_hand_out(PyObject *object, PyObject *semaphore)
 static PyObject *surface_take_back(PyObject *object, PyObject *semaphore)
 {
     vkpy_surface *self = (vkpy_surface *)object;
+    uint64_t handle;
     LIVE(self);
-    uint64_t handle = PyLong_AsUnsignedLongLong(semaphore);
-    if (handle == UINT64_MAX && PyErr_Occurred())
+    if (!read_semaphore(semaphore, &handle))
         return NULL;
     vks_status status;
     VKPY_BLOCKING(status, vks_surface_take_back(self->core, handle));

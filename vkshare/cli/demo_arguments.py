@@ -5,6 +5,10 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vkshare.demos.options import Options
 
 NEEDS_PILLOW = "the demo needs Pillow: pip install vkshare[demo]"
 
@@ -15,6 +19,27 @@ def add_common_arguments(parser: argparse.ArgumentParser, default_size: tuple[in
     parser.add_argument("--backend", choices=("auto", "vulkan", "cpu"), default="auto")
     parser.add_argument("--adapter", metavar="NAME", help="part of an adapter's name, or its UUID; see vkshare info")
     parser.add_argument("--output", metavar="FILE", help="write the last frame there, e.g. out.png")
+
+
+def options_of(args: argparse.Namespace) -> Options:
+    """What can be wrong in the arguments is found now, before the work and not after it: ValueError, OSError."""
+    from vkshare.demos import pictures
+    from vkshare.demos.options import Options
+
+    if args.image is not None:
+        pictures.check_readable(args.image)
+    if args.output is not None:
+        pictures.check_writable(args.output)
+    return Options(
+        image=args.image,
+        frames=args.frames,
+        width=args.size[0],
+        height=args.size[1],
+        backend=args.backend,
+        adapter=args.adapter,
+        output=args.output,
+        force_copy=getattr(args, "force_copy", False),
+    )
 
 
 def failed(why: str, status: int) -> int:

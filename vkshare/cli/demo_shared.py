@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from vkshare.cli import table
-from vkshare.cli.demo_arguments import NEEDS_PILLOW, add_common_arguments, failed
+from vkshare.cli.demo_arguments import NEEDS_PILLOW, add_common_arguments, failed, options_of
 
 if TYPE_CHECKING:
-    from vkshare.demos.options import Options
     from vkshare.demos.report import Report
 
 HELP = "three processes draw one surface in turn, and what that costs"
@@ -41,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     from vkshare.demos import shared
 
     try:
-        options = _options(args)
+        options = options_of(args)
     except (ValueError, OSError) as error:
         return failed(str(error), 2)
     try:
@@ -55,27 +54,6 @@ def run(args: argparse.Namespace) -> int:
         return failed("terminated", 128 + signal.SIGTERM)
     print(json.dumps(report.as_dict(), indent=2) if args.json else _text(report))
     return 0 if report.is_good else 1
-
-
-def _options(args: argparse.Namespace) -> Options:
-    """What can be wrong in the arguments is found now, before the work and not after it."""
-    from vkshare.demos import pictures
-    from vkshare.demos.options import Options
-
-    if args.image is not None:
-        pictures.check_readable(args.image)
-    if args.output is not None:
-        pictures.check_writable(args.output)
-    return Options(
-        image=args.image,
-        frames=args.frames,
-        width=args.size[0],
-        height=args.size[1],
-        backend=args.backend,
-        adapter=args.adapter,
-        output=args.output,
-        force_copy=args.force_copy,
-    )
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from vkshare.cli import table
-from vkshare.cli.demo_arguments import NEEDS_PILLOW, add_common_arguments, failed
+from vkshare.cli.demo_arguments import NEEDS_PILLOW, add_common_arguments, failed, options_of
 
 if TYPE_CHECKING:
     from vkshare.demos.text import Report
@@ -38,23 +38,10 @@ def run(args: argparse.Namespace) -> int:
     if importlib.util.find_spec("PIL") is None:
         return failed(NEEDS_PILLOW, 1)
     from vkshare.demos import pictures, text
-    from vkshare.demos.options import Options
     from vkshare.errors import VkshareError
 
     try:
-        if args.image is not None:
-            pictures.check_readable(args.image)
-        if args.output is not None:
-            pictures.check_writable(args.output)
-        options = Options(
-            image=args.image,
-            frames=args.frames,
-            width=args.size[0],
-            height=args.size[1],
-            backend=args.backend,
-            adapter=args.adapter,
-            output=args.output,
-        )
+        options = options_of(args)
     except (ValueError, OSError) as error:
         return failed(str(error), 2)
     try:
