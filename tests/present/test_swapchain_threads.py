@@ -6,7 +6,7 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ from support.scale import rounds, seeded, unhurried
 from support.swapchains import clearing, create, expected, show, take_all
 
 import vkshare as vks
+from vkshare.backends.vulkan import barriers
 from vkshare.errors import ClosedError, InvalidCallError, NotOwnerError, VkshareError
 from vkshare.testing import assert_images_equal
 
@@ -166,6 +167,29 @@ def test_resizes_from_another_thread_in_the_middle_of_frames(swapchain: vks.Swap
     assert swapchain.extent == (30, 20)
     assert_images_equal(swapchain.capture(), expected(swapchain, clearing(0, 255)))
     assert swapchain.statistics().most_alive <= 5
+
+
+@pytest.mark.rule("A9")
+def test_an_image_that_goes_while_commands_are_recorded_keeps_its_handles_until_they_are(
+    swapchain: vks.Swapchain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = barriers.begin
+    ending: list[threading.Thread] = []
+
+    def begin_slowly(vk: Any, commands: Any, shown: Sequence[Any]) -> None:
+        begin(vk, commands, shown)
+        ending.append(threading.Thread(target=image.destroy))
+        ending[0].start()
+        ending[0].join(0.05)  # as a resize by another thread does, where nothing keeps it from that
+
+    with swapchain.frame() as frame:
+        image = frame.view.surface._image
+        if not getattr(image, "is_presentable", False):
+            pytest.skip("the images are surfaces of our own: none goes before its commands have run")
+        monkeypatch.setattr(barriers, "begin", begin_slowly)
+        swapchain.device.submit(swapchain.device.record().clear(frame.view, (0, 1, 0, 1)))
+    ending[0].join(30)
+    assert image.handle is None
 
 
 def test_one_drawing_thread_never_notices_the_resizes_of_another(swapchain: vks.Swapchain) -> None:

@@ -47,7 +47,7 @@ class PresentableImage:
         """The CPU does not see it."""
 
     def check_open(self) -> None:
-        """ClosedError once its swapchain was replaced or closed."""
+        """ClosedError once its swapchain was replaced or closed. Asked under the context's lock."""
         if self.handle is None:
             raise ClosedError("a frame that the commands use is of a swapchain that was resized or closed")
 
@@ -59,4 +59,5 @@ class PresentableImage:
         )
 
     def destroy(self) -> None:
-        self.handle = self.view = self.raw_view = None
+        with self.context.lock:  # nobody is in the middle of recording with the handle
+            self.handle = self.view = self.raw_view = None
