@@ -396,6 +396,16 @@ vks_status vks_queue_page_count(int fd, vks_queue_statistics *out); /* the same,
  * only. */
 vks_status vks_surface_hand_out(vks_surface *surface, uint64_t deadline, uint64_t semaphore);
 vks_status vks_surface_take_back(vks_surface *surface, uint64_t semaphore);
+/* For another API of the same GPU that imported the surface's semaphore (CUDA), in an owned tenure in which nothing was
+ * submitted: no work of the device's queue comes between. lend_out: *value is what the API's queue must wait for before
+ * its work (0: nothing is left to wait for); blocks until that is certain to come. Until the release, commands of this
+ * device are refused (VKS_NOT_OWNER). lent_value: what the API's queue must signal after its work. lent_back: that
+ * signal is with the API's queue (VkSemaphore or what stands for it there), and vks_surface_release() is next; with 0
+ * the API did nothing, and the tenure goes on without it. VKS_UNSUPPORTED: the surface was never exported, or is not
+ * ordered by a timeline semaphore. */
+vks_status vks_surface_lend_out(vks_surface *surface, uint64_t deadline, uint64_t *value);
+vks_status vks_surface_lent_value(vks_surface *surface, uint64_t *value);
+vks_status vks_surface_lent_back(vks_surface *surface, uint64_t value);
 
 /* ---- descriptors: surfaces and fences from other processes ------------------------------------------------------ */
 

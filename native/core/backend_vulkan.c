@@ -15,7 +15,7 @@
 
 /* A wait inside the driver hears neither signals nor close(): look up this often. */
 #define SLICE_NS UINT64_C(20000000)
-#define ADOPTED_NS UINT64_C(1000000)
+#define POLL_NS UINT64_C(1000000)
 #define ASK_NS UINT64_C(100000000)
 
 #define FUNCTIONS(X)                                                                                                   \
@@ -326,18 +326,21 @@ static vks_status import_timeline(vks_device *device, int fd, uint64_t *semaphor
 
 /* ---- the publisher: started with the first completion that somebody wants to know ---- */
 
-static vks_status wait_for_next(vks_device *device, vulkan_queue *queue, uint64_t serial, bool adopted)
+/* Values that nobody announces are asked for now and then: an engine's semaphores, and what other APIs bring. */
+static bool must_poll(const vks_device *device) { return device->adopted_waits || device->n_outside; }
+
+static vks_status wait_for_next(vks_device *device, vulkan_queue *queue, uint64_t serial, bool polls)
 {
-    uint64_t slice = adopted ? ADOPTED_NS : SLICE_NS;
+    uint64_t slice = polls ? POLL_NS : SLICE_NS;
     if (serial)
         return wait_timeline(device, (uint64_t)(uintptr_t)queue->timeline, serial, vks_now() + slice);
     uint32_t seen = atomic_load(&queue->interest);
     atomic_store(&queue->sleeping, 1);
     pthread_mutex_lock(&device->lock);
-    bool idle = !device->ring_count && !atomic_load(&queue->stop) && (adopted || !device->adopted_waits);
+    bool idle = !device->ring_count && !atomic_load(&queue->stop) && (polls || !must_poll(device));
     pthread_mutex_unlock(&device->lock);
     if (idle)
-        vks_futex_wait(&queue->interest, seen, VKS_ANY_BIT, adopted ? vks_now() + slice : VKS_FOREVER);
+        vks_futex_wait(&queue->interest, seen, VKS_ANY_BIT, polls ? vks_now() + slice : VKS_FOREVER);
     atomic_store(&queue->sleeping, 0);
     return VKS_OK;
 }
@@ -351,12 +354,12 @@ static void *publish(void *argument)
         vks_device_publish(device);
         vks_fence_refresh_late(device);
         vks_device_unstick(device);
-        bool adopted = device->adopted_waits > 0;
-        if (adopted)
+        if (device->adopted_waits)
             vks_device_pump(device);
+        bool polls = must_poll(device);
         uint64_t serial = device->ring_count ? device->ring[device->ring_first].serial : 0;
         pthread_mutex_unlock(&device->lock);
-        if (wait_for_next(device, queue, serial, adopted) == VKS_DEVICE_LOST) {
+        if (wait_for_next(device, queue, serial, polls) == VKS_DEVICE_LOST) {
             pthread_mutex_lock(&device->lock);
             vks_device_lose(device);
             pthread_mutex_unlock(&device->lock);

@@ -25,13 +25,13 @@ static vks_readiness fail(vks_status *why, vks_status status)
 }
 
 /* The debtor is a handle of this very device, and the driver has its work: the order of the queue is enough, nobody
- * waits for himself. */
+ * waits for himself. What another API brings in its name comes by another queue. */
 static bool in_own_queue(const vks_device *device, const vks_surface *surface, const vks_debt *debt)
 {
     for (const vks_surface *s = device->surfaces; s; s = s->next)
         if (s->handle.identity == debt->debtor && s->handle.slot == debt->debtor_slot &&
             s->handle.page->header.id == surface->handle.page->header.id)
-            return s == surface || !s->held;
+            return (s == surface || !s->held) && debt->value > s->outside;
     return false;
 }
 
@@ -380,8 +380,9 @@ static bool is_empty_release(const vks_op *op)
 }
 
 /* The page is others' to write to as well: a value that the semaphore cannot take must not come to the driver. */
-static vks_status check_value(vks_device *device, const vks_surface *surface, uint64_t value)
+vks_status vks_surface_check_value(vks_surface *surface, uint64_t value)
 {
+    vks_device *device = surface->device;
     uint64_t counter;
     vks_status status = surface->semaphore ? device->backend->counter(device, surface->semaphore, &counter) : VKS_OK;
     if (status || !surface->semaphore ||
@@ -404,7 +405,8 @@ static size_t count_dues(const vks_device *device, const vks_op *op)
 
 vks_status vks_op_hand_over(vks_device *device, vks_op *op)
 {
-    vks_status status = op->kind == VKS_OP_RELEASE ? check_value(device, op->touches[0].surface, op->value) : VKS_OK;
+    vks_status status =
+        op->kind == VKS_OP_RELEASE ? vks_surface_check_value(op->touches[0].surface, op->value) : VKS_OK;
     if (status)
         return status;
     status = vks_device_reserve(device, count_dues(device, op));

@@ -46,6 +46,7 @@ void vks_device_unref(vks_device *device)
         return;
     pthread_mutex_destroy(&device->lock);
     free(device->ring);
+    free(device->outside);
     free(device->impl);
     free(device);
 }
@@ -118,6 +119,24 @@ static void drop_object(vks_due_kind kind, void *object)
     }
 }
 
+static void take_object(vks_due_kind kind, void *object)
+{
+    switch (kind) {
+    case VKS_DUE_FENCE:
+    case VKS_DUE_FENCE_WAIT:
+    case VKS_DUE_CLOSE_FENCE:
+        vks_fence_ref(object);
+        break;
+    case VKS_DUE_SURFACE_WAIT:
+    case VKS_DUE_SURFACE:
+        vks_surface_ref(object);
+        break;
+    case VKS_DUE_EVENT:
+        vks_hub_ref(object);
+        break;
+    }
+}
+
 vks_status vks_device_reserve(vks_device *device, size_t n)
 {
     vks_status status = n ? device->backend->prepare(device) : VKS_OK;
@@ -140,20 +159,7 @@ vks_status vks_device_reserve(vks_device *device, size_t n)
 
 void vks_device_due(vks_device *device, uint64_t serial, vks_due_kind kind, void *object, uint64_t value)
 {
-    switch (kind) {
-    case VKS_DUE_FENCE:
-    case VKS_DUE_FENCE_WAIT:
-    case VKS_DUE_CLOSE_FENCE:
-        vks_fence_ref(object);
-        break;
-    case VKS_DUE_SURFACE_WAIT:
-    case VKS_DUE_SURFACE:
-        vks_surface_ref(object);
-        break;
-    case VKS_DUE_EVENT:
-        vks_hub_ref(object);
-        break;
-    }
+    take_object(kind, object);
     size_t mask = device->ring_capacity - 1, at = device->ring_first + device->ring_count++;
     for (; at != device->ring_first && device->ring[(at - 1) & mask].serial > serial; at--) /* asked for late */
         device->ring[at & mask] = device->ring[(at - 1) & mask];
@@ -189,12 +195,84 @@ static void publish_one(const vks_due *due, bool ran)
     drop_object(due->kind, due->object);
 }
 
+/* ---- what other APIs' queues bring ---- */
+
+vks_status vks_device_reserve_outside(vks_device *device, size_t n)
+{
+    vks_status status = device->backend->prepare(device);
+    if (status || device->n_outside + n <= device->outside_capacity)
+        return status;
+    size_t capacity = 2 * device->outside_capacity + n;
+    vks_due *more = realloc(device->outside, capacity * sizeof *more);
+    if (!more)
+        return vks_fail(VKS_NO_MEMORY, 0, "no memory to remember what another API is to signal");
+    device->outside = more;
+    device->outside_capacity = capacity;
+    return VKS_OK;
+}
+
+void vks_device_due_outside(vks_device *device, vks_due_kind kind, void *object, uint64_t value)
+{
+    take_object(kind, object);
+    device->outside[device->n_outside++] = (vks_due){0, kind, object, value};
+    device->backend->interest(device);
+}
+
+bool vks_device_awaits_outside(const vks_device *device, vks_due_kind kind, const void *object)
+{
+    for (size_t i = 0; i < device->n_outside; i++)
+        if (device->outside[i].kind == kind && device->outside[i].object == object)
+            return true;
+    return false;
+}
+
+void vks_device_forget_outside(vks_device *device, const void *object)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < device->n_outside; i++) {
+        vks_due due = device->outside[i];
+        if (due.object == object)
+            drop_object(due.kind, due.object);
+        else
+            device->outside[kept++] = due;
+    }
+    device->n_outside = kept;
+}
+
+static bool has_come(vks_device *device, const vks_due *due)
+{
+    bool is_fence = due->kind == VKS_DUE_FENCE || due->kind == VKS_DUE_FENCE_WAIT;
+    uint64_t semaphore =
+        is_fence ? ((const vks_fence *)due->object)->semaphore : ((const vks_surface *)due->object)->semaphore;
+    uint64_t counter = 0;
+    return !semaphore || (device->backend->counter(device, semaphore, &counter) == VKS_OK && counter >= due->value);
+}
+
+static bool publish_outside(vks_device *device)
+{
+    bool any = false;
+    for (size_t i = 0; i < device->n_outside;) {
+        vks_due due = device->outside[i];
+        if (!device->lost && !has_come(device, &due)) {
+            i++;
+            continue;
+        }
+        device->outside[i] = device->outside[--device->n_outside]; /* they have no order */
+        publish_one(&due, !device->lost);
+        any = true;
+    }
+    return any;
+}
+
 void vks_device_publish(vks_device *device)
 {
-    if (!device->ring_count)
+    bool any = device->n_outside && publish_outside(device);
+    if (!device->ring_count) {
+        if (any && device->n_held)
+            vks_device_pump(device);
         return;
+    }
     uint64_t done = device->backend->completed(device);
-    bool any = false;
     while (device->ring_count && (device->lost || device->ring[device->ring_first].serial <= done)) {
         vks_due due = device->ring[device->ring_first];
         device->ring_first = (device->ring_first + 1) & (device->ring_capacity - 1);

@@ -72,6 +72,13 @@ typedef struct vks_due {
     uint64_t value; /* fence or surface value, or the token */
 } vks_due;
 
+/* Another API works on a surface that this handle owns, and waits for its semaphore and signals it by itself. */
+typedef enum vks_lent {
+    VKS_NOT_LENT,
+    VKS_LENT,     /* it is at work; `owned` is 0 meanwhile */
+    VKS_LENT_BACK /* its signal is on its way: nothing is left to do but the release */
+} vks_lent;
+
 struct vks_device {
     pthread_mutex_t lock;
     const vks_backend *backend;
@@ -97,6 +104,8 @@ struct vks_device {
 
     vks_due *ring; /* in order of serials */
     size_t ring_first, ring_count, ring_capacity;
+    vks_due *outside; /* what other APIs' queues bring or wait for: no serial tells, the semaphores are asked */
+    size_t n_outside, outside_capacity;
 
     vks_fence *fences; /* open ones */
     bool late;         /* somebody waits for values of fences whose serials were not remembered: look now and then */
@@ -188,9 +197,11 @@ struct vks_surface {
     _Atomic uint32_t waiting;                /* threads that sleep on the page */
     uint64_t mark;                           /* the pump's round in which an earlier held operation touches it */
     uint64_t engine_semaphore, engine_value; /* sync(): what the engine signals */
-    vks_presentable *presentable;            /* of a swapchain's image; its owner unsets it before it goes */
-    uint64_t network;                        /* of queues, by which alone it is acquired and released; 0: none */
-    uint32_t index;                          /* in that network */
+    vks_lent lent;
+    uint64_t outside;             /* the last value that another API was to signal for this handle */
+    vks_presentable *presentable; /* of a swapchain's image; its owner unsets it before it goes */
+    uint64_t network;             /* of queues, by which alone it is acquired and released; 0: none */
+    uint32_t index;               /* in that network */
     vks_mapping mapping;
 };
 
@@ -275,6 +286,12 @@ static inline bool vks_device_enter(vks_device *device)
  * fail once the driver has the work. */
 vks_status vks_device_reserve(vks_device *device, size_t n);
 void vks_device_due(vks_device *device, uint64_t serial, vks_due_kind kind, void *object, uint64_t value);
+/* The same for what another API's queue brings, or waits for: `object` has the semaphore that says when. */
+vks_status vks_device_reserve_outside(vks_device *device, size_t n);
+void vks_device_due_outside(vks_device *device, vks_due_kind kind, void *object, uint64_t value);
+/* Whether such a value of the object, of that kind, is still to come. */
+bool vks_device_awaits_outside(const vks_device *device, vks_due_kind kind, const void *object);
+void vks_device_forget_outside(vks_device *device, const void *object);
 void vks_device_publish(vks_device *device);
 void vks_device_progress(vks_device *device); /* wakes those who sleep on progress */
 void vks_device_lose(vks_device *device);     /* DEVICE_LOST was seen */
@@ -311,6 +328,8 @@ vks_status vks_surface_submit(vks_surface *surface, vks_point wait, uint64_t com
 /* For the first export of an image that goes out: hands it to others where no release is to come that does. The queue
  * is free. */
 vks_status vks_surface_give_away(vks_surface *surface);
+/* VKS_ABANDONED (and a broken chain) unless the surface's semaphore can be brought to the value. */
+vks_status vks_surface_check_value(vks_surface *surface, uint64_t value);
 /* Whether the one who promised can still bring it. */
 bool vks_debt_alive(const vks_surface *surface, const vks_debt *debt);
 
@@ -353,12 +372,17 @@ static inline bool vks_fence_is_watched(const vks_fence *fence)
 vks_status vks_surface_check(const vks_surface *surface); /* VKS_FORKED, VKS_CLOSED, or the device's */
 /* Blocks until the previous owner's work has run: for what the GPU itself cannot wait for. */
 vks_status vks_surface_wait_settled(vks_surface *surface, uint64_t deadline);
+/* Blocks until the GPU can: what the previous owner left is with a driver, or has run. */
+vks_status vks_surface_wait_certain(vks_surface *surface, uint64_t deadline);
 
 /* ---- surface.c (under the lock) ---- */
 void vks_surface_grant(vks_surface *surface, uint64_t tenure,
                        const vks_debt *debt); /* bookkeeping after the page was acquired */
 /* The promise of `value` is kept, or broken (then after vks_mutex_break). */
 void vks_surface_settle(vks_surface *surface, uint64_t value);
+/* Tells the page of the promise; false: an earlier one is open still, and stands there. And takes it back. */
+bool vks_surface_owe(vks_surface *surface, uint64_t value);
+void vks_surface_owe_no_more(vks_surface *surface, uint64_t value);
 /* Whether another living handle's work, promised up to `value`, is still to come. */
 bool vks_surface_others_owe(const vks_surface *surface, uint64_t value);
 /* `behind`: held operations come first, so that the work of the release is held too; the page is released now all the

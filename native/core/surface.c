@@ -397,7 +397,10 @@ static vks_status refuse_managed(const vks_surface *surface)
 /* ---- acquire ---- */
 
 /* A tenure of this handle is open, or about to be. */
-static bool is_taken(const vks_surface *surface) { return surface->owned || surface->pending || surface->recovering; }
+static bool is_taken(const vks_surface *surface)
+{
+    return surface->owned || surface->pending || surface->recovering || surface->lent;
+}
 
 void vks_surface_grant(vks_surface *surface, uint64_t tenure, const vks_debt *debt)
 {
@@ -547,13 +550,13 @@ vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_op **
 
 /* Of several promises that are open the page has the first: who waits for a value needs to know whether a lower one may
  * come still (stuck.c). */
-static bool owe(vks_surface *surface, uint64_t value)
+bool vks_surface_owe(vks_surface *surface, uint64_t value)
 {
     uint64_t nothing = 0;
     return atomic_compare_exchange_strong(&surface->handle.page->slots[surface->handle.slot].owes, &nothing, value);
 }
 
-static void owe_no_more(vks_surface *surface, uint64_t value)
+void vks_surface_owe_no_more(vks_surface *surface, uint64_t value)
 {
     atomic_compare_exchange_strong(&surface->handle.page->slots[surface->handle.slot].owes, &value, 0);
 }
@@ -602,10 +605,10 @@ static vks_status promise(vks_surface *surface, uint64_t value, bool behind)
     vks_status why = VKS_OK;
     vks_readiness ready = behind ? VKS_HOLD : vks_op_ready(device, &draft, &why);
     if (ready == VKS_READY) {
-        bool first = owe(surface, value); /* before the work can be done and settle it */
+        bool first = vks_surface_owe(surface, value); /* before the work can be done and settle it */
         vks_status status = vks_op_hand_over(device, &draft);
         if (status && first) /* K24: nothing was signalled, the release can be tried again */
-            owe_no_more(surface, value);
+            vks_surface_owe_no_more(surface, value);
         return status == VKS_ABANDONED ? VKS_OK : status; /* the chain is broken: the release abandons */
     }
     if (ready == VKS_FAIL) { /* what this tenure waited for will never come */
@@ -622,7 +625,7 @@ static vks_status promise(vks_surface *surface, uint64_t value, bool behind)
     vks_surface_ref(surface);
     op->value = value;
     op->word_done = true;
-    owe(surface, value);
+    vks_surface_owe(surface, value);
     vks_op_hold(device, op);
     return VKS_OK;
 }
@@ -635,11 +638,12 @@ vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behi
     vks_debt debt = {.value = value};
     /* Where no work was given to a driver the hand-over is complete as it is: without a debtor nobody looks at
      * `completed`, whose cache line then stays with everybody. */
-    if (behind || surface->taken >= tenure->id || !vks_debt_settled(surface, &tenure->debt) ||
+    bool by_another = surface->lent == VKS_LENT_BACK; /* whose queue has the signal of this very value */
+    if (by_another || behind || surface->taken >= tenure->id || !vks_debt_settled(surface, &tenure->debt) ||
         vks_surface_goes_out(surface)) {
         debt.debtor = surface->handle.identity;
         debt.debtor_slot = surface->handle.slot;
-        vks_status status = promise(surface, value, behind);
+        vks_status status = by_another ? VKS_OK : promise(surface, value, behind);
         if (status)
             return status;
     }
@@ -647,6 +651,7 @@ vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behi
         return VKS_ABANDONED;
     if (surface->released < tenure->id) /* later tenures may have been queued and released already */
         surface->released = tenure->id;
+    surface->lent = VKS_NOT_LENT;
     atomic_store_explicit(&surface->has_page, false, memory_order_release);
     atomic_store_explicit(&surface->owned, 0, memory_order_release);
     return vks_mutex_release(&surface->handle, key, &debt);
@@ -681,6 +686,10 @@ static vks_status release(vks_surface *surface, uint64_t key, bool by_queue)
         status = refuse_managed(surface);
     else if (surface->owned)
         status = vks_surface_release_now(surface, key, surface->held > 0 || device->presenting);
+    else if (surface->lent == VKS_LENT_BACK)
+        status = vks_surface_release_now(surface, key, false);
+    else if (surface->lent)
+        status = vks_fail(VKS_BAD_CALL, 0, "another API has the surface: end its block first");
     else
         status = surface->pending ? queue_release(surface, key) : VKS_NOT_OWNER;
     pthread_mutex_unlock(&device->lock);
@@ -943,6 +952,29 @@ vks_status vks_surface_wait_settled(vks_surface *surface, uint64_t deadline)
     return as_waiter(surface, debts_settled, deadline);
 }
 
+static vks_status debts_certain(vks_surface *surface, uint64_t deadline)
+{
+    vks_device *device = surface->device;
+    for (;;) {
+        uint32_t seq = vks_mutex_want_settle(surface->handle.page);
+        vks_status status = watch(surface), why = VKS_NOT_OWNER;
+        pthread_mutex_lock(&device->lock);
+        vks_touch touch = {.surface = surface, .tenure = surface->tenure, .granted = true};
+        vks_op draft = {.kind = VKS_OP_SUBMIT, .device = device, .touches = &touch, .n_touches = 1};
+        vks_readiness ready = surface->owned ? vks_op_ready(device, &draft, &why) : VKS_FAIL;
+        pthread_mutex_unlock(&device->lock);
+        if (ready != VKS_HOLD)
+            return ready == VKS_READY ? VKS_OK : why;
+        if (status || (status = sleep_on_debts(surface->handle.page, seq, deadline)))
+            return status;
+    }
+}
+
+vks_status vks_surface_wait_certain(vks_surface *surface, uint64_t deadline)
+{
+    return as_waiter(surface, debts_certain, deadline);
+}
+
 /* ---- the end ---- */
 
 uint64_t vks_surface_close(vks_surface *surface)
@@ -978,6 +1010,13 @@ uint64_t vks_surface_close(vks_surface *surface)
         ;
     pthread_mutex_lock(&device->lock);
     vks_device_publish(device); /* settles what this handle owes */
+    while (vks_device_awaits_outside(device, VKS_DUE_SURFACE, surface) && vks_now() < limit) {
+        pthread_mutex_unlock(&device->lock);
+        usleep(200); /* what another API brings, nobody announces */
+        pthread_mutex_lock(&device->lock);
+        vks_device_publish(device);
+    }
+    vks_device_forget_outside(device, surface);
     pthread_mutex_unlock(&device->lock);
     if (had)
         vks_mutex_abandon(&surface->handle);

@@ -396,6 +396,47 @@ static PyObject *surface_take_back(PyObject *object, PyObject *semaphore)
     return vkpy_none_or_raise(status, "Surface._take_back");
 }
 
+static PyObject *surface_lend_out(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+{
+    static vkpy_signature signature = {"Surface._lend_out", 1, 0, 1, {"timeout"}, {NULL}};
+    vkpy_surface *self = (vkpy_surface *)object;
+    PyObject *values[1];
+    uint64_t timeout, value = 0;
+    LIVE(self);
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_timeout(values[0], &timeout))
+        return NULL;
+    vks_status status;
+    VKPY_SHORT(self->device, status = vks_surface_lend_out(self->core, 0, &value));
+    if ((status == VKS_TIMEOUT && timeout != 0) || status == VKS_INTERRUPTED) {
+        uint64_t deadline = vkpy_deadline(timeout);
+        VKPY_BLOCKING(status, vks_surface_lend_out(self->core, deadline, &value));
+    }
+    return status == VKS_OK ? PyLong_FromUnsignedLongLong(value) : vkpy_waited(status, "Surface", timeout);
+}
+
+static PyObject *surface_lent_value(PyObject *object, PyObject *ignored)
+{
+    vkpy_surface *self = (vkpy_surface *)object;
+    uint64_t value = 0;
+    (void)ignored;
+    LIVE(self);
+    vks_status status;
+    VKPY_SHORT(self->device, status = vks_surface_lent_value(self->core, &value));
+    return status == VKS_OK ? PyLong_FromUnsignedLongLong(value) : vkpy_raise(status, "Surface._lent_value");
+}
+
+static PyObject *surface_lent_back(PyObject *object, PyObject *number)
+{
+    vkpy_surface *self = (vkpy_surface *)object;
+    uint64_t value;
+    LIVE(self);
+    if (!vkpy_u64(number, "value", &value))
+        return NULL;
+    vks_status status;
+    VKPY_SHORT(self->device, status = vks_surface_lent_back(self->core, value));
+    return vkpy_none_or_raise(status, "Surface._lent_back");
+}
+
 static PyObject *surface_next_key(PyObject *object, PyObject *ignored)
 {
     vkpy_surface *self = (vkpy_surface *)object;
@@ -455,6 +496,12 @@ static PyMethodDef methods[] = {
      "_hand_out($self, semaphore)\n--\n\nGives the image to another API, and signals a binary VkSemaphore."},
     {"_take_back", surface_take_back, METH_O,
      "_take_back($self, semaphore)\n--\n\nWaits for a binary VkSemaphore on the GPU (0: none), and takes the image."},
+    {"_lend_out", VKPY_FASTCALL(surface_lend_out), VKPY_FAST,
+     "_lend_out($self, timeout=None)\n--\n\nThe value that another API must wait for, which has the semaphore; 0: "
+     "none."},
+    {"_lent_value", surface_lent_value, METH_NOARGS, "_lent_value($self)\n--\n\nThe value that it must signal."},
+    {"_lent_back", surface_lent_back, METH_O,
+     "_lent_back($self, value)\n--\n\nIts queue has the signal of the value (0: it did nothing)."},
     {"_next_key", surface_next_key, METH_NOARGS, "_next_key($self)\n--\n\nThe key after the last one handed out."},
     {"_close", surface_close, METH_NOARGS,
      "_close($self)\n--\n\nEnds the handle; the serial after which the image may go. Idempotent."},
