@@ -396,14 +396,15 @@ vks_status vks_queue_page_count(int fd, vks_queue_statistics *out); /* the same,
  * only. */
 vks_status vks_surface_hand_out(vks_surface *surface, uint64_t deadline, uint64_t semaphore);
 vks_status vks_surface_take_back(vks_surface *surface, uint64_t semaphore);
-/* For another API of the same GPU that imported the surface's semaphore (CUDA), in an owned tenure in which nothing was
- * submitted: no work of the device's queue comes between. lend_out: *value is what the API's queue must wait for before
- * its work (0: nothing is left to wait for); blocks until that is certain to come. Until the release, commands of this
- * device are refused (VKS_NOT_OWNER). lent_value: what the API's queue must signal after its work. lent_back: that
- * signal is with the API's queue (VkSemaphore or what stands for it there), and vks_surface_release() is next; with 0
- * the API did nothing, and the tenure goes on without it. VKS_UNSUPPORTED: the surface was never exported, or is not
+/* For another API of the same GPU that imported the surface's semaphore (CUDA), in an owned tenure. lend_out: *value is
+ * what the API's queue must wait for before its work (0: nothing is left to wait for); blocks until that is certain to
+ * come. Where commands of this device came first in the tenure, or the CPU may have written (`after_cpu`: other APIs'
+ * queues look for nothing of the CPU's), a batch of this device brings that; else no batch comes between. Until
+ * lent_back commands of this device are refused (VKS_NOT_OWNER). lent_value: what the API's queue must signal after its
+ * work. lent_back: that signal is with the API's queue, and the tenure goes on: commands come after the API's work, and
+ * so does the next owner's work. With 0 the API did nothing. VKS_UNSUPPORTED: the surface was never exported, or is not
  * ordered by a timeline semaphore. */
-vks_status vks_surface_lend_out(vks_surface *surface, uint64_t deadline, uint64_t *value);
+vks_status vks_surface_lend_out(vks_surface *surface, bool after_cpu, uint64_t deadline, uint64_t *value);
 vks_status vks_surface_lent_value(vks_surface *surface, uint64_t *value);
 vks_status vks_surface_lent_back(vks_surface *surface, uint64_t value);
 
@@ -430,7 +431,9 @@ typedef struct __attribute__((packed)) vks_descriptor_header { /* 28 bytes */
 
 /* Formats by number, in memory order: 1 r8unorm, 2 rg8unorm, 3 rgba8unorm, 4 rgba8unorm-srgb, 5 bgra8unorm,
  * 6 rgb10a2unorm (a 32-bit word, red in its low bits), 7 r32float, 8 rgba16float, 9 rgba32float. */
-enum { VKS_LINEAR = 0, VKS_OPTIMAL = 1 };                                                       /* tiling */
+/* tiling. Linear images are in memory of the first type that is HOST_VISIBLE, HOST_COHERENT and HOST_CACHED, else of the
+ * first that is HOST_VISIBLE and HOST_COHERENT; the others in the first that is DEVICE_LOCAL. */
+enum { VKS_LINEAR = 0, VKS_OPTIMAL = 1, VKS_LINEAR_IN_DEVICE_MEMORY = 2 };
 enum { VKS_USAGE_RENDER = 1, VKS_USAGE_SAMPLE = 2, VKS_USAGE_COPY = 4, VKS_USAGE_STORAGE = 8 }; /* usage, bits */
 enum { VKS_OPAQUE_FD = 0, VKS_MEMFD = 1 }; /* memory_kind: a Vulkan driver's, or pages that anybody can map */
 

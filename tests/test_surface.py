@@ -502,3 +502,45 @@ def test_a_close_that_ctrl_c_interrupted_is_finished_by_the_next(
     assert image is not None
     assert image.pixels() is None
     assert device.statistics().buried == 0
+
+
+# ---- where its memory is -----------------------------------------------------------------------------------------
+
+
+def test_linear_rows_in_device_memory_are_not_mapped_and_work_as_any_surface(
+    vks_open: Open, vks_adapter: vks.Adapter
+) -> None:
+    one, two = vks_open(), vks_open()
+    if vks_adapter.backend == "cpu":
+        with pytest.raises(UnsupportedError, match="CPU's memory"):
+            one.create_surface(5, 3, memory="device")
+        return
+    try:
+        surface = one.create_surface(5, 3, tiling="linear", memory="device")
+    except UnsupportedError as error:
+        pytest.skip(str(error))
+    assert not surface.is_host_visible
+    assert surface.stride >= 5 * 4
+    pixels = np.arange(60, dtype=np.uint8).reshape(3, 5, 4)
+    with surface.export() as descriptor:
+        other = two.open_surface(descriptor)
+    assert other.spec == surface.spec
+    with surface.access(0, 1) as view:
+        surface.write(pixels)
+        with pytest.raises(UnsupportedError, match="cannot be mapped"):
+            view.array  # noqa: B018
+    with other.access(1, 0):
+        assert (other.read() == pixels).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"memory": "video"}, "memory"),
+        ({"memory": None}, "memory"),
+        ({"memory": "host", "tiling": "optimal"}, "linear"),
+    ],
+)
+def test_memory_that_there_is_not_is_refused(device: vks.Device, options: dict[str, str], error: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=error):
+        device.create_surface(5, 3, **options)

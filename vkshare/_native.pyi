@@ -179,7 +179,9 @@ class Surface:
     def _join(self, network: int, index: int) -> None: ...  # makes it a surface of queues
     def _hand_out(self, semaphore: int) -> None: ...  # binary VkSemaphores: native/vkshare.h, vks_surface_hand_out
     def _take_back(self, semaphore: int) -> None: ...
-    def _lend_out(self, timeout: float | None = None) -> int: ...  # by the surface's own: vks_surface_lend_out
+    def _lend_out(
+        self, after_cpu: bool, timeout: float | None = None
+    ) -> int: ...  # by the surface's own: vks_surface_lend_out
     def _lent_value(self) -> int: ...
     def _lent_back(self, value: int) -> None: ...
     def _next_key(self) -> int: ...
@@ -306,3 +308,23 @@ class Prepared:
     """A command list for each image, from _record(index)."""
 
     def reset(self) -> None: ...
+
+class CudaTimeline:
+    """A CUexternalSemaphore of the type timeline, of a CUcontext. OSError: CUDA's driver is not there."""
+
+    def __init__(self, semaphore: int, context: int) -> None: ...
+    def wait(self, value: int, stream: int) -> int: ...  # a CUresult; value 0: only the stream is checked
+    def signal(self, value: int, stream: int) -> int: ...
+    def detach(self) -> int: ...
+
+def dlpack(
+    keep: object,
+    address: int,
+    device_type: int,
+    device_id: int,
+    code: int,
+    bits: int,
+    shape: tuple[int, int, int],
+    strides: tuple[int, int, int],  # in elements
+    read_only: bool | None,  # None: for a consumer of DLPack before 1.0
+) -> object: ...

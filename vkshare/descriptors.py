@@ -27,7 +27,7 @@ HEADER = struct.Struct("<8sIIIII")
 SURFACE_BODY = struct.Struct(f"<III BBBB QQQ 16s16s IIII {_NAME_SIZE}s")
 _FENCE = struct.Struct(f"<16s16s{_NAME_SIZE}s")
 
-_TILINGS = ("linear", "optimal")
+_TILINGS = (("linear", False), ("optimal", False), ("linear", True))  # tiling, in_device_memory: vkshare.h's numbers
 _MEMORY_KINDS = ("opaque_fd", "memfd")
 USAGES = ("render", "sample", "copy", "storage")  # bit 0, 1, 2, 3
 _LARGEST_SIDE = 1 << 20
@@ -260,7 +260,7 @@ class SurfaceDescriptor(Descriptor):
             spec.width,
             spec.height,
             spec.format.code,
-            _TILINGS.index(spec.tiling),
+            _TILINGS.index((spec.tiling, spec.in_device_memory)),
             usage,
             _MEMORY_KINDS.index(memory.kind),
             memory.dedicated,
@@ -279,7 +279,8 @@ class SurfaceDescriptor(Descriptor):
         """Size, format, tiling and usage."""
         width, height, code, tiling, usage, *_ = SURFACE_BODY.unpack(self._fields)
         words = frozenset(word for bit, word in enumerate(USAGES) if usage & 1 << bit)
-        return ImageSpec(width, height, formats.from_code(code), _TILINGS[tiling], words)
+        name, in_device_memory = _TILINGS[tiling]
+        return ImageSpec(width, height, formats.from_code(code), name, words, in_device_memory)
 
     @property
     def name(self) -> str:

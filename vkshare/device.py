@@ -211,6 +211,7 @@ class Device(_native.Device):
         *,
         tiling: str = "auto",
         usage: Iterable[str] = DEFAULT_USAGE,
+        memory: str = "auto",
         unowned: str = "raise",
     ) -> Surface:
         """An image of its own that can be exported, all zeros, that nobody owns and whose key is 0.
@@ -226,6 +227,10 @@ class Device(_native.Device):
             linear where memory is host memory anyway (the CPU backend, software Vulkan), optimal on a GPU.
         usage
             Of ``"render"``, ``"sample"``, ``"copy"``, ``"storage"``.
+        memory
+            Of a linear image: ``"host"`` (the CPU maps it: View.array; a GPU of its own reaches it over the bus), or
+            ``"device"`` (the GPU's own memory, as CUDA's tensors have it: fast there, and not mapped). ``"auto"`` is
+            host memory. Optimal images are in device memory.
         unowned
             What use without owning does: ``"raise"`` a NotOwnerError, or ``"discard"``: writes vanish, reads give
             zeros (rule K21).
@@ -248,9 +253,14 @@ class Device(_native.Device):
             formats.get(format),
         )
         words = _arguments.choices("usage", usage, USAGES)
+        _arguments.choice("memory", memory, ("auto", "host", "device"))
+        if memory == "host" and tiling == "optimal":
+            raise ValueError("memory is 'host' and tiling 'optimal'; host memory is for linear images")
+        if memory == "device" and self.backend == "cpu":
+            raise UnsupportedError("memory='device'", "the CPU backend has the CPU's memory", "leave it out")
         with self._inside():
             self.check()
-            image = self._create_image(wanted, tiling, words)
+            image = self._create_image(wanted, "linear" if memory == "host" else tiling, words, memory == "device")
             return self._adopt_image(image, discard=unowned == "discard")
 
     def open_surface(self, surface: SurfaceDescriptor | Surface, *, unowned: str = "raise") -> Surface:
@@ -483,15 +493,17 @@ class Device(_native.Device):
         self.reap()
         self._graveyard.reap()
 
-    def _create_image(self, wanted: tuple[int, int, Format], tiling: str, usage: frozenset[str]) -> Image:
+    def _create_image(
+        self, wanted: tuple[int, int, Format], tiling: str, usage: frozenset[str], in_device_memory: bool = False
+    ) -> Image:
         """Resolves "auto": linear where the CPU can use it and the driver can make it."""
         if tiling == "auto" and (self.adapter.kind == "gpu" or not self.capabilities.host_visible):
             tiling = "optimal"
         if tiling == "auto":
             with contextlib.suppress(UnsupportedError):
-                return self._backend.create_image(ImageSpec(*wanted, "linear", usage))
+                return self._backend.create_image(ImageSpec(*wanted, "linear", usage, in_device_memory))
             tiling = "optimal"
-        return self._backend.create_image(ImageSpec(*wanted, tiling, usage))
+        return self._backend.create_image(ImageSpec(*wanted, tiling, usage, in_device_memory and tiling == "linear"))
 
     def _linear_like(self, spec: ImageSpec) -> Surface:
         """A new linear surface of that size and format, with as much of the usage as the driver has."""

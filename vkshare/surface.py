@@ -31,6 +31,7 @@ class SurfaceStatistics:
     generation: int
     nbytes: int  # of the pixels, rows padded as they are in memory
     stride: int  # bytes from row to row; 0 for optimal tiling
+    copied_bytes: int  # by the vkshare.interop.cuda.share() that made it; 0 where the memory is the tensor's own
 
 
 class Surface(Closable, _native.Surface):
@@ -71,6 +72,7 @@ class Surface(Closable, _native.Surface):
         self._zeros: Surface | None = None
         self._discards = discard
         self._is_frame = False  # of a swapchain
+        self._copied = 0  # bytes, when it was made of another API's memory
         self._kept_by: weakref.ref[Any] | None = None  # the Swapchain, or network of queues, whose it is
         self._ending = threading.RLock()  # held by the one thread that closes
         super().__init__(
@@ -269,7 +271,7 @@ class Surface(Closable, _native.Surface):
     def statistics(self) -> SurfaceStatistics:
         """A snapshot of this handle."""
         row = self._stride or self.width * self._spec.format.bytes_per_pixel
-        return SurfaceStatistics(self.is_owned, self.generation, row * self.height, self._stride)
+        return SurfaceStatistics(self.is_owned, self.generation, row * self.height, self._stride, self._copied)
 
     # ---- closing --------------------------------------------------------------------------------------------------
 

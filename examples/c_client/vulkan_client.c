@@ -134,7 +134,7 @@ static void create_image(gpu *g, const vks_surface_body *b)
         .mipLevels = 1,
         .arrayLayers = 1,
         .samples = VK_SAMPLE_COUNT_1_BIT,
-        .tiling = b->tiling == VKS_LINEAR ? VK_IMAGE_TILING_LINEAR : VK_IMAGE_TILING_OPTIMAL,
+        .tiling = b->tiling == VKS_OPTIMAL ? VK_IMAGE_TILING_OPTIMAL : VK_IMAGE_TILING_LINEAR,
         .usage = VK_IMAGE_USAGE_TRANSFER_SRC_BIT | VK_IMAGE_USAGE_TRANSFER_DST_BIT |
                  (b->usage & VKS_USAGE_RENDER ? VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT : 0) |
                  (b->usage & VKS_USAGE_SAMPLE ? VK_IMAGE_USAGE_SAMPLED_BIT : 0) |

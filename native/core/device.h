@@ -72,13 +72,6 @@ typedef struct vks_due {
     uint64_t value; /* fence or surface value, or the token */
 } vks_due;
 
-/* Another API works on a surface that this handle owns, and waits for its semaphore and signals it by itself. */
-typedef enum vks_lent {
-    VKS_NOT_LENT,
-    VKS_LENT,     /* it is at work; `owned` is 0 meanwhile */
-    VKS_LENT_BACK /* its signal is on its way: nothing is left to do but the release */
-} vks_lent;
-
 struct vks_device {
     pthread_mutex_t lock;
     const vks_backend *backend;
@@ -197,8 +190,8 @@ struct vks_surface {
     _Atomic uint32_t waiting;                /* threads that sleep on the page */
     uint64_t mark;                           /* the pump's round in which an earlier held operation touches it */
     uint64_t engine_semaphore, engine_value; /* sync(): what the engine signals */
-    vks_lent lent;
-    uint64_t outside;             /* the last value that another API was to signal for this handle */
+    bool lent;        /* another API, which has the semaphore, works on it; `owned` is 0 meanwhile */
+    uint64_t outside; /* the last value that another API was to signal for this handle */
     vks_presentable *presentable; /* of a swapchain's image; its owner unsets it before it goes */
     uint64_t network;             /* of queues, by which alone it is acquired and released; 0: none */
     uint32_t index;               /* in that network */
@@ -380,6 +373,10 @@ void vks_surface_grant(vks_surface *surface, uint64_t tenure,
                        const vks_debt *debt); /* bookkeeping after the page was acquired */
 /* The promise of `value` is kept, or broken (then after vks_mutex_break). */
 void vks_surface_settle(vks_surface *surface, uint64_t value);
+/* The value that the tenure's work, or its next part, is to bring. */
+uint64_t vks_surface_next_value(const vks_surface *surface);
+/* Gives the release's work to the driver now, or holds it behind what is held. */
+vks_status vks_surface_promise(vks_surface *surface, uint64_t value, bool behind);
 /* Tells the page of the promise; false: an earlier one is open still, and stands there. And takes it back. */
 bool vks_surface_owe(vks_surface *surface, uint64_t value);
 void vks_surface_owe_no_more(vks_surface *surface, uint64_t value);

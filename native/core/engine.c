@@ -5,7 +5,8 @@
  * each time that it is signalled.
  *
  * An API that imported the surface's own semaphore (CUDA) needs no work of the queue: it waits for the value that the
- * tenure took over, and signals the one that its release promises. The image stays with VK_QUEUE_FAMILY_EXTERNAL. */
+ * tenure took over, and signals the next one. The image stays with VK_QUEUE_FAMILY_EXTERNAL, and the tenure goes on as
+ * if it had just begun, and taken over that value. */
 #include "device.h"
 
 /* Before the lock is taken: what the GPU cannot wait for, the CPU does. */
@@ -96,58 +97,77 @@ vks_status vks_surface_take_back(vks_surface *surface, uint64_t semaphore)
 
 /* ---- by the surface's own semaphore ---- */
 
-static vks_status refuse_used(const vks_surface *surface)
+/* Commands of this device were submitted in the tenure, after whatever other APIs did. */
+static bool is_used(const vks_surface *surface) { return surface->taken >= surface->tenure.id; }
+
+/* Under the lock, with the queue to ourselves: what this device and its CPU did on the surface comes before the value
+ * that the tenure takes over from then on. */
+static vks_status bring(vks_surface *surface)
 {
-    if (surface->lent)
-        return vks_fail(VKS_BAD_CALL, 0, "another API has worked on the surface since it was acquired: release it");
-    return surface->held || surface->taken >= surface->tenure.id
-               ? vks_fail(VKS_BAD_CALL, 0,
-                          "commands were submitted to the surface since it was acquired: release it to another key, "
-                          "and acquire that, before another API works on it")
-               : VKS_OK;
+    uint64_t value = vks_surface_next_value(surface);
+    vks_status status = vks_surface_promise(surface, value, false);
+    if (status)
+        return status;
+    if (vks_mutex_is_broken(surface->handle.page))
+        return VKS_ABANDONED;
+    surface->tenure.debt = (vks_debt){value, surface->handle.identity, surface->handle.slot};
+    surface->taken = surface->tenure.id - 1;
+    return VKS_OK;
 }
 
-/* Under the lock. */
-static vks_status lend(vks_surface *surface, uint64_t *value)
+static vks_status lend(vks_surface *surface, bool by_queue, uint64_t *value)
 {
     vks_device *device = surface->device;
     const vks_debt *debt = &surface->tenure.debt;
     vks_touch touch = {.surface = surface, .tenure = surface->tenure, .granted = true};
     vks_op draft = {.kind = VKS_OP_SUBMIT, .device = device, .touches = &touch, .n_touches = 1};
-    vks_status why, status = refuse_used(surface);
-    if (status)
-        return status;
+    vks_status why, status;
     if (!surface->owned)
         return VKS_NOT_OWNER;
-    vks_readiness ready = vks_op_ready(device, &draft, &why);
-    if (ready != VKS_READY)
-        return ready == VKS_FAIL ? why : VKS_INTERRUPTED; /* it was certain a moment ago */
-    if ((status = vks_device_reserve_outside(device, 1)))
+    vks_readiness ready = surface->held ? VKS_HOLD : vks_op_ready(device, &draft, &why);
+    if (ready == VKS_FAIL)
+        return why;
+    if (ready == VKS_HOLD || (!by_queue && is_used(surface)))
+        return VKS_INTERRUPTED; /* it was otherwise a moment ago */
+    if ((status = vks_device_reserve_outside(device, 1)) || (by_queue && (status = bring(surface))))
         return status;
     *value = vks_debt_settled(surface, debt) ? 0 : debt->value;
     if (*value)
         vks_device_due_outside(device, VKS_DUE_SURFACE_WAIT, surface, *value);
-    surface->lent = VKS_LENT;
+    surface->lent = true;
     vks_surface_lend(surface, false); /* its own commands would not be in order */
     return VKS_OK;
 }
 
-vks_status vks_surface_lend_out(vks_surface *surface, uint64_t deadline, uint64_t *value)
+/* Without the lock: until what the tenure took over, and its own work so far, is with a driver. */
+static vks_status wait_certain(vks_surface *surface, uint64_t deadline)
+{
+    vks_status status = vks_surface_check(surface);
+    if (status)
+        return status;
+    if (surface->lent)
+        return vks_fail(VKS_BAD_CALL, 0, "another API has the surface already: end its block first");
+    if (!surface->semaphore || !vks_surface_original(surface)->is_shared)
+        return vks_fail(VKS_UNSUPPORTED, 0, "the surface has no timeline semaphore that another API could import");
+    if ((status = vks_surface_wait_certain(surface, deadline)) || !surface->held)
+        return status;
+    return vks_device_wait_held(surface->device, 0, surface, deadline);
+}
+
+vks_status vks_surface_lend_out(vks_surface *surface, bool after_cpu, uint64_t deadline, uint64_t *value)
 {
     vks_device *device = surface->device;
-    vks_status status = vks_surface_check(surface);
-    if (!status && (!surface->semaphore || !vks_surface_original(surface)->is_shared))
-        status = vks_fail(VKS_UNSUPPORTED, 0, "the surface has no timeline semaphore that another API could import");
+    vks_status status = wait_certain(surface, deadline);
     if (status)
         return status;
     pthread_mutex_lock(&device->lock);
-    status = surface->closed ? VKS_CLOSED : refuse_used(surface);
-    pthread_mutex_unlock(&device->lock);
-    if (status || (status = vks_surface_wait_certain(surface, deadline)))
-        return status;
-    pthread_mutex_lock(&device->lock);
+    bool by_queue = after_cpu || is_used(surface);
+    if (by_queue)
+        vks_device_begin_present(device); /* not one of ours, but the queue must be free just so */
     if (!(status = vks_surface_check(surface)))
-        status = lend(surface, value);
+        status = lend(surface, by_queue, value);
+    if (by_queue)
+        vks_device_end_present(device);
     pthread_mutex_unlock(&device->lock);
     return status;
 }
@@ -159,8 +179,8 @@ vks_status vks_surface_lent_value(vks_surface *surface, uint64_t *value)
     if (status)
         return status;
     pthread_mutex_lock(&device->lock);
-    *value = atomic_load(&surface->handle.page->value) + 1;
-    if (!(status = vks_surface_check(surface)) && surface->lent != VKS_LENT)
+    *value = vks_surface_next_value(surface);
+    if (!(status = vks_surface_check(surface)) && !surface->lent)
         status = VKS_NOT_OWNER;
     if (!status && !(status = vks_surface_check_value(surface, *value)) &&
         !(status = vks_device_reserve_outside(device, 1)))
@@ -176,21 +196,25 @@ vks_status vks_surface_lent_back(vks_surface *surface, uint64_t value)
     if (status)
         return status;
     pthread_mutex_lock(&device->lock);
-    uint64_t next = atomic_load(&surface->handle.page->value) + 1;
+    uint64_t next = vks_surface_next_value(surface);
     if (surface->closed)
         status = VKS_CLOSED;
-    else if (surface->lent != VKS_LENT)
+    else if (!surface->lent)
         status = VKS_NOT_OWNER;
-    else if (value && (value != next || vks_device_reserve_outside(device, 1)))
+    else if (value && value != next)
         status = vks_fail(VKS_BAD_VALUE, (int64_t)value, "the surface's next value is %llu", (unsigned long long)next);
+    else if (value)
+        status = vks_device_reserve_outside(device, 1);
     if (!status && value) {
-        surface->lent = VKS_LENT_BACK;
         surface->outside = surface->promised = value;
         vks_mutex_queued(surface->handle.page, value);
         vks_device_due_outside(device, VKS_DUE_SURFACE, surface, value);
+        surface->tenure.debt = (vks_debt){value, surface->handle.identity, surface->handle.slot};
     } else if (!status) {
-        surface->lent = VKS_NOT_LENT;
         vks_surface_owe_no_more(surface, next);
+    }
+    if (!status) {
+        surface->lent = false;
         vks_surface_lend(surface, true);
     }
     pthread_mutex_unlock(&device->lock);

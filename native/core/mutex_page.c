@@ -396,7 +396,9 @@ uint64_t vks_mutex_recover_finish(vks_mutex_handle *handle)
 {
     vks_mutex_page *page = handle->page;
     uint64_t value = atomic_load(&page->value), completed = atomic_load(&page->completed);
-    value = (value > completed ? value : completed) + 1;
+    uint64_t queued = atomic_load(&page->queued); /* what a dead owner gave to its queue, and did not hand on */
+    value = value > completed ? value : completed;
+    value = (value > queued ? value : queued) + 1;
     atomic_store(&page->value, value);
     atomic_store(&page->debtor, 0);
     vks_mutex_settle(handle, value, 0);

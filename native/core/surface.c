@@ -595,8 +595,14 @@ bool vks_surface_others_owe(const vks_surface *surface, uint64_t value)
     return false;
 }
 
-/* The release's work: with the driver now, or held behind what is held. */
-static vks_status promise(vks_surface *surface, uint64_t value, bool behind)
+uint64_t vks_surface_next_value(const vks_surface *surface)
+{
+    uint64_t value = atomic_load_explicit(&surface->handle.page->value, memory_order_relaxed);
+    uint64_t brought = surface->tenure.debt.value; /* above it when another API had its part in this tenure */
+    return (value > brought ? value : brought) + 1;
+}
+
+vks_status vks_surface_promise(vks_surface *surface, uint64_t value, bool behind)
 {
     vks_device *device = surface->device;
     vks_touch touch = {.surface = surface, .tenure = surface->tenure, .granted = true};
@@ -630,20 +636,29 @@ static vks_status promise(vks_surface *surface, uint64_t value, bool behind)
     return VKS_OK;
 }
 
+/* What this tenure brings is on its way already, by another API (engine.c), and nothing came after it. */
+static bool is_brought(const vks_surface *surface)
+{
+    const vks_debt *debt = &surface->tenure.debt;
+    return debt->debtor == surface->handle.identity && debt->debtor_slot == surface->handle.slot &&
+           debt->value > atomic_load_explicit(&surface->handle.page->value, memory_order_relaxed) &&
+           surface->taken < surface->tenure.id && !surface->held;
+}
+
 vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behind)
 {
-    vks_mutex_page *page = surface->handle.page;
     const vks_tenure *tenure = &surface->tenure;
-    uint64_t value = atomic_load_explicit(&page->value, memory_order_relaxed) + 1;
+    uint64_t value = vks_surface_next_value(surface);
     vks_debt debt = {.value = value};
     /* Where no work was given to a driver the hand-over is complete as it is: without a debtor nobody looks at
      * `completed`, whose cache line then stays with everybody. */
-    bool by_another = surface->lent == VKS_LENT_BACK; /* whose queue has the signal of this very value */
-    if (by_another || behind || surface->taken >= tenure->id || !vks_debt_settled(surface, &tenure->debt) ||
-        vks_surface_goes_out(surface)) {
+    if (is_brought(surface)) {
+        debt = tenure->debt;
+    } else if (behind || surface->taken >= tenure->id || !vks_debt_settled(surface, &tenure->debt) ||
+               vks_surface_goes_out(surface)) {
         debt.debtor = surface->handle.identity;
         debt.debtor_slot = surface->handle.slot;
-        vks_status status = by_another ? VKS_OK : promise(surface, value, behind);
+        vks_status status = vks_surface_promise(surface, value, behind);
         if (status)
             return status;
     }
@@ -651,7 +666,6 @@ vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behi
         return VKS_ABANDONED;
     if (surface->released < tenure->id) /* later tenures may have been queued and released already */
         surface->released = tenure->id;
-    surface->lent = VKS_NOT_LENT;
     atomic_store_explicit(&surface->has_page, false, memory_order_release);
     atomic_store_explicit(&surface->owned, 0, memory_order_release);
     return vks_mutex_release(&surface->handle, key, &debt);
@@ -686,8 +700,6 @@ static vks_status release(vks_surface *surface, uint64_t key, bool by_queue)
         status = refuse_managed(surface);
     else if (surface->owned)
         status = vks_surface_release_now(surface, key, surface->held > 0 || device->presenting);
-    else if (surface->lent == VKS_LENT_BACK)
-        status = vks_surface_release_now(surface, key, false);
     else if (surface->lent)
         status = vks_fail(VKS_BAD_CALL, 0, "another API has the surface: end its block first");
     else

@@ -8,7 +8,8 @@
 PyTypeObject *vkpy_producer_type, *vkpy_consumer_type;
 PyTypeObject *vkpy_swapchain_type, *vkpy_frame_type, *vkpy_prepared_type;
 PyTypeObject *vkpy_device_type, *vkpy_submission_type, *vkpy_commands_type, *vkpy_program_type, *vkpy_fence_type,
-    *vkpy_surface_type, *vkpy_pending_type, *vkpy_hub_type, *vkpy_array_buffer_type, *vkpy_history_type;
+    *vkpy_surface_type, *vkpy_pending_type, *vkpy_hub_type, *vkpy_array_buffer_type, *vkpy_history_type,
+    *vkpy_cuda_timeline_type;
 
 static const struct {
     const char *name;
@@ -24,6 +25,7 @@ static const struct {
     {"PendingAcquire", &vkpy_pending_type, &vkpy_pending_spec},
     {"Hub", &vkpy_hub_type, &vkpy_hub_spec},
     {"ArrayBuffer", &vkpy_array_buffer_type, &vkpy_array_buffer_spec},
+    {"CudaTimeline", &vkpy_cuda_timeline_type, &vkpy_cuda_timeline_spec},
     {"Swapchain", &vkpy_swapchain_type, &vkpy_swapchain_spec},
     {"Frame", &vkpy_frame_type, &vkpy_frame_spec},
     {"Prepared", &vkpy_prepared_type, &vkpy_prepared_spec},
@@ -77,6 +79,10 @@ static PyMethodDef functions[] = {
      "early) of a queue's page."},
     {"queue_page_counts", vkpy_queue_page_counts, METH_O,
      "queue_page_counts($module, fd)\n--\n\n(enqueued, committed, dequeued, producer's pid, consumer's pid)."},
+    {"dlpack", VKPY_FASTCALL(vkpy_dlpack), METH_FASTCALL | METH_KEYWORDS,
+     "dlpack($module, keep, address, device_type, device_id, code, bits, shape, strides, read_only)\n--\n\nA DLPack "
+     "capsule over memory that `keep` keeps alive; shape and strides are 3 numbers of elements. read_only None: for a "
+     "consumer that knows DLPack before 1.0."},
     {"thread_count", thread_count, METH_NOARGS, "thread_count($module)\n--\n\nThreads that the core runs now."},
     {NULL, NULL, 0, NULL},
 };

@@ -398,18 +398,20 @@ static PyObject *surface_take_back(PyObject *object, PyObject *semaphore)
 
 static PyObject *surface_lend_out(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"Surface._lend_out", 1, 0, 1, {"timeout"}, {NULL}};
+    static vkpy_signature signature = {"Surface._lend_out", 2, 1, 2, {"after_cpu", "timeout"}, {NULL}};
     vkpy_surface *self = (vkpy_surface *)object;
-    PyObject *values[1];
+    PyObject *values[2];
     uint64_t timeout, value = 0;
+    bool after_cpu = false;
     LIVE(self);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_timeout(values[0], &timeout))
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_bool(values[0], &after_cpu) ||
+        !vkpy_timeout(values[1], &timeout))
         return NULL;
     vks_status status;
-    VKPY_SHORT(self->device, status = vks_surface_lend_out(self->core, 0, &value));
+    VKPY_SHORT(self->device, status = vks_surface_lend_out(self->core, after_cpu, 0, &value));
     if ((status == VKS_TIMEOUT && timeout != 0) || status == VKS_INTERRUPTED) {
         uint64_t deadline = vkpy_deadline(timeout);
-        VKPY_BLOCKING(status, vks_surface_lend_out(self->core, deadline, &value));
+        VKPY_BLOCKING(status, vks_surface_lend_out(self->core, after_cpu, deadline, &value));
     }
     return status == VKS_OK ? PyLong_FromUnsignedLongLong(value) : vkpy_waited(status, "Surface", timeout);
 }
@@ -497,7 +499,7 @@ static PyMethodDef methods[] = {
     {"_take_back", surface_take_back, METH_O,
      "_take_back($self, semaphore)\n--\n\nWaits for a binary VkSemaphore on the GPU (0: none), and takes the image."},
     {"_lend_out", VKPY_FASTCALL(surface_lend_out), VKPY_FAST,
-     "_lend_out($self, timeout=None)\n--\n\nThe value that another API must wait for, which has the semaphore; 0: "
+     "_lend_out($self, after_cpu, timeout=None)\n--\n\nThe value that another API must wait for, which has the semaphore; 0: "
      "none."},
     {"_lent_value", surface_lent_value, METH_NOARGS, "_lent_value($self)\n--\n\nThe value that it must signal."},
     {"_lent_back", surface_lent_back, METH_O,

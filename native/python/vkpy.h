@@ -97,10 +97,10 @@ typedef struct vkpy_hub {
 
 /* Made once by vkpy_add_types(), never freed. */
 extern PyTypeObject *vkpy_device_type, *vkpy_submission_type, *vkpy_commands_type, *vkpy_program_type, *vkpy_fence_type,
-    *vkpy_surface_type, *vkpy_pending_type, *vkpy_hub_type, *vkpy_array_buffer_type, *vkpy_history_type;
+    *vkpy_surface_type, *vkpy_pending_type, *vkpy_hub_type, *vkpy_array_buffer_type, *vkpy_history_type, *vkpy_cuda_timeline_type;
 
 extern PyType_Spec vkpy_device_spec, vkpy_submission_spec, vkpy_commands_spec, vkpy_program_spec, vkpy_fence_spec,
-    vkpy_surface_spec, vkpy_pending_spec, vkpy_hub_spec, vkpy_array_buffer_spec, vkpy_history_spec;
+    vkpy_surface_spec, vkpy_pending_spec, vkpy_hub_spec, vkpy_array_buffer_spec, vkpy_history_spec, vkpy_cuda_timeline_spec;
 
 #define VKPY_WEAKLIST(type) {"__weaklistoffset__", T_PYSSIZET, offsetof(type, weakrefs), READONLY, NULL}
 #define VKPY_FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
@@ -131,6 +131,7 @@ vkpy_submission *vkpy_submission_new(vkpy_device *device);
 PyObject *vkpy_pending_new(vkpy_surface *surface, vks_op *op); /* takes over `op`, also when it fails */
 /* Device.submit and _native.page_look. */
 PyObject *vkpy_submit(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
+PyObject *vkpy_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *vkpy_page_look(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 
 /* The pixels of a CPU surface: a buffer that Python lent. */
@@ -216,7 +217,7 @@ static inline PyObject *vkpy_done_or_raise(vks_status status, const char *what)
 
 /* ---- arguments ------------------------------------------------------------------------------------------------- */
 
-#define VKPY_MAX_PARAMETERS 8
+#define VKPY_MAX_PARAMETERS 9
 
 /* A method's parameters: the first `positional` may be given by position, the first `required` must be given. */
 typedef struct vkpy_signature {

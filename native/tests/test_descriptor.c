@@ -200,7 +200,7 @@ static void what_is_not_as_it_must_be_is_refused_and_no_fd_stays(void)
             b->format = 10;
             break;
         case 18:
-            b->tiling = 2;
+            b->tiling = 3;
             break;
         case 19:
             b->usage = 0;

@@ -55,6 +55,7 @@ class ImageSpec:
     format: Format
     tiling: str  # "linear" | "optimal": "auto" is resolved before
     usage: frozenset[str]  # of "render", "sample", "copy", "storage"
+    in_device_memory: bool = False  # linear rows in the GPU's own memory, which the CPU does not map
 
 
 @dataclass(frozen=True, slots=True)

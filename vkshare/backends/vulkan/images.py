@@ -164,12 +164,16 @@ class VulkanImage:
             layout = vk.make("vkGetImageSubresourceLayout", device, self.handle, subresource)
             self.stride, self._offset = int(layout.rowPitch), int(layout.offset)
 
+    @property
+    def _is_for_host(self) -> bool:
+        return self.spec.tiling == "linear" and not self.spec.in_device_memory
+
     def memory_type(self) -> int:
         """The memory type.
 
         A function of the spec and the driver, for an import must choose as the export did (VUID 01742).
         """
-        wanted = mappable_flags() if self.spec.tiling == "linear" else [VK.MEMORY_PROPERTY_DEVICE_LOCAL_BIT]
+        wanted = mappable_flags() if self._is_for_host else [VK.MEMORY_PROPERTY_DEVICE_LOCAL_BIT]
         return self.context.physical.memory_type(self.needs.memoryTypeBits, wanted)
 
     def allocate(self, extra: Struct, *, size: int, memory_type: int) -> None:
@@ -179,7 +183,7 @@ class VulkanImage:
             chain = new("VkMemoryDedicatedAllocateInfo", pNext=extra, image=self.handle)
         info = new("VkMemoryAllocateInfo", pNext=chain, allocationSize=size, memoryTypeIndex=memory_type)
         self._memory = DeviceMemory(self.context, info)
-        self.is_mappable = self.spec.tiling == "linear" and self.context.physical.is_mappable(memory_type)
+        self.is_mappable = self._is_for_host and self.context.physical.is_mappable(memory_type)
 
     def keep_imported(self, fd: int) -> None:
         """Keeps a duplicate of the fd that the memory was imported from: export() hands it on."""

@@ -1,0 +1,170 @@
+/* CudaTimeline: a timeline semaphore that CUDA imported, waited for and signalled on a stream. In C because it is done
+ * twice a frame: four calls of the driver in less time than one through an object of parameters.
+ *
+ * Nothing of CUDA is linked: the entry points are those of the driver's library that is loaded already. */
+#define _GNU_SOURCE
+#include "vkpy.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+typedef int (*get_pointer)(void **out);
+typedef int (*take_pointer)(void *in);
+typedef int (*stream_pointer)(void *stream, void **out);
+typedef int (*stream_number)(void *stream, int *out);
+typedef int (*on_semaphores)(void *const *semaphores, const void *parameters, unsigned count, void *stream);
+
+static struct {
+    get_pointer CtxGetCurrent, CtxPopCurrent;
+    take_pointer CtxPushCurrent;
+    stream_pointer StreamGetCtx;
+    stream_number StreamIsCapturing;
+    on_semaphores WaitExternalSemaphoresAsync, SignalExternalSemaphoresAsync;
+    bool is_loaded;
+} cu;
+
+/* CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS and ..._SIGNAL_PARAMS: params.fence.value comes first in both; all else is for
+ * other kinds of semaphores, or reserved, and 0. Both have 144 bytes. */
+typedef union semaphore_parameters {
+    uint64_t value;
+    uint8_t bytes[192];
+} semaphore_parameters;
+
+#define CUDA_ERROR_INVALID_VALUE 1
+#define CUDA_ERROR_INVALID_CONTEXT 201
+#define CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED 900
+
+typedef struct cuda_timeline {
+    PyObject_HEAD void *semaphore, *context; /* CUexternalSemaphore; the CUcontext that imported it */
+} cuda_timeline;
+
+static const char *load(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (library == NULL)
+        return "libcuda.so.1";
+    const struct {
+        void *where;
+        const char *name;
+    } entries[] = {
+        {&cu.CtxGetCurrent, "cuCtxGetCurrent"},
+        {&cu.CtxPopCurrent, "cuCtxPopCurrent_v2"},
+        {&cu.CtxPushCurrent, "cuCtxPushCurrent_v2"},
+        {&cu.StreamGetCtx, "cuStreamGetCtx"},
+        {&cu.StreamIsCapturing, "cuStreamIsCapturing"},
+        {&cu.WaitExternalSemaphoresAsync, "cuWaitExternalSemaphoresAsync"},
+        {&cu.SignalExternalSemaphoresAsync, "cuSignalExternalSemaphoresAsync"},
+    };
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+        void *address = dlsym(library, entries[i].name);
+        if (address == NULL)
+            return entries[i].name; /* the library stays loaded: CUDA's is not made to go */
+        memcpy(entries[i].where, &address, sizeof address);
+    }
+    cu.is_loaded = true;
+    return NULL;
+}
+
+static int timeline_init(PyObject *object, PyObject *arguments, PyObject *keywords)
+{
+    static char *names[] = {"semaphore", "context", NULL};
+    cuda_timeline *self = (cuda_timeline *)object;
+    unsigned long long semaphore, context;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "KK", names, &semaphore, &context))
+        return -1;
+    const char *missing = cu.is_loaded ? NULL : load();
+    if (missing != NULL) {
+        PyErr_Format(PyExc_OSError, "CUDA's driver has no %s", missing);
+        return -1;
+    }
+    self->semaphore = (void *)(uintptr_t)semaphore;
+    self->context = (void *)(uintptr_t)context;
+    return 0;
+}
+
+static int check_stream(const cuda_timeline *self, void *stream)
+{
+    void *context = NULL;
+    int capturing = 0, code = cu.StreamGetCtx(stream, &context);
+    if (!code && context != self->context)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (!code)
+        code = cu.StreamIsCapturing(stream, &capturing);
+    return !code && capturing ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : code;
+}
+
+/* Streams without a handle of their own (1, 2) are those of the context that is current. */
+static int call(const cuda_timeline *self, on_semaphores function, uint64_t value, void *stream)
+{
+    semaphore_parameters parameters = {.bytes = {0}};
+    parameters.value = value;
+    void *current = NULL, *ignored;
+    int code = cu.CtxGetCurrent(&current);
+    bool is_pushed = !code && current != self->context;
+    if (is_pushed)
+        code = cu.CtxPushCurrent(self->context);
+    if (code)
+        return code;
+    if (!(code = check_stream(self, stream)) && value)
+        code = function(&self->semaphore, &parameters, 1, stream);
+    if (is_pushed)
+        cu.CtxPopCurrent(&ignored);
+    return code;
+}
+
+static PyObject *on_stream(PyObject *object, PyObject *const *arguments, Py_ssize_t count, on_semaphores function)
+{
+    const cuda_timeline *self = (cuda_timeline *)object;
+    uint64_t value, stream;
+    if (count != 2) {
+        PyErr_Format(PyExc_TypeError, "a value and a stream are needed, and %zd arguments came", count);
+        return NULL;
+    }
+    if (!vkpy_u64(arguments[0], "value", &value) || !vkpy_u64(arguments[1], "stream", &stream))
+        return NULL;
+    int code =
+        self->semaphore != NULL ? call(self, function, value, (void *)(uintptr_t)stream) : CUDA_ERROR_INVALID_VALUE;
+    return PyLong_FromLong(code);
+}
+
+static PyObject *timeline_wait(PyObject *self, PyObject *const *arguments, Py_ssize_t count)
+{
+    return on_stream(self, arguments, count, cu.WaitExternalSemaphoresAsync);
+}
+
+static PyObject *timeline_signal(PyObject *self, PyObject *const *arguments, Py_ssize_t count)
+{
+    return on_stream(self, arguments, count, cu.SignalExternalSemaphoresAsync);
+}
+
+static PyObject *timeline_detach(PyObject *object, PyObject *ignored)
+{
+    cuda_timeline *self = (cuda_timeline *)object;
+    (void)ignored;
+    void *semaphore = self->semaphore;
+    self->semaphore = NULL;
+    return PyLong_FromVoidPtr(semaphore);
+}
+
+static PyMethodDef methods[] = {
+    {"wait", (PyCFunction)(void (*)(void))timeline_wait, METH_FASTCALL,
+     "wait($self, value, stream)\n--\n\nThe stream's work from now on waits for the value (0: only the stream is "
+     "checked). The CUresult."},
+    {"signal", (PyCFunction)(void (*)(void))timeline_signal, METH_FASTCALL,
+     "signal($self, value, stream)\n--\n\nThe stream signals the value after its work so far. The CUresult."},
+    {"detach", timeline_detach, METH_NOARGS,
+     "detach($self)\n--\n\nThe CUexternalSemaphore (0: it was detached), the caller's to destroy."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, (void *)"CudaTimeline(semaphore, context): a CUexternalSemaphore of the type timeline."},
+    {Py_tp_init, (void *)timeline_init},
+    {Py_tp_dealloc, (void *)vkpy_dealloc_free},
+    {Py_tp_methods, methods},
+    {0, NULL},
+};
+
+PyType_Spec vkpy_cuda_timeline_spec = {
+    "vkshare._native.CudaTimeline", sizeof(cuda_timeline), 0, Py_TPFLAGS_DEFAULT, slots,
+};

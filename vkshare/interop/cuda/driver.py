@@ -1,0 +1,172 @@
+"""CUDA's driver, through cuda-bindings: its calls, its GPUs, and their primary contexts."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vkshare.errors import DeviceMismatchError, InvalidCallError, UnsupportedError, VkshareError
+
+if TYPE_CHECKING:
+    from vkshare.device import Device
+
+STREAM_LEGACY, STREAM_PER_THREAD = 1, 2  # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
+
+
+class CUDAError(VkshareError):
+    """A call of CUDA's driver failed.
+
+    Parameters
+    ----------
+    result
+        The CUresult.
+    call
+        The function that returned it, with what it was for where that helps.
+    name
+        The CUresult's name, e.g. ``"CUDA_ERROR_INVALID_VALUE"``.
+    """
+
+    def __init__(self, result: int, call: str, name: str = "") -> None:
+        super().__init__(result, call, name)
+        self.result = int(result)
+        self.call = str(call)
+        self.name = str(name)
+
+    def __str__(self) -> str:
+        return f"{self.call}: {self.name or 'CUresult'} ({self.result})"
+
+
+_initialised_in: list[int] = []  # the process that called cuInit()
+
+
+@functools.cache
+def bindings() -> Any:
+    """cuda.bindings.driver, initialised. UnsupportedError: cuda-bindings, CUDA's driver or a GPU is missing."""
+    what = "CUDA"
+    try:
+        from cuda.bindings import driver
+    except ImportError as error:
+        if (error.name or "").split(".")[0] != "cuda":
+            raise UnsupportedError(what, f"cuda-bindings cannot be loaded: {error}") from None
+        raise UnsupportedError(
+            what, "cuda-bindings is not installed", "pip install vkshare[cuda], of the CUDA version that the driver has"
+        ) from None
+    try:
+        code = int(driver.cuInit(0)[0])
+    except RuntimeError as error:  # the library is not there, or lacks an entry
+        raise UnsupportedError(what, f"CUDA's driver cannot be loaded: {str(error).splitlines()[0]}") from None
+    if code:
+        why = {100: "no GPU that CUDA can use", 3: "no working GPU driver"}.get(code, f"CUresult {code} of cuInit")
+        raise UnsupportedError(what, f"there is {why}")
+    _initialised_in.append(os.getpid())
+    return driver
+
+
+def call(function: str, *arguments: Any, what: str = "") -> Any:
+    """Calls a function of the driver; what it gives beside the CUresult: nothing, one thing, or a tuple.
+
+    Raises
+    ------
+    CUDAError
+        It failed; `what` says what it was for.
+    """
+    code, *results = getattr(bindings(), function)(*arguments)
+    check(int(code), function, what)
+    return results[0] if len(results) == 1 else tuple(results) or None
+
+
+def check(code: int, function: str, what: str = "") -> None:
+    """CUDAError unless `code` is CUDA_SUCCESS."""
+    if code:
+        raise CUDAError(code, f"{function} of {what}" if what else function, name_of(code))
+
+
+def name_of(code: int) -> str:
+    """The CUresult's name."""
+    driver = bindings()
+    with contextlib.suppress(ValueError):
+        return str(driver.CUresult(code).name)
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class GPU:
+    """One GPU as CUDA sees it, and its primary context, which PyTorch, CuPy and JAX use too."""
+
+    index: int
+    name: str
+    uuid: bytes
+    context: int  # CUcontext
+
+    @contextlib.contextmanager
+    def current(self) -> Iterator[None]:
+        """Inside, the primary context is current in this thread."""
+        call("cuCtxPushCurrent", bindings().CUcontext(self.context))
+        try:
+            yield
+        finally:
+            call("cuCtxPopCurrent")
+
+    def __str__(self) -> str:
+        return f"{self.name} (CUDA device {self.index}, {uuid.UUID(bytes=self.uuid)})"
+
+
+@functools.cache
+def _uuids() -> tuple[tuple[str, bytes], ...]:
+    """Name and UUID of each GPU, in CUDA's order."""
+    found = []
+    for index in range(call("cuDeviceGetCount")):
+        device = call("cuDeviceGet", index)
+        name = call("cuDeviceGetName", 256, device)
+        found.append(
+            (bytes(name).split(b"\0")[0].decode(errors="replace"), bytes(call("cuDeviceGetUuid", device).bytes))
+        )
+    return tuple(found)
+
+
+@functools.cache
+def gpu(index: int) -> GPU:
+    """The GPU of that index. Its primary context is kept for as long as the process lives, as PyTorch does."""
+    refuse_after_fork()
+    name, identity = _uuids()[index]
+    context = call("cuDevicePrimaryCtxRetain", call("cuDeviceGet", index), what=name)
+    return GPU(index, name, identity, int(context))
+
+
+def gpu_of(device: Device) -> GPU:
+    """The GPU that the device is on.
+
+    Raises
+    ------
+    UnsupportedError
+        There is no CUDA here.
+    DeviceMismatchError
+        CUDA has no such GPU; the text names both sides.
+    """
+    wanted = device.capabilities.device_uuid
+    known = _uuids()
+    refuse_after_fork()
+    for index, (_, identity) in enumerate(known):
+        if identity == wanted:
+            return gpu(index)
+    there = ", ".join(f"{name} ({uuid.UUID(bytes=identity)})" for name, identity in known) or "no GPU"
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    hint = f"; CUDA_VISIBLE_DEVICES is {visible!r}" if visible is not None else ""
+    raise DeviceMismatchError(
+        f"the device is on {device.adapter.name} ({uuid.UUID(bytes=wanted)}), and CUDA has {there}{hint}: open the "
+        "device on the GPU that CUDA uses, e.g. vks.open(torch.device('cuda'))"
+    )
+
+
+def refuse_after_fork() -> None:
+    """InvalidCallError in a child that was forked from a process which had used CUDA: it does not work there."""
+    if os.getpid() != _initialised_in[0]:
+        raise InvalidCallError(
+            "CUDA was used in the process that this one was forked from, and does not work here: start this one with "
+            "multiprocessing's spawn or forkserver"
+        )

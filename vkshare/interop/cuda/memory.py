@@ -1,0 +1,197 @@
+"""What CUDA imports of a surface: its memory, and its timeline semaphore.
+
+Follows the CUDA driver API, 6.19, "External Resource Interoperability". An fd belongs to CUDA once it is imported.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from vkshare import _fds, _native
+from vkshare.errors import UnsupportedError
+from vkshare.interop.cuda.driver import GPU, CUDAError, bindings, call
+
+if TYPE_CHECKING:
+    from vkshare.backends.base import ImageSpec, MemoryHandle
+    from vkshare.surface import Surface
+
+_DEDICATED = 1  # CUDA_EXTERNAL_MEMORY_DEDICATED
+_SURFACE_LDST, _COLOR_ATTACHMENT = 0x02, 0x20  # CUDA_ARRAY3D_...
+
+# Format -> the CUarray_format and its channels. bgra8unorm is four bytes like any other.
+_ARRAYS = {
+    "r8unorm": ("CU_AD_FORMAT_UNSIGNED_INT8", 1),
+    "rg8unorm": ("CU_AD_FORMAT_UNSIGNED_INT8", 2),
+    "rgba8unorm": ("CU_AD_FORMAT_UNSIGNED_INT8", 4),
+    "rgba8unorm-srgb": ("CU_AD_FORMAT_UNSIGNED_INT8", 4),
+    "bgra8unorm": ("CU_AD_FORMAT_UNSIGNED_INT8", 4),
+    "r32float": ("CU_AD_FORMAT_FLOAT", 1),
+    "rgba16float": ("CU_AD_FORMAT_HALF", 4),
+    "rgba32float": ("CU_AD_FORMAT_FLOAT", 4),
+}
+
+_buffers: weakref.WeakValueDictionary[int, ImportedMemory] = weakref.WeakValueDictionary()  # by address
+
+
+class ImportedMemory:
+    """A surface's memory in CUDA: a buffer (linear tiling), or an array (optimal).
+
+    Whoever looks at it keeps it: it is freed when the last view, tensor or capsule is gone. Thread-safe.
+    """
+
+    def __init__(self, gpu: GPU, spec: ImageSpec, memory: MemoryHandle, surface: Surface) -> None:
+        """Takes over memory.fd once it is imported; the caller closes it if this raises."""
+        self.gpu = gpu
+        self.spec = spec
+        self.stride = memory.stride
+        self.size = memory.size
+        self.surface = weakref.ref(surface)
+        self.pointer = self.array = 0
+        self._pid = os.getpid()
+        self._levels: Any = None  # CUmipmappedArray
+        self._objects: dict[str, int] = {}  # texture and surface objects, by kind
+        self._memory: Any = None  # CUexternalMemory
+        what = f"{spec.width}x{spec.height} {spec.format.name} {spec.tiling}"
+        if spec.tiling != "linear" and spec.format.name not in _ARRAYS:
+            raise UnsupportedError(
+                f"a cudaArray of an optimal {spec.format.name} surface",
+                "CUDA has no arrays of that format",
+                'use create_surface(..., tiling="linear")',
+            )
+        with gpu.current():
+            self._memory = self._import(memory, what)
+            try:
+                if spec.tiling == "linear":
+                    self._map_buffer(memory, what)
+                else:
+                    self._map_array(memory, what)
+            except BaseException:
+                call("cuDestroyExternalMemory", self._memory)
+                self._memory = None
+                raise
+        if self.pointer:
+            _buffers[self.pointer] = self
+
+    def _import(self, memory: MemoryHandle, what: str) -> Any:
+        driver = bindings()
+        described = driver.CUDA_EXTERNAL_MEMORY_HANDLE_DESC()
+        described.type = driver.CUexternalMemoryHandleType.CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD
+        described.handle.fd = memory.fd
+        described.size = memory.size
+        described.flags = _DEDICATED if memory.dedicated else 0
+        return call("cuImportExternalMemory", described, what=f"{memory.size} bytes, {what}")
+
+    def _map_buffer(self, memory: MemoryHandle, what: str) -> None:
+        described = bindings().CUDA_EXTERNAL_MEMORY_BUFFER_DESC()
+        described.offset = memory.offset
+        described.size = memory.stride * self.spec.height
+        self.pointer = int(call("cuExternalMemoryGetMappedBuffer", self._memory, described, what=what))
+
+    def _map_array(self, memory: MemoryHandle, what: str) -> None:
+        driver = bindings()
+        kind, channels = _ARRAYS[self.spec.format.name]
+        described = driver.CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC()
+        described.offset = memory.offset
+        described.numLevels = 1
+        shape = driver.CUDA_ARRAY3D_DESCRIPTOR()
+        shape.Width, shape.Height, shape.Depth = self.spec.width, self.spec.height, 0
+        shape.Format = getattr(driver.CUarray_format, kind)
+        shape.NumChannels = channels
+        shape.Flags = _SURFACE_LDST | (_COLOR_ATTACHMENT if "render" in self.spec.usage else 0)
+        described.arrayDesc = shape
+        self._levels = call("cuExternalMemoryGetMappedMipmappedArray", self._memory, described, what=what)
+        self.array = int(call("cuMipmappedArrayGetLevel", self._levels, 0, what=what))
+
+    def object(self, kind: str) -> int:
+        """The CUtexObject ("texture") or CUsurfObject ("surface") of the array; made once."""
+        if kind not in self._objects:
+            driver = bindings()
+            resource = driver.CUDA_RESOURCE_DESC()
+            resource.resType = driver.CUresourcetype.CU_RESOURCE_TYPE_ARRAY
+            resource.res.array.hArray = driver.CUarray(self.array)
+            with self.gpu.current():
+                if kind == "surface":
+                    made = call("cuSurfObjectCreate", resource)
+                else:
+                    made = call("cuTexObjectCreate", resource, self._texture(), None)
+            self._objects[kind] = int(made)
+        return self._objects[kind]
+
+    def _texture(self) -> Any:
+        """Texels as they are stored, unnormalised coordinates, clamped: what a kernel that computes wants."""
+        driver = bindings()
+        texture = driver.CUDA_TEXTURE_DESC()
+        clamp = driver.CUaddress_mode.CU_TR_ADDRESS_MODE_CLAMP
+        texture.addressMode = [clamp, clamp, clamp]
+        texture.filterMode = driver.CUfilter_mode.CU_TR_FILTER_MODE_POINT
+        texture.flags = driver.CU_TRSF_READ_AS_INTEGER if self.spec.format.dtype.startswith("uint") else 0
+        return texture
+
+    def __del__(self) -> None:
+        memory = getattr(self, "_memory", None)
+        if memory is None or self._pid != os.getpid():
+            return  # in a forked child all of it is the parent's
+        try:
+            with self.gpu.current():
+                call("cuCtxSynchronize")  # a kernel may use it still
+                for kind, made in self._objects.items():
+                    call("cuSurfObjectDestroy" if kind == "surface" else "cuTexObjectDestroy", made)
+                if self._levels is not None:
+                    call("cuMipmappedArrayDestroy", self._levels)
+                if self.pointer:
+                    call("cuMemFree", self.pointer)
+                call("cuDestroyExternalMemory", memory)
+        except (CUDAError, TypeError):
+            pass  # the context died by an error of a kernel, or the interpreter is ending: the process ends it
+
+
+def found_at(address: int) -> ImportedMemory | None:
+    """The surface's memory that begins there."""
+    return _buffers.get(address)
+
+
+def import_memory(gpu: GPU, surface: Surface) -> tuple[ImportedMemory, _native.CudaTimeline]:
+    """The surface's memory and its timeline semaphore, in CUDA.
+
+    Raises
+    ------
+    UnsupportedError
+        The surface is not ordered by a semaphore that can be shared, or CUDA has no arrays of its format.
+    CUDAError
+        The driver refused.
+    """
+    with surface._exported() as descriptor:
+        fd, page, semaphore = descriptor.open_fds()
+        os.close(page)
+        left = [each for each in (fd, semaphore) if each >= 0]  # CUDA's once it took them
+        try:
+            if semaphore < 0:
+                raise UnsupportedError(
+                    f"{surface!r} in CUDA", f"{surface.device.adapter.name} shares no timeline semaphores"
+                )
+            memory = ImportedMemory(gpu, surface.spec, descriptor.memory(fd), surface)
+            left.remove(fd)
+            timeline = _import_timeline(gpu, semaphore)
+            left.remove(semaphore)
+        finally:
+            _fds.close_all(left)
+    return memory, timeline
+
+
+def _import_timeline(gpu: GPU, fd: int) -> _native.CudaTimeline:
+    driver = bindings()
+    described = driver.CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC()
+    described.type = driver.CUexternalSemaphoreHandleType.CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD
+    described.handle.fd = fd
+    with gpu.current():
+        return _native.CudaTimeline(int(call("cuImportExternalSemaphore", described)), gpu.context)
+
+
+def destroy_timeline(gpu: GPU, timeline: _native.CudaTimeline) -> None:
+    """Idempotent. What streams wait for or signal has come."""
+    semaphore = timeline.detach()
+    if semaphore:
+        with gpu.current():
+            call("cuDestroyExternalSemaphore", bindings().CUexternalSemaphore(semaphore))

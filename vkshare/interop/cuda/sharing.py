@@ -1,0 +1,166 @@
+"""The other way: a tensor of CUDA's as a surface."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vkshare import formats
+from vkshare.errors import DeviceMismatchError
+from vkshare.interop.cuda import streams
+from vkshare.interop.cuda.driver import GPU, bindings, call, gpu, gpu_of
+from vkshare.interop.cuda.memory import ImportedMemory, found_at
+from vkshare.interop.cuda.surface import open
+
+if TYPE_CHECKING:
+    from vkshare.device import Device
+    from vkshare.formats import Format
+    from vkshare.surface import Surface
+
+# The format of an array whose caller names none, by its type and channels.
+_FORMATS = {
+    ("uint8", 1): "r8unorm",
+    ("uint8", 2): "rg8unorm",
+    ("uint8", 4): "rgba8unorm",
+    ("uint32", 1): "rgb10a2unorm",
+    ("float32", 1): "r32float",
+    ("float16", 4): "rgba16float",
+    ("float32", 4): "rgba32float",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Tensor:
+    """What ``__cuda_array_interface__`` says of an array."""
+
+    pointer: int
+    height: int
+    width: int
+    channels: int
+    dtype: np.dtype[Any]
+    pitch: int  # bytes from row to row
+    stream: int | None  # in which it is being made
+
+
+def share(device: Device, tensor: Any, *, format: str | Format | None = None, stream: Any = None) -> Surface:
+    """A linear surface with the tensor's bytes.
+
+    Where the memory is that of a surface that is open in CUDA here, it is a handle of that very surface: nothing is
+    copied, and it is acquired as its other handles are. Any other memory is copied on the GPU, once, in `stream`; the
+    surface is new, nobody owns it, its key is 0, and its next owner comes after the copy.
+    ``surface.statistics().copied_bytes`` says which it was. The caller closes the surface.
+
+    Parameters
+    ----------
+    device
+        A Vulkan device on the tensor's GPU.
+    tensor
+        Of PyTorch, CuPy, JAX, Numba: whatever has ``__cuda_array_interface__``, of shape (H, W, C) or (H, W), each row
+        in one piece. It may be freed or changed by work that comes later in `stream`.
+    format
+        The surface's format; its type and channels must be the tensor's. None: by these, e.g. rgba8unorm for 4 uint8.
+    stream
+        Where the copy runs, behind what is there. None: the legacy default stream.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It is no array of CUDA's; a shape, type or strides that no surface has; the text says what is allowed.
+    DeviceMismatchError
+        It is on another GPU; the text names both.
+    """
+    where = gpu_of(device)
+    array = _described(tensor)
+    found = formats.get(format) if format is not None else _format_of(array)
+    _check_format(array, found)
+    _check_gpu(array, where)
+    known = found_at(array.pointer)
+    original = _is_whole(array, found, known) if known is not None else None
+    if original is not None:
+        return device.open_surface(original if original.device is device else original.export())
+    surface = device.create_surface(array.width, array.height, found, tiling="linear", memory="device")
+    try:
+        with open(surface) as shared, shared.access(stream=stream) as view:
+            if array.stream is not None:
+                streams.join(array.stream, view.stream, where)
+            strides = view.strides
+            assert strides is not None
+            _copy(array, view.pointer, strides[0], view.stream, where)
+    except BaseException:
+        surface.close()
+        raise
+    surface._copied = array.height * array.width * array.channels * array.dtype.itemsize
+    return surface
+
+
+def _described(tensor: Any) -> _Tensor:
+    try:
+        told = tensor.__cuda_array_interface__
+    except (AttributeError, TypeError, RuntimeError) as error:  # PyTorch raises TypeError for a tensor of the CPU
+        raise TypeError(
+            f"tensor must be an array of CUDA's (with __cuda_array_interface__), not {type(tensor).__name__}: {error}"
+        ) from None
+    shape = tuple(told["shape"])
+    dtype = np.dtype(told["typestr"])
+    if len(shape) not in (2, 3) or not all(shape):
+        raise ValueError(f"tensor has the shape {shape}; allowed are (height, width, channels) and (height, width)")
+    height, width, channels = (*shape, 1)[:3]
+    pixel = channels * dtype.itemsize
+    strides = tuple(told.get("strides") or ()) or (width * pixel, *((pixel, dtype.itemsize)[: len(shape) - 1]))
+    inner = (pixel, dtype.itemsize) if len(shape) == 3 else (dtype.itemsize,)
+    packed = all(have == need or size == 1 for have, need, size in zip(strides[1:], inner, shape[1:], strict=True))
+    if not packed or strides[0] < width * pixel:
+        raise ValueError(
+            f"tensor's rows are not in one piece: strides {strides} for the shape {shape} of {dtype}; make it "
+            "contiguous first (tensor.contiguous())"
+        )
+    stream = told.get("stream")
+    return _Tensor(
+        told["data"][0], height, width, channels, dtype, strides[0], streams.handle(stream) if stream else None
+    )
+
+
+def _format_of(array: _Tensor) -> Format:
+    name = _FORMATS.get((array.dtype.name, array.channels))
+    if name is None:
+        there = ", ".join(f"{channels} x {dtype}" for dtype, channels in _FORMATS)
+        raise ValueError(f"tensor has {array.channels} x {array.dtype} a pixel; allowed are {there}")
+    return formats.get(name)
+
+
+def _check_format(array: _Tensor, wanted: Format) -> None:
+    if (array.dtype.name, array.channels) != (wanted.dtype, wanted.channels):
+        raise ValueError(
+            f"tensor has {array.channels} x {array.dtype} a pixel, and {wanted.name} has {wanted.channels} x "
+            f"{wanted.dtype}"
+        )
+
+
+def _check_gpu(array: _Tensor, where: GPU) -> None:
+    driver = bindings()
+    attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    found = int(call("cuPointerGetAttribute", attribute, array.pointer, what="the tensor's memory"))
+    if found != where.index:
+        raise DeviceMismatchError(f"the device is on {where}, and the tensor is on {gpu(found)}: copy it there first")
+
+
+def _is_whole(array: _Tensor, wanted: Format, memory: ImportedMemory) -> Surface | None:
+    """The open surface whose memory this is, all of it."""
+    spec = memory.spec
+    same = (spec.width, spec.height, spec.format, memory.stride) == (array.width, array.height, wanted, array.pitch)
+    surface = memory.surface() if same else None
+    return surface if surface is not None and not surface.is_closed else None
+
+
+def _copy(array: _Tensor, target: int, pitch: int, stream: int, where: GPU) -> None:
+    driver = bindings()
+    copy = driver.CUDA_MEMCPY2D()
+    copy.srcMemoryType = copy.dstMemoryType = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE
+    copy.srcDevice, copy.srcPitch = array.pointer, array.pitch
+    copy.dstDevice, copy.dstPitch = target, pitch
+    copy.WidthInBytes = array.width * array.channels * array.dtype.itemsize
+    copy.Height = array.height
+    with where.current():
+        call("cuMemcpy2DAsync", copy, driver.CUstream(stream), what=f"{array.width}x{array.height}")

@@ -1,0 +1,257 @@
+"""A surface as a party of CUDA: its memory, and its turns."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+from vkshare import _arguments
+from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError, VkshareError
+from vkshare.interop.cuda import streams
+from vkshare.interop.cuda.driver import GPU, CUDAError, call, gpu_of
+from vkshare.interop.cuda.memory import ImportedMemory, destroy_timeline, import_memory
+from vkshare.interop.cuda.view import CUDAAccess, CUDABlock, CUDAView
+from vkshare.surface import Surface
+
+if TYPE_CHECKING:
+    from vkshare._native import CudaTimeline
+    from vkshare.device import Device
+
+_LARGEST_KEY = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class CUDAStatistics:
+    """A snapshot."""
+
+    accesses: int  # that ended by handing the surface on
+    copied_bytes: int  # always 0: CUDA works in the surface's own memory
+    joined_streams: int  # that took a view by DLPack, beside the stream of the access, and were waited for
+
+
+def open(surface: Surface) -> CUDASurface:
+    """The surface in CUDA: the memory of the surface itself. Nothing is copied.
+
+    It takes its turns through this handle: where CUDA is to wait for another thread of the process, give it a handle of
+    its own, ``device.open_surface(surface)``. A queue's surface may be opened too, and is used with ``within()``.
+
+    Parameters
+    ----------
+    surface
+        A vkshare.Surface on a Vulkan device of an NVIDIA GPU. It need not be owned.
+
+    Raises
+    ------
+    UnsupportedError
+        There is no CUDA here, or it cannot import such a surface; the CPU backend's never can be.
+    DeviceMismatchError
+        CUDA has not the surface's GPU; the text names both.
+    CUDAError
+        The driver refused.
+    """
+    if not isinstance(surface, Surface):
+        raise TypeError(f"surface must be a vkshare.Surface, not {type(surface).__name__}")
+    return CUDASurface(surface)
+
+
+class CUDASurface:
+    """A surface in CUDA. Made by vkshare.interop.cuda.open(). Thread-safe; one access at a time, as the surface has it.
+
+    Closing the surface, or its device, leaves the memory valid; there are no more turns then.
+    """
+
+    def __init__(self, surface: Surface) -> None:
+        surface.device.check()
+        if surface.device.backend != "vulkan":
+            raise UnsupportedError(
+                "a surface of the CPU backend in CUDA",
+                "its memory is the CPU's",
+                "create it on a Vulkan device of the GPU, or copy view.array",
+            )
+        self._surface = surface
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._accesses = self._joined = 0
+        self._timeline: CudaTimeline | None = None
+        self._gpu = gpu_of(surface.device)
+        self._memory: ImportedMemory | None
+        self._memory, self._timeline = import_memory(self._gpu, surface)
+
+    # ---- what it is -----------------------------------------------------------------------------------------------
+
+    @property
+    def surface(self) -> Surface:
+        """The handle through which it takes its turns."""
+        return self._surface
+
+    @property
+    def device(self) -> Device:
+        """The surface's device."""
+        return self._surface.device
+
+    @property
+    def gpu(self) -> GPU:
+        """The GPU: its index is CUDA's, as in ``torch.device("cuda", index)``."""
+        return self._gpu
+
+    @property
+    def is_closed(self) -> bool:
+        return self._memory is None
+
+    # ---- its turns ------------------------------------------------------------------------------------------------
+
+    def access(
+        self,
+        acquire: int = 0,
+        release: int = 0,
+        timeout: float | None = None,
+        *,
+        stream: Any = None,
+        writable: bool = True,
+    ) -> CUDAAccess:
+        """``with shared.access(acquire=1, release=0, stream=stream) as view:`` owns the surface for CUDA in the block.
+
+        The CPU waits until the surface was released with that key, and for no work: the stream's work from here on
+        waits on the GPU for what the owners before have submitted, and at the end of the block the next owner's waits
+        for what the stream has by then. Streams that take the view by DLPack (PyTorch's current one) are joined.
+        Vulkan's commands on this handle are refused meanwhile.
+
+        Parameters
+        ----------
+        acquire, release
+            The keys to own it by, and to hand it on with. A body that raises releases with the ACQUIRE key (rule K31).
+        timeout
+            Seconds to wait for ownership.
+        stream
+            A stream of PyTorch, CuPy or Numba, anything with ``__cuda_stream__``, or a CUstream as an integer. None:
+            the legacy default stream, which is PyTorch's and CuPy's default.
+        writable
+            False: arrays are read-only, where their library knows that.
+
+        Raises, when the block is entered
+        ---------------------------------
+        AcquireTimeout, AbandonedError, ClosedError
+            As Surface.acquire().
+        DeviceMismatchError
+            The stream is of another GPU.
+        InvalidCallError
+            The handle owns the surface already; the stream is being captured into a graph.
+        """
+        acquire = _arguments.integer("acquire", acquire, 0, _LARGEST_KEY)
+        release = _arguments.integer("release", release, 0, _LARGEST_KEY)
+        return CUDAAccess(self, streams.handle(stream), bool(writable), acquire, release, _arguments.timeout(timeout))
+
+    def within(self, *, stream: Any = None, writable: bool = True) -> CUDABlock:
+        """``with shared.within(stream=stream) as view:`` is CUDA's block in a turn that the handle has already.
+
+        For a queue's surfaces, and wherever ``surface.acquire()`` was called. CUDA's work comes after the commands that
+        were submitted to the surface in this turn, and before those that are submitted after the block.
+
+        Raises, when the block is entered
+        ---------------------------------
+        NotOwnerError
+            The handle does not own the surface.
+        """
+        return CUDABlock(self, streams.handle(stream), bool(writable))
+
+    def statistics(self) -> CUDAStatistics:
+        """A snapshot of the counters."""
+        return CUDAStatistics(self._accesses, 0, self._joined)
+
+    # ---- closing --------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Waits until CUDA's work so far has run, and lets go of the memory; the surface stays open. Idempotent.
+
+        Tensors and arrays that are alive keep the memory; what is in it is the next owner's.
+        """
+        with self._lock:
+            timeline, self._timeline = self._timeline, None
+            self._memory = None
+        if timeline is None or self._pid != os.getpid():
+            return  # in a forked child it is all the parent's
+        with contextlib.suppress(CUDAError):  # the context died by an error of some kernel: nothing runs any more
+            with self._gpu.current():
+                call("cuCtxSynchronize")
+            destroy_timeline(self._gpu, timeline)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_timeline", None) is not None and self._pid == os.getpid():
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
+            self.close()
+
+    def __repr__(self) -> str:
+        spec = self._surface.spec
+        state = "closed" if self.is_closed else str(self._gpu)
+        return (
+            f"<vkshare.interop.cuda.CUDASurface {spec.width}x{spec.height} {spec.format.name} {spec.tiling}, {state}>"
+        )
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(
+            "a CUDASurface cannot be pickled: send surface.export(), open that on a device of the other process, and "
+            "call vkshare.interop.cuda.open() there"
+        )
+
+    # ---- within the package ---------------------------------------------------------------------------------------
+
+    def _open_parts(self) -> tuple[ImportedMemory, CudaTimeline]:
+        memory, timeline = self._memory, self._timeline
+        if memory is None or timeline is None:
+            raise ClosedError(f"this CUDASurface is closed: {self!r}")
+        return memory, timeline
+
+    def _begin(self, stream: int, timeout: float | None, *, writable: bool) -> CUDAView:
+        """The handle owns the surface: CUDA's part of the turn begins."""
+        if self._pid != os.getpid():
+            self.device.check()  # says what a forked child may not
+        memory, timeline = self._open_parts()
+        # Of what the CPU writes to memory that it sees, CUDA's streams learn by Vulkan's queue alone (seen on an H200).
+        value = self._surface._lend_out(self._surface.is_host_visible, timeout)
+        try:
+            code = timeline.wait(value, stream)
+            if code:
+                streams.checked(code, "cuWaitExternalSemaphoresAsync", stream, self._gpu)
+        except BaseException:
+            with contextlib.suppress(VkshareError):
+                self._surface._lent_back(0)
+            raise
+        return CUDAView(memory, stream, writable)
+
+    def _finish(self, view: CUDAView) -> None:
+        """CUDA's part of the turn is over: whoever owns the surface next comes after it."""
+        stream, others = view._end()
+        try:
+            _, timeline = self._open_parts()
+            for other in others:
+                streams.join(other, stream, self._gpu)
+            value = self._surface._lent_value()
+            code = timeline.signal(value, stream)
+            if code:
+                streams.checked(code, "cuSignalExternalSemaphoresAsync", stream, self._gpu)
+        except BaseException as error:
+            with contextlib.suppress(VkshareError):
+                self._surface._lent_back(0)
+            if isinstance(error, CUDAError | ClosedError):
+                raise InvalidCallError(
+                    f"CUDA's work on {self._surface!r} cannot be waited for ({error}), so it is not handed on: "
+                    "synchronize the stream, and then surface.release(key); or close the surface"
+                ) from error
+            raise
+        self._surface._lent_back(value)
+        self._accesses += 1
+        self._joined += len(others)
+
+    def _give_back(self, key: int) -> None:
+        with contextlib.suppress(VkshareError):  # e.g. closed meanwhile: the error that came first is what matters
+            self._surface.release(key)

@@ -1,0 +1,270 @@
+"""The block in which CUDA works on a surface, and what it sees of it there."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from vkshare import _native
+from vkshare.errors import (
+    InvalidCallError,
+    UnsupportedAttributeError,
+    UnsupportedBufferError,
+    UnsupportedError,
+    VkshareError,
+)
+from vkshare.interop.cuda import streams
+
+if TYPE_CHECKING:
+    from vkshare.interop.cuda.memory import ImportedMemory
+    from vkshare.interop.cuda.surface import CUDASurface
+
+_log = logging.getLogger("vkshare.cuda")
+
+_DL_CUDA = 2  # kDLCUDA
+_DL_CODES = {"u": 1, "f": 2}  # kDLUInt, kDLFloat, by the kind of NumPy's type
+_CAN_SAY_READ_ONLY = (1, 0)  # DLPack's version
+
+
+class CUDABlock:
+    """What ``CUDASurface.within()`` gives: CUDA's part of a turn that the handle has. Not reentrant."""
+
+    __slots__ = ("_shared", "_stream", "_timeout", "_view", "_writable")
+
+    def __init__(self, shared: CUDASurface, stream: int, writable: bool, timeout: float | None = None) -> None:
+        self._shared = shared
+        self._stream = stream
+        self._writable = writable
+        self._timeout = timeout
+        self._view: CUDAView | None = None
+
+    def __enter__(self) -> CUDAView:
+        self._view = self._shared._begin(self._stream, self._timeout, writable=self._writable)
+        return self._view
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self._end(error)
+
+    def _end(self, error: BaseException | None) -> bool:
+        """False: CUDA's work cannot be waited for, so that who owns the surface must see to it."""
+        view, self._view = self._view, None
+        try:
+            if view is not None:
+                self._shared._finish(view)
+        except VkshareError as unfinished:
+            if error is None:
+                raise
+            _log.warning("%s", unfinished)  # the body's own error is what matters
+            return False
+        return True
+
+
+class CUDAAccess(CUDABlock):
+    """What ``CUDASurface.access()`` gives: a context manager that owns the surface inside its block. Not reentrant."""
+
+    __slots__ = ("_keys",)
+
+    def __init__(
+        self, shared: CUDASurface, stream: int, writable: bool, acquire: int, release: int, timeout: float | None
+    ) -> None:
+        super().__init__(shared, stream, writable, timeout)
+        self._keys = acquire, release
+
+    def __enter__(self) -> CUDAView:
+        shared = self._shared
+        shared._open_parts()
+        shared.surface.acquire(self._keys[0], self._timeout)
+        try:
+            return super().__enter__()
+        except BaseException:
+            shared._give_back(self._keys[0])
+            raise
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        is_over = self._end(error)
+        if error is None:
+            self._shared.surface.release(self._keys[1])
+        elif is_over:
+            self._shared._give_back(self._keys[0])
+
+
+class CUDAView:
+    """A surface in CUDA inside ``with shared.access() as view:``. After the block it refuses every use.
+
+    Linear surfaces have ``__cuda_array_interface__``, DLPack and `pointer`; optimal ones `array`, `texture_object` and
+    `surface_object`. Arrays and tensors taken from it keep the memory alive beyond the block, but what they show may be
+    changed by the next owner: copy what is kept.
+    """
+
+    __slots__ = ("__weakref__", "_memory", "_others", "_stream", "_writable")
+
+    def __init__(self, memory: ImportedMemory, stream: int, writable: bool) -> None:
+        self._memory: ImportedMemory | None = memory
+        self._stream = stream
+        self._writable = writable
+        self._others: set[int] = set()  # streams that took it by DLPack
+
+    # ---- what it is -----------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(height, width, channels)."""
+        spec = self._open().spec
+        return spec.height, spec.width, spec.format.channels
+
+    @property
+    def strides(self) -> tuple[int, int, int] | None:
+        """Bytes, as NumPy has them; None for optimal tiling, which has none."""
+        memory = self._open()
+        if not memory.pointer:
+            return None
+        pixel = memory.spec.format
+        return memory.stride, pixel.bytes_per_pixel, pixel.bytes_per_pixel // pixel.channels
+
+    @property
+    def dtype(self) -> Any:
+        """NumPy type of one array element."""
+        return self._open().spec.format.numpy_dtype
+
+    @property
+    def format(self) -> str:
+        """The format's name."""
+        return self._open().spec.format.name
+
+    @property
+    def stream(self) -> int:
+        """The CUstream of the access: work in other streams is in order with the surface where they are joined."""
+        self._open()
+        return self._stream
+
+    @property
+    def writable(self) -> bool:
+        """Whether arrays may be written."""
+        return self._writable
+
+    # ---- linear surfaces ------------------------------------------------------------------------------------------
+
+    @property
+    def pointer(self) -> int:
+        """The CUdeviceptr of row 0; rows are ``strides[0]`` bytes apart. UnsupportedError: optimal tiling."""
+        memory = self._open()
+        if not memory.pointer:
+            raise _optimal("view.pointer", UnsupportedError)
+        return memory.pointer
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        memory = self._open()
+        if not memory.pointer:
+            raise _optimal("__cuda_array_interface__", UnsupportedAttributeError)
+        return {
+            "version": 3,
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (memory.pointer, not self._writable),
+            "strides": self.strides,
+            "stream": self._stream,
+        }
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        memory = self._open()
+        if not memory.pointer:
+            raise _optimal("DLPack", UnsupportedBufferError)
+        return _DL_CUDA, memory.gpu.index
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule over the memory itself; see the array API standard.
+
+        Work of `stream`, the consumer's (None: the legacy default one; -1: the caller sees to it), comes after what the
+        access waits for; at the end of the block the surface is handed on behind that stream's work too.
+
+        Raises
+        ------
+        UnsupportedError
+            A BufferError, too: optimal tiling; another device or a copy is asked for; or the view is read-only and
+            `max_version` is below (1, 0), which cannot say so.
+        """
+        memory = self._open()
+        here = self.__dlpack_device__()
+        if dl_device is not None and tuple(dl_device) != here:
+            raise UnsupportedBufferError(f"DLPack on device {dl_device}", f"the memory is on {here}", "copy it there")
+        if copy:
+            raise UnsupportedBufferError("DLPack with copy=True", "vkshare has no memory of CUDA's", "copy the tensor")
+        versioned = max_version is not None and tuple(max_version) >= _CAN_SAY_READ_ONLY
+        if not (self._writable or versioned):
+            raise UnsupportedBufferError(
+                "DLPack of a read-only view",
+                "the consumer's DLPack is older than 1.0 and cannot be told that it must not write",
+                "use access(writable=True)",
+            )
+        if stream != -1:
+            consumer = streams.handle(stream)
+            if consumer != self._stream:
+                streams.join(self._stream, consumer, memory.gpu)
+                self._others.add(consumer)
+        dtype, strides = self.dtype, self.strides
+        assert strides is not None
+        step = strides[0] // dtype.itemsize, strides[1] // dtype.itemsize, strides[2] // dtype.itemsize
+        read_only = not self._writable if versioned else None
+        bits = 8 * dtype.itemsize
+        return _native.dlpack(memory, memory.pointer, *here, _DL_CODES[dtype.kind], bits, self.shape, step, read_only)
+
+    # ---- optimal surfaces -----------------------------------------------------------------------------------------
+
+    @property
+    def array(self) -> int:
+        """The CUarray, made with CUDA_ARRAY3D_SURFACE_LDST. UnsupportedError: linear tiling."""
+        return self._of_array().array
+
+    @property
+    def texture_object(self) -> int:
+        """A CUtexObject over `array`: texels as they are stored, point-sampled, clamped. Valid until the last view."""
+        return self._of_array().object("texture")
+
+    @property
+    def surface_object(self) -> int:
+        """A CUsurfObject over `array`."""
+        return self._of_array().object("surface")
+
+    # ---- within the package ---------------------------------------------------------------------------------------
+
+    def _of_array(self) -> ImportedMemory:
+        memory = self._open()
+        if not memory.array:
+            raise UnsupportedError(
+                "view.array", "a linear surface is a buffer", "use view.pointer, __cuda_array_interface__ or DLPack"
+            )
+        return memory
+
+    def _open(self) -> ImportedMemory:
+        if self._memory is None:
+            raise InvalidCallError(
+                "this CUDAView is over: it is valid inside `with shared.access(acquire=..., release=...) as view:` only"
+            )
+        return self._memory
+
+    def _end(self) -> tuple[int, set[int]]:
+        """Its stream, and the others that took it."""
+        self._memory = None
+        return self._stream, self._others
+
+    def __repr__(self) -> str:
+        if self._memory is None:
+            return "<vkshare.interop.cuda.CUDAView over>"
+        height, width, _ = self.shape
+        return f"<vkshare.interop.cuda.CUDAView {width}x{height} {self.format} on {self._memory.gpu}>"
+
+
+def _optimal(what: str, kind: type[UnsupportedError]) -> UnsupportedError:
+    return kind(
+        f"{what} of an optimal surface",
+        "its pixels lie as only the GPU knows",
+        'use view.array, texture_object or surface_object, or create_surface(..., tiling="linear")',
+    )
