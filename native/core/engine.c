@@ -182,9 +182,8 @@ vks_status vks_surface_lent_value(vks_surface *surface, uint64_t *value)
     *value = vks_surface_next_value(surface);
     if (!(status = vks_surface_check(surface)) && !surface->lent)
         status = VKS_NOT_OWNER;
-    if (!status && !(status = vks_surface_check_value(surface, *value)) &&
-        !(status = vks_device_reserve_outside(device, 1)))
-        vks_surface_owe(surface, *value); /* before its work can be done */
+    if (!status)
+        status = vks_surface_check_value(surface, *value);
     pthread_mutex_unlock(&device->lock);
     return status;
 }
@@ -207,11 +206,10 @@ vks_status vks_surface_lent_back(vks_surface *surface, uint64_t value)
         status = vks_device_reserve_outside(device, 1);
     if (!status && value) {
         surface->outside = surface->promised = value;
+        vks_surface_owe(surface, value); /* before others may wait for it */
         vks_mutex_queued(surface->handle.page, value);
         vks_device_due_outside(device, VKS_DUE_SURFACE, surface, value);
         surface->tenure.debt = (vks_debt){value, surface->handle.identity, surface->handle.slot};
-    } else if (!status) {
-        vks_surface_owe_no_more(surface, next);
     }
     if (!status) {
         surface->lent = false;

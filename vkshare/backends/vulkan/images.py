@@ -174,6 +174,10 @@ class VulkanImage:
         A function of the spec and the driver, for an import must choose as the export did (VUID 01742).
         """
         wanted = mappable_flags() if self._is_for_host else [VK.MEMORY_PROPERTY_DEVICE_LOCAL_BIT]
+        if self.spec.in_device_memory:
+            # Memory that could be mapped is never compressed. NVIDIA clears linear images in other memory by marks that
+            # CUDA does not know: where it wrote afterwards, Vulkan saw the clear's colour (driver 580).
+            wanted.insert(0, VK.MEMORY_PROPERTY_DEVICE_LOCAL_BIT | mappable_flags()[-1])
         return self.context.physical.memory_type(self.needs.memoryTypeBits, wanted)
 
     def allocate(self, extra: Struct, *, size: int, memory_type: int) -> None:
