@@ -279,7 +279,8 @@ void vks_surface_set_commands(vks_surface *surface, uint64_t acquire_commands, u
 void vks_surface_ref(vks_surface *surface);
 void vks_surface_unref(vks_surface *surface);
 /* Abandons the surface if this handle owns it (K7) and cancels what is held on it. Returns the serial that must have
- * completed before the image may be destroyed. */
+ * completed before the image may be destroyed. Blocks for at most some 10 s, until the work of this handle, another
+ * API's in its name too, has run: nobody may take the surface before. */
 uint64_t vks_surface_close(vks_surface *surface);
 vks_device *vks_surface_device(const vks_surface *surface);
 bool vks_surface_is_closed(const vks_surface *surface);
@@ -399,10 +400,11 @@ vks_status vks_surface_take_back(vks_surface *surface, uint64_t semaphore);
 /* For another API of the same GPU that imported the surface's semaphore (CUDA), in an owned tenure in which nothing was
  * submitted: no work of the device's queue comes between. lend_out: *value is what the API's queue must wait for before
  * its work (0: nothing is left to wait for); blocks until that is certain to come. Until the release, commands of this
- * device are refused (VKS_NOT_OWNER). lent_value: what the API's queue must signal after its work. lent_back: that
- * signal is with the API's queue (VkSemaphore or what stands for it there), and vks_surface_release() is next; with 0
- * the API did nothing, and the tenure goes on without it. VKS_UNSUPPORTED: the surface was never exported, or is not
- * ordered by a timeline semaphore. */
+ * device are refused (VKS_NOT_OWNER). lent_value: what the API's queue must signal after its work; from now on the
+ * others, and close(), wait for it. lent_back: that signal is with the API's queue, and vks_surface_cpu_access() or
+ * vks_surface_release() are next; with 0 the API signals nothing, and the tenure goes on without it. lend_out again in
+ * one tenure, or after commands of this device: VKS_BAD_CALL. VKS_UNSUPPORTED: the surface was never exported, or is
+ * not ordered by a timeline semaphore. */
 vks_status vks_surface_lend_out(vks_surface *surface, uint64_t deadline, uint64_t *value);
 vks_status vks_surface_lent_value(vks_surface *surface, uint64_t *value);
 vks_status vks_surface_lent_back(vks_surface *surface, uint64_t value);

@@ -96,15 +96,41 @@ vks_status vks_surface_take_back(vks_surface *surface, uint64_t semaphore)
 
 /* ---- by the surface's own semaphore ---- */
 
-static vks_status refuse_used(const vks_surface *surface)
+/* Under the lock. */
+static vks_status check_lendable(const vks_surface *surface)
 {
+    vks_status status = vks_surface_check(surface);
+    if (status)
+        return status;
+    if (!surface->semaphore || !vks_surface_original(surface)->is_shared)
+        return vks_fail(VKS_UNSUPPORTED, 0, "the surface has no timeline semaphore that another API could import");
     if (surface->lent)
         return vks_fail(VKS_BAD_CALL, 0, "another API has worked on the surface since it was acquired: release it");
-    return surface->held || surface->taken >= surface->tenure.id
+    if (!surface->owned)
+        return VKS_NOT_OWNER;
+    return surface->taken >= surface->tenure.id || vks_tenure_is_held(surface)
                ? vks_fail(VKS_BAD_CALL, 0,
                           "commands were submitted to the surface since it was acquired: release it to another key, "
                           "and acquire that, before another API works on it")
                : VKS_OK;
+}
+
+/* An image that the queue has still: it was exported in the midst of a tenure, whose release was to hand it on. Once it
+ * is out the other API may have it: there is no value that says so. */
+static vks_status hand_over_image(vks_surface *surface, uint64_t deadline)
+{
+    vks_device *device = surface->device;
+    vks_status status = VKS_OK;
+    pthread_mutex_lock(&device->lock);
+    if (vks_surface_goes_out(surface)) {
+        vks_device_begin_present(device);
+        if (!(status = check_lendable(surface)))
+            status = vks_surface_give_away(surface, true);
+        vks_device_end_present(device);
+    }
+    uint64_t serial = vks_surface_original(surface)->given_away;
+    pthread_mutex_unlock(&device->lock);
+    return status || !serial ? status : vks_device_wait_serial(device, serial, deadline);
 }
 
 /* Under the lock. */
@@ -112,22 +138,19 @@ static vks_status lend(vks_surface *surface, uint64_t *value)
 {
     vks_device *device = surface->device;
     const vks_debt *debt = &surface->tenure.debt;
-    vks_touch touch = {.surface = surface, .tenure = surface->tenure, .granted = true};
-    vks_op draft = {.kind = VKS_OP_SUBMIT, .device = device, .touches = &touch, .n_touches = 1};
-    vks_status why, status = refuse_used(surface);
+    vks_status why, status = check_lendable(surface);
     if (status)
         return status;
-    if (!surface->owned)
-        return VKS_NOT_OWNER;
-    vks_readiness ready = vks_op_ready(device, &draft, &why);
-    if (ready != VKS_READY)
-        return ready == VKS_FAIL ? why : VKS_INTERRUPTED; /* it was certain a moment ago */
+    vks_readiness ready = vks_tenure_ready_outside(surface, &why);
+    if (ready != VKS_READY || vks_surface_goes_out(surface))
+        return ready == VKS_FAIL ? why : VKS_INTERRUPTED; /* it was certain, and out, a moment ago */
     if ((status = vks_device_reserve_outside(device, 1)))
         return status;
     *value = vks_debt_settled(surface, debt) ? 0 : debt->value;
     if (*value)
         vks_device_due_outside(device, VKS_DUE_SURFACE_WAIT, surface, *value);
     surface->lent = VKS_LENT;
+    surface->offered = 0;
     vks_surface_lend(surface, false); /* its own commands would not be in order */
     return VKS_OK;
 }
@@ -135,21 +158,32 @@ static vks_status lend(vks_surface *surface, uint64_t *value)
 vks_status vks_surface_lend_out(vks_surface *surface, uint64_t deadline, uint64_t *value)
 {
     vks_device *device = surface->device;
-    vks_status status = vks_surface_check(surface);
-    if (!status && (!surface->semaphore || !vks_surface_original(surface)->is_shared))
-        status = vks_fail(VKS_UNSUPPORTED, 0, "the surface has no timeline semaphore that another API could import");
+    vks_status status = vks_surface_check(surface); /* first: after fork() the lock may be held for ever */
     if (status)
         return status;
     pthread_mutex_lock(&device->lock);
-    status = surface->closed ? VKS_CLOSED : refuse_used(surface);
+    status = check_lendable(surface);
     pthread_mutex_unlock(&device->lock);
-    if (status || (status = vks_surface_wait_certain(surface, deadline)))
+    if (status || (status = vks_surface_wait_certain(surface, deadline)) ||
+        (status = hand_over_image(surface, deadline)))
         return status;
     pthread_mutex_lock(&device->lock);
-    if (!(status = vks_surface_check(surface)))
-        status = lend(surface, value);
+    status = lend(surface, value);
     pthread_mutex_unlock(&device->lock);
-    return status;
+    return status == VKS_INTERRUPTED && !deadline ? VKS_TIMEOUT : status;
+}
+
+/* Under the lock. The page tells of the promise, and the publisher looks for the value, before its work can be done. */
+static vks_status offer(vks_surface *surface)
+{
+    uint64_t value = atomic_load(&surface->handle.page->value) + 1;
+    vks_status status = vks_surface_check_value(surface, value);
+    if (status || (status = vks_device_reserve_outside(surface->device, 1)))
+        return status;
+    vks_surface_owe(surface, value);
+    vks_device_due_outside(surface->device, VKS_DUE_SURFACE, surface, value);
+    surface->offered = value;
+    return VKS_OK;
 }
 
 vks_status vks_surface_lent_value(vks_surface *surface, uint64_t *value)
@@ -159,12 +193,11 @@ vks_status vks_surface_lent_value(vks_surface *surface, uint64_t *value)
     if (status)
         return status;
     pthread_mutex_lock(&device->lock);
-    *value = atomic_load(&surface->handle.page->value) + 1;
     if (!(status = vks_surface_check(surface)) && surface->lent != VKS_LENT)
         status = VKS_NOT_OWNER;
-    if (!status && !(status = vks_surface_check_value(surface, *value)) &&
-        !(status = vks_device_reserve_outside(device, 1)))
-        vks_surface_owe(surface, *value); /* before its work can be done */
+    if (!status && !surface->offered)
+        status = offer(surface);
+    *value = surface->offered;
     pthread_mutex_unlock(&device->lock);
     return status;
 }
@@ -176,21 +209,21 @@ vks_status vks_surface_lent_back(vks_surface *surface, uint64_t value)
     if (status)
         return status;
     pthread_mutex_lock(&device->lock);
-    uint64_t next = atomic_load(&surface->handle.page->value) + 1;
-    if (surface->closed)
-        status = VKS_CLOSED;
-    else if (surface->lent != VKS_LENT)
+    if (!(status = vks_surface_check(surface)) && surface->lent != VKS_LENT)
         status = VKS_NOT_OWNER;
-    else if (value && (value != next || vks_device_reserve_outside(device, 1)))
-        status = vks_fail(VKS_BAD_VALUE, (int64_t)value, "the surface's next value is %llu", (unsigned long long)next);
+    else if (!status && value && value != surface->offered)
+        status = vks_fail(VKS_BAD_VALUE, (int64_t)value, "the value to signal is %llu (0: nobody asked for it yet)",
+                          (unsigned long long)surface->offered);
     if (!status && value) {
         surface->lent = VKS_LENT_BACK;
-        surface->outside = surface->promised = value;
+        surface->promised = value;
         vks_mutex_queued(surface->handle.page, value);
-        vks_device_due_outside(device, VKS_DUE_SURFACE, surface, value);
     } else if (!status) {
         surface->lent = VKS_NOT_LENT;
-        vks_surface_owe_no_more(surface, next);
+        if (surface->offered) {
+            vks_device_forget_outside(device, surface, surface->offered);
+            vks_surface_owe_no_more(surface, surface->offered);
+        }
         vks_surface_lend(surface, true);
     }
     pthread_mutex_unlock(&device->lock);

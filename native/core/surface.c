@@ -282,7 +282,7 @@ static vks_status give_away(vks_surface *surface)
     if (vks_surface_goes_out(surface)) {
         vks_device_begin_present(device); /* not one of ours, but the queue must be free just so */
         if (!(status = vks_surface_check(surface)))
-            status = vks_surface_give_away(surface);
+            status = vks_surface_give_away(surface, false);
         vks_device_end_present(device);
     }
     uint64_t serial = original->given_away;
@@ -352,7 +352,10 @@ void vks_surface_unref(vks_surface *surface)
 
 vks_device *vks_surface_device(const vks_surface *surface) { return surface->device; }
 bool vks_surface_is_closed(const vks_surface *surface) { return surface->closed; }
-bool vks_surface_is_owned(const vks_surface *surface) { return surface->owned && surface->process == vks_process; }
+bool vks_surface_is_owned(const vks_surface *surface)
+{
+    return (surface->owned || surface->lent) && surface->process == vks_process;
+}
 bool vks_surface_discards(const vks_surface *surface) { return surface->discard_unowned; }
 bool vks_surface_may_submit(const vks_surface *surface) { return surface->owned || surface->pending; }
 uint32_t vks_surface_generation(const vks_surface *surface) { return atomic_load(&surface->handle.generation); }
@@ -571,6 +574,11 @@ static uint64_t first_promise(const vks_surface *surface, uint64_t value)
         if (due->kind == VKS_DUE_SURFACE && due->object == surface && due->value != value && due->value < first)
             first = due->value;
     }
+    for (size_t i = 0; i < device->n_outside; i++) {
+        const vks_due *due = &device->outside[i];
+        if (due->kind == VKS_DUE_SURFACE && due->object == surface && due->value != value && due->value < first)
+            first = due->value;
+    }
     for (const vks_op *op = device->held_first; op; op = op->next)
         if (op->kind == VKS_OP_RELEASE && op->word_done && op->touches[0].surface == surface && op->value != value &&
             op->value < first)
@@ -583,13 +591,12 @@ void vks_surface_settle(vks_surface *surface, uint64_t value)
     vks_mutex_settle(&surface->handle, value, first_promise(surface, value));
 }
 
-bool vks_surface_others_owe(const vks_surface *surface, uint64_t value)
+bool vks_surface_is_owed(const vks_surface *surface, uint64_t value)
 {
     const vks_mutex_page *page = surface->handle.page;
     for (uint32_t i = 0; i < VKS_SLOTS; i++) {
         uint64_t identity = atomic_load(&page->slots[i].identity), owes = atomic_load(&page->slots[i].owes);
-        if (i != surface->handle.slot && vks_identity_pid(identity) && owes && owes <= value &&
-            vks_peer_alive(identity))
+        if (vks_identity_pid(identity) && owes && owes <= value && vks_peer_alive(identity))
             return true;
     }
     return false;
@@ -634,11 +641,11 @@ vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behi
 {
     vks_mutex_page *page = surface->handle.page;
     const vks_tenure *tenure = &surface->tenure;
-    uint64_t value = atomic_load_explicit(&page->value, memory_order_relaxed) + 1;
+    bool by_another = surface->lent == VKS_LENT_BACK; /* whose queue has the signal of this very value */
+    uint64_t value = by_another ? surface->offered : atomic_load_explicit(&page->value, memory_order_relaxed) + 1;
     vks_debt debt = {.value = value};
     /* Where no work was given to a driver the hand-over is complete as it is: without a debtor nobody looks at
      * `completed`, whose cache line then stays with everybody. */
-    bool by_another = surface->lent == VKS_LENT_BACK; /* whose queue has the signal of this very value */
     if (by_another || behind || surface->taken >= tenure->id || !vks_debt_settled(surface, &tenure->debt) ||
         vks_surface_goes_out(surface)) {
         debt.debtor = surface->handle.identity;
@@ -732,8 +739,10 @@ static vks_status cpu_access(vks_surface *surface, uint64_t deadline)
     vks_device *device = surface->device;
     vks_status status;
     pthread_mutex_lock(&device->lock);
-    bool owned = surface->owned, held = surface->held > 0;
+    bool by_another = surface->lent == VKS_LENT_BACK, owned = surface->owned || by_another, held = surface->held > 0;
     vks_debt debt = surface->tenure.debt;
+    if (by_another)
+        debt = (vks_debt){surface->offered, surface->handle.identity, surface->handle.slot};
     uint64_t serial = surface->last_serial;
     pthread_mutex_unlock(&device->lock);
     if (!owned)
@@ -747,7 +756,8 @@ static vks_status cpu_access(vks_surface *surface, uint64_t deadline)
         serial = surface->last_serial;
         pthread_mutex_unlock(&device->lock);
     }
-    return serial ? vks_device_wait_serial(device, serial, deadline) : VKS_OK;
+    /* A device that was lost meanwhile has settled what it owed itself. */
+    return serial ? vks_device_wait_serial(device, serial, deadline) : vks_surface_check(surface);
 }
 
 /* Runs one of the calls below as one of `waiting`: close() wakes those and lets them leave before the slot and the
@@ -898,6 +908,24 @@ static vks_status recover_begin(vks_surface *surface)
     return status;
 }
 
+/* What another API brings for this handle: its signal would take the semaphore back from the new generation's. */
+static vks_status wait_for_outside(vks_surface *surface, uint64_t deadline)
+{
+    vks_device *device = surface->device;
+    for (;;) {
+        uint32_t seq = vks_mutex_want_settle(surface->handle.page);
+        vks_status status = watch(surface);
+        pthread_mutex_lock(&device->lock);
+        vks_device_publish(device);
+        bool awaits = vks_device_awaits_outside(device, VKS_DUE_SURFACE, surface, 0);
+        pthread_mutex_unlock(&device->lock);
+        if (!awaits)
+            return VKS_OK;
+        if (status || (status = sleep_on_debts(surface->handle.page, seq, deadline)))
+            return status;
+    }
+}
+
 static vks_status recover(vks_surface *surface, uint64_t deadline)
 {
     vks_device *device = surface->device;
@@ -912,6 +940,8 @@ static vks_status recover(vks_surface *surface, uint64_t deadline)
         status = vks_device_wait_held(device, 0, surface, deadline);
     if (!status)
         status = vks_device_wait_serial(device, surface->last_serial, deadline);
+    if (!status)
+        status = wait_for_outside(surface, deadline);
     pthread_mutex_lock(&device->lock);
     vks_device_publish(device); /* our own debts */
     if (!status)
@@ -957,11 +987,11 @@ static vks_status debts_certain(vks_surface *surface, uint64_t deadline)
     vks_device *device = surface->device;
     for (;;) {
         uint32_t seq = vks_mutex_want_settle(surface->handle.page);
-        vks_status status = watch(surface), why = VKS_NOT_OWNER;
+        vks_status status = watch(surface), why;
         pthread_mutex_lock(&device->lock);
-        vks_touch touch = {.surface = surface, .tenure = surface->tenure, .granted = true};
-        vks_op draft = {.kind = VKS_OP_SUBMIT, .device = device, .touches = &touch, .n_touches = 1};
-        vks_readiness ready = surface->owned ? vks_op_ready(device, &draft, &why) : VKS_FAIL;
+        if (!(why = vks_surface_check(surface)) && !surface->owned)
+            why = VKS_NOT_OWNER;
+        vks_readiness ready = why ? VKS_FAIL : vks_tenure_ready_outside(surface, &why);
         pthread_mutex_unlock(&device->lock);
         if (ready != VKS_HOLD)
             return ready == VKS_READY ? VKS_OK : why;
@@ -995,6 +1025,7 @@ uint64_t vks_surface_close(vks_surface *surface)
     vks_device_pump(device); /* the watcher forgets this page */
     bool had = surface->has_page;
     surface->has_page = surface->pending = false;
+    surface->lent = VKS_NOT_LENT;
     atomic_store(&surface->owned, 0);
     *(surface->previous ? &surface->previous->next : &device->surfaces) = surface->next;
     if (surface->next)
@@ -1010,13 +1041,15 @@ uint64_t vks_surface_close(vks_surface *surface)
         ;
     pthread_mutex_lock(&device->lock);
     vks_device_publish(device); /* settles what this handle owes */
-    while (vks_device_awaits_outside(device, VKS_DUE_SURFACE, surface) && vks_now() < limit) {
+    while ((vks_device_awaits_outside(device, VKS_DUE_SURFACE, surface, 0) ||
+            vks_device_awaits_outside(device, VKS_DUE_SURFACE_WAIT, surface, 0)) &&
+           vks_now() < limit) {
         pthread_mutex_unlock(&device->lock);
-        usleep(200); /* what another API brings, nobody announces */
+        usleep(200); /* what another API brings, nobody announces; and it may wait for a dead one's value */
         pthread_mutex_lock(&device->lock);
         vks_device_publish(device);
     }
-    vks_device_forget_outside(device, surface);
+    vks_device_forget_outside(device, surface, 0);
     pthread_mutex_unlock(&device->lock);
     if (had)
         vks_mutex_abandon(&surface->handle);
