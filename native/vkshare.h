@@ -279,7 +279,8 @@ void vks_surface_set_commands(vks_surface *surface, uint64_t acquire_commands, u
 void vks_surface_ref(vks_surface *surface);
 void vks_surface_unref(vks_surface *surface);
 /* Abandons the surface if this handle owns it (K7) and cancels what is held on it. Returns the serial that must have
- * completed before the image may be destroyed. */
+ * completed before the image may be destroyed. Blocks for at most some 10 s, until the work of this handle, another
+ * API's in its name too, has run: nobody may take the surface before. */
 uint64_t vks_surface_close(vks_surface *surface);
 vks_device *vks_surface_device(const vks_surface *surface);
 bool vks_surface_is_closed(const vks_surface *surface);
@@ -401,9 +402,9 @@ vks_status vks_surface_take_back(vks_surface *surface, uint64_t semaphore);
  * come. Where commands of this device came first in the tenure, or the CPU may have written (`after_cpu`: other APIs'
  * queues look for nothing of the CPU's), a batch of this device brings that; else no batch comes between. Until
  * lent_back commands of this device are refused (VKS_NOT_OWNER). lent_value: what the API's queue must signal after its
- * work. lent_back: that signal is with the API's queue, and the tenure goes on: commands come after the API's work, and
- * so does the next owner's work. With 0 the API did nothing. VKS_UNSUPPORTED: the surface was never exported, or is not
- * ordered by a timeline semaphore. */
+ * work; from now on the others, and close(), wait for it. lent_back: that signal is with the API's queue, and the
+ * tenure goes on: commands come after the API's work, and so does the next owner's work. With 0 the API signals
+ * nothing. VKS_UNSUPPORTED: the surface was never exported, or is not ordered by a timeline semaphore. */
 vks_status vks_surface_lend_out(vks_surface *surface, bool after_cpu, uint64_t deadline, uint64_t *value);
 vks_status vks_surface_lent_value(vks_surface *surface, uint64_t *value);
 vks_status vks_surface_lent_back(vks_surface *surface, uint64_t value);

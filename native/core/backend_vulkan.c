@@ -342,7 +342,7 @@ static vks_status wait_for_next(vks_device *device, vulkan_queue *queue, uint64_
     if (idle)
         vks_futex_wait(&queue->interest, seen, VKS_ANY_BIT, polls ? vks_now() + slice : VKS_FOREVER);
     atomic_store(&queue->sleeping, 0);
-    return VKS_OK;
+    return polls && ask(device, queue) == VK_ERROR_DEVICE_LOST ? VKS_DEVICE_LOST : VKS_OK;
 }
 
 static void *publish(void *argument)

@@ -31,8 +31,31 @@ static bool in_own_queue(const vks_device *device, const vks_surface *surface, c
     for (const vks_surface *s = device->surfaces; s; s = s->next)
         if (s->handle.identity == debt->debtor && s->handle.slot == debt->debtor_slot &&
             s->handle.page->header.id == surface->handle.page->header.id)
-            return (s == surface || !s->held) && debt->value > s->outside;
+            return (s == surface || !s->held) &&
+                   !(device->n_outside && vks_device_awaits_outside(device, VKS_DUE_SURFACE, s, debt->value));
     return false;
+}
+
+/* `queue`: the device whose queue is to wait, which keeps its own order; NULL: another one's. */
+static vks_readiness debt_ready(const vks_device *queue, const vks_surface *surface, const vks_debt *debt,
+                                vks_status *why)
+{
+    /* In a broken chain a promise may be settled while earlier work runs, whose signal would take the semaphore back.
+     */
+    if (surface->semaphore && vks_mutex_is_broken(surface->handle.page) && vks_surface_is_owed(surface, debt->value))
+        return VKS_HOLD;
+    if (vks_debt_settled(surface, debt) || (queue && in_own_queue(queue, surface, debt)))
+        return VKS_READY;
+    if (surface->semaphore && atomic_load(&surface->handle.page->queued) >= debt->value)
+        return VKS_READY; /* the GPU itself waits: the signal is with a driver, so it comes even if its process dies */
+    if (vks_debt_alive(surface, debt) || vks_debt_settled(surface, debt))
+        return VKS_HOLD;
+    return fail(why, VKS_ABANDONED);
+}
+
+vks_readiness vks_tenure_ready_outside(const vks_surface *surface, vks_status *why)
+{
+    return debt_ready(NULL, surface, &surface->tenure.debt, why);
 }
 
 static vks_readiness touch_ready(const vks_device *device, const vks_touch *touch, vks_status *why)
@@ -45,18 +68,7 @@ static vks_readiness touch_ready(const vks_device *device, const vks_touch *touc
         return fail(why, VKS_ABANDONED);
     if (surface->taken >= tenure->id)
         return VKS_READY;
-    /* In a broken chain a promise may be settled while earlier work runs, whose signal would take the semaphore back.
-     */
-    if (surface->semaphore && vks_mutex_is_broken(surface->handle.page) &&
-        vks_surface_others_owe(surface, tenure->debt.value))
-        return VKS_HOLD;
-    if (vks_debt_settled(surface, &tenure->debt) || in_own_queue(device, surface, &tenure->debt))
-        return VKS_READY;
-    if (surface->semaphore && atomic_load(&surface->handle.page->queued) >= tenure->debt.value)
-        return VKS_READY; /* the GPU itself waits: the signal is with a driver, so it comes even if its process dies */
-    if (vks_debt_alive(surface, &tenure->debt) || vks_debt_settled(surface, &tenure->debt))
-        return VKS_HOLD;
-    return fail(why, VKS_ABANDONED);
+    return debt_ready(device, surface, &tenure->debt, why);
 }
 
 static vks_readiness fence_ready(const vks_wait *wait, vks_status *why)

@@ -260,7 +260,8 @@ static vks_status check_body(const vks_surface_body *b)
                         VKS_LARGEST_SIDE);
     if (!vks_format_bytes(b->format))
         return vks_fail(VKS_BAD_PAGE, 0, "descriptor: unknown format %u", b->format);
-    if (b->tiling > VKS_LINEAR_IN_DEVICE_MEMORY || b->usage < 1 || b->usage > 15 || b->memory_kind > VKS_MEMFD || b->dedicated > 1)
+    if (b->tiling > VKS_LINEAR_IN_DEVICE_MEMORY || b->usage < 1 || b->usage > 15 || b->memory_kind > VKS_MEMFD ||
+        b->dedicated > 1)
         return vks_fail(VKS_BAD_PAGE, 0, "descriptor: unknown tiling %u, usage %u, memory kind %u or dedicated flag %u",
                         b->tiling, b->usage, b->memory_kind, b->dedicated);
     vks_status status = check_sizes(b);

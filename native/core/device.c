@@ -218,20 +218,22 @@ void vks_device_due_outside(vks_device *device, vks_due_kind kind, void *object,
     device->backend->interest(device);
 }
 
-bool vks_device_awaits_outside(const vks_device *device, vks_due_kind kind, const void *object)
+bool vks_device_awaits_outside(const vks_device *device, vks_due_kind kind, const void *object, uint64_t value)
 {
-    for (size_t i = 0; i < device->n_outside; i++)
-        if (device->outside[i].kind == kind && device->outside[i].object == object)
+    for (size_t i = 0; i < device->n_outside; i++) {
+        const vks_due *due = &device->outside[i];
+        if (due->kind == kind && due->object == object && (!value || due->value == value))
             return true;
+    }
     return false;
 }
 
-void vks_device_forget_outside(vks_device *device, const void *object)
+void vks_device_forget_outside(vks_device *device, const void *object, uint64_t value)
 {
     size_t kept = 0;
     for (size_t i = 0; i < device->n_outside; i++) {
         vks_due due = device->outside[i];
-        if (due.object == object)
+        if (due.object == object && (!value || due.value == value))
             drop_object(due.kind, due.object);
         else
             device->outside[kept++] = due;
@@ -239,13 +241,15 @@ void vks_device_forget_outside(vks_device *device, const void *object)
     device->n_outside = kept;
 }
 
-static bool has_come(vks_device *device, const vks_due *due)
+/* VKS_TIMEOUT: not yet. */
+static vks_status has_come(vks_device *device, const vks_due *due)
 {
     bool is_fence = due->kind == VKS_DUE_FENCE || due->kind == VKS_DUE_FENCE_WAIT;
     uint64_t semaphore =
         is_fence ? ((const vks_fence *)due->object)->semaphore : ((const vks_surface *)due->object)->semaphore;
-    uint64_t counter = 0;
-    return !semaphore || (device->backend->counter(device, semaphore, &counter) == VKS_OK && counter >= due->value);
+    uint64_t counter = due->value;
+    vks_status status = semaphore ? device->backend->counter(device, semaphore, &counter) : VKS_OK;
+    return status == VKS_DEVICE_LOST ? status : !status && counter >= due->value ? VKS_OK : VKS_TIMEOUT;
 }
 
 static bool publish_outside(vks_device *device)
@@ -253,7 +257,12 @@ static bool publish_outside(vks_device *device)
     bool any = false;
     for (size_t i = 0; i < device->n_outside;) {
         vks_due due = device->outside[i];
-        if (!device->lost && !has_come(device, &due)) {
+        vks_status status = device->lost ? VKS_OK : has_come(device, &due);
+        if (status == VKS_DEVICE_LOST) {
+            vks_device_lose(device); /* which publishes what is left here */
+            return true;
+        }
+        if (status) {
             i++;
             continue;
         }
@@ -411,6 +420,7 @@ static void lose_surface(vks_surface *surface)
     if (surface->has_page)
         vks_mutex_abandon(&surface->handle);
     surface->has_page = false;
+    surface->lent = false;
     atomic_store(&surface->owned, 0);
     vks_mutex_wake_all(page); /* our own sleepers look at the device (X21), here and on the debts */
     vks_surface_settle(surface, owed);

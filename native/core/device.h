@@ -190,8 +190,9 @@ struct vks_surface {
     _Atomic uint32_t waiting;                /* threads that sleep on the page */
     uint64_t mark;                           /* the pump's round in which an earlier held operation touches it */
     uint64_t engine_semaphore, engine_value; /* sync(): what the engine signals */
-    bool lent;        /* another API, which has the semaphore, works on it; `owned` is 0 meanwhile */
-    uint64_t outside; /* the last value that another API was to signal for this handle */
+    _Atomic bool lent; /* another API, which has the semaphore, works on it; `owned` is 0 meanwhile */
+    uint64_t offered;  /* while it is: the value that the other API was told to signal; 0: it did not ask */
+    uint64_t brought;  /* in this tenure: the value that another API's work, or what came before it, brings */
     vks_presentable *presentable; /* of a swapchain's image; its owner unsets it before it goes */
     uint64_t network;             /* of queues, by which alone it is acquired and released; 0: none */
     uint32_t index;               /* in that network */
@@ -282,9 +283,9 @@ void vks_device_due(vks_device *device, uint64_t serial, vks_due_kind kind, void
 /* The same for what another API's queue brings, or waits for: `object` has the semaphore that says when. */
 vks_status vks_device_reserve_outside(vks_device *device, size_t n);
 void vks_device_due_outside(vks_device *device, vks_due_kind kind, void *object, uint64_t value);
-/* Whether such a value of the object, of that kind, is still to come. */
-bool vks_device_awaits_outside(const vks_device *device, vks_due_kind kind, const void *object);
-void vks_device_forget_outside(vks_device *device, const void *object);
+/* Whether such a value of the object, of that kind (and value, if it is not 0), is still to come. */
+bool vks_device_awaits_outside(const vks_device *device, vks_due_kind kind, const void *object, uint64_t value);
+void vks_device_forget_outside(vks_device *device, const void *object, uint64_t value); /* 0: all of the object */
 void vks_device_publish(vks_device *device);
 void vks_device_progress(vks_device *device); /* wakes those who sleep on progress */
 void vks_device_lose(vks_device *device);     /* DEVICE_LOST was seen */
@@ -312,6 +313,9 @@ vks_readiness vks_op_ready(vks_device *device, const vks_op *op, vks_status *why
 /* Hands a ready submission (or a release's work) to the driver; op->serial is set. */
 vks_status vks_op_hand_over(vks_device *device, vks_op *op);
 bool vks_debt_settled(const vks_surface *surface, const vks_debt *debt);
+/* Likewise, may the queue of another API wait for what the surface's tenure took over? The order of ours says nothing
+ * to it. */
+vks_readiness vks_tenure_ready_outside(const vks_surface *surface, vks_status *why);
 /* Whether the driver has work with a release of it, whatever this tenure did: the image is here and others wait for it.
  */
 bool vks_surface_goes_out(const vks_surface *surface);
@@ -341,6 +345,7 @@ void vks_device_pump(vks_device *device);         /* hands over, grants, fails w
 void vks_device_pump_soon(void *device);          /* without the lock: for the watcher and the peers */
 vks_op *vks_op_create(vks_device *device, vks_op_kind kind, uint32_t n_touches, uint32_t n_waits, uint32_t n_signals,
                       uint32_t n_commands, uint32_t n_raw);
+bool vks_tenure_is_held(const vks_surface *surface); /* work of its tenure is; that of earlier ones does not count */
 void vks_op_fail(vks_device *device, vks_op *op, vks_status why); /* off the list, chains broken, debts settled */
 
 /* ---- submit.c (under the lock) ---- */
@@ -365,7 +370,7 @@ static inline bool vks_fence_is_watched(const vks_fence *fence)
 vks_status vks_surface_check(const vks_surface *surface); /* VKS_FORKED, VKS_CLOSED, or the device's */
 /* Blocks until the previous owner's work has run: for what the GPU itself cannot wait for. */
 vks_status vks_surface_wait_settled(vks_surface *surface, uint64_t deadline);
-/* Blocks until the GPU can: what the previous owner left is with a driver, or has run. */
+/* Blocks until this device's queue can: what the previous owner left is with a driver, or has run. */
 vks_status vks_surface_wait_certain(vks_surface *surface, uint64_t deadline);
 
 /* ---- surface.c (under the lock) ---- */
@@ -380,8 +385,9 @@ vks_status vks_surface_promise(vks_surface *surface, uint64_t value, bool behind
 /* Tells the page of the promise; false: an earlier one is open still, and stands there. And takes it back. */
 bool vks_surface_owe(vks_surface *surface, uint64_t value);
 void vks_surface_owe_no_more(vks_surface *surface, uint64_t value);
-/* Whether another living handle's work, promised up to `value`, is still to come. */
-bool vks_surface_others_owe(const vks_surface *surface, uint64_t value);
+/* Whether a living handle's work, promised up to `value`, is still to come; this one's own counts, since another API
+ * may be to bring it. */
+bool vks_surface_is_owed(const vks_surface *surface, uint64_t value);
 /* `behind`: held operations come first, so that the work of the release is held too; the page is released now all the
  * same. */
 vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behind);

@@ -97,11 +97,37 @@ vks_status vks_surface_take_back(vks_surface *surface, uint64_t semaphore)
 
 /* ---- by the surface's own semaphore ---- */
 
-/* Commands of this device were submitted in the tenure, after whatever other APIs did. */
-static bool is_used(const vks_surface *surface) { return surface->taken >= surface->tenure.id; }
+/* Under the lock. */
+static vks_status check_lendable(const vks_surface *surface)
+{
+    vks_status status = vks_surface_check(surface);
+    if (status)
+        return status;
+    if (!surface->semaphore || !vks_surface_original(surface)->is_shared)
+        return vks_fail(VKS_UNSUPPORTED, 0, "the surface has no timeline semaphore that another API could import");
+    if (surface->lent)
+        return vks_fail(VKS_BAD_CALL, 0, "another API has the surface already: end its block first");
+    return surface->owned ? VKS_OK : VKS_NOT_OWNER;
+}
 
-/* Under the lock, with the queue to ourselves: what this device and its CPU did on the surface comes before the value
- * that the tenure takes over from then on. */
+/* Whether a batch must come first: the image is the queue's, or what the API is to wait for gets no semaphore. */
+static bool needs_queue(const vks_surface *surface)
+{
+    vks_status ignored;
+    return surface->taken >= surface->tenure.id || vks_surface_goes_out(surface) ||
+           vks_tenure_ready_outside(surface, &ignored) == VKS_HOLD;
+}
+
+/* The tenure goes on as if it had just begun, behind the value. */
+static void take_over_own(vks_surface *surface, uint64_t value)
+{
+    surface->brought = value;
+    surface->tenure.debt = (vks_debt){value, surface->handle.identity, surface->handle.slot};
+    surface->taken = surface->tenure.id - 1;
+}
+
+/* With the queue to ourselves: what this device and its CPU did on the surface comes before a value, which is what the
+ * tenure takes over from then on. */
 static vks_status bring(vks_surface *surface)
 {
     uint64_t value = vks_surface_next_value(surface);
@@ -110,8 +136,7 @@ static vks_status bring(vks_surface *surface)
         return status;
     if (vks_mutex_is_broken(surface->handle.page))
         return VKS_ABANDONED;
-    surface->tenure.debt = (vks_debt){value, surface->handle.identity, surface->handle.slot};
-    surface->taken = surface->tenure.id - 1;
+    take_over_own(surface, value);
     return VKS_OK;
 }
 
@@ -121,13 +146,13 @@ static vks_status lend(vks_surface *surface, bool by_queue, uint64_t *value)
     const vks_debt *debt = &surface->tenure.debt;
     vks_touch touch = {.surface = surface, .tenure = surface->tenure, .granted = true};
     vks_op draft = {.kind = VKS_OP_SUBMIT, .device = device, .touches = &touch, .n_touches = 1};
-    vks_status why, status;
-    if (!surface->owned)
-        return VKS_NOT_OWNER;
-    vks_readiness ready = surface->held ? VKS_HOLD : vks_op_ready(device, &draft, &why);
+    vks_status why, status = check_lendable(surface);
+    if (status)
+        return status;
+    vks_readiness ready = vks_tenure_is_held(surface) ? VKS_HOLD : vks_op_ready(device, &draft, &why);
     if (ready == VKS_FAIL)
         return why;
-    if (ready == VKS_HOLD || (!by_queue && is_used(surface)))
+    if (ready == VKS_HOLD || (!by_queue && needs_queue(surface)))
         return VKS_INTERRUPTED; /* it was otherwise a moment ago */
     if ((status = vks_device_reserve_outside(device, 1)) || (by_queue && (status = bring(surface))))
         return status;
@@ -135,6 +160,7 @@ static vks_status lend(vks_surface *surface, bool by_queue, uint64_t *value)
     if (*value)
         vks_device_due_outside(device, VKS_DUE_SURFACE_WAIT, surface, *value);
     surface->lent = true;
+    surface->offered = 0;
     vks_surface_lend(surface, false); /* its own commands would not be in order */
     return VKS_OK;
 }
@@ -142,34 +168,43 @@ static vks_status lend(vks_surface *surface, bool by_queue, uint64_t *value)
 /* Without the lock: until what the tenure took over, and its own work so far, is with a driver. */
 static vks_status wait_certain(vks_surface *surface, uint64_t deadline)
 {
-    vks_status status = vks_surface_check(surface);
-    if (status)
-        return status;
-    if (surface->lent)
-        return vks_fail(VKS_BAD_CALL, 0, "another API has the surface already: end its block first");
-    if (!surface->semaphore || !vks_surface_original(surface)->is_shared)
-        return vks_fail(VKS_UNSUPPORTED, 0, "the surface has no timeline semaphore that another API could import");
-    if ((status = vks_surface_wait_certain(surface, deadline)) || !surface->held)
-        return status;
-    return vks_device_wait_held(surface->device, 0, surface, deadline);
+    vks_status status = vks_surface_wait_certain(surface, deadline);
+    return !status && surface->held ? vks_device_wait_held(surface->device, 0, surface, deadline) : status;
 }
 
 vks_status vks_surface_lend_out(vks_surface *surface, bool after_cpu, uint64_t deadline, uint64_t *value)
 {
     vks_device *device = surface->device;
-    vks_status status = wait_certain(surface, deadline);
+    vks_status status = vks_surface_check(surface); /* first: after fork() the lock may be held for ever */
     if (status)
         return status;
     pthread_mutex_lock(&device->lock);
-    bool by_queue = after_cpu || is_used(surface);
+    status = check_lendable(surface);
+    pthread_mutex_unlock(&device->lock);
+    if (status || (status = wait_certain(surface, deadline)))
+        return status;
+    pthread_mutex_lock(&device->lock);
+    bool by_queue = after_cpu || needs_queue(surface);
     if (by_queue)
         vks_device_begin_present(device); /* not one of ours, but the queue must be free just so */
-    if (!(status = vks_surface_check(surface)))
-        status = lend(surface, by_queue, value);
+    status = lend(surface, by_queue, value);
     if (by_queue)
         vks_device_end_present(device);
     pthread_mutex_unlock(&device->lock);
-    return status;
+    return status == VKS_INTERRUPTED && !deadline ? VKS_TIMEOUT : status;
+}
+
+/* Under the lock. The page tells of the promise, and the publisher looks for the value, before its work can be done. */
+static vks_status offer(vks_surface *surface)
+{
+    uint64_t value = vks_surface_next_value(surface);
+    vks_status status = vks_surface_check_value(surface, value);
+    if (status || (status = vks_device_reserve_outside(surface->device, 1)))
+        return status;
+    vks_surface_owe(surface, value);
+    vks_device_due_outside(surface->device, VKS_DUE_SURFACE, surface, value);
+    surface->offered = value;
+    return VKS_OK;
 }
 
 vks_status vks_surface_lent_value(vks_surface *surface, uint64_t *value)
@@ -179,11 +214,11 @@ vks_status vks_surface_lent_value(vks_surface *surface, uint64_t *value)
     if (status)
         return status;
     pthread_mutex_lock(&device->lock);
-    *value = vks_surface_next_value(surface);
     if (!(status = vks_surface_check(surface)) && !surface->lent)
         status = VKS_NOT_OWNER;
-    if (!status)
-        status = vks_surface_check_value(surface, *value);
+    if (!status && !surface->offered)
+        status = offer(surface);
+    *value = surface->offered;
     pthread_mutex_unlock(&device->lock);
     return status;
 }
@@ -195,21 +230,18 @@ vks_status vks_surface_lent_back(vks_surface *surface, uint64_t value)
     if (status)
         return status;
     pthread_mutex_lock(&device->lock);
-    uint64_t next = vks_surface_next_value(surface);
-    if (surface->closed)
-        status = VKS_CLOSED;
-    else if (!surface->lent)
+    if (!(status = vks_surface_check(surface)) && !surface->lent)
         status = VKS_NOT_OWNER;
-    else if (value && value != next)
-        status = vks_fail(VKS_BAD_VALUE, (int64_t)value, "the surface's next value is %llu", (unsigned long long)next);
-    else if (value)
-        status = vks_device_reserve_outside(device, 1);
+    else if (!status && value && value != surface->offered)
+        status = vks_fail(VKS_BAD_VALUE, (int64_t)value, "the value to signal is %llu (0: nobody asked for it yet)",
+                          (unsigned long long)surface->offered);
     if (!status && value) {
-        surface->outside = surface->promised = value;
-        vks_surface_owe(surface, value); /* before others may wait for it */
+        surface->promised = value;
         vks_mutex_queued(surface->handle.page, value);
-        vks_device_due_outside(device, VKS_DUE_SURFACE, surface, value);
-        surface->tenure.debt = (vks_debt){value, surface->handle.identity, surface->handle.slot};
+        take_over_own(surface, value);
+    } else if (!status && surface->offered) {
+        vks_device_forget_outside(device, surface, surface->offered);
+        vks_surface_owe_no_more(surface, surface->offered);
     }
     if (!status) {
         surface->lent = false;

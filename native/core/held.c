@@ -133,13 +133,18 @@ static void end(vks_device *device, vks_op *op, vks_status why)
 
 /* ---- failing ---- */
 
-static vks_op *find_tenure(vks_device *device, const vks_surface *surface, uint64_t tenure)
+static vks_op *find_tenure(const vks_device *device, const vks_surface *surface, uint64_t tenure)
 {
     for (vks_op *op = device->held_first; op; op = op->next)
         for (uint32_t i = 0; i < op->n_touches; i++)
             if (op->touches[i].surface == surface && op->touches[i].tenure.id == tenure)
                 return op;
     return NULL;
+}
+
+bool vks_tenure_is_held(const vks_surface *surface)
+{
+    return surface->held && find_tenure(surface->device, surface, surface->tenure.id);
 }
 
 /* A pending tenure of which a part will not run must not be had at all: nobody is to be handed half a frame. */

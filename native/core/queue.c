@@ -313,6 +313,8 @@ static vks_status check_enqueue(vks_queue *queue, const vks_surface *surface, si
     if (!vks_surface_is_owned(surface))
         return vks_fail(VKS_BAD_CALL, 0,
                         "the surface is not dequeued at present: it is in a queue, or another device has it");
+    if (surface->lent)
+        return vks_fail(VKS_BAD_CALL, 0, "another API has the surface: end its block first");
     if (length > queue->ring.metadata_size)
         return vks_fail(VKS_BAD_VALUE, 0, "metadata has %zu bytes, and this queue's metadata_size is %u", length,
                         queue->ring.metadata_size);

@@ -17,10 +17,7 @@ static void signal_for_the_dead(vks_device *device, uint64_t semaphore, uint64_t
 static void look_at_surface(vks_device *device, vks_surface *surface, uint64_t value)
 {
     uint64_t counter;
-    uint64_t owes = atomic_load(&surface->handle.page->slots[surface->handle.slot].owes);
-    if (owes && owes <= value) /* by another of our queues: the one that waits is another API's, or the one that brings */
-        return;
-    if (!surface->semaphore || vks_surface_others_owe(surface, value)) /* it may come, or a lower one take it back */
+    if (!surface->semaphore || vks_surface_is_owed(surface, value)) /* it may come, or a lower one take it back */
         return;
     /* In this order: who kept a promise owes nothing any more only after the semaphore has the value. */
     if (device->backend->counter(device, surface->semaphore, &counter) != VKS_OK || counter >= value)

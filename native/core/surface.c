@@ -352,7 +352,10 @@ void vks_surface_unref(vks_surface *surface)
 
 vks_device *vks_surface_device(const vks_surface *surface) { return surface->device; }
 bool vks_surface_is_closed(const vks_surface *surface) { return surface->closed; }
-bool vks_surface_is_owned(const vks_surface *surface) { return surface->owned && surface->process == vks_process; }
+bool vks_surface_is_owned(const vks_surface *surface)
+{
+    return (surface->owned || surface->lent) && surface->process == vks_process;
+}
 bool vks_surface_discards(const vks_surface *surface) { return surface->discard_unowned; }
 bool vks_surface_may_submit(const vks_surface *surface) { return surface->owned || surface->pending; }
 uint32_t vks_surface_generation(const vks_surface *surface) { return atomic_load(&surface->handle.generation); }
@@ -405,6 +408,7 @@ static bool is_taken(const vks_surface *surface)
 void vks_surface_grant(vks_surface *surface, uint64_t tenure, const vks_debt *debt)
 {
     surface->tenure = (vks_tenure){tenure, *debt};
+    surface->brought = 0;
     atomic_store_explicit(&surface->has_page, true, memory_order_release);
     if (surface->pending && surface->next_tenure == tenure)
         surface->pending = false;
@@ -571,6 +575,11 @@ static uint64_t first_promise(const vks_surface *surface, uint64_t value)
         if (due->kind == VKS_DUE_SURFACE && due->object == surface && due->value != value && due->value < first)
             first = due->value;
     }
+    for (size_t i = 0; i < device->n_outside; i++) {
+        const vks_due *due = &device->outside[i];
+        if (due->kind == VKS_DUE_SURFACE && due->object == surface && due->value != value && due->value < first)
+            first = due->value;
+    }
     for (const vks_op *op = device->held_first; op; op = op->next)
         if (op->kind == VKS_OP_RELEASE && op->word_done && op->touches[0].surface == surface && op->value != value &&
             op->value < first)
@@ -583,13 +592,12 @@ void vks_surface_settle(vks_surface *surface, uint64_t value)
     vks_mutex_settle(&surface->handle, value, first_promise(surface, value));
 }
 
-bool vks_surface_others_owe(const vks_surface *surface, uint64_t value)
+bool vks_surface_is_owed(const vks_surface *surface, uint64_t value)
 {
     const vks_mutex_page *page = surface->handle.page;
     for (uint32_t i = 0; i < VKS_SLOTS; i++) {
         uint64_t identity = atomic_load(&page->slots[i].identity), owes = atomic_load(&page->slots[i].owes);
-        if (i != surface->handle.slot && vks_identity_pid(identity) && owes && owes <= value &&
-            vks_peer_alive(identity))
+        if (vks_identity_pid(identity) && owes && owes <= value && vks_peer_alive(identity))
             return true;
     }
     return false;
@@ -597,9 +605,8 @@ bool vks_surface_others_owe(const vks_surface *surface, uint64_t value)
 
 uint64_t vks_surface_next_value(const vks_surface *surface)
 {
-    uint64_t value = atomic_load_explicit(&surface->handle.page->value, memory_order_relaxed);
-    uint64_t brought = surface->tenure.debt.value; /* above it when another API had its part in this tenure */
-    return (value > brought ? value : brought) + 1;
+    return 1 + (surface->brought ? surface->brought
+                                 : atomic_load_explicit(&surface->handle.page->value, memory_order_relaxed));
 }
 
 vks_status vks_surface_promise(vks_surface *surface, uint64_t value, bool behind)
@@ -636,13 +643,10 @@ vks_status vks_surface_promise(vks_surface *surface, uint64_t value, bool behind
     return VKS_OK;
 }
 
-/* What this tenure brings is on its way already, by another API (engine.c), and nothing came after it. */
+/* What this tenure brings is on its way already (engine.c), and nothing came after it. */
 static bool is_brought(const vks_surface *surface)
 {
-    const vks_debt *debt = &surface->tenure.debt;
-    return debt->debtor == surface->handle.identity && debt->debtor_slot == surface->handle.slot &&
-           debt->value > atomic_load_explicit(&surface->handle.page->value, memory_order_relaxed) &&
-           surface->taken < surface->tenure.id && !surface->held;
+    return surface->brought && surface->taken < surface->tenure.id && !surface->held;
 }
 
 vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behind)
@@ -759,7 +763,8 @@ static vks_status cpu_access(vks_surface *surface, uint64_t deadline)
         serial = surface->last_serial;
         pthread_mutex_unlock(&device->lock);
     }
-    return serial ? vks_device_wait_serial(device, serial, deadline) : VKS_OK;
+    /* A device that was lost meanwhile has settled what it owed itself. */
+    return serial ? vks_device_wait_serial(device, serial, deadline) : vks_surface_check(surface);
 }
 
 /* Runs one of the calls below as one of `waiting`: close() wakes those and lets them leave before the slot and the
@@ -910,6 +915,24 @@ static vks_status recover_begin(vks_surface *surface)
     return status;
 }
 
+/* What another API brings for this handle: its signal would take the semaphore back from the new generation's. */
+static vks_status wait_for_outside(vks_surface *surface, uint64_t deadline)
+{
+    vks_device *device = surface->device;
+    for (;;) {
+        uint32_t seq = vks_mutex_want_settle(surface->handle.page);
+        vks_status status = watch(surface);
+        pthread_mutex_lock(&device->lock);
+        vks_device_publish(device);
+        bool awaits = vks_device_awaits_outside(device, VKS_DUE_SURFACE, surface, 0);
+        pthread_mutex_unlock(&device->lock);
+        if (!awaits)
+            return VKS_OK;
+        if (status || (status = sleep_on_debts(surface->handle.page, seq, deadline)))
+            return status;
+    }
+}
+
 static vks_status recover(vks_surface *surface, uint64_t deadline)
 {
     vks_device *device = surface->device;
@@ -924,6 +947,8 @@ static vks_status recover(vks_surface *surface, uint64_t deadline)
         status = vks_device_wait_held(device, 0, surface, deadline);
     if (!status)
         status = vks_device_wait_serial(device, surface->last_serial, deadline);
+    if (!status)
+        status = wait_for_outside(surface, deadline);
     pthread_mutex_lock(&device->lock);
     vks_device_publish(device); /* our own debts */
     if (!status)
@@ -969,11 +994,13 @@ static vks_status debts_certain(vks_surface *surface, uint64_t deadline)
     vks_device *device = surface->device;
     for (;;) {
         uint32_t seq = vks_mutex_want_settle(surface->handle.page);
-        vks_status status = watch(surface), why = VKS_NOT_OWNER;
+        vks_status status = watch(surface), why;
         pthread_mutex_lock(&device->lock);
+        if (!(why = vks_surface_check(surface)) && !surface->owned)
+            why = VKS_NOT_OWNER;
         vks_touch touch = {.surface = surface, .tenure = surface->tenure, .granted = true};
         vks_op draft = {.kind = VKS_OP_SUBMIT, .device = device, .touches = &touch, .n_touches = 1};
-        vks_readiness ready = surface->owned ? vks_op_ready(device, &draft, &why) : VKS_FAIL;
+        vks_readiness ready = why ? VKS_FAIL : vks_op_ready(device, &draft, &why);
         pthread_mutex_unlock(&device->lock);
         if (ready != VKS_HOLD)
             return ready == VKS_READY ? VKS_OK : why;
@@ -1007,6 +1034,7 @@ uint64_t vks_surface_close(vks_surface *surface)
     vks_device_pump(device); /* the watcher forgets this page */
     bool had = surface->has_page;
     surface->has_page = surface->pending = false;
+    surface->lent = false;
     atomic_store(&surface->owned, 0);
     *(surface->previous ? &surface->previous->next : &device->surfaces) = surface->next;
     if (surface->next)
@@ -1022,13 +1050,15 @@ uint64_t vks_surface_close(vks_surface *surface)
         ;
     pthread_mutex_lock(&device->lock);
     vks_device_publish(device); /* settles what this handle owes */
-    while (vks_device_awaits_outside(device, VKS_DUE_SURFACE, surface) && vks_now() < limit) {
+    while ((vks_device_awaits_outside(device, VKS_DUE_SURFACE, surface, 0) ||
+            vks_device_awaits_outside(device, VKS_DUE_SURFACE_WAIT, surface, 0)) &&
+           vks_now() < limit) {
         pthread_mutex_unlock(&device->lock);
-        usleep(200); /* what another API brings, nobody announces */
+        usleep(200); /* what another API brings, nobody announces; and it may wait for a dead one's value */
         pthread_mutex_lock(&device->lock);
         vks_device_publish(device);
     }
-    vks_device_forget_outside(device, surface);
+    vks_device_forget_outside(device, surface, 0);
     pthread_mutex_unlock(&device->lock);
     if (had)
         vks_mutex_abandon(&surface->handle);

@@ -35,7 +35,8 @@ typedef union semaphore_parameters {
 #define CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED 900
 
 typedef struct cuda_timeline {
-    PyObject_HEAD void *semaphore, *context; /* CUexternalSemaphore; the CUcontext that imported it */
+    PyObject_HEAD
+    void *semaphore, *context; /* CUexternalSemaphore; the CUcontext that imported it */
 } cuda_timeline;
 
 static const char *load(void)

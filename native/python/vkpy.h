@@ -97,10 +97,12 @@ typedef struct vkpy_hub {
 
 /* Made once by vkpy_add_types(), never freed. */
 extern PyTypeObject *vkpy_device_type, *vkpy_submission_type, *vkpy_commands_type, *vkpy_program_type, *vkpy_fence_type,
-    *vkpy_surface_type, *vkpy_pending_type, *vkpy_hub_type, *vkpy_array_buffer_type, *vkpy_history_type, *vkpy_cuda_timeline_type;
+    *vkpy_surface_type, *vkpy_pending_type, *vkpy_hub_type, *vkpy_array_buffer_type, *vkpy_history_type,
+    *vkpy_cuda_timeline_type;
 
 extern PyType_Spec vkpy_device_spec, vkpy_submission_spec, vkpy_commands_spec, vkpy_program_spec, vkpy_fence_spec,
-    vkpy_surface_spec, vkpy_pending_spec, vkpy_hub_spec, vkpy_array_buffer_spec, vkpy_history_spec, vkpy_cuda_timeline_spec;
+    vkpy_surface_spec, vkpy_pending_spec, vkpy_hub_spec, vkpy_array_buffer_spec, vkpy_history_spec,
+    vkpy_cuda_timeline_spec;
 
 #define VKPY_WEAKLIST(type) {"__weaklistoffset__", T_PYSSIZET, offsetof(type, weakrefs), READONLY, NULL}
 #define VKPY_FASTCALL(function) ((PyCFunction)(void (*)(void))(function))

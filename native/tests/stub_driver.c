@@ -22,10 +22,16 @@ typedef struct batch {
     struct batch *next;
     uint32_t n_waits, n_signals;
     point waits[POINTS], signals[POINTS];
+    uint64_t number; /* in order of submission, over all queues */
+    uint32_t n_memories;
+    uint32_t memories[POINTS]; /* of the images that it takes, gives or works on */
 } batch;
 
 typedef struct stub_device {
     vks_device *core;
+    bool is_api, api_stalled;         /* another API's queue */
+    const struct stub_device *api_of; /* on whose GPU, so to speak: it is lost with it */
+    uint32_t api_memory, api_semaphore;
     batch *first, **last;
     bool open, lost;
     stub_fault fail_submit;
@@ -40,6 +46,7 @@ static struct {
     uint32_t n_names, n_payloads, alive, violations;
     stub_device devices[DEVICES];
     uint32_t n_devices;
+    uint64_t n_batches;
     bool stalled, failed, running;
     stub_fault fault;
     uint32_t calls_left;
@@ -93,11 +100,30 @@ static bool is_ready(const batch *b)
     return true;
 }
 
+static bool works_on(const batch *b, uint32_t memory)
+{
+    for (uint32_t i = 0; i < b->n_memories; i++)
+        if (b->memories[i] == memory)
+            return true;
+    return false;
+}
+
+/* Work on an image runs in the order in which it was submitted, whatever queues it went to. */
+static void check_order(const batch *b)
+{
+    for (uint32_t i = 0; i < b->n_memories; i++)
+        for (uint32_t d = 1; d <= stub.n_devices; d++)
+            for (const batch *other = stub.devices[d].first; other; other = other->next)
+                if (other->number < b->number && works_on(other, b->memories[i]))
+                    violation("work on an image overtakes earlier work on it");
+}
+
 /* Under the lock. */
 static void run_queue(stub_device *device)
 {
-    while (device->first && !stub.stalled && is_ready(device->first)) {
+    while (device->first && !(device->is_api ? device->api_stalled : stub.stalled) && is_ready(device->first)) {
         batch *b = device->first;
+        check_order(b);
         for (uint32_t i = 0; i < b->n_signals; i++)
             set(b->signals[i].semaphore, b->signals[i].value);
         if (!(device->first = b->next))
@@ -149,8 +175,13 @@ static VkResult fail_device(stub_device *device, stub_fault fault)
     stub.failed = true;
     if (fault == STUB_OUT_OF_MEMORY)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
-    device->lost = true;
-    drop_queue(device);
+    for (uint32_t i = 1; i <= stub.n_devices; i++) {
+        stub_device *other = &stub.devices[i];
+        if (other == device || (other->is_api && other->api_of == device)) {
+            other->lost = true;
+            drop_queue(other);
+        }
+    }
     return VK_ERROR_DEVICE_LOST;
 }
 
@@ -244,7 +275,7 @@ static VkResult SignalSemaphore(VkDevice handle, const VkSemaphoreSignalInfo *in
 }
 
 /* An ownership transfer: each image is taken and given in turn, and no two images of one memory are with a queue. */
-static void transfer(uint64_t buffer)
+static void transfer(batch *b, uint64_t buffer)
 {
     if (buffer < FIRST_IMAGE)
         return;
@@ -256,6 +287,15 @@ static void transfer(uint64_t buffer)
         if (stub.images[i].here && stub.images[i].memory == image->memory && &stub.images[i] != image)
             violation("an image is taken that another device's queue has");
     image->here = takes;
+    if (b->n_memories < POINTS)
+        b->memories[b->n_memories++] = image->memory;
+}
+
+static void append(stub_device *device, batch *b)
+{
+    b->number = ++stub.n_batches;
+    *device->last = b;
+    device->last = &b->next;
 }
 
 static VkResult QueueSubmit2(VkQueue queue, uint32_t n, const VkSubmitInfo2 *infos, VkFence fence)
@@ -277,9 +317,8 @@ static VkResult QueueSubmit2(VkQueue queue, uint32_t n, const VkSubmitInfo2 *inf
             b->signals[b->n_signals++] =
                 (point){name_of(infos[i].pSignalSemaphoreInfos[k].semaphore), infos[i].pSignalSemaphoreInfos[k].value};
         for (uint32_t k = 0; k < infos[i].commandBufferInfoCount; k++)
-            transfer((uintptr_t)infos[i].pCommandBufferInfos[k].commandBuffer);
-        *device->last = b;
-        device->last = &b->next;
+            transfer(b, (uintptr_t)infos[i].pCommandBufferInfos[k].commandBuffer);
+        append(device, b);
     }
     pthread_mutex_unlock(&stub.lock);
     return code;
@@ -336,16 +375,25 @@ static PFN_vkVoidFunction get_proc_addr(VkDevice device, const char *name)
 
 /* ---- for the tests ---- */
 
-static vks_device *open_device(const char *name, bool native, bool is_adopted)
+/* Under the lock. */
+static uint32_t new_queue(void)
 {
-    pthread_mutex_lock(&stub.lock);
     if (!stub.running) {
         pthread_t thread;
         stub.running = pthread_create(&thread, NULL, run_queues, NULL) == 0;
         pthread_detach(thread);
     }
+    if (stub.n_devices == DEVICES - 1)
+        abort();
     uint32_t i = ++stub.n_devices;
     stub.devices[i] = (stub_device){.open = true, .last = &stub.devices[i].first};
+    return i;
+}
+
+static vks_device *open_device(const char *name, bool native, bool is_adopted)
+{
+    pthread_mutex_lock(&stub.lock);
+    uint32_t i = new_queue();
     pthread_mutex_unlock(&stub.lock);
     vks_vulkan_info vulkan = {.device = i,
                               .queue = i,
@@ -507,4 +555,87 @@ void stub_submit(vks_device *device, vks_semaphore_point wait, vks_semaphore_poi
                           .pSignalSemaphoreInfos = &points[1]};
     while (QueueSubmit2((VkQueue)queue, 1, &info, VK_NULL_HANDLE) == VK_ERROR_OUT_OF_HOST_MEMORY)
         ; /* an engine must submit what sync() told it to signal */
+}
+
+/* ---- another API ---- */
+
+struct stub_api {
+    stub_device device;
+};
+
+stub_api *stub_import(vks_surface *surface)
+{
+    int page, semaphore;
+    uint32_t payload;
+    if (vks_surface_export(surface, &page, &semaphore) != VKS_OK)
+        return NULL;
+    if (semaphore < 0 || pread(semaphore, &payload, sizeof payload, 0) != sizeof payload)
+        abort();
+    close(page);
+    close(semaphore);
+    pthread_mutex_lock(&stub.lock);
+    stub_device *api = &stub.devices[new_queue()];
+    api->api_of = find(vks_surface_device(surface));
+    uint32_t name = SEMAPHORES - 1;
+    while (stub.payload[name])
+        name--;
+    stub.payload[name] = payload;
+    api->is_api = true;
+    api->api_memory = stub.images[image_of(surface)].memory;
+    api->api_semaphore = name;
+    pthread_mutex_unlock(&stub.lock);
+    return (stub_api *)api;
+}
+
+void stub_work(stub_api *api, uint64_t wait, uint64_t signal)
+{
+    stub_device *device = &api->device;
+    batch *b = calloc(1, sizeof *b);
+    pthread_mutex_lock(&stub.lock);
+    for (uint32_t i = 0; i < stub.n_images; i++)
+        if (stub.images[i].here && stub.images[i].memory == device->api_memory)
+            violation("another API works on an image that a device's queue has");
+    b->n_waits = wait != 0;
+    b->waits[0] = (point){device->api_semaphore, wait};
+    b->n_signals = signal != 0;
+    b->signals[0] = (point){device->api_semaphore, signal};
+    b->n_memories = 1;
+    b->memories[0] = device->api_memory;
+    if (device->lost)
+        free(b);
+    else
+        append(device, b);
+    pthread_mutex_unlock(&stub.lock);
+}
+
+void stub_stall_api(stub_api *api, bool stalled)
+{
+    pthread_mutex_lock(&stub.lock);
+    api->device.api_stalled = stalled;
+    pthread_mutex_unlock(&stub.lock);
+}
+
+bool stub_is_idle(const stub_api *api)
+{
+    pthread_mutex_lock(&stub.lock);
+    bool idle = !api->device.first;
+    pthread_mutex_unlock(&stub.lock);
+    return idle;
+}
+
+uint64_t stub_value(const stub_api *api)
+{
+    pthread_mutex_lock(&stub.lock);
+    uint64_t value = *counter_of(api->device.api_semaphore);
+    pthread_mutex_unlock(&stub.lock);
+    return value;
+}
+
+void stub_drop(stub_api *api)
+{
+    pthread_mutex_lock(&stub.lock);
+    drop_queue(&api->device);
+    stub.payload[api->device.api_semaphore] = 0;
+    api->device.open = false;
+    pthread_mutex_unlock(&stub.lock);
 }

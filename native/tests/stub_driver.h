@@ -24,10 +24,22 @@ void stub_fail(stub_fault fault, uint32_t n);
 void stub_fail_submit(vks_device *device, stub_fault fault, uint32_t n);
 bool stub_has_failed(void); /* whether that has happened */
 
-void stub_stall(bool stalled);  /* while true no queue runs anything */
+void stub_stall(bool stalled);  /* while true no queue of a device runs anything */
 uint32_t stub_semaphores(void); /* alive */
 uint32_t stub_violations(void); /* and each is printed */
 /* As an engine does: its own submission, after a wait and with a signal. */
 void stub_submit(vks_device *device, vks_semaphore_point wait, vks_semaphore_point signal);
+
+/* Another API (CUDA) that imported the surface's memory and its timeline: it has a queue of its own. NULL:
+ * vks_last_error() says why. Whatever it or a device's queue does to an image, while earlier work on that memory has
+ * not run or another queue has the image, is noticed. It is lost with the surface's device. */
+typedef struct stub_api stub_api;
+stub_api *stub_import(vks_surface *surface);
+/* Work on the image, after `wait` (0: nothing) of the timeline, and with `signal`. */
+void stub_work(stub_api *api, uint64_t wait, uint64_t signal);
+void stub_stall_api(stub_api *api, bool stalled); /* while true its queue runs nothing */
+bool stub_is_idle(const stub_api *api);
+uint64_t stub_value(const stub_api *api); /* of the timeline */
+void stub_drop(stub_api *api);            /* with its work */
 
 #endif

@@ -155,6 +155,26 @@ static void engine_turn(party *p, uint64_t key)
     release(p, key + 1);
 }
 
+/* Another API works in its name: it signals what it was told to, and nothing else. */
+static void outside_turn(party *p, stub_api *api, uint64_t key)
+{
+    uint64_t wait, signal;
+    if (AGAIN(vks_surface_acquire(p->surface, key, vks_now() + 50 * MS)) != VKS_OK)
+        return;
+    vks_status status = AGAIN(vks_surface_lend_out(p->surface, false, vks_now() + 100 * MS, &wait));
+    if (status == VKS_VULKAN_ERROR) /* K24: it is not lent, and can be */
+        status = AGAIN(vks_surface_lend_out(p->surface, false, vks_now() + 100 * MS, &wait));
+    if (status == VKS_OK) {
+        status = expect(vks_surface_lent_value(p->surface, &signal));
+        if (status == VKS_VULKAN_ERROR)
+            status = expect(vks_surface_lent_value(p->surface, &signal));
+        if (status == VKS_OK)
+            stub_work(api, wait, signal);
+        expect(vks_surface_lent_back(p->surface, status == VKS_OK ? signal : 0));
+    }
+    release(p, key + 1);
+}
+
 static void scenario(bool native)
 {
     party a, b;
@@ -173,10 +193,21 @@ static void scenario(bool native)
         AGAIN(vks_submission_wait(b.device, &held, vks_now() + 100 * MS));
         drop(held);
         engine_turn(&b, 3);
-        if (AGAIN(vks_surface_acquire(a.surface, 4, vks_now() + 50 * MS)) == VKS_ABANDONED)
+        stub_api *apis[2] = {native ? stub_import(a.surface) : NULL, native ? stub_import(b.surface) : NULL};
+        uint64_t last = 4;
+        for (int i = 0; i < 4 && apis[0] && apis[1]; i++, last++) /* after a queue, after itself, and after another */
+            outside_turn(i & 2 ? &b : &a, apis[i >> 1], last);
+        if (AGAIN(vks_surface_acquire(a.surface, last, vks_now() + 50 * MS)) == VKS_ABANDONED)
             AGAIN(vks_surface_recover(a.surface, vks_now() + 100 * MS));
         AGAIN(vks_device_wait_idle(a.device, vks_now() + 100 * MS));
         AGAIN(vks_device_wait_idle(b.device, vks_now() + 100 * MS));
+        for (int i = 0; i < 2; i++) {
+            for (uint64_t limit = vks_now() + 1000 * MS; apis[i] && !stub_is_idle(apis[i]) && vks_now() < limit;)
+                usleep(200);
+            CHECK(!apis[i] || stub_is_idle(apis[i]), "what it waited for never came");
+            if (apis[i])
+                stub_drop(apis[i]);
+        }
     }
     unmake(&b);
     unmake(&a);

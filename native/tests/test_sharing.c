@@ -53,6 +53,15 @@ static void hand_on(vks_surface *surface, uint64_t key)
     CHECK(status == VKS_OK, "status %d: %s", status, vks_last_error()->text);
 }
 
+static void idle(vks_device *device)
+{
+    uint64_t limit = vks_now() + 10 * SECOND;
+    vks_status status;
+    while ((status = vks_device_wait_idle(device, limit)) == VKS_INTERRUPTED)
+        ;
+    CHECK(status == VKS_OK, "status %d: %s", status, vks_last_error()->text);
+}
+
 static void a_hand_over_on_one_device_gives_the_driver_nothing_to_do_but_the_draws(void)
 {
     for (int native = 0; native < 2; native++) {
@@ -120,8 +129,8 @@ static void an_export_at_any_moment_hands_the_image_over_before_the_other_device
             own(a, 0);
             CHECK(draw(a) == VKS_OK, "moment %d: %s", moment, vks_last_error()->text);
             hand_on(a, 0);
-            CHECK(vks_device_wait_idle(device, vks_now() + 10 * SECOND) == VKS_OK, "moment %d", moment);
-            CHECK(vks_device_wait_idle(other, vks_now() + 10 * SECOND) == VKS_OK, "moment %d", moment);
+            idle(device);
+            idle(other);
             if (op)
                 vks_op_unref(op);
             if (gate) {
@@ -197,7 +206,24 @@ static void a_closed_handle_and_a_swapchains_image_have_no_alias(void)
     stub_close(device);
 }
 
-/* Three handles of one image and one of another device, at random. */
+/* A tenure of another API, that by and by lets it be. True if the release is next. */
+static bool lend(vks_surface *owner, stub_api *api, bool works, bool asks)
+{
+    uint64_t wait = 0, signal = 0;
+    vks_status status;
+    while ((status = vks_surface_lend_out(owner, false, vks_now() + 10 * SECOND, &wait)) == VKS_INTERRUPTED)
+        ;
+    CHECK(status == VKS_OK, "status %d: %s", status, vks_last_error()->text);
+    if (works || asks)
+        CHECK(vks_surface_lent_value(owner, &signal) == VKS_OK, "%s", vks_last_error()->text);
+    if (works)
+        stub_work(api, wait, signal);
+    CHECK(vks_surface_lent_back(owner, works ? signal : 0) == VKS_OK, "%s", vks_last_error()->text);
+    return works;
+}
+
+/* Three handles of one image and one of another device, at random; once it is shared, another API in the name of each.
+ */
 static void random_turns_never_leave_an_image_with_two_queues(void)
 {
     long turns = check_scale("VKS_SHARING_TURNS", 3000);
@@ -208,10 +234,16 @@ static void random_turns_never_leave_an_image_with_two_queues(void)
         vks_surface *h[4] = {stub_surface(device, NULL)};
         h[1] = stub_alias(h[0]);
         h[2] = stub_alias(h[0]);
-        for (long turn = 0, before = check_failures; turn < turns && check_failures == before; turn++) {
+        stub_api *apis[2] = {NULL, NULL};
+        for (long turn = 0, before = check_failures; turn < turns && check_failures == before && stub_violations() == 0;
+             turn++) {
             vks_surface *owner = h[(seed = seed * 1103515245u + 12345u) >> 16 & 3];
             if (turn % 500 == 250 && !h[3])
                 h[3] = stub_surface(other, h[seed >> 18 & 1]);
+            if (native && h[3] && !apis[0]) {
+                apis[0] = stub_import(h[1]);
+                apis[1] = stub_import(h[3]);
+            }
             if (!owner)
                 continue;
             bool gpu = seed >> 20 & 1;
@@ -220,7 +252,10 @@ static void random_turns_never_leave_an_image_with_two_queues(void)
                 CHECK(vks_surface_acquire_gpu(owner, 0, &op) == VKS_OK, "%s", vks_last_error()->text);
             else
                 own(owner, 0);
-            for (unsigned n = seed >> 22 & 3; n; n--)
+            unsigned how = (seed = seed * 1103515245u + 12345u) >> 16;
+            bool lent = apis[0] && (how & 3) < 2 && vks_surface_is_owned(owner) &&
+                        lend(owner, apis[how >> 2 & 1], how >> 3 & 3, how >> 5 & 1);
+            for (unsigned n = seed >> 22 & 3; n && !lent; n--)
                 CHECK((seed >> 24 & 3 || gpu ? draw(owner) : draw_raw(owner)) == VKS_OK, "%s", vks_last_error()->text);
             if (seed >> 26 & 1)
                 CHECK(vks_surface_cpu_access(owner, vks_now() + 10 * SECOND) != VKS_ABANDONED, "it is whole");
@@ -229,13 +264,19 @@ static void random_turns_never_leave_an_image_with_two_queues(void)
                 vks_op_unref(op);
             if ((seed >> 27 & 15) == 0 && owner != h[3] && owner != h[0]) {
                 int which = owner == h[1] ? 1 : 2; /* idle: a hand-over that is cancelled abandons the surface */
-                CHECK(vks_device_wait_idle(device, vks_now() + 10 * SECOND) == VKS_OK, "idle");
+                idle(device);
                 drop(owner);
                 h[which] = stub_alias(h[0]);
             }
         }
-        CHECK(vks_device_wait_idle(device, vks_now() + 10 * SECOND) == VKS_OK, "idle");
-        CHECK(vks_device_wait_idle(other, vks_now() + 10 * SECOND) == VKS_OK, "idle");
+        idle(device);
+        idle(other);
+        for (int i = 0; i < 2 && apis[i]; i++) {
+            for (uint64_t limit = vks_now() + 10 * SECOND; !stub_is_idle(apis[i]) && vks_now() < limit;)
+                usleep(200);
+            CHECK(stub_is_idle(apis[i]), "it is stuck");
+            stub_drop(apis[i]);
+        }
         for (int i = 0; i < 4; i++)
             if (h[i])
                 drop(h[i]);
