@@ -930,7 +930,8 @@ static vks_status recover(vks_surface *surface, uint64_t deadline)
 {
     vks_device *device = surface->device;
     uint64_t value;
-    if (surface->network && surface->owned && vks_mutex_is_broken(surface->handle.page))
+    if (surface->network && (surface->owned || surface->lent == VKS_LENT_BACK) &&
+        vks_mutex_is_broken(surface->handle.page))
         vks_surface_give(surface, &value); /* what it was dequeued with never came: that abandons it */
     vks_status status = recover_begin(surface);
     if (status)
