@@ -432,9 +432,8 @@ typedef struct __attribute__((packed)) vks_descriptor_header { /* 28 bytes */
 
 /* Formats by number, in memory order: 1 r8unorm, 2 rg8unorm, 3 rgba8unorm, 4 rgba8unorm-srgb, 5 bgra8unorm,
  * 6 rgb10a2unorm (a 32-bit word, red in its low bits), 7 r32float, 8 rgba16float, 9 rgba32float. */
-/* tiling. An image is in memory of the first type with such properties as: linear, HOST_VISIBLE, HOST_COHERENT and
- * HOST_CACHED, else without the last; linear in device memory, DEVICE_LOCAL, HOST_VISIBLE and HOST_COHERENT, else
- * DEVICE_LOCAL; optimal, DEVICE_LOCAL. */
+/* tiling. A linear image is in memory of the first type that is HOST_VISIBLE, HOST_COHERENT and HOST_CACHED, else of
+ * the first that is HOST_VISIBLE and HOST_COHERENT; the others in the first that is DEVICE_LOCAL. */
 enum { VKS_LINEAR = 0, VKS_OPTIMAL = 1, VKS_LINEAR_IN_DEVICE_MEMORY = 2 };
 enum { VKS_USAGE_RENDER = 1, VKS_USAGE_SAMPLE = 2, VKS_USAGE_COPY = 4, VKS_USAGE_STORAGE = 8 }; /* usage, bits */
 enum { VKS_OPAQUE_FD = 0, VKS_MEMFD = 1 }; /* memory_kind: a Vulkan driver's, or pages that anybody can map */

@@ -1157,6 +1157,7 @@ int main(void)
 {
     STEP(without_threads_nothing_is_lent); /* first: the process's threads are not there yet */
     STEP(turns_go_from_queues_to_another_api_and_back_in_order);
+    STEP(commands_and_another_api_work_in_one_tenure_in_the_order_of_their_blocks);
     STEP(nobodys_cpu_waits_where_a_gpu_can);
     STEP(the_next_owner_on_the_same_device_waits_for_the_other_api);
     STEP(who_lends_what_his_own_queue_draws_is_not_taken_for_dead);

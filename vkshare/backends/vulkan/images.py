@@ -159,6 +159,9 @@ class VulkanImage:
         self.needs = requirements.memoryRequirements
         self._requirements = requirements  # owns what `needs` looks at
         self.is_dedicated |= bool(dedicated.requiresDedicatedAllocation or dedicated.prefersDedicatedAllocation)
+        # Else NVIDIA clears small linear images by marks that CUDA does not know: where it wrote afterwards, Vulkan saw
+        # the clear's colour still (driver 580, an H200).
+        self.is_dedicated |= spec.in_device_memory
         if spec.tiling == "linear":
             subresource = ffi.new("VkImageSubresource *", {"aspectMask": VK.IMAGE_ASPECT_COLOR_BIT})
             layout = vk.make("vkGetImageSubresourceLayout", device, self.handle, subresource)
@@ -174,10 +177,6 @@ class VulkanImage:
         A function of the spec and the driver, for an import must choose as the export did (VUID 01742).
         """
         wanted = mappable_flags() if self._is_for_host else [VK.MEMORY_PROPERTY_DEVICE_LOCAL_BIT]
-        if self.spec.in_device_memory:
-            # Memory that could be mapped is never compressed. NVIDIA clears linear images in other memory by marks that
-            # CUDA does not know: where it wrote afterwards, Vulkan saw the clear's colour (driver 580).
-            wanted.insert(0, VK.MEMORY_PROPERTY_DEVICE_LOCAL_BIT | mappable_flags()[-1])
         return self.context.physical.memory_type(self.needs.memoryTypeBits, wanted)
 
     def allocate(self, extra: Struct, *, size: int, memory_type: int) -> None:
