@@ -251,13 +251,23 @@ static vks_status named(const vks_queue_ring *ring, uint32_t surface)
                : vks_fail(VKS_BAD_PAGE, 0, "the queue's page names the surface %u of %u", surface, ring->count);
 }
 
-vks_status vks_queue_first_pending(const vks_queue_ring *ring, uint32_t *surface, uint64_t *value)
+/* The first, or the last, that is put down and not committed. VKS_TIMEOUT: there is none. */
+static vks_status pending(const vks_queue_ring *ring, bool last, const volatile vks_queue_entry **entry)
 {
     uint64_t taken, committed, written;
     vks_status status = counters(ring, &taken, &committed, &written);
     if (status || committed == written)
         return status ? status : VKS_TIMEOUT;
-    const volatile vks_queue_entry *entry = entry_at(ring, committed);
+    *entry = entry_at(ring, last ? written - 1 : committed);
+    return VKS_OK;
+}
+
+vks_status vks_queue_first_pending(const vks_queue_ring *ring, uint32_t *surface, uint64_t *value)
+{
+    const volatile vks_queue_entry *entry;
+    vks_status status = pending(ring, false, &entry);
+    if (status)
+        return status;
     *surface = entry->surface;
     *value = entry->value;
     return named(ring, *surface);
@@ -265,11 +275,10 @@ vks_status vks_queue_first_pending(const vks_queue_ring *ring, uint32_t *surface
 
 vks_status vks_queue_last_pending(const vks_queue_ring *ring, uint32_t *surface, uint64_t *epoch)
 {
-    uint64_t taken, committed, written;
-    vks_status status = counters(ring, &taken, &committed, &written);
-    if (status || committed == written)
-        return status ? status : VKS_TIMEOUT;
-    const volatile vks_queue_entry *entry = entry_at(ring, written - 1);
+    const volatile vks_queue_entry *entry;
+    vks_status status = pending(ring, true, &entry);
+    if (status)
+        return status;
     *surface = entry->surface;
     *epoch = entry->epoch;
     return named(ring, *surface);

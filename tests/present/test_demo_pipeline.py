@@ -140,6 +140,7 @@ def test_in_a_window_it_follows_the_size_and_escape_ends_it(
     assert picture(file).shape == (260, 400, 4)
 
 
+@pytest.mark.usefixtures("only_on_cpu")
 def test_the_close_button_ends_it(x11: XDisplay) -> None:
     with shown_demo(x11, "pipeline", "--backend", "cpu", "--size", "320x180") as run:
         x11.ask_to_close(run.window)
