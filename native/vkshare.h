@@ -526,10 +526,10 @@ typedef struct vks_queue_view {
     uint64_t id, network;
     uint32_t width, height, format, count, metadata_size;
     bool single_threaded;
-    uint64_t written, committed, taken;   /* surfaces, ever */
-    uint64_t committed_at, taken_at;      /* the last time */
-    uint64_t waiting_since;               /* a thread of the consumer's sleeps in dequeue since; 0: none does */
-    vks_end_view ends[2];                 /* by vks_end */
+    uint64_t written, committed, taken; /* surfaces, ever */
+    uint64_t committed_at, taken_at;    /* the last time */
+    uint64_t waiting_since;             /* a thread of the consumer's sleeps in dequeue since; 0: none does */
+    vks_end_view ends[2];               /* by vks_end */
 } vks_queue_view;
 
 /* As vks_page_look. */

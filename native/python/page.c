@@ -71,13 +71,13 @@ PyObject *vkpy_queue_page_look(PyObject *module, PyObject *fd_object)
     vks_status status = vks_queue_look(fd, &view);
     if (status != VKS_OK)
         return vkpy_raise(status, "queue_page_look");
-    return Py_BuildValue(
-        "{s:I,s:K,s:K,s:I,s:I,s:I,s:I,s:I,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:N,s:N}", "kind", 3u, "id",
-        (unsigned long long)view.id, "network", (unsigned long long)view.network, "width", view.width, "height",
-        view.height, "format", view.format, "count", view.count, "metadata_size", view.metadata_size,
-        "single_threaded", PyBool_FromLong(view.single_threaded), "written", (unsigned long long)view.written,
-        "committed", (unsigned long long)view.committed, "taken", (unsigned long long)view.taken, "committed_at",
-        (unsigned long long)view.committed_at, "taken_at", (unsigned long long)view.taken_at, "waiting_since",
-        (unsigned long long)view.waiting_since, "producer", end_dict(&view.ends[VKS_PRODUCER]), "consumer",
-        end_dict(&view.ends[VKS_CONSUMER]));
+    return Py_BuildValue("{s:I,s:K,s:K,s:I,s:I,s:I,s:I,s:I,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:N,s:N}", "kind", 3u, "id",
+                         (unsigned long long)view.id, "network", (unsigned long long)view.network, "width", view.width,
+                         "height", view.height, "format", view.format, "count", view.count, "metadata_size",
+                         view.metadata_size, "single_threaded", PyBool_FromLong(view.single_threaded), "written",
+                         (unsigned long long)view.written, "committed", (unsigned long long)view.committed, "taken",
+                         (unsigned long long)view.taken, "committed_at", (unsigned long long)view.committed_at,
+                         "taken_at", (unsigned long long)view.taken_at, "waiting_since",
+                         (unsigned long long)view.waiting_since, "producer", end_dict(&view.ends[VKS_PRODUCER]),
+                         "consumer", end_dict(&view.ends[VKS_CONSUMER]));
 }
