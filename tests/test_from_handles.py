@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import pytest
+from support.engines import Engine
 
 import vkshare as vks
 from vkshare.errors import UnsupportedError
@@ -17,35 +17,6 @@ from vkshare.testing import assert_images_equal
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")
 
 RED = (1, 0, 0, 1)
-
-
-class Engine:
-    """Somebody else's VkDevice and queue, with a lock round the queue that counts how often it was taken."""
-
-    def __init__(self, context: Any, instance: Any) -> None:
-        needed = vks.vulkan_requirements()
-        self.handles = {
-            "instance": instance.handle,
-            "physical_device": context.physical.handle,
-            "device": context.device,
-            "queue": context.queue,
-            "queue_family": context.queue_family,
-            "api_version": needed.api_version,
-            "enabled_extensions": sorted({*context.extensions, *instance.extensions}),
-            "features": needed.features,
-        }
-        self.taken = 0
-        self._lock = threading.Lock()
-
-    def lock(self) -> None:
-        self._lock.acquire()
-        self.taken += 1
-
-    def unlock(self) -> None:
-        self._lock.release()
-
-    def adopt(self, **changes: Any) -> vks.Device:
-        return vks.Device.from_handles(**{**self.handles, **changes})
 
 
 @pytest.fixture

@@ -73,28 +73,11 @@ def test_what_opengl_writes_vulkan_reads_in_every_format_tiling_and_size(device:
 @pytest.mark.usefixtures("context")
 @pytest.mark.parametrize("tiling", ["linear", "optimal"])
 def test_each_waits_for_the_others_drawing_at_every_hand_over(device: vks.Device, tiling: str) -> None:
-    """The drawing takes longer than the hand-over: who does not wait sees an old picture."""
-    gl, dice = gl_party.functions(), seeded()
     if tiling not in gl_party.tilings(device):
         pytest.skip(f"the OpenGL of {device.adapter.name} opens no {tiling} surfaces")
     surface = device.create_surface(1024, 1024, tiling=tiling)
     with surface, vks.interop.gl.open(surface) as shared:
-        for _ in range(rounds(2_000, 12)):
-            values = [dice.randrange(256) for _ in range(8)]
-            mine, theirs = values[:4], values[4:]
-            with surface.access(acquire=0, release=1) as view:
-                commands = device.record()
-                for _ in range(8):
-                    commands.clear(view, tuple(1 - v / 255 for v in mine))
-                device.submit(commands.clear(view, tuple(v / 255 for v in mine)))
-            with shared.access(acquire=1, release=2) as view:
-                seen = gl_party.read(gl, view)
-                assert (seen == mine).all()
-                for _ in range(8):
-                    gl_party.clear(gl, view, tuple(1 - v / 255 for v in theirs))
-                gl_party.clear(gl, view, tuple(v / 255 for v in theirs))
-            with surface.access(acquire=2, release=0):
-                assert (surface.read() == theirs).all()
+        gl_party.take_turns(device, shared, rounds(2_000, 12), layers=8)
         assert shared.statistics().accesses == rounds(2_000, 12)
         assert shared.statistics().copied_bytes == 0
 

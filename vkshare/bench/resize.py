@@ -11,10 +11,10 @@ from typing import Any
 import vkshare
 from vkshare.bench import child, swapchain_pairs
 from vkshare.bench.c_swapchain import Size
-from vkshare.bench.measure import Contender, Spread, Timed, ratios, take_turns
+from vkshare.bench.measure import Contender, Spread, Timed, take_turns
 from vkshare.bench.placement import alone, placed
 from vkshare.bench.plan import Plan
-from vkshare.bench.report import COUNT, RATIO, Must, Row
+from vkshare.bench.report import COUNT, RATIO, Must, Row, ratio_row
 from vkshare.bench.swapchain_pairs import Pair, drained
 
 _FASTER = Must(1.0)
@@ -69,16 +69,7 @@ def _row(what: str, place: str, pair: Pair, sizes: tuple[Size, ...], plan: Plan)
     if pair.theirs:
         contenders.append(Contender("c", drained(_c(pair, sizes), pair.theirs.wait), _TURN))
     samples = take_turns(contenders, plan.seconds)
-    theirs = samples.get("c")
-    return Row(
-        what=f"{what}, {pair.device.adapter.name}",
-        place=place,
-        ours=Spread.of(samples["ours"]),
-        theirs=Spread.of(theirs) if theirs else None,
-        kind=RATIO,
-        figure=ratios(samples["ours"], theirs) if theirs else None,
-        must=_FASTER,
-    )
+    return ratio_row(f"{what}, {pair.device.adapter.name}", place, samples["ours"], samples.get("c"), _FASTER)
 
 
 def _ours(pair: Pair, sizes: tuple[Size, ...]) -> Timed:
