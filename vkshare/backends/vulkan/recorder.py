@@ -97,8 +97,8 @@ class Recorder:
         if draws and "render" in target.spec.usage:
             self._begin_rendering(target, clear=colour)
             return
-        value = ffi.new("VkClearColorValue *", {"float32": colour})
-        whole = ffi.new("VkImageSubresourceRange *", barriers.WHOLE_IMAGE)
+        value = ffi.new("VkClearColorValue *", (colour,))
+        whole = barriers.whole_image()
         self._vk.vkCmdClearColorImage(self._commands, target.handle, VK.IMAGE_LAYOUT_GENERAL, value, 1, whole)
 
     def _fill_rect(self, op: FillRect) -> None:
