@@ -375,15 +375,25 @@ static vks_status replace(vks_swapchain *s, vks_chain *made, uint64_t last_use)
     return status;
 }
 
-/* Whether nothing uses the current chain any more: its presents are known to be over, and its frames have run. */
+/* What a present fence of frames that have run is waited for: memory that the driver uses again is worth that much. */
+#define MOMENT_NS UINT64_C(200000)
+
+/* Whether nothing uses the current chain any more: its frames have run, and its presents are known to be over. */
 static bool is_over(vks_swapchain *s, uint64_t last_use)
 {
     vks_device *device = s->device;
-    pthread_mutex_lock(&device->lock);
-    bool over = !s->pins && device->backend->completed(device) >= last_use &&
-                vks_history_unproven(s->history).kind == VKS_WANTS_NOTHING;
-    pthread_mutex_unlock(&device->lock);
-    return over;
+    uint64_t until = vks_now() + MOMENT_NS;
+    vks_wanted wanted;
+    do {
+        vks_collect(s);
+        pthread_mutex_lock(&device->lock);
+        bool is_used = s->pins || device->backend->completed(device) < last_use;
+        wanted = vks_history_unproven(s->history);
+        pthread_mutex_unlock(&device->lock);
+        if (is_used)
+            return false;
+    } while (wanted.kind == VKS_WANTS_FENCE && vks_now() < until && !wait_fence(s, wanted.value, until));
+    return wanted.kind == VKS_WANTS_NOTHING;
 }
 
 /* Before another chain is made. One that nothing uses goes beforehand, so that the driver has its memory for the next
@@ -395,7 +405,6 @@ static vks_status retire_current(vks_swapchain *s, uint64_t deadline, uint64_t *
     vks_status status = VKS_OK;
     if (!old)
         return VKS_OK;
-    vks_collect(s);
     if (old->was_presented && (status = wait_for_room(s, deadline)))
         return status;
     if ((status = give_up_frames(s, old, last_use)))
