@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Protocol
 
-from vkshare.backends.vulkan.api import VK, Functions, Struct, address, device_functions, handle, new
+from vkshare.backends.vulkan.api import VK, Functions, Struct, address, device_functions, ffi, handle, new
 from vkshare.backends.vulkan.physical import PhysicalDevice
 from vkshare.backends.vulkan.required import (
     DEVICE_EXTENSIONS,
@@ -157,11 +157,12 @@ class Context:
         """
         if not name or not self.physical.can_name:
             return
+        chars = _chars(f"vkshare {name}")
         info = new(
             "VkDebugUtilsObjectNameInfoEXT",
             objectType=object_type,
             objectHandle=address(vk_handle),
-            pObjectName=f"vkshare {name}",
+            pObjectName=chars,
         )
         self.vk.vkSetDebugUtilsObjectNameEXT(self.device, info)
 
@@ -194,6 +195,11 @@ class Context:
             device, self._own_device = self._own_device, None
             if device is not None:
                 self.vk.vkDestroyDevice(device, None)
+
+
+@lru_cache(64)  # most are those of command lists
+def _chars(name: str) -> Any:
+    return ffi.new("char[]", name.encode())
 
 
 @cache
