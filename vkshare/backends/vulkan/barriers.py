@@ -119,7 +119,9 @@ def _change(source_family: int, target_family: int, **fields: int) -> Struct:
 def _record(
     vk: Functions, commands: Any, memory: Struct | None, change: Struct | None = None, images: Sequence[Any] = ()
 ) -> None:
-    changes = ffi.new("VkImageMemoryBarrier2[]", [change.pointer[0]] * len(images)) if change is not None else None
+    changes: Any = None
+    if change is not None:
+        changes = ffi.new("VkImageMemoryBarrier2[]", [change.pointer[0]] * len(images))
     for i, image in enumerate(images):
         changes[i].image = image
     dependency = new(
