@@ -181,6 +181,48 @@ def test_the_texture_keeps_its_memory_when_surface_and_device_are_closed(vks_ope
 # ---- who the texture is ---------------------------------------------------------------------------------------------
 
 
+# ---- within a turn that the handle has ------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("I6")
+@pytest.mark.usefixtures("context")
+def test_opengl_and_vulkan_draw_on_the_frames_of_a_pipe_in_turn(device: vks.Device, vks_open: Open) -> None:
+    gl, opened = gl_party.functions(), {}
+    receiving = vks_open(name="receiver")
+    sender, descriptor = vks.pipe(device, 8, 8)
+    with sender, vks.open_receiver(receiving, descriptor) as receiver:
+        for n in range(rounds(1000, 12)):
+            with sender.frame(timeout=30) as frame:
+                surface = frame.surface
+                device.submit(device.record().clear(surface, (n / 255, 0, 0, 1)))
+                shared = opened.get(surface.image) or opened.setdefault(surface.image, vks.interop.gl.open(surface))
+                with shared.within() as view:
+                    assert (gl_party.read(gl, view) == (n, 0, 0, 255)).all()
+                    gl_party.clear(gl, view, (0, n / 255, 0, 1))
+                device.submit(device.record().fill_rect(surface, (0, 0, 4, 8), (0, 0, n / 255, 1)))
+            with receiver.frame(timeout=30) as frame:
+                pixels = frame.surface.read()
+            assert (pixels[:, :4] == (0, 0, n, 255)).all()
+            assert (pixels[:, 4:] == (0, n, 0, 255)).all()
+        for shared in opened.values():
+            shared.close()
+    descriptor.close()
+
+
+@pytest.mark.rule("I6")
+@pytest.mark.usefixtures("context")
+def test_opengl_has_no_block_in_a_turn_that_the_handle_has_not(device: vks.Device) -> None:
+    with device.create_surface(8, 8) as surface, vks.interop.gl.open(surface) as shared:
+        with pytest.raises(vks.NotOwnerError), shared.within():
+            pass
+        surface.acquire()
+        with shared.within() as view:
+            gl_party.clear(gl_party.functions(), view, (1, 1, 1, 1))
+        assert surface.is_owned
+        assert (surface.read() == 255).all()
+        surface.release(1)
+
+
 @pytest.mark.rule("I6")
 @pytest.mark.usefixtures("context")
 def test_opening_leaves_the_programs_own_bindings_as_they_were(device: vks.Device) -> None:
