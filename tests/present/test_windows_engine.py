@@ -171,3 +171,55 @@ def test_a_surface_on_the_cpu_backend_is_refused_with_what_to_do(device: vks.Dev
         pytest.skip("the run on cpu tests it")
     with pytest.raises(vks.UnsupportedError, match="give the window itself"):
         device.create_swapchain(0x1234)
+
+
+_CANVAS = """
+    import glfw
+    from rendercanvas.glfw import RenderCanvas, loop
+    from rendercanvas.offscreen import OffscreenRenderCanvas
+"""
+
+
+@pytest.mark.rule("I9")
+def test_a_canvas_of_rendercanvas_is_drawn_by_its_own_loop_and_followed(x11: XDisplay, device: vks.Device) -> None:
+    pytest.importorskip("rendercanvas")
+    body = """
+    with opened() as device:
+        canvas = RenderCanvas(size=(96, 64), title="canvas", update_mode="continuous", max_fps=60)
+        def on_screen(picture):
+            seen(os.environ["DISPLAY"], glfw.get_x11_window(canvas._window), picture)
+        with device.create_swapchain(canvas) as swapchain:
+            sizes, shown = [], []
+            @canvas.add_event_handler("resize")
+            def follow(event):
+                swapchain.resize(*canvas.get_physical_size())
+            @canvas.request_draw
+            def draw():
+                picture = show(swapchain, len(sizes))
+                sizes.append(swapchain.extent)
+                if len(sizes) == 5:
+                    on_screen(picture)
+                    canvas.set_logical_size(120, 80)
+                if swapchain.extent == (120, 80):
+                    on_screen(picture)
+                    shown.append(True)
+                if len(shown) == 3 or len(sizes) == 500:
+                    canvas.close()
+                    loop.stop()
+            loop.run()
+            assert len(shown) == 3, sizes
+        try:
+            device.create_swapchain(canvas)
+        except vks.InvalidCallError as error:
+            assert "canvas is closed" in str(error), error
+        else:
+            raise AssertionError("no InvalidCallError")
+        try:
+            device.create_swapchain(OffscreenRenderCanvas(size=(9, 9)))
+        except vks.UnsupportedError as error:
+            assert "rendercanvas.glfw.RenderCanvas" in str(error), error
+        else:
+            raise AssertionError("no UnsupportedError")
+    tell("alive")
+"""
+    assert run_child(START + _CANVAS + body, x11.environment, timeout=60) == "alive\n"

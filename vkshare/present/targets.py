@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
 from vkshare import _arguments, _handles
+from vkshare.errors import InvalidCallError, UnsupportedError
 from vkshare.present.window import Window
 
 LARGEST = 2**31 - 1  # pixels a side: what Vulkan's signed rectangles hold
@@ -76,6 +78,7 @@ def resolve(target: Any) -> Target:
         return target
     if isinstance(target, Window):
         return GlfwTarget(target.handle, target)
+    target = _window_of_canvas(target)
     if _is_glfw_pointer(target):
         import ctypes
 
@@ -86,9 +89,54 @@ def resolve(target: Any) -> Target:
         raise TypeError
     except TypeError:
         raise TypeError(
-            f"target must be a vkshare.Window, a vkshare.Headless, a window of the glfw package, or a VkSurfaceKHR "
-            f"(an int, a cffi or ctypes pointer), not {type(target).__name__}"
+            f"target must be a vkshare.Window, a vkshare.Headless, a window of the glfw package, a canvas of "
+            f"rendercanvas.glfw, or a VkSurfaceKHR (an int, a cffi or ctypes pointer), not {type(target).__name__}"
         ) from None
+
+
+def _window_of_canvas(target: Any) -> Any:
+    """Of a canvas of rendercanvas the GLFW window; anything else as it is.
+
+    A canvas draws once it has a context: it gets one that leaves presenting to the swapchain.
+
+    Raises
+    ------
+    InvalidCallError
+        The canvas is closed, or has another context.
+    UnsupportedError
+        It is shown by another toolkit.
+    """
+    modules = {base.__module__ for base in type(target).__mro__}
+    if "rendercanvas.base" not in modules:
+        return target
+    if "rendercanvas.glfw" not in modules:
+        raise UnsupportedError(
+            f"a swapchain for a {type(target).__module__}.{type(target).__name__}",
+            "vkshare knows the windows of rendercanvas.glfw alone",
+            "use rendercanvas.glfw.RenderCanvas, a VkSurfaceKHR of the window, or Headless and capture()",
+        )
+    window = getattr(target, "_window", None)
+    if window is None:
+        raise InvalidCallError("the canvas is closed: its window is gone")
+    try:
+        target.get_context(_canvas_context())
+    except RuntimeError as error:
+        raise InvalidCallError(f"the canvas is drawn to by somebody else: {error}") from None
+    return window
+
+
+@functools.cache
+def _canvas_context() -> type:
+    """A context of rendercanvas (its BaseContext) in whose draw function a swapchain presents."""
+    from rendercanvas.contexts import BaseContext
+
+    class SwapchainContext(BaseContext):  # type: ignore[misc, unused-ignore]
+        present_methods = ("screen",)
+
+        def _rc_present(self, **how: Any) -> dict[str, str]:
+            return {"method": "screen"}
+
+    return SwapchainContext
 
 
 def _is_glfw_pointer(target: Any) -> bool:
