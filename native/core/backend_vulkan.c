@@ -349,11 +349,15 @@ static void *publish(void *argument)
 {
     vks_device *device = argument;
     vulkan_queue *queue = device->impl;
+    uint64_t looked = 0;
     while (!atomic_load(&queue->stop)) {
         pthread_mutex_lock(&device->lock);
         vks_device_publish(device);
         vks_fence_refresh_late(device);
-        vks_device_unstick(device);
+        if (vks_now() - looked >= SLICE_NS) { /* not as often as values are polled */
+            vks_device_unstick(device);
+            looked = vks_now();
+        }
         if (device->adopted_waits)
             vks_device_pump(device);
         bool polls = must_poll(device);

@@ -241,23 +241,31 @@ void vks_device_forget_outside(vks_device *device, const void *object, uint64_t 
     device->n_outside = kept;
 }
 
+/* What a surface's semaphore was found at: most of what is awaited at once is of one surface. */
+typedef struct found {
+    uint64_t semaphore, counter;
+} found;
+
 /* VKS_TIMEOUT: not yet. */
-static vks_status has_come(vks_device *device, const vks_due *due)
+static vks_status has_come(vks_device *device, const vks_due *due, found *last)
 {
-    bool is_fence = due->kind == VKS_DUE_FENCE || due->kind == VKS_DUE_FENCE_WAIT;
-    uint64_t semaphore =
-        is_fence ? ((const vks_fence *)due->object)->semaphore : ((const vks_surface *)due->object)->semaphore;
-    uint64_t counter = due->value;
-    vks_status status = semaphore ? device->backend->counter(device, semaphore, &counter) : VKS_OK;
-    return status == VKS_DEVICE_LOST ? status : !status && counter >= due->value ? VKS_OK : VKS_TIMEOUT;
+    uint64_t semaphore = ((const vks_surface *)due->object)->semaphore;
+    if (semaphore && semaphore != last->semaphore) {
+        vks_status status = device->backend->counter(device, semaphore, &last->counter);
+        last->semaphore = status ? 0 : semaphore;
+        if (status)
+            return status == VKS_DEVICE_LOST ? status : VKS_TIMEOUT;
+    }
+    return !semaphore || last->counter >= due->value ? VKS_OK : VKS_TIMEOUT;
 }
 
 static bool publish_outside(vks_device *device)
 {
     bool any = false;
+    found last = {0};
     for (size_t i = 0; i < device->n_outside;) {
         vks_due due = device->outside[i];
-        vks_status status = device->lost ? VKS_OK : has_come(device, &due);
+        vks_status status = device->lost ? VKS_OK : has_come(device, &due, &last);
         if (status == VKS_DEVICE_LOST) {
             vks_device_lose(device); /* which publishes what is left here */
             return true;

@@ -280,7 +280,7 @@ static inline bool vks_device_enter(vks_device *device)
  * fail once the driver has the work. */
 vks_status vks_device_reserve(vks_device *device, size_t n);
 void vks_device_due(vks_device *device, uint64_t serial, vks_due_kind kind, void *object, uint64_t value);
-/* The same for what another API's queue brings, or waits for: `object` has the semaphore that says when. */
+/* The same for what another API's queue brings, or waits for: `object` is a surface, whose semaphore says when. */
 vks_status vks_device_reserve_outside(vks_device *device, size_t n);
 void vks_device_due_outside(vks_device *device, vks_due_kind kind, void *object, uint64_t value);
 /* Whether such a value of the object, of that kind (and value, if it is not 0), is still to come. */

@@ -40,8 +40,6 @@ void vks_device_unstick(vks_device *device)
     for (size_t i = 0; i < device->n_outside; i++)
         if (device->outside[i].kind == VKS_DUE_SURFACE_WAIT)
             look_at_surface(device, device->outside[i].object, device->outside[i].value);
-        else if (device->outside[i].kind == VKS_DUE_FENCE_WAIT)
-            look_at_fence(device, device->outside[i].object, device->outside[i].value);
     uint64_t head = device->backend->completed(device) + 1; /* what stands behind it waits for it anyway */
     for (size_t i = 0; i < device->ring_count; i++) {
         const vks_due *due = &device->ring[(device->ring_first + i) & (device->ring_capacity - 1)];
