@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit status 0, 1 if a picture was not as it must be or nothing can be, 2 for wrong arguments, 130 after Ctrl-C."""
+    """Exit status 0, 1 if a picture was not as it must be or cannot be, 2 for wrong arguments, 130 after Ctrl-C."""
     if importlib.util.find_spec("PIL") is None:
         return failed(NEEDS_PILLOW, 1)
     from vkshare.demos import echo, turns
@@ -58,9 +58,9 @@ def _show(torch: Any, stage: Stage, options: StageOptions) -> int:
 def _told(report: Report) -> str:
     where = f"PyTorch {report.torch} on {report.device}, in memory of {report.adapter}"
     first = f"{where}, as {report.why}" if report.why else where
-    cost = _time(report.handing_over)
     waits = "which waited for nobody" if report.ordered_by == "GPU" else "which waited for each drawing"
-    return f"{first}\n{report.frames} frames, ordered by the {report.ordered_by}: the turns took {cost} a frame of the CPU, {waits}"
+    cost = f"the turns took {_time(report.handing_over)} a frame of the CPU, {waits}"
+    return f"{first}\n{report.frames} frames, ordered by the {report.ordered_by}: {cost}"
 
 
 def _wrong(report: Report) -> str:

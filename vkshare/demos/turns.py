@@ -41,7 +41,7 @@ class Report:
 
 
 def named_by_torch(torch: Any, backend: str) -> Any:
-    """What vkshare.open() takes for the GPU that PyTorch is on; None where that is no adapter, or the user chose one."""
+    """What vkshare.open() takes for PyTorch's GPU; None where Vulkan has it not, or the user chose an adapter."""
     if backend == "cpu" or os.environ.get("VKSHARE_BACKEND") or os.environ.get("VKSHARE_ADAPTER"):
         return None
     if not torch.cuda.is_available():
