@@ -1,4 +1,4 @@
-"""What interop.cuda says where there is no CUDA, not the right GPU, or nothing that CUDA could take. No GPU is needed."""
+"""What interop.cuda says where there is no CUDA, not the right GPU, or nothing that CUDA could take. Needs no GPU."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_the_gpu_is_found_by_its_uuid_wherever_it_stands(vulkan: vks.Device, fak
 @pytest.mark.rule("I5")
 def test_a_tensor_of_another_gpu_is_refused_and_both_are_named(vulkan: vks.Device, fake_cuda: Any) -> None:
     fake_cuda(vulkan.capabilities.device_uuid, ELSEWHERE, tensors_on=1)
-    with pytest.raises(DeviceMismatchError, match="the device is on Fake GPU 0 .*the tensor is on Fake GPU 1"):
+    with pytest.raises(DeviceMismatchError, match=r"the device is on Fake GPU 0 .*the tensor is on Fake GPU 1"):
         vks.interop.cuda.share(vulkan, tensor())
 
 
@@ -194,7 +194,7 @@ def test_an_optimal_format_that_cuda_has_no_arrays_of_is_refused(vulkan: vks.Dev
     with linear(vulkan) as surface:
         spec = replace(surface.spec, format=formats.get("rgb10a2unorm"), tiling="optimal")
         memory: Any = SimpleNamespace(size=4096, stride=0, fd=-1)
-        with pytest.raises(UnsupportedError, match='rgb10a2unorm .*no arrays of that format; use .*tiling="linear"'):
+        with pytest.raises(UnsupportedError, match=r'rgb10a2unorm .*no arrays of that format; use .*tiling="linear"'):
             ImportedMemory(driver.gpu_of(vulkan), spec, memory, surface)
 
 
