@@ -3,61 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import pytest
+from support.engine import Engine
 
 import vkshare as vks
 from vkshare.errors import UnsupportedError
 from vkshare.testing import assert_images_equal
 
+pytest_plugins = ["support.engine"]
 # Things that a test leaves open, its device's fixture closes.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")
 
 RED = (1, 0, 0, 1)
-
-
-class Engine:
-    """Somebody else's VkDevice and queue, with a lock round the queue that counts how often it was taken."""
-
-    def __init__(self, context: Any, instance: Any) -> None:
-        needed = vks.vulkan_requirements()
-        self.handles = {
-            "instance": instance.handle,
-            "physical_device": context.physical.handle,
-            "device": context.device,
-            "queue": context.queue,
-            "queue_family": context.queue_family,
-            "api_version": needed.api_version,
-            "enabled_extensions": sorted({*context.extensions, *instance.extensions}),
-            "features": needed.features,
-        }
-        self.taken = 0
-        self._lock = threading.Lock()
-
-    def lock(self) -> None:
-        self._lock.acquire()
-        self.taken += 1
-
-    def unlock(self) -> None:
-        self._lock.release()
-
-    def adopt(self, **changes: Any) -> vks.Device:
-        return vks.Device.from_handles(**{**self.handles, **changes})
-
-
-@pytest.fixture
-def engine(vks_adapter: vks.Adapter) -> Iterator[Engine]:
-    if vks_adapter.backend != "vulkan":
-        pytest.skip("there are no VkDevices on the CPU backend")
-    from vkshare.backends import vulkan
-    from vkshare.backends.vulkan import instance
-
-    backend = vulkan.open(vks_adapter, None, "engine")
-    yield Engine(backend.context, instance.get())
-    backend.close()  # the validation layer tells if anything made on the device is left
 
 
 def test_an_adopted_device_draws_shares_and_leaves_the_engines_device_alone(
