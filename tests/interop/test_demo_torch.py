@@ -126,6 +126,23 @@ def test_a_last_picture_without_pytorchs_work_fails_the_run(
         assert not report.is_good
 
 
+@pytest.mark.rule("I10")
+def test_where_cuda_cannot_open_the_surface_pytorch_runs_on_the_cpu_and_the_demo_says_why(
+    vks_adapter: vks.Adapter, torch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if vks_adapter.kind == "gpu":
+        pytest.skip("tests/gpu/test_demo_torch.py has the GPU")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setitem(sys.modules, "cuda", None)
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    with played(vks_adapter, torch, 2) as (_, turns):
+        report = turns.report()
+    assert report.is_good
+    assert (report.ordered_by, report.device) == ("CPU", "the CPU")
+    told = "CPU backend" if vks_adapter.backend == "cpu" else "cuda-bindings is not installed"
+    assert told in report.why
+
+
 def test_smaller_windows_than_the_scene_has_show_it_scaled_down(vks_adapter: vks.Adapter, torch: Any) -> None:
     with played(vks_adapter, torch, 2, (64, 36)) as (stage, turns):
         assert stage.shown().shape == (36, 64, 4)
