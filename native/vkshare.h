@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 #define VKS_FOREVER UINT64_MAX
-#define VKS_LAYOUT_VERSION 1u /* of the shared pages; others are refused (K32) */
+#define VKS_LAYOUT_VERSION 2u /* of the shared pages; others are refused (K32) */
 #define VKS_SLOTS 120u        /* handles that may share one surface at a time */
 #define VKS_NAME_SIZE 24u     /* a device's name in a slot, with its final 0 */
 #define VKS_MAX_FENCE_VALUE (UINT64_MAX - 1)
@@ -516,6 +516,28 @@ typedef struct vks_page_view {
 /* Maps the page read-only, copies what it says, unmaps. Does not take over the fd. VKS_BAD_PAGE if it is not one of
  * ours. */
 vks_status vks_page_look(int fd, vks_page_view *out);
+
+typedef struct vks_end_view {
+    uint32_t state; /* 0 never opened, 1 open, 2 closed */
+    uint32_t pid;   /* 0 unless open */
+    bool dead;      /* open, and its process is gone for certain: nobody has noticed yet */
+    char name[VKS_NAME_SIZE];
+    uint64_t since; /* of `state`; CLOCK_MONOTONIC ns, as all times here; 0: never */
+} vks_end_view;
+
+/* What the page of a surface queue says. The numbers are not checked against each other. */
+typedef struct vks_queue_view {
+    uint64_t id, network;
+    uint32_t width, height, format, count, metadata_size;
+    bool single_threaded;
+    uint64_t written, committed, taken; /* surfaces, ever */
+    uint64_t committed_at, taken_at;    /* the last time */
+    uint64_t waiting_since;             /* a thread of the consumer's sleeps in dequeue since; 0: none does */
+    vks_end_view ends[2];               /* by vks_end */
+} vks_queue_view;
+
+/* As vks_page_look. */
+vks_status vks_queue_look(int fd, vks_queue_view *out);
 
 /* ---- for tests and tools ---------------------------------------------------------------------------------------- */
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -13,9 +14,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from support.peers import Peer
+from support.queues import Loop
+from support.sharing import wait_until
 
 import vkshare as vks
+from vkshare import _native
 from vkshare.cli import checks, doctor, main, ps, table
+
+pytest_plugins = ["support.peers"]
+
+COUNT, WRITTEN, TAKEN = 72, 128, 192  # where these are in a queue's page (native/core/queue_page.h)
 
 # Things that a test leaves open, its device's fixture closes.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")
@@ -210,6 +219,169 @@ def test_ps_says_so_when_nothing_is_shared(monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.setattr(ps, "_own_processes", lambda: iter(()))
     assert main(["ps"]) == 0
     assert "no process of this user shares" in capsys.readouterr().out
+
+
+# ---- ps and doctor: queues -------------------------------------------------------------------------------------------
+
+
+def number_of(queue: vks.SurfaceQueue) -> str:
+    """What ps and doctor call it."""
+    return f"{_native.queue_page_look(queue._page)['id']:016x}"
+
+
+def queue_told(queue: vks.SurfaceQueue) -> dict[str, Any]:
+    """What ps tells of it."""
+    (told,) = [each for each in ps.collect()["queues"] if each["id"] == number_of(queue)]
+    return told
+
+
+def doctor_told(queue: vks.SurfaceQueue) -> list[checks.Finding]:
+    """What doctor finds odd of it."""
+    found = [each for each in checks.surface_queues() if number_of(queue) in each.name]
+    assert {each.state for each in found} <= {"odd"}
+    return found
+
+
+@pytest.fixture
+def loop(vks_open: Callable[..., vks.Device]) -> Iterator[Loop]:
+    """A painter and a critic round two queues over three surfaces of 17x13."""
+    with Loop(vks_open(name="painter"), vks_open(name="critic"), clone_metadata=24, width=17, height=13) as made:
+        yield made
+
+
+@pytest.mark.rule("K33")
+def test_ps_in_another_process_tells_a_queues_ends_and_what_lies_in_it(loop: Loop) -> None:
+    surface, _ = loop.free.dequeue(10)
+    loop.out.enqueue(surface, b"no. 1", wait="gpu")
+    held, _ = loop.free.dequeue(10)
+    waiter = threading.Thread(target=lambda: [loop.seen.dequeue(10) for _ in "12"])
+    waiter.start()
+    wait_until(lambda: queue_told(loop.clone)["consumer"]["waits_seconds"] is not None)
+    result = run("ps", "--json")
+    assert result.returncode == 0, result.stderr
+    told = {each["id"]: each for each in json.loads(result.stdout)["queues"]}
+    root, clone = (told[number_of(queue)] for queue in (loop.root, loop.clone))
+    assert root["network"] == clone["network"] != "0" * 16
+    for queue, metadata_size in ((root, 0), (clone, 24)):
+        size = queue["width"], queue["height"], queue["format"], queue["count"], queue["metadata_size"]
+        assert size == (17, 13, "rgba8unorm", 3, metadata_size)
+        assert queue["single_threaded"] is False
+        assert os.getpid() in queue["processes"]
+    assert [(q["ready"], q["pending"], q["free"]) for q in (root, clone)] == [(1, 0, 2), (0, 0, 3)]
+    assert [(q["enqueued"], q["dequeued"]) for q in (root, clone)] == [(3, 2), (1, 1)]
+    for queue, devices in ((root, ("critic", "painter")), (clone, ("painter", "critic"))):
+        for end, device in zip((queue["producer"], queue["consumer"]), devices, strict=True):
+            assert (end["device"], end["pid"], end["state"]) == (device, os.getpid(), "open")
+            assert 0 <= end["seconds"] < 60
+        assert 0 <= queue["enqueued_seconds_ago"] < 60
+        assert 0 <= queue["dequeued_seconds_ago"] < 60
+    assert root["consumer"]["waits_seconds"] is None
+    assert 0 <= clone["consumer"]["waits_seconds"] < 60
+    loop.out.enqueue(held, b"no. 2", wait="gpu")
+    waiter.join()
+    assert queue_told(loop.clone)["consumer"]["waits_seconds"] is None
+
+
+@pytest.mark.rule("K33")
+def test_ps_as_text_has_a_table_of_queues_and_one_of_their_ends(
+    vks_device: vks.Device, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with vks.SurfaceQueue(vks_device, 19, 5, count=2, metadata_size=3) as queue:
+        queue.open_consumer(vks_device).close()
+        number = number_of(queue)
+        assert main(["ps"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith(number)]
+    assert "2 of 19x5" in lines[0]
+    assert lines[0].split()[5:10] == ["rgba8unorm", "3", "2", "0", "0"], "bytes of metadata; ready, pending, free"
+    assert lines[0].endswith(" never"), "dequeued"
+    assert [line.split()[1] for line in lines[1:]] == ["producer", "consumer"]
+    assert "never opened" in lines[1]
+    assert " closed " in lines[2]
+
+
+@pytest.mark.rule("K33")
+def test_ps_and_doctor_tell_of_an_end_whose_process_died(
+    vks_open: Callable[..., vks.Device], peers: Callable[..., Peer]
+) -> None:
+    peer = peers()
+    with Loop(vks_open(), peer.device) as loop:
+        before = queue_told(loop.clone)["consumer"]
+        assert (before["state"], before["pid"]) == ("open", peer.pid)
+        assert doctor_told(loop.clone) == []
+        peer.kill()
+        told = queue_told(loop.clone)
+        assert (told["consumer"]["state"], told["consumer"]["pid"]) == ("dead", peer.pid)
+        assert (told["producer"]["state"], told["producer"]["pid"]) == ("open", os.getpid())
+        (finding,) = doctor_told(loop.clone)
+        assert finding.found == f"the process of its consumer, {peer.pid}, is gone"
+        assert "recover()" in finding.advice
+
+
+@pytest.mark.rule("K33")
+def test_doctor_names_who_does_not_move_a_queue(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(2):
+        loop.out.enqueue(loop.free.dequeue(10)[0], wait="gpu")
+    assert doctor_told(loop.clone) == [], "they were enqueued just now"
+    now = time.monotonic()
+    monkeypatch.setattr(ps.time, "monotonic", lambda: now + 90)
+    (finding,) = doctor_told(loop.clone)
+    assert finding.found.startswith("2 of 3 are ready and nothing has moved for 1 min 30 s")
+    assert f"process {os.getpid()}" in finding.advice
+    assert "'critic'" in finding.advice
+    loop.out.enqueue(loop.free.dequeue(10)[0], wait="gpu")
+    (finding,) = doctor_told(loop.clone)
+    assert finding.found.startswith("it is full and nothing has moved")
+    loop.seen.close()
+    (finding,) = doctor_told(loop.clone)
+    assert finding.found.startswith("3 of 3 are ready, its consumer is closed, nothing has moved")
+    assert doctor_told(loop.root) == [], "an empty one that nobody moves is as it should be"
+
+
+@pytest.mark.rule("K33")
+def test_what_was_put_down_and_not_committed_is_pending_and_doctor_says_who_has_to_flush(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with mmap.mmap(loop.clone._page, 4096) as page:
+        page[WRITTEN] = 2
+        now = time.monotonic()
+        monkeypatch.setattr(ps.time, "monotonic", lambda: now + 9)
+        told = queue_told(loop.clone)
+        (finding,) = doctor_told(loop.clone)
+        page[WRITTEN] = 0
+    assert (told["ready"], told["pending"], told["free"]) == (0, 2, 1)
+    assert finding.found.startswith("2 were enqueued with wait=False and not committed, nothing has moved for 9.0 s")
+    assert "flush()" in finding.advice
+
+
+@pytest.mark.rule("K33")
+def test_a_queue_page_that_was_written_over_is_unreadable_and_hides_no_other(
+    loop: Loop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    number, other = number_of(loop.clone), number_of(loop.root)
+    with mmap.mmap(loop.clone._page, 4096) as page:
+        kept = page[:]
+        for at, garbage in ((WRITTEN, b"\xff" * 8), (TAKEN, b"\x07"), (COUNT, b"\x00" * 4), (COUNT, b"\xff" * 4)):
+            page[at : at + len(garbage)] = garbage
+            told = ps.collect()
+            page[:] = kept
+            (why,) = [each["why"] for each in told["unreadable"] if each["id"] == number]
+            assert "surfaces" in why
+            assert other in [each["id"] for each in told["queues"]]
+        generator = random.Random(5)
+        for _ in range(40):
+            for _ in range(generator.randrange(1, 30)):
+                page[generator.randrange(64, 384)] = generator.randrange(256)  # all that is behind the header
+            assert main(["ps", *generator.choice(([], ["--json"]))]) == 0
+            checks.surface_queues()
+            page[:] = kept
+            assert other in capsys.readouterr().out
+        page[8] += 1  # of another version
+        assert number not in str(ps.collect())
+        page[:] = kept
+    assert queue_told(loop.clone)["consumer"]["state"] == "open"
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
 
 
 def test_tables_align_and_units_read_well() -> None:

@@ -10,7 +10,7 @@ import pytest
 from support import roles
 from support.peers import Peer, PeerDied, later
 from support.scale import SOAK, rounds, seeded, unhurried
-from support.sharing import opened, wait_until
+from support.sharing import followed, opened, wait_until
 
 import vkshare as vks
 from vkshare.errors import AbandonedError, AcquireTimeout, DescriptorError, InvalidCallError
@@ -249,8 +249,7 @@ def test_waits_for_a_fence_whose_signaller_is_killed_fail_above_its_last_value_o
 ) -> None:
     device, killed = vks_open(), peers()
     theirs = killed.device.create_fence()
-    with theirs.export() as descriptor:
-        fence = device.open_fence(descriptor)
+    fence = followed(theirs, device)
     theirs.signal(4)
     held = device.submit(waits=(fence, 6))
     waits = later(fence.wait, 5)

@@ -18,7 +18,7 @@ from support.fds import open_fds
 from support.processes import in_child
 
 import vkshare as vks
-from vkshare import _transport, descriptors
+from vkshare import _native, _transport, descriptors
 from vkshare.errors import DescriptorError
 
 # Things that a test leaves open, its device's fixture closes.
@@ -103,12 +103,16 @@ def test_a_forged_field_is_refused_before_anything_is_mapped(
 
 
 @pytest.mark.rule("K32")
-@pytest.mark.parametrize(("offset", "what"), [(12, "descriptors"), (16, "shared pages")])
+@pytest.mark.parametrize(
+    ("offset", "what", "ours"),
+    [(12, "descriptors", descriptors.VERSION), (16, "shared pages", _native.LAYOUT_VERSION)],
+    ids=["descriptors", "pages"],
+)
 def test_another_version_is_refused_and_both_are_named(
-    packed: tuple[bytes, tuple[int, ...]], offset: int, what: str
+    packed: tuple[bytes, tuple[int, ...]], offset: int, what: str, ours: int
 ) -> None:
     data, fds = packed
-    with pytest.raises(DescriptorError, match=f"sender's {what} have layout version 4711, this vkshare's have 1"):
+    with pytest.raises(DescriptorError, match=f"{what} have layout version 4711, this vkshare's have {ours}"):
         vks.SurfaceDescriptor.from_bytes(spoiled(data, offset, "<I", 4711), duplicates(fds))
 
 

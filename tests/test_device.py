@@ -455,8 +455,7 @@ def test_wait_idle_waits_for_what_was_submitted(device: vks.Device) -> None:
 def test_wait_idle_times_out_while_work_is_held(vks_open: Open) -> None:
     device, other = vks_open(), vks_open()
     gate = other.create_fence()
-    with gate.export() as descriptor:
-        follower = device.open_fence(descriptor)
+    follower = followed(gate, device)
     submission = device.submit(waits=(follower, 1))
     assert submission.is_held
     start = time.monotonic()

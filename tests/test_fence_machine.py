@@ -8,18 +8,11 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 from support.fence_machine import FENCES, MOST_HELD, STRIDES, Machine
-from support.machine_runs import DEVICES, Rules, run_by_chance, run_by_hypothesis
-from support.scale import unhurried
+from support.machine_runs import DEVICES, MARKS, Rules, run_by_chance, run_by_hypothesis
 
 pytest_plugins = ["support.peers", "support.machine_runs"]
 
-# Things that a test leaves open, its device's fixture closes.
-pytestmark = [
-    unhurried,
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning"),
-    pytest.mark.rule("X1", "X4", "X10", "X23", "X24"),
-]
+pytestmark = [*MARKS, pytest.mark.rule("X1", "X4", "X10", "X23", "X24")]
 
 fences = st.integers(0, FENCES - 1)
 numbers = st.integers(0, DEVICES - 1)

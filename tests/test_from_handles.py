@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.engine import Engine
+from support.engines import Engine
 
 import vkshare as vks
 from vkshare.errors import UnsupportedError
 from vkshare.testing import assert_images_equal
 
-pytest_plugins = ["support.engine"]
+pytest_plugins = ["support.engines"]
 # Things that a test leaves open, its device's fixture closes.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")
 

@@ -204,8 +204,7 @@ def test_work_may_wait_for_what_another_process_signals_later_while_other_work_r
 ) -> None:
     device, peer = vks_open(), peers()
     theirs = peer.device.create_fence()
-    with theirs.export() as descriptor:
-        gate = device.open_fence(descriptor)
+    gate = followed(theirs, device)
     done = device.create_fence()
     held = [device.submit(waits=(gate, value), signals=done) for value in (1, 2, 3)]
     unrelated = device.create_surface(16, 16)
@@ -245,8 +244,7 @@ def test_two_parties_that_wait_for_each_other_time_out_and_stay_usable(
     one = vks_open()
     two: Any = vks_open() if place == "devices" else request.getfixturevalue("peers")().device
     mine, theirs = one.create_fence(), two.create_fence()
-    with theirs.export() as descriptor:
-        their_copy = one.open_fence(descriptor)
+    their_copy = followed(theirs, one)
     my_copy = followed(mine, two)
     surface = one.create_surface(16, 16)
     other = opened(surface, two)

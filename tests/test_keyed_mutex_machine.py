@@ -7,17 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
-from support.machine_runs import Rules, run_by_chance, run_by_hypothesis
+from support.machine_runs import MARKS, Rules, run_by_chance, run_by_hypothesis
 from support.mutex_machine import KEYS, SEATS, Machine
-from support.scale import unhurried
 
 pytest_plugins = ["support.peers", "support.machine_runs"]
 
-# Things that a test leaves open, its device's fixture closes.
 pytestmark = [
-    unhurried,
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning"),
+    *MARKS,
     pytest.mark.rule("K1", "K2", "K3", "K4", "K5", "K6", "K7", "K14", "K16", "K17", "K20", "K21", "K27", "K29"),
 ]
 

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from support import roles
 from support.peers import Peer, later
+from support.sharing import followed
 
 import vkshare as vks
 from vkshare import descriptors
@@ -80,24 +81,22 @@ def test_no_counter_falls_however_and_from_where_it_is_read(vks_open: Open, peer
 def test_the_counter_never_falls_between_the_drivers_news_and_our_own_looks(vks_open: Open) -> None:
     one, two = vks_open(), vks_open()
     fence = one.create_fence()
-    with fence.export() as descriptor:
-        follower = two.open_fence(descriptor)
-    own = followed = 0
+    follower = followed(fence, two)
+    own = theirs = 0
     for _ in range(50):
         for _ in range(20):
             one.submit(signals=fence)
-        while followed < fence.queued_value:
-            before, own, followed = (own, followed), fence.value, follower.value
+        while theirs < fence.queued_value:
+            before, own, theirs = (own, theirs), fence.value, follower.value
             assert own >= before[0]
-            assert followed >= before[1]
+            assert theirs >= before[1]
 
 
 @pytest.mark.rule("X2")
 def test_a_host_signal_keeps_its_place_behind_what_was_promised_before_it(vks_open: Open) -> None:
     one, two = vks_open(), vks_open()
     gate, fence = one.create_fence(), one.create_fence()
-    with fence.export() as descriptor:
-        follower = two.open_fence(descriptor)
+    follower = followed(fence, two)
     work = one.submit(waits=(gate, 1), signals=(fence, 4))
     fence.signal(5)
     assert (fence.queued_value, fence.value, follower.value) == (5, 0, 0)
@@ -137,8 +136,7 @@ def test_what_is_only_queued_at_a_stranger_keeps_back_what_waits_for_it(vks_open
     for n in range(100):
         long_work.clear(surface, (n / 100, 0, 0, 1))
     fence = one.create_fence()
-    with fence.export() as descriptor:
-        follower = two.open_fence(descriptor)
+    follower = followed(fence, two)
     one.submit(long_work, signals=(fence, 1))
     waits = two.submit(waits=(follower, 1))
     waits.wait(60)

@@ -7,19 +7,12 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
-from support.machine_runs import DEVICES, Rules, run_by_chance, run_by_hypothesis
+from support.machine_runs import DEVICES, MARKS, Rules, run_by_chance, run_by_hypothesis
 from support.queue_machine import CONSUMER, PRODUCER, QUEUES, SURFACES, WAITS, Machine
-from support.scale import unhurried
 
 pytest_plugins = ["support.peers", "support.machine_runs"]
 
-# Things that a test leaves open, its device's fixture closes.
-pytestmark = [
-    unhurried,
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning"),
-    pytest.mark.rule("Q4", "Q5", "Q6", "Q7", "Q8", "Q9", "Q11", "Q12", "Q13", "Q16", "Q24"),
-]
+pytestmark = [*MARKS, pytest.mark.rule("Q4", "Q5", "Q6", "Q7", "Q8", "Q9", "Q11", "Q12", "Q13", "Q16", "Q24")]
 
 queues = st.integers(0, QUEUES - 1)
 ends = st.sampled_from((PRODUCER, CONSUMER))

@@ -245,6 +245,7 @@ class PresentHistory:
     def statistics(self) -> dict[str, int]: ...
 
 def page_look(fd: int) -> dict[str, Any]: ...  # vks_page_view as a dict, slots a list of dicts; DescriptorError
+def queue_page_look(fd: int) -> dict[str, Any]: ...  # vks_queue_view as a dict, its ends dicts; DescriptorError
 def queue_page_make(
     width: int, height: int, format: int, count: int, metadata_size: int, network: int, single_threaded: bool, kind: int
 ) -> int: ...

@@ -31,7 +31,7 @@ void vks_page_init(vks_page_header *header, uint32_t kind, uint64_t size)
         header->id = vks_now() ^ (uint64_t)(uintptr_t)header; /* only ps needs it to be rare */
 }
 
-static vks_status check_header(const vks_page_header *header, uint32_t kind, size_t size)
+vks_status vks_page_check(const vks_page_header *header, uint32_t kind, size_t size)
 {
     if (header->magic != VKS_PAGE_MAGIC)
         return vks_fail(VKS_BAD_PAGE, 0, "the page starts with 0x%llx: it is not one of vkshare's",
@@ -53,7 +53,7 @@ static vks_status open_page(int fd, uint32_t kind, size_t size, bool writable, v
     if (status)
         return status;
     const vks_page_header *header = *page;
-    status = check_header(header, kind, size);
+    status = vks_page_check(header, kind, size);
     if (!status && header->pid_namespace != vks_pid_namespace())
         status = vks_fail(VKS_BAD_PAGE, 0,
                           "the page comes from another pid namespace: the death of its parties could not be seen; run "
@@ -128,7 +128,7 @@ vks_status vks_page_look(int fd, vks_page_view *out)
     munmap(map, sizeof(vks_page_header));
     if (header.kind != VKS_PAGE_FENCE && header.kind != VKS_PAGE_MUTEX)
         return vks_fail(VKS_BAD_PAGE, 0, "the page is of the unknown kind %u", header.kind);
-    if ((status = check_header(&header, header.kind, size_of(header.kind))) ||
+    if ((status = vks_page_check(&header, header.kind, size_of(header.kind))) ||
         (status = vks_memfd_map(fd, size_of(header.kind), false, &map)))
         return status;
     out->kind = header.kind;

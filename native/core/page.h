@@ -76,6 +76,8 @@ typedef struct vks_mutex_page {
 
 /* Fills a header; the id is random. */
 void vks_page_init(vks_page_header *header, uint32_t kind, uint64_t size);
+/* Whether a header, which may be a copy, is of that kind and size and of this version. */
+vks_status vks_page_check(const vks_page_header *header, uint32_t kind, size_t size);
 /* Maps a foreign page after every check of X15 and K32. Takes over nothing. */
 vks_status vks_page_open(int fd, uint32_t kind, bool writable, void **page);
 /* For writing, one whose kind has no size of its own. */

@@ -168,10 +168,17 @@ uint64_t vks_self(void)
     return identity;
 }
 
+/* A process stays in the one that it was born in: what unshare() changes is its children's. */
 uint64_t vks_pid_namespace(void)
 {
+    static _Atomic uint64_t known;
+    static _Atomic uint32_t known_in; /* a vks_process */
     struct stat info;
-    return stat("/proc/self/ns/pid", &info) == 0 ? (uint64_t)info.st_ino : 0;
+    if (atomic_load(&known_in) != vks_process) {
+        atomic_store(&known, stat("/proc/self/ns/pid", &info) == 0 ? (uint64_t)info.st_ino : 0);
+        atomic_store(&known_in, vks_process);
+    }
+    return atomic_load(&known);
 }
 
 /* ---- shared memory ---- */

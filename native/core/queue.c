@@ -438,7 +438,8 @@ vks_status vks_queue_dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surf
         return status;
     if (came_soon(queue, deadline) && (status = look(queue, true, surface, metadata, length)) != VKS_TIMEOUT)
         return status;
-    atomic_fetch_add(&queue->sleeping, 1);
+    if (!atomic_fetch_add(&queue->sleeping, 1))
+        vks_queue_waits(&queue->ring, true);
     while (status == VKS_TIMEOUT) {
         uint32_t seq = vks_queue_want(queue->ring.page);
         status = look(queue, true, surface, metadata, length);
@@ -454,7 +455,8 @@ vks_status vks_queue_dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surf
             }
         }
     }
-    atomic_fetch_sub(&queue->sleeping, 1);
+    if (atomic_fetch_sub(&queue->sleeping, 1) == 1)
+        vks_queue_waits(&queue->ring, false);
     return status;
 }
 

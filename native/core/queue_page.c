@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 _Static_assert(offsetof(vks_queue_page, written) == 128, "layout");
@@ -131,6 +132,14 @@ void vks_queue_page_close(vks_queue_ring *ring)
 
 /* ---- the ends ---- */
 
+/* For vkshare ps: as CLOCK_MONOTONIC has it, some milliseconds behind, for a tenth of the price. */
+static uint64_t about_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 static uint64_t end_word(uint64_t before, uint32_t state, uint64_t process)
 {
     uint64_t openings = (before >> VKS_IDENTITY_BITS) + (state == VKS_END_OPEN);
@@ -149,16 +158,21 @@ vks_status vks_queue_end_open(vks_queue_ring *ring, vks_end end, const char *nam
                             end == VKS_PRODUCER ? "producer" : "consumer", vks_identity_pid(seen));
         *word = end_word(seen, VKS_END_OPEN, self);
     } while (!atomic_compare_exchange_weak(&page->ends[end], &seen, *word));
-    memset(page->names[end], 0, VKS_NAME_SIZE); /* for vkshare ps only */
+    memset(page->names[end], 0, VKS_NAME_SIZE);
     strncpy(page->names[end], name, VKS_NAME_SIZE - 1);
+    atomic_store(&page->ends_since[end], about_now());
+    if (end == VKS_CONSUMER) /* one that died in its sleep left it */
+        atomic_store(&page->waiting_since, 0);
     vks_queue_wake(page);
     return VKS_OK;
 }
 
 static void close_end(vks_queue_page *page, vks_end end, uint64_t word)
 {
-    if (atomic_compare_exchange_strong(&page->ends[end], &word, end_word(word, VKS_END_CLOSED, 0)))
-        vks_queue_wake(page);
+    if (!atomic_compare_exchange_strong(&page->ends[end], &word, end_word(word, VKS_END_CLOSED, 0)))
+        return;
+    atomic_store(&page->ends_since[end], about_now());
+    vks_queue_wake(page);
 }
 
 void vks_queue_end_close(vks_queue_ring *ring, vks_end end, uint64_t word) { close_end(ring->page, end, word); }
@@ -237,13 +251,23 @@ static vks_status named(const vks_queue_ring *ring, uint32_t surface)
                : vks_fail(VKS_BAD_PAGE, 0, "the queue's page names the surface %u of %u", surface, ring->count);
 }
 
-vks_status vks_queue_first_pending(const vks_queue_ring *ring, uint32_t *surface, uint64_t *value)
+/* The first, or the last, that is put down and not committed. VKS_TIMEOUT: there is none. */
+static vks_status pending(const vks_queue_ring *ring, bool last, const volatile vks_queue_entry **entry)
 {
     uint64_t taken, committed, written;
     vks_status status = counters(ring, &taken, &committed, &written);
     if (status || committed == written)
         return status ? status : VKS_TIMEOUT;
-    const volatile vks_queue_entry *entry = entry_at(ring, committed);
+    *entry = entry_at(ring, last ? written - 1 : committed);
+    return VKS_OK;
+}
+
+vks_status vks_queue_first_pending(const vks_queue_ring *ring, uint32_t *surface, uint64_t *value)
+{
+    const volatile vks_queue_entry *entry;
+    vks_status status = pending(ring, false, &entry);
+    if (status)
+        return status;
     *surface = entry->surface;
     *value = entry->value;
     return named(ring, *surface);
@@ -251,11 +275,10 @@ vks_status vks_queue_first_pending(const vks_queue_ring *ring, uint32_t *surface
 
 vks_status vks_queue_last_pending(const vks_queue_ring *ring, uint32_t *surface, uint64_t *epoch)
 {
-    uint64_t taken, committed, written;
-    vks_status status = counters(ring, &taken, &committed, &written);
-    if (status || committed == written)
-        return status ? status : VKS_TIMEOUT;
-    const volatile vks_queue_entry *entry = entry_at(ring, written - 1);
+    const volatile vks_queue_entry *entry;
+    vks_status status = pending(ring, true, &entry);
+    if (status)
+        return status;
     *surface = entry->surface;
     *epoch = entry->epoch;
     return named(ring, *surface);
@@ -264,6 +287,7 @@ vks_status vks_queue_last_pending(const vks_queue_ring *ring, uint32_t *surface,
 void vks_queue_commit(vks_queue_ring *ring, uint32_t count)
 {
     VKS_TSAN_RELEASE(ring->page->header.id);
+    atomic_store_explicit(&ring->page->committed_at, about_now(), memory_order_relaxed);
     atomic_fetch_add(&ring->page->committed, count);
     vks_queue_wake(ring->page);
 }
@@ -307,7 +331,13 @@ vks_status vks_queue_peek(const vks_queue_ring *ring, uint32_t *surface, void *m
 void vks_queue_taken(vks_queue_ring *ring)
 {
     VKS_TSAN_RELEASE(ring->page->header.id + 1);
+    atomic_store_explicit(&ring->page->taken_at, about_now(), memory_order_relaxed);
     atomic_fetch_add_explicit(&ring->page->taken, 1, memory_order_release);
+}
+
+void vks_queue_waits(vks_queue_ring *ring, bool waits)
+{
+    atomic_store_explicit(&ring->page->waiting_since, waits ? about_now() : 0, memory_order_relaxed);
 }
 
 /* ---- sleeping ---- */
@@ -326,4 +356,60 @@ void vks_queue_wake(vks_queue_page *page)
         atomic_store(&page->want, 0);
         vks_futex_wake(&page->seq, VKS_ANY_BIT);
     }
+}
+
+/* ---- the view for vkshare ps ---- */
+
+static vks_end_view look_at_end(const vks_queue_page *page, vks_end end)
+{
+    uint64_t word = atomic_load(&page->ends[end]), process = vks_end_process(word);
+    vks_end_view view = {.state = vks_end_state(word), .since = atomic_load(&page->ends_since[end])};
+    if (view.state != VKS_END_OPEN)
+        return view;
+    view.pid = vks_identity_pid(process);
+    view.dead = page->header.pid_namespace == vks_pid_namespace() && vks_identity_gone(process);
+    memcpy(view.name, page->names[end], VKS_NAME_SIZE - 1);
+    return view;
+}
+
+/* All three of one moment: both ends may go on while a bystander reads one after the other. */
+static void look_at_counters(const vks_queue_page *page, uint64_t *taken, uint64_t *committed, uint64_t *written)
+{
+    int tries = 100; /* a page that is scribbled on need never hold still */
+    do {
+        *taken = atomic_load(&page->taken);
+        *written = atomic_load(&page->written);
+        *committed = atomic_load(&page->committed);
+    } while ((*taken != atomic_load(&page->taken) || *written != atomic_load(&page->written)) && --tries);
+}
+
+vks_status vks_queue_look(int fd, vks_queue_view *out)
+{
+    vks_platform_init();
+    void *map;
+    vks_status status = vks_memfd_map(fd, sizeof(vks_queue_page), false, &map);
+    if (status)
+        return status;
+    const vks_queue_page *page = map;
+    vks_page_header header = page->header;
+    uint64_t taken, committed, written;
+    look_at_counters(page, &taken, &committed, &written);
+    if (!(status = vks_page_check(&header, VKS_PAGE_QUEUE, header.size)))
+        *out = (vks_queue_view){.id = header.id,
+                                .network = page->network,
+                                .width = header.width,
+                                .height = header.height,
+                                .format = header.format,
+                                .count = page->count,
+                                .metadata_size = page->metadata_size,
+                                .single_threaded = page->single_threaded != 0,
+                                .taken = taken,
+                                .committed = committed,
+                                .written = written,
+                                .committed_at = atomic_load(&page->committed_at),
+                                .taken_at = atomic_load(&page->taken_at),
+                                .waiting_since = atomic_load(&page->waiting_since),
+                                .ends = {look_at_end(page, VKS_PRODUCER), look_at_end(page, VKS_CONSUMER)}};
+    munmap(map, sizeof(vks_queue_page));
+    return status;
 }

@@ -39,13 +39,18 @@ typedef struct vks_queue_page {
     _Atomic uint64_t written, committed;
     _Atomic uint32_t seq;  /* the futex: grows with each commit, opening and closing */
     _Atomic uint32_t want; /* somebody sleeps on it */
-    uint64_t reserved1[5];
+    _Atomic uint64_t committed_at;
+    uint64_t reserved1[4];
     /* the consumer's */
     _Atomic uint64_t taken;
-    uint64_t reserved2[7];
+    _Atomic uint64_t taken_at;
+    _Atomic uint64_t waiting_since; /* somebody sleeps in dequeue since; 0: nobody */
+    uint64_t reserved2[5];
     _Atomic uint64_t ends[2]; /* by vks_end */
+    /* times (above, too) and names are for vkshare ps only */
     char names[2][VKS_NAME_SIZE];
-    uint64_t reserved3[8];
+    _Atomic uint64_t ends_since[2];
+    uint64_t reserved3[6];
     uint8_t entries[]; /* the ring: a power of two of vks_queue_entry, each rounded up to 16 bytes */
 } vks_queue_page;
 
@@ -90,6 +95,8 @@ void vks_queue_adopt(vks_queue_ring *ring, bool is_whole, bool producer);
 /* The consumer's. VKS_TIMEOUT: nothing is there. `metadata` has room for metadata_size bytes. */
 vks_status vks_queue_peek(const vks_queue_ring *ring, uint32_t *surface, void *metadata, size_t *length);
 void vks_queue_taken(vks_queue_ring *ring);
+/* What vkshare ps tells of it: a thread begins to sleep, or none does any more. */
+void vks_queue_waits(vks_queue_ring *ring, bool waits);
 
 /* To sleep on seq: call this first, then look, then sleep on the value that it returned. */
 uint32_t vks_queue_want(vks_queue_page *page);

@@ -52,7 +52,9 @@ static void destroy_memory(vks_surface *surface)
     if (surface->original) {
         vks_surface_unref(surface->original);
     } else {
-        if (surface->handle.page)
+        if (surface->page_fd < 0)
+            free(surface->handle.page); /* a private one */
+        else if (surface->handle.page)
             munmap(surface->handle.page, VKS_MUTEX_PAGE_SIZE);
         if (surface->page_fd >= 0)
             close(surface->page_fd);
@@ -70,14 +72,11 @@ static void drop_semaphore(vks_surface *surface)
     surface->semaphore = 0;
 }
 
-/* Of a surface that nobody else will ever open. */
+/* Of a surface that nobody else will ever open. A resize makes some anew: no mapping, whose pages would be. */
 static vks_status private_page(void **map)
 {
-    *map = mmap(NULL, VKS_MUTEX_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (*map != MAP_FAILED)
-        return VKS_OK;
-    *map = NULL;
-    return vks_fail(VKS_OS_ERROR, errno, "mmap of %zu bytes", (size_t)VKS_MUTEX_PAGE_SIZE);
+    *map = aligned_alloc(64, VKS_MUTEX_PAGE_SIZE);
+    return *map ? VKS_OK : vks_fail(VKS_NO_MEMORY, 0, "no memory for a surface");
 }
 
 /* The handle joins the page and the device. */

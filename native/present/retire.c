@@ -375,8 +375,30 @@ static vks_status replace(vks_swapchain *s, vks_chain *made, uint64_t last_use)
     return status;
 }
 
-/* Before another chain is made. One that was presented on is retired by that. One that was not goes at once (A4), or,
- * where there may be no more than there are, beforehand. */
+/* What a present fence of frames that have run is waited for: memory that the driver uses again is worth that much. */
+#define MOMENT_NS UINT64_C(200000)
+
+/* Whether nothing uses the current chain any more: its frames have run, and its presents are known to be over. */
+static bool is_over(vks_swapchain *s, uint64_t last_use)
+{
+    vks_device *device = s->device;
+    uint64_t until = vks_now() + MOMENT_NS;
+    vks_wanted wanted;
+    do {
+        vks_collect(s);
+        pthread_mutex_lock(&device->lock);
+        bool is_used = s->pins || device->backend->completed(device) < last_use;
+        wanted = vks_history_unproven(s->history);
+        pthread_mutex_unlock(&device->lock);
+        if (is_used)
+            return false;
+    } while (wanted.kind == VKS_WANTS_FENCE && vks_now() < until && !wait_fence(s, wanted.value, until));
+    return wanted.kind == VKS_WANTS_NOTHING;
+}
+
+/* Before another chain is made. One that nothing uses goes beforehand, so that the driver has its memory for the next
+ * one: where it can be known by now, and, of those that were never presented on (A4), where there may be no more than
+ * there are. Any other is retired by the next one. */
 static vks_status retire_current(vks_swapchain *s, uint64_t deadline, uint64_t *last_use)
 {
     vks_chain *old = s->current;
@@ -385,8 +407,11 @@ static vks_status retire_current(vks_swapchain *s, uint64_t deadline, uint64_t *
         return VKS_OK;
     if (old->was_presented && (status = wait_for_room(s, deadline)))
         return status;
-    if ((status = give_up_frames(s, old, last_use)) || old->was_presented || count(s).retired < s->info.retired_limit)
+    if ((status = give_up_frames(s, old, last_use)))
         return status;
+    bool has_room = old->was_presented || count(s).retired < s->info.retired_limit;
+    if (has_room && !is_over(s, *last_use))
+        return VKS_OK;
     uint64_t limit = vks_now() + s->info.proof_deadline;
     do
         status = vks_device_wait_serial(s->device, *last_use, limit);
@@ -414,10 +439,10 @@ vks_status vks_swapchain_configure(vks_swapchain *s, uint64_t deadline)
     if (!extent.width || !extent.height || !can.maxImageExtent.width || !can.maxImageExtent.height)
         return VKS_HIDDEN;
     vks_chain *made = NULL;
-    if ((status = retire_current(s, deadline, &last_use)))
-        return status;
     bool was_suboptimal = s->current && s->current->is_suboptimal && s->current->width == extent.width &&
                           s->current->height == extent.height && s->made_for == wanted;
+    if ((status = retire_current(s, deadline, &last_use)))
+        return status;
     status = vks_chain_create(s, &can, extent, s->current, &made);
     if (!status)
         made->stays_so = was_suboptimal; /* making it anew each frame would not help */

@@ -71,6 +71,8 @@ static PyMethodDef functions[] = {
      "page_look($module, fd)\n--\n\nWhat a shared page says, as a dict; the fd stays the caller's."},
     {"have_futex_waitv", have_futex_waitv, METH_NOARGS,
      "have_futex_waitv($module)\n--\n\nWhether the kernel can wait for many futexes at once."},
+    {"queue_page_look", vkpy_queue_page_look, METH_O,
+     "queue_page_look($module, fd)\n--\n\nWhat the page of a queue says, as a dict; the fd stays the caller's."},
     {"queue_page_make", VKPY_FASTCALL(vkpy_queue_page_make), METH_FASTCALL | METH_KEYWORDS,
      "queue_page_make($module, width, height, format, count, metadata_size, network, single_threaded, kind)\n--\n\nThe "
      "fd of a new queue's page, the caller's; kind: 1 starts full, 2 lets each end begin alone."},

@@ -1,4 +1,4 @@
-/* page_look: what `vkshare ps` reads of a shared page. */
+/* page_look, queue_page_look: what `vkshare ps` reads of a shared page. */
 #include "vkpy.h"
 
 #include <string.h>
@@ -52,4 +52,32 @@ PyObject *vkpy_page_look(PyObject *module, PyObject *const *arguments, Py_ssize_
                          (unsigned long long)view.value, "queued", (unsigned long long)view.queued, "completed",
                          (unsigned long long)view.completed, "epoch", (unsigned long long)view.epoch, "generation",
                          view.generation, "slots", slots);
+}
+
+static PyObject *end_dict(const vks_end_view *end)
+{
+    return Py_BuildValue("{s:I,s:I,s:N,s:N,s:K}", "state", end->state, "pid", end->pid, "dead",
+                         PyBool_FromLong(end->dead), "name", name_object(end->name), "since",
+                         (unsigned long long)end->since);
+}
+
+PyObject *vkpy_queue_page_look(PyObject *module, PyObject *fd_object)
+{
+    vks_queue_view view;
+    int fd;
+    (void)module;
+    if (!vkpy_fd(fd_object, "fd", false, &fd))
+        return NULL;
+    vks_status status = vks_queue_look(fd, &view);
+    if (status != VKS_OK)
+        return vkpy_raise(status, "queue_page_look");
+    return Py_BuildValue("{s:I,s:K,s:K,s:I,s:I,s:I,s:I,s:I,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:N,s:N}", "kind", 3u, "id",
+                         (unsigned long long)view.id, "network", (unsigned long long)view.network, "width", view.width,
+                         "height", view.height, "format", view.format, "count", view.count, "metadata_size",
+                         view.metadata_size, "single_threaded", PyBool_FromLong(view.single_threaded), "written",
+                         (unsigned long long)view.written, "committed", (unsigned long long)view.committed, "taken",
+                         (unsigned long long)view.taken, "committed_at", (unsigned long long)view.committed_at,
+                         "taken_at", (unsigned long long)view.taken_at, "waiting_since",
+                         (unsigned long long)view.waiting_since, "producer", end_dict(&view.ends[VKS_PRODUCER]),
+                         "consumer", end_dict(&view.ends[VKS_CONSUMER]));
 }

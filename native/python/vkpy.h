@@ -135,6 +135,7 @@ PyObject *vkpy_pending_new(vkpy_surface *surface, vks_op *op); /* takes over `op
 PyObject *vkpy_submit(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *vkpy_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *vkpy_page_look(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
+PyObject *vkpy_queue_page_look(PyObject *module, PyObject *fd);
 
 /* The pixels of a CPU surface: a buffer that Python lent. */
 struct vkpy_pixels {

@@ -162,6 +162,9 @@ static void a_page_that_is_written_over_is_refused_or_read_within_its_bounds(voi
             bytes[rand() % (int)ring.size] = (uint8_t)rand();
         if (vks_queue_page_open(fd, &other) == VKS_OK)
             vks_queue_page_close(&other);
+        vks_queue_view view;
+        vks_status looked = vks_queue_look(fd, &view);
+        CHECK(looked == VKS_OK || looked == VKS_BAD_PAGE, "%d", looked);
         uint8_t metadata[64];
         uint32_t surface, pending;
         uint64_t value;
@@ -196,6 +199,48 @@ static void a_page_of_another_kind_or_size_is_refused(void)
     CHECK(vks_queue_page_open(fd, &other) == VKS_BAD_PAGE, "too small");
     drop(&ring, fd);
     CHECK(pipe(pipe_fds) == 0 && vks_queue_page_open(pipe_fds[0], &other) == VKS_BAD_PAGE, "a pipe");
+    close(pipe_fds[0]);
+    close(pipe_fds[1]);
+}
+
+/* rules: K33 */
+static void a_look_at_a_page_tells_what_lies_in_it_and_who_has_its_ends(void)
+{
+    int fd, pipe_fds[2];
+    uint64_t word, closed;
+    vks_queue_ring ring = new_ring(3, 8, true, &fd);
+    vks_queue_view view;
+    CHECK(vks_queue_end_open(&ring, VKS_CONSUMER, "critic", &word) == VKS_OK &&
+              vks_queue_end_open(&ring, VKS_PRODUCER, "painter", &closed) == VKS_OK,
+          "%s", vks_last_error()->text);
+    vks_queue_end_close(&ring, VKS_PRODUCER, closed);
+    vks_queue_taken(&ring);
+    CHECK(vks_queue_put(&ring, 0, 0, NULL, 0) == VKS_OK, "put");
+    vks_queue_waits(&ring, true);
+    CHECK(vks_queue_look(fd, &view) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(view.count == 3 && view.metadata_size == 8 && view.width == 8 && view.format == 3, "sizes");
+    CHECK(view.taken == 1 && view.committed == 3 && view.written == 4, "counters");
+    CHECK(view.network == ring.network && view.id == ring.page->header.id, "whose it is");
+    const vks_end_view *producer = &view.ends[VKS_PRODUCER], *consumer = &view.ends[VKS_CONSUMER];
+    CHECK(producer->state == VKS_END_CLOSED && !producer->pid && !producer->name[0], "closed");
+    CHECK(consumer->state == VKS_END_OPEN && consumer->pid == (uint32_t)getpid() && !consumer->dead, "open");
+    CHECK(!strcmp(consumer->name, "critic"), "%s", consumer->name);
+    uint64_t times[] = {view.committed_at, view.taken_at, view.waiting_since, producer->since, consumer->since};
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
+        CHECK(times[i] && times[i] <= vks_now() && vks_now() - times[i] < 10000000000u, "time %zu", i);
+    vks_queue_waits(&ring, false);
+    CHECK(vks_queue_look(fd, &view) == VKS_OK && !view.waiting_since, "awake");
+    atomic_store(&ring.page->ends[VKS_CONSUMER], word ^ (uint64_t)1 << 30); /* the same pid, started at another time */
+    CHECK(vks_queue_look(fd, &view) == VKS_OK && view.ends[VKS_CONSUMER].dead, "dead");
+    ring.page->header.pid_namespace ^= 1; /* then nobody knows */
+    CHECK(vks_queue_look(fd, &view) == VKS_OK && !view.ends[VKS_CONSUMER].dead, "elsewhere");
+    ring.page->header.version++;
+    CHECK(vks_queue_look(fd, &view) == VKS_BAD_PAGE, "of another version");
+    ring.page->header.version--;
+    ring.page->header.kind = VKS_PAGE_MUTEX;
+    CHECK(vks_queue_look(fd, &view) == VKS_BAD_PAGE, "of another kind");
+    drop(&ring, fd);
+    CHECK(pipe(pipe_fds) == 0 && vks_queue_look(pipe_fds[0], &view) == VKS_BAD_PAGE, "a pipe");
     close(pipe_fds[0]);
     close(pipe_fds[1]);
 }
@@ -252,6 +297,7 @@ int main(void)
     RUN(what_a_dead_producer_put_down_is_committed_by_whoever_finds_it_first);
     RUN(a_page_that_is_written_over_is_refused_or_read_within_its_bounds);
     RUN(a_page_of_another_kind_or_size_is_refused);
+    RUN(a_look_at_a_page_tells_what_lies_in_it_and_who_has_its_ends);
     RUN(a_producer_and_a_consumer_on_two_threads_lose_nothing);
     return check_result();
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from support import gl_party
-from support.scale import rounds, seeded
+from support.scale import rounds
 
 import vkshare as vks
 
@@ -31,25 +31,10 @@ def test_the_driver_has_semaphores_and_they_are_used(device: vks.Device) -> None
 @pytest.mark.usefixtures("gpu", "context")
 @pytest.mark.parametrize("tiling", ["linear", "optimal"])
 def test_long_drawing_of_either_is_waited_for_by_the_other(device: vks.Device, tiling: str) -> None:
-    gl, dice = gl_party.functions(), seeded()
     if tiling not in gl_party.tilings(device):
         pytest.skip(f"the OpenGL of {device.adapter.name} opens no {tiling} surfaces")
     with device.create_surface(SIDE, SIDE, tiling=tiling) as surface, vks.interop.gl.open(surface) as shared:
-        for _ in range(rounds(500, 10)):
-            values = [dice.randrange(256) for _ in range(8)]
-            mine, theirs = values[:4], values[4:]
-            with surface.access(acquire=0, release=1) as view:
-                commands = device.record()
-                for _ in range(50):
-                    commands.clear(view, tuple(1 - v / 255 for v in mine))
-                device.submit(commands.clear(view, tuple(v / 255 for v in mine)))
-            with shared.access(acquire=1, release=2) as view:
-                assert (gl_party.read(gl, view) == mine).all()
-                for _ in range(50):
-                    gl_party.clear(gl, view, tuple(1 - v / 255 for v in theirs))
-                gl_party.clear(gl, view, tuple(v / 255 for v in theirs))
-            with surface.access(acquire=2, release=0):
-                assert (surface.read() == theirs).all()
+        gl_party.take_turns(device, shared, rounds(500, 10), layers=50)
 
 
 @pytest.mark.rule("I6")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import roles
+from support.sharing import followed
 
 import vkshare as vks
 
@@ -39,8 +40,7 @@ def test_a_wait_for_a_queued_value_of_another_device_goes_to_the_gpu_and_is_not_
     one, two = gpu(name="one"), gpu(name="two")
     surface = one.create_surface(SIDE, SIDE)
     fence, done = one.create_fence(), two.create_fence()
-    with fence.export() as descriptor:
-        follower = two.open_fence(descriptor)
+    follower = followed(fence, two)
     assert follower.is_native
     surface.acquire()
     one.submit(slow_commands(one, surface, (0, 1, 0, 1)), signals=(fence, 1))
@@ -55,8 +55,7 @@ def test_a_wait_for_a_queued_value_of_another_device_goes_to_the_gpu_and_is_not_
 def test_a_wait_for_a_value_that_nobody_queued_is_held_and_the_device_can_be_closed(gpu: Open) -> None:
     one, two = gpu(), gpu()
     fence = one.create_fence()
-    with fence.export() as descriptor:
-        follower = two.open_fence(descriptor)
+    follower = followed(fence, two)
     waiting = two.submit(waits=(follower, 1))
     assert waiting.is_held
     start = time.monotonic()

@@ -73,28 +73,11 @@ def test_what_opengl_writes_vulkan_reads_in_every_format_tiling_and_size(device:
 @pytest.mark.usefixtures("context")
 @pytest.mark.parametrize("tiling", ["linear", "optimal"])
 def test_each_waits_for_the_others_drawing_at_every_hand_over(device: vks.Device, tiling: str) -> None:
-    """The drawing takes longer than the hand-over: who does not wait sees an old picture."""
-    gl, dice = gl_party.functions(), seeded()
     if tiling not in gl_party.tilings(device):
         pytest.skip(f"the OpenGL of {device.adapter.name} opens no {tiling} surfaces")
     surface = device.create_surface(1024, 1024, tiling=tiling)
     with surface, vks.interop.gl.open(surface) as shared:
-        for _ in range(rounds(2_000, 12)):
-            values = [dice.randrange(256) for _ in range(8)]
-            mine, theirs = values[:4], values[4:]
-            with surface.access(acquire=0, release=1) as view:
-                commands = device.record()
-                for _ in range(8):
-                    commands.clear(view, tuple(1 - v / 255 for v in mine))
-                device.submit(commands.clear(view, tuple(v / 255 for v in mine)))
-            with shared.access(acquire=1, release=2) as view:
-                seen = gl_party.read(gl, view)
-                assert (seen == mine).all()
-                for _ in range(8):
-                    gl_party.clear(gl, view, tuple(1 - v / 255 for v in theirs))
-                gl_party.clear(gl, view, tuple(v / 255 for v in theirs))
-            with surface.access(acquire=2, release=0):
-                assert (surface.read() == theirs).all()
+        gl_party.take_turns(device, shared, rounds(2_000, 12), layers=8)
         assert shared.statistics().accesses == rounds(2_000, 12)
         assert shared.statistics().copied_bytes == 0
 
@@ -196,6 +179,48 @@ def test_the_texture_keeps_its_memory_when_surface_and_device_are_closed(vks_ope
 
 
 # ---- who the texture is ---------------------------------------------------------------------------------------------
+
+
+# ---- within a turn that the handle has ------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("I6")
+@pytest.mark.usefixtures("context")
+def test_opengl_and_vulkan_draw_on_the_frames_of_a_pipe_in_turn(device: vks.Device, vks_open: Open) -> None:
+    gl, opened = gl_party.functions(), {}
+    receiving = vks_open(name="receiver")
+    sender, descriptor = vks.pipe(device, 8, 8)
+    with sender, vks.open_receiver(receiving, descriptor) as receiver:
+        for n in range(rounds(1000, 12)):
+            with sender.frame(timeout=30) as frame:
+                surface = frame.surface
+                device.submit(device.record().clear(surface, (n / 255, 0, 0, 1)))
+                shared = opened.get(surface.image) or opened.setdefault(surface.image, vks.interop.gl.open(surface))
+                with shared.within() as view:
+                    assert (gl_party.read(gl, view) == (n, 0, 0, 255)).all()
+                    gl_party.clear(gl, view, (0, n / 255, 0, 1))
+                device.submit(device.record().fill_rect(surface, (0, 0, 4, 8), (0, 0, n / 255, 1)))
+            with receiver.frame(timeout=30) as frame:
+                pixels = frame.surface.read()
+            assert (pixels[:, :4] == (0, 0, n, 255)).all()
+            assert (pixels[:, 4:] == (0, n, 0, 255)).all()
+        for shared in opened.values():
+            shared.close()
+    descriptor.close()
+
+
+@pytest.mark.rule("I6")
+@pytest.mark.usefixtures("context")
+def test_opengl_has_no_block_in_a_turn_that_the_handle_has_not(device: vks.Device) -> None:
+    with device.create_surface(8, 8) as surface, vks.interop.gl.open(surface) as shared:
+        with pytest.raises(vks.NotOwnerError), shared.within():
+            pass
+        surface.acquire()
+        with shared.within() as view:
+            gl_party.clear(gl_party.functions(), view, (1, 1, 1, 1))
+        assert surface.is_owned
+        assert (surface.read() == 255).all()
+        surface.release(1)
 
 
 @pytest.mark.rule("I6")

@@ -18,7 +18,7 @@ from support.scale import rounds, seeded
 import vkshare as vks
 from vkshare.errors import UnsupportedError
 
-pytest_plugins = ["support.engine", "support.opengl", "support.peers"]
+pytest_plugins = ["support.engines", "support.opengl", "support.peers"]
 
 # As docs/interop.md names them.
 PARTIES = ("same device", "another device", "another process", "CPU view", "CUDA", "OpenGL", "engine")

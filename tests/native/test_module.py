@@ -54,6 +54,8 @@ def members_of(kind: type) -> list[str]:
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "_hand_out": (0,),
     "_take_back": (0,),
+    "_lend_out": (False,),
+    "_lent_back": (0,),
     "count_copy": (1,),
     "notify": (1, None, 1),
     "signal": (1,),

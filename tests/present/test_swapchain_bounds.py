@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import time
 from collections.abc import Callable
 
 import pytest
@@ -67,6 +68,17 @@ def test_swapchains_that_are_alive_stay_bounded_however_often_it_is_resized(make
         assert_images_equal(swapchain.capture(), expected(swapchain, clearing(1, 2, 3)))
         assert_bounded(swapchain)
     assert swapchain.statistics().swapchains == 0
+
+
+@pytest.mark.rule("A6")
+def test_a_swapchain_that_is_over_goes_before_the_next_one_is_made(vks_device: vks.Device) -> None:
+    with create(vks_device, 8, 8, fences=True) as swapchain:
+        for turn in range(3):
+            swapchain.resize(10 + turn, 9)
+            show(swapchain, clearing(1, 2, 3))
+            time.sleep(0.02)  # for the present's fence
+        assert swapchain.statistics().recreated == 3
+        assert swapchain.statistics().most_alive == 1
 
 
 @pytest.mark.rule("A6")

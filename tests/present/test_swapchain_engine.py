@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from support import engines
 from support.swapchains import clearing, create, expected, is_ring, show
 
 import vkshare as vks
@@ -17,41 +18,16 @@ from vkshare.testing import assert_images_equal
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")
 
 
-class Engine:
-    """Somebody else's VkDevice, queue and command buffers, with a lock round the queue that counts."""
+class Engine(engines.Engine):
+    """With command buffers of its own."""
 
     def __init__(self, context: Any, instance: Any) -> None:
         from vkshare.backends.vulkan.api import device_functions
 
-        needed = vks.vulkan_requirements()
-        self.handles = {
-            "instance": instance.handle,
-            "physical_device": context.physical.handle,
-            "device": context.device,
-            "queue": context.queue,
-            "queue_family": context.queue_family,
-            "api_version": needed.api_version,
-            "enabled_extensions": sorted({*context.extensions, *instance.extensions}),
-            "features": (*needed.features, *(("swapchainMaintenance1",) if context.has_present_fences else ())),
-        }
+        super().__init__(context, instance, *(["swapchainMaintenance1"] if context.has_present_fences else []))
         self.context = context
         self.vk = device_functions(context.physical.vk, context.device)
-        self.taken = 0
-        self._lock = threading.Lock()
         self._pool: Any = None
-
-    def lock(self) -> None:
-        self._lock.acquire()
-        self.taken += 1
-
-    def unlock(self) -> None:
-        self._lock.release()
-
-    def is_locked(self) -> bool:
-        return self._lock.locked()
-
-    def adopt(self, **changes: Any) -> vks.Device:
-        return vks.Device.from_handles(**{**self.handles, **changes})
 
     def headless_surface(self) -> Any:
         from vkshare.backends.vulkan.api import new

@@ -7,22 +7,9 @@ from support import faulty_frames
 from support.fault_layer import FaultLayer, run_with_faults
 from support.scale import SOAK, unhurried
 
-import vkshare as vks
-
-pytestmark = unhurried
+pytestmark = [unhurried, pytest.mark.usefixtures("headless_surfaces")]
 
 POLICIES = pytest.mark.parametrize("fences", [True, False], ids=["by_fences", "by_acquires"])
-
-
-@pytest.fixture(autouse=True)
-def _driver(vks_adapter: vks.Adapter) -> None:
-    if vks_adapter.backend != "vulkan":
-        pytest.skip("a Vulkan layer stands before Vulkan drivers only")
-    from vkshare.backends.vulkan.api import global_functions, text
-
-    found = global_functions().list("vkEnumerateInstanceExtensionProperties", None)
-    if not any(text(e.extensionName) == "VK_EXT_headless_surface" for e in found):
-        pytest.skip("this driver has no headless surfaces: its headless swapchains are rings")
 
 
 def _fail_each(layer: FaultLayer, fences: bool, group: str) -> tuple[list[str], dict[str, int]]:

@@ -12,20 +12,9 @@ from support.scale import unhurried
 
 import vkshare as vks
 
-pytestmark = unhurried
+pytestmark = [unhurried, pytest.mark.usefixtures("headless_surfaces")]
 
 POLICIES = pytest.mark.parametrize("fences", [True, False], ids=["by_fences", "by_acquires"])
-
-
-@pytest.fixture(autouse=True)
-def _driver(vks_adapter: vks.Adapter) -> None:
-    if vks_adapter.backend != "vulkan":
-        pytest.skip("a Vulkan layer stands before Vulkan drivers only")
-    from vkshare.backends.vulkan.api import global_functions, text
-
-    found = global_functions().list("vkEnumerateInstanceExtensionProperties", None)
-    if not any(text(e.extensionName) == "VK_EXT_headless_surface" for e in found):
-        pytest.skip("this driver has no headless surfaces: its headless swapchains are rings")
 
 
 def _deadlines(fence_ms: int = 5000, proof_ms: int = 1000) -> None:

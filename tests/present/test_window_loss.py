@@ -7,7 +7,7 @@ import os
 import pytest
 from support import displays
 from support.displays import XDisplay, run_child
-from support.window_loss import LOSS
+from support.window_loss import LOSS, X_HANDLERS
 
 pytest_plugins = ["support.displays"]
 pytestmark = pytest.mark.usefixtures("only_on_cpu")
@@ -96,25 +96,9 @@ def test_a_window_that_is_destroyed_behind_our_back_does_not_end_the_process() -
     assert told == "alive\n"
 
 
-_HANDLERS = """
-    import ctypes, os, signal, sys, time
-    xlib = ctypes.CDLL("libX11.so.6")
-    for name in ("XSetIOErrorHandler", "XSetErrorHandler"):
-        getattr(xlib, name).restype = ctypes.c_void_p
-        getattr(xlib, name).argtypes = [ctypes.c_void_p]
-    def handlers():
-        found = []
-        for name in ("XSetIOErrorHandler", "XSetErrorHandler"):
-            setter = getattr(xlib, name)
-            found.append(setter(None))
-            setter(found[-1])
-        return found
-"""
-
-
 def test_the_x_error_handlers_are_set_while_windows_are_open_and_put_back_with_the_last(x11: XDisplay) -> None:
     told = run_child(
-        _HANDLERS
+        X_HANDLERS
         + """
     import glfw
     glfw.init()
@@ -138,7 +122,7 @@ def test_the_x_error_handlers_are_set_while_windows_are_open_and_put_back_with_t
 def test_an_engines_own_window_keeps_the_x_error_handlers_that_it_had() -> None:
     with displays.xvfb(window_manager=False) as display:
         told = run_child(
-            _HANDLERS
+            X_HANDLERS
             + f"""
     import glfw
     glfw.init()
@@ -167,7 +151,7 @@ def test_an_engines_own_window_keeps_the_x_error_handlers_that_it_had() -> None:
 
 def test_handlers_that_others_set_later_stay_and_none_is_called_in_a_circle(x11: XDisplay) -> None:
     told = run_child(
-        _HANDLERS
+        X_HANDLERS
         + """
     import vkshare as vks
     Handler = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from support.displays import XDisplay, run_child
 from support.window_child import START
+from support.window_loss import X_HANDLERS
 
 import vkshare as vks
 
@@ -13,19 +14,9 @@ pytestmark = pytest.mark.rule("A24")
 
 _ENGINE = (
     START
+    + X_HANDLERS
     + """
-    import ctypes, glfw
-    xlib = ctypes.CDLL("libX11.so.6")
-    for name in ("XSetIOErrorHandler", "XSetErrorHandler"):
-        getattr(xlib, name).restype = ctypes.c_void_p
-        getattr(xlib, name).argtypes = [ctypes.c_void_p]
-    def handlers():
-        found = []
-        for name in ("XSetIOErrorHandler", "XSetErrorHandler"):
-            setter = getattr(xlib, name)
-            found.append(setter(None))
-            setter(found[-1])
-        return found
+    import glfw
     glfw.init()
     glfw.window_hint(glfw.CLIENT_API, glfw.NO_API)
     theirs = glfw.create_window(96, 64, "engine", None, None)

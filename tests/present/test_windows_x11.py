@@ -140,6 +140,18 @@ def test_a_window_that_resizes_itself_is_followed(swapchain: vks.Swapchain, wind
         looks_like(x11, window, picture)
 
 
+@pytest.mark.rule("A24", "A9")
+def test_a_window_that_has_its_size_when_resize_returns_is_followed_without_a_poll(
+    swapchain: vks.Swapchain, window: vks.Window, x11: XDisplay
+) -> None:
+    for size in [(111, 77), (50, 120)]:
+        x11.resize(window.native_window, *size)  # the window manager takes its time: by now it has been asked
+        window.resize(*size)
+        with swapchain.frame(timeout=30) as frame:
+            assert (frame.width, frame.height) == size
+    assert swapchain.statistics().lost_frames == 0
+
+
 @pytest.mark.rule("A6", "A9", "A15")
 def test_a_window_that_is_resized_while_each_frame_is_out_costs_these_frames_at_most(
     swapchain: vks.Swapchain, window: vks.Window, x11: XDisplay

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import vkshare as vks
+from support.scale import seeded
 from vkshare.interop.gl import GLSurface, GLView
 from vkshare.interop.gl.context import GL, require
 
@@ -118,3 +119,25 @@ def own_and_die(device: vks.Device, surface: vks.Surface) -> None:
     with shared.access(acquire=1, release=0, timeout=30) as view:
         clear(functions(), view, (1, 0, 0, 1))
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def take_turns(device: vks.Device, shared: GLSurface, turns: int, layers: int) -> None:
+    """Vulkan and OpenGL draw in turns, each so many layers that take longer than a hand-over: who does not wait for the
+    other sees an old picture.
+    """
+    gl, dice, surface = functions(), seeded(), shared.surface
+    for _ in range(turns):
+        values = [dice.randrange(256) for _ in range(8)]
+        mine, theirs = values[:4], values[4:]
+        with surface.access(acquire=0, release=1) as view:
+            commands = device.record()
+            for _ in range(layers):
+                commands.clear(view, tuple(1 - v / 255 for v in mine))
+            device.submit(commands.clear(view, tuple(v / 255 for v in mine)))
+        with shared.access(acquire=1, release=2) as drawn:
+            assert (read(gl, drawn) == mine).all()
+            for _ in range(layers):
+                clear(gl, drawn, tuple(1 - v / 255 for v in theirs))
+            clear(gl, drawn, tuple(v / 255 for v in theirs))
+        with surface.access(acquire=2, release=0):
+            assert (surface.read() == theirs).all()

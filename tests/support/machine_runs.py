@@ -13,9 +13,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, run_state_mach
 
 import vkshare as vks
 from support.peers import Peer
-from support.scale import SOAK, seeded
+from support.scale import SOAK, seeded, unhurried
 
 DEVICES = 3
+
+MARKS = [unhurried, pytest.mark.slow, pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")]
 
 _STEPS = 1_000_000
 _QUICK_SECONDS = 2.5

@@ -16,3 +16,19 @@ LOSS = """
             time.sleep(0.01)
         raise AssertionError("the loss was not noticed")
 """
+
+# handlers(): the two that Xlib has, put back at once.
+X_HANDLERS = """
+    import ctypes, os, signal, sys, time
+    xlib = ctypes.CDLL("libX11.so.6")
+    for name in ("XSetIOErrorHandler", "XSetErrorHandler"):
+        getattr(xlib, name).restype = ctypes.c_void_p
+        getattr(xlib, name).argtypes = [ctypes.c_void_p]
+    def handlers():
+        found = []
+        for name in ("XSetIOErrorHandler", "XSetErrorHandler"):
+            setter = getattr(xlib, name)
+            found.append(setter(None))
+            setter(found[-1])
+        return found
+"""

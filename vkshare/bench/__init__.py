@@ -15,6 +15,7 @@ QUESTIONS = (
     "queue",
     "dlpack",
     "gl",
+    "cuda",
     "raster",
     "swapchain",
     "resize",

@@ -153,10 +153,16 @@ class CSwapchain:
         self.clear_by_rendering(least[True] < least[False])
         return least[True] < least[False]
 
-    def resizes(self, sizes: Sequence[Size]) -> Callable[[int], float]:
-        """C waits for the device, makes the swapchain anew and draws the first frame, n times."""
+    def resizes(self, sizes: Sequence[Size], kept: int = 0) -> Callable[[int], float]:
+        """C waits for the device, makes the swapchain anew and draws the first frame, n times.
+
+        `kept`: the old ones are destroyed when there are so many, not before; not on a ring.
+        """
         flat = (ctypes.c_uint32 * (2 * len(sizes)))(*(edge for size in sizes for edge in size))
         parameters = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_long)
+        if kept:
+            keeping = _function("time_resizes_keeping", *parameters, ctypes.c_uint32)
+            return lambda n: _checked(keeping(self._pointer, flat, len(sizes), n, kept))
         resize = _function("time_resizes", *parameters)
         return lambda n: _checked(resize(self._pointer, flat, len(sizes), n))
 

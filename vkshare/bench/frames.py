@@ -8,16 +8,15 @@ import mmap
 import statistics
 from collections.abc import Callable, Iterator
 from itertools import cycle, islice
-from time import perf_counter as now
 from typing import TYPE_CHECKING, Any
 
 import vkshare
 from vkshare.bench import compiler, frame_copies, keyed_ring
-from vkshare.bench.measure import Contender, Samples, Spread, ratios, take_turns
+from vkshare.bench.measure import Contender, Samples, Spread, take_turns, warmed_up
 from vkshare.bench.peer import Peer
 from vkshare.bench.placement import Placement, pairs, placed
 from vkshare.bench.plan import Plan
-from vkshare.bench.report import RATE, RATIO, Must, Row
+from vkshare.bench.report import RATE, RATIO, Must, Row, ratio_row
 from vkshare.bench.shared_block import SharedBlock
 
 if TYPE_CHECKING:
@@ -63,11 +62,11 @@ def peer_sides(
     """For the other process, the consumer."""
     device = vkshare.open(backend="cpu", name="bench peer")
     rings = {name: [[device.open_surface(d) for d in ring] for ring in each] for name, each in descriptors.items()}
-    sides = {name: _timed(_pass_on(each, 1, 0)) for name, each in rings.items()}
-    sides["fill"] = _timed(_pass_on(rings["1080p"][:1], 1, 0))
+    sides = {name: warmed_up(_pass_on(each, 1, 0), _WARM_UP) for name, each in rings.items()}
+    sides["fill"] = warmed_up(_pass_on(rings["1080p"][:1], 1, 0), _WARM_UP)
     with contextlib.suppress(compiler.NoCompiler):
-        sides["c"] = _timed(_c(block, 1, 0))
-        sides["C"] = _timed(_c(block, 1, 0))
+        sides["c"] = warmed_up(_c(block, 1, 0), _WARM_UP)
+        sides["C"] = warmed_up(_c(block, 1, 0), _WARM_UP)
     return sides | copies.consumers()
 
 
@@ -127,14 +126,12 @@ def _filled(place: Placement, peer: Peer, producers: dict[str, Side], plan: Plan
         contenders.append(_contender(peer, "C", producers["C"], _LONG_TURN))
     samples = take_turns(contenders, plan.seconds)
     ours, limit = _rates(samples["fill"]), _rates(samples.get("limit", []))
-    yield Row(
-        what="1080p frames, each filled",
-        place=place.name,
-        ours=Spread.of(ours),
-        theirs=Spread.of(limit) if limit else None,
-        kind=RATIO,
-        figure=ratios(ours, limit) if limit else None,
-        must=Must(0.9, at_least=True),
+    yield ratio_row(
+        "1080p frames, each filled",
+        place.name,
+        ours,
+        limit,
+        Must(0.9, at_least=True),
         is_rate=True,
         against="memset",
         others={"C, handed over": Spread.of(_rates(samples["C"]))} if "C" in samples else {},
@@ -156,28 +153,16 @@ def _rates(samples: Samples) -> list[float]:
 def _producers(
     rings: dict[str, list[list[Surface]]], block: SharedBlock, pixels: SharedBlock, plan: Plan
 ) -> dict[str, Side]:
-    sides = {name: _timed(_pass_on(each, 0, 1)) for name, each in rings.items()}
-    sides["fill"] = _timed(_fill(rings["1080p"][0]))
+    sides = {name: warmed_up(_pass_on(each, 0, 1), _WARM_UP) for name, each in rings.items()}
+    sides["fill"] = warmed_up(_fill(rings["1080p"][0]), _WARM_UP)
     try:
         blocks, size = _split(pixels)
-        sides["c"] = _timed(_c(block, 0, 1))
-        sides["C"] = _timed(_c(block, 0, 1, blocks, size))
+        sides["c"] = warmed_up(_c(block, 0, 1), _WARM_UP)
+        sides["C"] = warmed_up(_c(block, 0, 1, blocks, size), _WARM_UP)
         sides["limit"] = _limit(blocks, size)
     except compiler.NoCompiler as error:
         plan.note(f"frames in C: {error}")
     return sides
-
-
-def _timed(side: Callable[[int], object]) -> Side:
-    """With a few frames before, so that both are there when the clock starts."""
-
-    def play(n: int) -> float:
-        side(_WARM_UP)
-        start = now()
-        side(n)
-        return now() - start
-
-    return play
 
 
 def _pass_on(rings: list[list[Surface]], take: int, give: int) -> Callable[[int], None]:

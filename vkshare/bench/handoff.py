@@ -12,16 +12,15 @@ import os
 import tempfile
 from collections.abc import Callable
 from itertools import cycle
-from time import perf_counter as now
 from typing import TYPE_CHECKING, Any
 
 import vkshare
 from vkshare.bench import compiler, keyed_ring, sharing
-from vkshare.bench.measure import Contender, Samples, Spread, Timed, ratios, take_turns
+from vkshare.bench.measure import Contender, Samples, Spread, Timed, take_turns, warmed_up
 from vkshare.bench.peer import Peer
 from vkshare.bench.placement import Placement, pairs, placed
 from vkshare.bench.plan import Plan
-from vkshare.bench.report import RATIO, Must, Row
+from vkshare.bench.report import Must, Row, ratio_row
 from vkshare.bench.shared_block import SharedBlock
 
 if TYPE_CHECKING:
@@ -72,14 +71,12 @@ def _row(place: Placement, peer: Peer, sides: dict[str, Timed], plan: Plan) -> R
         samples = take_turns(contenders, plan.seconds * 2)
     one_way: dict[str, Samples] = {name: [s / 2 for s in each] for name, each in samples.items()}
     ours, theirs = one_way.pop("ours"), one_way.pop("c", None)
-    return Row(
-        what="keyed hand-over between processes, one way",
-        place=place.name,
-        ours=Spread.of(ours),
-        theirs=Spread.of(theirs) if theirs else None,
-        kind=RATIO,
-        figure=ratios(ours, theirs) if theirs else None,
-        must=_MUST,
+    return ratio_row(
+        "keyed hand-over between processes, one way",
+        place.name,
+        ours,
+        theirs,
+        _MUST,
         others={name: Spread.of(each) for name, each in one_way.items()},
     )
 
@@ -95,29 +92,17 @@ def _sides(
     surfaces: list[Surface], block: SharedBlock, condition: Any, turn: Any, address: str, *, is_first: bool, plan: Plan
 ) -> dict[str, Timed]:
     take, give = (0, 1) if is_first else (1, 0)
-    sides = {"ours": _timed(_ours(surfaces, take, give))}
+    sides = {"ours": warmed_up(_ours(surfaces, take, give), _WARM_UP)}
     try:
-        sides["c"] = _timed(_c(block, take, give))
+        sides["c"] = warmed_up(_c(block, take, give), _WARM_UP)
     except compiler.NoCompiler as error:
         plan.note(f"the hand-over in C: {error}")
-    sides["mp.Condition"] = _timed(_condition(condition, turn, take, give))
+    sides["mp.Condition"] = warmed_up(_condition(condition, turn, take, give), _WARM_UP)
     try:
-        sides["pyzmq"] = _timed(_zmq(address, is_first))
+        sides["pyzmq"] = warmed_up(_zmq(address, is_first), _WARM_UP)
     except ImportError:
         plan.note("pyzmq is not installed")
     return sides
-
-
-def _timed(side: Callable[[int], object]) -> Timed:
-    """With a few turns before, so that both are there when the clock starts."""
-
-    def play(n: int) -> float:
-        side(_WARM_UP)
-        start = now()
-        side(n)
-        return now() - start
-
-    return play
 
 
 def _ours(surfaces: list[Surface], take: int, give: int) -> Callable[[int], None]:

@@ -38,6 +38,18 @@ class Contender:
     batch: float = 1e-3
 
 
+def warmed_up(side: Callable[[int], object], turns: int) -> Timed:
+    """With so many turns before, so that all who take part are there when the clock starts."""
+
+    def play(n: int) -> float:
+        side(turns)
+        start = time.perf_counter()
+        side(n)
+        return time.perf_counter() - start
+
+    return play
+
+
 def take_turns(contenders: Sequence[Contender], seconds: float) -> dict[str, Samples]:
     """Lets each do a batch, again and again in the same order, for about that long; at least five rounds.
 

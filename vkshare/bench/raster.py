@@ -14,7 +14,7 @@ from vkshare.bench.measure import Contender, Spread, Timed, ratios, take_turns
 from vkshare.bench.placement import Placement, alone, placed
 from vkshare.bench.plan import Plan
 from vkshare.bench.raster_scene import HEIGHT, TRIANGLES, WIDTH, Scene
-from vkshare.bench.report import RATIO, Must, Row
+from vkshare.bench.report import RATIO, Must, Row, ratio_row
 
 if TYPE_CHECKING:
     from vkshare import CommandList, Device
@@ -80,16 +80,8 @@ def _against_c(
             contenders += others[what]
         samples = take_turns(contenders, plan.seconds)
         mine, c = samples.pop("ours"), samples.pop("c", None)
-        yield Row(
-            what=what,
-            place=place.name,
-            ours=Spread.of(mine),
-            theirs=Spread.of(c) if c else None,
-            kind=RATIO,
-            figure=ratios(mine, c) if c else None,
-            must=musts[what],
-            others={name: Spread.of(each) for name, each in samples.items()},
-        )
+        spreads = {name: Spread.of(each) for name, each in samples.items()}
+        yield ratio_row(what, place.name, mine, c, musts[what], others=spreads)
 
 
 def _two_threads(one: _Drawing, two: _Drawing, plan: Plan) -> Iterator[Row]:

@@ -6,11 +6,11 @@ import ctypes
 from typing import TYPE_CHECKING, Any
 
 from vkshare.bench import compiler, loops
-from vkshare.bench.measure import Contender, Spread, Timed, ratios, take_turns
+from vkshare.bench.measure import Contender, Timed, take_turns
 from vkshare.bench.nothing import submits
 from vkshare.bench.placement import alone, placed
 from vkshare.bench.plan import Plan
-from vkshare.bench.report import RATIO, Must, Row
+from vkshare.bench.report import Must, Row, ratio_row
 
 if TYPE_CHECKING:
     from vkshare import Adapter, Device
@@ -42,15 +42,8 @@ def _row(adapter: Adapter, device: Device, place: str, plan: Plan) -> Row:
         samples = take_turns([ours, theirs], plan.seconds)
     finally:
         queue.close()
-    return Row(
-        what=f"submit(c) on {adapter.name}",
-        place=place,
-        ours=Spread.of(samples["ours"]),
-        theirs=Spread.of(samples["c"]),
-        kind=RATIO,
-        figure=ratios(samples["ours"], samples["c"]),
-        must=Must(1.1) if adapter.kind == "gpu" else None,
-    )
+    must = Must(1.1) if adapter.kind == "gpu" else None
+    return ratio_row(f"submit(c) on {adapter.name}", place, samples["ours"], samples["c"], must)
 
 
 class _Queue:

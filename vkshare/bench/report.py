@@ -10,7 +10,7 @@ from typing import Any
 
 from vkshare import __version__
 from vkshare.bench import compiler
-from vkshare.bench.measure import Spread
+from vkshare.bench.measure import Samples, Spread, ratios
 from vkshare.cli import table
 
 # How a row's figure is made of ours and theirs, and how it is written.
@@ -59,6 +59,20 @@ class Row:
         if self.must is None or self.figure is None:
             return ""
         return "met" if self.must.is_met(self.figure) else "not met"
+
+
+def ratio_row(what: str, place: str, ours: Samples, theirs: Samples | None, must: Must | None, **more: Any) -> Row:
+    """Ours in terms of theirs, round by round; without theirs there is no figure. `more`: the row's other fields."""
+    return Row(
+        what=what,
+        place=place,
+        ours=Spread.of(ours),
+        theirs=Spread.of(theirs) if theirs else None,
+        kind=RATIO,
+        figure=ratios(ours, theirs) if theirs else None,
+        must=must,
+        **more,
+    )
 
 
 def text(rows: Iterable[Row], notes: Iterable[str] = ()) -> str:

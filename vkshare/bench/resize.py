@@ -11,10 +11,10 @@ from typing import Any
 import vkshare
 from vkshare.bench import child, swapchain_pairs
 from vkshare.bench.c_swapchain import Size
-from vkshare.bench.measure import Contender, Spread, Timed, ratios, take_turns
+from vkshare.bench.measure import Contender, Spread, Timed, take_turns
 from vkshare.bench.placement import alone, placed
 from vkshare.bench.plan import Plan
-from vkshare.bench.report import COUNT, RATIO, Must, Row
+from vkshare.bench.report import COUNT, RATIO, Must, Row, ratio_row
 from vkshare.bench.swapchain_pairs import Pair, drained
 
 _FASTER = Must(1.0)
@@ -24,6 +24,7 @@ _SIZES: dict[str, tuple[Size, ...]] = {
 }
 _TURN = 20e-3  # seconds
 _WARM_UP = 8  # resizes
+_KEPT = 4  # old swapchains, by acquires: what retired_limit is, which takes turns with none here
 _ATTEMPTS = 100  # frames until a window's new size is there: it is with the second at the latest
 
 _EARLY, _RESIZES, _FRAMES = 100, 10_000, 100_000
@@ -59,26 +60,22 @@ def _rows(pair: Pair, plan: Plan, *, present_fences: bool) -> Iterator[Row]:
                 what = f"resize + first frame, {name}, {how}"
                 plan.progress(f"{what}, {place.name}")
                 with swapchain_pairs.failures_noted(plan, what):
-                    yield _row(what, place.name, pair, sizes, plan)
+                    yield _row(what, place.name, pair, sizes, plan, kept=0 if present_fences else _KEPT)
 
 
-def _row(what: str, place: str, pair: Pair, sizes: tuple[Size, ...], plan: Plan) -> Row:
+def _row(what: str, place: str, pair: Pair, sizes: tuple[Size, ...], plan: Plan, *, kept: int) -> Row:
     ours = _ours(pair, sizes)
     ours(_WARM_UP)
     contenders = [Contender("ours", drained(ours, pair.device.wait_idle), _TURN)]
     if pair.theirs:
         contenders.append(Contender("c", drained(_c(pair, sizes), pair.theirs.wait), _TURN))
+        if kept and pair.where == "headless":
+            contenders.append(Contender("keeps", drained(pair.theirs.resizes(sizes, kept), pair.theirs.wait), _TURN))
     samples = take_turns(contenders, plan.seconds)
-    theirs = samples.get("c")
-    return Row(
-        what=f"{what}, {pair.device.adapter.name}",
-        place=place,
-        ours=Spread.of(samples["ours"]),
-        theirs=Spread.of(theirs) if theirs else None,
-        kind=RATIO,
-        figure=ratios(samples["ours"], theirs) if theirs else None,
-        must=_FASTER,
-    )
+    keeps = samples.get("keeps")
+    others = {f"C that keeps {kept} old ones": Spread.of(keeps)} if keeps else {}
+    what = f"{what}, {pair.device.adapter.name}"
+    return ratio_row(what, place, samples["ours"], samples.get("c"), _FASTER, others=others)
 
 
 def _ours(pair: Pair, sizes: tuple[Size, ...]) -> Timed:

@@ -8,10 +8,10 @@ from itertools import cycle, islice
 from time import perf_counter as now
 
 import vkshare
-from vkshare.bench.measure import Contender, Spread, Timed, ratios, take_turns
+from vkshare.bench.measure import Contender, Timed, take_turns
 from vkshare.bench.placement import alone, placed
 from vkshare.bench.plan import Plan
-from vkshare.bench.report import RATIO, Must, Row
+from vkshare.bench.report import Must, Row, ratio_row
 
 _TURN = 10e-3  # seconds
 _OPEN_MUST = Must(0.2)
@@ -42,16 +42,8 @@ def _opening(device: vkshare.Device, place: str, plan: Plan) -> Row:
 
         contenders = [Contender(each.__name__, _repeated(each), _TURN) for each in (alias, descriptor)]
         samples = take_turns(contenders, plan.seconds)
-    return Row(
-        what=f"second 1080p handle on a device, opened and closed, {device.adapter.name}",
-        place=place,
-        ours=Spread.of(samples["alias"]),
-        theirs=Spread.of(samples["descriptor"]),
-        kind=RATIO,
-        figure=ratios(samples["alias"], samples["descriptor"]),
-        must=_OPEN_MUST,
-        against="export + import",
-    )
+    what = f"second 1080p handle on a device, opened and closed, {device.adapter.name}"
+    return ratio_row(what, place, samples["alias"], samples["descriptor"], _OPEN_MUST, against="export + import")
 
 
 def _handing_over(one: vkshare.Device, two: vkshare.Device, place: str, plan: Plan) -> Row:
@@ -66,16 +58,9 @@ def _handing_over(one: vkshare.Device, two: vkshare.Device, place: str, plan: Pl
             Contender("two devices", _turns(far, opened), _TURN),
         ]
         samples = take_turns(contenders, plan.seconds)
-    return Row(
-        what=f"acquire, clear, release by two handles of one device in turn, {one.adapter.name}",
-        place=place,
-        ours=Spread.of(samples["one device"]),
-        theirs=Spread.of(samples["two devices"]),
-        kind=RATIO,
-        figure=ratios(samples["one device"], samples["two devices"]),
-        must=_HAND_OVER_MUST,
-        against="two devices",
-    )
+    what = f"acquire, clear, release by two handles of one device in turn, {one.adapter.name}"
+    ours, theirs = samples["one device"], samples["two devices"]
+    return ratio_row(what, place, ours, theirs, _HAND_OVER_MUST, against="two devices")
 
 
 def _repeated(call: Callable[[], None]) -> Timed:

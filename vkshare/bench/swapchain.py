@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import vkshare
 from vkshare.bench import swapchain_cost, swapchain_pairs
-from vkshare.bench.measure import Contender, Samples, Spread, Timed, differences, ratios, take_turns
+from vkshare.bench.measure import Contender, Samples, Spread, Timed, differences, take_turns
 from vkshare.bench.placement import Placement, alone, placed
 from vkshare.bench.plan import Plan
-from vkshare.bench.report import OVER_C, RATIO, Must, Row
+from vkshare.bench.report import OVER_C, Must, Row, ratio_row
 from vkshare.bench.swapchain_pairs import Pair
 
 _SIZE = (256, 256)
@@ -71,14 +71,12 @@ def _samples(pair: Pair, loop: Timed, plan: Plan, others: list[Contender] | None
 def _row(what: str, place: Placement, pair: Pair, samples: dict[str, Samples], must: Must | None) -> Row:
     rates = {name: [1 / sample for sample in each] for name, each in samples.items()}
     ours, theirs = rates.pop("ours"), rates.pop("c", None)
-    return Row(
-        what=f"{what}, {pair.device.adapter.name}",
-        place=place.name,
-        ours=Spread.of(ours),
-        theirs=Spread.of(theirs) if theirs else None,
-        kind=RATIO,
-        figure=ratios(ours, theirs) if theirs else None,
-        must=must if swapchain_pairs.is_pinned(place) else None,
+    return ratio_row(
+        f"{what}, {pair.device.adapter.name}",
+        place.name,
+        ours,
+        theirs,
+        must if swapchain_pairs.is_pinned(place) else None,
         is_rate=True,
         others={name: Spread.of(each) for name, each in rates.items()},
     )

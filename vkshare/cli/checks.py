@@ -7,13 +7,15 @@ import glob
 import os
 import platform
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 _FUTURE_WRITE = 0x10  # F_SEAL_FUTURE_WRITE, Linux 5.1; Python's fcntl does not name it
 _INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO of the kernel
 _FEW_FDS = 1024
+_STUCK = 5.0  # seconds without an enqueue or a dequeue
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +175,47 @@ def cores() -> list[Finding]:
     return [Finding("cores", "ok", f"{usable} usable of {total}")]
 
 
+def surface_queues() -> list[Finding]:
+    """Of all processes of the user: those with a dead end, and those in which surfaces lie and nobody moves them."""
+    from vkshare.cli import ps
+
+    told = ps.collect()["queues"]
+    findings = [
+        Finding(f"surface queue {queue['id']}", "odd", found, advice)
+        for queue in told
+        for found, advice in _troubles(queue)
+    ]
+    open_ones = f"{len(told)} open in this user's processes" if told else "no process of this user has one open"
+    return findings or [Finding("surface queues", "ok", open_ones)]
+
+
+def _troubles(queue: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    from vkshare.cli import table
+
+    producer, consumer = queue["producer"], queue["consumer"]
+    for name, end in (("producer", producer), ("consumer", consumer)):
+        if end["state"] == "dead":
+            yield (
+                f"the process of its {name}, {end['pid']}, is gone",
+                "open that end again, and call recover() on one of the network's ends: it brings back what was held",
+            )
+    times = queue["enqueued_seconds_ago"], queue["dequeued_seconds_ago"], producer["seconds"], consumer["seconds"]
+    idle = min((seconds for seconds in times if seconds is not None), default=0.0)
+    if idle < _STUCK:
+        return
+    since = f"nothing has moved for {table.seconds(idle)}"
+    if queue["ready"] and consumer["state"] == "open":
+        full = "it is full" if queue["ready"] == queue["count"] else f"{queue['ready']} of {queue['count']} are ready"
+        who = f"process {consumer['pid']} ({consumer['process']}, {consumer['device']!r})"
+        yield f"{full} and {since}", f"its consumer does not dequeue: see what {who} does, or whom it waits for"
+    elif queue["ready"] and consumer["state"] != "dead":
+        found = f"{queue['ready']} of {queue['count']} are ready, its consumer is {consumer['state']}, {since}"
+        yield found, "open its consumer, or close the queue"
+    if queue["pending"] and producer["state"] == "open":
+        found = f"{queue['pending']} were enqueued with wait=False and not committed, {since}"
+        yield found, f"its producer, process {producer['pid']} ({producer['process']}), has to call flush()"
+
+
 ALL: tuple[Callable[[], list[Finding]], ...] = (
     kernel,
     extension,
@@ -186,4 +229,5 @@ ALL: tuple[Callable[[], list[Finding]], ...] = (
     proc,
     pid_namespace,
     cores,
+    surface_queues,
 )

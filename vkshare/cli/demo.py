@@ -11,6 +11,7 @@ _DEMOS = {
     "shared": "demo_shared",
     "text": "demo_text",
     "torch": "demo_torch",
+    "pipeline": "demo_pipeline",
     "window": "demo_window",
     "triangle": "demo_triangle",
     "resize-storm": "demo_storm",

@@ -1,4 +1,4 @@
-"""`vkshare ps`: every shared surface and fence of this user's processes, who owns it and who waits (rule K33).
+"""`vkshare ps`: every shared surface, fence and queue of this user's processes, who has it and who waits (rule K33).
 
 Pages are found as memfds in /proc/PID/fd and mapped read-only: looking disturbs nobody.
 """
@@ -16,9 +16,10 @@ from typing import Any
 
 from vkshare.cli import table
 
-HELP = "each shared surface and fence: who owns it, who waits for which key since when"
+HELP = "each shared surface, fence and queue: who has it, who waits for what since when"
 
-_MUTEX, _FENCE = "vkshare:mutex", "vkshare:fence"  # the names that the core gives its memfds
+_MUTEX, _FENCE, _QUEUE = "vkshare:mutex", "vkshare:fence", "vkshare:queue"  # the names that the core gives its memfds
+_ENDS = ("never opened", "open", "closed")
 _STATUSES = ("ok", "lost", "closed")
 
 
@@ -36,7 +37,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def collect() -> dict[str, Any]:
-    """What `vkshare ps --json` prints: {"surfaces": [...], "fences": [...], "unreadable": [...]}."""
+    """What `vkshare ps --json` prints: {"surfaces": [...], "fences": [...], "queues": [...],
+    "unreadable": [...]}.
+    """
     pages: dict[tuple[int, int], dict[str, Any]] = {}  # by device and inode of the memfd: one page, many processes
     for pid in _own_processes():
         for fd in _page_fds(pid):
@@ -46,7 +49,7 @@ def collect() -> dict[str, Any]:
                 page["processes"].add(pid)
                 if page["page"] is None:
                     page["page"] = _look(fd)
-    told: dict[str, Any] = {"surfaces": [], "fences": [], "unreadable": []}
+    told: dict[str, Any] = {"surfaces": [], "fences": [], "queues": [], "unreadable": []}
     now = time.monotonic()
     for found in pages.values():
         if found["page"] is not None:
@@ -69,7 +72,7 @@ def _page_fds(pid: int) -> Iterator[str]:
     with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/fd") as entries:
         for entry in entries:
             with contextlib.suppress(OSError):
-                if os.readlink(entry.path).startswith((f"/memfd:{_MUTEX}", f"/memfd:{_FENCE}")):
+                if os.readlink(entry.path).startswith(tuple(f"/memfd:{name}" for name in (_MUTEX, _FENCE, _QUEUE))):
                     yield entry.path
 
 
@@ -80,7 +83,7 @@ def _look(path: str) -> dict[str, Any] | None:
 
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return _native.page_look(fd)
+        return _native.queue_page_look(fd) if _QUEUE in os.readlink(path) else _native.page_look(fd)
     except DescriptorError:
         return None
     finally:
@@ -102,14 +105,23 @@ def _told(page: dict[str, Any], processes: set[int], now: float) -> tuple[str, d
     try:
         if page["kind"] == 2:
             return "surfaces", _surface(page, processes, now)
+        if page["kind"] == 3:
+            return "queues", _queue(page, processes, now)
         return "fences", _fence(page, processes)
     except Exception as error:
         why = f"{type(error).__name__}: {error}"
         return "unreadable", {"id": f"{page['id']:016x}", "why": why, "processes": sorted(processes)}
 
 
-def _surface(page: dict[str, Any], processes: set[int], now: float) -> dict[str, Any]:
+def _image(page: dict[str, Any]) -> dict[str, Any]:
     from vkshare import formats
+
+    with contextlib.suppress(ValueError):
+        page["format"] = formats.from_code(page["format"]).name
+    return {"id": f"{page['id']:016x}", **{name: page[name] for name in ("width", "height", "format")}}
+
+
+def _surface(page: dict[str, Any], processes: set[int], now: float) -> dict[str, Any]:
     from vkshare.keyed_mutex import STATES
 
     names = {slot["slot"]: slot["name"] for slot in page["slots"]}
@@ -117,13 +129,8 @@ def _surface(page: dict[str, Any], processes: set[int], now: float) -> dict[str,
     if page["state"] == 1:
         pid = page["owner_pid"]
         owner = {"pid": pid, "process": _process_name(pid), "device": names.get(page["owner_slot"], "")}
-    with contextlib.suppress(ValueError):
-        page["format"] = formats.from_code(page["format"]).name
     return {
-        "id": f"{page['id']:016x}",
-        "width": page["width"],
-        "height": page["height"],
-        "format": page["format"],
+        **_image(page),
         "state": STATES[page["state"]],
         "owner": owner,
         "key": page["key"],
@@ -159,14 +166,85 @@ def _fence(page: dict[str, Any], processes: set[int]) -> dict[str, Any]:
     }
 
 
+def _queue(page: dict[str, Any], processes: set[int], now: float) -> dict[str, Any]:
+    """`ready` can be dequeued; `pending` were enqueued and wait for a flush; `free` places are left in the ring."""
+    count, taken, committed, written = (page[name] for name in ("count", "taken", "committed", "written"))
+    if not (0 < count <= _native_most() and taken <= committed <= written <= taken + count):
+        raise ValueError(f"of {count} surfaces {written} were enqueued, {committed} committed and {taken} dequeued")
+
+    def ago(time_ns: int) -> float | None:
+        return max(0.0, now - time_ns / 1e9) if time_ns else None
+
+    def end(name: str) -> dict[str, Any]:
+        told = page[name]
+        is_open = _ENDS[told["state"]] == "open"
+        return {
+            "state": "dead" if told["dead"] else _ENDS[told["state"]],
+            "pid": told["pid"] if is_open else None,
+            "process": _process_name(told["pid"]) if is_open else None,
+            "device": told["name"] if is_open else None,
+            "seconds": ago(told["since"]),
+        }
+
+    return {
+        **_image(page),
+        "network": f"{page['network']:016x}",
+        "count": count,
+        "metadata_size": page["metadata_size"],
+        "single_threaded": page["single_threaded"],
+        "ready": committed - taken,
+        "pending": written - committed,
+        "free": taken + count - written,
+        "enqueued": written,
+        "dequeued": taken,
+        "enqueued_seconds_ago": ago(page["committed_at"]),
+        "dequeued_seconds_ago": ago(page["taken_at"]),
+        "producer": end("producer"),
+        "consumer": {**end("consumer"), "waits_seconds": ago(page["waiting_since"])},
+        "processes": sorted(processes),
+    }
+
+
+def _native_most() -> int:
+    from vkshare import _native
+
+    return _native.MAX_QUEUE_SURFACES
+
+
 def _party(party: dict[str, Any]) -> str:
     device = f" {party['device']!r}" if party.get("device") else ""
     return f"{party['pid']} {party['process']}{device}"
 
 
+def _since(seconds: float | None) -> str:
+    return "never" if seconds is None else f"{table.seconds(seconds)} ago"
+
+
+def _queue_tables(queues: list[dict[str, Any]]) -> str:
+    counts, ends = [], []
+    for q in queues:
+        numbers = (q["ready"], q["pending"], q["free"], q["enqueued"])
+        moved = (_since(q["enqueued_seconds_ago"]), _since(q["dequeued_seconds_ago"]))
+        size = f"{q['count']} of {q['width']}x{q['height']}"
+        counts.append((q["id"], q["network"], size, q["format"], q["metadata_size"], *numbers, *moved))
+        for name in ("producer", "consumer"):
+            end = q[name]
+            waits = end.get("waits_seconds")
+            party = _party(end) if end["pid"] is not None else "-"
+            waited = "-" if waits is None else table.seconds(waits)
+            ends.append((q["id"], name, end["state"], party, _since(end["seconds"]), waited))
+    head = ("QUEUE", "NETWORK", "SURFACES", "FORMAT", "METADATA", "READY", "PENDING", "FREE", "ENQUEUED")
+    moved_head = ("LAST ENQUEUE", "LAST DEQUEUE")
+    right = (*head[4:], *moved_head)
+    of_ends = ("QUEUE", "END", "STATE", "PROCESS", "SINCE", "WAITS")
+    return "\n\n".join(
+        (table.render((*head, *moved_head), counts, right=right), table.render(of_ends, ends, right=of_ends[4:]))
+    )
+
+
 def _text(told: dict[str, Any]) -> str:
     if not any(told.values()):
-        return "no process of this user shares a surface or a fence"
+        return "no process of this user shares a surface, a fence or a queue"
     parts = []
     if told["surfaces"]:
         rows: list[tuple[object, ...]] = []
@@ -190,6 +268,8 @@ def _text(told: dict[str, Any]) -> str:
         ]
         columns = ("FENCE", "SIGNALLER", "STATUS", "VALUE", "QUEUED", "PROCESSES")
         parts.append(table.render(columns, lines, right=("VALUE", "QUEUED", "PROCESSES")))
+    if told["queues"]:
+        parts.append(_queue_tables(told["queues"]))
     if told["unreadable"]:
         bad = [(p["id"], ", ".join(map(str, p["processes"])), p["why"]) for p in told["unreadable"]]
         parts.append(table.render(("UNREADABLE PAGE", "PROCESSES", "WHY"), bad))

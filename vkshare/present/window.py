@@ -221,12 +221,18 @@ class Window:
             self._connection.wait(left)
 
     def resize(self, width: int, height: int) -> None:
-        """Asks for another size, in window units, 1 to 32767. The window manager may refuse; poll() tells."""
+        """Asks for another size, in window units, 1 to 32767. The window manager may refuse; poll() tells.
+
+        Where the window has its size at once, the next frame that its swapchains acquire has it too.
+        """
         width, height = _side("width", width), _side("height", height)
         self._enter("Window.resize()")
-        with _glfw.errors_of(self._connection.glfw):
-            self._connection.glfw.set_window_size(self._window, width, height)
+        glfw = self._connection.glfw
+        with _glfw.errors_of(glfw):
+            glfw.set_window_size(self._window, width, height)
+            pixels = glfw.get_framebuffer_size(self._window)
         self._connection.check()
+        self._state.tell_dependents(*pixels)
 
     def close(self) -> None:
         """Takes it off the screen, after closing the swapchains on it. Idempotent; works without its window system.
@@ -381,6 +387,10 @@ class _State:
         self.framebuffer_size = (width, height)
         self.resizes += 1
         self._tell_size()
+        self.tell_dependents(width, height)
+
+    def tell_dependents(self, width: int, height: int) -> None:
+        """The window has so many pixels."""
         for dependent in list(self._dependents):
             with contextlib.suppress(VkshareError):  # one that was closed, or lost its device, needs no size
                 dependent._follow(width, height)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import vulkan
@@ -62,22 +63,33 @@ def new(type_name: str, **fields: Any) -> Struct:
     these where the field is an array or a pointer to one; plain dicts and lists stand for nested structures without
     pointers.
     """
-    pointer = ffi.new(f"{type_name} *")
-    types = dict(ffi.typeof(type_name).fields)
-    if "sType" in types and "sType" not in fields:
-        pointer.sType = structure_type(type_name)
+    ctype, pointers, number = _layout(type_name)
+    pointer = ffi.new(ctype)
+    if number is not None:
+        pointer.sType = number
     kept: list[Any] = []
     for name, value in fields.items():
-        setattr(pointer, name, _convert(value, types[name].type, kept))
+        setattr(pointer, name, value if type(value) is int else _convert(value, pointers.get(name), kept))
     return Struct(pointer, kept)
 
 
-def _convert(value: Any, ctype: Any, kept: list[Any]) -> Any:
-    """`value` as cffi takes it for a field of that type; what must stay alive with it is appended to `kept`."""
+@cache
+def _layout(type_name: str) -> tuple[Any, dict[str, Any], int | None]:
+    """A pointer to the structure as a ctype, the ctypes of its fields that are pointers, its VkStructureType if any."""
+    types = {name: field.type for name, field in ffi.typeof(type_name).fields}
+    pointers = {name: ctype for name, ctype in types.items() if ctype.kind == "pointer"}
+    return ffi.typeof(f"{type_name} *"), pointers, structure_type(type_name) if "sType" in types else None
+
+
+def _convert(value: Any, pointer: Any, kept: list[Any]) -> Any:
+    """`value` as cffi takes it for a field of that pointer type; None: of another type, by value.
+
+    What must stay alive with it is appended to `kept`.
+    """
     if isinstance(value, Struct):
         kept.append(value)
-        return value.pointer if ctype.kind == "pointer" else value.pointer[0]
-    if ctype.kind != "pointer":
+        return value.pointer[0] if pointer is None else value.pointer
+    if pointer is None:
         return value
     if value is None:
         return NULL
@@ -86,24 +98,20 @@ def _convert(value: Any, ctype: Any, kept: list[Any]) -> Any:
     elif isinstance(value, bytes):
         value = ffi.from_buffer(value)
     elif isinstance(value, list | tuple):
-        value = ffi.new(ffi.typeof(f"{ctype.item.cname}[]"), [_convert(item, ctype.item, kept) for item in value])
+        item = pointer.item
+        of_item = item if item.kind == "pointer" else None
+        value = ffi.new(ffi.typeof(f"{item.cname}[]"), [_convert(each, of_item, kept) for each in value])
     else:
         return value
     kept.append(value)
     return value
 
 
-_structure_types: dict[str, int] = {}
-
-
 def structure_type(type_name: str) -> int:
     """The VkStructureType that belongs to a structure: VkImageCreateInfo -> VK_STRUCTURE_TYPE_IMAGE_CREATE_INFO."""
-    known = _structure_types.get(type_name)
-    if known is None:
-        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[a-z])(?=[0-9])", "_", type_name[2:])
-        words = re.sub(r"VULKAN_(\d)(\d)", r"VULKAN_\1_\2", words.upper())
-        known = _structure_types[type_name] = int(ffi.integer_const(f"VK_STRUCTURE_TYPE_{words}"))
-    return known
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[a-z])(?=[0-9])", "_", type_name[2:])
+    words = re.sub(r"VULKAN_(\d)(\d)", r"VULKAN_\1_\2", words.upper())
+    return int(ffi.integer_const(f"VK_STRUCTURE_TYPE_{words}"))
 
 
 class Functions:
@@ -159,7 +167,7 @@ def _checked(name: str, pointer: Any) -> Callable[..., Any]:
     returns_result = signature.result.cname == "enum VkResult"
 
     def call(*arguments: Any) -> Any:
-        result = pointer(*[_argument(a) for a in arguments])
+        result = pointer(*map(_argument, arguments))
         if returns_result and result < 0:
             raise error(result, name)
         return result

@@ -9,61 +9,41 @@ between a draw and its reader either way, and this one cannot be wrong.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
-from vkshare.backends.vulkan.api import VK, Functions, Struct, new
+from vkshare.backends.vulkan.api import VK, Functions, Struct, ffi, new
 
 WHOLE_IMAGE = {"aspectMask": 1, "baseMipLevel": 0, "levelCount": 1, "baseArrayLayer": 0, "layerCount": 1}  # 1: COLOR
 ONE_LAYER = {"aspectMask": 1, "mipLevel": 0, "baseArrayLayer": 0, "layerCount": 1}
 
 
+@cache
+def whole_image() -> Any:
+    """A VkImageSubresourceRange; not to be written to."""
+    return ffi.new("VkImageSubresourceRange *", WHOLE_IMAGE)
+
+
 def everything(vk: Functions, commands: Any) -> None:
     """All commands after this see all that the commands before it wrote, and what the host wrote before the submit."""
-    _record(vk, commands, _memory(VK.ACCESS_2_MEMORY_WRITE_BIT, to_host=False))
+    _record(vk, commands, _to_commands())
 
 
 def first_use(vk: Functions, commands: Any, image: Any) -> None:
     """From UNDEFINED to GENERAL: whatever the memory held is gone."""
-    barrier = _image(
-        image,
-        0,
-        0,
-        oldLayout=VK.IMAGE_LAYOUT_UNDEFINED,
-        dstAccessMask=VK.ACCESS_2_MEMORY_READ_BIT | VK.ACCESS_2_MEMORY_WRITE_BIT,
-    )
-    _record(vk, commands, None, [barrier])
+    access = VK.ACCESS_2_MEMORY_READ_BIT | VK.ACCESS_2_MEMORY_WRITE_BIT
+    _record(vk, commands, None, _change(0, 0, oldLayout=VK.IMAGE_LAYOUT_UNDEFINED, dstAccessMask=access), [image])
 
 
 def begin(vk: Functions, commands: Any, shown: Sequence[Any]) -> None:
     """Like everything(), at the start of a list that draws to swapchains' images: out of PRESENT_SRC_KHR."""
-    _record(vk, commands, _memory(VK.ACCESS_2_MEMORY_WRITE_BIT, to_host=False), [_out_of_rest(i) for i in shown])
+    _record(vk, commands, _to_commands(), _out_of_rest(), shown)
 
 
 def end(vk: Functions, commands: Any, shown: Sequence[Any], *, to_host: bool) -> None:
     """The end of a list: swapchains' images back to PRESENT_SRC_KHR, and what was written to the host."""
-    memory = _memory(VK.ACCESS_2_MEMORY_WRITE_BIT, to_host=True) if to_host else None
-    if memory is not None or shown:
-        _record(vk, commands, memory, [_to_rest(i) for i in shown])
-
-
-def _out_of_rest(image: Any) -> Struct:
-    return _change(image, VK.IMAGE_LAYOUT_PRESENT_SRC_KHR, VK.IMAGE_LAYOUT_GENERAL)
-
-
-def _to_rest(image: Any) -> Struct:
-    return _change(image, VK.IMAGE_LAYOUT_GENERAL, VK.IMAGE_LAYOUT_PRESENT_SRC_KHR)
-
-
-def _change(image: Any, old: int, layout: int) -> Struct:
-    return _image(
-        image,
-        0,
-        0,
-        srcAccessMask=VK.ACCESS_2_MEMORY_WRITE_BIT,
-        dstAccessMask=VK.ACCESS_2_MEMORY_READ_BIT | VK.ACCESS_2_MEMORY_WRITE_BIT,
-        oldLayout=old,
-        newLayout=layout,
-    )
+    if to_host or shown:
+        _record(vk, commands, _to_host() if to_host else None, _to_rest(), shown)
 
 
 def acquire(vk: Functions, commands: Any, image: Any, queue_family: int) -> None:
@@ -72,34 +52,55 @@ def acquire(vk: Functions, commands: Any, image: Any, queue_family: int) -> None
     The source scope is the other party's: a semaphore or the host ordered it.
     """
     access = VK.ACCESS_2_MEMORY_READ_BIT | VK.ACCESS_2_MEMORY_WRITE_BIT
-    barrier = _image(image, VK.QUEUE_FAMILY_EXTERNAL, queue_family, srcAccessMask=0, dstAccessMask=access)
-    _record(vk, commands, None, [barrier])
+    change = _change(VK.QUEUE_FAMILY_EXTERNAL, queue_family, srcAccessMask=0, dstAccessMask=access)
+    _record(vk, commands, None, change, [image])
 
 
 def release(vk: Functions, commands: Any, image: Any, queue_family: int, *, is_mappable: bool) -> None:
     """Gives the image to VK_QUEUE_FAMILY_EXTERNAL, and what was written to the host, which may be the next to look."""
-    barrier = _image(
-        image, queue_family, VK.QUEUE_FAMILY_EXTERNAL, srcAccessMask=VK.ACCESS_2_MEMORY_WRITE_BIT, dstAccessMask=0
-    )
-    memory = _memory(VK.ACCESS_2_MEMORY_WRITE_BIT, to_host=True) if is_mappable else None
-    _record(vk, commands, memory, [barrier])
+    access = VK.ACCESS_2_MEMORY_WRITE_BIT
+    change = _change(queue_family, VK.QUEUE_FAMILY_EXTERNAL, srcAccessMask=access, dstAccessMask=0)
+    _record(vk, commands, _to_host() if is_mappable else None, change, [image])
 
 
-def _memory(source_access: int, *, to_host: bool) -> Struct:
-    if to_host:
-        target = {
-            "dstStageMask": VK.PIPELINE_STAGE_2_HOST_BIT,
-            "dstAccessMask": VK.ACCESS_2_HOST_READ_BIT | VK.ACCESS_2_HOST_WRITE_BIT,
-        }
-    else:
-        access = VK.ACCESS_2_MEMORY_READ_BIT | VK.ACCESS_2_MEMORY_WRITE_BIT
-        target = {"dstStageMask": VK.PIPELINE_STAGE_2_ALL_COMMANDS_BIT, "dstAccessMask": access}
-    return new(
-        "VkMemoryBarrier2", srcStageMask=VK.PIPELINE_STAGE_2_ALL_COMMANDS_BIT, srcAccessMask=source_access, **target
-    )
+# ---- what the barriers are made of: built once, copied into each -----------------------------------------------------
 
 
-def _image(image: Any, source_family: int, target_family: int, **fields: int) -> Struct:
+@cache
+def _to_commands() -> Struct:
+    access = VK.ACCESS_2_MEMORY_READ_BIT | VK.ACCESS_2_MEMORY_WRITE_BIT
+    return _memory(dstStageMask=VK.PIPELINE_STAGE_2_ALL_COMMANDS_BIT, dstAccessMask=access)
+
+
+@cache
+def _to_host() -> Struct:
+    access = VK.ACCESS_2_HOST_READ_BIT | VK.ACCESS_2_HOST_WRITE_BIT
+    return _memory(dstStageMask=VK.PIPELINE_STAGE_2_HOST_BIT, dstAccessMask=access)
+
+
+def _memory(**target: int) -> Struct:
+    stages = VK.PIPELINE_STAGE_2_ALL_COMMANDS_BIT
+    return new("VkMemoryBarrier2", srcStageMask=stages, srcAccessMask=VK.ACCESS_2_MEMORY_WRITE_BIT, **target)
+
+
+@cache
+def _out_of_rest() -> Struct:
+    return _change_layout(VK.IMAGE_LAYOUT_PRESENT_SRC_KHR, VK.IMAGE_LAYOUT_GENERAL)
+
+
+@cache
+def _to_rest() -> Struct:
+    return _change_layout(VK.IMAGE_LAYOUT_GENERAL, VK.IMAGE_LAYOUT_PRESENT_SRC_KHR)
+
+
+def _change_layout(old: int, layout: int) -> Struct:
+    access = VK.ACCESS_2_MEMORY_READ_BIT | VK.ACCESS_2_MEMORY_WRITE_BIT
+    written = VK.ACCESS_2_MEMORY_WRITE_BIT
+    return _change(0, 0, srcAccessMask=written, dstAccessMask=access, oldLayout=old, newLayout=layout)
+
+
+def _change(source_family: int, target_family: int, **fields: int) -> Struct:
+    """Of an image that _record() fills in."""
     return new(
         "VkImageMemoryBarrier2",
         **{
@@ -109,22 +110,25 @@ def _image(image: Any, source_family: int, target_family: int, **fields: int) ->
             "newLayout": VK.IMAGE_LAYOUT_GENERAL,
             "srcQueueFamilyIndex": source_family,
             "dstQueueFamilyIndex": target_family,
-            "image": image,
             "subresourceRange": WHOLE_IMAGE,
             **fields,
         },
     )
 
 
-def _record(vk: Functions, commands: Any, memory: Struct | None, images: Sequence[Struct] = ()) -> None:
-    memories = [memory] if memory is not None else []
-    vk.vkCmdPipelineBarrier2(
-        commands,
-        new(
-            "VkDependencyInfo",
-            memoryBarrierCount=len(memories),
-            pMemoryBarriers=memories,
-            imageMemoryBarrierCount=len(images),
-            pImageMemoryBarriers=list(images),
-        ),
+def _record(
+    vk: Functions, commands: Any, memory: Struct | None, change: Struct | None = None, images: Sequence[Any] = ()
+) -> None:
+    changes: Any = None
+    if change is not None:
+        changes = ffi.new("VkImageMemoryBarrier2[]", [change.pointer[0]] * len(images))
+    for i, image in enumerate(images):
+        changes[i].image = image
+    dependency = new(
+        "VkDependencyInfo",
+        memoryBarrierCount=memory is not None,
+        pMemoryBarriers=memory,
+        imageMemoryBarrierCount=len(images),
+        pImageMemoryBarriers=changes,
     )
+    vk.vkCmdPipelineBarrier2(commands, dependency)

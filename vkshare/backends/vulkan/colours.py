@@ -7,48 +7,72 @@ round to nearest even in single precision.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+import struct
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from functools import cache, lru_cache
+from math import copysign, inf
 from typing import Any
 
 import numpy as np
 
 from vkshare.formats import Format
 
+_Colour = tuple[float, ...]  # RGBA, each exact in single precision
 _Floats = np.ndarray[Any, np.dtype[np.float32]]
 
+_SINGLES = struct.Struct("4f")
+_HALF = struct.Struct("e")
 
-def storable(colour: Sequence[float], pixel_format: Format) -> tuple[float, float, float, float]:
+
+def storable(colour: Sequence[float], pixel_format: Format) -> _Colour:
     """The colour that `pixel_format` can hold nearest to RGBA `colour`.
 
-    Linear for -srgb formats, as clear values are.
+    Linear for -srgb formats, as clear values are. Without NumPy, which takes longer over four numbers than the clear.
     """
-    with np.errstate(over="ignore"):  # beyond the largest half is infinity
-        values = np.asarray(colour, np.float32)
-        if pixel_format.dtype == "float32":
-            exact = values
-        elif pixel_format.dtype == "float16":
-            exact = values.astype(np.float16).astype(np.float32)
-        elif pixel_format.name == "rgb10a2unorm":
-            exact = _unorm(values, np.array([1023, 1023, 1023, 3], np.float32))
-        else:
-            exact = _unorm(values, np.full(4, 255, np.float32))
-        if pixel_format.is_srgb:
-            exact[:3] = _srgb(values[:3])
-    red, green, blue, alpha = map(float, exact)
-    return red, green, blue, alpha
+    return _storable(_SINGLES.pack(*colour), pixel_format)  # bytes, to tell -0.0 from 0.0
 
 
-def _unorm(values: _Floats, levels: _Floats) -> _Floats:
-    clamped = np.minimum(np.where(values > 0, values, np.float32(0)), np.float32(1))  # NaN to 0
-    codes: _Floats = np.rint(clamped * levels)
-    return codes / levels
+@lru_cache(256)
+def _storable(singles: bytes, pixel_format: Format) -> _Colour:
+    values = _SINGLES.unpack(singles)
+    if pixel_format.dtype == "float32":
+        return values
+    if pixel_format.dtype == "float16":
+        return tuple(map(_half, values))
+    levels = (1023, 1023, 1023, 3) if pixel_format.name == "rgb10a2unorm" else (255, 255, 255, 255)
+    exact = _unorm(values, levels)
+    return (*map(_srgb, values[:3]), exact[3]) if pixel_format.is_srgb else exact
 
 
-def _srgb(values: _Floats) -> _Floats:
+def _singles(values: Iterable[float]) -> _Colour:
+    """Rounded to single precision."""
+    return _SINGLES.unpack(_SINGLES.pack(*values))
+
+
+def _half(value: float) -> float:
+    try:
+        rounded: float = _HALF.unpack(_HALF.pack(value))[0]
+    except OverflowError:
+        return copysign(inf, value)
+    return rounded
+
+
+def _unorm(values: _Colour, levels: Sequence[int]) -> _Colour:
+    clamped = (min(value, 1.0) if value > 0 else 0.0 for value in values)  # NaN to 0
+    scaled = _singles(value * level for value, level in zip(clamped, levels, strict=True))
+    return _singles(round(code) / level for code, level in zip(scaled, levels, strict=True))
+
+
+def _srgb(value: float) -> float:
+    linear, thresholds = _srgb_lists()
+    return linear[bisect_right(thresholds, value if value > 0 else 0.0)]
+
+
+@cache
+def _srgb_lists() -> tuple[list[float], list[float]]:
     linear, thresholds = srgb_tables()
-    codes = np.searchsorted(thresholds, np.where(values > 0, values, np.float32(0)), side="right")
-    return linear[codes]
+    return linear.tolist(), thresholds.tolist()
 
 
 @cache

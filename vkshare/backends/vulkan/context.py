@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import cache, lru_cache
 from typing import Any, Protocol
 
-from vkshare.backends.vulkan.api import VK, Functions, address, device_functions, handle, new
+from vkshare.backends.vulkan.api import VK, Functions, Struct, address, device_functions, ffi, handle, new
 from vkshare.backends.vulkan.physical import PhysicalDevice
 from vkshare.backends.vulkan.required import (
     DEVICE_EXTENSIONS,
@@ -110,12 +111,11 @@ class Context:
 
         It may be pending several times at once, unless made for use once.
         """
-        flags = VK.COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT if once else VK.COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT
         with self.lock:
             info = new("VkCommandBufferAllocateInfo", commandPool=self._pool, commandBufferCount=1)
             commands = self.vk.make("vkAllocateCommandBuffers", self.device, info)
             try:
-                self.vk.vkBeginCommandBuffer(commands, new("VkCommandBufferBeginInfo", flags=flags))
+                self.vk.vkBeginCommandBuffer(commands, _begin_info(once))
                 write(commands)
                 self.vk.vkEndCommandBuffer(commands)
             except BaseException:
@@ -157,11 +157,12 @@ class Context:
         """
         if not name or not self.physical.can_name:
             return
+        chars = _chars(f"vkshare {name}")
         info = new(
             "VkDebugUtilsObjectNameInfoEXT",
             objectType=object_type,
             objectHandle=address(vk_handle),
-            pObjectName=f"vkshare {name}",
+            pObjectName=chars,
         )
         self.vk.vkSetDebugUtilsObjectNameEXT(self.device, info)
 
@@ -194,6 +195,17 @@ class Context:
             device, self._own_device = self._own_device, None
             if device is not None:
                 self.vk.vkDestroyDevice(device, None)
+
+
+@lru_cache(64)  # most are those of command lists
+def _chars(name: str) -> Any:
+    return ffi.new("char[]", name.encode())
+
+
+@cache
+def _begin_info(once: bool) -> Struct:
+    usage = VK.COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT if once else VK.COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT
+    return new("VkCommandBufferBeginInfo", flags=usage)
 
 
 def _has_present_fences(physical: PhysicalDevice, instance_extensions: frozenset[str]) -> bool:

@@ -84,9 +84,10 @@ class VulkanBackend:
             if self._pipelines is None:
                 self._pipelines = Pipelines(self.context)
             compiled = Compiled(self.context, self._pipelines)
+            uses = recorder.uses(operations)
             try:
-                recorder.Recorder(self.context, self._pipelines, compiled).record(operations)
-                commands.set_vulkan(address(compiled.commands), recorder.uses(operations), compiled.destroy)
+                recorder.Recorder(self.context, self._pipelines, compiled).record(operations, [use[0] for use in uses])
+                commands.set_vulkan(address(compiled.commands), uses, compiled.destroy)
             except BaseException:
                 compiled.destroy()
                 raise

@@ -236,7 +236,7 @@ class VulkanImage:
         def write(commands: Any) -> None:
             barriers.first_use(context.vk, commands, self.handle)
             zero = ffi.new("VkClearColorValue *")
-            whole = ffi.new("VkImageSubresourceRange *", barriers.WHOLE_IMAGE)
+            whole = barriers.whole_image()
             context.vk.vkCmdClearColorImage(commands, self.handle, VK.IMAGE_LAYOUT_GENERAL, zero, 1, whole)
             barriers.release(context.vk, commands, self.handle, context.queue_family, is_mappable=self.is_mappable)
 

@@ -143,7 +143,7 @@ def _paint(context: Context, image: VulkanImage) -> None:
 
     def write(commands: object) -> None:
         colour = ffi.new("VkClearColorValue *", {"float32": [value / 255 for value in _PIXEL]})
-        whole = ffi.new("VkImageSubresourceRange *", barriers.WHOLE_IMAGE)
+        whole = barriers.whole_image()
         barriers.acquire(vk, commands, image.handle, family)
         vk.vkCmdClearColorImage(commands, image.handle, VK.IMAGE_LAYOUT_GENERAL, colour, 1, whole)
         barriers.release(vk, commands, image.handle, family, is_mappable=image.is_mappable)

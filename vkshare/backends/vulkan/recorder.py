@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,13 +42,13 @@ class Recorder:
         self._is_ordered = False  # nothing was recorded since a barrier over everything
         self._is_raw = False  # that scope writes a -srgb image's codes as they are
 
-    def record(self, operations: Sequence[Operation]) -> None:
-        """Fills ``compiled.commands``."""
-        images = [_image(surface) for surface, _ in uses(operations)]
+    def record(self, operations: Sequence[Operation], surfaces: Iterable[Any]) -> None:
+        """Fills ``compiled.commands``. `surfaces` are those that the operations touch."""
+        images = [_image(surface) for surface in surfaces]
+        shown = [image for image in images if image.is_presentable]
         with contextlib.ExitStack() as pins:
-            for image in images:
+            for image in shown:
                 pins.enter_context(image.pinned())
-            shown = [image for image in images if image.is_presentable]
             self._compiled.commands = self._context.record(
                 lambda commands: self._write(commands, operations, shown), name="command list"
             )
@@ -97,8 +97,8 @@ class Recorder:
         if draws and "render" in target.spec.usage:
             self._begin_rendering(target, clear=colour)
             return
-        value = ffi.new("VkClearColorValue *", {"float32": colour})
-        whole = ffi.new("VkImageSubresourceRange *", barriers.WHOLE_IMAGE)
+        value = ffi.new("VkClearColorValue *", (colour,))
+        whole = barriers.whole_image()
         self._vk.vkCmdClearColorImage(self._commands, target.handle, VK.IMAGE_LAYOUT_GENERAL, value, 1, whole)
 
     def _fill_rect(self, op: FillRect) -> None:

@@ -28,7 +28,8 @@ static VkResult build_swapchain(chain *chain, uint32_t width, uint32_t height)
                                      .preTransform = able.currentTransform ? able.currentTransform : 1,
                                      .compositeAlpha = VK_COMPOSITE_ALPHA_OPAQUE_BIT_KHR,
                                      .presentMode = VK_PRESENT_MODE_FIFO_KHR,
-                                     .clipped = 1};
+                                     .clipped = 1,
+                                     .oldSwapchain = chain->swapchain};
     TRY(gpu->CreateSwapchainKHR(gpu->device, &info, NULL, &chain->swapchain));
     VkImage images[IMAGES];
     chain->n_images = IMAGES;

@@ -14,7 +14,7 @@ from vkshare.errors import ClosedError, InvalidCallError, VkshareError
 from vkshare.interop.cuda import streams
 from vkshare.interop.cuda.driver import GPU, CUDAError, call, gpu_of
 from vkshare.interop.cuda.memory import ImportedMemory, destroy_timeline, import_memory
-from vkshare.interop.cuda.view import CUDAAccess, CUDABlock, CUDAView
+from vkshare.interop.cuda.view import CUDABlock, CUDAView
 from vkshare.surface import Surface
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class CUDASurface:
         *,
         stream: Any = None,
         writable: bool = True,
-    ) -> CUDAAccess:
+    ) -> CUDABlock:
         """``with shared.access(acquire=1, release=0, stream=stream) as view:`` owns the surface for CUDA in the block.
 
         The CPU waits until the surface was released with that key, and for no work: the stream's work from here on
@@ -136,8 +136,8 @@ class CUDASurface:
             The handle owns the surface already; the stream is being captured into a graph.
         """
         acquire = _arguments.integer("acquire", acquire, 0, _LARGEST_KEY)
-        release = _arguments.integer("release", release, 0, _LARGEST_KEY)
-        return CUDAAccess(self, streams.handle(stream), bool(writable), acquire, release, _arguments.timeout(timeout))
+        keys = acquire, _arguments.integer("release", release, 0, _LARGEST_KEY)
+        return CUDABlock(self, streams.handle(stream), bool(writable), keys, _arguments.timeout(timeout))
 
     def within(self, *, stream: Any = None, writable: bool = True) -> CUDABlock:
         """``with shared.within(stream=stream) as view:`` is CUDA's block in a turn that the handle has already.
@@ -150,7 +150,7 @@ class CUDASurface:
         NotOwnerError
             The handle does not own the surface.
         """
-        return CUDABlock(self, streams.handle(stream), bool(writable))
+        return CUDABlock(self, streams.handle(stream), bool(writable), None, None)
 
     def statistics(self) -> CUDAStatistics:
         """A snapshot of the counters."""
@@ -205,34 +205,23 @@ class CUDASurface:
             raise ClosedError(f"this CUDASurface is closed: {self!r}")
         return memory, timeline
 
-    def _begin(self, stream: int, timeout: float | None, *, writable: bool) -> CUDAView:
+    def _begin(self, stream: int, timeout: float | None, writable: bool) -> CUDAView:
         """The handle owns the surface: CUDA's part of the turn begins."""
-        if self._pid != os.getpid():
-            self.device.check()  # says what a forked child may not
         memory, timeline = self._open_parts()
+        surface = self._surface
         # Of what the CPU writes to memory that it sees, CUDA's streams learn by Vulkan's queue alone (seen on an H200).
-        value = self._surface._lend_out(self._surface.is_host_visible, timeout)
-        try:
-            code = timeline.wait(value, stream)
-            if code:
-                streams.checked(code, "cuWaitExternalSemaphoresAsync", stream, self._gpu)
-        except BaseException:
-            with contextlib.suppress(VkshareError):
-                self._surface._lent_back(0)
-            raise
+        value = surface._lend_out(surface.is_host_visible, timeout)
+        code = timeline.wait(value, stream)
+        if code:
+            surface._lent_back(0)
+            streams.checked(code, "cuWaitExternalSemaphoresAsync", stream, self._gpu)
         return CUDAView(memory, stream, writable)
 
     def _finish(self, view: CUDAView) -> None:
         """CUDA's part of the turn is over: whoever owns the surface next comes after it."""
-        stream, others = view._end()
+        view._memory = None
         try:
-            _, timeline = self._open_parts()
-            for other in others:
-                streams.join(other, stream, self._gpu)
-            value = self._surface._lent_value()
-            code = timeline.signal(value, stream)
-            if code:
-                streams.checked(code, "cuSignalExternalSemaphoresAsync", stream, self._gpu)
+            value = self._signal(view._stream, view._others)
         except BaseException as error:
             with contextlib.suppress(VkshareError):
                 self._surface._lent_back(0)
@@ -244,7 +233,18 @@ class CUDASurface:
             raise
         self._surface._lent_back(value)
         self._accesses += 1
-        self._joined += len(others)
+
+    def _signal(self, stream: int, others: tuple[int, ...]) -> int:
+        """The value that the stream signals behind its work so far, and that of the other streams."""
+        _, timeline = self._open_parts()
+        for other in others:
+            streams.join(other, stream, self._gpu)
+            self._joined += 1
+        value = self._surface._lent_value()
+        code = timeline.signal(value, stream)
+        if code:
+            streams.checked(code, "cuSignalExternalSemaphoresAsync", stream, self._gpu)
+        return value
 
     def _give_back(self, key: int) -> None:
         with contextlib.suppress(VkshareError):  # e.g. closed meanwhile: the error that came first is what matters

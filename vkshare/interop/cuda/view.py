@@ -27,65 +27,55 @@ _CAN_SAY_READ_ONLY = (1, 0)  # DLPack's version
 
 
 class CUDABlock:
-    """What ``CUDASurface.within()`` gives: CUDA's part of a turn that the handle has. Not reentrant."""
+    """What ``CUDASurface.access()`` and ``within()`` give: a context manager in which CUDA has the surface. Not
+    reentrant.
+    """
 
-    __slots__ = ("_shared", "_stream", "_timeout", "_view", "_writable")
+    __slots__ = ("_keys", "_shared", "_stream", "_timeout", "_view", "_writable")
 
-    def __init__(self, shared: CUDASurface, stream: int, writable: bool, timeout: float | None = None) -> None:
+    def __init__(
+        self, shared: CUDASurface, stream: int, writable: bool, keys: tuple[int, int] | None, timeout: float | None
+    ) -> None:
+        """`keys` to own the surface by and to hand it on with; None: the handle owns it, and goes on to."""
         self._shared = shared
         self._stream = stream
         self._writable = writable
+        self._keys = keys
         self._timeout = timeout
         self._view: CUDAView | None = None
 
     def __enter__(self) -> CUDAView:
-        self._view = self._shared._begin(self._stream, self._timeout, writable=self._writable)
-        return self._view
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        self._end(error)
-
-    def _end(self, error: BaseException | None) -> bool:
-        """False: CUDA's work cannot be waited for, so that who owns the surface must see to it."""
-        view, self._view = self._view, None
-        try:
-            if view is not None:
-                self._shared._finish(view)
-        except VkshareError as unfinished:
-            if error is None:
-                raise
-            _log.warning("%s", unfinished)  # the body's own error is what matters
-            return False
-        return True
-
-
-class CUDAAccess(CUDABlock):
-    """What ``CUDASurface.access()`` gives: a context manager that owns the surface inside its block. Not reentrant."""
-
-    __slots__ = ("_keys",)
-
-    def __init__(
-        self, shared: CUDASurface, stream: int, writable: bool, acquire: int, release: int, timeout: float | None
-    ) -> None:
-        super().__init__(shared, stream, writable, timeout)
-        self._keys = acquire, release
-
-    def __enter__(self) -> CUDAView:
         shared = self._shared
+        if self._keys is None:
+            self._view = shared._begin(self._stream, self._timeout, self._writable)
+            return self._view
         shared._open_parts()
-        shared.surface.acquire(self._keys[0], self._timeout)
+        shared._surface.acquire(self._keys[0], self._timeout)
         try:
-            return super().__enter__()
+            self._view = shared._begin(self._stream, self._timeout, self._writable)
         except BaseException:
             shared._give_back(self._keys[0])
             raise
+        return self._view
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        is_over = self._end(error)
+        view, self._view = self._view, None
+        if view is None:
+            return
+        shared = self._shared
+        try:
+            shared._finish(view)
+        except VkshareError as unfinished:  # who owns the surface must see to it
+            if error is None:
+                raise
+            _log.warning("%s", unfinished)  # the body's own error is what matters
+            return
+        if self._keys is None:
+            return
         if error is None:
-            self._shared.surface.release(self._keys[1])
-        elif is_over:
-            self._shared._give_back(self._keys[0])
+            shared._surface.release(self._keys[1])
+        else:
+            shared._give_back(self._keys[0])
 
 
 class CUDAView:
@@ -102,7 +92,7 @@ class CUDAView:
         self._memory: ImportedMemory | None = memory
         self._stream = stream
         self._writable = writable
-        self._others: set[int] = set()  # streams that took it by DLPack
+        self._others: tuple[int, ...] = ()  # streams that took it by DLPack
 
     # ---- what it is -----------------------------------------------------------------------------------------------
 
@@ -208,7 +198,7 @@ class CUDAView:
             consumer = streams.handle(stream)
             if consumer != self._stream:
                 streams.join(self._stream, consumer, memory.gpu)
-                self._others.add(consumer)
+                self._others = tuple({*self._others, consumer})
         dtype, strides = self.dtype, self.strides
         assert strides is not None
         step = strides[0] // dtype.itemsize, strides[1] // dtype.itemsize, strides[2] // dtype.itemsize
@@ -249,11 +239,6 @@ class CUDAView:
                 "this CUDAView is over: it is valid inside `with shared.access(acquire=..., release=...) as view:` only"
             )
         return self._memory
-
-    def _end(self) -> tuple[int, set[int]]:
-        """Its stream, and the others that took it."""
-        self._memory = None
-        return self._stream, self._others
 
     def __repr__(self) -> str:
         if self._memory is None:

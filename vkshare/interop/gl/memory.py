@@ -52,7 +52,7 @@ class SharedTexture:
         check(gl, surface)
         gl.forget_errors()
         try:
-            with surface.export() as descriptor:
+            with surface._exported() as descriptor:
                 fd, page, semaphore = descriptor.open_fds()
                 _fds.close_all(each for each in (page, semaphore) if each >= 0)
                 try:

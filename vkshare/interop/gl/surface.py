@@ -16,7 +16,7 @@ from vkshare.interop.gl import context as contexts
 from vkshare.interop.gl import egl, order
 from vkshare.interop.gl.formats import FORMATS, GLFormat
 from vkshare.interop.gl.memory import TEXTURE_2D, SharedTexture
-from vkshare.interop.gl.view import GLAccess
+from vkshare.interop.gl.view import GLBlock
 from vkshare.surface import Surface
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ def open(surface: Surface) -> GLSurface:
     Parameters
     ----------
     surface
-        A vkshare.Surface on a Vulkan device of the context's GPU and driver. It need not be owned.
+        A vkshare.Surface on a Vulkan device of the context's GPU and driver. It need not be owned. A queue's surface
+        is used with ``within()``.
 
     Raises
     ------
@@ -154,7 +155,7 @@ class GLSurface:
 
     # ---- its turns ------------------------------------------------------------------------------------------------
 
-    def access(self, acquire: int = 0, release: int = 0, timeout: float | None = None) -> GLAccess:
+    def access(self, acquire: int = 0, release: int = 0, timeout: float | None = None) -> GLBlock:
         """``with shared.access(acquire=1, release=0) as view:`` owns the surface for OpenGL inside the block.
 
         Vulkan's commands on this handle are not in order with OpenGL's inside the block: leave them out.
@@ -174,8 +175,23 @@ class GLSurface:
             As Surface.acquire().
         """
         acquire = _arguments.integer("acquire", acquire, 0, _LARGEST_KEY)
-        release = _arguments.integer("release", release, 0, _LARGEST_KEY)
-        return GLAccess(self, acquire, release, _arguments.timeout(timeout))
+        keys = acquire, _arguments.integer("release", release, 0, _LARGEST_KEY)
+        return GLBlock(self, keys, _arguments.timeout(timeout))
+
+    def within(self) -> GLBlock:
+        """``with shared.within() as view:`` is OpenGL's block in a turn that the handle has already.
+
+        For a queue's surfaces, and wherever ``surface.acquire()`` was called: OpenGL's work comes after the commands
+        that were submitted to the surface in this turn, and before those that are submitted after the block.
+
+        Raises, when the block is entered
+        ---------------------------------
+        NotOwnerError
+            The handle does not own the surface.
+        InvalidCallError
+            The context is not current, or another one is.
+        """
+        return GLBlock(self, None, None)
 
     def moderngl_texture(self, context: Any) -> Any:
         """The texture as an object of moderngl, for a moderngl.Context of this very context.
@@ -274,6 +290,10 @@ class GLSurface:
         except BaseException:
             self._give_back(key)
             raise
+
+    def _begin_within(self) -> None:
+        self.device.check()
+        self._order.begin(self._require_here().texture)
 
     def _finish(self) -> None:
         try:

@@ -13,19 +13,25 @@ if TYPE_CHECKING:
 _log = logging.getLogger("vkshare.gl")
 
 
-class GLAccess:
-    """What ``GLSurface.access()`` gives: a context manager that owns the surface inside its block. Not reentrant."""
+class GLBlock:
+    """What ``GLSurface.access()`` and ``within()`` give: a context manager in which OpenGL has the surface. Not
+    reentrant.
+    """
 
     __slots__ = ("_keys", "_shared", "_timeout", "_view")
 
-    def __init__(self, shared: GLSurface, acquire: int, release: int, timeout: float | None) -> None:
+    def __init__(self, shared: GLSurface, keys: tuple[int, int] | None, timeout: float | None) -> None:
+        """`keys` to own the surface by and to hand it on with; None: the handle owns it, and goes on to."""
         self._shared = shared
-        self._keys = acquire, release
+        self._keys = keys
         self._timeout = timeout
         self._view: GLView | None = None
 
     def __enter__(self) -> GLView:
-        self._shared._begin(self._keys[0], self._timeout)
+        if self._keys is None:
+            self._shared._begin_within()
+        else:
+            self._shared._begin(self._keys[0], self._timeout)
         self._view = GLView(self._shared)
         return self._view
 
@@ -33,16 +39,19 @@ class GLAccess:
         view, self._view = self._view, None
         if view is not None:
             view._shared = None
-        if error is None:
-            self._shared._finish()
-            self._shared.surface.release(self._keys[1])
-            return
         try:
             self._shared._finish()
         except VkshareError as unfinished:
+            if error is None:
+                raise
             _log.warning("%s", unfinished)
             return  # the body's own error is what matters
-        self._shared._give_back(self._keys[0])
+        if self._keys is None:
+            return
+        if error is None:
+            self._shared.surface.release(self._keys[1])
+        else:
+            self._shared._give_back(self._keys[0])
 
 
 class GLView:

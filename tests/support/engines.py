@@ -1,4 +1,4 @@
-"""A pytest plugin: `engine`, somebody else's VkDevice on the adapter of this run."""
+"""A pytest plugin: `engine`, somebody else's Vulkan on the adapter of this run, which Device.from_handles() adopts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import vkshare as vks
 class Engine:
     """Somebody else's VkDevice and queue, with a lock round the queue that counts how often it was taken."""
 
-    def __init__(self, context: Any, instance: Any) -> None:
+    def __init__(self, context: Any, instance: Any, *more_features: str) -> None:
         needed = vks.vulkan_requirements()
         self.handles = {
             "instance": instance.handle,
@@ -24,7 +24,7 @@ class Engine:
             "queue_family": context.queue_family,
             "api_version": needed.api_version,
             "enabled_extensions": sorted({*context.extensions, *instance.extensions}),
-            "features": needed.features,
+            "features": (*needed.features, *more_features),
         }
         self.taken = 0
         self._lock = threading.Lock()
@@ -35,6 +35,9 @@ class Engine:
 
     def unlock(self) -> None:
         self._lock.release()
+
+    def is_locked(self) -> bool:
+        return self._lock.locked()
 
     def adopt(self, **changes: Any) -> vks.Device:
         return vks.Device.from_handles(**{**self.handles, **changes})

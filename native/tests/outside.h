@@ -1,0 +1,195 @@
+/* outside.h: what the tests of another API's turns have in common: the parties, their turns, and waiting. */
+#ifndef VKS_TEST_OUTSIDE_H
+#define VKS_TEST_OUTSIDE_H
+
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "stub_driver.h"
+
+#define MS UINT64_C(1000000)
+
+/* ---- the cast ---- */
+
+typedef struct party {
+    vks_device *device;
+    vks_surface *surface;
+    vks_commands *commands;
+    bool is_alias;
+} party;
+
+static inline void can_draw(party *p)
+{
+    CHECK(p->surface != NULL, "%s", vks_last_error()->text);
+    vks_use use = {p->surface, true};
+    CHECK(vks_commands_create_vulkan(p->device, 3, &use, 1, NULL, NULL, &p->commands) == VKS_OK, "%s",
+          vks_last_error()->text);
+}
+
+static inline party new_party(const char *name, const party *of)
+{
+    party p = {.device = stub_open(name, true)};
+    p.surface = stub_surface(p.device, of ? of->surface : NULL);
+    can_draw(&p);
+    return p;
+}
+
+static inline party new_alias(const party *of)
+{
+    party p = {.device = of->device, .surface = stub_alias(of->surface), .is_alias = true};
+    can_draw(&p);
+    return p;
+}
+
+static inline stub_api *new_api(const party *p)
+{
+    stub_api *api = stub_import(p->surface);
+    CHECK(api != NULL, "%s", vks_last_error()->text);
+    return api;
+}
+
+static inline void drop_party(party *p)
+{
+    vks_commands_unref(p->commands);
+    vks_surface_close(p->surface);
+    vks_surface_unref(p->surface);
+    if (!p->is_alias)
+        stub_close(p->device);
+}
+
+static inline vks_status draw(const party *p, vks_submission *out)
+{
+    vks_submission ignored = {0};
+    vks_submit_info info = {.commands = &p->commands, .n_commands = 1};
+    vks_status status = vks_submit(p->device, &info, 0, out ? out : &ignored);
+    if (ignored.op)
+        vks_op_unref(ignored.op);
+    return status;
+}
+
+static inline vks_page_view look(const party *p)
+{
+    int page;
+    vks_page_view view = {0};
+    CHECK(vks_surface_page(p->surface, &page) == VKS_OK && vks_page_look(page, &view) == VKS_OK, "%s",
+          vks_last_error()->text);
+    close(page);
+    return view;
+}
+
+static inline uint64_t owed(const party *p)
+{
+    vks_page_view view = look(p);
+    uint64_t owes = 0;
+    for (uint32_t i = 0; i < view.n_slots; i++)
+        owes += view.slots[i].owes;
+    return owes;
+}
+
+#define SOON(condition)                                                                                                \
+    ({                                                                                                                 \
+        uint64_t limit_ = vks_now() + 3000 * MS;                                                                       \
+        while (!(condition) && vks_now() < limit_)                                                                     \
+            usleep(200);                                                                                               \
+        (condition);                                                                                                   \
+    })
+
+#define AGAIN(call)                                                                                                    \
+    ({                                                                                                                 \
+        vks_status again_;                                                                                             \
+        while ((again_ = (call)) == VKS_INTERRUPTED)                                                                   \
+            ;                                                                                                          \
+        again_;                                                                                                        \
+    })
+
+static inline void drop_api(stub_api *api)
+{
+    stub_stall_api(api, false);
+    CHECK(SOON(stub_is_idle(api)), "it is stuck");
+    stub_drop(api);
+}
+
+/* ---- turns ---- */
+
+static inline void own(const party *p, uint64_t key)
+{
+    vks_status status = AGAIN(vks_surface_acquire(p->surface, key, vks_now() + 3000 * MS));
+    CHECK(status == VKS_OK, "status %d: %s", status, vks_last_error()->text);
+}
+
+static inline void hand_on(const party *p, uint64_t key)
+{
+    vks_status status = vks_surface_release(p->surface, key);
+    CHECK(status == VKS_OK, "status %d: %s", status, vks_last_error()->text);
+}
+
+static inline void queue_turn(const party *p, uint64_t key)
+{
+    own(p, key);
+    CHECK(draw(p, NULL) == VKS_OK, "%s", vks_last_error()->text);
+    hand_on(p, key + 1);
+}
+
+/* What the API does between the acquire and the release. Returns the value that it waited for. */
+static inline uint64_t lend(const party *p, stub_api *api)
+{
+    uint64_t wait = 0, signal = 0;
+    vks_status status = AGAIN(vks_surface_lend_out(p->surface, false, vks_now() + 3000 * MS, &wait));
+    CHECK(status == VKS_OK, "status %d: %s", status, vks_last_error()->text);
+    CHECK(vks_surface_lent_value(p->surface, &signal) == VKS_OK && signal > wait, "%s", vks_last_error()->text);
+    stub_work(api, wait, signal);
+    CHECK(vks_surface_lent_back(p->surface, signal) == VKS_OK, "%s", vks_last_error()->text);
+    return wait;
+}
+
+static inline uint64_t outside_turn(const party *p, stub_api *api, uint64_t key)
+{
+    own(p, key);
+    uint64_t wait = lend(p, api);
+    hand_on(p, key + 1);
+    return wait;
+}
+
+static inline void idle(const party *p)
+{
+    vks_status status = AGAIN(vks_device_wait_idle(p->device, vks_now() + 3000 * MS));
+    CHECK(status == VKS_OK, "status %d: %s", status, vks_last_error()->text);
+}
+
+static inline void lose(const party *p)
+{
+    stub_fail_submit(p->device, STUB_DEVICE_LOST, 1);
+    CHECK(vks_submit(p->device, &(vks_submit_info){0}, 0, &(vks_submission){0}) == VKS_DEVICE_LOST, "lost");
+}
+
+/* Of the page: everything that was promised has come. */
+static inline bool is_settled(const party *p)
+{
+    vks_page_view view = look(p);
+    return view.completed >= view.value && view.queued >= view.value && !owed(p);
+}
+
+typedef struct sleeper {
+    const party *party;
+    vks_status (*call)(vks_surface *surface, uint64_t deadline);
+    vks_status status;
+    uint64_t took;
+} sleeper;
+
+static inline void *sleep_in_call(void *argument)
+{
+    sleeper *s = argument;
+    uint64_t start = vks_now();
+    s->status = AGAIN(s->call(s->party->surface, start + 3000 * MS));
+    s->took = vks_now() - start;
+    return NULL;
+}
+
+/* What is broken shows in the first of them; many would wait for seconds. */
+#define STEP(test)                                                                                                     \
+    if (check_failures < 5)                                                                                            \
+    RUN(test)
+
+#endif

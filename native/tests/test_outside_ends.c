@@ -1,0 +1,359 @@
+/* Another API's turn (test_outside.c) when something ends: a handle or a device is closed or lost, a debtor dies, the
+ * process forks. */
+#include <sys/wait.h>
+
+#include "outside.h"
+
+/* ---- the end ---- */
+
+static void *let_go_soon(void *api)
+{
+    usleep(50000);
+    stub_stall_api(api, false);
+    return NULL;
+}
+
+/* rules: I3, K7 */
+static void a_handle_that_is_closed_while_it_is_lent_abandons_the_surface(void)
+{
+    party a = new_party("a", NULL), c = new_party("c", &a);
+    stub_api *api = new_api(&a);
+    uint64_t wait;
+    own(&a, 0);
+    CHECK(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_OK, "%s", vks_last_error()->text);
+    uint64_t start = vks_now();
+    vks_surface_close(a.surface);
+    CHECK(vks_now() - start < 1000 * MS && !vks_surface_is_owned(a.surface), "nothing was promised");
+    CHECK(vks_surface_acquire(c.surface, 0, vks_now() + 1000 * MS) == VKS_ABANDONED, "K7");
+    CHECK(vks_surface_recover(c.surface, vks_now() + 1000 * MS) == VKS_OK, "%s", vks_last_error()->text);
+    hand_on(&c, 1);
+    drop_api(api);
+    drop_party(&c);
+    drop_party(&a);
+}
+
+/* Lent with a value to signal, lent back, and released: each waits for the signal that is under way. rules: I3, K7 */
+static void close_waits_for_the_value_that_another_api_is_to_signal(void)
+{
+    for (int step = 0; step < 3; step++) {
+        party a = new_party("a", NULL), c = new_party("c", &a);
+        stub_api *api = new_api(&a);
+        uint64_t wait, signal;
+        own(&a, 0);
+        CHECK(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_OK &&
+                  vks_surface_lent_value(a.surface, &signal) == VKS_OK,
+              "%s", vks_last_error()->text);
+        stub_stall_api(api, true);
+        stub_work(api, wait, signal);
+        if (step > 0)
+            CHECK(vks_surface_lent_back(a.surface, signal) == VKS_OK, "%s", vks_last_error()->text);
+        if (step > 1)
+            hand_on(&a, 1);
+        pthread_t thread;
+        uint64_t start = vks_now();
+        pthread_create(&thread, NULL, let_go_soon, api);
+        vks_surface_close(a.surface);
+        CHECK(vks_now() - start > 40 * MS && vks_now() - start < 3000 * MS && stub_is_idle(api),
+              "step %d: closed after %.1f ms", step, (vks_now() - start) / 1e6);
+        vks_status status = vks_surface_acquire(c.surface, 1, vks_now() + 1000 * MS);
+        CHECK(status == (step > 1 ? VKS_OK : VKS_ABANDONED), "step %d: %d", step, status);
+        pthread_join(thread, NULL);
+        if (step < 2)
+            CHECK(vks_surface_recover(c.surface, vks_now() + 1000 * MS) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(draw(&c, NULL) == VKS_OK, "%s", vks_last_error()->text);
+        hand_on(&c, 2);
+        drop_api(api);
+        drop_party(&c);
+        drop_party(&a);
+    }
+}
+
+/* rules: I3 */
+static void a_device_is_shut_down_once_what_another_api_does_has_come(void)
+{
+    party a = new_party("a", NULL), c = new_party("c", &a);
+    stub_api *api = new_api(&a);
+    stub_stall_api(api, true);
+    outside_turn(&a, api, 0);
+    queue_turn(&a, 1);
+    outside_turn(&a, api, 2);
+    pthread_t thread;
+    pthread_create(&thread, NULL, let_go_soon, api);
+    vks_commands_unref(a.commands);
+    stub_close(a.device);
+    CHECK(stub_is_idle(api) && stub_value(api) == 3, "all has run: %d", (int)stub_value(api));
+    pthread_join(thread, NULL);
+    vks_surface_unref(a.surface);
+    queue_turn(&c, 3);
+    drop_api(api);
+    drop_party(&c);
+}
+
+/* rules: I3, X21 */
+static void a_device_that_is_lost_ends_what_it_lent(void)
+{
+    for (int step = 0; step < 4; step++) {
+        party a = new_party("a", NULL), b = new_alias(&a), c = new_party("c", &a);
+        stub_api *api = new_api(&a);
+        uint64_t wait, signal = 0;
+        own(&a, 0);
+        CHECK(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_OK, "%s", vks_last_error()->text);
+        if (step > 0)
+            CHECK(vks_surface_lent_value(a.surface, &signal) == VKS_OK, "%s", vks_last_error()->text);
+        if (step > 1)
+            CHECK(vks_surface_lent_back(a.surface, signal) == VKS_OK, "%s", vks_last_error()->text);
+        if (step > 2)
+            hand_on(&a, 1);
+        lose(&a);
+        CHECK(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_DEVICE_LOST, "lost");
+        CHECK(vks_surface_lent_value(a.surface, &wait) == VKS_DEVICE_LOST, "lost");
+        CHECK(vks_surface_lent_back(a.surface, signal) == VKS_DEVICE_LOST, "lost");
+        CHECK(vks_surface_release(a.surface, 1) == VKS_DEVICE_LOST, "lost");
+        CHECK(!vks_surface_is_owned(a.surface) && owed(&c) == 0, "step %d: %d is owed", step, (int)owed(&c));
+        CHECK(vks_surface_acquire(c.surface, 1, vks_now() + 1000 * MS) == VKS_ABANDONED, "step %d", step);
+        CHECK(vks_surface_recover(c.surface, vks_now() + 1000 * MS) == VKS_OK, "%s", vks_last_error()->text);
+        uint64_t start = vks_now();
+        drop_party(&b);
+        drop_party(&a);
+        CHECK(vks_now() - start < 1000 * MS, "step %d: closing took %.1f ms", step, (vks_now() - start) / 1e6);
+        drop_api(api);
+        drop_party(&c);
+    }
+}
+
+/* The device's own queue is idle: nobody but the publisher asks. By the counter, and by what a submission says alone.
+ * rules: X21 */
+static void a_loss_is_noticed_while_only_another_api_is_waited_for(void)
+{
+    for (int by_submit = 0; by_submit < 2; by_submit++) {
+        party a = new_party("a", NULL);
+        stub_api *api = new_api(&a);
+        stub_stall_api(api, true);
+        outside_turn(&a, api, 0);
+        own(&a, 1);
+        if (by_submit)
+            stub_fail_submit(a.device, STUB_DEVICE_LOST, 1);
+        else
+            stub_fail(STUB_DEVICE_LOST, 1);
+        sleeper s = {.party = &a, .call = vks_surface_cpu_access};
+        sleep_in_call(&s);
+        CHECK(s.status == VKS_DEVICE_LOST && s.took < 1000 * MS, "status %d after %.1f ms", s.status, s.took / 1e6);
+        drop_api(api);
+        drop_party(&a);
+    }
+}
+
+/* rules: I3, K9 */
+static void what_a_lost_debtor_owed_the_api_is_signalled_for_it(void)
+{
+    party a = new_party("a", NULL), c = new_party("c", &a);
+    stub_api *api = new_api(&a);
+    stub_stall(true);
+    queue_turn(&c, 0);
+    CHECK(outside_turn(&a, api, 1) == 1, "the API waits for c");
+    usleep(30000);
+    CHECK(stub_value(api) == 0, "c is alive");
+    lose(&c); /* its work is gone with it */
+    CHECK(SOON(stub_is_idle(api)) && stub_value(api) == 2, "its queue goes on: %d", (int)stub_value(api));
+    CHECK(vks_surface_acquire(a.surface, 2, vks_now() + 1000 * MS) == VKS_ABANDONED, "but it is no whole frame");
+    CHECK(AGAIN(vks_surface_recover(a.surface, vks_now() + 1000 * MS)) == VKS_OK, "%s", vks_last_error()->text);
+    stub_stall(false);
+    CHECK(draw(&a, NULL) == VKS_OK, "%s", vks_last_error()->text);
+    hand_on(&a, 3);
+    idle(&a);
+    drop_api(api);
+    drop_party(&c);
+    drop_party(&a);
+}
+
+/* The same with the handle closed, whose API waits still. rules: I3, K9 */
+static void a_handle_is_closed_only_when_its_api_is_not_stuck(void)
+{
+    party a = new_party("a", NULL), c = new_party("c", &a);
+    stub_api *api = new_api(&a);
+    uint64_t wait;
+    stub_stall(true);
+    queue_turn(&c, 0);
+    own(&a, 1);
+    CHECK(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_OK && wait == 1, "%s", vks_last_error()->text);
+    stub_work(api, wait, 0);
+    lose(&c);
+    vks_surface_close(a.surface);
+    CHECK(SOON(stub_is_idle(api)), "nobody else would have signalled");
+    stub_stall(false);
+    drop_api(api);
+    drop_party(&c);
+    drop_party(&a);
+}
+
+/* rules: I3, K27 */
+static void recover_waits_for_the_value_that_another_api_is_to_signal(void)
+{
+    for (int by_itself = 0; by_itself < 2; by_itself++) {
+        party a = new_party("a", NULL), c = new_party("c", &a), d = new_party("d", &a);
+        const party *p = by_itself ? &a : &c;
+        stub_api *api = new_api(&a);
+        stub_stall_api(api, true);
+        outside_turn(&a, api, 0);
+        own(&d, 1);
+        vks_surface_close(d.surface); /* K7: it owned */
+        uint64_t start = vks_now();
+        CHECK(AGAIN(vks_surface_recover(p->surface, start + 20 * MS)) == VKS_TIMEOUT, "a's API works still");
+        CHECK(vks_now() - start >= 20 * MS, "it waited");
+        pthread_t thread;
+        pthread_create(&thread, NULL, let_go_soon, api);
+        CHECK(AGAIN(vks_surface_recover(p->surface, vks_now() + 1000 * MS)) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(stub_is_idle(api) && stub_value(api) == look(p).value, "nothing is under way");
+        pthread_join(thread, NULL);
+        CHECK(draw(p, NULL) == VKS_OK, "%s", vks_last_error()->text);
+        hand_on(p, 2);
+        idle(p);
+        drop_api(api);
+        drop_party(&d);
+        drop_party(&c);
+        drop_party(&a);
+    }
+}
+
+/* In a broken chain no batch's signal overtakes that of this handle's own API. rules: I3, K9 */
+static void work_in_a_broken_chain_waits_for_the_api_whose_signal_would_fall(void)
+{
+    party a = new_party("a", NULL), c = new_party("c", &a);
+    stub_api *api = new_api(&a);
+    vks_submission held = {0};
+    stub_stall(true);
+    stub_stall_api(api, true);
+    outside_turn(&a, api, 0);
+    queue_turn(&c, 1);
+    own(&a, 2);
+    lose(&c);
+    stub_stall(false);
+    CHECK(draw(&a, &held) == VKS_OK && vks_submission_is_held(a.device, &held), "its own API's signal comes first");
+    CHECK(vks_surface_release(a.surface, 3) == VKS_ABANDONED, "the chain is broken");
+    stub_stall_api(api, false);
+    CHECK(AGAIN(vks_submission_wait(a.device, &held, vks_now() + 1000 * MS)) == VKS_OK, "then it goes");
+    idle(&a);
+    vks_op_unref(held.op);
+    drop_api(api);
+    drop_party(&c);
+    drop_party(&a);
+}
+
+/* rules: X11 */
+static void in_a_forked_child_every_call_says_so(void)
+{
+    party a = new_party("a", NULL);
+    stub_api *api = new_api(&a);
+    uint64_t wait, signal;
+    own(&a, 0);
+    CHECK(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_OK, "%s", vks_last_error()->text);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_FORKED &&
+                      vks_surface_lent_value(a.surface, &signal) == VKS_FORKED &&
+                      vks_surface_lent_back(a.surface, 0) == VKS_FORKED && !vks_surface_is_owned(a.surface)
+                  ? 0
+                  : 1);
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child && status == 0, "%d", status);
+    CHECK(vks_surface_lent_value(a.surface, &signal) == VKS_OK, "the parent goes on");
+    stub_work(api, 0, signal);
+    CHECK(vks_surface_lent_back(a.surface, signal) == VKS_OK, "%s", vks_last_error()->text);
+    hand_on(&a, 1);
+    drop_api(api);
+    drop_party(&a);
+}
+
+/* ---- all at once ---- */
+
+typedef struct crowd {
+    party *party;
+    stub_api *api;
+    pthread_mutex_t by_api; /* one thread speaks for the API at a time */
+    _Atomic bool over;
+    _Atomic uint32_t turns;
+} crowd;
+
+static void take_api_turn(crowd *c)
+{
+    const party *p = c->party;
+    uint64_t wait, value = 0;
+    if (vks_surface_lend_out(p->surface, false, vks_now() + MS, &wait) != VKS_OK ||
+        vks_surface_lent_value(p->surface, &value) != VKS_OK)
+        return;
+    stub_work(c->api, wait, value);
+    if (vks_surface_lent_back(p->surface, value) == VKS_OK)
+        c->turns++;
+}
+
+/* Calls in any order, of several threads on one handle; what comes of it is whole turns. */
+static void *call_anything(void *argument)
+{
+    crowd *c = argument;
+    const party *p = c->party;
+    unsigned seed = (unsigned)(uintptr_t)&seed;
+    while (!c->over)
+        switch ((seed = seed * 1103515245u + 12345u) >> 16 & 7) {
+        case 0:
+            vks_surface_acquire(p->surface, 0, vks_now() + MS);
+            break;
+        case 1:
+            draw(p, NULL);
+            break;
+        case 2:
+            vks_surface_cpu_access(p->surface, vks_now() + MS);
+            break;
+        case 3:
+            vks_surface_release(p->surface, 0);
+            break;
+        default:
+            pthread_mutex_lock(&c->by_api);
+            take_api_turn(c);
+            pthread_mutex_unlock(&c->by_api);
+        }
+    return NULL;
+}
+
+/* rules: I3, K19 */
+static void threads_may_call_anything_at_any_time_and_close_the_handle(void)
+{
+    for (long i = 0, n = check_scale("VKS_ROUNDS", 6); i < n; i++) {
+        party a = new_party("a", NULL), c = new_party("c", &a);
+        crowd crowds[2] = {{.party = &a, .api = new_api(&a)}, {.party = &c, .api = new_api(&c)}};
+        for (int k = 0; k < 2; k++)
+            pthread_mutex_init(&crowds[k].by_api, NULL);
+        pthread_t threads[4];
+        for (int t = 0; t < 4; t++)
+            pthread_create(&threads[t], NULL, call_anything, &crowds[t & 1]);
+        usleep(60000);
+        vks_surface_close(a.surface); /* under their hands */
+        usleep(1000);
+        crowds[0].over = crowds[1].over = true;
+        for (int t = 0; t < 4; t++)
+            pthread_join(threads[t], NULL);
+        if (i == 0)
+            printf("     %u and %u turns\n", crowds[0].turns, crowds[1].turns);
+        CHECK(SOON(stub_is_idle(crowds[0].api) && stub_is_idle(crowds[1].api)), "nothing is stuck");
+        drop_party(&c);
+        drop_party(&a);
+        drop_api(crowds[0].api);
+        drop_api(crowds[1].api);
+    }
+}
+
+int main(void)
+{
+    STEP(a_handle_that_is_closed_while_it_is_lent_abandons_the_surface);
+    STEP(close_waits_for_the_value_that_another_api_is_to_signal);
+    STEP(a_device_is_shut_down_once_what_another_api_does_has_come);
+    STEP(a_device_that_is_lost_ends_what_it_lent);
+    STEP(a_loss_is_noticed_while_only_another_api_is_waited_for);
+    STEP(what_a_lost_debtor_owed_the_api_is_signalled_for_it);
+    STEP(a_handle_is_closed_only_when_its_api_is_not_stuck);
+    STEP(recover_waits_for_the_value_that_another_api_is_to_signal);
+    STEP(work_in_a_broken_chain_waits_for_the_api_whose_signal_would_fall);
+    STEP(in_a_forked_child_every_call_says_so);
+    STEP(threads_may_call_anything_at_any_time_and_close_the_handle);
+    CHECK(stub_violations() == 0, "%u violations", stub_violations());
+    return check_result();
+}

@@ -1,0 +1,291 @@
+"""The pipeline demo: three devices, each in a thread of its own, pass surfaces round three queues, with metadata.
+
+The painter draws, the letterer writes over it, the viewer shows it and gives the surface back. The order of their GPU
+work is the GPU's; a CPU waits for a surface, and where it writes into one, for the drawing below.
+"""
+
+from __future__ import annotations
+
+import statistics
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from itertools import count
+from typing import Any, Self
+
+import vkshare
+from vkshare.demos.inspection import Inspector
+from vkshare.demos.layer import Clock, Layer
+from vkshare.demos.layout import SMALLEST, Layout
+from vkshare.demos.lettering import Facts, Lettering
+from vkshare.demos.painter import Painter
+from vkshare.demos.stage import Stage, StageOptions
+from vkshare.errors import ClosedError
+
+_COUNT = 4  # surfaces: one for each stage, and one between
+_NOTE = struct.Struct("<IQQ")  # the frame's number; when it was painted, when it was lettered: time.monotonic_ns()
+_RATE, _TURN = 60.0, 8.0  # frames a second of the scene's time, and seconds of the cube's revolution
+_CHECKED = 30  # every so many frames are read back
+_PATIENCE = 60.0  # seconds for what was submitted to run
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What one stage did."""
+
+    stage: str
+    frames: int
+    waits: int  # frames for which no surface was there yet
+    waited: float  # seconds, in all
+    metadata: int  # bytes that came with its frames
+    copied: int  # bytes, by its device's copy paths; without the viewer's checks
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a run was, and what it cost."""
+
+    adapter: str
+    width: int  # of the surfaces
+    height: int
+    surfaces: int
+    frames: int  # that were shown
+    seconds: float
+    latency: float  # median seconds from the painter's enqueue until the viewer had the surface
+    most_latency: float
+    checked: int  # frames that were read back
+    wrong: list[str]  # what was not as it must be
+    stages: list[Done]
+
+    @property
+    def is_good(self) -> bool:
+        return not self.wrong
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**asdict(self), "ok": self.is_good}
+
+
+def run(shown: Stage, options: StageOptions) -> Report:
+    """All frames, or until the user ends it. The viewer is the calling thread, and its device the stage's."""
+    layout = Layout(max(options.width, SMALLEST[0]), max(options.height, SMALLEST[1]))
+    adapter = shown.device.adapter
+    with ExitStack() as stack:
+        painter, letterer = (
+            stack.enter_context(vkshare.open(adapter, name=f"demo {role}")) for role in ("painter", "letterer")
+        )
+        root = stack.enter_context(vkshare.SurfaceQueue(painter, layout.width, layout.height, count=_COUNT))
+        painted, lettered = (stack.enter_context(root.clone(_NOTE.size)) for _ in range(2))
+        what = layout, options.frames
+        painting = stack.enter_context(_Painting(painter, root, painted, *what))
+        lettering = stack.enter_context(_Lettering(letterer, painted, lettered, *what))
+        viewing = stack.enter_context(_Viewing(shown.device, lettered, root, *what))
+        start = time.perf_counter()
+        with _working((painting, lettering), viewing):
+            frames = shown.play(viewing.show, options.frames)
+        for device in (painter, letterer, shown.device):
+            device.wait_idle(_PATIENCE)  # closing would cancel what still waits for another's work
+        return Report(
+            adapter=adapter.name,
+            width=layout.width,
+            height=layout.height,
+            surfaces=_COUNT,
+            frames=frames,
+            seconds=time.perf_counter() - start,
+            latency=statistics.median(viewing.latencies or [0.0]),
+            most_latency=max(viewing.latencies, default=0.0),
+            checked=viewing.checked,
+            wrong=viewing.wrong,
+            stages=[stage.done() for stage in (painting, lettering, viewing)],
+        )
+
+
+# ---- the stages ------------------------------------------------------------------------------------------------------
+
+
+class _Stage:
+    """One device, with the end of the queue that it takes from and of the one that it puts into."""
+
+    name = ""
+
+    def __init__(
+        self,
+        device: vkshare.Device,
+        source: vkshare.SurfaceQueue,
+        target: vkshare.SurfaceQueue,
+        layout: Layout,
+        frames: int | None,
+    ) -> None:
+        self._device = device
+        self._layout = layout
+        self._last = None if frames is None else frames - 1
+        self._frames = 0
+        self._waits = 0
+        self._waited = 0.0
+        self._metadata = 0
+        self._read = 0  # bytes copied to be checked
+        with ExitStack() as opening:
+            self.source = opening.enter_context(source.open_consumer(device))
+            self.target = opening.enter_context(target.open_producer(device))
+            self._prepare(opening)
+            self._open = opening.pop_all()
+        self._before = device.statistics().copied_bytes
+
+    def _prepare(self, opening: ExitStack) -> None:
+        """Makes what it needs besides; `opening` closes that with the stage."""
+        raise NotImplementedError
+
+    @contextmanager
+    def frame(self) -> Iterator[vkshare.QueueFrame]:
+        """The next surface. What the body does not enqueue itself goes on without metadata."""
+        told, start = self.source.statistics(), time.perf_counter()
+        with self.source.frame(into=self.target) as frame:
+            if told.committed == told.dequeued:
+                self._waits += 1
+                self._waited += time.perf_counter() - start
+            self._frames += 1
+            self._metadata += len(frame.metadata)
+            yield frame
+
+    def work(self) -> None:
+        """All its frames, or until it is stopped: ClosedError."""
+        raise NotImplementedError
+
+    def done(self) -> Done:
+        copied = self._device.statistics().copied_bytes - self._before - self._read
+        return Done(self.name, self._frames, self._waits, self._waited, self._metadata, copied)
+
+    def stop(self) -> None:
+        """Ends its waiting, and that of whoever waits for it, by ClosedError. Idempotent."""
+        self.source.close()
+        self.target.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._open.close()
+
+
+class _Painting(_Stage):
+    """Draws the scene."""
+
+    name = "painter"
+
+    def _prepare(self, opening: ExitStack) -> None:
+        self._painter = opening.enter_context(Painter(self._device, self._layout))
+
+    def work(self) -> None:
+        for number in count() if self._last is None else range(self._last + 1):
+            with self.frame() as frame:
+                commands = self._painter.record(frame.surface, number, number / _RATE / _TURN % 1)
+                self._device.submit(commands)
+                self.target.enqueue(frame.surface, _NOTE.pack(number, time.monotonic_ns(), 0), wait="gpu")
+
+
+class _Lettering(_Stage):
+    """Writes over it: into the surface's own memory where the CPU sees that."""
+
+    name = "letterer"
+
+    def _prepare(self, opening: ExitStack) -> None:
+        copies = not self.source.surfaces[0].is_host_visible
+        written = "Pillow writes this, then uploads it" if copies else "Pillow writes into the same memory"
+        lines = (("one", "paints the scene"), ("two", written), ("three", "shows it and gives it back"))
+        frames = None if self._last is None else self._last + 1
+        facts = Facts(self._device.adapter.name, frames, "Three devices, three queues.", lines)
+        self._lettering = Lettering(self._layout, facts)
+        self._layer = opening.enter_context(Layer(self._device, self._layout.text_area)) if copies else None
+
+    def work(self) -> None:
+        clock = Clock()
+        while True:
+            with self.frame() as frame:
+                number, painted, _ = _NOTE.unpack(frame.metadata)
+                self._write(frame.view, number, *clock.tick())
+                self.target.enqueue(frame.surface, _NOTE.pack(number, painted, time.monotonic_ns()), wait="gpu")
+
+    def _write(self, view: vkshare.View, number: int, seconds: float, rate: float) -> None:
+        if self._layer is not None:
+            self._layer.draw(view, self._lettering.draw, number, seconds, rate)
+            return
+        image = view.pillow()  # waits for the painter's drawing
+        self._lettering.draw(image, number, seconds, rate)
+        image.close()
+
+
+class _Viewing(_Stage):
+    """Shows it, and looks whether it is what its metadata says."""
+
+    name = "viewer"
+
+    def _prepare(self, opening: ExitStack) -> None:
+        self._inspector = Inspector(self._layout)
+        self.latencies: list[float] = []
+        self.checked = 0
+        self.wrong: list[str] = []
+
+    def show(self, frame: vkshare.Frame, number: int, seconds: float) -> None:
+        """For Stage.play()."""
+        with self.frame() as (surface, metadata):
+            if not frame.is_hidden:
+                self._device.submit(self._device.record().blit(surface, frame.view))
+            told, painted, lettered = _NOTE.unpack(metadata)
+            now = time.monotonic_ns()
+            self.latencies.append((now - painted) * 1e-9)
+            if told != number or not painted <= lettered <= now:
+                self.wrong.append(f"frame {number} came with the metadata of frame {told}")
+            if number % _CHECKED == 0 or number == self._last:
+                self._check(number, surface)
+
+    def _check(self, number: int, surface: vkshare.Surface) -> None:
+        before = self._device.statistics().copied_bytes
+        self.wrong += [f"frame {number}: {fault}" for fault in self._inspector.faults(number, surface.read())]
+        self._read += self._device.statistics().copied_bytes - before
+        self.checked += 1
+
+
+# ---- the threads -----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _working(workers: tuple[_Stage, ...], viewer: _Stage) -> Iterator[None]:
+    """The workers work while the body does. All are stopped when it is over. What failed in a worker is raised; what
+    the body found after that follows from it.
+    """
+    failed: list[Exception] = []
+
+    def work(stage: _Stage) -> None:
+        try:
+            stage.work()
+        except ClosedError:  # the stage was stopped, or one beside it
+            stage.stop()
+        except Exception as error:
+            failed.append(error)
+            stage.stop()
+
+    threads = [
+        threading.Thread(target=work, args=(each,), name=f"vkshare {each.name}", daemon=True) for each in workers
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    except Exception:
+        _stop((*workers, viewer), threads)
+        if not failed:
+            raise
+    finally:
+        _stop((*workers, viewer), threads)
+    if failed:
+        raise failed[0]
+
+
+def _stop(stages: tuple[_Stage, ...], threads: list[threading.Thread]) -> None:
+    for stage in stages:
+        stage.stop()
+    for thread in threads:
+        thread.join()
