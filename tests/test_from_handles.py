@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,22 +15,11 @@ import vkshare as vks
 from vkshare.errors import UnsupportedError
 from vkshare.testing import assert_images_equal
 
+pytest_plugins = ["support.engines"]
 # Things that a test leaves open, its device's fixture closes.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")
 
 RED = (1, 0, 0, 1)
-
-
-@pytest.fixture
-def engine(vks_adapter: vks.Adapter) -> Iterator[Engine]:
-    if vks_adapter.backend != "vulkan":
-        pytest.skip("there are no VkDevices on the CPU backend")
-    from vkshare.backends import vulkan
-    from vkshare.backends.vulkan import instance
-
-    backend = vulkan.open(vks_adapter, None, "engine")
-    yield Engine(backend.context, instance.get())
-    backend.close()  # the validation layer tells if anything made on the device is left
 
 
 def test_an_adopted_device_draws_shares_and_leaves_the_engines_device_alone(
@@ -74,32 +65,96 @@ def test_locks_that_are_held_by_another_thread_of_the_engine_make_submissions_wa
         fence.wait(1, 10)
 
 
-def test_raw_command_buffers_of_the_engine_are_submitted_in_order(engine: Engine) -> None:
-    from vkshare.backends.vulkan.api import VK, address, device_functions, ffi, handle, new
+@contextmanager
+def clearing(engine: Engine, device: vks.Device, surface: vks.Surface) -> Iterator[Any]:
+    """A command buffer of the engine's that makes the surface green; the block must not end before it has run."""
+    from vkshare.backends.vulkan.api import VK, ffi, handle, new
 
-    with engine.adopt() as device:
-        vk = device_functions(device._backend.context.physical.vk, engine.handles["device"])  # type: ignore[attr-defined]
-        raw_device = engine.handles["device"]
-        pool_info = new("VkCommandPoolCreateInfo", queueFamilyIndex=engine.handles["queue_family"])
-        pool = vk.make("vkCreateCommandPool", raw_device, pool_info, None)
-        surface = device.create_surface(8, 8)
-        allocate = new("VkCommandBufferAllocateInfo", commandPool=pool, commandBufferCount=1)
-        buffers = ffi.new("VkCommandBuffer[1]")
-        vk.vkAllocateCommandBuffers(raw_device, allocate.pointer, buffers)
-        vk.vkBeginCommandBuffer(
-            buffers[0], new("VkCommandBufferBeginInfo", flags=VK.COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT).pointer
-        )
-        colour = new("VkClearColorValue", float32=[0.0, 1.0, 0.0, 1.0])
-        whole = new("VkImageSubresourceRange", aspectMask=VK.IMAGE_ASPECT_COLOR_BIT, levelCount=1, layerCount=1)
-        image = handle("VkImage", surface.image)
-        vk.vkCmdClearColorImage(buffers[0], image, VK.IMAGE_LAYOUT_GENERAL, colour.pointer, 1, whole.pointer)
-        vk.vkEndCommandBuffer(buffers[0])
+    vk, raw_device = functions(engine, device), engine.handles["device"]
+    pool_info = new("VkCommandPoolCreateInfo", queueFamilyIndex=engine.handles["queue_family"])
+    pool = vk.make("vkCreateCommandPool", raw_device, pool_info, None)
+    allocate = new("VkCommandBufferAllocateInfo", commandPool=pool, commandBufferCount=1)
+    buffers = ffi.new("VkCommandBuffer[1]")
+    vk.vkAllocateCommandBuffers(raw_device, allocate.pointer, buffers)
+    vk.vkBeginCommandBuffer(
+        buffers[0], new("VkCommandBufferBeginInfo", flags=VK.COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT).pointer
+    )
+    colour = new("VkClearColorValue", float32=[0.0, 1.0, 0.0, 1.0])
+    whole = new("VkImageSubresourceRange", aspectMask=VK.IMAGE_ASPECT_COLOR_BIT, levelCount=1, layerCount=1)
+    image = handle("VkImage", surface.image)
+    vk.vkCmdClearColorImage(buffers[0], image, VK.IMAGE_LAYOUT_GENERAL, colour.pointer, 1, whole.pointer)
+    vk.vkEndCommandBuffer(buffers[0])
+    yield buffers[0]
+    vk.vkDestroyCommandPool(raw_device, pool, ffi.NULL)
+
+
+def functions(engine: Engine, device: Any) -> Any:
+    """Vulkan's, of the engine's device."""
+    from vkshare.backends.vulkan.api import device_functions
+
+    return device_functions(device._backend.context.physical.vk, engine.handles["device"])
+
+
+def test_raw_command_buffers_of_the_engine_are_submitted_in_order(engine: Engine) -> None:
+    from vkshare.backends.vulkan.api import address
+
+    with (
+        engine.adopt() as device,
+        device.create_surface(8, 8) as surface,
+        clearing(engine, device, surface) as commands,
+    ):
         with surface.access():
-            device.submit(buffers[0])
+            device.submit(commands)
             assert (surface.read() == (0, 255, 0, 255)).all()
-            device.submit(address(buffers[0]))
+            device.submit(address(commands))
         device.wait_idle(10)
-        vk.vkDestroyCommandPool(raw_device, pool, ffi.NULL)
+
+
+@pytest.mark.rule("I9")
+@pytest.mark.parametrize("next_is", ["same device", "another device"])
+def test_an_engines_own_submission_takes_its_turn_by_sync(
+    engine: Engine, vks_open: Callable[..., vks.Device], next_is: str
+) -> None:
+    """Behind who had the surface before, before who has it next: by the semaphores that sync() gives, nothing else."""
+    with engine.adopt() as device, device.create_surface(256, 256) as surface, ExitStack() as owned:
+        there = device if next_is == "same device" else owned.enter_context(vks_open())
+        with surface.export() as descriptor:
+            other = owned.enter_context(there.open_surface(surface if there is device else descriptor))
+        commands = owned.enter_context(clearing(engine, device, surface))
+        owned.callback(device.wait_idle, 10)
+        for _ in range(5):
+            with other.access(0, 1, 10) as view:
+                list_ = there.record()
+                for n in range(40):
+                    list_.clear(view, (n / 40, 0, 0, 1))
+                there.submit(list_)
+            with surface.access(1, 2, 10):
+                submit(engine, device, commands, *surface.sync())
+            with other.access(2, 0, 10):
+                assert_images_equal(other.read(), np.full((256, 256, 4), (0, 255, 0, 255), np.uint8))
+
+
+def submit(engine: Engine, device: vks.Device, commands: Any, waits: Any, signals: Any) -> None:
+    """As an engine calls vkQueueSubmit2."""
+    from vkshare.backends.vulkan.api import VK, ffi, handle, new
+
+    def infos(pairs: Any) -> list[Any]:
+        stage = VK.PIPELINE_STAGE_2_ALL_COMMANDS_BIT
+        return [
+            new("VkSemaphoreSubmitInfo", semaphore=handle("VkSemaphore", semaphore), value=value, stageMask=stage)
+            for semaphore, value in pairs
+        ]
+
+    info = new(
+        "VkSubmitInfo2",
+        waitSemaphoreInfoCount=len(waits),
+        pWaitSemaphoreInfos=infos(waits),
+        commandBufferInfoCount=1,
+        pCommandBufferInfos=[new("VkCommandBufferSubmitInfo", commandBuffer=commands)],
+        signalSemaphoreInfoCount=len(signals),
+        pSignalSemaphoreInfos=infos(signals),
+    )
+    functions(engine, device).vkQueueSubmit2(engine.handles["queue"], 1, info, ffi.NULL)
 
 
 def test_what_the_engine_did_not_enable_is_named(engine: Engine) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from support.displays import XDisplay
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = ("README.md", "docs/guide.md", "docs/presentation.md", "docs/opengl.md")
+DOCUMENTS = ("README.md", *(f"docs/{name}.md" for name in ("guide", "presentation", "opengl", "cuda", "interop")))
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
@@ -60,10 +61,11 @@ def test_every_example_is_shown_in_a_document() -> None:
             "opengl",
             r"the triangle's middle is \[ ?\d+ +\d+ +\d+\] and the rectangle \[255 255   0\]\n|no OpenGL here: .+\n",
         ),
+        ("cuda", r"the middle pixel is \[204 153   0 255\]\n|not here: .+ is not supported: .+\n"),
     ],
 )
 def test_an_example_does_what_it_says(name: str, expected: str) -> None:
-    needs = {"pillow_text": "PIL", "opengl": "moderngl"}
+    needs = {"pillow_text": "PIL", "opengl": "moderngl", "cuda": "torch"}
     if name in needs:
         pytest.importorskip(needs[name])
     assert re.fullmatch(expected, run(ROOT / "examples" / f"{name}.py"))
@@ -86,16 +88,30 @@ def test_the_window_example_shows_a_triangle_until_somebody_closes_it(x11: XDisp
 
 
 def test_no_example_is_left_out_of_these_tests() -> None:
-    tested = {"hand_over", "opengl", "owner_dies", "pillow_text", "pipe", "window"}
+    tested = {"cuda", "hand_over", "opengl", "owner_dies", "pillow_text", "pipe", "window"}
     assert {example.stem for example in EXAMPLES} == tested
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
+@pytest.mark.parametrize("document", [each for each in DOCUMENTS if blocks(each)])
 def test_the_other_blocks_of_a_document_run_as_one_program(document: str, tmp_path: Path) -> None:
     shown_elsewhere = {example.read_text() for example in EXAMPLES}
     program = tmp_path / "program.py"
     program.write_text("\n".join(block for block in blocks(document) if block not in shown_elsewhere))
+    compile(program.read_text(), document, "exec")
+    if document == "docs/cuda.md":
+        needs_cuda()
     run(program)
+
+
+def needs_cuda() -> None:
+    """Skips where PyTorch has no GPU, or vkshare no CUDA."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    if not torch.cuda.is_available():
+        pytest.skip("PyTorch finds no GPU")
+    try:
+        vkshare.interop.cuda.driver.bindings()
+    except vkshare.UnsupportedError as error:
+        pytest.skip(str(error))
 
 
 def test_the_guides_test_passes_as_a_test(tmp_path: Path) -> None:
@@ -124,6 +140,39 @@ def test_links_lead_to_files_that_exist(document: str) -> None:
         # The wheel is tested in a tree without the C sources.
         if "://" not in target and ((ROOT / "native").is_dir() or "native/" not in target):
             assert (ROOT / document).parent.joinpath(target).exists(), target
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_tests_that_a_document_names_exist(document: str) -> None:
+    """`::name` is a function of the file that is named last before it, by a link or, once linked, by its name alone."""
+    named: dict[str, Path] = {}
+    source = ""
+    for target, file, function in re.findall(
+        r"\]\(([^)#]+\.py)\)|\b(\w+\.py)\b|`::(\w+)`", (ROOT / document).read_text()
+    ):
+        if target:
+            named[Path(target).name] = (ROOT / document).parent / target
+        if target or file in named:
+            source = named[file or Path(target).name].read_text()
+        if function:
+            assert f"\ndef {function}(" in source, f"{document} names {function}, which is not in that file"
+
+
+def test_the_table_of_parties_has_every_pair_that_is_tested() -> None:
+    pairs = ast.parse((ROOT / "tests/interop/test_pairs.py").read_text())
+    parties = next(
+        ast.literal_eval(each.value)
+        for each in pairs.body
+        if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "PARTIES"
+    )
+    lines = (ROOT / "docs/interop.md").read_text().splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith("| from"))
+    head, _, *rows = ([cell.strip(" *") for cell in line.split("|")[1:-1]] for line in lines[start : start + 9])
+    assert tuple(head[1:]) == tuple(row[0] for row in rows) == parties
+    explained = set(re.findall(r"^\| ([A-Z-])[,| ]", "\n".join(lines), re.MULTILINE))
+    for row in rows:
+        assert len(row) == len(parties) + 1
+        assert all(cell and set(cell.split()) <= explained for cell in row[1:])
 
 
 def test_the_make_targets_of_the_readme_exist() -> None:

@@ -1,9 +1,12 @@
-"""Somebody else's Vulkan: what tests of Device.from_handles() adopt."""
+"""A pytest plugin: `engine`, somebody else's Vulkan on the adapter of this run, which Device.from_handles() adopts."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Any
+
+import pytest
 
 import vkshare as vks
 
@@ -38,3 +41,15 @@ class Engine:
 
     def adopt(self, **changes: Any) -> vks.Device:
         return vks.Device.from_handles(**{**self.handles, **changes})
+
+
+@pytest.fixture
+def engine(vks_adapter: vks.Adapter) -> Iterator[Engine]:
+    if vks_adapter.backend != "vulkan":
+        pytest.skip("there are no VkDevices on the CPU backend")
+    from vkshare.backends import vulkan
+    from vkshare.backends.vulkan import instance
+
+    backend = vulkan.open(vks_adapter, None, "engine")
+    yield Engine(backend.context, instance.get())
+    backend.close()  # the validation layer tells if anything made on the device is left

@@ -10,6 +10,7 @@ HELP = "programs that show what vkshare is for; each has --help"
 _DEMOS = {
     "shared": "demo_shared",
     "text": "demo_text",
+    "torch": "demo_torch",
     "pipeline": "demo_pipeline",
     "window": "demo_window",
     "triangle": "demo_triangle",

@@ -30,7 +30,7 @@ class StageOptions:
     frames: int | None = None  # None: until somebody ends it
     headless: bool = False
     backend: str = "auto"
-    adapter: str | None = None
+    adapter: Any = None  # as vkshare.open() takes it
     output: str | None = None  # a picture file to write
 
     def __post_init__(self) -> None:

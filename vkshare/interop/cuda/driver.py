@@ -144,10 +144,16 @@ def gpu_of(device: Device) -> GPU:
     Raises
     ------
     UnsupportedError
-        There is no CUDA here.
+        There is no CUDA here, or the device is of the CPU backend.
     DeviceMismatchError
         CUDA has no such GPU; the text names both sides.
     """
+    if device.backend != "vulkan":
+        raise UnsupportedError(
+            "a surface of the CPU backend in CUDA",
+            "its memory is the CPU's",
+            "create it on a Vulkan device of the GPU, or copy view.array",
+        )
     wanted = device.capabilities.device_uuid
     known = _uuids()
     refuse_after_fork()

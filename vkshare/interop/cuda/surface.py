@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from vkshare import _arguments
-from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError, VkshareError
+from vkshare.errors import ClosedError, InvalidCallError, VkshareError
 from vkshare.interop.cuda import streams
 from vkshare.interop.cuda.driver import GPU, CUDAError, call, gpu_of
 from vkshare.interop.cuda.memory import ImportedMemory, destroy_timeline, import_memory
@@ -66,12 +66,6 @@ class CUDASurface:
 
     def __init__(self, surface: Surface) -> None:
         surface.device.check()
-        if surface.device.backend != "vulkan":
-            raise UnsupportedError(
-                "a surface of the CPU backend in CUDA",
-                "its memory is the CPU's",
-                "create it on a Vulkan device of the GPU, or copy view.array",
-            )
         self._surface = surface
         self._lock = threading.Lock()
         self._pid = os.getpid()
