@@ -150,7 +150,7 @@ static void what_is_not_as_it_must_be_is_refused_and_no_fd_stays(void)
             p.bytes.header.version = 2;
             break;
         case 2:
-            p.bytes.header.page_version = 2;
+            p.bytes.header.page_version = VKS_LAYOUT_VERSION + 1;
             break;
         case 3:
             p.bytes.header.kind = VKS_DESCRIPTOR_FENCE;
