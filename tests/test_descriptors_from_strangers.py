@@ -79,7 +79,7 @@ B = HEADER.size  # where the surface's fields begin
         (B + 8, "<I", 0, "unknown format"),
         (B + 8, "<I", 10, "unknown format"),
         (B + 8, "<I", 9, "descriptor"),
-        (B + 12, "<B", 2, "unknown tiling"),
+        (B + 12, "<B", 3, "unknown tiling"),
         (B + 13, "<B", 0, "unknown usage"),
         (B + 13, "<B", 16, "unknown usage"),
         (B + 14, "<B", 2, "unknown memory kind"),

@@ -21,6 +21,7 @@ from support.peers import later
 from support.sharing import followed, opened, wait_until
 
 import vkshare as vks
+from vkshare import _native
 from vkshare.errors import (
     AbandonedError,
     AcquireTimeout,
@@ -458,9 +459,10 @@ def test_a_page_of_another_layout_version_is_refused_and_both_versions_are_named
     with surface.export() as descriptor:
         page = descriptor._fds[1]
         magic_and_version = os.pread(page, 16, 0)
-        at = magic_and_version.index(struct.pack("<I", 1))
+        ours = _native.LAYOUT_VERSION
+        at = magic_and_version.index(struct.pack("<I", ours))
         os.pwrite(page, struct.pack("<I", 77), at)
-        with pytest.raises(DescriptorError, match=r"(?s)77.*\b1\b|\b1\b.*77"):
+        with pytest.raises(DescriptorError, match=rf"(?s)77.*\b{ours}\b|\b{ours}\b.*77"):
             two.open_surface(descriptor)
-        os.pwrite(page, struct.pack("<I", 1), at)
+        os.pwrite(page, struct.pack("<I", ours), at)
         two.open_surface(descriptor).acquire(0, 0)
