@@ -108,7 +108,7 @@ class _Frames:
 
     def __init__(self, device: Device, size: tuple[int, int], name: str, work: str) -> None:
         from vkshare.backends.vulkan.api import address
-        from vkshare.interop.cuda.memory import _import_timeline
+        from vkshare.interop.cuda.memory import import_timeline
 
         self._stack = contextlib.ExitStack()
         enter = self._stack.enter_context
@@ -128,7 +128,7 @@ class _Frames:
         with fence.export() as descriptor:
             page, semaphore = descriptor.open_fds()
             os.close(page)
-            self._timeline = _import_timeline(self._shared.gpu, semaphore)
+            self._timeline = import_timeline(self._shared.gpu, semaphore)
         self._handle = fence.handle
         self._imported = self._timeline.detach()
         self._after = 0

@@ -1,0 +1,252 @@
+"""What CUDA has taken over, and what becomes of it when something fails or ends. CUDA's driver is faked: no GPU."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from vkshare import _native, formats
+from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError
+from vkshare.interop.cuda import CUDASurface, driver, memory, streams
+from vkshare.interop.cuda.driver import GPU, CUDAError
+from vkshare.interop.cuda.memory import ImportedMemory
+from vkshare.interop.cuda.view import CUDAView
+
+CAPTURING = 900
+HERE = GPU(0, "Fake GPU", bytes(16), 0x1000)
+
+
+class FakeDriver:
+    """cuda.bindings.driver: `codes` and `gives` are what a function returns, `calls` what was called."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.codes: dict[str, int] = {}
+        self.gives: dict[str, int] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("cu"):
+            return MagicMock()  # a structure, or an enumeration
+
+        def function(*_: Any) -> tuple[int, int]:
+            self.calls.append(name)
+            return self.codes.get(name, 0), self.gives.get(name, 0x10)
+
+        return function
+
+    def freed(self) -> list[str]:
+        """What was destroyed or freed, in order; and forgets all calls."""
+        calls, self.calls = self.calls, []
+        return [name for name in calls if "Destroy" in name or "Free" in name]
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
+    fake = FakeDriver()
+    for module in (driver, memory, streams):
+        monkeypatch.setattr(module, "bindings", lambda: fake)
+    monkeypatch.setattr(memory, "_to_free", [])
+    yield fake
+    gc.collect()  # what frees itself does so by the fake
+
+
+@pytest.fixture
+def fd() -> Iterator[int]:
+    made = os.memfd_create("imported")
+    yield made
+    with suppress(OSError):
+        os.close(made)
+
+
+def is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
+
+
+def imported(fd: int, tiling: str = "linear") -> ImportedMemory:
+    spec: Any = SimpleNamespace(width=8, height=8, format=formats.get("rgba8unorm"), tiling=tiling, usage={"render"})
+    given: Any = SimpleNamespace(fd=fd, size=4096, offset=0, stride=32, dedicated=True)
+    return ImportedMemory(HERE, spec, given, MagicMock())
+
+
+# ---- fds ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("I3")
+def test_an_fd_that_cuda_took_is_not_closed_a_second_time(cuda: FakeDriver, fd: int) -> None:
+    cuda.codes["cuExternalMemoryGetMappedBuffer"] = 1
+    with pytest.raises(CUDAError, match="cuExternalMemoryGetMappedBuffer"):
+        imported(fd)
+    assert is_open(fd), "it was CUDA's from the import on, and may be another file by now"
+    assert cuda.freed() == ["cuDestroyExternalMemory"]
+
+
+@pytest.mark.rule("I3")
+def test_an_fd_that_cuda_refused_is_closed(cuda: FakeDriver, fd: int) -> None:
+    cuda.codes["cuImportExternalMemory"] = 1
+    with pytest.raises(CUDAError, match="cuImportExternalMemory"):
+        imported(fd)
+    assert not is_open(fd)
+    assert cuda.freed() == []
+
+
+@pytest.mark.rule("I3", "I10")
+def test_a_semaphore_that_no_timeline_came_of_is_destroyed_and_its_fd_left_to_cuda(
+    cuda: FakeDriver, fd: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_native, "CudaTimeline", MagicMock(side_effect=OSError("CUDA's driver has no cuStreamGetCtx")))
+    with pytest.raises(UnsupportedError, match="cuStreamGetCtx; install a newer driver"):
+        memory.import_timeline(HERE, fd)
+    assert is_open(fd)
+    assert cuda.freed() == ["cuDestroyExternalSemaphore"]
+
+
+# ---- freeing -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("I11")
+def test_what_was_made_of_the_memory_goes_before_it(cuda: FakeDriver, fd: int) -> None:
+    made = imported(fd, "optimal")
+    assert made.object("texture")
+    assert made.object("surface") == made.object("surface")
+    assert cuda.calls.count("cuSurfObjectCreate") == 1
+    del made
+    assert "cuCtxSynchronize" in cuda.calls, "a kernel may use it still"
+    assert cuda.freed() == [
+        "cuTexObjectDestroy",
+        "cuSurfObjectDestroy",
+        "cuMipmappedArrayDestroy",
+        "cuDestroyExternalMemory",
+    ]
+    cuda.codes["cuMipmappedArrayGetLevel"] = 1
+    with pytest.raises(CUDAError):
+        imported(os.dup(fd), "optimal")
+    assert cuda.freed() == ["cuMipmappedArrayDestroy", "cuDestroyExternalMemory"]
+
+
+@pytest.mark.rule("I11")
+def test_what_ends_while_a_stream_is_captured_is_freed_later(cuda: FakeDriver, fd: int) -> None:
+    made = imported(fd)
+    cuda.codes["cuCtxSynchronize"] = CAPTURING
+    timeline: Any = MagicMock(detach=lambda: 0x20)
+    memory.destroy_timeline(HERE, timeline)
+    del made
+    assert cuda.freed() == []
+    cuda.codes.clear()
+    memory.free_what_is_left()
+    assert sorted(cuda.freed()) == ["cuDestroyExternalMemory", "cuDestroyExternalSemaphore", "cuMemFree"]
+    memory.free_what_is_left()
+    assert cuda.freed() == []
+
+
+@pytest.mark.rule("I11")
+def test_in_a_context_that_died_nothing_is_freed_and_nothing_raised(cuda: FakeDriver, fd: int) -> None:
+    made = imported(fd)
+    cuda.codes["cuCtxSynchronize"] = 700  # CUDA_ERROR_ILLEGAL_ADDRESS
+    del made
+    cuda.codes.clear()
+    memory.free_what_is_left()
+    assert cuda.freed() == []
+
+
+@pytest.mark.rule("I5")
+def test_a_forked_child_is_told_so_before_anything_is_asked_of_cuda(
+    cuda: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "_initialised_in", [1])  # as in a child: another process called cuInit()
+    driver._uuids.cache_clear()
+    device: Any = SimpleNamespace(backend="vulkan", capabilities=SimpleNamespace(device_uuid=bytes(16)))
+    with pytest.raises(InvalidCallError, match="spawn or forkserver"):
+        driver.gpu_of(device)
+    assert cuda.calls == []
+
+
+# ---- a turn ------------------------------------------------------------------------------------------------------
+
+
+class Turn:
+    """A CUDASurface over nothing: `done` is what was asked of the surface and of the timeline."""
+
+    def __init__(self) -> None:
+        self.done: list[Any] = []
+        self.signals: Any = lambda: 0
+        self.shared = shared = CUDASurface.__new__(CUDASurface)
+        shared._gpu, shared._pid, shared._lock = HERE, os.getpid(), MagicMock()
+        shared._accesses = shared._joined = 0
+        shared._surface = MagicMock(
+            _lend_out=lambda *_: 4, _lent_value=lambda: 5, _lent_back=lambda value: self.done.append(value)
+        )
+        shared._memory = MagicMock()
+        shared._timeline = MagicMock(
+            wait=lambda *_: self.signals(), signal=lambda *_: self.signals(), detach=self._detach
+        )
+
+    def _detach(self) -> int:
+        self.done.append("detached")
+        return 0x20
+
+    def view(self) -> CUDAView:
+        return CUDAView(self.shared._memory, 1, True)
+
+
+@pytest.fixture
+def turn(cuda: FakeDriver) -> Iterator[Turn]:
+    made = Turn()
+    yield made
+    made.shared._timeline = None  # closed
+
+
+@pytest.mark.rule("I3")
+def test_a_turn_that_cannot_begin_is_not_left_open(turn: Turn) -> None:
+    turn.signals = lambda: CAPTURING
+    with pytest.raises(InvalidCallError, match="being captured"):
+        turn.shared.within().__enter__()
+    turn.signals = MagicMock(side_effect=KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        turn.shared.within().__enter__()
+    assert turn.done == [0, 0]
+
+
+@pytest.mark.rule("I3")
+def test_a_turn_that_cannot_end_is_not_handed_on(turn: Turn) -> None:
+    turn.signals = lambda: 1
+    with pytest.raises(InvalidCallError, match=r"cannot be waited for.*synchronize the stream"):
+        turn.shared._finish(turn.view())
+    assert turn.done == [0]
+    assert turn.shared.statistics().accesses == 0
+
+
+@pytest.mark.rule("I3")
+def test_ctrl_c_just_after_the_signal_leaves_the_surface_in_order(turn: Turn) -> None:
+    turn.signals = MagicMock(side_effect=KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        turn.shared._finish(turn.view())
+    assert turn.done == [5], "what the stream signals must not be promised again"
+
+
+@pytest.mark.rule("I3", "I11")
+def test_close_takes_the_semaphore_from_other_threads_before_it_waits(turn: Turn, cuda: FakeDriver) -> None:
+    turn.signals = lambda: turn.shared.close() or 1  # another thread was faster
+    with pytest.raises(ClosedError):
+        turn.shared.within().__enter__()
+    assert turn.done == ["detached", 0]
+    assert cuda.freed() == ["cuDestroyExternalSemaphore"]
+
+
+@pytest.mark.rule("I3")
+def test_every_stream_that_took_the_view_is_joined_once(turn: Turn, cuda: FakeDriver) -> None:
+    view = turn.view()
+    view._others += [0x30, 0x40, 0x30]
+    turn.shared._finish(view)
+    assert cuda.calls.count("cuStreamWaitEvent") == 2
+    assert (turn.done, turn.shared.statistics().joined_streams) == ([5], 2)
