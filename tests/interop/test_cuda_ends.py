@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
+from support.c_client import compiled
 
 from vkshare import _native, formats
 from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError
@@ -250,3 +254,73 @@ def test_every_stream_that_took_the_view_is_joined_once(turn: Turn, cuda: FakeDr
     turn.shared._finish(view)
     assert cuda.calls.count("cuStreamWaitEvent") == 2
     assert (turn.done, turn.shared.statistics().joined_streams) == ([5], 2)
+
+
+# ---- streams, and CUDA's part in C -------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("I3")
+def test_the_legacy_stream_beside_a_capture_is_refused_with_what_to_do(cuda: FakeDriver) -> None:
+    with pytest.raises(InvalidCallError, match="give a non-blocking stream"):
+        streams.checked(906, "cuWaitExternalSemaphoresAsync", 1, HERE)
+
+
+@pytest.mark.rule("I3")
+def test_a_stream_of_numba_is_its_handle() -> None:
+    kind = type("Stream", (), {"__module__": "numba.cuda.cudadrv.driver", "__int__": lambda self: 0x50})
+    assert streams.handle(kind()) == 0x50
+
+
+_CUDA = r"""
+#include <stddef.h>
+#include <unistd.h>
+static volatile int is_open, has_come;
+void let_go(void) { is_open = 1; }
+int came(void) { return has_come; }
+int cuCtxGetCurrent(void **out) { *out = (void *)7; return 0; }
+int cuCtxPopCurrent_v2(void **out) { (void)out; return 0; }
+int cuCtxPushCurrent_v2(void *in) { (void)in; return 0; }
+int cuStreamGetCtx(void *stream, void **out) { (void)stream; *out = (void *)7; return 0; }
+int cuStreamIsCapturing(void *stream, int *out) { (void)stream; *out = 0; return 0; }
+int cuWaitExternalSemaphoresAsync(void *const *s, const void *p, unsigned n, void *stream)
+{
+    (void)s; (void)p; (void)n; (void)stream;
+    return 0;
+}
+int cuSignalExternalSemaphoresAsync(void *const *s, const void *p, unsigned n, void *stream)
+{
+    (void)p; (void)n; (void)stream;
+    has_come = 1;
+    while (!is_open)
+        usleep(1000);
+    return *s == (void *)5 ? 0 : 999;
+}
+"""
+
+_FULL_STREAM = """
+import ctypes, sys, threading, time
+from concurrent.futures import ThreadPoolExecutor
+from vkshare import _native
+cuda = ctypes.CDLL(sys.argv[1])  # dlopen() finds it by its name from now on
+timeline = _native.CudaTimeline(5, 7)
+with ThreadPoolExecutor(2) as pool:
+    signalled = pool.submit(timeline.signal, 1, 1)
+    while not cuda.came():
+        time.sleep(0.001)
+    detached = pool.submit(timeline.detach)
+    time.sleep(0.05)
+    assert not signalled.done() and not detached.done()
+    cuda.let_go()
+    assert signalled.result() == 0
+    assert detached.result() == 5
+assert timeline.signal(2, 1) == 1 and timeline.detach() == 0
+"""
+
+
+@pytest.mark.rule("I3", "I11")
+def test_a_full_stream_blocks_no_other_thread_and_the_semaphore_outlives_the_call(tmp_path: Path) -> None:
+    library = compiled(tmp_path, _CUDA, "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1")
+    done = subprocess.run(
+        [sys.executable, "-c", _FULL_STREAM, str(library)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
