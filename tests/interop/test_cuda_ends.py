@@ -17,8 +17,8 @@ import pytest
 from support.c_client import compiled
 
 from vkshare import _native, formats
-from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError
-from vkshare.interop.cuda import CUDASurface, driver, memory, streams
+from vkshare.errors import ClosedError, DeviceMismatchError, InvalidCallError, UnsupportedError
+from vkshare.interop.cuda import CUDASurface, driver, memory, sharing, streams
 from vkshare.interop.cuda.driver import GPU, CUDAError
 from vkshare.interop.cuda.memory import ImportedMemory
 from vkshare.interop.cuda.view import CUDAView
@@ -54,7 +54,7 @@ class FakeDriver:
 @pytest.fixture
 def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
     fake = FakeDriver()
-    for module in (driver, memory, streams):
+    for module in (driver, memory, sharing, streams):
         monkeypatch.setattr(module, "bindings", lambda: fake)
     monkeypatch.setattr(memory, "_to_free", [])
     yield fake
@@ -263,6 +263,34 @@ def test_every_stream_that_took_the_view_is_joined_once(turn: Turn, cuda: FakeDr
 def test_the_legacy_stream_beside_a_capture_is_refused_with_what_to_do(cuda: FakeDriver) -> None:
     with pytest.raises(InvalidCallError, match="give a non-blocking stream"):
         streams.checked(906, "cuWaitExternalSemaphoresAsync", 1, HERE)
+
+
+@pytest.mark.rule("I3", "I5")
+def test_a_stream_of_another_gpu_or_context_is_refused_and_both_are_named(
+    cuda: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "gpu", lambda index: GPU(index, f"Fake GPU {index}", bytes(16), 0x1000 + index))
+    cuda.gives["cuCtxGetDevice"] = 1
+    with pytest.raises(DeviceMismatchError, match=r"surface is on Fake GPU .*stream 0x50 is on Fake GPU 1"):
+        streams.checked(201, "cuWaitExternalSemaphoresAsync", 0x50, HERE)
+    cuda.gives["cuCtxGetDevice"] = HERE.index
+    with pytest.raises(InvalidCallError, match="another context than the primary one of Fake GPU"):
+        streams.checked(201, "cuWaitExternalSemaphoresAsync", 0x50, HERE)
+    assert cuda.calls.count("cuCtxPushCurrent") == cuda.calls.count("cuCtxPopCurrent") == 2
+
+
+@pytest.mark.rule("I4")
+def test_one_row_is_in_one_piece_whatever_its_stride() -> None:
+    told = {"version": 3, "shape": (1, 8, 4), "typestr": "|u1", "data": (0x1000, False), "strides": (0, 4, 1)}
+    assert sharing._described(SimpleNamespace(__cuda_array_interface__=told)).pitch == 32
+
+
+@pytest.mark.rule("I4")
+def test_memory_that_cuda_does_not_know_is_refused_with_what_is_allowed(cuda: FakeDriver) -> None:
+    cuda.codes["cuPointerGetAttribute"] = 1
+    array: Any = SimpleNamespace(pointer=0x1234)
+    with pytest.raises(ValueError, match=r"0x1234, is not CUDA's .*allowed is an array on Fake GPU"):
+        sharing._check_gpu(array, HERE)
 
 
 @pytest.mark.rule("I3")
