@@ -220,13 +220,15 @@ class _Frames:
 
     def _our_calls(self, n: int) -> float:
         mine, shared, device, commands = self._mine, self._shared, self._device, self._commands
-        work, side = self._work, ctypes.byref(self._sides[0])
+        work, side, failed = self._work, ctypes.byref(self._sides[0]), 0
         for i in range(n):
             mine.acquire(0)
             device.submit(commands)
             mine.release(1)
             with shared.access(1, 0):
-                work(side, i)
+                failed |= work(side, i)
+        if failed:
+            raise RuntimeError(f"our side failed with CUresult {failed}")
         return 0.0
 
     def _c_calls(self, n: int) -> float:
