@@ -226,7 +226,7 @@ class _Frames:
             device.submit(commands)
             mine.release(1)
             with shared.access(1, 0):
-                failed |= work(side, i)
+                failed = work(side, i) or failed
         if failed:
             raise RuntimeError(f"our side failed with CUresult {failed}")
         return 0.0
