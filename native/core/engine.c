@@ -185,6 +185,10 @@ vks_status vks_surface_lend_out(vks_surface *surface, bool after_cpu, uint64_t d
         return status;
     pthread_mutex_lock(&device->lock);
     bool by_queue = after_cpu || needs_queue(surface);
+    if (by_queue && device->presenting && !deadline) { /* a present may take a frame's time: a test does not wait */
+        pthread_mutex_unlock(&device->lock);
+        return VKS_TIMEOUT;
+    }
     if (by_queue)
         vks_device_begin_present(device); /* not one of ours, but the queue must be free just so */
     status = lend(surface, by_queue, value);

@@ -6,6 +6,7 @@
 #include "vkpy.h"
 
 #include <dlfcn.h>
+#include <sched.h>
 #include <string.h>
 
 typedef int (*get_pointer)(void **out);
@@ -37,6 +38,7 @@ typedef union semaphore_parameters {
 typedef struct cuda_timeline {
     PyObject_HEAD
     void *semaphore, *context; /* CUexternalSemaphore; the CUcontext that imported it */
+    unsigned calls;            /* that are under way; with the GIL, as all else */
 } cuda_timeline;
 
 static const char *load(void)
@@ -95,7 +97,7 @@ static int check_stream(const cuda_timeline *self, void *stream)
 }
 
 /* Streams without a handle of their own (1, 2) are those of the context that is current. */
-static int call(const cuda_timeline *self, on_semaphores function, uint64_t value, void *stream)
+static int call(const cuda_timeline *self, on_semaphores function, void *semaphore, uint64_t value, void *stream)
 {
     semaphore_parameters parameters = {.bytes = {0}};
     parameters.value = value;
@@ -107,7 +109,7 @@ static int call(const cuda_timeline *self, on_semaphores function, uint64_t valu
     if (code)
         return code;
     if (!(code = check_stream(self, stream)) && value)
-        code = function(&self->semaphore, &parameters, 1, stream);
+        code = function(&semaphore, &parameters, 1, stream);
     if (is_pushed)
         cu.CtxPopCurrent(&ignored);
     return code;
@@ -115,7 +117,7 @@ static int call(const cuda_timeline *self, on_semaphores function, uint64_t valu
 
 static PyObject *on_stream(PyObject *object, PyObject *const *arguments, Py_ssize_t count, on_semaphores function)
 {
-    const cuda_timeline *self = (cuda_timeline *)object;
+    cuda_timeline *self = (cuda_timeline *)object;
     uint64_t value, stream;
     if (count != 2) {
         PyErr_Format(PyExc_TypeError, "a value and a stream are needed, and %zd arguments came", count);
@@ -123,8 +125,15 @@ static PyObject *on_stream(PyObject *object, PyObject *const *arguments, Py_ssiz
     }
     if (!vkpy_u64(arguments[0], "value", &value) || !vkpy_u64(arguments[1], "stream", &stream))
         return NULL;
-    int code =
-        self->semaphore != NULL ? call(self, function, value, (void *)(uintptr_t)stream) : CUDA_ERROR_INVALID_VALUE;
+    void *semaphore = self->semaphore;
+    if (semaphore == NULL)
+        return PyLong_FromLong(CUDA_ERROR_INVALID_VALUE);
+    /* A stream that is full blocks, until a host function in it has run, which may need the GIL. */
+    self->calls++;
+    PyThreadState *thread = PyEval_SaveThread();
+    int code = call(self, function, semaphore, value, (void *)(uintptr_t)stream);
+    PyEval_RestoreThread(thread);
+    self->calls--;
     return PyLong_FromLong(code);
 }
 
@@ -144,6 +153,11 @@ static PyObject *timeline_detach(PyObject *object, PyObject *ignored)
     (void)ignored;
     void *semaphore = self->semaphore;
     self->semaphore = NULL;
+    while (self->calls) { /* of other threads, which have read it */
+        PyThreadState *thread = PyEval_SaveThread();
+        sched_yield();
+        PyEval_RestoreThread(thread);
+    }
     return PyLong_FromVoidPtr(semaphore);
 }
 
@@ -154,7 +168,8 @@ static PyMethodDef methods[] = {
     {"signal", (PyCFunction)(void (*)(void))timeline_signal, METH_FASTCALL,
      "signal($self, value, stream)\n--\n\nThe stream signals the value after its work so far. The CUresult."},
     {"detach", timeline_detach, METH_NOARGS,
-     "detach($self)\n--\n\nThe CUexternalSemaphore (0: it was detached), the caller's to destroy."},
+     "detach($self)\n--\n\nThe CUexternalSemaphore (0: it was detached), the caller's to destroy: no call uses it any "
+     "more."},
     {NULL, NULL, 0, NULL},
 };
 

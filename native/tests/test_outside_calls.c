@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 
+#include "core/device.h"
 #include "outside.h"
 
 /* ---- threads that cannot be started ---- */
@@ -408,6 +409,31 @@ static void without_threads_nothing_is_lent(void)
     drop_party(&a);
 }
 
+static void present(vks_device *device, bool begins)
+{
+    pthread_mutex_lock(&device->lock);
+    begins ? vks_device_begin_present(device) : vks_device_end_present(device);
+    pthread_mutex_unlock(&device->lock);
+}
+
+/* rules: I3 */
+static void a_test_does_not_wait_for_a_present(void)
+{
+    party a = new_party("a", NULL);
+    stub_api *api = new_api(&a);
+    uint64_t wait;
+    own(&a, 0);
+    CHECK(draw(&a, NULL) == VKS_OK, "%s", vks_last_error()->text);
+    present(a.device, true);
+    CHECK(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_TIMEOUT, "Python calls it so, with its GIL");
+    present(a.device, false);
+    CHECK(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_lent_back(a.surface, 0) == VKS_OK, "%s", vks_last_error()->text);
+    hand_on(&a, 1);
+    drop_api(api);
+    drop_party(&a);
+}
+
 int main(void)
 {
     STEP(without_threads_nothing_is_lent); /* first: the process's threads are not there yet */
@@ -417,6 +443,7 @@ int main(void)
     STEP(what_the_owner_before_holds_back_is_waited_for_up_to_the_deadline);
     STEP(a_wait_for_held_work_ends_with_whatever_happens);
     STEP(an_image_that_was_exported_in_the_midst_of_a_tenure_is_handed_out_first);
+    STEP(a_test_does_not_wait_for_a_present);
     STEP(a_queues_surface_travels_on_after_another_apis_turn);
     STEP(a_queues_surface_is_recovered_though_its_producer_was_lost_in_another_apis_turn);
     CHECK(stub_violations() == 0, "%u violations", stub_violations());

@@ -13,6 +13,7 @@ from support.peers import Peer, PeerDied
 from support.scale import rounds, seeded
 
 import vkshare as vks
+from vkshare.errors import InvalidCallError
 from vkshare.interop.gl import EGLContext
 
 pytest_plugins = ["support.opengl", "support.peers"]
@@ -221,6 +222,29 @@ def test_opengl_has_no_block_in_a_turn_that_the_handle_has_not(device: vks.Devic
         assert surface.is_owned
         assert (surface.read() == 255).all()
         surface.release(1)
+
+
+@pytest.mark.rule("I6")
+@pytest.mark.usefixtures("context")
+def test_opengl_has_one_block_at_a_time_and_leaves_it_once(device: vks.Device) -> None:
+    with device.create_surface(8, 8) as surface, vks.interop.gl.open(surface) as shared:
+        surface.acquire()
+        block = shared.within()
+        with block:
+            for second in (block, shared.within()):
+                with pytest.raises(InvalidCallError, match="already"):
+                    second.__enter__()
+            with pytest.raises(InvalidCallError, match="owns"):
+                shared.access().__enter__()
+        block.__exit__(None, None, None)
+        assert shared.statistics().accesses == 1
+        surface.release()
+        block = shared.access(0, 0)
+        with block:
+            pass
+        with surface.access():
+            block.__exit__(None, None, None)
+            assert surface.is_owned
 
 
 @pytest.mark.rule("I6")

@@ -101,9 +101,3 @@ def die_in_a_turn(surface: vks.Surface, acquire: int) -> None:
         for byte in range(100):
             fill(shared, view, byte)
         os.kill(os.getpid(), signal.SIGKILL)
-
-
-def stop_in_a_turn(surface: vks.Surface, acquire: int) -> None:
-    """Returns while CUDA has the surface: nothing is closed."""
-    shared = vks.interop.cuda.open(surface)
-    globals()["_kept"] = shared, shared.access(acquire, acquire + 1, 30).__enter__()

@@ -108,7 +108,7 @@ class _Frames:
 
     def __init__(self, device: Device, size: tuple[int, int], name: str, work: str) -> None:
         from vkshare.backends.vulkan.api import address
-        from vkshare.interop.cuda.memory import _import_timeline
+        from vkshare.interop.cuda.memory import import_timeline
 
         self._stack = contextlib.ExitStack()
         enter = self._stack.enter_context
@@ -128,7 +128,7 @@ class _Frames:
         with fence.export() as descriptor:
             page, semaphore = descriptor.open_fds()
             os.close(page)
-            self._timeline = _import_timeline(self._shared.gpu, semaphore)
+            self._timeline = import_timeline(self._shared.gpu, semaphore)
         self._handle = fence.handle
         self._imported = self._timeline.detach()
         self._after = 0
@@ -220,13 +220,15 @@ class _Frames:
 
     def _our_calls(self, n: int) -> float:
         mine, shared, device, commands = self._mine, self._shared, self._device, self._commands
-        work, side = self._work, ctypes.byref(self._sides[0])
+        work, side, failed = self._work, ctypes.byref(self._sides[0]), 0
         for i in range(n):
             mine.acquire(0)
             device.submit(commands)
             mine.release(1)
             with shared.access(1, 0):
-                work(side, i)
+                failed = work(side, i) or failed
+        if failed:
+            raise RuntimeError(f"our side failed with CUresult {failed}")
         return 0.0
 
     def _c_calls(self, n: int) -> float:

@@ -2,7 +2,7 @@
 
     with vks.interop.cuda.open(surface) as shared:
         with shared.access(acquire=1, release=0, stream=torch.cuda.current_stream()) as view:
-            torch.from_dlpack(view).mul_(2)             # or cupy.asarray(view), view.pointer, view.array ...
+            torch.from_dlpack(view).mul_(2)             # or cupy.from_dlpack(view), view.pointer, view.array ...
 
 Nothing is copied, and the CPU waits for nobody: the stream waits for the surface's own timeline semaphore and signals
 it. Needs cuda-bindings (``vkshare[cuda]``), and a GPU of NVIDIA's.

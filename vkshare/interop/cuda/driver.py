@@ -15,7 +15,8 @@ from vkshare.errors import DeviceMismatchError, InvalidCallError, UnsupportedErr
 if TYPE_CHECKING:
     from vkshare.device import Device
 
-STREAM_LEGACY, STREAM_PER_THREAD = 1, 2  # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
+STREAM_LEGACY = 1  # CU_STREAM_LEGACY
+CAPTURE_ERRORS = range(900, 909)  # CUDA_ERROR_STREAM_CAPTURE_..., CUDA_ERROR_CAPTURED_EVENT
 
 
 class CUDAError(VkshareError):
@@ -61,8 +62,12 @@ def bindings() -> Any:
     except RuntimeError as error:  # the library is not there, or lacks an entry
         raise UnsupportedError(what, f"CUDA's driver cannot be loaded: {str(error).splitlines()[0]}") from None
     if code:
-        why = {100: "no GPU that CUDA can use", 3: "no working GPU driver"}.get(code, f"CUresult {code} of cuInit")
-        raise UnsupportedError(what, f"there is {why}")
+        why = {
+            100: "there is no GPU that CUDA can use",
+            3: "CUDA was used before a fork() (start this process by spawn or forkserver), or there is no working GPU "
+            "driver",
+        }
+        raise UnsupportedError(what, why.get(code, f"there is CUresult {code} of cuInit"))
     _initialised_in.append(os.getpid())
     return driver
 
@@ -155,8 +160,8 @@ def gpu_of(device: Device) -> GPU:
             "create it on a Vulkan device of the GPU, or copy view.array",
         )
     wanted = device.capabilities.device_uuid
-    known = _uuids()
     refuse_after_fork()
+    known = _uuids()
     for index, (_, identity) in enumerate(known):
         if identity == wanted:
             return gpu(index)
@@ -171,6 +176,7 @@ def gpu_of(device: Device) -> GPU:
 
 def refuse_after_fork() -> None:
     """InvalidCallError in a child that was forked from a process which had used CUDA: it does not work there."""
+    bindings()
     if os.getpid() != _initialised_in[0]:
         raise InvalidCallError(
             "CUDA was used in the process that this one was forked from, and does not work here: start this one with "

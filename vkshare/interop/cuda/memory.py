@@ -5,13 +5,16 @@ Follows the CUDA driver API, 6.19, "External Resource Interoperability". An fd b
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
 import weakref
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from vkshare import _fds, _native
 from vkshare.errors import UnsupportedError
-from vkshare.interop.cuda.driver import GPU, CUDAError, bindings, call
+from vkshare.interop.cuda.driver import CAPTURE_ERRORS, GPU, CUDAError, bindings, call
 
 if TYPE_CHECKING:
     from vkshare.backends.base import ImageSpec, MemoryHandle
@@ -33,6 +36,7 @@ _ARRAYS = {
 }
 
 _buffers: weakref.WeakValueDictionary[int, ImportedMemory] = weakref.WeakValueDictionary()  # by address
+_to_free: list[tuple[GPU, list[tuple[str, Any]]]] = []  # see free()
 
 
 class ImportedMemory:
@@ -42,7 +46,7 @@ class ImportedMemory:
     """
 
     def __init__(self, gpu: GPU, spec: ImageSpec, memory: MemoryHandle, surface: Surface) -> None:
-        """Takes over memory.fd once it is imported; the caller closes it if this raises."""
+        """Takes over memory.fd, whatever comes of it."""
         self.gpu = gpu
         self.spec = spec
         self.stride = memory.stride
@@ -52,27 +56,32 @@ class ImportedMemory:
         self._pid = os.getpid()
         self._levels: Any = None  # CUmipmappedArray
         self._objects: dict[str, int] = {}  # texture and surface objects, by kind
+        self._making = threading.Lock()  # of these
         self._memory: Any = None  # CUexternalMemory
         what = f"{spec.width}x{spec.height} {spec.format.name} {spec.tiling}"
-        if spec.tiling != "linear" and spec.format.name not in _ARRAYS:
-            raise UnsupportedError(
-                f"a cudaArray of an optimal {spec.format.name} surface",
-                "CUDA has no arrays of that format",
-                'use create_surface(..., tiling="linear")',
-            )
-        with gpu.current():
-            self._memory = self._import(memory, what)
-            try:
+        with _closed_unless_taken(memory.fd):
+            self._check_format()
+            with gpu.current():
+                self._memory = self._import(memory, what)
+        try:
+            with gpu.current():
                 if spec.tiling == "linear":
                     self._map_buffer(memory, what)
                 else:
                     self._map_array(memory, what)
-            except BaseException:
-                call("cuDestroyExternalMemory", self._memory)
-                self._memory = None
-                raise
+        except BaseException:
+            self._free()
+            raise
         if self.pointer:
             _buffers[self.pointer] = self
+
+    def _check_format(self) -> None:
+        if self.spec.tiling != "linear" and self.spec.format.name not in _ARRAYS:
+            raise UnsupportedError(
+                f"a cudaArray of an optimal {self.spec.format.name} surface",
+                "CUDA has no arrays of that format",
+                'use create_surface(..., tiling="linear")',
+            )
 
     def _import(self, memory: MemoryHandle, what: str) -> Any:
         driver = bindings()
@@ -106,18 +115,20 @@ class ImportedMemory:
 
     def object(self, kind: str) -> int:
         """The CUtexObject ("texture") or CUsurfObject ("surface") of the array; made once."""
-        if kind not in self._objects:
-            driver = bindings()
-            resource = driver.CUDA_RESOURCE_DESC()
-            resource.resType = driver.CUresourcetype.CU_RESOURCE_TYPE_ARRAY
-            resource.res.array.hArray = driver.CUarray(self.array)
-            with self.gpu.current():
-                if kind == "surface":
-                    made = call("cuSurfObjectCreate", resource)
-                else:
-                    made = call("cuTexObjectCreate", resource, self._texture(), None)
-            self._objects[kind] = int(made)
-        return self._objects[kind]
+        with self._making:
+            if kind not in self._objects:
+                self._objects[kind] = self._make(kind)
+            return self._objects[kind]
+
+    def _make(self, kind: str) -> int:
+        driver = bindings()
+        resource = driver.CUDA_RESOURCE_DESC()
+        resource.resType = driver.CUresourcetype.CU_RESOURCE_TYPE_ARRAY
+        resource.res.array.hArray = driver.CUarray(self.array)
+        with self.gpu.current():
+            if kind == "surface":
+                return int(call("cuSurfObjectCreate", resource))
+            return int(call("cuTexObjectCreate", resource, self._texture(), None))
 
     def _texture(self) -> Any:
         """Texels as they are stored, unnormalised coordinates, clamped: what a kernel that computes wants."""
@@ -130,21 +141,61 @@ class ImportedMemory:
         return texture
 
     def __del__(self) -> None:
-        memory = getattr(self, "_memory", None)
-        if memory is None or self._pid != os.getpid():
+        if getattr(self, "_memory", None) is None or self._pid != os.getpid():
             return  # in a forked child all of it is the parent's
+        with contextlib.suppress(TypeError):  # the interpreter is ending: the process ends it
+            self._free()
+
+    def _free(self) -> None:
+        """What was made of the memory, and then the memory, once no kernel can use it still."""
+        memory, self._memory = self._memory, None
+        made = [
+            ("cuSurfObjectDestroy" if kind == "surface" else "cuTexObjectDestroy", each)
+            for kind, each in self._objects.items()
+        ]
+        if self._levels is not None:
+            made.append(("cuMipmappedArrayDestroy", self._levels))
+        if self.pointer:
+            made.append(("cuMemFree", self.pointer))
+        free(self.gpu, [*made, ("cuDestroyExternalMemory", memory)])
+
+
+def free(gpu: GPU, things: list[tuple[str, Any]]) -> None:
+    """Calls these functions of the driver with these handles, once CUDA's work so far has run.
+
+    CUDA refuses to wait while a stream is captured into a graph; then the next call that comes here sees to it.
+    """
+    _to_free.append((gpu, things))
+    free_what_is_left()
+
+
+def free_what_is_left() -> None:
+    """What free() could not free yet."""
+    for _ in range(len(_to_free)):
         try:
-            with self.gpu.current():
-                call("cuCtxSynchronize")  # a kernel may use it still
-                for kind, made in self._objects.items():
-                    call("cuSurfObjectDestroy" if kind == "surface" else "cuTexObjectDestroy", made)
-                if self._levels is not None:
-                    call("cuMipmappedArrayDestroy", self._levels)
-                if self.pointer:
-                    call("cuMemFree", self.pointer)
-                call("cuDestroyExternalMemory", memory)
-        except (CUDAError, TypeError):
-            pass  # the context died by an error of a kernel, or the interpreter is ending: the process ends it
+            gpu, things = _to_free.pop(0)
+        except IndexError:  # another thread was faster
+            return
+        try:
+            with gpu.current():
+                call("cuCtxSynchronize")
+                while things:
+                    call(*things[0])
+                    del things[0]
+        except CUDAError as error:
+            if error.result in CAPTURE_ERRORS:
+                _to_free.append((gpu, things))
+            # else the context died by an error of a kernel: nothing runs any more, and the process ends it
+
+
+@contextlib.contextmanager
+def _closed_unless_taken(fd: int) -> Iterator[None]:
+    """Closes the fd if the body raises; else CUDA, which imported it in the body, has it."""
+    try:
+        yield
+    except BaseException:
+        _fds.close_all([fd])
+        raise
 
 
 def found_at(address: int) -> ImportedMemory | None:
@@ -162,36 +213,39 @@ def import_memory(gpu: GPU, surface: Surface) -> tuple[ImportedMemory, _native.C
     CUDAError
         The driver refused.
     """
+    free_what_is_left()
     with surface._exported() as descriptor:
         fd, page, semaphore = descriptor.open_fds()
         os.close(page)
-        left = [each for each in (fd, semaphore) if each >= 0]  # CUDA's once it took them
-        try:
-            if semaphore < 0:
-                raise UnsupportedError(
-                    f"{surface!r} in CUDA", f"{surface.device.adapter.name} shares no timeline semaphores"
-                )
+        if semaphore < 0:
+            os.close(fd)
+            raise UnsupportedError(
+                f"{surface!r} in CUDA", f"{surface.device.adapter.name} shares no timeline semaphores"
+            )
+        with _closed_unless_taken(semaphore):
             memory = ImportedMemory(gpu, surface.spec, descriptor.memory(fd), surface)
-            left.remove(fd)
-            timeline = _import_timeline(gpu, semaphore)
-            left.remove(semaphore)
-        finally:
-            _fds.close_all(left)
-    return memory, timeline
+        return memory, import_timeline(gpu, semaphore)
 
 
-def _import_timeline(gpu: GPU, fd: int) -> _native.CudaTimeline:
+def import_timeline(gpu: GPU, fd: int) -> _native.CudaTimeline:
+    """Takes over the fd, whatever comes of it."""
     driver = bindings()
     described = driver.CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC()
     described.type = driver.CUexternalSemaphoreHandleType.CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD
     described.handle.fd = fd
-    with gpu.current():
-        return _native.CudaTimeline(int(call("cuImportExternalSemaphore", described)), gpu.context)
+    with _closed_unless_taken(fd), gpu.current():
+        semaphore = call("cuImportExternalSemaphore", described)
+    try:
+        return _native.CudaTimeline(int(semaphore), gpu.context)
+    except BaseException as error:
+        free(gpu, [("cuDestroyExternalSemaphore", semaphore)])
+        if isinstance(error, OSError):
+            raise UnsupportedError("CUDA", str(error), "install a newer driver") from None
+        raise
 
 
 def destroy_timeline(gpu: GPU, timeline: _native.CudaTimeline) -> None:
-    """Idempotent. What streams wait for or signal has come."""
-    semaphore = timeline.detach()
+    """Once what streams wait for or signal has come. Idempotent."""
+    semaphore = timeline.detach()  # first: no other thread gives a stream more of it
     if semaphore:
-        with gpu.current():
-            call("cuDestroyExternalSemaphore", bindings().CUexternalSemaphore(semaphore))
+        free(gpu, [("cuDestroyExternalSemaphore", bindings().CUexternalSemaphore(semaphore))])

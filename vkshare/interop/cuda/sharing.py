@@ -10,7 +10,7 @@ import numpy as np
 from vkshare import formats
 from vkshare.errors import DeviceMismatchError
 from vkshare.interop.cuda import streams
-from vkshare.interop.cuda.driver import GPU, bindings, call, gpu, gpu_of
+from vkshare.interop.cuda.driver import GPU, CUDAError, bindings, call, gpu, gpu_of
 from vkshare.interop.cuda.memory import ImportedMemory, found_at
 from vkshare.interop.cuda.surface import open
 
@@ -49,7 +49,7 @@ def share(device: Device, tensor: Any, *, format: str | Format | None = None, st
 
     Where the memory is that of a surface that is open in CUDA here, it is a handle of that very surface: nothing is
     copied, and it is acquired as its other handles are. Any other memory is copied on the GPU, once, in `stream`; the
-    surface is new, nobody owns it, its key is 0, and its next owner comes after the copy.
+    surface is new, nobody owns it, its key is 0, and its next owner comes after the copy, which the call waits for.
     ``surface.statistics().copied_bytes`` says which it was. The caller closes the surface.
 
     Parameters
@@ -111,15 +111,15 @@ def _described(tensor: Any) -> _Tensor:
     strides = tuple(told.get("strides") or ()) or (width * pixel, *((pixel, dtype.itemsize)[: len(shape) - 1]))
     inner = (pixel, dtype.itemsize) if len(shape) == 3 else (dtype.itemsize,)
     packed = all(have == need or size == 1 for have, need, size in zip(strides[1:], inner, shape[1:], strict=True))
-    if not packed or strides[0] < width * pixel:
+    pitch = strides[0] if height > 1 else width * pixel  # of one row, libraries say anything (CuPy's a[None]: 0)
+    if not packed or pitch < width * pixel:
         raise ValueError(
             f"tensor's rows are not in one piece: strides {strides} for the shape {shape} of {dtype}; make it "
             "contiguous first (tensor.contiguous())"
         )
     stream = told.get("stream")
-    return _Tensor(
-        told["data"][0], height, width, channels, dtype, strides[0], streams.handle(stream) if stream else None
-    )
+    made_in = streams.handle(stream) if stream else None
+    return _Tensor(told["data"][0], height, width, channels, dtype, pitch, made_in)
 
 
 def _format_of(array: _Tensor) -> Format:
@@ -141,7 +141,13 @@ def _check_format(array: _Tensor, wanted: Format) -> None:
 def _check_gpu(array: _Tensor, where: GPU) -> None:
     driver = bindings()
     attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-    found = int(call("cuPointerGetAttribute", attribute, array.pointer, what="the tensor's memory"))
+    try:
+        found = int(call("cuPointerGetAttribute", attribute, array.pointer, what="the tensor's memory"))
+    except CUDAError as error:
+        raise ValueError(
+            f"tensor's memory, 0x{array.pointer:x}, is not CUDA's in this process ({error}); allowed is an array on "
+            f"{where}"
+        ) from None
     if found != where.index:
         raise DeviceMismatchError(f"the device is on {where}, and the tensor is on {gpu(found)}: copy it there first")
 
@@ -149,7 +155,8 @@ def _check_gpu(array: _Tensor, where: GPU) -> None:
 def _is_whole(array: _Tensor, wanted: Format, memory: ImportedMemory) -> Surface | None:
     """The open surface whose memory this is, all of it."""
     spec = memory.spec
-    same = (spec.width, spec.height, spec.format, memory.stride) == (array.width, array.height, wanted, array.pitch)
+    same = (spec.width, spec.height, spec.format) == (array.width, array.height, wanted)
+    same = same and (spec.height == 1 or memory.stride == array.pitch)
     surface = memory.surface() if same else None
     return surface if surface is not None and not surface.is_closed else None
 

@@ -9,7 +9,7 @@ from vkshare.errors import DeviceMismatchError, InvalidCallError
 from vkshare.interop.cuda.driver import GPU, STREAM_LEGACY, bindings, call, check, gpu
 
 _LARGEST = 2**64 - 1
-_INVALID_CONTEXT, _CAPTURING = 201, 900
+_INVALID_CONTEXT, _CAPTURING, _ANOTHER_CAPTURING = 201, 900, 906
 
 
 def handle(stream: Any) -> int:
@@ -46,8 +46,8 @@ def handle(stream: Any) -> int:
 
 
 def _is_handle(stream: Any) -> bool:
-    """A CUstream or cudaStream_t of cuda-bindings."""
-    return type(stream).__module__.split(".")[0] == "cuda"
+    """A CUstream or cudaStream_t of cuda-bindings, or a stream of Numba: int() gives the handle."""
+    return type(stream).__module__.split(".")[0] in ("cuda", "numba")
 
 
 def checked(code: int, function: str, stream: int, wanted: GPU) -> None:
@@ -58,6 +58,11 @@ def checked(code: int, function: str, stream: int, wanted: GPU) -> None:
         raise InvalidCallError(
             f"the stream 0x{stream:x} is being captured into a graph, which would wait for the same values each time: "
             "hand the surface over before and after the graph's launch"
+        )
+    if code == _ANOTHER_CAPTURING:
+        raise InvalidCallError(
+            f"the stream 0x{stream:x} is the legacy default one, which cannot be used while another is being captured "
+            "into a graph: give a non-blocking stream, or hand the surface over before or after the capture"
         )
     check(code, function, f"the stream 0x{stream:x}")
 

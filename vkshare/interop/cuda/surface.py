@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from vkshare import _arguments
 from vkshare.errors import ClosedError, InvalidCallError, VkshareError
 from vkshare.interop.cuda import streams
-from vkshare.interop.cuda.driver import GPU, CUDAError, call, gpu_of
+from vkshare.interop.cuda.driver import GPU, CUDAError, gpu_of
 from vkshare.interop.cuda.memory import ImportedMemory, destroy_timeline, import_memory
 from vkshare.interop.cuda.view import CUDABlock, CUDAView
 from vkshare.surface import Surface
@@ -165,13 +165,10 @@ class CUDASurface:
         """
         with self._lock:
             timeline, self._timeline = self._timeline, None
-            self._memory = None
-        if timeline is None or self._pid != os.getpid():
-            return  # in a forked child it is all the parent's
-        with contextlib.suppress(CUDAError):  # the context died by an error of some kernel: nothing runs any more
-            with self._gpu.current():
-                call("cuCtxSynchronize")
+            memory, self._memory = self._memory, None
+        if timeline is not None and self._pid == os.getpid():  # in a forked child it is all the parent's
             destroy_timeline(self._gpu, timeline)
+        del memory  # after the lock: where nobody else keeps it, this waits for the GPU
 
     def __enter__(self) -> Self:
         return self
@@ -211,20 +208,30 @@ class CUDASurface:
         surface = self._surface
         # Of what the CPU writes to memory that it sees, CUDA's streams learn by Vulkan's queue alone (seen on an H200).
         value = surface._lend_out(surface.is_host_visible, timeout)
-        code = timeline.wait(value, stream)
-        if code:
-            surface._lent_back(0)
-            streams.checked(code, "cuWaitExternalSemaphoresAsync", stream, self._gpu)
+        try:
+            code = timeline.wait(value, stream)
+            if code:
+                self._refuse(code, "cuWaitExternalSemaphoresAsync", stream)
+        except BaseException:
+            with contextlib.suppress(VkshareError):  # e.g. closed meanwhile
+                surface._lent_back(0)
+            raise
         return CUDAView(memory, stream, writable)
 
     def _finish(self, view: CUDAView) -> None:
         """CUDA's part of the turn is over: whoever owns the surface next comes after it."""
         view._memory = None
+        stream, value = view._stream, 0
         try:
-            value = self._signal(view._stream, view._others)
+            _, timeline = self._open_parts()
+            self._join(view)
+            value = self._surface._lent_value()
+            code = timeline.signal(value, stream)
+            if code:
+                self._refuse(code, "cuSignalExternalSemaphoresAsync", stream)
         except BaseException as error:
-            with contextlib.suppress(VkshareError):
-                self._surface._lent_back(0)
+            with contextlib.suppress(VkshareError):  # Ctrl-C is heard after a call: what was to be signalled is
+                self._surface._lent_back(0 if isinstance(error, Exception) else value)
             if isinstance(error, CUDAError | ClosedError):
                 raise InvalidCallError(
                     f"CUDA's work on {self._surface!r} cannot be waited for ({error}), so it is not handed on: "
@@ -234,17 +241,15 @@ class CUDASurface:
         self._surface._lent_back(value)
         self._accesses += 1
 
-    def _signal(self, stream: int, others: tuple[int, ...]) -> int:
-        """The value that the stream signals behind its work so far, and that of the other streams."""
-        _, timeline = self._open_parts()
-        for other in others:
-            streams.join(other, stream, self._gpu)
+    def _join(self, view: CUDAView) -> None:
+        """The view's stream waits for the others that took it."""
+        for other in set(view._others):
+            streams.join(other, view._stream, self._gpu)
             self._joined += 1
-        value = self._surface._lent_value()
-        code = timeline.signal(value, stream)
-        if code:
-            streams.checked(code, "cuSignalExternalSemaphoresAsync", stream, self._gpu)
-        return value
+
+    def _refuse(self, code: int, function: str, stream: int) -> None:
+        self._open_parts()  # closed meanwhile: then there is no semaphore any more
+        streams.checked(code, function, stream, self._gpu)
 
     def _give_back(self, key: int) -> None:
         with contextlib.suppress(VkshareError):  # e.g. closed meanwhile: the error that came first is what matters

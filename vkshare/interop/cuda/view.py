@@ -92,7 +92,7 @@ class CUDAView:
         self._memory: ImportedMemory | None = memory
         self._stream = stream
         self._writable = writable
-        self._others: tuple[int, ...] = ()  # streams that took it by DLPack
+        self._others: list[int] = []  # streams that took it by DLPack
 
     # ---- what it is -----------------------------------------------------------------------------------------------
 
@@ -198,7 +198,7 @@ class CUDAView:
             consumer = streams.handle(stream)
             if consumer != self._stream:
                 streams.join(self._stream, consumer, memory.gpu)
-                self._others = tuple({*self._others, consumer})
+                self._others.append(consumer)
         dtype, strides = self.dtype, self.strides
         assert strides is not None
         step = strides[0] // dtype.itemsize, strides[1] // dtype.itemsize, strides[2] // dtype.itemsize

@@ -78,6 +78,7 @@ class GLSurface:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._accesses = 0
+        self._is_lent = False  # to OpenGL
         self._shared: SharedTexture | None = None
         gl = contexts.GL(self._context)
         shared = SharedTexture(gl, surface)
@@ -189,7 +190,7 @@ class GLSurface:
         NotOwnerError
             The handle does not own the surface.
         InvalidCallError
-            The context is not current, or another one is.
+            The context is not current, or another one is; or OpenGL has the surface already.
         """
         return GLBlock(self, None, None)
 
@@ -290,12 +291,18 @@ class GLSurface:
         except BaseException:
             self._give_back(key)
             raise
+        self._is_lent = True
 
     def _begin_within(self) -> None:
         self.device.check()
-        self._order.begin(self._require_here().texture)
+        shared = self._require_here()
+        if self._is_lent:
+            raise InvalidCallError("OpenGL has the surface already: end its block first")
+        self._order.begin(shared.texture)
+        self._is_lent = True
 
     def _finish(self) -> None:
+        self._is_lent = False
         try:
             shared = self._require_here()
         except VkshareError as error:

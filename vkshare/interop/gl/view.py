@@ -37,8 +37,9 @@ class GLBlock:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         view, self._view = self._view, None
-        if view is not None:
-            view._shared = None
+        if view is None:
+            return  # left already
+        view._shared = None
         try:
             self._shared._finish()
         except VkshareError as unfinished:
