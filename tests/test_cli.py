@@ -309,6 +309,7 @@ def test_ps_and_doctor_tell_of_an_end_whose_process_died(
         assert (before["state"], before["pid"]) == ("open", peer.pid)
         assert doctor_told(loop.clone) == []
         peer.kill()
+        assert not peer.is_running(10)
         told = queue_told(loop.clone)
         assert (told["consumer"]["state"], told["consumer"]["pid"]) == ("dead", peer.pid)
         assert (told["producer"]["state"], told["producer"]["pid"]) == ("open", os.getpid())
