@@ -86,7 +86,7 @@ def imported(fd: int, tiling: str = "linear") -> ImportedMemory:
 # ---- fds ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.rule("I3")
+@pytest.mark.rule("I3", "I11")
 def test_an_fd_that_cuda_took_is_not_closed_a_second_time(cuda: FakeDriver, fd: int) -> None:
     cuda.codes["cuExternalMemoryGetMappedBuffer"] = 1
     with pytest.raises(CUDAError, match="cuExternalMemoryGetMappedBuffer"):
