@@ -20,7 +20,18 @@ from pathlib import Path
 from results import ROOT
 from test_jobs import driver_environment
 
-COPIED = ("CMakeLists.txt", "pyproject.toml", "README.md", "vkshare", "native", "shaders", "tests", "tools", "examples")
+COPIED = (
+    "CMakeLists.txt",
+    "pyproject.toml",
+    "README.md",
+    "vkshare",
+    "native",
+    "shaders",
+    "tests",
+    "tools",
+    "docs",
+    "examples",
+)
 LIMIT = 180  # seconds for a test run; a mutant that hangs has been noticed
 BUILD_LIMIT = 900
 BUILDS = {
