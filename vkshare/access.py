@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from vkshare import _arguments
@@ -12,6 +13,12 @@ if TYPE_CHECKING:
     from vkshare.surface import Surface
 
 _LARGEST_KEY = 2**64 - 1
+
+
+def give_back(surface: Surface, key: int) -> None:
+    """Releases a surface while an error is on its way, which is what matters: e.g. the body has closed it."""
+    with contextlib.suppress(VkshareError):
+        surface.release(key)
 
 
 class Access:
@@ -38,15 +45,9 @@ class Access:
             if view is not None:
                 view._end()
         except BaseException:  # a 2D library could not finish what it draws
-            self._give_back()
+            give_back(self._surface, self._keys[0])
             raise
         if error is None:
             self._surface.release(self._keys[1])
         else:
-            self._give_back()
-
-    def _give_back(self) -> None:
-        try:
-            self._surface.release(self._keys[0])
-        except VkshareError:
-            pass  # e.g. closed in the body: the body's own error is what matters
+            give_back(self._surface, self._keys[0])

@@ -71,6 +71,13 @@ static vks_readiness touch_ready(const vks_device *device, const vks_touch *touc
     return debt_ready(device, surface, &tenure->debt, why);
 }
 
+vks_readiness vks_tenure_ready(const vks_surface *surface, vks_status *why)
+{
+    return touch_ready(surface->device,
+                       &(vks_touch){.surface = (vks_surface *)surface, .tenure = surface->tenure, .granted = true},
+                       why);
+}
+
 static vks_readiness fence_ready(const vks_wait *wait, vks_status *why)
 {
     vks_fence *fence = wait->fence;

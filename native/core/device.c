@@ -197,12 +197,12 @@ static void publish_one(const vks_due *due, bool ran)
 
 /* ---- what other APIs' queues bring ---- */
 
-vks_status vks_device_reserve_outside(vks_device *device, size_t n)
+vks_status vks_device_reserve_outside(vks_device *device)
 {
     vks_status status = device->backend->prepare(device);
-    if (status || device->n_outside + n <= device->outside_capacity)
+    if (status || device->n_outside < device->outside_capacity)
         return status;
-    size_t capacity = 2 * device->outside_capacity + n;
+    size_t capacity = 2 * device->outside_capacity + 1;
     vks_due *more = realloc(device->outside, capacity * sizeof *more);
     if (!more)
         return vks_fail(VKS_NO_MEMORY, 0, "no memory to remember what another API is to signal");

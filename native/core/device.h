@@ -281,7 +281,7 @@ static inline bool vks_device_enter(vks_device *device)
 vks_status vks_device_reserve(vks_device *device, size_t n);
 void vks_device_due(vks_device *device, uint64_t serial, vks_due_kind kind, void *object, uint64_t value);
 /* The same for what another API's queue brings, or waits for: `object` is a surface, whose semaphore says when. */
-vks_status vks_device_reserve_outside(vks_device *device, size_t n);
+vks_status vks_device_reserve_outside(vks_device *device);
 void vks_device_due_outside(vks_device *device, vks_due_kind kind, void *object, uint64_t value);
 /* Whether such a value of the object, of that kind (and value, if it is not 0), is still to come. */
 bool vks_device_awaits_outside(const vks_device *device, vks_due_kind kind, const void *object, uint64_t value);
@@ -313,6 +313,8 @@ vks_readiness vks_op_ready(vks_device *device, const vks_op *op, vks_status *why
 /* Hands a ready submission (or a release's work) to the driver; op->serial is set. */
 vks_status vks_op_hand_over(vks_device *device, vks_op *op);
 bool vks_debt_settled(const vks_surface *surface, const vks_debt *debt);
+/* May the device's queue go on with the surface's tenure, for commands or whatever else? */
+vks_readiness vks_tenure_ready(const vks_surface *surface, vks_status *why);
 /* Likewise, may the queue of another API wait for what the surface's tenure took over? The order of ours says nothing
  * to it. */
 vks_readiness vks_tenure_ready_outside(const vks_surface *surface, vks_status *why);

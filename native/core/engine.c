@@ -144,17 +144,15 @@ static vks_status lend(vks_surface *surface, bool by_queue, uint64_t *value)
 {
     vks_device *device = surface->device;
     const vks_debt *debt = &surface->tenure.debt;
-    vks_touch touch = {.surface = surface, .tenure = surface->tenure, .granted = true};
-    vks_op draft = {.kind = VKS_OP_SUBMIT, .device = device, .touches = &touch, .n_touches = 1};
     vks_status why, status = check_lendable(surface);
     if (status)
         return status;
-    vks_readiness ready = vks_tenure_is_held(surface) ? VKS_HOLD : vks_op_ready(device, &draft, &why);
+    vks_readiness ready = vks_tenure_is_held(surface) ? VKS_HOLD : vks_tenure_ready(surface, &why);
     if (ready == VKS_FAIL)
         return why;
     if (ready == VKS_HOLD || (!by_queue && needs_queue(surface)))
         return VKS_INTERRUPTED; /* it was otherwise a moment ago */
-    if ((status = vks_device_reserve_outside(device, 1)) || (by_queue && (status = bring(surface))))
+    if ((status = vks_device_reserve_outside(device)) || (by_queue && (status = bring(surface))))
         return status;
     *value = vks_debt_settled(surface, debt) ? 0 : debt->value;
     if (*value)
@@ -203,7 +201,7 @@ static vks_status offer(vks_surface *surface)
 {
     uint64_t value = vks_surface_next_value(surface);
     vks_status status = vks_surface_check_value(surface, value);
-    if (status || (status = vks_device_reserve_outside(surface->device, 1)))
+    if (status || (status = vks_device_reserve_outside(surface->device)))
         return status;
     vks_surface_owe(surface, value);
     vks_device_due_outside(surface->device, VKS_DUE_SURFACE, surface, value);

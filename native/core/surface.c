@@ -997,9 +997,7 @@ static vks_status debts_certain(vks_surface *surface, uint64_t deadline)
         pthread_mutex_lock(&device->lock);
         if (!(why = vks_surface_check(surface)) && !surface->owned)
             why = VKS_NOT_OWNER;
-        vks_touch touch = {.surface = surface, .tenure = surface->tenure, .granted = true};
-        vks_op draft = {.kind = VKS_OP_SUBMIT, .device = device, .touches = &touch, .n_touches = 1};
-        vks_readiness ready = why ? VKS_FAIL : vks_op_ready(device, &draft, &why);
+        vks_readiness ready = why ? VKS_FAIL : vks_tenure_ready(surface, &why);
         pthread_mutex_unlock(&device->lock);
         if (ready != VKS_HOLD)
             return ready == VKS_READY ? VKS_OK : why;

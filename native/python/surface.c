@@ -500,8 +500,7 @@ static PyMethodDef methods[] = {
      "_take_back($self, semaphore)\n--\n\nWaits for a binary VkSemaphore on the GPU (0: none), and takes the image."},
     {"_lend_out", VKPY_FASTCALL(surface_lend_out), VKPY_FAST,
      "_lend_out($self, after_cpu, timeout=None)\n--\n\nThe value that another API must wait for, which has the "
-     "semaphore; 0: "
-     "none."},
+     "semaphore; 0: none."},
     {"_lent_value", surface_lent_value, METH_NOARGS, "_lent_value($self)\n--\n\nThe value that it must signal."},
     {"_lent_back", surface_lent_back, METH_O,
      "_lent_back($self, value)\n--\n\nIts queue has the signal of the value (0: it did nothing)."},

@@ -202,6 +202,9 @@ class CUDASurface:
             raise ClosedError(f"this CUDASurface is closed: {self!r}")
         return memory, timeline
 
+    def _check(self) -> None:
+        self._open_parts()
+
     def _begin(self, stream: int, timeout: float | None, writable: bool) -> CUDAView:
         """The handle owns the surface: CUDA's part of the turn begins."""
         memory, timeline = self._open_parts()
@@ -250,7 +253,3 @@ class CUDASurface:
     def _refuse(self, code: int, function: str, stream: int) -> None:
         self._open_parts()  # closed meanwhile: then there is no semaphore any more
         streams.checked(code, function, stream, self._gpu)
-
-    def _give_back(self, key: int) -> None:
-        with contextlib.suppress(VkshareError):  # e.g. closed meanwhile: the error that came first is what matters
-            self._surface.release(key)

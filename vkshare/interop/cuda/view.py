@@ -11,71 +11,35 @@ from vkshare.errors import (
     UnsupportedAttributeError,
     UnsupportedBufferError,
     UnsupportedError,
-    VkshareError,
 )
+from vkshare.interop.block import Block
 from vkshare.interop.cuda import streams
 
 if TYPE_CHECKING:
     from vkshare.interop.cuda.memory import ImportedMemory
     from vkshare.interop.cuda.surface import CUDASurface
 
-_log = logging.getLogger("vkshare.cuda")
-
 _DL_CUDA = 2  # kDLCUDA
 _DL_CODES = {"u": 1, "f": 2}  # kDLUInt, kDLFloat, by the kind of NumPy's type
 _CAN_SAY_READ_ONLY = (1, 0)  # DLPack's version
 
 
-class CUDABlock:
-    """What ``CUDASurface.access()`` and ``within()`` give: a context manager in which CUDA has the surface. Not
-    reentrant.
-    """
+class CUDABlock(Block["CUDAView"]):
+    """What ``CUDASurface.access()`` and ``within()`` give: a context manager in which CUDA has the surface."""
 
-    __slots__ = ("_keys", "_shared", "_stream", "_timeout", "_view", "_writable")
+    __slots__ = ("_stream", "_writable")
+    _log = logging.getLogger("vkshare.cuda")
 
     def __init__(
         self, shared: CUDASurface, stream: int, writable: bool, keys: tuple[int, int] | None, timeout: float | None
     ) -> None:
-        """`keys` to own the surface by and to hand it on with; None: the handle owns it, and goes on to."""
-        self._shared = shared
+        super().__init__(shared, keys, timeout)
         self._stream = stream
         self._writable = writable
-        self._keys = keys
-        self._timeout = timeout
-        self._view: CUDAView | None = None
 
-    def __enter__(self) -> CUDAView:
-        shared = self._shared
-        if self._keys is None:
-            self._view = shared._begin(self._stream, self._timeout, self._writable)
-            return self._view
-        shared._open_parts()
-        shared._surface.acquire(self._keys[0], self._timeout)
-        try:
-            self._view = shared._begin(self._stream, self._timeout, self._writable)
-        except BaseException:
-            shared._give_back(self._keys[0])
-            raise
-        return self._view
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        view, self._view = self._view, None
-        if view is None:
-            return
-        shared = self._shared
-        try:
-            shared._finish(view)
-        except VkshareError as unfinished:  # who owns the surface must see to it
-            if error is None:
-                raise
-            _log.warning("%s", unfinished)  # the body's own error is what matters
-            return
-        if self._keys is None:
-            return
-        if error is None:
-            shared._surface.release(self._keys[1])
-        else:
-            shared._give_back(self._keys[0])
+    def _begin(self) -> CUDAView:
+        view: CUDAView = self._shared._begin(self._stream, self._timeout, self._writable)
+        return view
 
 
 class CUDAView:

@@ -16,7 +16,7 @@ from vkshare.interop.gl import context as contexts
 from vkshare.interop.gl import egl, order
 from vkshare.interop.gl.formats import FORMATS, GLFormat
 from vkshare.interop.gl.memory import TEXTURE_2D, SharedTexture
-from vkshare.interop.gl.view import GLBlock
+from vkshare.interop.gl.view import GLBlock, GLView
 from vkshare.surface import Surface
 
 if TYPE_CHECKING:
@@ -282,26 +282,21 @@ class GLSurface:
             )
         return shared
 
-    def _begin(self, key: int, timeout: float | None) -> None:
+    def _check(self) -> None:
         self.device.check()  # in a forked child nothing of OpenGL may be called
-        shared = self._require_here()
-        self._surface.acquire(key, timeout)
-        try:
-            self._order.begin(shared.texture)
-        except BaseException:
-            self._give_back(key)
-            raise
-        self._is_lent = True
+        self._require_here()
 
-    def _begin_within(self) -> None:
-        self.device.check()
-        shared = self._require_here()
+    def _begin(self) -> GLView:
+        """The handle owns the surface: OpenGL's part of the turn begins."""
         if self._is_lent:
             raise InvalidCallError("OpenGL has the surface already: end its block first")
-        self._order.begin(shared.texture)
+        self._order.begin(self._open().texture)
         self._is_lent = True
+        return GLView(self)
 
-    def _finish(self) -> None:
+    def _finish(self, view: GLView) -> None:
+        """OpenGL's part of the turn is over: whoever owns the surface next comes after it."""
+        view._shared = None
         self._is_lent = False
         try:
             shared = self._require_here()
@@ -314,12 +309,6 @@ class GLSurface:
             ) from None
         self._order.end(shared.texture)
         self._accesses += 1
-
-    def _give_back(self, key: int) -> None:
-        try:
-            self._surface.release(key)
-        except VkshareError:
-            pass  # e.g. closed meanwhile: the error that came first is what matters
 
     @property
     def _pixel(self) -> GLFormat:

@@ -5,54 +5,18 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from vkshare.errors import InvalidCallError, VkshareError
+from vkshare.errors import InvalidCallError
+from vkshare.interop.block import Block
 
 if TYPE_CHECKING:
     from vkshare.interop.gl.surface import GLSurface
 
-_log = logging.getLogger("vkshare.gl")
 
+class GLBlock(Block["GLView"]):
+    """What ``GLSurface.access()`` and ``within()`` give: a context manager in which OpenGL has the surface."""
 
-class GLBlock:
-    """What ``GLSurface.access()`` and ``within()`` give: a context manager in which OpenGL has the surface. Not
-    reentrant.
-    """
-
-    __slots__ = ("_keys", "_shared", "_timeout", "_view")
-
-    def __init__(self, shared: GLSurface, keys: tuple[int, int] | None, timeout: float | None) -> None:
-        """`keys` to own the surface by and to hand it on with; None: the handle owns it, and goes on to."""
-        self._shared = shared
-        self._keys = keys
-        self._timeout = timeout
-        self._view: GLView | None = None
-
-    def __enter__(self) -> GLView:
-        if self._keys is None:
-            self._shared._begin_within()
-        else:
-            self._shared._begin(self._keys[0], self._timeout)
-        self._view = GLView(self._shared)
-        return self._view
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        view, self._view = self._view, None
-        if view is None:
-            return  # left already
-        view._shared = None
-        try:
-            self._shared._finish()
-        except VkshareError as unfinished:
-            if error is None:
-                raise
-            _log.warning("%s", unfinished)
-            return  # the body's own error is what matters
-        if self._keys is None:
-            return
-        if error is None:
-            self._shared.surface.release(self._keys[1])
-        else:
-            self._shared._give_back(self._keys[0])
+    __slots__ = ()
+    _log = logging.getLogger("vkshare.gl")
 
 
 class GLView:
