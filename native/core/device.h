@@ -370,6 +370,8 @@ static inline bool vks_fence_is_watched(const vks_fence *fence)
 
 /* ---- surface.c ---- */
 vks_status vks_surface_check(const vks_surface *surface); /* VKS_FORKED, VKS_CLOSED, or the device's */
+/* What to say where this handle does not own the surface: it may have been closed or lost since the call began. */
+vks_status vks_surface_not_owned(const vks_surface *surface);
 /* Blocks until the previous owner's work has run: for what the GPU itself cannot wait for. */
 vks_status vks_surface_wait_settled(vks_surface *surface, uint64_t deadline);
 /* Blocks until this device's queue can: what the previous owner left is with a driver, or has run. */

@@ -18,7 +18,7 @@ static vks_status prepare(vks_surface *surface, uint64_t deadline)
     if (!surface->device->timeline)
         return vks_fail(VKS_UNSUPPORTED, 0, "the CPU backend has no semaphores");
     if (!surface->owned)
-        return VKS_NOT_OWNER;
+        return vks_surface_not_owned(surface);
     return surface->semaphore ? VKS_OK : vks_surface_wait_settled(surface, deadline);
 }
 
@@ -30,7 +30,7 @@ static vks_status take_over(vks_surface *surface, uint64_t *serial)
     vks_op draft = {.kind = VKS_OP_SUBMIT, .device = device, .touches = &touch, .n_touches = 1};
     vks_status why;
     if (!surface->owned)
-        return VKS_NOT_OWNER;
+        return vks_surface_not_owned(surface);
     if (surface->held || vks_op_ready(device, &draft, &why) != VKS_READY)
         return vks_fail(VKS_UNSUPPORTED, 0,
                         "work on this surface is held; wait for it (device.wait_idle()) before others may use it");
@@ -88,7 +88,7 @@ vks_status vks_surface_take_back(vks_surface *surface, uint64_t semaphore)
     status = !device->timeline ? vks_fail(VKS_UNSUPPORTED, 0, "the CPU backend has no semaphores")
              : surface->closed ? VKS_CLOSED
              : !surface->owned
-                 ? VKS_NOT_OWNER
+                 ? vks_surface_not_owned(surface)
                  : vks_surface_submit(surface, (vks_point){semaphore, 0}, surface->acquire_commands, (vks_point){0});
     vks_device_end_present(device);
     pthread_mutex_unlock(&device->lock);

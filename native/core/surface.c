@@ -226,6 +226,12 @@ vks_status vks_surface_check(const vks_surface *surface)
     return __builtin_expect(surface->closed, 0) ? VKS_CLOSED : vks_device_check(surface->device);
 }
 
+vks_status vks_surface_not_owned(const vks_surface *surface)
+{
+    vks_status status = vks_surface_check(surface);
+    return status ? status : VKS_NOT_OWNER;
+}
+
 /* Takes its part of the page and the semaphore of `of`, which a close() of that handle then leaves alone. */
 static vks_status use_same(vks_surface *surface, vks_surface *of)
 {
@@ -706,7 +712,7 @@ static vks_status release(vks_surface *surface, uint64_t key, bool by_queue)
     else if (surface->lent)
         status = vks_fail(VKS_BAD_CALL, 0, "another API has the surface: end its block first");
     else
-        status = surface->pending ? queue_release(surface, key) : VKS_NOT_OWNER;
+        status = surface->pending ? queue_release(surface, key) : vks_surface_not_owned(surface);
     pthread_mutex_unlock(&device->lock);
     return status;
 }
@@ -752,7 +758,7 @@ static vks_status cpu_access(vks_surface *surface, uint64_t deadline)
     uint64_t serial = surface->last_serial;
     pthread_mutex_unlock(&device->lock);
     if (!owned)
-        return VKS_NOT_OWNER;
+        return vks_surface_not_owned(surface);
     if ((status = wait_settled(surface, &debt, deadline)))
         return status;
     if (held) {
