@@ -96,7 +96,8 @@ void vks_hub_unref(vks_hub *hub);
 typedef struct vks_vulkan_info {
     void *get_device_proc_addr;       /* PFN_vkGetDeviceProcAddr */
     uint64_t device;                  /* VkDevice; the caller destroys it after vks_device_shutdown() */
-    uint64_t queue;                   /* VkQueue of that device */
+    uint64_t queue;                   /* VkQueue of that device, of a graphics family */
+    uint64_t transfer_queue;          /* one of a family that only copies, for what needs no more; 0: none */
     bool export_timelines;            /* timeline semaphores go out and in as opaque fds: proven by a trial (X22) */
     uint64_t max_timeline_difference; /* maxTimelineSemaphoreValueDifference, 0 where it is not told */
     bool is_adopted;                  /* an engine's own: used for what the engine submits, and for nothing else */
@@ -131,6 +132,7 @@ uint64_t vks_device_completed(vks_device *device);
 
 typedef struct vks_device_statistics {
     uint64_t submitted, completed; /* serials */
+    uint64_t transfers;            /* of those, batches that went to the transfer queue */
     uint64_t submissions;          /* calls of vks_submit that succeeded */
     uint64_t held, held_limit;     /* operations that wait now */
     uint64_t held_total;           /* operations that ever waited */
@@ -159,6 +161,9 @@ vks_status vks_commands_create_vulkan(vks_device *device, uint64_t command_buffe
 /* images slot i of the program is uses[slots[i]]'s surface. */
 vks_status vks_commands_create_cpu(vks_device *device, vks_program *program, const vks_use *uses, size_t n_uses,
                                    const uint32_t *slots, size_t n_slots, vks_commands **out);
+/* The same work recorded for the family of the device's transfer queue, where it only copies. Set once, before it is
+ * submitted. */
+void vks_commands_set_transfer(vks_commands *commands, uint64_t command_buffer);
 void vks_commands_ref(vks_commands *commands);
 void vks_commands_unref(vks_commands *commands);
 const vks_use *vks_commands_uses(const vks_commands *commands, size_t *n_uses);
@@ -276,6 +281,8 @@ vks_status vks_surface_export(vks_surface *surface, int *page_fd, int *semaphore
 vks_status vks_surface_page(const vks_surface *surface, int *page_fd);
 /* Set once, before the first submit: a surface is made before its command buffers can be recorded. */
 void vks_surface_set_commands(vks_surface *surface, uint64_t acquire_commands, uint64_t release_commands);
+/* The same two, recorded for the family of the device's transfer queue: its images are VK_SHARING_MODE_CONCURRENT. */
+void vks_surface_set_transfer_commands(vks_surface *surface, uint64_t acquire_commands, uint64_t release_commands);
 void vks_surface_ref(vks_surface *surface);
 void vks_surface_unref(vks_surface *surface);
 /* Abandons the surface if this handle owns it (K7) and cancels what is held on it. Returns the serial that must have

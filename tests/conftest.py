@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,10 @@ import pytest
 pytest_plugins = ["support.rule_results"]
 
 HERE = Path(__file__).parent
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, which some of them send.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # They are about window systems, other APIs, whole programs and processes, or go through much of the same: where only
 # the binary is in question (the wheel) they say nothing more.

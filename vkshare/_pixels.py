@@ -100,7 +100,7 @@ def _staged(surface: Surface, image: Image, nbytes: int, *, upload: bool) -> tup
     stage = device._backend.stage(nbytes, image, upload=upload)
     commands = _native.CommandList(device)
     try:
-        commands.set_vulkan(stage.command_buffer, ((surface, upload),), stage.destroy)
+        commands.set_vulkan(stage.command_buffer, ((surface, upload),), stage.destroy, stage.transfer_buffer)
     except BaseException:
         stage.destroy()
         raise

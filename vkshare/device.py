@@ -42,6 +42,7 @@ class DeviceStatistics:
 
     submitted: int  # batches that the driver was given
     completed: int  # of these, how many have run
+    transfers: int  # of the batches submitted, those that ran on a queue which only copies, beside graphics
     submissions: int  # calls of submit() that succeeded
     held: int  # operations that wait now for a value which is not certain yet
     held_limit: int  # past which submit() waits

@@ -88,7 +88,7 @@ class Surface(Closable, _native.Surface):
             presentable=presentable,
             alias_of=alias_of,
         )
-        self._set_commands(image.acquire_commands, image.release_commands)
+        self._set_commands(*image.ownership_commands)
 
     # ---- what it is -----------------------------------------------------------------------------------------------
 

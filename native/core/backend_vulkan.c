@@ -26,7 +26,7 @@
 
 typedef struct vulkan_queue {
     VkDevice device;
-    VkQueue queue;
+    VkQueue queues[VKS_FAMILIES];
     void *get_device_proc_addr;
 #define DECLARE(name) PFN_vk##name name;
     FUNCTIONS(DECLARE)
@@ -66,6 +66,17 @@ static vks_status result(VkResult code, const char *call)
     }
 }
 
+static uint64_t completed(vks_device *device)
+{
+    vulkan_queue *queue = device->impl;
+    uint64_t value = atomic_load_explicit(&queue->completed, memory_order_acquire), now;
+    if (value >= device->submitted || device->gone ||
+        queue->GetSemaphoreCounterValue(queue->device, queue->timeline, &now) != VK_SUCCESS)
+        return value;
+    vks_raise(&queue->completed, now);
+    return now;
+}
+
 /* ---- submitting ---- */
 
 #define SMALL 16
@@ -85,11 +96,11 @@ static void fill_semaphores(VkSemaphoreSubmitInfo *out, const vks_point *points,
                                          VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT,    0};
 }
 
-static VkResult call_submit(vulkan_queue *queue, const VkSubmitInfo2 *info)
+static VkResult call_submit(vulkan_queue *queue, vks_family family, const VkSubmitInfo2 *info)
 {
     if (__builtin_expect(queue->lock_queue != NULL, 0))
         queue->lock_queue(queue->lock_user);
-    VkResult code = queue->QueueSubmit2(queue->queue, 1, info, VK_NULL_HANDLE);
+    VkResult code = queue->QueueSubmit2(queue->queues[family], 1, info, VK_NULL_HANDLE);
     if (__builtin_expect(queue->unlock_queue != NULL, 0))
         queue->unlock_queue(queue->lock_user);
     return code;
@@ -98,10 +109,13 @@ static VkResult call_submit(vulkan_queue *queue, const VkSubmitInfo2 *info)
 static vks_status submit(vks_device *device, const vks_batch *batch)
 {
     vulkan_queue *queue = device->impl;
+    uint64_t last = batch->serial - 1;
+    /* Else the device's timeline would be signalled out of order, and what relies on the order of batches with it. */
+    bool changes = batch->family != device->family && completed(device) < last;
     submit_arrays arrays;
     VkSemaphoreSubmitInfo *semaphores = arrays.small.semaphores;
     VkCommandBufferSubmitInfo *buffers = arrays.small.buffers;
-    uint32_t n_semaphores = batch->n_waits + batch->n_signals + 1;
+    uint32_t n_waits = batch->n_waits + changes, n_semaphores = n_waits + batch->n_signals + 1;
     void *big = NULL;
     if (__builtin_expect(n_semaphores > SMALL || batch->n_buffers > SMALL, 0)) {
         big = malloc(n_semaphores * sizeof *semaphores + batch->n_buffers * sizeof *buffers);
@@ -111,33 +125,37 @@ static vks_status submit(vks_device *device, const vks_batch *batch)
         buffers = (VkCommandBufferSubmitInfo *)(semaphores + n_semaphores);
     }
     fill_semaphores(semaphores, batch->waits, batch->n_waits);
-    VkSemaphoreSubmitInfo *signals = semaphores + batch->n_waits;
+    if (__builtin_expect(changes, 0))
+        fill_semaphores(semaphores + batch->n_waits, &(vks_point){device->timeline, last}, 1);
+    VkSemaphoreSubmitInfo *signals = semaphores + n_waits;
     fill_semaphores(signals, batch->signals, batch->n_signals);
-    signals[batch->n_signals] =
-        (VkSemaphoreSubmitInfo){VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO, NULL, queue->timeline, batch->serial,
-                                VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT,    0};
+    fill_semaphores(signals + batch->n_signals, &(vks_point){device->timeline, batch->serial}, 1);
     for (uint32_t i = 0; i < batch->n_buffers; i++)
         buffers[i] = (VkCommandBufferSubmitInfo){VK_STRUCTURE_TYPE_COMMAND_BUFFER_SUBMIT_INFO, NULL,
                                                  (VkCommandBuffer)(uintptr_t)batch->buffers[i], 0};
     VkSubmitInfo2 info = {
         .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO_2,
-        .waitSemaphoreInfoCount = batch->n_waits,
+        .waitSemaphoreInfoCount = n_waits,
         .pWaitSemaphoreInfos = semaphores,
         .commandBufferInfoCount = batch->n_buffers,
         .pCommandBufferInfos = buffers,
         .signalSemaphoreInfoCount = batch->n_signals + 1,
         .pSignalSemaphoreInfos = signals,
     };
-    VkResult code = call_submit(queue, &info);
+    VkResult code = call_submit(queue, batch->family, &info);
     if (__builtin_expect(big != NULL, 0))
         free(big);
+    if (__builtin_expect(code == VK_SUCCESS, 1)) {
+        device->family = batch->family;
+        device->statistics.transfers += batch->family == VKS_TRANSFER;
+    }
     return __builtin_expect(code == VK_SUCCESS, 1) ? VKS_OK : result(code, "vkQueueSubmit2");
 }
 
 vks_vulkan_handles vks_vulkan_get_handles(const vks_device *device)
 {
     const vulkan_queue *queue = device->impl;
-    return (vks_vulkan_handles){(uint64_t)(uintptr_t)queue->device, (uint64_t)(uintptr_t)queue->queue,
+    return (vks_vulkan_handles){(uint64_t)(uintptr_t)queue->device, (uint64_t)(uintptr_t)queue->queues[VKS_GRAPHICS],
                                 queue->get_device_proc_addr};
 }
 
@@ -157,17 +175,6 @@ static vks_status counter(vks_device *device, uint64_t semaphore, uint64_t *valu
     return __builtin_expect(code == VK_SUCCESS, 1) ? VKS_OK : result(code, "vkGetSemaphoreCounterValue");
 }
 
-static uint64_t completed(vks_device *device)
-{
-    vulkan_queue *queue = device->impl;
-    uint64_t value = atomic_load_explicit(&queue->completed, memory_order_acquire), now;
-    if (value >= device->submitted || device->gone ||
-        queue->GetSemaphoreCounterValue(queue->device, queue->timeline, &now) != VK_SUCCESS)
-        return value;
-    vks_raise(&queue->completed, now);
-    return now;
-}
-
 /* A driver may tell of a loss in vkQueueSubmit2 alone: NVIDIA's vkWaitSemaphores goes on for ever where another process
  * took the GPU down with it. So who waits in vain submits nothing, now and then. An engine's queue is left alone: its
  * lock may be held for as long as the engine likes, and the engine hears of the loss itself. */
@@ -177,7 +184,8 @@ static VkResult ask(vks_device *device, vulkan_queue *queue)
     if (queue->is_adopted || now - asked < ASK_NS || !atomic_compare_exchange_strong(&queue->asked, &asked, now) ||
         pthread_mutex_trylock(&device->lock)) /* somebody submits, perhaps: he is told */
         return VK_SUCCESS;
-    VkResult code = device->presenting ? VK_SUCCESS : queue->QueueSubmit2(queue->queue, 0, NULL, VK_NULL_HANDLE);
+    VkResult code =
+        device->presenting ? VK_SUCCESS : queue->QueueSubmit2(queue->queues[VKS_GRAPHICS], 0, NULL, VK_NULL_HANDLE);
     pthread_mutex_unlock(&device->lock);
     return code;
 }
@@ -253,7 +261,8 @@ static void wait_for_driver(vulkan_queue *queue)
         return;
     if (queue->lock_queue)
         queue->lock_queue(queue->lock_user);
-    queue->QueueWaitIdle(queue->queue);
+    for (vks_family i = VKS_GRAPHICS; i < VKS_FAMILIES && queue->queues[i]; i++)
+        queue->QueueWaitIdle(queue->queues[i]);
     if (queue->unlock_queue)
         queue->unlock_queue(queue->lock_user);
 }
@@ -444,7 +453,8 @@ vks_status vks_vulkan_backend_init(vks_device *device, const vks_vulkan_info *in
     if (!queue)
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for a queue");
     queue->device = (VkDevice)(uintptr_t)info->device;
-    queue->queue = (VkQueue)(uintptr_t)info->queue;
+    queue->queues[VKS_GRAPHICS] = (VkQueue)(uintptr_t)info->queue;
+    queue->queues[VKS_TRANSFER] = (VkQueue)(uintptr_t)info->transfer_queue;
     queue->get_device_proc_addr = info->get_device_proc_addr;
     queue->is_adopted = info->is_adopted;
     queue->lock_queue = info->lock_queue;
@@ -472,5 +482,6 @@ vks_status vks_vulkan_backend_init(vks_device *device, const vks_vulkan_info *in
     device->native_timelines = exports;
     queue->timeline = semaphore_of(handle);
     device->timeline = handle;
+    device->has_transfer = info->transfer_queue != 0;
     return status;
 }

@@ -131,14 +131,14 @@ vks_readiness vks_op_ready(vks_device *device, const vks_op *op, vks_status *why
 /* ---- whose image it is ----
  *
  * While no other device can have the surface open, a hand-over between handles of this one is no business of the
- * driver's: one queue runs their work in order, and each list begins with a barrier over memory and ends with one to
+ * driver's: the queue runs their work in order, and each list begins with a barrier over memory and ends with one to
  * the host. So the image stays here, and a release submits nothing. The first export ends that. */
 
 /* A release of it must hand the image on. */
 static bool is_transferred(const vks_surface *surface)
 {
     const vks_surface *original = vks_surface_original(surface);
-    return surface->release_commands && (original->is_shared || original->is_raw);
+    return surface->release_commands[VKS_GRAPHICS] && (original->is_shared || original->is_raw);
 }
 
 bool vks_surface_goes_out(const vks_surface *surface)
@@ -185,12 +185,77 @@ vks_status vks_surface_give_away(vks_surface *surface)
     vks_surface *original = vks_surface_original(surface);
     if (!vks_surface_goes_out(surface) || is_to_be_released(surface->device, original))
         return VKS_OK;
-    vks_status status = vks_surface_submit(surface, (vks_point){0}, surface->release_commands, (vks_point){0});
+    vks_status status =
+        vks_surface_submit(surface, (vks_point){0}, surface->release_commands[VKS_GRAPHICS], (vks_point){0});
     if (status == VKS_OK) {
         original->is_here = original->is_raw = false;
         original->given_away = surface->last_serial;
     }
     return status;
+}
+
+/* ---- which queue it goes to ----
+ *
+ * A family that only copies is a copy engine of its own, which works beside CUDA; between graphics and CUDA the GPU
+ * changes its context, for longer than most hand-overs take. The order is one over both queues (backend_vulkan.c), so
+ * nothing but time hangs on the choice. Work that only copies, or only hands on, begins on the transfer queue where
+ * the other one has nothing to do; what follows stays there until it needs graphics. A handle that drew in its last
+ * tenure is taken to draw in the next, and begins with graphics.
+ */
+
+static bool only_copies(const vks_op *op)
+{
+    if (op->n_raw)
+        return false;
+    for (uint32_t i = 0; i < op->n_commands; i++)
+        if (!op->commands[i]->buffers[VKS_TRANSFER])
+            return false;
+    for (uint32_t i = 0; i < op->n_touches; i++) {
+        const vks_surface *surface = op->touches[i].surface;
+        if (surface->presentable || surface->engine_value ||
+            (surface->release_commands[VKS_GRAPHICS] && !surface->release_commands[VKS_TRANSFER]))
+            return false;
+    }
+    return true;
+}
+
+/* At a hand-over, and among surfaces on which nobody draws. */
+static bool may_begin(const vks_op *op)
+{
+    bool takes = false;
+    for (uint32_t i = 0; i < op->n_touches; i++) {
+        const vks_surface *surface = op->touches[i].surface;
+        if (surface->draws || surface->has_drawn)
+            return false;
+        takes |= surface->taken < op->touches[i].tenure.id;
+    }
+    return takes && (op->n_commands || op->kind == VKS_OP_RELEASE);
+}
+
+static vks_family choose_family(vks_device *device, const vks_op *op)
+{
+    if (!device->has_transfer || !only_copies(op))
+        return VKS_GRAPHICS;
+    bool may_change = device->family == VKS_GRAPHICS && may_begin(op);
+    if (may_change && device->backend->completed(device) >= device->submitted)
+        return VKS_TRANSFER;
+    return device->family;
+}
+
+/* Once the driver has it. */
+static void remember_drawing(vks_op *op)
+{
+    bool draws = op->n_raw != 0;
+    for (uint32_t i = 0; i < op->n_commands; i++)
+        draws |= !op->commands[i]->buffers[VKS_TRANSFER];
+    for (uint32_t i = 0; i < op->n_touches; i++)
+        op->touches[i].surface->has_drawn |= draws;
+}
+
+static void forget_drawing(vks_surface *surface)
+{
+    surface->draws = surface->has_drawn;
+    surface->has_drawn = false;
 }
 
 /* ---- there it goes ---- */
@@ -271,11 +336,12 @@ static void add_touches(vks_batch *batch, scratch *s, const vks_op *op)
             add_presentable(batch, s, surface->presentable);
         if (surface->taken >= tenure->id)
             continue;
-        bool is_here = vks_surface_original(surface)->is_here, has_transfers = surface->acquire_commands != 0;
-        if (has_transfers && is_here && op->n_raw) /* an engine takes the acquire for a barrier: there and back */
-            s->buffers[batch->n_buffers++] = surface->release_commands;
-        if (has_transfers && (!is_here || op->n_raw))
-            s->buffers[batch->n_buffers++] = surface->acquire_commands;
+        uint64_t acquire = surface->acquire_commands[batch->family];
+        bool is_here = vks_surface_original(surface)->is_here;
+        if (acquire && is_here && op->n_raw) /* an engine takes the acquire for a barrier: there and back */
+            s->buffers[batch->n_buffers++] = surface->release_commands[batch->family];
+        if (acquire && (!is_here || op->n_raw))
+            s->buffers[batch->n_buffers++] = acquire;
         if (surface->semaphore && !vks_debt_settled(surface, &tenure->debt) &&
             !in_own_queue(op->device, surface, &tenure->debt))
             s->waits[batch->n_waits++] = (vks_point){surface->semaphore, tenure->debt.value};
@@ -309,7 +375,7 @@ static void add_signals(vks_device *device, vks_batch *batch, scratch *s, const 
     if (surface->engine_value)
         s->waits[batch->n_waits++] = (vks_point){surface->engine_semaphore, surface->engine_value};
     if (is_transferred(surface))
-        s->buffers[batch->n_buffers++] = surface->release_commands;
+        s->buffers[batch->n_buffers++] = surface->release_commands[batch->family];
     if (surface->semaphore)
         s->signals[batch->n_signals++] = (vks_point){surface->semaphore, op->value};
 }
@@ -337,6 +403,7 @@ static void handed_over(vks_device *device, vks_op *op, uint64_t serial)
 {
     if (device->native_timelines)
         remember_waits(device, op, serial);
+    remember_drawing(op);
     for (uint32_t i = 0; i < op->n_touches; i++) {
         vks_surface *surface = op->touches[i].surface;
         if (surface->presentable) /* and it stays untaken: each of its submissions needs its semaphores */
@@ -367,12 +434,16 @@ static vks_status submit_batch(vks_device *device, vks_op *op)
                            2 * op->n_touches + frames + op->n_commands + op->n_raw + 1);
     if (status)
         return status;
-    vks_batch batch = {.waits = s.waits, .signals = s.signals, .buffers = s.buffers, .serial = device->submitted + 1};
+    vks_batch batch = {.family = choose_family(device, op),
+                       .waits = s.waits,
+                       .signals = s.signals,
+                       .buffers = s.buffers,
+                       .serial = device->submitted + 1};
     add_touches(&batch, &s, op);
     add_waits(device, &batch, &s, op);
     if (device->timeline) {
         for (uint32_t i = 0; i < op->n_commands; i++)
-            s.buffers[batch.n_buffers++] = op->commands[i]->buffer;
+            s.buffers[batch.n_buffers++] = op->commands[i]->buffers[batch.family];
         for (uint32_t i = 0; i < op->n_raw; i++)
             s.buffers[batch.n_buffers++] = op->raw[i];
     } else {
@@ -433,6 +504,7 @@ vks_status vks_op_hand_over(vks_device *device, vks_op *op)
         return status;
     if (op->kind == VKS_OP_RELEASE && is_empty_release(op)) {
         vks_surface *surface = op->touches[0].surface;
+        forget_drawing(surface);
         atomic_store(&op->serial, surface->last_serial);
         /* What the tenure took over may be on its way in this very queue (in_own_queue): then the value comes with it,
          * not before. */
@@ -449,6 +521,7 @@ vks_status vks_op_hand_over(vks_device *device, vks_op *op)
     atomic_store_explicit(&op->serial, serial, memory_order_release);
     handed_over(device, op, serial);
     if (op->kind == VKS_OP_RELEASE) {
+        forget_drawing(op->touches[0].surface);
         op->touches[0].surface->promised = op->value;
         vks_mutex_queued(op->touches[0].surface->handle.page, op->value);
         vks_device_due(device, serial, VKS_DUE_SURFACE, op->touches[0].surface, op->value);

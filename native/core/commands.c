@@ -34,10 +34,15 @@ vks_status vks_commands_create_vulkan(vks_device *device, uint64_t command_buffe
                                          : vks_fail(VKS_UNSUPPORTED, 0, "the CPU backend runs no VkCommandBuffers");
     if (status)
         return status;
-    (*out)->buffer = command_buffer;
+    (*out)->buffers[VKS_GRAPHICS] = command_buffer;
     (*out)->retire = retire;
     (*out)->user = user;
     return VKS_OK;
+}
+
+void vks_commands_set_transfer(vks_commands *commands, uint64_t command_buffer)
+{
+    commands->buffers[VKS_TRANSFER] = command_buffer;
 }
 
 vks_status vks_commands_create_cpu(vks_device *device, vks_program *program, const vks_use *uses, size_t n_uses,

@@ -25,8 +25,13 @@ typedef struct vks_point {
     uint64_t semaphore, value;
 } vks_point;
 
+/* The queue families of a device, which has one queue of each. Serials count the batches of both, which run in the
+ * order of their serials: the first batch after a change of queue waits on the GPU for the last one before it. */
+typedef enum vks_family { VKS_GRAPHICS, VKS_TRANSFER, VKS_FAMILIES } vks_family;
+
 /* What the driver is given in one call. */
 typedef struct vks_batch {
+    vks_family family; /* of the queue */
     const vks_point *waits;
     const vks_point *signals;      /* on top of these the backend signals the device's own timeline with `serial` */
     const uint64_t *buffers;       /* Vulkan: VkCommandBuffers in order */
@@ -77,6 +82,8 @@ struct vks_device {
     const vks_backend *backend;
     void *impl;
     uint64_t timeline; /* VkSemaphore that counts serials; 0 on the CPU backend */
+    bool has_transfer; /* a queue that only copies */
+    vks_family family; /* of the queue that the last batch went to */
     _Atomic uint32_t references;
     uint32_t process;       /* vks_process of the maker */
     _Atomic uint32_t state; /* a vks_status */
@@ -173,7 +180,8 @@ struct vks_surface {
     size_t size, stride;
     uint64_t promised; /* the last value that the driver was given to signal for this handle */
     uint32_t width, height, format;
-    uint64_t acquire_commands, release_commands;
+    uint64_t acquire_commands[VKS_FAMILIES], release_commands[VKS_FAMILIES]; /* by the queue that runs them */
+    bool draws, has_drawn; /* the last tenure's work was not copies alone; and this one's so far */
     bool discard_unowned, is_presentable;
     _Atomic bool closed;
     _Atomic uint32_t owned;                  /* as the caller sees it: granted, and release() was not called */
@@ -203,7 +211,7 @@ struct vks_commands {
     vks_commands *next_dead;
     vks_device *device;
     _Atomic uint32_t references;
-    uint64_t buffer; /* VkCommandBuffer */
+    uint64_t buffers[VKS_FAMILIES]; /* VkCommandBuffers; 0 for the transfer queue: it does more than copy */
     vks_program *program;
     struct vks_image *images; /* for the program, one a slot */
     size_t n_images;

@@ -71,7 +71,8 @@ vks_status vks_surface_hand_out(vks_surface *surface, uint64_t deadline, uint64_
     pthread_mutex_lock(&device->lock);
     vks_device_begin_present(device);
     if (!(status = take_over(surface, &serial)))
-        status = vks_surface_submit(surface, (vks_point){0}, surface->release_commands, (vks_point){semaphore, 0});
+        status = vks_surface_submit(surface, (vks_point){0}, surface->release_commands[VKS_GRAPHICS],
+                                    (vks_point){semaphore, 0});
     vks_device_end_present(device);
     pthread_mutex_unlock(&device->lock);
     return status;
@@ -87,9 +88,9 @@ vks_status vks_surface_take_back(vks_surface *surface, uint64_t semaphore)
     vks_device_begin_present(device);
     status = !device->timeline ? vks_fail(VKS_UNSUPPORTED, 0, "the CPU backend has no semaphores")
              : surface->closed ? VKS_CLOSED
-             : !surface->owned
-                 ? vks_surface_not_owned(surface)
-                 : vks_surface_submit(surface, (vks_point){semaphore, 0}, surface->acquire_commands, (vks_point){0});
+             : !surface->owned ? vks_surface_not_owned(surface)
+                               : vks_surface_submit(surface, (vks_point){semaphore, 0},
+                                                    surface->acquire_commands[VKS_GRAPHICS], (vks_point){0});
     vks_device_end_present(device);
     pthread_mutex_unlock(&device->lock);
     return status;

@@ -37,8 +37,8 @@ static vks_surface *new_surface(vks_device *device, const vks_surface_info *info
     surface->width = info->width;
     surface->height = info->height;
     surface->format = info->format;
-    surface->acquire_commands = info->acquire_commands;
-    surface->release_commands = info->release_commands;
+    surface->acquire_commands[VKS_GRAPHICS] = info->acquire_commands;
+    surface->release_commands[VKS_GRAPHICS] = info->release_commands;
     surface->discard_unowned = info->discard_unowned;
     surface->is_presentable = info->is_presentable;
     surface->mapping.refresh = refresh;
@@ -343,8 +343,14 @@ vks_status vks_surface_export(vks_surface *surface, int *page_fd, int *semaphore
 
 void vks_surface_set_commands(vks_surface *surface, uint64_t acquire_commands, uint64_t release_commands)
 {
-    surface->acquire_commands = acquire_commands;
-    surface->release_commands = release_commands;
+    surface->acquire_commands[VKS_GRAPHICS] = acquire_commands;
+    surface->release_commands[VKS_GRAPHICS] = release_commands;
+}
+
+void vks_surface_set_transfer_commands(vks_surface *surface, uint64_t acquire_commands, uint64_t release_commands)
+{
+    surface->acquire_commands[VKS_TRANSFER] = acquire_commands;
+    surface->release_commands[VKS_TRANSFER] = release_commands;
 }
 
 void vks_surface_ref(vks_surface *surface) { atomic_fetch_add_explicit(&surface->references, 1, memory_order_relaxed); }

@@ -1,8 +1,8 @@
 /* usual.c: the submission that most are, on the shortest way to the driver. Under the device's lock.
  *
- * Nothing is held, the queue is free, and it waits for nothing; every surface that it touches is owned, and its acquire
- * was given to the driver with earlier work. Then nothing can keep it back and nobody else's promise is involved. What
- * it does is what vks_op_hand_over() (batch.c) does for such an operation.
+ * Nothing is held, the queue is free, and it waits for nothing; it can go where the last batch went; every surface that
+ * it touches is owned, and its acquire was given to the driver with earlier work. Then nothing can keep it back and
+ * nobody else's promise is involved. What it does is what vks_op_hand_over() (batch.c) does for such an operation.
  */
 #include "device.h"
 
@@ -15,7 +15,7 @@ bool vks_submit_is_usual(const vks_device *device, const vks_submit_info *info)
         return false;
     for (uint32_t i = 0; i < info->n_commands; i++) {
         const vks_commands *commands = info->commands[i];
-        if (commands->device != device)
+        if (commands->device != device || !commands->buffers[device->family]) /* it needs the other queue */
             return false;
         for (size_t u = 0; u < commands->n_uses; u++) {
             const vks_surface *surface = commands->uses[u].surface;
@@ -31,8 +31,11 @@ static void remember(const vks_submit_info *info, const vks_signal *signals, uin
     for (uint32_t i = 0; i < info->n_commands; i++) {
         vks_commands *commands = info->commands[i];
         atomic_store_explicit(&commands->last_serial, serial, memory_order_release);
-        for (size_t u = 0; u < commands->n_uses; u++)
-            atomic_store_explicit(&commands->uses[u].surface->last_serial, serial, memory_order_release);
+        for (size_t u = 0; u < commands->n_uses; u++) {
+            vks_surface *surface = commands->uses[u].surface;
+            atomic_store_explicit(&surface->last_serial, serial, memory_order_release);
+            surface->has_drawn |= !commands->buffers[VKS_TRANSFER];
+        }
     }
     for (uint32_t i = 0; i < info->n_signals; i++)
         vks_fence_queue(signals[i].fence, signals[i].value, serial);
@@ -52,9 +55,10 @@ vks_status vks_submit_usual(vks_device *device, const vks_submit_info *info, con
     if (status)
         return status;
     for (uint32_t i = 0; i < info->n_commands; i++)
-        buffers[i] = info->commands[i]->buffer;
+        buffers[i] = info->commands[i]->buffers[device->family];
     *serial = atomic_load_explicit(&device->submitted, memory_order_relaxed) + 1;
-    vks_batch batch = {.signals = points,
+    vks_batch batch = {.family = device->family,
+                       .signals = points,
                        .buffers = buffers,
                        .n_signals = info->n_signals,
                        .n_buffers = info->n_commands,

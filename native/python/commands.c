@@ -168,14 +168,16 @@ static void keep(vkpy_commands *self, vks_commands *core, const use_list *list)
 
 static PyObject *commands_set_vulkan(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"CommandList.set_vulkan", 3, 3, 3, {"command_buffer", "uses", "retire"}, {NULL}};
+    static vkpy_signature signature = {
+        "CommandList.set_vulkan", 4, 3, 4, {"command_buffer", "uses", "retire", "transfer_buffer"}, {NULL}};
     vkpy_commands *self = (vkpy_commands *)object;
-    PyObject *values[3];
-    uint64_t command_buffer;
+    PyObject *values[4];
+    uint64_t command_buffer, transfer_buffer = 0;
     use_list list;
     LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
-        !vkpy_u64(values[0], "command_buffer", &command_buffer))
+        !vkpy_u64(values[0], "command_buffer", &command_buffer) ||
+        (values[3] != NULL && !vkpy_u64(values[3], "transfer_buffer", &transfer_buffer)))
         return NULL;
     if (command_buffer == 0) {
         PyErr_SetString(PyExc_ValueError, "command_buffer is NULL, allowed is a recorded VkCommandBuffer");
@@ -193,10 +195,12 @@ static PyObject *commands_set_vulkan(PyObject *object, PyObject *const *argument
     if (free_to_set)
         status = vks_commands_create_vulkan(self->device->core, command_buffer, list.uses, (size_t)list.count, retire,
                                             Py_NewRef(values[2]), &core);
-    if (free_to_set && status == VKS_OK)
+    if (free_to_set && status == VKS_OK) {
+        vks_commands_set_transfer(core, transfer_buffer);
         keep(self, core, &list);
-    else if (free_to_set)
+    } else if (free_to_set) {
         Py_DECREF(values[2]);
+    }
     free_uses(&list);
     return free_to_set ? vkpy_none_or_raise(status, "CommandList.set_vulkan") : NULL;
 }
@@ -287,7 +291,8 @@ static PyObject *commands_is_compiled(PyObject *object, void *ignored)
 
 static PyMethodDef methods[] = {
     {"set_vulkan", VKPY_FASTCALL(commands_set_vulkan), METH_FASTCALL | METH_KEYWORDS,
-     "set_vulkan($self, command_buffer, uses, retire)\n--\n\nretire() is called from Device.reap() once the last use "
+     "set_vulkan($self, command_buffer, uses, retire, transfer_buffer=0)\n--\n\nretire() is called from Device.reap() "
+     "once the last use "
      "has run."},
     {"set_program", VKPY_FASTCALL(commands_set_program), METH_FASTCALL | METH_KEYWORDS,
      "set_program($self, program, uses, slots)\n--\n\nTakes over the program; its slot i is uses[slots[i]]."},

@@ -19,11 +19,23 @@ vkpy_device *vkpy_device_argument(PyObject *object, const char *name)
 
 /* ---- making one -------------------------------------------------------------------------------------------------- */
 
-enum { PROC_ADDR, DEVICE, QUEUE, EXPORT_TIMELINES, MAX_DIFFERENCE, LOCK, UNLOCK, LOCK_USER, IS_ADOPTED, N_VULKAN_KEYS };
+enum {
+    PROC_ADDR,
+    DEVICE,
+    QUEUE,
+    TRANSFER_QUEUE,
+    EXPORT_TIMELINES,
+    MAX_DIFFERENCE,
+    LOCK,
+    UNLOCK,
+    LOCK_USER,
+    IS_ADOPTED,
+    N_VULKAN_KEYS
+};
 
 static const char *const vulkan_keys[N_VULKAN_KEYS] = {
-    "get_device_proc_addr", "device",       "queue",     "export_timelines", "max_timeline_difference",
-    "lock_queue",           "unlock_queue", "lock_user", "is_adopted",
+    "get_device_proc_addr",    "device",     "queue",        "transfer_queue", "export_timelines",
+    "max_timeline_difference", "lock_queue", "unlock_queue", "lock_user",      "is_adopted",
 };
 
 /* The dict's values in the order of vulkan_keys, borrowed; a key that we do not know is a TypeError. */
@@ -68,6 +80,8 @@ static bool parse_vulkan(PyObject *dict, vks_vulkan_info *info, vkpy_locks **loc
         !vulkan_handle(values, DEVICE, &info->device) || !vulkan_handle(values, QUEUE, &info->queue) ||
         !vkpy_bool(values[EXPORT_TIMELINES], &info->export_timelines) ||
         !vkpy_bool(values[IS_ADOPTED], &info->is_adopted))
+        return false;
+    if (values[TRANSFER_QUEUE] != NULL && !vkpy_u64(values[TRANSFER_QUEUE], "transfer_queue", &info->transfer_queue))
         return false;
     if (values[MAX_DIFFERENCE] != NULL &&
         !vkpy_u64(values[MAX_DIFFERENCE], "max_timeline_difference", &info->max_timeline_difference))
@@ -260,10 +274,11 @@ static PyObject *device_counters(PyObject *object, PyObject *ignored)
     (void)ignored;
     LIVE(self);
     VKPY_SHORT(self, vks_device_get_statistics(self->core, &s));
-    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K}", "submitted", s.submitted, "completed",
-                         s.completed, "submissions", s.submissions, "held", s.held, "held_limit", s.held_limit,
-                         "held_total", s.held_total, "failed", s.failed, "backpressure_waits", s.backpressure_waits,
-                         "copied_bytes", s.copied_bytes, "fences", s.fences, "surfaces", s.surfaces);
+    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K}", "submitted", s.submitted, "completed",
+                         s.completed, "transfers", s.transfers, "submissions", s.submissions, "held", s.held,
+                         "held_limit", s.held_limit, "held_total", s.held_total, "failed", s.failed,
+                         "backpressure_waits", s.backpressure_waits, "copied_bytes", s.copied_bytes, "fences", s.fences,
+                         "surfaces", s.surfaces);
 }
 
 VKPY_GETTER(device_get_name, vkpy_device, Py_NewRef(self->name))

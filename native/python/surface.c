@@ -127,15 +127,19 @@ static int surface_init(PyObject *object, PyObject *arguments, PyObject *keyword
 static PyObject *surface_set_commands(PyObject *object, PyObject *const *arguments, Py_ssize_t count,
                                       PyObject *keywords)
 {
-    static vkpy_signature signature = {"Surface._set_commands", 2, 2, 2, {"acquire", "release"}, {NULL}};
+    static vkpy_signature signature = {
+        "Surface._set_commands", 4, 2, 4, {"acquire", "release", "transfer_acquire", "transfer_release"}, {NULL}};
     vkpy_surface *self = (vkpy_surface *)object;
-    PyObject *values[2];
-    uint64_t acquire, release;
+    PyObject *values[4];
+    uint64_t handles[4] = {0};
     LIVE(self);
-    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_u64(values[0], "acquire", &acquire) ||
-        !vkpy_u64(values[1], "release", &release))
+    if (!vkpy_bind(&signature, arguments, count, keywords, values))
         return NULL;
-    VKPY_SHORT(self->device, vks_surface_set_commands(self->core, acquire, release));
+    for (int i = 0; i < 4; i++)
+        if (values[i] != NULL && !vkpy_u64(values[i], signature.names[i], &handles[i]))
+            return NULL;
+    VKPY_SHORT(self->device, vks_surface_set_commands(self->core, handles[0], handles[1]));
+    VKPY_SHORT(self->device, vks_surface_set_transfer_commands(self->core, handles[2], handles[3]));
     Py_RETURN_NONE;
 }
 
@@ -486,7 +490,8 @@ static PyMethodDef methods[] = {
     {"_cpu_access", VKPY_FASTCALL(surface_cpu_access), VKPY_FAST,
      "_cpu_access($self, timeout=None)\n--\n\nWaits until the CPU may touch the pixels."},
     {"_set_commands", VKPY_FASTCALL(surface_set_commands), VKPY_FAST,
-     "_set_commands($self, acquire, release)\n--\n\nVkCommandBuffers, set once."},
+     "_set_commands($self, acquire, release, transfer_acquire=0, transfer_release=0)\n--\n\nVkCommandBuffers, set "
+     "once."},
     {"_export", surface_export, METH_NOARGS,
      "_export($self)\n--\n\n(page fd, semaphore fd or -1), the caller's to close."},
     {"_page", surface_page, METH_NOARGS, "_page($self)\n--\n\nAn fd of the shared page, the caller's to close."},

@@ -11,7 +11,8 @@
 #include "vulkan/vulkan_core.h"
 
 enum { SEMAPHORES = 4096, DEVICES = 4096, POINTS = 16, IMAGES = 1 << 16 };
-enum { FIRST_IMAGE = 1 << 20 }; /* command buffers from here on: two an image, its acquire and its release */
+enum { DRAW = 3, COPY = 999 };  /* command buffers: one for each family */
+enum { FIRST_IMAGE = 1 << 20 }; /* command buffers from here on: acquire and release of each image, for each queue */
 
 typedef struct point {
     uint32_t semaphore;
@@ -29,8 +30,10 @@ typedef struct batch {
 
 typedef struct stub_device {
     vks_device *core;
-    bool is_api, api_stalled;         /* another API's queue */
-    const struct stub_device *api_of; /* on whose GPU, so to speak: it is lost with it */
+    bool is_api; /* another API's queue */
+    bool is_stalled;
+    struct stub_device *part_of;  /* whose GPU another API uses, or whose second queue it is: it is lost with it */
+    struct stub_device *transfer; /* the second queue */
     uint32_t api_memory, api_semaphore;
     batch *first, **last;
     bool open, lost;
@@ -47,7 +50,8 @@ static struct {
     stub_device devices[DEVICES];
     uint32_t n_devices;
     uint64_t n_batches;
-    bool stalled, failed, running;
+    bool stalled, failed, running, has_transfer, was_asked; /* whether the environment was */
+    uint32_t n_commands;
     stub_fault fault;
     uint32_t calls_left;
     struct image {
@@ -121,7 +125,7 @@ static void check_order(const batch *b)
 /* Under the lock. */
 static void run_queue(stub_device *device)
 {
-    while (device->first && !(device->is_api ? device->api_stalled : stub.stalled) && is_ready(device->first)) {
+    while (device->first && !device->is_stalled && (device->is_api || !stub.stalled) && is_ready(device->first)) {
         batch *b = device->first;
         check_order(b);
         for (uint32_t i = 0; i < b->n_signals; i++)
@@ -177,7 +181,7 @@ static VkResult fail_device(stub_device *device, stub_fault fault)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 1; i <= stub.n_devices; i++) {
         stub_device *other = &stub.devices[i];
-        if (other == device || (other->is_api && other->api_of == device)) {
+        if (other == device || other->part_of == device) {
             other->lost = true;
             drop_queue(other);
         }
@@ -275,11 +279,13 @@ static VkResult SignalSemaphore(VkDevice handle, const VkSemaphoreSignalInfo *in
 }
 
 /* An ownership transfer: each image is taken and given in turn, and no two images of one memory are with a queue. */
-static void transfer(batch *b, uint64_t buffer)
+static void transfer(const stub_device *queue, batch *b, uint64_t buffer)
 {
+    if ((buffer < FIRST_IMAGE ? buffer == COPY : (buffer - FIRST_IMAGE) / 2 % 2) != (queue->part_of != NULL))
+        violation("a command buffer is of another family than the queue");
     if (buffer < FIRST_IMAGE)
         return;
-    struct image *image = &stub.images[(buffer - FIRST_IMAGE) / 2];
+    struct image *image = &stub.images[(buffer - FIRST_IMAGE) / 4];
     bool takes = buffer % 2 == 0;
     if (takes == image->here)
         violation(takes ? "an image is taken that the queue has" : "an image is given that the queue does not have");
@@ -302,11 +308,11 @@ static VkResult QueueSubmit2(VkQueue queue, uint32_t n, const VkSubmitInfo2 *inf
 {
     (void)fence;
     pthread_mutex_lock(&stub.lock);
-    stub_device *device = device_of(queue);
-    VkResult code = enter(device);
-    if (code == VK_SUCCESS && device->fail_submit && --device->submits_left == 0) {
-        code = fail_device(device, device->fail_submit);
-        device->fail_submit = STUB_NO_FAULT;
+    stub_device *device = device_of(queue), *whole = device->part_of ? device->part_of : device;
+    VkResult code = enter(whole);
+    if (code == VK_SUCCESS && whole->fail_submit && --whole->submits_left == 0) {
+        code = fail_device(whole, whole->fail_submit);
+        whole->fail_submit = STUB_NO_FAULT;
     }
     for (uint32_t i = 0; i < n && code == VK_SUCCESS; i++) {
         batch *b = calloc(1, sizeof *b);
@@ -317,7 +323,7 @@ static VkResult QueueSubmit2(VkQueue queue, uint32_t n, const VkSubmitInfo2 *inf
             b->signals[b->n_signals++] =
                 (point){name_of(infos[i].pSignalSemaphoreInfos[k].semaphore), infos[i].pSignalSemaphoreInfos[k].value};
         for (uint32_t k = 0; k < infos[i].commandBufferInfoCount; k++)
-            transfer(b, (uintptr_t)infos[i].pCommandBufferInfos[k].commandBuffer);
+            transfer(device, b, (uintptr_t)infos[i].pCommandBufferInfos[k].commandBuffer);
         append(device, b);
     }
     pthread_mutex_unlock(&stub.lock);
@@ -393,10 +399,20 @@ static uint32_t new_queue(void)
 static vks_device *open_device(const char *name, bool native, bool is_adopted)
 {
     pthread_mutex_lock(&stub.lock);
-    uint32_t i = new_queue();
+    if (!stub.was_asked) {
+        stub.has_transfer = getenv("STUB_TRANSFER") != NULL;
+        stub.was_asked = true;
+    }
+    uint32_t i = new_queue(), transfer = 0;
+    if (stub.has_transfer && !is_adopted) {
+        transfer = new_queue();
+        stub.devices[transfer].part_of = &stub.devices[i];
+        stub.devices[i].transfer = &stub.devices[transfer];
+    }
     pthread_mutex_unlock(&stub.lock);
     vks_vulkan_info vulkan = {.device = i,
                               .queue = i,
+                              .transfer_queue = transfer,
                               .export_timelines = native,
                               .is_adopted = is_adopted,
                               .max_timeline_difference = UINT64_C(1) << 40};
@@ -409,6 +425,14 @@ static vks_device *open_device(const char *name, bool native, bool is_adopted)
     stub.devices[i].open = status == VKS_OK;
     pthread_mutex_unlock(&stub.lock);
     return device;
+}
+
+void stub_have_transfer(bool has)
+{
+    pthread_mutex_lock(&stub.lock);
+    stub.has_transfer = has;
+    stub.was_asked = true;
+    pthread_mutex_unlock(&stub.lock);
 }
 
 vks_device *stub_open(const char *name, bool native) { return open_device(name, native, false); }
@@ -427,12 +451,13 @@ static vks_surface_info info_of(uint32_t image)
 {
     return (vks_surface_info){.width = 8,
                               .height = 8,
-                              .acquire_commands = FIRST_IMAGE + 2 * image,
-                              .release_commands = FIRST_IMAGE + 2 * image + 1};
+                              .acquire_commands = FIRST_IMAGE + 4 * image,
+                              .release_commands = FIRST_IMAGE + 4 * image + 1};
 }
 
 static vks_surface *note_handle(vks_surface *surface, uint32_t image)
 {
+    vks_surface_set_transfer_commands(surface, FIRST_IMAGE + 4 * image + 2, FIRST_IMAGE + 4 * image + 3);
     pthread_mutex_lock(&stub.lock);
     if (stub.n_handles == IMAGES)
         abort();
@@ -466,6 +491,19 @@ vks_surface *stub_surface(vks_device *device, vks_surface *of)
     return status == VKS_OK ? note_handle(surface, image) : NULL;
 }
 
+vks_status stub_commands(vks_surface *surface, stub_work_kind kind, vks_commands **out)
+{
+    vks_use use = {surface, true};
+    vks_device *device = vks_surface_device(surface);
+    vks_status status = vks_commands_create_vulkan(device, DRAW, &use, 1, NULL, NULL, out);
+    pthread_mutex_lock(&stub.lock);
+    bool copies = kind == STUB_COPIES || (kind == STUB_VARIED && stub.n_commands++ % 2);
+    pthread_mutex_unlock(&stub.lock);
+    if (status == VKS_OK && copies)
+        vks_commands_set_transfer(*out, COPY);
+    return status;
+}
+
 vks_surface *stub_alias(vks_surface *of)
 {
     vks_surface *surface = NULL;
@@ -489,9 +527,11 @@ void stub_close(vks_device *device)
     vks_device_shutdown(device);
     pthread_mutex_lock(&stub.lock);
     stub_device *mine = find(device);
-    if (mine->first && !mine->lost)
-        violation("a device is destroyed while its queue has work");
-    drop_queue(mine);
+    for (stub_device *queue = mine; queue; queue = queue->transfer) {
+        if (queue->first && !queue->lost)
+            violation("a device is destroyed while its queue has work");
+        drop_queue(queue);
+    }
     mine->open = false;
     mine->core = NULL;
     pthread_mutex_unlock(&stub.lock);
@@ -542,6 +582,13 @@ void stub_stall(bool stalled)
     pthread_mutex_unlock(&stub.lock);
 }
 
+void stub_stall_transfers(vks_device *device, bool stalled)
+{
+    pthread_mutex_lock(&stub.lock);
+    find(device)->transfer->is_stalled = stalled;
+    pthread_mutex_unlock(&stub.lock);
+}
+
 void stub_submit(vks_device *device, vks_semaphore_point wait, vks_semaphore_point signal)
 {
     pthread_mutex_lock(&stub.lock);
@@ -575,7 +622,7 @@ stub_api *stub_import(vks_surface *surface)
     close(semaphore);
     pthread_mutex_lock(&stub.lock);
     stub_device *api = &stub.devices[new_queue()];
-    api->api_of = find(vks_surface_device(surface));
+    api->part_of = find(vks_surface_device(surface));
     uint32_t name = SEMAPHORES - 1;
     while (stub.payload[name])
         name--;
@@ -611,7 +658,7 @@ void stub_work(stub_api *api, uint64_t wait, uint64_t signal)
 void stub_stall_api(stub_api *api, bool stalled)
 {
     pthread_mutex_lock(&stub.lock);
-    api->device.api_stalled = stalled;
+    api->device.is_stalled = stalled;
     pthread_mutex_unlock(&stub.lock);
 }
 

@@ -9,6 +9,12 @@
 vks_device *stub_open(const char *name, bool native);
 /* The same, as an engine's own device and queue that are adopted. */
 vks_device *stub_adopt(const char *name, bool native);
+/* Devices that are opened from now on (not adopted ones) have a transfer queue too, or have none. At first they have if
+ * STUB_TRANSFER is in the environment. */
+void stub_have_transfer(bool has);
+/* Commands that use the surface. Copies alone may go to a transfer queue. With `varied` every second list copies. */
+typedef enum stub_work_kind { STUB_DRAWS, STUB_COPIES, STUB_VARIED } stub_work_kind;
+vks_status stub_commands(vks_surface *surface, stub_work_kind kind, vks_commands **out);
 /* A surface on it: a new one, or one that `of` is exported to and imported from. NULL: vks_last_error() says why. */
 vks_surface *stub_surface(vks_device *device, vks_surface *of);
 /* Another handle of the same image on the same device. */
@@ -24,9 +30,10 @@ void stub_fail(stub_fault fault, uint32_t n);
 void stub_fail_submit(vks_device *device, stub_fault fault, uint32_t n);
 bool stub_has_failed(void); /* whether that has happened */
 
-void stub_stall(bool stalled);  /* while true no queue of a device runs anything */
-uint32_t stub_semaphores(void); /* alive */
-uint32_t stub_violations(void); /* and each is printed */
+void stub_stall(bool stalled);                               /* while true no queue of a device runs anything */
+void stub_stall_transfers(vks_device *device, bool stalled); /* while true its transfer queue runs nothing */
+uint32_t stub_semaphores(void);                              /* alive */
+uint32_t stub_violations(void);                              /* and each is printed */
 /* As an engine does: its own submission, after a wait and with a signal. */
 void stub_submit(vks_device *device, vks_semaphore_point wait, vks_semaphore_point signal);
 

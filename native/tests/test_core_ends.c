@@ -39,9 +39,7 @@ static party new_party(const char *name, party *of, bool native)
     party p = {.device = stub_open(name, native)};
     p.surface = stub_surface(p.device, of ? of->surface : NULL);
     CHECK(p.surface != NULL, "%s", vks_last_error()->text);
-    vks_use use = {p.surface, true};
-    CHECK(vks_commands_create_vulkan(p.device, 3, &use, 1, NULL, NULL, &p.commands) == VKS_OK, "%s",
-          vks_last_error()->text);
+    CHECK(stub_commands(p.surface, STUB_VARIED, &p.commands) == VKS_OK, "%s", vks_last_error()->text);
     return p;
 }
 

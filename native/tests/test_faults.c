@@ -88,9 +88,8 @@ static void make(party *p, const char *name, party *of, bool native)
         expect(vks_surface_create(p->device, &info, &p->surface));
     else if (of->surface && expect(vks_surface_export(of->surface, &page, &semaphore)) == VKS_OK)
         expect(vks_surface_open(p->device, &info, page, semaphore, &p->surface));
-    vks_use use = {p->surface, true};
     if (p->surface)
-        expect(vks_commands_create_vulkan(p->device, 3, &use, 1, NULL, NULL, &p->commands));
+        expect(stub_commands(p->surface, STUB_VARIED, &p->commands));
 }
 
 static void follow(party *p, party *of)

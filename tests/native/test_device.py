@@ -23,8 +23,8 @@ def test_a_device_tells_its_name_and_state(device: Device) -> None:
     assert counters["copied_bytes"] == 12
     assert counters["held_limit"] > 0
     assert set(counters) == {
-        "submitted", "completed", "submissions", "held", "held_limit", "held_total", "failed", "backpressure_waits",
-        "copied_bytes", "fences", "surfaces",
+        "submitted", "completed", "transfers", "submissions", "held", "held_limit", "held_total", "failed",
+        "backpressure_waits", "copied_bytes", "fences", "surfaces",
     }  # fmt: skip
     device.shutdown()
     device.shutdown()

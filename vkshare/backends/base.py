@@ -79,8 +79,7 @@ class Image(Protocol):
     stride: int  # bytes, 0 for optimal tiling
     image: int  # VkImage, 0 on the CPU backend
     image_view: int  # VkImageView, 0 on the CPU backend
-    acquire_commands: int  # VkCommandBuffer, 0 on the CPU backend
-    release_commands: int
+    ownership_commands: tuple[int, ...]  # VkCommandBuffers, acquire and release, a pair by queue; 0 on the CPU backend
 
     def pixels(self) -> memoryview | None:
         """The mapped memory from row 0, stride bytes a row, writable; None where the CPU cannot see it."""
@@ -96,6 +95,7 @@ class Stage(Protocol):
 
     data: memoryview
     command_buffer: int  # VkCommandBuffer: image -> data, or data -> image when made with upload=True
+    transfer_buffer: int  # the same for the transfer queue; 0 where there is none
 
     def destroy(self) -> None: ...
 

@@ -66,7 +66,7 @@ def _rows(what: str, frames: _Frames, must: Must, plan: Plan) -> list[Row]:
 
 
 def _copied(frames: _Frames, plan: Plan) -> Row:
-    """C on the transfer family takes 9.8 us; vkshare has one queue, of the graphics family."""
+    """Neither needs graphics: both use the queue family that only copies, where the GPU has one."""
     plan.progress("a copy")
     samples = take_turns([Contender("ours", frames.ours, _TURN), Contender("c", frames.c, _TURN)], plan.seconds)
     ours, c = Spread.of(samples["ours"]), Spread.of(samples["c"])
@@ -137,9 +137,10 @@ class _Frames:
             self._commands = device.record()
             self._commands.clear(view, (0, 0, 0, 1)) if work == "clear" else self._commands.copy(self._from, view)
             device.submit(self._commands)
+        self._family = self._context.transfer_family if work == "copy" else None
         self._raw = self._record(work)
         self._raw_address = address(self._raw)
-        self._queue = address(self._context.queue)
+        self._queue = address(self._context.queue if self._family is None else self._context.transfer_queue)
         get = device._backend.native_handles()["get_device_proc_addr"]  # type: ignore[index]
         prototype = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p)
         self._submit = prototype(get)(address(self._context.device), b"vkQueueSubmit2")
@@ -164,7 +165,7 @@ class _Frames:
                 region = ffi.new("VkImageCopy *", layer)
                 vk.vkCmdCopyImage(commands, source.handle, general, target.handle, general, 1, region)
 
-        return self._context.record(write, name="bench")
+        return self._context.record(write, name="bench", family=self._family)
 
     def _side(self, shared: Any, size: tuple[int, int]) -> _CUDASide:
         driver = ctypes.CDLL("libcuda.so.1")
@@ -246,7 +247,7 @@ class _Frames:
             semaphore = interop.driver.bindings().CUexternalSemaphore(self._imported)
             interop.driver.call("cuDestroyExternalSemaphore", semaphore)
         self._context.vk.vkQueueWaitIdle(self._context.queue)
-        self._context.free(self._raw)
+        self._context.free(self._raw, family=self._family)
         self._commands.reset()
         self._from.release()
         self._stack.close()

@@ -25,8 +25,7 @@ class CpuImage:
 
     image = 0
     image_view = 0
-    acquire_commands = 0
-    release_commands = 0
+    ownership_commands: tuple[int, ...] = (0, 0)
 
     def __init__(self, spec: ImageSpec, fd: int, stride: int, mapping: mmap.mmap) -> None:
         """Takes over `fd`."""

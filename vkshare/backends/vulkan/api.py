@@ -22,7 +22,12 @@ ffi: Any = vulkan.ffi
 NULL: Any = ffi.NULL
 
 # The preprocessor's constants, which the cffi definitions do not carry (vulkan_core.h).
-_DEFINES = {"QUEUE_FAMILY_EXTERNAL": 0xFFFFFFFE, "WHOLE_SIZE": 0xFFFFFFFFFFFFFFFF, "API_VERSION_1_3": 1 << 22 | 3 << 12}
+_DEFINES = {
+    "QUEUE_FAMILY_IGNORED": 0xFFFFFFFF,
+    "QUEUE_FAMILY_EXTERNAL": 0xFFFFFFFE,
+    "WHOLE_SIZE": 0xFFFFFFFFFFFFFFFF,
+    "API_VERSION_1_3": 1 << 22 | 3 << 12,
+}
 
 
 class _Constants:

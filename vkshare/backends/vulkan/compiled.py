@@ -18,6 +18,7 @@ class Compiled:
         self._context = context
         self._pipelines = pipelines
         self.commands: Any = None  # VkCommandBuffer
+        self.transfer_commands: Any = None  # the same for the transfer queue, where it only copies
         self._pools: list[Any] = []
         self._room = 0  # sets that the newest pool still has
         self._sets: dict[tuple[int, int], Any] = {}
@@ -49,7 +50,7 @@ class Compiled:
         with self._context.lock:
             if not self._context.is_closed:
                 self._destroy_objects()
-            self.commands = self.vertices = self._vertex_memory = None
+            self.commands = self.transfer_commands = self.vertices = self._vertex_memory = None
             self._pools, self._sets, self._room = [], {}, 0
             self._context.forget(self)
 
@@ -57,6 +58,8 @@ class Compiled:
         vk, device = self._context.vk, self._context.device
         if self.commands is not None:
             self._context.free(self.commands)
+        if self.transfer_commands is not None:
+            self._context.free(self.transfer_commands, family=self._context.transfer_family)
         for pool in self._pools:
             vk.vkDestroyDescriptorPool(device, pool, None)
         if self.vertices is not None:

@@ -1,4 +1,4 @@
-"""A VkDevice with one queue and one command pool: what everything else of the backend is made with."""
+"""A VkDevice with its queues and command pools: what everything else of the backend is made with."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Owner(Protocol):
 class Context:
     """A logical device, our own or an engine's.
 
-    Objects made through it may be used from any thread; `lock` guards the command pool and what is destroyed: it is
+    Objects made through it may be used from any thread; `lock` guards the command pools and what is destroyed: it is
     held while a command buffer is allocated, recorded or freed, and while anything is destroyed.
     """
 
@@ -52,6 +52,9 @@ class Context:
         self.device = device
         self.queue = queue
         self.queue_family = queue_family
+        # A second queue, for what only copies; an engine's device has none that we could know of.
+        self.transfer_family = None if is_adopted else physical.transfer_family
+        self.transfer_queue: Any = None  # VkQueue
         self.extensions = extensions
         self.is_adopted = is_adopted
         self.lock = threading.RLock()
@@ -59,16 +62,25 @@ class Context:
         self.submit_once: Callable[[int], None] = self._submit_and_wait
         self._owners: dict[Owner, None] = {}  # the oldest first
         self.is_closed = False  # what was made on it is gone, or must be left alone
-        pool = new("VkCommandPoolCreateInfo", queueFamilyIndex=queue_family)
-        self._pool: Any = self.vk.make("vkCreateCommandPool", device, pool, None)
+        self._pools: dict[int, Any] = {}  # VkCommandPool by queue family
         self._own_device: Any = None if is_adopted else device
+        if self.transfer_family is not None:
+            self.transfer_queue = self.vk.make("vkGetDeviceQueue", device, self.transfer_family, 0)
+        try:
+            for family in self.queue_families:
+                pool = new("VkCommandPoolCreateInfo", queueFamilyIndex=family)
+                self._pools[family] = self.vk.make("vkCreateCommandPool", device, pool, None)
+        except BaseException:
+            self._destroy_pools()
+            raise
 
     @classmethod
     def create(
         cls, physical: PhysicalDevice, instance: Any = None, instance_extensions: frozenset[str] = frozenset()
     ) -> Context:
-        """A VkDevice of our own, with one queue of the first family that draws."""
+        """A VkDevice of our own: a queue of the first family that draws, and one of a family that only copies."""
         family = _graphics_family(physical)
+        families = [family] if physical.transfer_family is None else [family, physical.transfer_family]
         extensions = [*DEVICE_EXTENSIONS, *(name for name in OPTIONAL_DEVICE_EXTENSIONS if name in physical.extensions)]
         fences = _has_present_fences(physical, instance_extensions)
         if fences:
@@ -76,12 +88,15 @@ class Context:
         features = new("VkPhysicalDeviceSwapchainMaintenance1FeaturesEXT", swapchainMaintenance1=1) if fences else None
         f13 = new("VkPhysicalDeviceVulkan13Features", pNext=features, synchronization2=1, dynamicRendering=1)
         f12 = new("VkPhysicalDeviceVulkan12Features", pNext=f13, timelineSemaphore=1)
-        queue = new("VkDeviceQueueCreateInfo", queueFamilyIndex=family, queueCount=1, pQueuePriorities=[1.0])
+        queues = [
+            new("VkDeviceQueueCreateInfo", queueFamilyIndex=each, queueCount=1, pQueuePriorities=[1.0])
+            for each in families
+        ]
         info = new(
             "VkDeviceCreateInfo",
             pNext=f12,
-            queueCreateInfoCount=1,
-            pQueueCreateInfos=[queue],
+            queueCreateInfoCount=len(queues),
+            pQueueCreateInfos=queues,
             enabledExtensionCount=len(extensions),
             ppEnabledExtensionNames=extensions,
         )
@@ -104,31 +119,40 @@ class Context:
             vk.vkDestroyDevice(device, None)
             raise
 
+    @property
+    def queue_families(self) -> list[int]:
+        """Of its queues: the one for graphics first."""
+        return [self.queue_family] if self.transfer_family is None else [self.queue_family, self.transfer_family]
+
     # ---- command buffers ----
 
-    def record(self, write: Callable[[Any], None], *, name: str = "", once: bool = False) -> Any:
-        """A VkCommandBuffer that `write(command_buffer)` has filled.
+    def record(
+        self, write: Callable[[Any], None], *, name: str = "", once: bool = False, family: int | None = None
+    ) -> Any:
+        """A VkCommandBuffer for queues of that family (None: graphics) that `write(command_buffer)` has filled.
 
         It may be pending several times at once, unless made for use once.
         """
         with self.lock:
-            info = new("VkCommandBufferAllocateInfo", commandPool=self._pool, commandBufferCount=1)
+            pool = self._pools.get(self.queue_family if family is None else family)
+            info = new("VkCommandBufferAllocateInfo", commandPool=pool, commandBufferCount=1)
             commands = self.vk.make("vkAllocateCommandBuffers", self.device, info)
             try:
                 self.vk.vkBeginCommandBuffer(commands, _begin_info(once))
                 write(commands)
                 self.vk.vkEndCommandBuffer(commands)
             except BaseException:
-                self.free(commands)
+                self.free(commands, family=family)
                 raise
         self.name(VK.OBJECT_TYPE_COMMAND_BUFFER, commands, name)
         return commands
 
-    def free(self, *command_buffers: Any) -> None:
-        """Frees command buffers that no longer run."""
+    def free(self, *command_buffers: Any, family: int | None = None) -> None:
+        """Frees command buffers of that family that no longer run."""
         with self.lock:
             if not self.is_closed:
-                self.vk.vkFreeCommandBuffers(self.device, self._pool, len(command_buffers), list(command_buffers))
+                pool = self._pools[self.queue_family if family is None else family]
+                self.vk.vkFreeCommandBuffers(self.device, pool, len(command_buffers), list(command_buffers))
 
     def run(self, write: Callable[[Any], None], *, name: str = "") -> None:
         """Records a command buffer, runs it once and waits for it. Blocks."""
@@ -189,12 +213,14 @@ class Context:
             while self._owners:
                 next(reversed(self._owners)).destroy()
             self.is_closed = True
-            pool, self._pool = self._pool, None
-            if pool is not None:
-                self.vk.vkDestroyCommandPool(self.device, pool, None)
+            self._destroy_pools()
             device, self._own_device = self._own_device, None
             if device is not None:
                 self.vk.vkDestroyDevice(device, None)
+
+    def _destroy_pools(self) -> None:
+        while self._pools:
+            self.vk.vkDestroyCommandPool(self.device, self._pools.popitem()[1], None)
 
 
 @lru_cache(64)  # most are those of command lists
@@ -217,7 +243,6 @@ def _has_present_fences(physical: PhysicalDevice, instance_extensions: frozenset
 
 
 def _graphics_family(physical: PhysicalDevice) -> int:
-    for index, flags in enumerate(physical.queue_flags()):
-        if flags & VK.QUEUE_GRAPHICS_BIT:
-            return index
+    if physical.graphics_family is not None:
+        return physical.graphics_family
     raise UnsupportedError(f"a device on {physical.name}", "it has no queue family that draws")

@@ -54,6 +54,7 @@ class VulkanBackend:
             "get_device_proc_addr": address(context.physical.vk.pointer("vkGetDeviceProcAddr")),
             "device": address(context.device),
             "queue": address(context.queue),
+            "transfer_queue": address(context.transfer_queue) if context.transfer_queue is not None else 0,
             "export_timelines": self.adapter.capabilities.export_timelines,
             "max_timeline_difference": context.physical.max_timeline_difference,
             "is_adopted": context.is_adopted,
@@ -87,7 +88,10 @@ class VulkanBackend:
             uses = recorder.uses(operations)
             try:
                 recorder.Recorder(self.context, self._pipelines, compiled).record(operations, [use[0] for use in uses])
-                commands.set_vulkan(address(compiled.commands), uses, compiled.destroy)
+                transfer = compiled.transfer_commands
+                commands.set_vulkan(
+                    address(compiled.commands), uses, compiled.destroy, address(transfer) if transfer is not None else 0
+                )
             except BaseException:
                 compiled.destroy()
                 raise
@@ -147,4 +151,6 @@ def open_device(adapter: Adapter, validation: bool | None = None, name: str = ""
     physical = physical_device_of(adapter, instance)
     context = Context.create(physical, instance.handle, instance.extensions)
     context.name(VK.OBJECT_TYPE_QUEUE, context.queue, f"queue of {name or 'a device'}")
+    if context.transfer_queue is not None:
+        context.name(VK.OBJECT_TYPE_QUEUE, context.transfer_queue, f"transfer queue of {name or 'a device'}")
     return VulkanBackend(adapter, context)

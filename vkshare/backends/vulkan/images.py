@@ -22,7 +22,7 @@ from vkshare.errors import ClosedError, UnsupportedError
 
 
 class VulkanImage:
-    """A VkImage, its memory, its view and its two ownership command buffers. Image of backends/base.py."""
+    """A VkImage, its memory, its view and its ownership command buffers. Image of backends/base.py."""
 
     is_presentable = False  # a swapchain's is: PresentableImage
 
@@ -31,8 +31,7 @@ class VulkanImage:
         self.stride = 0
         self.image = 0
         self.image_view = 0
-        self.acquire_commands = 0
-        self.release_commands = 0
+        self.ownership_commands: tuple[int, ...] = ()  # acquire and release, for each queue
         self.is_mappable = False
         self.context = context
         self.handle: Any = None  # VkImage
@@ -44,7 +43,7 @@ class VulkanImage:
         self._host_memory: mmap.mmap | None = None  # a surface of the CPU backend
         self._imported_fd = -1  # of memory that another party made: drivers export only their own
         self._offset = 0  # bytes from the start of the memory to row 0
-        self._commands: list[Any] = []
+        self._commands: list[tuple[int, Any]] = []  # of a queue family
         context.note(self)
         try:
             self.is_dedicated = support.check(context.physical, spec, handle_type, features)
@@ -118,14 +117,15 @@ class VulkanImage:
                 os.close(imported)
             self._commands = []
             self.handle = self.view = self.raw_view = self._memory = self._host_memory = None
-            self.image = self.image_view = self.acquire_commands = self.release_commands = 0
+            self.image = self.image_view = 0
+            self.ownership_commands = ()
             self.is_mappable = False
             self.context.forget(self)
 
     def _destroy_objects(self) -> None:
         vk, device = self.context.vk, self.context.device
-        if self._commands:
-            self.context.free(*self._commands)
+        for family, commands in self._commands:
+            self.context.free(commands, family=family)
         for view in {address(self.view): self.view, address(self.raw_view): self.raw_view}.values():
             vk.vkDestroyImageView(device, view, None)  # NULL is nothing
         if self.handle is not None:
@@ -148,7 +148,7 @@ class VulkanImage:
             samples=VK.SAMPLE_COUNT_1_BIT,
             tiling=support.vk_tiling(spec.tiling),
             usage=support.vk_usage(spec),
-            sharingMode=VK.SHARING_MODE_EXCLUSIVE,
+            **self._sharing(),
             initialLayout=VK.IMAGE_LAYOUT_UNDEFINED,
         )
         self.handle = vk.make("vkCreateImage", device, info, None)
@@ -166,6 +166,28 @@ class VulkanImage:
             subresource = ffi.new("VkImageSubresource *", {"aspectMask": VK.IMAGE_ASPECT_COLOR_BIT})
             layout = vk.make("vkGetImageSubresourceLayout", device, self.handle, subresource)
             self.stride, self._offset = int(layout.rowPitch), int(layout.offset)
+
+    @property
+    def _owner(self) -> int:
+        """The queue family that barriers name: none where several share the image."""
+        physical, family = self.context.physical, self.context.queue_family
+        return family if physical.transfer_family is None else VK.QUEUE_FAMILY_IGNORED
+
+    def _sharing(self) -> dict[str, Any]:
+        """Where the driver has a family that only copies, every device's images are shared with it, an engine's too.
+
+        Both sides of a hand-over must make the same image, and one without a second queue may be among them.
+        """
+        physical = self.context.physical
+        if physical.transfer_family is None:
+            return {"sharingMode": VK.SHARING_MODE_EXCLUSIVE}
+        users = {physical.graphics_family, physical.transfer_family, self.context.queue_family}
+        families = sorted(family for family in users if family is not None)
+        return {
+            "sharingMode": VK.SHARING_MODE_CONCURRENT,
+            "queueFamilyIndexCount": len(families),
+            "pQueueFamilyIndices": families,
+        }
 
     @property
     def _is_for_host(self) -> bool:
@@ -220,14 +242,18 @@ class VulkanImage:
         return self.context.vk.make("vkCreateImageView", self.context.device, info, None)
 
     def _record_ownership(self) -> None:
-        context, family = self.context, self.context.queue_family
-        acquire = context.record(lambda c: barriers.acquire(context.vk, c, self.handle, family), name="acquire")
-        self._commands.append(acquire)
-        release = context.record(
-            lambda c: barriers.release(context.vk, c, self.handle, family, is_mappable=self.is_mappable), name="release"
-        )
-        self._commands.append(release)
-        self.acquire_commands, self.release_commands = address(acquire), address(release)
+        for family in self.context.queue_families:
+            for name, write in (("acquire", self.acquire), ("release", self.release)):
+                self._commands.append((family, self.context.record(write, name=name, family=family)))
+        self.ownership_commands = tuple(address(commands) for _, commands in self._commands)
+
+    def acquire(self, commands: Any) -> None:
+        """Records that the image is taken from VK_QUEUE_FAMILY_EXTERNAL."""
+        barriers.acquire(self.context.vk, commands, self.handle, self._owner)
+
+    def release(self, commands: Any) -> None:
+        """Records that it is given back."""
+        barriers.release(self.context.vk, commands, self.handle, self._owner, is_mappable=self.is_mappable)
 
     def start(self) -> None:
         """Zeros, and the hand-over to VK_QUEUE_FAMILY_EXTERNAL: the state that every new surface is in. Blocks."""
@@ -238,7 +264,7 @@ class VulkanImage:
             zero = ffi.new("VkClearColorValue *")
             whole = barriers.whole_image()
             context.vk.vkCmdClearColorImage(commands, self.handle, VK.IMAGE_LAYOUT_GENERAL, zero, 1, whole)
-            barriers.release(context.vk, commands, self.handle, context.queue_family, is_mappable=self.is_mappable)
+            self.release(commands)
 
         context.run(write, name="first use")
 

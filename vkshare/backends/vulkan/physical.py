@@ -32,6 +32,8 @@ class PhysicalDevice:
     host_pointer_alignment: int  # bytes; 0: host pointers cannot be imported
     memory_types: tuple[int, ...]  # VkMemoryPropertyFlags by memory type index
     seals_memory: bool  # its opaque fds are memfds sealed against shrinking and growing
+    graphics_family: int | None  # the first queue family that draws
+    transfer_family: int | None  # the first that only copies, any rectangle of pixels: a copy engine of its own
     can_name: bool  # VK_EXT_debug_utils is enabled on the instance
     missing: str | None  # why it cannot be an adapter
 
@@ -51,6 +53,7 @@ class PhysicalDevice:
         memory = new("VkPhysicalDeviceMemoryProperties2")
         vk.vkGetPhysicalDeviceMemoryProperties2(handle, memory)
         rank, kind = _RANKS.get(core.deviceType, _RANKS[0])
+        families = vk.list("vkGetPhysicalDeviceQueueFamilyProperties", handle)
         return cls(
             handle=handle,
             vk=vk,
@@ -71,6 +74,8 @@ class PhysicalDevice:
                 for i in range(memory.memoryProperties.memoryTypeCount)
             ),
             seals_memory=driver.driverID == VK.DRIVER_ID_MESA_LLVMPIPE,
+            graphics_family=next((i for i, f in enumerate(families) if f.queueFlags & VK.QUEUE_GRAPHICS_BIT), None),
+            transfer_family=next((i for i, family in enumerate(families) if _only_copies(family)), None),
             can_name=can_name,
             missing=_missing(vk, handle, core.apiVersion, extensions),
         )
@@ -103,6 +108,12 @@ class PhysicalDevice:
         """Host-visible and coherent: no flush is ever needed (rule K17)."""
         flags = VK.MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK.MEMORY_PROPERTY_HOST_COHERENT_BIT
         return self.memory_types[memory_type] & flags == flags
+
+
+def _only_copies(family: Any) -> bool:
+    grain = family.minImageTransferGranularity
+    kind = family.queueFlags & ~(VK.QUEUE_SPARSE_BINDING_BIT | VK.QUEUE_PROTECTED_BIT)
+    return kind == VK.QUEUE_TRANSFER_BIT and (grain.width, grain.height, grain.depth) == (1, 1, 1)
 
 
 def _max_dimension(limits: Any) -> int:

@@ -19,8 +19,7 @@ class PresentableImage:
     """
 
     stride = 0
-    acquire_commands = 0
-    release_commands = 0
+    ownership_commands: tuple[int, ...] = (0, 0)
     is_mappable = False
     is_presentable = True
 

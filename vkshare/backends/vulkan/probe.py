@@ -139,14 +139,14 @@ def _seal(fd: int) -> None:
 
 def _paint(context: Context, image: VulkanImage) -> None:
     """One tenure: takes the image, clears it to _PIXEL, gives it back."""
-    vk, family = context.vk, context.queue_family
+    vk = context.vk
 
     def write(commands: object) -> None:
         colour = ffi.new("VkClearColorValue *", {"float32": [value / 255 for value in _PIXEL]})
         whole = barriers.whole_image()
-        barriers.acquire(vk, commands, image.handle, family)
+        image.acquire(commands)
         vk.vkCmdClearColorImage(commands, image.handle, VK.IMAGE_LAYOUT_GENERAL, colour, 1, whole)
-        barriers.release(vk, commands, image.handle, family, is_mappable=image.is_mappable)
+        image.release(commands)
 
     context.run(write, name="trial")
 
@@ -154,7 +154,8 @@ def _paint(context: Context, image: VulkanImage) -> None:
 def _read(context: Context, image: VulkanImage) -> bytes:
     stage = VulkanStage(context, 4 * _SIZE * _SIZE, image, upload=False)
     try:
-        for commands in (image.acquire_commands, stage.command_buffer, image.release_commands):
+        acquire, release, *_ = image.ownership_commands
+        for commands in (acquire, stage.command_buffer, release):
             context.submit_once(commands)
         return bytes(stage.data)
     finally:

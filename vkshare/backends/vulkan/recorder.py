@@ -52,6 +52,11 @@ class Recorder:
             self._compiled.commands = self._context.record(
                 lambda commands: self._write(commands, operations, shown), name="command list"
             )
+            transfer = self._context.transfer_family
+            if transfer is not None and not shown and all(isinstance(each, Copy) for each in operations):
+                self._compiled.transfer_commands = self._context.record(
+                    lambda commands: self._write(commands, operations, ()), name="command list", family=transfer
+                )
 
     def _write(self, commands: Any, operations: Sequence[Operation], shown: Sequence[VulkanImage]) -> None:
         self._commands = commands
