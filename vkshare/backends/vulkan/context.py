@@ -11,6 +11,7 @@ from vkshare.backends.vulkan.api import VK, Functions, Struct, address, device_f
 from vkshare.backends.vulkan.physical import PhysicalDevice
 from vkshare.backends.vulkan.required import (
     DEVICE_EXTENSIONS,
+    LINEAR_RENDERING,
     OPTIONAL_DEVICE_EXTENSIONS,
     PRESENT_FENCES,
     PRESENT_FENCES_NEED,
@@ -86,6 +87,9 @@ class Context:
         if fences:
             extensions.append(PRESENT_FENCES)
         features = new("VkPhysicalDeviceSwapchainMaintenance1FeaturesEXT", swapchainMaintenance1=1) if fences else None
+        if _draws_to_linear_images(physical):
+            extensions.append(LINEAR_RENDERING)
+            features = new("VkPhysicalDeviceLinearColorAttachmentFeaturesNV", pNext=features, linearColorAttachment=1)
         f13 = new("VkPhysicalDeviceVulkan13Features", pNext=features, synchronization2=1, dynamicRendering=1)
         f12 = new("VkPhysicalDeviceVulkan12Features", pNext=f13, timelineSemaphore=1)
         queues = [
@@ -240,6 +244,14 @@ def _has_present_fences(physical: PhysicalDevice, instance_extensions: frozenset
     feature = new("VkPhysicalDeviceSwapchainMaintenance1FeaturesEXT")
     physical.vk.vkGetPhysicalDeviceFeatures2(physical.handle, new("VkPhysicalDeviceFeatures2", pNext=feature))
     return bool(feature.swapchainMaintenance1)
+
+
+def _draws_to_linear_images(physical: PhysicalDevice) -> bool:
+    if LINEAR_RENDERING not in physical.extensions:
+        return False
+    feature = new("VkPhysicalDeviceLinearColorAttachmentFeaturesNV")
+    physical.vk.vkGetPhysicalDeviceFeatures2(physical.handle, new("VkPhysicalDeviceFeatures2", pNext=feature))
+    return bool(feature.linearColorAttachment)
 
 
 def _graphics_family(physical: PhysicalDevice) -> int:

@@ -16,6 +16,8 @@ OPTIONAL_DEVICE_EXTENSIONS = ("VK_KHR_external_semaphore_fd", "VK_EXT_external_m
 PRESENT_FENCES = "VK_EXT_swapchain_maintenance1"
 PRESENT_FENCES_FEATURE = "swapchainMaintenance1"
 PRESENT_FENCES_NEED = ("VK_EXT_surface_maintenance1", "VK_KHR_get_surface_capabilities2")
+# Without it NVIDIA draws to linear images just so, and Vulkan forbids their views (VUID-VkImageViewCreateInfo-usage-02276).
+LINEAR_RENDERING = "VK_NV_linear_color_attachment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +35,15 @@ class Requirements:
     optional_device_extensions
         Make more work where the driver has them: fences that cross processes natively, surfaces of the CPU backend
         opened without a copy, swapchains, present fences (with the feature swapchainMaintenance1, and the instance
-        extensions VK_EXT_surface_maintenance1 and VK_KHR_get_surface_capabilities2).
+        extensions VK_EXT_surface_maintenance1 and VK_KHR_get_surface_capabilities2), and NVIDIA's leave to draw to
+        linear surfaces (with the feature linearColorAttachment).
     """
 
     api_version: int = API_VERSION
     instance_extensions: tuple[str, ...] = ()
     device_extensions: tuple[str, ...] = DEVICE_EXTENSIONS
     features: tuple[str, ...] = FEATURES
-    optional_device_extensions: tuple[str, ...] = (*OPTIONAL_DEVICE_EXTENSIONS, PRESENT_FENCES)
+    optional_device_extensions: tuple[str, ...] = (*OPTIONAL_DEVICE_EXTENSIONS, PRESENT_FENCES, LINEAR_RENDERING)
 
     def check(self, api_version: int, extensions: Iterable[str], features: Iterable[str]) -> None:
         """Raises UnsupportedError naming all that an engine's device was not made with."""
