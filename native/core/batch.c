@@ -252,10 +252,68 @@ static void remember_drawing(vks_op *op)
         op->touches[i].surface->has_drawn |= draws;
 }
 
-static void forget_drawing(vks_surface *surface)
+/* ---- a release that comes with the work ----
+ *
+ * A call of vkQueueSubmit2 is most of what a hand-over costs. So where a handle's last tenure was of one submission,
+ * the first one of the next brings what the release would: the image goes out and the value is signalled in the same
+ * batch, and the release has nothing left to do. If more is submitted after all, the tenure goes on behind that value.
+ */
+
+static bool may_hand_on(const vks_op *op, const vks_touch *touch)
 {
-    surface->draws = surface->has_drawn;
-    surface->has_drawn = false;
+    const vks_surface *surface = touch->surface;
+    return op->may_hand_on && !op->n_raw && touch->granted && surface->is_single && !surface->submissions &&
+           surface->owned && surface->tenure.id == touch->tenure.id && is_transferred(surface) &&
+           !surface->engine_value;
+}
+
+/* The page is others' to write to as well: a value that the semaphore cannot take must not come to the driver. */
+static bool can_take(const vks_surface *surface, uint64_t value, uint64_t counter)
+{
+    return !surface->semaphore ||
+           (value > counter && value > surface->promised && value - counter <= surface->device->max_difference);
+}
+
+/* The pages tell of the promises before the work can be done and settle them. */
+static void promise_values(vks_device *device, vks_op *op)
+{
+    for (uint32_t i = 0; i < op->n_touches; i++) {
+        vks_touch *touch = &op->touches[i];
+        if (__builtin_expect(!may_hand_on(op, touch), 1))
+            continue;
+        vks_surface *surface = touch->surface;
+        uint64_t value = vks_surface_next_value(surface), counter = 0;
+        if ((surface->semaphore && device->backend->counter(device, surface->semaphore, &counter)) ||
+            !can_take(surface, value, counter)) /* the release will say so */
+            continue;
+        touch->value = value;
+        vks_surface_owe(surface, value);
+    }
+}
+
+/* The driver refused the batch. */
+static void take_promises_back(vks_op *op)
+{
+    for (uint32_t i = 0; i < op->n_touches; i++)
+        if (op->touches[i].value) {
+            vks_surface_owe_no_more(op->touches[i].surface, op->touches[i].value);
+            op->touches[i].value = 0;
+        }
+}
+
+static void bring_values(vks_device *device, const vks_op *op, uint64_t serial)
+{
+    for (uint32_t i = 0; i < op->n_touches; i++) {
+        vks_surface *surface = op->touches[i].surface;
+        uint64_t value = op->touches[i].value;
+        if (!value)
+            continue;
+        surface->promised = value;
+        vks_mutex_queued(surface->handle.page, value);
+        vks_device_due(device, serial, VKS_DUE_SURFACE, surface, value);
+        vks_surface_original(surface)->is_here = vks_surface_original(surface)->is_raw = false;
+        vks_surface_take_over_own(surface, value);
+    }
 }
 
 /* ---- there it goes ---- */
@@ -364,20 +422,24 @@ static void add_waits(vks_device *device, vks_batch *batch, scratch *s, const vk
     }
 }
 
-static void add_signals(vks_device *device, vks_batch *batch, scratch *s, const vks_op *op)
+static void add_release(vks_batch *batch, scratch *s, const vks_surface *surface, uint64_t value)
 {
-    for (uint32_t i = 0; i < op->n_signals; i++)
-        if (device->timeline)
-            s->signals[batch->n_signals++] = (vks_point){op->signals[i].fence->semaphore, op->signals[i].value};
-    if (op->kind != VKS_OP_RELEASE)
-        return;
-    vks_surface *surface = op->touches[0].surface;
     if (surface->engine_value)
         s->waits[batch->n_waits++] = (vks_point){surface->engine_semaphore, surface->engine_value};
     if (is_transferred(surface))
         s->buffers[batch->n_buffers++] = surface->release_commands[batch->family];
     if (surface->semaphore)
-        s->signals[batch->n_signals++] = (vks_point){surface->semaphore, op->value};
+        s->signals[batch->n_signals++] = (vks_point){surface->semaphore, value};
+}
+
+static void add_signals(vks_device *device, vks_batch *batch, scratch *s, const vks_op *op)
+{
+    for (uint32_t i = 0; i < op->n_signals; i++)
+        if (device->timeline)
+            s->signals[batch->n_signals++] = (vks_point){op->signals[i].fence->semaphore, op->signals[i].value};
+    for (uint32_t i = 0; i < op->n_touches; i++)
+        if (op->kind == VKS_OP_RELEASE || op->touches[i].value)
+            add_release(batch, s, op->touches[i].surface, op->touches[i].value ? op->touches[i].value : op->value);
 }
 
 /* GPU waits for what other parties promised. */
@@ -415,7 +477,9 @@ static void handed_over(vks_device *device, vks_op *op, uint64_t serial)
         original->is_here = !goes;
         original->is_raw = !goes && (original->is_raw || op->n_raw);
         atomic_store_explicit(&surface->last_serial, serial, memory_order_release);
+        surface->submissions += op->kind == VKS_OP_SUBMIT;
     }
+    bring_values(device, op, serial);
     for (uint32_t i = 0; i < op->n_commands; i++)
         atomic_store_explicit(&op->commands[i]->last_serial, serial, memory_order_release);
     for (uint32_t i = 0; i < op->n_signals; i++)
@@ -430,8 +494,8 @@ static vks_status submit_batch(vks_device *device, vks_op *op)
     uint32_t frames = 0;
     vks_status status = refill_presentables(op, &frames);
     if (!status)
-        status = make_room(&s, op->n_waits + op->n_touches + 2 * frames + 1, op->n_signals + frames + 1,
-                           2 * op->n_touches + frames + op->n_commands + op->n_raw + 1);
+        status = make_room(&s, op->n_waits + op->n_touches + 2 * frames + 1, op->n_signals + op->n_touches + frames + 1,
+                           3 * op->n_touches + frames + op->n_commands + op->n_raw + 1);
     if (status)
         return status;
     vks_batch batch = {.family = choose_family(device, op),
@@ -469,14 +533,12 @@ static bool is_empty_release(const vks_op *op)
     return op->kind == VKS_OP_RELEASE && !is_transferred(surface) && !is_awaited && !surface->engine_value;
 }
 
-/* The page is others' to write to as well: a value that the semaphore cannot take must not come to the driver. */
 vks_status vks_surface_check_value(vks_surface *surface, uint64_t value)
 {
     vks_device *device = surface->device;
-    uint64_t counter;
+    uint64_t counter = 0;
     vks_status status = surface->semaphore ? device->backend->counter(device, surface->semaphore, &counter) : VKS_OK;
-    if (status || !surface->semaphore ||
-        (value > counter && value > surface->promised && value - counter <= device->max_difference))
+    if (status || can_take(surface, value, counter))
         return status;
     vks_mutex_break(surface->handle.page);
     return vks_fail(VKS_ABANDONED, 0, "the surface's page asks for the value %llu where its semaphore is at %llu",
@@ -488,6 +550,8 @@ static size_t count_dues(const vks_device *device, const vks_op *op)
 {
     size_t n =
         op->n_events + (op->kind == VKS_OP_RELEASE) + (device->native_timelines ? op->n_touches + op->n_waits : 0);
+    for (uint32_t i = 0; i < op->n_touches; i++)
+        n += op->touches[i].value != 0;
     for (uint32_t i = 0; i < op->n_signals; i++)
         n += vks_fence_is_watched(op->signals[i].fence);
     return n;
@@ -499,12 +563,13 @@ vks_status vks_op_hand_over(vks_device *device, vks_op *op)
         op->kind == VKS_OP_RELEASE ? vks_surface_check_value(op->touches[0].surface, op->value) : VKS_OK;
     if (status)
         return status;
-    status = vks_device_reserve(device, count_dues(device, op));
-    if (status)
+    promise_values(device, op);
+    if ((status = vks_device_reserve(device, count_dues(device, op)))) {
+        take_promises_back(op);
         return status;
+    }
     if (op->kind == VKS_OP_RELEASE && is_empty_release(op)) {
         vks_surface *surface = op->touches[0].surface;
-        forget_drawing(surface);
         atomic_store(&op->serial, surface->last_serial);
         /* What the tenure took over may be on its way in this very queue (in_own_queue): then the value comes with it,
          * not before. */
@@ -515,13 +580,14 @@ vks_status vks_op_hand_over(vks_device *device, vks_op *op)
             vks_device_due(device, device->submitted, VKS_DUE_SURFACE, surface, op->value);
         return VKS_OK;
     }
-    if ((status = submit_batch(device, op)))
+    if ((status = submit_batch(device, op))) {
+        take_promises_back(op);
         return status;
+    }
     uint64_t serial = atomic_load_explicit(&device->submitted, memory_order_relaxed);
     atomic_store_explicit(&op->serial, serial, memory_order_release);
     handed_over(device, op, serial);
     if (op->kind == VKS_OP_RELEASE) {
-        forget_drawing(op->touches[0].surface);
         op->touches[0].surface->promised = op->value;
         vks_mutex_queued(op->touches[0].surface->handle.page, op->value);
         vks_device_due(device, serial, VKS_DUE_SURFACE, op->touches[0].surface, op->value);

@@ -182,6 +182,8 @@ struct vks_surface {
     uint32_t width, height, format;
     uint64_t acquire_commands[VKS_FAMILIES], release_commands[VKS_FAMILIES]; /* by the queue that runs them */
     bool draws, has_drawn; /* the last tenure's work was not copies alone; and this one's so far */
+    bool is_single;        /* the last tenure was of one submission */
+    uint32_t submissions;  /* in this tenure */
     bool discard_unowned, is_presentable;
     _Atomic bool closed;
     _Atomic uint32_t owned;                  /* as the caller sees it: granted, and release() was not called */
@@ -198,9 +200,9 @@ struct vks_surface {
     _Atomic uint32_t waiting;                /* threads that sleep on the page */
     uint64_t mark;                           /* the pump's round in which an earlier held operation touches it */
     uint64_t engine_semaphore, engine_value; /* sync(): what the engine signals */
-    _Atomic bool lent; /* another API, which has the semaphore, works on it; `owned` is 0 meanwhile */
-    uint64_t offered;  /* while it is: the value that the other API was told to signal; 0: it did not ask */
-    uint64_t brought;  /* in this tenure: the value that another API's work, or what came before it, brings */
+    _Atomic bool lent;            /* another API, which has the semaphore, works on it; `owned` is 0 meanwhile */
+    uint64_t offered;             /* while it is: the value that the other API was told to signal; 0: it did not ask */
+    uint64_t brought;             /* in this tenure: the value that its last work, another API's or our own, brings */
     vks_presentable *presentable; /* of a swapchain's image; its owner unsets it before it goes */
     uint64_t network;             /* of queues, by which alone it is acquired and released; 0: none */
     uint32_t index;               /* in that network */
@@ -234,7 +236,8 @@ typedef enum vks_op_kind { VKS_OP_SUBMIT, VKS_OP_ACQUIRE, VKS_OP_RELEASE } vks_o
 typedef struct vks_touch {
     vks_surface *surface;
     vks_tenure tenure;
-    bool granted; /* false: the tenure is a mode="gpu" one that was pending; ask the surface when the turn comes */
+    bool granted;   /* false: the tenure is a mode="gpu" one that was pending; ask the surface when the turn comes */
+    uint64_t value; /* that its batch brings, so that a release needs none of its own; 0: the release brings it */
 } vks_touch;
 
 typedef struct vks_event {
@@ -253,6 +256,7 @@ struct vks_op {
     _Atomic uint64_t serial; /* of the batch, once the driver has it */
     uint64_t key;            /* acquire, release */
     bool word_done;          /* release: the page was released already, only the work is due */
+    bool may_hand_on;        /* submit: it may bring what a release of its surfaces would */
     uint64_t value;          /* release: the surface value that its work brings */
     vks_touch *touches;
     vks_wait *waits;
@@ -392,6 +396,8 @@ void vks_surface_grant(vks_surface *surface, uint64_t tenure,
 void vks_surface_settle(vks_surface *surface, uint64_t value);
 /* The value that the tenure's work, or its next part, is to bring. */
 uint64_t vks_surface_next_value(const vks_surface *surface);
+/* The value is brought by work that is with a driver: the tenure goes on as if it had just begun, behind it. */
+void vks_surface_take_over_own(vks_surface *surface, uint64_t value);
 /* Gives the release's work to the driver now, or holds it behind what is held. */
 vks_status vks_surface_promise(vks_surface *surface, uint64_t value, bool behind);
 /* Tells the page of the promise; false: an earlier one is open still, and stands there. And takes it back. */

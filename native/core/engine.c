@@ -119,14 +119,6 @@ static bool needs_queue(const vks_surface *surface)
            vks_tenure_ready_outside(surface, &ignored) == VKS_HOLD;
 }
 
-/* The tenure goes on as if it had just begun, behind the value. */
-static void take_over_own(vks_surface *surface, uint64_t value)
-{
-    surface->brought = value;
-    surface->tenure.debt = (vks_debt){value, surface->handle.identity, surface->handle.slot};
-    surface->taken = surface->tenure.id - 1;
-}
-
 /* With the queue to ourselves: what this device and its CPU did on the surface comes before a value, which is what the
  * tenure takes over from then on. */
 static vks_status bring(vks_surface *surface)
@@ -137,7 +129,7 @@ static vks_status bring(vks_surface *surface)
         return status;
     if (vks_mutex_is_broken(surface->handle.page))
         return VKS_ABANDONED;
-    take_over_own(surface, value);
+    vks_surface_take_over_own(surface, value);
     return VKS_OK;
 }
 
@@ -241,7 +233,7 @@ vks_status vks_surface_lent_back(vks_surface *surface, uint64_t value)
     if (!status && value) {
         surface->promised = value;
         vks_mutex_queued(surface->handle.page, value);
-        take_over_own(surface, value);
+        vks_surface_take_over_own(surface, value);
     } else if (!status && surface->offered) {
         vks_device_forget_outside(device, surface, surface->offered);
         vks_surface_owe_no_more(surface, surface->offered);

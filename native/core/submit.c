@@ -38,6 +38,7 @@ static vks_status touch(touch_list *list, vks_device *device, vks_surface *surfa
     vks_touch *t = &list->touches[list->n++];
     t->surface = surface;
     t->granted = owned;
+    t->value = 0;
     if (owned)
         t->tenure = surface->tenure;
     else
@@ -186,6 +187,7 @@ static void draft_submission(vks_op *draft, vks_device *device, const vks_submit
     draft->n_commands = info->n_commands;
     draft->n_raw = info->n_raw;
     draft->n_events = 0;
+    draft->may_hand_on = true;
     atomic_init(&draft->serial, 0);
 }
 

@@ -654,7 +654,23 @@ vks_status vks_surface_promise(vks_surface *surface, uint64_t value, bool behind
     return VKS_OK;
 }
 
-/* What this tenure brings is on its way already (engine.c), and nothing came after it. */
+void vks_surface_take_over_own(vks_surface *surface, uint64_t value)
+{
+    surface->brought = value;
+    surface->tenure.debt = (vks_debt){value, surface->handle.identity, surface->handle.slot};
+    surface->taken = surface->tenure.id - 1;
+}
+
+/* The next tenure is taken to be like this one. */
+static void remember_tenure(vks_surface *surface)
+{
+    surface->draws = surface->has_drawn;
+    surface->is_single = surface->submissions == 1;
+    surface->has_drawn = false;
+    surface->submissions = 0;
+}
+
+/* What this tenure brings is on its way already (batch.c, engine.c), and nothing came after it. */
 static bool is_brought(const vks_surface *surface)
 {
     return surface->brought && surface->taken < surface->tenure.id && !surface->held;
@@ -677,6 +693,7 @@ vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behi
         if (status)
             return status;
     }
+    remember_tenure(surface);
     if (!surface->has_page) /* the device was lost while the driver was given the work */
         return VKS_ABANDONED;
     if (surface->released < tenure->id) /* later tenures may have been queued and released already */

@@ -35,6 +35,7 @@ static void remember(const vks_submit_info *info, const vks_signal *signals, uin
             vks_surface *surface = commands->uses[u].surface;
             atomic_store_explicit(&surface->last_serial, serial, memory_order_release);
             surface->has_drawn |= !commands->buffers[VKS_TRANSFER];
+            surface->submissions++; /* or more often, which says the same: not one */
         }
     }
     for (uint32_t i = 0; i < info->n_signals; i++)

@@ -94,6 +94,7 @@ static void a_device_that_is_lost_in_a_release_owes_nothing_afterwards(void)
     for (uint64_t key = 0; key < 2;
          key++) { /* the first release's work is still with the driver when the second fails */
         CHECK(vks_surface_acquire(a.surface, key, 0) == VKS_OK && draw(&a, NULL) == VKS_OK, "turn %d", (int)key);
+        CHECK(draw(&a, NULL) == VKS_OK, "after a turn of more than one submission the release has a batch of its own");
         if (key)
             stub_fail_submit(a.device, STUB_DEVICE_LOST, 1);
         CHECK(vks_surface_release(a.surface, key + 1) == (key ? VKS_DEVICE_LOST : VKS_OK), "turn %d", (int)key);

@@ -1,0 +1,241 @@
+/* A release that comes with the work: after a turn of one submission the first one of the next brings what its release
+ * would. Over the stub driver, with native timelines and without. */
+#include "outside.h"
+
+/* ---- the cast ---- */
+
+static bool is_native;
+
+static party make_party(const char *name, const party *of)
+{
+    party p = {.device = stub_open(name, is_native)};
+    p.surface = stub_surface(p.device, of ? of->surface : NULL);
+    can_draw(&p);
+    return p;
+}
+
+typedef struct pair {
+    party near, far;
+} pair;
+
+/* The near one has had a turn of one submission. */
+static pair new_pair(void)
+{
+    pair p = {.near = make_party("near", NULL)};
+    p.far = make_party("far", &p.near);
+    queue_turn(&p.near, 0);
+    idle(&p.near);
+    CHECK(SOON(is_settled(&p.near)), "%d is owed", (int)owed(&p.near));
+    return p;
+}
+
+static void drop_pair(pair *p)
+{
+    drop_party(&p->far);
+    drop_party(&p->near);
+    CHECK(stub_violations() == 0, "%u violations", stub_violations());
+}
+
+static uint64_t batches(const party *p) { return vks_device_submitted(p->device); }
+
+/* How many batches the driver is given by it. */
+#define GIVEN(p, call)                                                                                                 \
+    ({                                                                                                                 \
+        uint64_t before_ = batches(p);                                                                                 \
+        call;                                                                                                          \
+        (int)(batches(p) - before_);                                                                                   \
+    })
+
+static void draw_once(const party *p) { CHECK(draw(p, NULL) == VKS_OK, "%s", vks_last_error()->text); }
+
+/* ---- one batch a turn ---- */
+
+/* rules: K18 */
+static void a_turn_of_one_submission_is_one_batch_from_the_second_on(void)
+{
+    pair p = new_pair();
+    for (uint64_t key = 1; key < 5; key++) {
+        own(&p.near, key);
+        CHECK(GIVEN(&p.near, draw_once(&p.near)) == 1 && GIVEN(&p.near, hand_on(&p.near, key + 1)) == 0,
+              "turn %d: the release has nothing to do", (int)key);
+    }
+    queue_turn(&p.far, 5);
+    idle(&p.far);
+    CHECK(SOON(is_settled(&p.near)), "%d is owed", (int)owed(&p.near));
+    drop_pair(&p);
+}
+
+/* rules: K18 */
+static void a_turn_of_more_goes_on_behind_it_and_the_next_one_is_not_taken_for_short(void)
+{
+    pair p = new_pair();
+    own(&p.near, 1);
+    draw_once(&p.near);
+    CHECK(GIVEN(&p.near, draw_once(&p.near)) == 1 && GIVEN(&p.near, hand_on(&p.near, 2)) == 1,
+          "it hands on at its end");
+    own(&p.near, 2);
+    draw_once(&p.near);
+    CHECK(GIVEN(&p.near, hand_on(&p.near, 3)) == 1, "as it does now");
+    own(&p.near, 3);
+    draw_once(&p.near);
+    CHECK(GIVEN(&p.near, hand_on(&p.near, 4)) == 0, "one again");
+    queue_turn(&p.far, 4);
+    idle(&p.far);
+    CHECK(SOON(is_settled(&p.near)), "%d is owed", (int)owed(&p.near));
+    drop_pair(&p);
+}
+
+static void a_surface_that_nobody_else_has_open_needs_no_hand_over(void)
+{
+    party a = make_party("alone", NULL), b = new_alias(&a);
+    for (uint64_t key = 0; key < 6; key += 2) {
+        queue_turn(&a, key);
+        CHECK(GIVEN(&a, queue_turn(&b, key + 1)) == 1, "the draw");
+    }
+    drop_party(&b);
+    drop_party(&a);
+}
+
+/* ---- in order ---- */
+
+/* rules: K18 */
+static void the_next_owner_waits_for_the_work_as_for_any(void)
+{
+    pair p = new_pair();
+    vks_submission theirs = {0};
+    stub_stall(true);
+    own(&p.near, 1);
+    draw_once(&p.near);
+    CHECK(vks_surface_acquire(p.far.surface, 2, 0) == VKS_TIMEOUT, "it is owned until its release");
+    hand_on(&p.near, 2);
+    own(&p.far, 2);
+    CHECK(draw(&p.far, &theirs) == VKS_OK && vks_submission_is_held(p.far.device, &theirs) == !is_native,
+          "on the GPU, or held");
+    CHECK(vks_surface_cpu_access(p.far.surface, vks_now() + 3 * MS) == VKS_TIMEOUT, "and so does the CPU");
+    hand_on(&p.far, 3);
+    stub_stall(false);
+    CHECK(AGAIN(vks_submission_wait(p.far.device, &theirs, vks_now() + 1000 * MS)) == VKS_OK, "it runs then");
+    if (theirs.op)
+        vks_op_unref(theirs.op);
+    idle(&p.far);
+    drop_pair(&p);
+}
+
+/* rules: K18 */
+static void the_owner_itself_may_look_once_its_work_has_run(void)
+{
+    pair p = new_pair();
+    own(&p.near, 1);
+    stub_stall(true);
+    draw_once(&p.near);
+    CHECK(vks_surface_cpu_access(p.near.surface, vks_now() + 3 * MS) == VKS_TIMEOUT, "it has not");
+    stub_stall(false);
+    CHECK(AGAIN(vks_surface_cpu_access(p.near.surface, vks_now() + 1000 * MS)) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(GIVEN(&p.near, hand_on(&p.near, 2)) == 0, "looking changes nothing");
+    drop_pair(&p);
+}
+
+/* rules: I3 */
+static void another_api_takes_the_same_turn_without_a_batch_between(void)
+{
+    if (!is_native)
+        return;
+    pair p = new_pair();
+    stub_api *api = new_api(&p.near);
+    own(&p.near, 1);
+    stub_stall(true);
+    draw_once(&p.near);
+    uint64_t waited = 0;
+    CHECK(GIVEN(&p.near, waited = lend(&p.near, api)) == 0 && waited, "it waits for the commands' own value");
+    stub_stall(false);
+    draw_once(&p.near);
+    hand_on(&p.near, 2);
+    queue_turn(&p.far, 2);
+    idle(&p.far);
+    drop_api(api);
+    drop_pair(&p);
+}
+
+/* ---- ends ---- */
+
+/* rules: K24 */
+static void a_submission_that_the_driver_refuses_promises_nothing(void)
+{
+    pair p = new_pair();
+    own(&p.near, 1);
+    stub_fail_submit(p.near.device, STUB_OUT_OF_MEMORY, 1);
+    vks_status status = draw(&p.near, NULL);
+    CHECK(status == VKS_VULKAN_ERROR && owed(&p.near) == 0, "status %d, %d is owed", status, (int)owed(&p.near));
+    CHECK(GIVEN(&p.near, draw_once(&p.near)) == 1 && GIVEN(&p.near, hand_on(&p.near, 2)) == 0, "as if never tried");
+    queue_turn(&p.far, 2);
+    idle(&p.far);
+    drop_pair(&p);
+}
+
+/* rules: K7 */
+static void who_ends_before_the_release_has_handed_nothing_on(void)
+{
+    for (int way = 0; way < 3; way++) {
+        pair p = new_pair();
+        stub_stall(way > 0);
+        own(&p.near, 1);
+        draw_once(&p.near);
+        stub_stall(false);
+        if (way < 2)
+            vks_surface_close(p.near.surface);
+        else
+            lose(&p.near);
+        CHECK(AGAIN(vks_surface_acquire(p.far.surface, 2, vks_now() + 1000 * MS)) == VKS_ABANDONED, "way %d", way);
+        CHECK(AGAIN(vks_surface_recover(p.far.surface, vks_now() + 1000 * MS)) == VKS_OK, "%s", vks_last_error()->text);
+        for (uint64_t key = 1; key < 4; key++) {
+            CHECK(draw(&p.far, NULL) == VKS_OK, "%s", vks_last_error()->text);
+            hand_on(&p.far, key); /* values go on from what was brought */
+            own(&p.far, key);
+        }
+        idle(&p.far);
+        drop_pair(&p);
+    }
+}
+
+/* rules: X21, K27 */
+static void a_device_that_is_lost_in_the_submission_owes_nothing(void)
+{
+    pair p = new_pair();
+    own(&p.near, 1);
+    stub_fail_submit(p.near.device, STUB_DEVICE_LOST, 1);
+    CHECK(draw(&p.near, NULL) == VKS_DEVICE_LOST && owed(&p.far) == 0, "%d is owed", (int)owed(&p.far));
+    CHECK(AGAIN(vks_surface_acquire(p.far.surface, 2, vks_now() + 1000 * MS)) == VKS_ABANDONED, "its chain is broken");
+    CHECK(AGAIN(vks_surface_recover(p.far.surface, vks_now() + 1000 * MS)) == VKS_OK, "%s", vks_last_error()->text);
+    drop_pair(&p);
+}
+
+static void both_ways(void (*test)(void))
+{
+    for (int native = 0; native < 2; native++) {
+        is_native = native;
+        test();
+    }
+}
+
+#define BOTH(test)                                                                                                     \
+    do {                                                                                                               \
+        int before = check_failures;                                                                                   \
+        both_ways(test);                                                                                               \
+        printf("%s %s\n", check_failures == before ? "ok  " : "FAIL", #test);                                          \
+        fflush(stdout);                                                                                                \
+    } while (0)
+
+int main(void)
+{
+    BOTH(a_turn_of_one_submission_is_one_batch_from_the_second_on);
+    BOTH(a_turn_of_more_goes_on_behind_it_and_the_next_one_is_not_taken_for_short);
+    BOTH(a_surface_that_nobody_else_has_open_needs_no_hand_over);
+    BOTH(the_next_owner_waits_for_the_work_as_for_any);
+    BOTH(the_owner_itself_may_look_once_its_work_has_run);
+    BOTH(another_api_takes_the_same_turn_without_a_batch_between);
+    BOTH(a_submission_that_the_driver_refuses_promises_nothing);
+    BOTH(who_ends_before_the_release_has_handed_nothing_on);
+    BOTH(a_device_that_is_lost_in_the_submission_owes_nothing);
+    CHECK(stub_violations() == 0, "%u violations", stub_violations());
+    return check_result();
+}
