@@ -71,11 +71,12 @@ def test_hand_overs_on_one_device_submit_nothing_until_the_surface_is_exported(d
     first = device.create_surface(24, 10)
     second = device.open_surface(first)
 
-    def submitted_by(*handles: vks.Surface) -> int:
+    def submitted_by(*handles: vks.Surface, times: int = 1) -> int:
         before = device.statistics().submitted
         for handle in handles:
             with handle.access(0, 0, 5):
-                roles.clear(handle, 1)
+                for _ in range(times):
+                    roles.clear(handle, 1)
         return device.statistics().submitted - before
 
     assert submitted_by(first, second, first, second) == 4
@@ -83,7 +84,8 @@ def test_hand_overs_on_one_device_submit_nothing_until_the_surface_is_exported(d
     first.export().close()
     transfers = int(device.backend == "vulkan")  # the CPU backend has none
     assert device.statistics().submitted - before == transfers
-    assert submitted_by(first, second, first, second) == 4 + 4 * transfers
+    assert submitted_by(first, second, first, second) == 4  # each hands on with its work
+    assert submitted_by(first, second, first, second, times=2) == 8 + 4 * transfers
 
 
 @pytest.mark.rule("K5", "K7", "K21")

@@ -197,7 +197,8 @@ class Machine:
         assert page.state == state
         assert page.generation == oracle.generation
         assert page.handles == sum(not told.is_closed for told in oracle.seats)
-        assert page.value == oracle.handovers
+        # Each hand-over takes a value, and work that was not handed on (K7) may have taken one besides.
+        assert page.value >= oracle.handovers
         if state == "free":
             assert page.key == oracle.key
 
