@@ -414,9 +414,9 @@ vks_status vks_surface_take_back(vks_surface *surface, uint64_t semaphore);
  * lent_back commands of this device are refused (VKS_NOT_OWNER). lent_value: what the API's queue must signal after its
  * work; from now on the others, and close(), wait for it. lent_back: that signal is with the API's queue, and the
  * tenure goes on: commands come after the API's work, and so does the next owner's work. With 0 the API signals
- * nothing. outside_lost: that API died (an error of CUDA's that ends its context), and brings nothing of what it was to:
- * then the chain is broken, so that whoever is next gets VKS_ABANDONED, and nobody waits. VKS_UNSUPPORTED: the surface
- * was never exported, or is not ordered by a timeline semaphore. */
+ * nothing. outside_lost: that API died (an error of CUDA's that ends its context), and brings nothing of what it was
+ * to: then the chain is broken, so that whoever is next gets VKS_ABANDONED, and nobody waits. VKS_UNSUPPORTED: the
+ * surface was never exported, or is not ordered by a timeline semaphore. */
 vks_status vks_surface_lend_out(vks_surface *surface, bool after_cpu, uint64_t deadline, uint64_t *value);
 vks_status vks_surface_lent_value(vks_surface *surface, uint64_t *value);
 vks_status vks_surface_lent_back(vks_surface *surface, uint64_t value);

@@ -124,13 +124,13 @@ struct vks_fence {
     _Atomic uint64_t semaphore;        /* written under the lock; 0 once it is closed */
     bool follower, adopted, published; /* published: completions must reach the page (an export, an event, a sleeper) */
     _Atomic bool closed;
-    uint64_t promised;       /* queued and held signals */
-    uint64_t last_serial;    /* of the batch that brings the last queued signal */
-    uint64_t lent;           /* what another API was told to signal, and its queue was not given yet; 0: nothing */
-    uint64_t lent_after;     /* then: the value that was promised before */
-    uint64_t outside;        /* the last value that another API's queue was given to signal: ours are to come after it */
-    uint64_t end;            /* above it nothing is true any more: that API died, and the signals are for the stuck */
-    uint32_t sleepers;       /* on the page's seq, under the lock */
+    uint64_t promised;    /* queued and held signals */
+    uint64_t last_serial; /* of the batch that brings the last queued signal */
+    uint64_t lent;        /* what another API was told to signal, and its queue was not given yet; 0: nothing */
+    uint64_t lent_after;  /* then: the value that was promised before */
+    uint64_t outside;     /* the last value that another API's queue was given to signal: ours are to come after it */
+    uint64_t end;         /* above it nothing is true any more: that API died, and the signals are for the stuck */
+    uint32_t sleepers;    /* on the page's seq, under the lock */
     uint32_t driver_waiters; /* threads inside wait_timeline */
     uint64_t signal_mark;    /* the pump's round in which an earlier held operation signals it */
     uint32_t held_signals, held_waits;
@@ -362,7 +362,8 @@ vks_status vks_submit_signal(vks_device *device, vks_signal *signal); /* through
 void vks_fence_refresh_late(vks_device *device);            /* publishes what was asked for late */
 void vks_fence_raise(vks_fence *fence, uint64_t completed); /* publish a completion: page, sleepers, events */
 void vks_fence_queue(vks_fence *fence, uint64_t value, uint64_t serial); /* the driver has the signal */
-void vks_fence_announce(vks_fence *fence, uint64_t value); /* on the page: the signal is with a driver, or another API */
+void vks_fence_announce(vks_fence *fence,
+                        uint64_t value); /* on the page: the signal is with a driver, or another API */
 vks_status vks_fence_check_signal(vks_fence *fence, vks_device *device, uint64_t *value);
 void vks_fence_break(vks_fence *fence); /* a promised signal will never come, or the device is lost */
 void vks_fence_finish_close(vks_fence *fence);

@@ -1,8 +1,9 @@
 /* usual.c: the submission that most are, on the shortest way to the driver. Under the device's lock.
  *
- * Nothing is held, the queue is free, and it waits for nothing; no other API is to signal a fence that it signals; every
- * surface that it touches is owned, and its acquire was given to the driver with earlier work. Then nothing can keep it back and nobody else's promise is involved. What
- * it does is what vks_op_hand_over() (batch.c) does for such an operation.
+ * Nothing is held, the queue is free, and it waits for nothing; no other API is to signal a fence that it signals;
+ * every surface that it touches is owned, and its acquire was given to the driver with earlier work. Then nothing can
+ * keep it back and nobody else's promise is involved. What it does is what vks_op_hand_over() (batch.c) does for such
+ * an operation.
  */
 #include "device.h"
 

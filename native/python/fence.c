@@ -128,8 +128,10 @@ static PyObject *fence_close(PyObject *object, PyObject *ignored)
     (void)ignored;
     LIVE(self);
     /* It waits for what another API's queue was given, where a host function may need the GIL. */
-    Py_BEGIN_ALLOW_THREADS vks_fence_close(self->core);
-    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS
+    vks_fence_close(self->core);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
 }
 
 /* ---- use --------------------------------------------------------------------------------------------------------- */

@@ -232,7 +232,8 @@ static void an_apis_queue_never_waits_for_what_is_held(void)
         uint64_t start = vks_now();
         CHECK(vks_fence_lend_wait(fences[i], 3, 0, &wait) == VKS_TIMEOUT && wait == 0, "deadline 0 tests");
         CHECK(AGAIN(vks_fence_lend_wait(fences[i], 3, start + 30 * MS, &wait)) == VKS_TIMEOUT, "held");
-        CHECK(vks_now() - start >= 30 * MS && vks_now() - start < 1000 * MS, "after %.1f ms", (vks_now() - start) / 1e6);
+        CHECK(vks_now() - start >= 30 * MS && vks_now() - start < 1000 * MS, "after %.1f ms",
+              (vks_now() - start) / 1e6);
     }
     CHECK(vks_fence_lend_value(c.fence, 4, &wait) == VKS_BAD_CALL, "a stream cannot be held");
     stub_stall(true);

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import subprocess
 import sys
@@ -25,6 +24,8 @@ from vkshare.interop.cuda.memory import ImportedMemory
 from vkshare.interop.cuda.view import CUDAView
 
 pytest_plugins = ["support.fake_driver"]
+
+
 @pytest.fixture
 def fd() -> Iterator[int]:
     made = os.memfd_create("imported")
@@ -203,7 +204,9 @@ def test_a_kernel_that_failed_ends_the_block_at_once_and_gives_the_surface_up(tu
     block = turn.shared.access(3, 4, stream=1)
     block.__enter__()
     turn.signals = lambda: FAILED
-    with pytest.raises(CUDAError, match=r"cuSignalExternalSemaphoresAsync .*\(700\).*CUDA is at an end in this process"):
+    with pytest.raises(
+        CUDAError, match=r"cuSignalExternalSemaphoresAsync .*\(700\).*CUDA is at an end in this process"
+    ):
         block.__exit__(None, None, None)
     assert turn.done == ["lost", "released by 3"], "its chain is broken: the release abandons it"
 

@@ -14,8 +14,8 @@ View = TypeVar("View")
 class Block(Generic[View]):
     """What ``access()`` and ``within()`` of an API's surface give: a context manager. Not reentrant.
 
-    `shared` is that surface. Its _check_open() raises where no block can begin, _begin(...) begins the API's part of a turn
-    and makes the view, and _finish(view) ends both.
+    `shared` is that surface. Its _check_open() raises where no block can begin, _begin(...) begins the API's part of a
+    turn and makes the view, and _finish(view) ends both.
     """
 
     __slots__ = ("_keys", "_shared", "_timeout", "_view")
