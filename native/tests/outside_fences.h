@@ -99,7 +99,10 @@ static inline vks_status wait_for(vks_fence *fence, uint64_t value, uint64_t ms)
     return AGAIN(vks_fence_wait(fence, value, vks_now() + ms * MS));
 }
 
-static inline bool is_readable(int fd, int ms) { return poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, ms) == 1; }
+static inline bool is_readable(int fd, int ms)
+{
+    return poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, ms) == 1;
+}
 
 static inline uint32_t held(vks_device *device)
 {

@@ -70,7 +70,7 @@ def draw_slowly(device: vks.Device, surface: vks.Surface, times: int = 2000) -> 
 @pytest.fixture
 def canvas(device: vks.Device) -> Iterator[vks.Surface]:
     """Something large to draw on, which nobody else has."""
-    with device.create_surface(SIDE, SIDE, tiling="optimal") as surface:
+    with device.create_surface(SIDE, SIDE, "rgba32float", tiling="linear", memory="device") as surface:
         surface.acquire()
         device.submit(device.record().clear(surface, (0, 0, 0, 0))).wait(20)  # what is made at first use is made
         yield surface
@@ -117,24 +117,30 @@ def test_the_cpu_waits_neither_for_the_queue_nor_for_the_stream(
     device: vks.Device, torch: Any, canvas: vks.Surface, fence: vks.Fence, shared: vks.interop.cuda.CUDAFence
 ) -> None:
     stream, done = torch.cuda.Stream(), device.create_fence()
+    device.submit(signals=(fence, 1))
+    shared.wait(1, stream)
+    shared.signal(2, stream)
+    fence.wait(2, 20)  # what is made at first use is made
     with torch.cuda.stream(stream):
-        drawn = device.submit(draw_slowly(device, canvas), signals=(fence, 1))
-        shared.wait(1, stream, timeout=20)
+        busy(torch, 0.05)
+        torch.cuda.synchronize()
+        drawn = device.submit(draw_slowly(device, canvas), signals=(fence, 3))
+        shared.wait(3, stream, timeout=20)
         waited = torch.cuda.Event()
         waited.record()
         assert not drawn.is_done(), "drawing took no longer than giving the stream a wait, or that waited for it"
         busy(torch)
         worked = torch.cuda.Event()
         worked.record()
-        shared.signal(2, stream)
-        behind = device.submit(waits=(fence, 2), signals=(done, 1))
+        shared.signal(4, stream)
+        behind = device.submit(waits=(fence, 4), signals=(done, 1))
         assert not behind.is_held
         assert not worked.query(), "nobody waited for the stream"
         waited.synchronize()
         assert drawn.is_done(), "the stream waited for the queue"
         behind.wait(20)
         assert worked.query(), "the queue waited for the stream"
-    assert (fence.value, done.value) == (2, 1)
+    assert (fence.value, done.value) == (4, 1)
     done.close()
 
 
