@@ -249,6 +249,16 @@ vks_status vks_fence_wait(vks_fence *fence, uint64_t value, uint64_t deadline); 
 vks_status vks_fence_notify(vks_fence *fence, uint64_t value, vks_hub *hub, uint64_t token);
 /* A new eventfd, the caller's to close, that becomes readable when the value is reached, or never can be. */
 vks_status vks_fence_event_fd(vks_fence *fence, uint64_t value, int *out);
+/* For another API of the same GPU that imported the fence's semaphore (CUDA). lend_wait: *wait is what the API's queue
+ * must wait for in order that the fence has `value` (0: it has); blocks until that is certain. lend_value: its queue is
+ * to wait for *wait (0: nothing) and then to signal `value`, as vks_fence_signal() takes it; meanwhile submissions that
+ * signal the fence are held. lent_back: the queue has that signal, so that everybody may count on it, or with 0 has
+ * not. outside_lost: that API died: what it was to bring never comes, and waits for it get VKS_ABANDONED. close() waits
+ * for what the API's queue was given. VKS_UNSUPPORTED: the semaphore cannot be shared. */
+vks_status vks_fence_lend_wait(vks_fence *fence, uint64_t value, uint64_t deadline, uint64_t *wait);
+vks_status vks_fence_lend_value(vks_fence *fence, uint64_t value, uint64_t *wait);
+vks_status vks_fence_lent_back(vks_fence *fence, uint64_t value);
+vks_status vks_fence_outside_lost(vks_fence *fence);
 
 /* ---- surfaces: one party's handle of a keyed mutex ------------------------------------------------------------- */
 
@@ -411,10 +421,13 @@ vks_status vks_surface_take_back(vks_surface *surface, uint64_t semaphore);
  * lent_back commands of this device are refused (VKS_NOT_OWNER). lent_value: what the API's queue must signal after its
  * work; from now on the others, and close(), wait for it. lent_back: that signal is with the API's queue, and the
  * tenure goes on: commands come after the API's work, and so does the next owner's work. With 0 the API signals
- * nothing. VKS_UNSUPPORTED: the surface was never exported, or is not ordered by a timeline semaphore. */
+ * nothing. outside_lost: that API died (an error of CUDA's that ends its context), and brings nothing of what it was
+ * to: then the chain is broken, so that whoever is next gets VKS_ABANDONED, and nobody waits. VKS_UNSUPPORTED: the
+ * surface was never exported, or is not ordered by a timeline semaphore. */
 vks_status vks_surface_lend_out(vks_surface *surface, bool after_cpu, uint64_t deadline, uint64_t *value);
 vks_status vks_surface_lent_value(vks_surface *surface, uint64_t *value);
 vks_status vks_surface_lent_back(vks_surface *surface, uint64_t value);
+vks_status vks_surface_outside_lost(vks_surface *surface);
 
 /* ---- descriptors: surfaces and fences from other processes ------------------------------------------------------ */
 

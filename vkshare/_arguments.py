@@ -39,6 +39,17 @@ def integers(name: str, value: Any, what: str) -> tuple[int, ...]:
     return tuple(integer(f"{name}: {word}", item, -(2**31), 2**31 - 1) for word, item in zip(words, items, strict=True))
 
 
+def pair(name: str, value: Any) -> tuple[int, int] | None:
+    """Two integers of DLPack's, or None."""
+    if value is None:
+        return None
+    try:
+        first, second = map(operator.index, value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} is {value!r}; allowed are None and two integers") from None
+    return first, second
+
+
 def rect(name: str, value: Any) -> Rect:
     """(x, y, width, height)."""
     x, y, width, height = integers(name, value, "x y width height")

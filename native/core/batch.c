@@ -91,6 +91,8 @@ static vks_readiness fence_ready(const vks_wait *wait, vks_status *why)
         return value >= wait->value || atomic_load(&page->queued) >= wait->value ? VKS_READY : VKS_HOLD;
     }
     bool queued = atomic_load(&page->queued) >= wait->value;
+    if (wait->value > fence->end)
+        return fail(why, VKS_ABANDONED);
     if (!fence->follower && queued)
         return VKS_READY;
     if (atomic_load(&page->status) != VKS_FENCE_LIVE || (fence->follower && !vks_peer_alive(page->owner)))
@@ -122,9 +124,11 @@ vks_readiness vks_op_ready(vks_device *device, const vks_op *op, vks_status *why
             return VKS_FAIL;
         hold |= ready == VKS_HOLD;
     }
-    for (uint32_t i = 0; i < op->n_signals; i++)
+    for (uint32_t i = 0; i < op->n_signals; i++) {
         if (op->signals[i].fence->closed)
             return fail(why, VKS_CLOSED);
+        hold |= op->signals[i].fence->lent != 0;
+    }
     return hold ? VKS_HOLD : VKS_READY;
 }
 
@@ -434,9 +438,12 @@ static void add_release(vks_batch *batch, scratch *s, const vks_surface *surface
 
 static void add_signals(vks_device *device, vks_batch *batch, scratch *s, const vks_op *op)
 {
-    for (uint32_t i = 0; i < op->n_signals; i++)
-        if (device->timeline)
-            s->signals[batch->n_signals++] = (vks_point){op->signals[i].fence->semaphore, op->signals[i].value};
+    for (uint32_t i = 0; i < op->n_signals && device->timeline; i++) {
+        const vks_fence *fence = op->signals[i].fence;
+        if (vks_fence_comes_after_outside(fence))
+            s->waits[batch->n_waits++] = (vks_point){fence->semaphore, fence->outside};
+        s->signals[batch->n_signals++] = (vks_point){fence->semaphore, op->signals[i].value};
+    }
     for (uint32_t i = 0; i < op->n_touches; i++)
         if (op->kind == VKS_OP_RELEASE || op->touches[i].value)
             add_release(batch, s, op->touches[i].surface, op->touches[i].value ? op->touches[i].value : op->value);
@@ -494,7 +501,8 @@ static vks_status submit_batch(vks_device *device, vks_op *op)
     uint32_t frames = 0;
     vks_status status = refill_presentables(op, &frames);
     if (!status)
-        status = make_room(&s, op->n_waits + op->n_touches + 2 * frames + 1, op->n_signals + op->n_touches + frames + 1,
+        status = make_room(&s, op->n_waits + op->n_touches + op->n_signals + 2 * frames + 1,
+                           op->n_signals + op->n_touches + frames + 1,
                            3 * op->n_touches + frames + op->n_commands + op->n_raw + 1);
     if (status)
         return status;

@@ -211,10 +211,10 @@ vks_status vks_device_reserve_outside(vks_device *device)
     return VKS_OK;
 }
 
-void vks_device_due_outside(vks_device *device, vks_due_kind kind, void *object, uint64_t value)
+void vks_device_due_outside(vks_device *device, vks_due_kind kind, void *object, uint64_t value, uint64_t before)
 {
     take_object(kind, object);
-    device->outside[device->n_outside++] = (vks_due){0, kind, object, value};
+    device->outside[device->n_outside++] = (vks_due){before, kind, object, value};
     device->backend->interest(device);
 }
 
@@ -241,7 +241,7 @@ void vks_device_forget_outside(vks_device *device, const void *object, uint64_t 
     device->n_outside = kept;
 }
 
-/* What a surface's semaphore was found at: most of what is awaited at once is of one surface. */
+/* What a semaphore was found at: most of what is awaited at once is of one object. */
 typedef struct found {
     uint64_t semaphore, counter;
 } found;
@@ -249,7 +249,9 @@ typedef struct found {
 /* VKS_TIMEOUT: not yet. */
 static vks_status has_come(vks_device *device, const vks_due *due, found *last)
 {
-    uint64_t semaphore = ((const vks_surface *)due->object)->semaphore;
+    bool of_fence = due->kind == VKS_DUE_FENCE || due->kind == VKS_DUE_FENCE_WAIT;
+    uint64_t semaphore =
+        of_fence ? ((const vks_fence *)due->object)->semaphore : ((const vks_surface *)due->object)->semaphore;
     if (semaphore && semaphore != last->semaphore) {
         vks_status status = device->backend->counter(device, semaphore, &last->counter);
         last->semaphore = status ? 0 : semaphore;

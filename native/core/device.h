@@ -71,7 +71,7 @@ typedef enum vks_due_kind {
     VKS_DUE_SURFACE_WAIT
 } vks_due_kind;
 typedef struct vks_due {
-    uint64_t serial;
+    uint64_t serial; /* of what another API brings to a fence: the value that must have come before */
     vks_due_kind kind;
     void *object;   /* a reference: vks_fence, vks_surface or vks_hub */
     uint64_t value; /* fence or surface value, or the token */
@@ -131,9 +131,13 @@ struct vks_fence {
     _Atomic uint64_t semaphore;        /* written under the lock; 0 once it is closed */
     bool follower, adopted, published; /* published: completions must reach the page (an export, an event, a sleeper) */
     _Atomic bool closed;
-    uint64_t promised;       /* queued and held signals */
-    uint64_t last_serial;    /* of the batch that brings the last queued signal */
-    uint32_t sleepers;       /* on the page's seq, under the lock */
+    uint64_t promised;    /* queued and held signals */
+    uint64_t last_serial; /* of the batch that brings the last queued signal */
+    uint64_t lent;        /* what another API was told to signal, and its queue was not given yet; 0: nothing */
+    uint64_t lent_after;  /* then: the value that was promised before */
+    uint64_t outside;     /* the last value that another API's queue was given to signal: ours are to come after it */
+    uint64_t end;         /* above it nothing is true any more: that API died, and the signals are for the stuck */
+    uint32_t sleepers;    /* on the page's seq, under the lock */
     uint32_t driver_waiters; /* threads inside wait_timeline */
     uint64_t signal_mark;    /* the pump's round in which an earlier held operation signals it */
     uint32_t held_signals, held_waits;
@@ -292,9 +296,10 @@ static inline bool vks_device_enter(vks_device *device)
  * fail once the driver has the work. */
 vks_status vks_device_reserve(vks_device *device, size_t n);
 void vks_device_due(vks_device *device, uint64_t serial, vks_due_kind kind, void *object, uint64_t value);
-/* The same for what another API's queue brings, or waits for: `object` is a surface, whose semaphore says when. */
+/* The same for what another API's queue brings, or waits for: `object` is a surface or a fence, whose semaphore says
+ * when. `before`: what its semaphore must have first (fences). */
 vks_status vks_device_reserve_outside(vks_device *device);
-void vks_device_due_outside(vks_device *device, vks_due_kind kind, void *object, uint64_t value);
+void vks_device_due_outside(vks_device *device, vks_due_kind kind, void *object, uint64_t value, uint64_t before);
 /* Whether such a value of the object, of that kind (and value, if it is not 0), is still to come. */
 bool vks_device_awaits_outside(const vks_device *device, vks_due_kind kind, const void *object, uint64_t value);
 void vks_device_forget_outside(vks_device *device, const void *object, uint64_t value); /* 0: all of the object */
@@ -369,10 +374,25 @@ vks_status vks_submit_signal(vks_device *device, vks_signal *signal); /* through
 void vks_fence_refresh_late(vks_device *device);            /* publishes what was asked for late */
 void vks_fence_raise(vks_fence *fence, uint64_t completed); /* publish a completion: page, sleepers, events */
 void vks_fence_queue(vks_fence *fence, uint64_t value, uint64_t serial); /* the driver has the signal */
+void vks_fence_announce(vks_fence *fence,
+                        uint64_t value); /* on the page: the signal is with a driver, or another API */
 vks_status vks_fence_check_signal(vks_fence *fence, vks_device *device, uint64_t *value);
 void vks_fence_break(vks_fence *fence); /* a promised signal will never come, or the device is lost */
 void vks_fence_finish_close(vks_fence *fence);
 uint64_t vks_fence_completed(vks_fence *fence); /* the freshest that is known; may find the device lost */
+
+/* ---- fence.c ---- */
+/* Blocks until a queue may wait for the value without being stuck: its signal is with a driver, or it was reached. */
+vks_status vks_fence_wait_certain(vks_fence *fence, uint64_t value, uint64_t deadline);
+
+/* ---- fence_outside.c (under the lock) ---- */
+/* What another API is still to bring ends; the fence is broken if there was any. */
+void vks_fence_give_up_outside(vks_fence *fence);
+/* Whether a batch that signals it must wait first for what another API brings: a counter takes its values in order. */
+static inline bool vks_fence_comes_after_outside(const vks_fence *fence)
+{
+    return fence->outside > atomic_load_explicit(&fence->page->completed, memory_order_relaxed);
+}
 
 /* Whether its completions must be published. */
 static inline bool vks_fence_is_watched(const vks_fence *fence)

@@ -149,7 +149,7 @@ static vks_status lend(vks_surface *surface, bool by_queue, uint64_t *value)
         return status;
     *value = vks_debt_settled(surface, debt) ? 0 : debt->value;
     if (*value)
-        vks_device_due_outside(device, VKS_DUE_SURFACE_WAIT, surface, *value);
+        vks_device_due_outside(device, VKS_DUE_SURFACE_WAIT, surface, *value, 0);
     surface->lent = true;
     surface->offered = 0;
     vks_surface_lend(surface, false); /* its own commands would not be in order */
@@ -197,7 +197,7 @@ static vks_status offer(vks_surface *surface)
     if (status || (status = vks_device_reserve_outside(surface->device)))
         return status;
     vks_surface_owe(surface, value);
-    vks_device_due_outside(surface->device, VKS_DUE_SURFACE, surface, value);
+    vks_device_due_outside(surface->device, VKS_DUE_SURFACE, surface, value, 0);
     surface->offered = value;
     return VKS_OK;
 }
@@ -241,6 +241,43 @@ vks_status vks_surface_lent_back(vks_surface *surface, uint64_t value)
     if (!status) {
         surface->lent = false;
         vks_surface_lend(surface, true);
+    }
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+/* The last value that another API was to bring for this handle; 0: none is outstanding. */
+static uint64_t last_outside(const vks_surface *surface)
+{
+    const vks_device *device = surface->device;
+    uint64_t last = 0;
+    for (size_t i = 0; i < device->n_outside; i++) {
+        const vks_due *due = &device->outside[i];
+        if (due->kind == VKS_DUE_SURFACE && due->object == surface && due->value > last)
+            last = due->value;
+    }
+    return last;
+}
+
+vks_status vks_surface_outside_lost(vks_surface *surface)
+{
+    vks_device *device = surface->device;
+    vks_status status = vks_surface_check(surface);
+    if (status)
+        return status;
+    pthread_mutex_lock(&device->lock);
+    if (!(status = vks_surface_check(surface))) {
+        vks_device_publish(device); /* what came before counts */
+        uint64_t last = last_outside(surface);
+        if (last || surface->lent)
+            vks_mutex_break(surface->handle.page); /* before: nobody is to take what was settled for a whole frame */
+        vks_device_forget_outside(device, surface, 0);
+        if (last) /* whose queue waits for it is helped by stuck.c, once nobody owes it */
+            vks_surface_settle(surface, last);
+        if (surface->lent)
+            vks_surface_lend(surface, true);
+        surface->lent = false;
+        vks_device_pump(device);
     }
     pthread_mutex_unlock(&device->lock);
     return status;

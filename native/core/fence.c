@@ -25,6 +25,7 @@ static vks_fence *new_fence(vks_device *device)
     fence->references = 1;
     fence->process = vks_process;
     fence->page_fd = -1;
+    fence->end = UINT64_MAX;
     fence->mapping.told = told;
     fence->mapping.user = fence;
     return fence;
@@ -212,8 +213,9 @@ static vks_status publish_from_now_on(vks_fence *fence)
     if (fence->follower || fence->adopted || page->queued <= page->completed || fence->closed)
         return VKS_OK;
     vks_device *device = fence->device;
-    vks_status status = vks_device_reserve(device, 1);
-    if (!status) /* the last signal at its time; where others come before it, they are looked for */
+    bool by_serial = fence->outside < page->queued; /* else another API brings it, which is published anyway */
+    vks_status status = by_serial ? vks_device_reserve(device, 1) : VKS_OK;
+    if (!status && by_serial) /* the last signal at its time; where others come before it, they are looked for */
         vks_device_due(device, fence->last_serial ? fence->last_serial : device->submitted, VKS_DUE_FENCE, fence,
                        page->queued);
     device->late |= !status && fence->semaphore && page->queued > page->completed + 1;
@@ -341,6 +343,8 @@ uint64_t vks_fence_completed(vks_fence *fence)
     vks_status status = fence->device->backend->counter(fence->device, fence->semaphore, &counter);
     if (status == VKS_DEVICE_LOST)
         vks_device_lose(fence->device);
+    if (counter > fence->end)
+        counter = fence->end;
     return status == VKS_OK && counter > completed ? counter : completed;
 }
 
@@ -369,7 +373,7 @@ void vks_fence_raise(vks_fence *fence, uint64_t completed)
 {
     vks_fence_page *page = fence->page;
     VKS_KILL_POINT(20);
-    if (!vks_raise(&page->completed, completed))
+    if (!vks_raise(&page->completed, completed < fence->end ? completed : fence->end))
         return;
     VKS_KILL_POINT(21);
     wake_page(fence);
@@ -385,14 +389,19 @@ static void raise_queued(vks_fence *fence, uint64_t value)
         atomic_store_explicit(&page->queued, value, memory_order_release);
 }
 
+void vks_fence_announce(vks_fence *fence, uint64_t value)
+{
+    raise_queued(fence, value);
+    if (fence->published || fence->sleepers) /* who can wait on the GPU looks at `queued` */
+        wake_page(fence);
+}
+
 void vks_fence_queue(vks_fence *fence, uint64_t value, uint64_t serial)
 {
     if (fence->promised < value)
         fence->promised = value;
     fence->last_serial = serial;
-    raise_queued(fence, value);
-    if (fence->published) /* followers that can wait on the GPU look at `queued` */
-        wake_page(fence);
+    vks_fence_announce(fence, value);
     if (vks_fence_is_watched(fence))
         vks_device_due(fence->device, serial, VKS_DUE_FENCE, fence, value);
 }
@@ -410,12 +419,19 @@ void vks_fence_refresh_late(vks_device *device)
     }
 }
 
+/* False: it had ended before. */
+static bool end_status(vks_fence_page *page, uint32_t end)
+{
+    uint32_t live = VKS_FENCE_LIVE, broken = VKS_FENCE_BROKEN;
+    return atomic_compare_exchange_strong(&page->status, &live, end) ||
+           (end != VKS_FENCE_BROKEN && atomic_compare_exchange_strong(&page->status, &broken, end));
+}
+
 void vks_fence_break(vks_fence *fence)
 {
     vks_fence_page *page = fence->page;
-    uint32_t live = VKS_FENCE_LIVE;
     bool lost = fence->device->lost;
-    if (fence->follower ? !lost : !atomic_compare_exchange_strong(&page->status, &live, VKS_FENCE_LOST))
+    if (fence->follower ? !lost : !end_status(page, lost ? VKS_FENCE_LOST : VKS_FENCE_BROKEN))
         return;
     if (fence->follower) /* the page is another's: those who sleep on it here look at our device's state */
         vks_futex_wake(&page->seq, VKS_ANY_BIT);
@@ -562,6 +578,8 @@ static vks_status wait_in_driver(vks_fence *fence, uint64_t value, uint64_t dead
     fence->driver_waiters--;
     if (status == VKS_DEVICE_LOST)
         vks_device_lose(device);
+    else if (status == VKS_OK && value > fence->end)
+        status = VKS_ABANDONED;
     pthread_mutex_unlock(&device->lock);
     return status;
 }
@@ -579,7 +597,8 @@ static vks_status sleep_on_seq(vks_fence *fence, vks_fence_page *page, uint32_t 
     return status == VKS_TIMEOUT && until < deadline ? VKS_OK : status;
 }
 
-static vks_status sleep_on_page(vks_fence *fence, uint64_t value, uint64_t deadline)
+static vks_status sleep_on_page(vks_fence *fence, uint64_t value, uint64_t deadline,
+                                vks_status (*poll)(vks_fence *fence, uint64_t value))
 {
     vks_device *device = fence->device;
     pthread_mutex_lock(&device->lock);
@@ -591,13 +610,13 @@ static vks_status sleep_on_page(vks_fence *fence, uint64_t value, uint64_t deadl
         uint32_t seq = atomic_load(&page->seq);
         if (page != fence->page)
             continue;
-        vks_status reached = poll_fence(fence, value);
+        vks_status reached = poll(fence, value);
         if (reached != VKS_TIMEOUT) {
             status = reached;
             break;
         }
         status = sleep_on_seq(fence, page, seq, deadline);
-        if (status == VKS_TIMEOUT && poll_fence(fence, value) == VKS_OK)
+        if (status == VKS_TIMEOUT && poll(fence, value) == VKS_OK)
             status = VKS_OK;
         else if (status == VKS_OK)
             continue;
@@ -617,7 +636,22 @@ vks_status vks_fence_wait(vks_fence *fence, uint64_t value, uint64_t deadline)
     const vks_fence_page *page = fence->page;
     if (fence->semaphore && !fence->follower && (fence->adopted || atomic_load(&page->queued) >= value))
         return wait_in_driver(fence, value, deadline);
-    return sleep_on_page(fence, value, deadline);
+    return sleep_on_page(fence, value, deadline, poll_fence);
+}
+
+static vks_status poll_certain(vks_fence *fence, uint64_t value)
+{
+    vks_status status = poll_fence(fence, value);
+    bool queued = atomic_load(&((vks_fence_page *)fence->page)->queued) >= value;
+    return status == VKS_TIMEOUT && queued ? VKS_OK : status;
+}
+
+vks_status vks_fence_wait_certain(vks_fence *fence, uint64_t value, uint64_t deadline)
+{
+    vks_status status = check(fence);
+    if (status || (status = poll_certain(fence, value)) != VKS_TIMEOUT || !deadline)
+        return status;
+    return sleep_on_page(fence, value, deadline, poll_certain);
 }
 
 /* ---- events ---- */
@@ -741,10 +775,9 @@ void vks_fence_finish_close(vks_fence *fence)
     vks_device *device = fence->device;
     vks_fence_page *page = fence->page;
     if (!fence->follower) {
-        uint32_t live = VKS_FENCE_LIVE;
-        if (!device->lost && atomic_load(&page->status) == live)
+        if (!device->lost && atomic_load(&page->status) == VKS_FENCE_LIVE)
             vks_raise(&page->completed, atomic_load(&page->queued));
-        atomic_compare_exchange_strong(&page->status, &live, VKS_FENCE_CLOSED);
+        end_status(page, VKS_FENCE_CLOSED);
         atomic_fetch_add(&page->seq, 1);
         vks_futex_wake(&page->seq, VKS_ANY_BIT);
     }
@@ -767,6 +800,27 @@ static void see_waiters_off(vks_fence *fence)
         vks_futex_wake(&page->seq, VKS_ANY_BIT); /* again and again: a follower's seq is not ours to change */
         sched_yield();
     }
+}
+
+#define OUTSIDE_NS UINT64_C(10000000000) /* an API that has not finished by then hangs */
+
+/* What another API brings or waits for, nobody announces; and it may wait for a dead one's value (stuck.c). */
+static void see_outside_off(vks_fence *fence)
+{
+    vks_device *device = fence->device;
+    uint64_t limit = vks_now() + OUTSIDE_NS;
+    pthread_mutex_lock(&device->lock);
+    while ((vks_device_awaits_outside(device, VKS_DUE_FENCE, fence, 0) ||
+            vks_device_awaits_outside(device, VKS_DUE_FENCE_WAIT, fence, 0)) &&
+           vks_now() < limit) {
+        pthread_mutex_unlock(&device->lock);
+        usleep(200);
+        pthread_mutex_lock(&device->lock);
+        vks_device_publish(device);
+    }
+    vks_fence_give_up_outside(fence);
+    vks_device_forget_outside(device, fence, 0);
+    pthread_mutex_unlock(&device->lock);
 }
 
 void vks_fence_close(vks_fence *fence)
@@ -795,6 +849,7 @@ void vks_fence_close(vks_fence *fence)
         vks_watcher_remove(fence);
         vks_peers_remove(&fence->mapping);
     }
+    see_outside_off(fence);
     pthread_mutex_lock(&device->lock);
     uint64_t serial = device->submitted;
     bool ran = vks_device_poll_serial(device, serial) != VKS_TIMEOUT,

@@ -21,7 +21,13 @@ typedef struct vks_page_header {
     uint64_t reserved;
 } vks_page_header;
 
-typedef enum vks_fence_status { VKS_FENCE_LIVE = 0, VKS_FENCE_LOST, VKS_FENCE_CLOSED } vks_fence_status;
+/* BROKEN: a promise is, and what the signaller's queues have still comes; it helps those that are stuck itself. */
+typedef enum vks_fence_status {
+    VKS_FENCE_LIVE = 0,
+    VKS_FENCE_LOST,
+    VKS_FENCE_CLOSED,
+    VKS_FENCE_BROKEN
+} vks_fence_status;
 
 /* One signaller writes, everybody else maps it read-only (X20). */
 typedef struct vks_fence_page {

@@ -29,17 +29,35 @@ static void look_at_surface(vks_device *device, vks_surface *surface, uint64_t v
 static void look_at_fence(vks_device *device, vks_fence *fence, uint64_t value)
 {
     const vks_fence_page *page = fence->page;
-    if (fence->semaphore && (atomic_load(&page->status) != VKS_FENCE_LIVE || !vks_peer_alive(page->owner)))
+    uint32_t status = atomic_load(&page->status);
+    if (fence->semaphore && (status == VKS_FENCE_LOST || status == VKS_FENCE_CLOSED || !vks_peer_alive(page->owner)))
         signal_for_the_dead(device, fence->semaphore, value);
+}
+
+/* Another API died that was to bring the value, which is not true any more (vks_fence.end): only queues hear of it, so
+ * that they go on. In order, for a signal under way would take the counter back. */
+static void look_at_broken_fence(vks_device *device, const vks_due *due)
+{
+    const vks_fence *fence = due->object;
+    uint64_t counter;
+    if (due->value > fence->end && fence->semaphore &&
+        device->backend->counter(device, fence->semaphore, &counter) == VKS_OK && counter >= due->serial)
+        signal_for_the_dead(device, fence->semaphore, due->value);
 }
 
 void vks_device_unstick(vks_device *device)
 {
     if (device->lost || !device->native_timelines)
         return;
-    for (size_t i = 0; i < device->n_outside; i++)
-        if (device->outside[i].kind == VKS_DUE_SURFACE_WAIT)
-            look_at_surface(device, device->outside[i].object, device->outside[i].value);
+    for (size_t i = 0; i < device->n_outside; i++) {
+        const vks_due *due = &device->outside[i];
+        if (due->kind == VKS_DUE_SURFACE_WAIT)
+            look_at_surface(device, due->object, due->value);
+        else if (due->kind == VKS_DUE_FENCE_WAIT)
+            look_at_fence(device, due->object, due->value);
+        else if (due->kind == VKS_DUE_FENCE)
+            look_at_broken_fence(device, due);
+    }
     uint64_t head = device->backend->completed(device) + 1; /* what stands behind it waits for it anyway */
     for (size_t i = 0; i < device->ring_count; i++) {
         const vks_due *due = &device->ring[(device->ring_first + i) & (device->ring_capacity - 1)];

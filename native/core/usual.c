@@ -1,8 +1,9 @@
 /* usual.c: the submission that most are, on the shortest way to the driver. Under the device's lock.
  *
- * Nothing is held, the queue is free, and it waits for nothing; it can go where the last batch went; every surface that
- * it touches is owned, and its acquire was given to the driver with earlier work. Then nothing can keep it back and
- * nobody else's promise is involved. What it does is what vks_op_hand_over() (batch.c) does for such an operation.
+ * Nothing is held, the queue is free, and it waits for nothing; it can go where the last batch went; no other API is to
+ * signal a fence that it signals; every surface that it touches is owned, and its acquire was given to the driver with
+ * earlier work. Then nothing can keep it back and nobody else's promise is involved. What it does is what
+ * vks_op_hand_over() (batch.c) does for such an operation.
  */
 #include "device.h"
 
@@ -13,6 +14,11 @@ bool vks_submit_is_usual(const vks_device *device, const vks_submit_info *info)
     if (!device->timeline || device->n_held || device->presenting || info->n_waits || info->n_raw ||
         info->n_commands > SMALL || info->n_signals > SMALL)
         return false;
+    for (uint32_t i = 0; i < info->n_signals; i++) {
+        const vks_fence *fence = info->signals[i].fence;
+        if (fence->device != device || fence->lent || vks_fence_comes_after_outside(fence))
+            return false;
+    }
     for (uint32_t i = 0; i < info->n_commands; i++) {
         const vks_commands *commands = info->commands[i];
         if (commands->device != device || !commands->buffers[device->family]) /* it needs the other queue */

@@ -443,6 +443,16 @@ static PyObject *surface_lent_back(PyObject *object, PyObject *number)
     return vkpy_none_or_raise(status, "Surface._lent_back");
 }
 
+static PyObject *surface_outside_lost(PyObject *object, PyObject *ignored)
+{
+    vkpy_surface *self = (vkpy_surface *)object;
+    (void)ignored;
+    LIVE(self);
+    vks_status status;
+    VKPY_SHORT(self->device, status = vks_surface_outside_lost(self->core));
+    return vkpy_none_or_raise(status, "Surface._outside_lost");
+}
+
 static PyObject *surface_next_key(PyObject *object, PyObject *ignored)
 {
     vkpy_surface *self = (vkpy_surface *)object;
@@ -509,6 +519,8 @@ static PyMethodDef methods[] = {
     {"_lent_value", surface_lent_value, METH_NOARGS, "_lent_value($self)\n--\n\nThe value that it must signal."},
     {"_lent_back", surface_lent_back, METH_O,
      "_lent_back($self, value)\n--\n\nIts queue has the signal of the value (0: it did nothing)."},
+    {"_outside_lost", surface_outside_lost, METH_NOARGS,
+     "_outside_lost($self)\n--\n\nIt died: what it was to signal never comes."},
     {"_next_key", surface_next_key, METH_NOARGS, "_next_key($self)\n--\n\nThe key after the last one handed out."},
     {"_close", surface_close, METH_NOARGS,
      "_close($self)\n--\n\nEnds the handle; the serial after which the image may go. Idempotent."},

@@ -32,6 +32,7 @@ typedef struct stub_device {
     vks_device *core;
     bool is_api; /* another API's queue */
     bool is_stalled;
+    bool has_memory;              /* it imported an image, too */
     struct stub_device *part_of;  /* whose GPU another API uses, or whose second queue it is: it is lost with it */
     struct stub_device *transfer; /* the second queue */
     uint32_t api_memory, api_semaphore;
@@ -610,26 +611,46 @@ struct stub_api {
     stub_device device;
 };
 
-stub_api *stub_import(vks_surface *surface)
+/* Takes over the fds. Under the lock. */
+static stub_device *new_api(const vks_device *of, int page, int semaphore)
 {
-    int page, semaphore;
     uint32_t payload;
-    if (vks_surface_export(surface, &page, &semaphore) != VKS_OK)
-        return NULL;
     if (semaphore < 0 || pread(semaphore, &payload, sizeof payload, 0) != sizeof payload)
         abort();
     close(page);
     close(semaphore);
-    pthread_mutex_lock(&stub.lock);
     stub_device *api = &stub.devices[new_queue()];
-    api->part_of = find(vks_surface_device(surface));
+    api->part_of = find(of);
     uint32_t name = SEMAPHORES - 1;
     while (stub.payload[name])
         name--;
     stub.payload[name] = payload;
     api->is_api = true;
-    api->api_memory = stub.images[image_of(surface)].memory;
     api->api_semaphore = name;
+    return api;
+}
+
+stub_api *stub_import(vks_surface *surface)
+{
+    int page, semaphore;
+    if (vks_surface_export(surface, &page, &semaphore) != VKS_OK)
+        return NULL;
+    pthread_mutex_lock(&stub.lock);
+    stub_device *api = new_api(vks_surface_device(surface), page, semaphore);
+    api->has_memory = true;
+    api->api_memory = stub.images[image_of(surface)].memory;
+    pthread_mutex_unlock(&stub.lock);
+    return (stub_api *)api;
+}
+
+stub_api *stub_import_fence(vks_fence *fence)
+{
+    int page, semaphore;
+    if (vks_fence_export(fence, &page, &semaphore) != VKS_OK)
+        return NULL;
+    pthread_mutex_lock(&stub.lock);
+    stub_device *api = new_api(vks_fence_device(fence), page, semaphore);
+    api->has_memory = false;
     pthread_mutex_unlock(&stub.lock);
     return (stub_api *)api;
 }
@@ -640,13 +661,13 @@ void stub_work(stub_api *api, uint64_t wait, uint64_t signal)
     batch *b = calloc(1, sizeof *b);
     pthread_mutex_lock(&stub.lock);
     for (uint32_t i = 0; i < stub.n_images; i++)
-        if (stub.images[i].here && stub.images[i].memory == device->api_memory)
+        if (device->has_memory && stub.images[i].here && stub.images[i].memory == device->api_memory)
             violation("another API works on an image that a device's queue has");
     b->n_waits = wait != 0;
     b->waits[0] = (point){device->api_semaphore, wait};
     b->n_signals = signal != 0;
     b->signals[0] = (point){device->api_semaphore, signal};
-    b->n_memories = 1;
+    b->n_memories = device->has_memory;
     b->memories[0] = device->api_memory;
     if (device->lost)
         free(b);
@@ -676,6 +697,14 @@ uint64_t stub_value(const stub_api *api)
     uint64_t value = *counter_of(api->device.api_semaphore);
     pthread_mutex_unlock(&stub.lock);
     return value;
+}
+
+void stub_lose_api(stub_api *api)
+{
+    pthread_mutex_lock(&stub.lock);
+    api->device.lost = true;
+    drop_queue(&api->device);
+    pthread_mutex_unlock(&stub.lock);
 }
 
 void stub_drop(stub_api *api)

@@ -42,11 +42,14 @@ void stub_submit(vks_device *device, vks_semaphore_point wait, vks_semaphore_poi
  * not run or another queue has the image, is noticed. It is lost with the surface's device. */
 typedef struct stub_api stub_api;
 stub_api *stub_import(vks_surface *surface);
+/* The same of a fence's timeline alone: its work is on no image. */
+stub_api *stub_import_fence(vks_fence *fence);
 /* Work on the image, after `wait` (0: nothing) of the timeline, and with `signal`. */
 void stub_work(stub_api *api, uint64_t wait, uint64_t signal);
 void stub_stall_api(stub_api *api, bool stalled); /* while true its queue runs nothing */
 bool stub_is_idle(const stub_api *api);
 uint64_t stub_value(const stub_api *api); /* of the timeline */
+void stub_lose_api(stub_api *api);        /* it died: what it was given never runs */
 void stub_drop(stub_api *api);            /* with its work */
 
 #endif

@@ -264,6 +264,45 @@ static void in_a_forked_child_every_call_says_so(void)
     drop_party(&a);
 }
 
+/* In the block; after it; after the tenure; and with the queue's work behind it. rules: I3, K7, K9 */
+static void a_surface_whose_api_died_is_abandoned_at_once_and_recovers(void)
+{
+    for (int step = 0; step < 4; step++) {
+        party a = new_party("a", NULL), c = new_party("c", &a);
+        stub_api *api = new_api(&a);
+        uint64_t wait, signal;
+        own(&a, 0);
+        CHECK(vks_surface_outside_lost(a.surface) == VKS_OK && look(&a).state == 1, "it had nothing to bring");
+        stub_stall_api(api, true);
+        CHECK(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_OK, "%s", vks_last_error()->text);
+        if (step > 0) {
+            CHECK(vks_surface_lent_value(a.surface, &signal) == VKS_OK, "%s", vks_last_error()->text);
+            stub_work(api, wait, signal);
+            CHECK(vks_surface_lent_back(a.surface, signal) == VKS_OK, "%s", vks_last_error()->text);
+        }
+        if (step > 2)
+            CHECK(draw(&a, NULL) == VKS_OK, "%s", vks_last_error()->text);
+        if (step > 1)
+            hand_on(&a, 1);
+        uint64_t start = vks_now();
+        stub_lose_api(api);
+        CHECK(vks_surface_outside_lost(a.surface) == VKS_OK, "%s", vks_last_error()->text);
+        if (step <= 1)
+            CHECK(vks_surface_release(a.surface, 1) == VKS_ABANDONED, "step %d: nobody is handed that", step);
+        CHECK(vks_surface_acquire(c.surface, 1, vks_now() + 1000 * MS) == VKS_ABANDONED, "step %d", step);
+        CHECK(AGAIN(vks_surface_recover(c.surface, vks_now() + 1000 * MS)) == VKS_OK, "step %d: %s", step,
+              vks_last_error()->text);
+        CHECK(draw(&c, NULL) == VKS_OK, "%s", vks_last_error()->text);
+        hand_on(&c, 2);
+        idle(&c);
+        idle(&a);
+        drop_party(&a);
+        CHECK(vks_now() - start < 2000 * MS, "step %d: after %.1f ms", step, (vks_now() - start) / 1e6);
+        drop_party(&c);
+        drop_api(api);
+    }
+}
+
 /* ---- all at once ---- */
 
 typedef struct crowd {
@@ -353,6 +392,7 @@ int main(void)
     STEP(recover_waits_for_the_value_that_another_api_is_to_signal);
     STEP(work_in_a_broken_chain_waits_for_the_api_whose_signal_would_fall);
     STEP(in_a_forked_child_every_call_says_so);
+    STEP(a_surface_whose_api_died_is_abandoned_at_once_and_recovers);
     STEP(threads_may_call_anything_at_any_time_and_close_the_handle);
     CHECK(stub_violations() == 0, "%u violations", stub_violations());
     return check_result();

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from unittest.mock import MagicMock
 
 import pytest
 from support.c_client import compiled
+from support.fake_driver import CAPTURING, FAILED, HERE, FakeDriver
 
 from vkshare import _native, formats
 from vkshare.errors import ClosedError, DeviceMismatchError, InvalidCallError, UnsupportedError
@@ -23,42 +23,7 @@ from vkshare.interop.cuda.driver import GPU, CUDAError
 from vkshare.interop.cuda.memory import ImportedMemory
 from vkshare.interop.cuda.view import CUDAView
 
-CAPTURING = 900
-HERE = GPU(0, "Fake GPU", bytes(16), 0x1000)
-
-
-class FakeDriver:
-    """cuda.bindings.driver: `codes` and `gives` are what a function returns, `calls` what was called."""
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-        self.codes: dict[str, int] = {}
-        self.gives: dict[str, int] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        if not name.startswith("cu"):
-            return MagicMock()  # a structure, or an enumeration
-
-        def function(*_: Any) -> tuple[int, int]:
-            self.calls.append(name)
-            return self.codes.get(name, 0), self.gives.get(name, 0x10)
-
-        return function
-
-    def freed(self) -> list[str]:
-        """What was destroyed or freed, in order; and forgets all calls."""
-        calls, self.calls = self.calls, []
-        return [name for name in calls if "Destroy" in name or "Free" in name]
-
-
-@pytest.fixture
-def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
-    fake = FakeDriver()
-    for module in (driver, memory, sharing, streams):
-        monkeypatch.setattr(module, "bindings", lambda: fake)
-    monkeypatch.setattr(memory, "_to_free", [])
-    yield fake
-    gc.collect()  # what frees itself does so by the fake
+pytest_plugins = ["support.fake_driver"]
 
 
 @pytest.fixture
@@ -188,7 +153,11 @@ class Turn:
         shared._gpu, shared._pid, shared._lock = HERE, os.getpid(), MagicMock()
         shared._accesses = shared._joined = 0
         shared._surface = MagicMock(
-            _lend_out=lambda *_: 4, _lent_value=lambda: 5, _lent_back=lambda value: self.done.append(value)
+            _lend_out=lambda *_: 4,
+            _lent_value=lambda: 5,
+            _lent_back=lambda value: self.done.append(value),
+            _outside_lost=lambda: self.done.append("lost"),
+            release=lambda key: self.done.append(f"released by {key}"),
         )
         shared._memory = MagicMock()
         shared._timeline = MagicMock(
@@ -230,6 +199,52 @@ def test_a_turn_that_cannot_end_is_not_handed_on(turn: Turn) -> None:
     assert turn.shared.statistics().accesses == 0
 
 
+@pytest.mark.rule("I3", "K9")
+def test_a_kernel_that_failed_ends_the_block_at_once_and_gives_the_surface_up(turn: Turn, cuda: FakeDriver) -> None:
+    block = turn.shared.access(3, 4, stream=1)
+    block.__enter__()
+    turn.signals = lambda: FAILED
+    with pytest.raises(
+        CUDAError, match=r"cuSignalExternalSemaphoresAsync .*\(700\).*CUDA is at an end in this process"
+    ):
+        block.__exit__(None, None, None)
+    assert turn.done == ["lost", "released by 3"], "its chain is broken: the release abandons it"
+
+
+@pytest.mark.rule("I3", "K9")
+def test_in_a_turn_that_the_handle_has_the_owner_gives_up_what_a_failed_kernel_left(
+    turn: Turn, cuda: FakeDriver
+) -> None:
+    block = turn.shared.within(stream=1)
+    block.__enter__()
+    turn.signals = lambda: FAILED
+    with pytest.raises(CUDAError, match="at an end"):
+        block.__exit__(None, None, None)
+    assert turn.done == ["lost"]
+
+
+@pytest.mark.rule("I3", "K9")
+def test_a_block_that_finds_cuda_dead_gives_up_what_the_blocks_before_promised(turn: Turn, cuda: FakeDriver) -> None:
+    turn.signals = lambda: FAILED
+    with pytest.raises(CUDAError, match="cuWaitExternalSemaphoresAsync"):
+        turn.shared.access(3, 4, stream=1).__enter__()
+    assert turn.done == [0, "lost", "released by 3"]
+
+
+@pytest.mark.rule("I3", "I11", "K9")
+def test_close_gives_up_what_cuda_promised_and_died_of(turn: Turn, cuda: FakeDriver) -> None:
+    cuda.codes["cuCtxSynchronize"] = FAILED
+    turn.shared.close()
+    assert turn.done == ["detached", "lost"]
+
+
+@pytest.mark.rule("I3")
+def test_what_cuda_goes_on_after_is_no_end() -> None:
+    fatal = [code for code in range(1000) if CUDAError(code, "cuX").is_fatal]
+    assert fatal == [214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719]
+    assert "at an end" not in str(CUDAError(1, "cuX"))
+
+
 @pytest.mark.rule("I3")
 def test_ctrl_c_just_after_the_signal_leaves_the_surface_in_order(turn: Turn) -> None:
     turn.signals = MagicMock(side_effect=KeyboardInterrupt)
@@ -262,7 +277,7 @@ def test_every_stream_that_took_the_view_is_joined_once(turn: Turn, cuda: FakeDr
 @pytest.mark.rule("I3")
 def test_the_legacy_stream_beside_a_capture_is_refused_with_what_to_do(cuda: FakeDriver) -> None:
     with pytest.raises(InvalidCallError, match="give a non-blocking stream"):
-        streams.checked(906, "cuWaitExternalSemaphoresAsync", 1, HERE)
+        streams.checked(906, "cuWaitExternalSemaphoresAsync", 1, HERE, "surface")
 
 
 @pytest.mark.rule("I3", "I5")
@@ -272,10 +287,10 @@ def test_a_stream_of_another_gpu_or_context_is_refused_and_both_are_named(
     monkeypatch.setattr(streams, "gpu", lambda index: GPU(index, f"Fake GPU {index}", bytes(16), 0x1000 + index))
     cuda.gives["cuCtxGetDevice"] = 1
     with pytest.raises(DeviceMismatchError, match=r"surface is on Fake GPU .*stream 0x50 is on Fake GPU 1"):
-        streams.checked(201, "cuWaitExternalSemaphoresAsync", 0x50, HERE)
+        streams.checked(201, "cuWaitExternalSemaphoresAsync", 0x50, HERE, "surface")
     cuda.gives["cuCtxGetDevice"] = HERE.index
     with pytest.raises(InvalidCallError, match="another context than the primary one of Fake GPU"):
-        streams.checked(201, "cuWaitExternalSemaphoresAsync", 0x50, HERE)
+        streams.checked(201, "cuWaitExternalSemaphoresAsync", 0x50, HERE, "surface")
     assert cuda.calls.count("cuCtxPushCurrent") == cuda.calls.count("cuCtxPopCurrent") == 2
 
 

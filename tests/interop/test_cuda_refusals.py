@@ -229,6 +229,54 @@ def test_what_a_tiling_has_not_says_what_it_has_and_hasattr_works() -> None:
     ):
         with pytest.raises(BufferError, match=told):
             view.__dlpack__(**asked)
+    for name, value in (("max_version", (1,)), ("max_version", 1), ("dl_device", ("cuda", 0)), ("dl_device", "cuda")):
+        with pytest.raises(TypeError, match=rf"{name} is .*; allowed are None and two integers"):
+            view.__dlpack__(**{name: value})
+
+
+@pytest.mark.rule("I3")
+def test_what_is_no_fence_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match=r"must be a vkshare\.Fence, not str"):
+        vks.interop.cuda.open_fence("fence")  # type: ignore[arg-type]
+
+
+@pytest.mark.rule("I3", "I10")
+def test_the_cpu_backends_fences_are_refused_with_what_to_do(fake_cuda: Any) -> None:
+    for machine in ((None,), (ELSEWHERE,)):
+        fake_cuda(*machine)
+        with vks.open(backend="cpu") as device, device.create_fence() as fence:
+            with pytest.raises(UnsupportedError, match=r"a fence of the CPU backend in CUDA .*let the CPU wait\(\)"):
+                vks.interop.cuda.open_fence(fence)
+            assert fence.queued_value == 0
+
+
+@pytest.mark.rule("I3", "I5", "I10")
+def test_a_fence_that_cuda_cannot_have_is_refused_and_goes_on(vulkan: vks.Device, fake_cuda: Any) -> None:
+    with vulkan.create_fence() as fence, vulkan.adopt_fence(fence.handle) as adopted:
+        before = open_fds()
+        fake_cuda(None)
+        with pytest.raises(UnsupportedError, match=r"pip install vkshare\[cuda\]"):
+            vks.interop.cuda.open_fence(fence)
+        fake_cuda(ELSEWHERE)
+        with pytest.raises(DeviceMismatchError, match="Fake GPU 0"):
+            vks.interop.cuda.open_fence(fence)
+        fake_cuda(vulkan.capabilities.device_uuid)
+        with pytest.raises(UnsupportedError, match="an adopted semaphore is the engine's"):
+            vks.interop.cuda.open_fence(adopted)
+        assert open_fds() == before
+        if not vulkan.capabilities.export_timelines:
+            with pytest.raises(UnsupportedError, match=f"{vulkan.adapter.name[:8]}.* shares no timeline semaphores"):
+                vks.interop.cuda.open_fence(fence)
+            with fence.export() as descriptor, vulkan.open_fence(descriptor) as follower:
+                before = open_fds()
+                for refused in (fence, follower):
+                    with pytest.raises(UnsupportedError, match="shares no timeline semaphores"):
+                        vks.interop.cuda.open_fence(refused)
+                assert open_fds() == before
+        fence.signal(1)
+        assert fence.value == 1
+    with pytest.raises(vks.ClosedError):
+        vks.interop.cuda.open_fence(fence)
 
 
 @pytest.mark.rule("I3")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 import vkshare as vks
-from vkshare.interop.cuda import CUDASurface, CUDAView
+from vkshare.errors import AbandonedError
+from vkshare.interop.cuda import CUDAError, CUDAFence, CUDASurface, CUDAView
 from vkshare.interop.cuda.driver import bindings, call
 
 
@@ -70,10 +74,31 @@ def fill(shared: CUDASurface, view: CUDAView, byte: int) -> None:
         call("cuMemsetD2D8Async", view.pointer, view.strides[0], byte, row, rows, bindings().CUstream(view.stream))
 
 
-def make_stream(shared: CUDASurface) -> int:
-    """A new non-blocking stream of the surface's GPU, the caller's to destroy."""
+def fill_rows(shared: CUDAFence, pointer: int, pitch: int, extent: tuple[int, int], byte: int, stream: int) -> None:
+    """Every byte of so many bytes a row, and rows, on the stream: whoever may, by whatever order."""
+    with shared.gpu.current():
+        call("cuMemsetD2D8Async", pointer, pitch, byte, *extent, bindings().CUstream(stream))
+
+
+def make_stream(shared: CUDASurface | CUDAFence) -> int:
+    """A new non-blocking stream of its GPU, the caller's to destroy."""
     with shared.gpu.current():
         return int(call("cuStreamCreate", 1))
+
+
+@contextlib.contextmanager
+def stream_of_another_context(shared: CUDAFence) -> Iterator[int]:
+    """A stream of the same GPU, and not of its primary context."""
+    where = call("cuDeviceGet", shared.gpu.index)
+    try:
+        context = call("cuCtxCreate", None, 0, where)
+    except TypeError:  # CUDA 12: without parameters
+        context = call("cuCtxCreate", 0, where)
+    try:
+        stream = call("cuStreamCreate", 1)
+        yield int(stream)
+    finally:
+        call("cuCtxDestroy", context)
 
 
 # ---- in a peer -------------------------------------------------------------------------------------------------
@@ -101,3 +126,81 @@ def die_in_a_turn(surface: vks.Surface, acquire: int) -> None:
         for byte in range(100):
             fill(shared, view, byte)
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def answer(question: vks.Fence, reply: vks.Fence, turns: int) -> int:
+    """A stream signals each value of `reply` once `question` has it. The CPU waits for no work."""
+    with vks.interop.cuda.open_fence(question) as asked, vks.interop.cuda.open_fence(reply) as given:
+        stream = make_stream(given)
+        for turn in range(1, turns + 1):
+            asked.wait(turn, stream, 30)
+            given.signal(turn, stream)
+    return turns
+
+
+_kept: list[Any] = []  # open until the process ends
+
+
+def signal_after_work(fence: vks.Fence, value: int, seconds: float) -> None:
+    """Returns while the work is under way. Short kernels: a long one costs others their devices when it is killed."""
+    import torch
+
+    shared = vks.interop.cuda.open_fence(fence)
+    _kept.append(shared)
+    for _ in range(int(seconds / 0.05)):
+        torch.cuda._sleep(100_000_000)
+    shared.signal(value)
+
+
+def _fail_soon() -> None:
+    """A kernel that asserts, behind others of some 0.2 s: CUDA's context dies of it."""
+    import torch
+
+    array, index = torch.zeros(4, device="cuda"), torch.tensor([1 << 20], device="cuda")
+    torch.cuda.synchronize()
+    for _ in range(4):
+        torch.cuda._sleep(100_000_000)
+    array[index]
+
+
+def fail_a_kernel(fence: vks.Fence) -> tuple[list[str], float]:
+    """Signals behind a kernel that fails. What was raised, and for how long the fence was waited for in vain."""
+    shared = vks.interop.cuda.open_fence(fence)
+    _kept.append(shared)
+    told = []
+    value = 0
+    _fail_soon()
+    try:
+        while value < 10_000:  # until CUDA has noticed
+            value += 1
+            shared.signal(value)
+            time.sleep(0.001)
+    except CUDAError as error:
+        told.append(type(error).__name__ if error.is_fatal else str(error))
+    start = time.monotonic()
+    try:
+        fence.wait(max(value - 1, 1), 20)
+    except AbandonedError as error:
+        told.append(type(error).__name__)
+    except TimeoutError as error:
+        told.append(str(error))
+    return told, time.monotonic() - start
+
+
+def fail_a_kernel_in_turns(surface: vks.Surface) -> tuple[str, float]:
+    """Takes turns behind a kernel that fails. What was raised, and how long the last turn and the closing took."""
+    shared = vks.interop.cuda.open(surface)
+    _kept.append(shared)
+    told, start = "nothing", time.monotonic()
+    try:
+        with shared.access(0, 0, 30):
+            _fail_soon()
+        for _ in range(10_000):  # until CUDA has noticed
+            start = time.monotonic()
+            with shared.access(0, 0, 30):
+                time.sleep(0.001)
+    except CUDAError as error:
+        told = type(error).__name__ if error.is_fatal else str(error)
+    shared.close()
+    surface.close()
+    return told, time.monotonic() - start

@@ -20,7 +20,7 @@ HELP = "each shared surface, fence and queue: who has it, who waits for what sin
 
 _MUTEX, _FENCE, _QUEUE = "vkshare:mutex", "vkshare:fence", "vkshare:queue"  # the names that the core gives its memfds
 _ENDS = ("never opened", "open", "closed")
-_STATUSES = ("ok", "lost", "closed")
+_STATUSES = ("ok", "lost", "closed", "broken")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

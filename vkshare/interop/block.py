@@ -14,12 +14,13 @@ View = TypeVar("View")
 class Block(Generic[View]):
     """What ``access()`` and ``within()`` of an API's surface give: a context manager. Not reentrant.
 
-    `shared` is that surface. Its _check() raises where no block can begin, _begin(...) begins the API's part of a turn
-    and makes the view, and _finish(view) ends both.
+    `shared` is that surface. Its _check_open() raises where no block can begin, _begin(...) begins the API's part of a
+    turn and makes the view, and _finish(view) ends both.
     """
 
     __slots__ = ("_keys", "_shared", "_timeout", "_view")
     _log: ClassVar[logging.Logger]
+    _ends: ClassVar[tuple[type[VkshareError], ...]] = ()  # of _finish(): the API died, and the surface is given up
 
     def __init__(self, shared: Any, keys: tuple[int, int] | None, timeout: float | None) -> None:
         """`keys` to own the surface by and to hand it on with; None: the handle owns it, and goes on to."""
@@ -34,7 +35,7 @@ class Block(Generic[View]):
 
     def __enter__(self) -> View:
         shared = self._shared
-        shared._check()
+        shared._check_open()
         if self._keys is not None:
             shared._surface.acquire(self._keys[0], self._timeout)
         try:
@@ -53,6 +54,8 @@ class Block(Generic[View]):
         try:
             shared._finish(view)
         except VkshareError as unfinished:  # who owns the surface must see to it
+            if self._keys is not None and isinstance(unfinished, self._ends):
+                give_back(shared._surface, self._keys[0])  # its chain is broken, so this abandons it
             if error is None:
                 raise
             self._log.warning("%s", unfinished)  # the body's own error is what matters

@@ -10,13 +10,13 @@ as its library.
 from __future__ import annotations
 
 import importlib
-import operator
 import weakref
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vkshare import _arguments
 from vkshare.errors import InvalidCallError, UnsupportedBufferError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def dlpack(
     """
     if stream is not None:
         raise ValueError(f"stream is {stream!r}; the CPU has none: allowed is None")
-    device, version = _pair("dl_device", dl_device), _pair("max_version", max_version)
+    device, version = _arguments.pair("dl_device", dl_device), _arguments.pair("max_version", max_version)
     if device not in (None, DL_CPU):
         raise UnsupportedBufferError(
             f"DLPack on device {device}", f"the memory is the CPU's, {DL_CPU}", "copy the array there"
@@ -77,16 +77,6 @@ def dlpack(
     if not _NUMPY_HAS_VERSIONS:
         return (array.copy() if copy else array).__dlpack__()
     return array.__dlpack__(max_version=version, copy=copy)
-
-
-def _pair(name: str, value: Any) -> tuple[int, int] | None:
-    if value is None:
-        return None
-    try:
-        first, second = map(operator.index, value)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} is {value!r}; allowed are None and two integers") from None
-    return first, second
 
 
 def pillow(view: View) -> Image:

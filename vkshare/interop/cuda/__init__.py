@@ -5,14 +5,26 @@
             torch.from_dlpack(view).mul_(2)             # or cupy.from_dlpack(view), view.pointer, view.array ...
 
 Nothing is copied, and the CPU waits for nobody: the stream waits for the surface's own timeline semaphore and signals
-it. Needs cuda-bindings (``vkshare[cuda]``), and a GPU of NVIDIA's.
+it. ``open_fence(fence)`` gives streams a fence to wait for and to signal, whatever it stands for. Needs cuda-bindings
+(``vkshare[cuda]``), and a GPU of NVIDIA's.
 """
 
 from __future__ import annotations
 
 from vkshare.interop.cuda.driver import CUDAError
+from vkshare.interop.cuda.fence import CUDAFence, CUDAFenceStatistics, open_fence
 from vkshare.interop.cuda.sharing import share
 from vkshare.interop.cuda.surface import CUDAStatistics, CUDASurface, open
 from vkshare.interop.cuda.view import CUDAView
 
-__all__ = ["CUDAError", "CUDAStatistics", "CUDASurface", "CUDAView", "open", "share"]
+__all__ = [
+    "CUDAError",
+    "CUDAFence",
+    "CUDAFenceStatistics",
+    "CUDAStatistics",
+    "CUDASurface",
+    "CUDAView",
+    "open",
+    "open_fence",
+    "share",
+]

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 STREAM_LEGACY = 1  # CU_STREAM_LEGACY
 CAPTURE_ERRORS = range(900, 909)  # CUDA_ERROR_STREAM_CAPTURE_..., CUDA_ERROR_CAPTURED_EVENT
+# After these "the process must be terminated and relaunched" (CUDA driver API, 6.1, CUresult): an uncorrectable error
+# of memory or NVLink, a context that is gone, and what a kernel did. Every later call returns the same.
+_FATAL = frozenset({214, 220, 226, 700, 702, 709, 710, *range(714, 720)})
 
 
 class CUDAError(VkshareError):
@@ -38,8 +41,19 @@ class CUDAError(VkshareError):
         self.call = str(call)
         self.name = str(name)
 
+    @property
+    def is_fatal(self) -> bool:
+        """Whether CUDA is at an end in this process: nothing runs of what it was given."""
+        return self.result in _FATAL
+
     def __str__(self) -> str:
-        return f"{self.call}: {self.name or 'CUresult'} ({self.result})"
+        told = f"{self.call}: {self.name or 'CUresult'} ({self.result})"
+        return f"{told}; CUDA is at an end in this process: start a new one" if self.is_fatal else told
+
+
+def is_fatal(error: BaseException) -> bool:
+    """Whether it says that CUDA is at an end in this process."""
+    return isinstance(error, CUDAError) and error.is_fatal
 
 
 _initialised_in: list[int] = []  # the process that called cuInit()
@@ -143,8 +157,20 @@ def gpu(index: int) -> GPU:
     return GPU(index, name, identity, int(context))
 
 
-def gpu_of(device: Device) -> GPU:
-    """The GPU that the device is on.
+_ON_THE_CPU = {  # why, and what to do
+    "surface": (
+        "its memory is the CPU's",
+        "create it on a Vulkan device of the GPU, or copy view.array",
+    ),
+    "fence": (
+        "it is a page of the CPU's memory",
+        "create it on a Vulkan device of the GPU, or let the CPU wait() for it and signal() it",
+    ),
+}
+
+
+def gpu_of(device: Device, thing: str = "surface") -> GPU:
+    """The GPU that the device is on. `thing` is what is opened of it: "surface" or "fence".
 
     Raises
     ------
@@ -154,11 +180,7 @@ def gpu_of(device: Device) -> GPU:
         CUDA has no such GPU; the text names both sides.
     """
     if device.backend != "vulkan":
-        raise UnsupportedError(
-            "a surface of the CPU backend in CUDA",
-            "its memory is the CPU's",
-            "create it on a Vulkan device of the GPU, or copy view.array",
-        )
+        raise UnsupportedError(f"a {thing} of the CPU backend in CUDA", *_ON_THE_CPU[thing])
     wanted = device.capabilities.device_uuid
     refuse_after_fork()
     known = _uuids()

@@ -160,22 +160,23 @@ class ImportedMemory:
         free(self.gpu, [*made, ("cuDestroyExternalMemory", memory)])
 
 
-def free(gpu: GPU, things: list[tuple[str, Any]]) -> None:
-    """Calls these functions of the driver with these handles, once CUDA's work so far has run.
+def free(gpu: GPU, things: list[tuple[str, Any]]) -> bool:
+    """Calls these functions of the driver with these handles, once CUDA's work so far has run. False: it never will.
 
     CUDA refuses to wait while a stream is captured into a graph; then the next call that comes here sees to it.
     """
     _to_free.append((gpu, things))
-    free_what_is_left()
+    return gpu not in free_what_is_left()
 
 
-def free_what_is_left() -> None:
-    """What free() could not free yet."""
+def free_what_is_left() -> set[GPU]:
+    """What free() could not free yet. Returns the GPUs whose context was found dead."""
+    dead = set()
     for _ in range(len(_to_free)):
         try:
             gpu, things = _to_free.pop(0)
         except IndexError:  # another thread was faster
-            return
+            break
         try:
             with gpu.current():
                 call("cuCtxSynchronize")
@@ -185,7 +186,9 @@ def free_what_is_left() -> None:
         except CUDAError as error:
             if error.result in CAPTURE_ERRORS:
                 _to_free.append((gpu, things))
-            # else the context died by an error of a kernel: nothing runs any more, and the process ends it
+            else:  # the context died by an error of a kernel: nothing runs any more, and the process ends it
+                dead.add(gpu)
+    return dead
 
 
 @contextlib.contextmanager
@@ -244,8 +247,7 @@ def import_timeline(gpu: GPU, fd: int) -> _native.CudaTimeline:
         raise
 
 
-def destroy_timeline(gpu: GPU, timeline: _native.CudaTimeline) -> None:
-    """Once what streams wait for or signal has come. Idempotent."""
+def destroy_timeline(gpu: GPU, timeline: _native.CudaTimeline) -> bool:
+    """Once what streams wait for or signal has come. Idempotent. False: it never will, for CUDA died."""
     semaphore = timeline.detach()  # first: no other thread gives a stream more of it
-    if semaphore:
-        free(gpu, [("cuDestroyExternalSemaphore", bindings().CUexternalSemaphore(semaphore))])
+    return not semaphore or free(gpu, [("cuDestroyExternalSemaphore", bindings().CUexternalSemaphore(semaphore))])

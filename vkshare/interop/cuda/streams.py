@@ -10,6 +10,7 @@ from vkshare.interop.cuda.driver import GPU, STREAM_LEGACY, bindings, call, chec
 
 _LARGEST = 2**64 - 1
 _INVALID_CONTEXT, _CAPTURING, _ANOTHER_CAPTURING = 201, 900, 906
+_IN_ORDER = {"surface": "hand the surface over", "fence": "wait for the fence and signal it"}
 
 
 def handle(stream: Any) -> int:
@@ -50,24 +51,24 @@ def _is_handle(stream: Any) -> bool:
     return type(stream).__module__.split(".")[0] in ("cuda", "numba")
 
 
-def checked(code: int, function: str, stream: int, wanted: GPU) -> None:
-    """Raises what a CUresult of CudaTimeline.wait() or signal() means."""
+def checked(code: int, function: str, stream: int, wanted: GPU, thing: str) -> None:
+    """Raises what a CUresult of CudaTimeline.wait() or signal() means. `thing`: "surface" or "fence"."""
     if code == _INVALID_CONTEXT:
-        _refuse_other(stream, wanted)
+        _refuse_other(stream, wanted, thing)
     if code == _CAPTURING:
         raise InvalidCallError(
             f"the stream 0x{stream:x} is being captured into a graph, which would wait for the same values each time: "
-            "hand the surface over before and after the graph's launch"
+            f"{_IN_ORDER[thing]} before and after the graph's launch"
         )
     if code == _ANOTHER_CAPTURING:
         raise InvalidCallError(
             f"the stream 0x{stream:x} is the legacy default one, which cannot be used while another is being captured "
-            "into a graph: give a non-blocking stream, or hand the surface over before or after the capture"
+            f"into a graph: give a non-blocking stream, or {_IN_ORDER[thing]} before or after the capture"
         )
     check(code, function, f"the stream 0x{stream:x}")
 
 
-def _refuse_other(stream: int, wanted: GPU) -> None:
+def _refuse_other(stream: int, wanted: GPU, thing: str) -> None:
     context = call("cuStreamGetCtx", bindings().CUstream(stream), what=f"the stream 0x{stream:x}")
     call("cuCtxPushCurrent", context)
     try:
@@ -75,7 +76,7 @@ def _refuse_other(stream: int, wanted: GPU) -> None:
     finally:
         call("cuCtxPopCurrent")
     if found.index != wanted.index:
-        raise DeviceMismatchError(f"the surface is on {wanted}, and the stream 0x{stream:x} is on {found}")
+        raise DeviceMismatchError(f"the {thing} is on {wanted}, and the stream 0x{stream:x} is on {found}")
     raise InvalidCallError(
         f"the stream 0x{stream:x} belongs to another context than the primary one of {wanted}: use a stream of that"
     )

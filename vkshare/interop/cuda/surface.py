@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import threading
-import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any
 
 from vkshare import _arguments
 from vkshare.errors import ClosedError, InvalidCallError, VkshareError
 from vkshare.interop.cuda import streams
-from vkshare.interop.cuda.driver import GPU, CUDAError, gpu_of
-from vkshare.interop.cuda.memory import ImportedMemory, destroy_timeline, import_memory
+from vkshare.interop.cuda.driver import CUDAError, gpu_of, is_fatal
+from vkshare.interop.cuda.memory import ImportedMemory, import_memory
+from vkshare.interop.cuda.opened import Opened
 from vkshare.interop.cuda.view import CUDABlock, CUDAView
 from vkshare.surface import Surface
 
 if TYPE_CHECKING:
     from vkshare._native import CudaTimeline
-    from vkshare.device import Device
 
 _LARGEST_KEY = 2**64 - 1
 
@@ -58,22 +55,22 @@ def open(surface: Surface) -> CUDASurface:
     return CUDASurface(surface)
 
 
-class CUDASurface:
+class CUDASurface(Opened):
     """A surface in CUDA. Made by vkshare.interop.cuda.open(). Thread-safe; one access at a time, as the surface has it.
 
     Closing the surface, or its device, leaves the memory valid; there are no more turns then.
     """
 
+    _thing = "surface"
+
     def __init__(self, surface: Surface) -> None:
         surface.device.check()
         self._surface = surface
-        self._lock = threading.Lock()
-        self._pid = os.getpid()
         self._accesses = self._joined = 0
-        self._timeline: CudaTimeline | None = None
-        self._gpu = gpu_of(surface.device)
+        gpu = gpu_of(surface.device, self._thing)
         self._memory: ImportedMemory | None
-        self._memory, self._timeline = import_memory(self._gpu, surface)
+        self._memory, timeline = import_memory(gpu, surface)
+        super().__init__(gpu, timeline)
 
     # ---- what it is -----------------------------------------------------------------------------------------------
 
@@ -83,18 +80,8 @@ class CUDASurface:
         return self._surface
 
     @property
-    def device(self) -> Device:
-        """The surface's device."""
-        return self._surface.device
-
-    @property
-    def gpu(self) -> GPU:
-        """The GPU: its index is CUDA's, as in ``torch.device("cuda", index)``."""
-        return self._gpu
-
-    @property
-    def is_closed(self) -> bool:
-        return self._memory is None
+    def _party(self) -> Surface:
+        return self._surface
 
     # ---- its turns ------------------------------------------------------------------------------------------------
 
@@ -163,23 +150,8 @@ class CUDASurface:
 
         Tensors and arrays that are alive keep the memory; what is in it is the next owner's.
         """
-        with self._lock:
-            timeline, self._timeline = self._timeline, None
-            memory, self._memory = self._memory, None
-        if timeline is not None and self._pid == os.getpid():  # in a forked child it is all the parent's
-            destroy_timeline(self._gpu, timeline)
-        del memory  # after the lock: where nobody else keeps it, this waits for the GPU
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_timeline", None) is not None and self._pid == os.getpid():
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
-            self.close()
+        super().close()
+        self._memory = None  # where nobody else keeps it, this waits for the GPU
 
     def __repr__(self) -> str:
         spec = self._surface.spec
@@ -188,22 +160,13 @@ class CUDASurface:
             f"<vkshare.interop.cuda.CUDASurface {spec.width}x{spec.height} {spec.format.name} {spec.tiling}, {state}>"
         )
 
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError(
-            "a CUDASurface cannot be pickled: send surface.export(), open that on a device of the other process, and "
-            "call vkshare.interop.cuda.open() there"
-        )
-
     # ---- within the package ---------------------------------------------------------------------------------------
 
     def _open_parts(self) -> tuple[ImportedMemory, CudaTimeline]:
-        memory, timeline = self._memory, self._timeline
-        if memory is None or timeline is None:
+        memory, timeline = self._memory, self._open_timeline()
+        if memory is None:
             raise ClosedError(f"this CUDASurface is closed: {self!r}")
         return memory, timeline
-
-    def _check(self) -> None:
-        self._open_parts()
 
     def _begin(self, stream: int, timeout: float | None, writable: bool) -> CUDAView:
         """The handle owns the surface: CUDA's part of the turn begins."""
@@ -212,12 +175,12 @@ class CUDASurface:
         # Of what the CPU writes to memory that it sees, CUDA's streams learn by Vulkan's queue alone (seen on an H200).
         value = surface._lend_out(surface.is_host_visible, timeout)
         try:
-            code = timeline.wait(value, stream)
-            if code:
-                self._refuse(code, "cuWaitExternalSemaphoresAsync", stream)
-        except BaseException:
+            self._give_wait(timeline, value, stream)
+        except BaseException as error:
             with contextlib.suppress(VkshareError):  # e.g. closed meanwhile
                 surface._lent_back(0)
+            if is_fatal(error):
+                self._lose()  # what blocks before promised
             raise
         return CUDAView(memory, stream, writable)
 
@@ -229,10 +192,11 @@ class CUDASurface:
             _, timeline = self._open_parts()
             self._join(view)
             value = self._surface._lent_value()
-            code = timeline.signal(value, stream)
-            if code:
-                self._refuse(code, "cuSignalExternalSemaphoresAsync", stream)
+            self._give_signal(timeline, value, stream)
         except BaseException as error:
+            if is_fatal(error):  # the work of this block is lost, too: whoever is next is told
+                self._lose()
+                raise
             with contextlib.suppress(VkshareError):  # Ctrl-C is heard after a call: what was to be signalled is
                 self._surface._lent_back(0 if isinstance(error, Exception) else value)
             if isinstance(error, CUDAError | ClosedError):
@@ -249,7 +213,3 @@ class CUDASurface:
         for other in set(view._others):
             streams.join(other, view._stream, self._gpu)
             self._joined += 1
-
-    def _refuse(self, code: int, function: str, stream: int) -> None:
-        self._open_parts()  # closed meanwhile: then there is no semaphore any more
-        streams.checked(code, function, stream, self._gpu)

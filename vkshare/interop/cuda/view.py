@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from vkshare import _native
+from vkshare import _arguments, _native
 from vkshare.errors import (
     InvalidCallError,
     UnsupportedAttributeError,
@@ -14,6 +14,7 @@ from vkshare.errors import (
 )
 from vkshare.interop.block import Block
 from vkshare.interop.cuda import streams
+from vkshare.interop.cuda.driver import CUDAError
 
 if TYPE_CHECKING:
     from vkshare.interop.cuda.memory import ImportedMemory
@@ -29,6 +30,7 @@ class CUDABlock(Block["CUDAView"]):
 
     __slots__ = ("_stream", "_writable")
     _log = logging.getLogger("vkshare.cuda")
+    _ends = (CUDAError,)
 
     def __init__(
         self, shared: CUDASurface, stream: int, writable: bool, keys: tuple[int, int] | None, timeout: float | None
@@ -144,14 +146,17 @@ class CUDAView:
         UnsupportedError
             A BufferError, too: optimal tiling; another device or a copy is asked for; or the view is read-only and
             `max_version` is below (1, 0), which cannot say so.
+        TypeError
+            `max_version` or `dl_device` is neither None nor a pair of integers; or `stream` is no stream.
         """
         memory = self._open()
         here = self.__dlpack_device__()
-        if dl_device is not None and tuple(dl_device) != here:
-            raise UnsupportedBufferError(f"DLPack on device {dl_device}", f"the memory is on {here}", "copy it there")
+        device, version = _arguments.pair("dl_device", dl_device), _arguments.pair("max_version", max_version)
+        if device not in (None, here):
+            raise UnsupportedBufferError(f"DLPack on device {device}", f"the memory is on {here}", "copy it there")
         if copy:
             raise UnsupportedBufferError("DLPack with copy=True", "vkshare has no memory of CUDA's", "copy the tensor")
-        versioned = max_version is not None and tuple(max_version) >= _CAN_SAY_READ_ONLY
+        versioned = version is not None and version >= _CAN_SAY_READ_ONLY
         if not (self._writable or versioned):
             raise UnsupportedBufferError(
                 "DLPack of a read-only view",

@@ -282,7 +282,7 @@ class GLSurface:
             )
         return shared
 
-    def _check(self) -> None:
+    def _check_open(self) -> None:
         self.device.check()  # in a forked child nothing of OpenGL may be called
         self._require_here()
 

@@ -1,0 +1,202 @@
+"""A fence that CUDA's streams wait for and signal."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vkshare import _arguments
+from vkshare.errors import UnsupportedError, VkshareError
+from vkshare.fence import Fence
+from vkshare.interop.cuda import streams
+from vkshare.interop.cuda.driver import gpu_of, is_fatal
+from vkshare.interop.cuda.memory import free_what_is_left, import_timeline
+from vkshare.interop.cuda.opened import Opened
+
+if TYPE_CHECKING:
+    from vkshare._native import CudaTimeline
+
+
+@dataclass(frozen=True, slots=True)
+class CUDAFenceStatistics:
+    """A snapshot."""
+
+    waits: int  # that a stream was given; none is needed for what is reached
+    signals: int  # that a stream was given
+
+
+def open_fence(fence: Fence) -> CUDAFence:
+    """The fence in CUDA: its own timeline semaphore, which streams wait for and signal.
+
+    Parameters
+    ----------
+    fence
+        A vkshare.Fence of a Vulkan device on an NVIDIA GPU: one that it made, or a follower of another process's or
+        device's, which can be waited for only.
+
+    Raises
+    ------
+    UnsupportedError
+        There is no CUDA here, or the fence has no semaphore that CUDA can import: the CPU backend's, an adopted one.
+    DeviceMismatchError
+        CUDA has not the fence's GPU; the text names both.
+    ClosedError
+        The fence, or its device, is closed.
+    CUDAError
+        The driver refused.
+    """
+    if not isinstance(fence, Fence):
+        raise TypeError(f"fence must be a vkshare.Fence, not {type(fence).__name__}")
+    return CUDAFence(fence)
+
+
+class CUDAFence(Opened):
+    """A fence in CUDA. Made by vkshare.interop.cuda.open_fence(). Thread-safe.
+
+    Its rules are the fence's (spec fence, X1 to X24), and a stream's wait or signal is to everybody what a
+    submission's is. Closing the fence, or its device, waits for the signals that streams were given.
+    """
+
+    _thing = "fence"
+
+    def __init__(self, fence: Fence) -> None:
+        fence.device.check()
+        self._fence = fence
+        self._waits = self._signals = 0
+        self._signalling = threading.Lock()  # values are promised one after the other
+        gpu = gpu_of(fence.device, self._thing)
+        free_what_is_left()
+        with fence.export() as descriptor:
+            page, semaphore = descriptor.open_fds()
+        os.close(page)
+        if semaphore < 0:
+            raise UnsupportedError(f"{fence!r} in CUDA", f"{fence.device.adapter.name} shares no timeline semaphores")
+        super().__init__(gpu, import_timeline(gpu, semaphore))
+
+    @property
+    def fence(self) -> Fence:
+        """The fence that it stands for."""
+        return self._fence
+
+    @property
+    def _party(self) -> Fence:
+        return self._fence
+
+    def wait(self, value: int, stream: Any = None, timeout: float | None = None) -> None:
+        """The stream's work from here on runs once the fence has the value; the GPU waits, not the CPU.
+
+        The CPU waits only until the value is certain to come: its signal is with a driver, or was reached. A stream is
+        never given a wait for what nobody has promised, or what a held submission has.
+
+        Parameters
+        ----------
+        value
+            0 to 2**64 - 2.
+        stream
+            As in CUDASurface.access(). None: the legacy default stream.
+        timeout
+            Seconds to wait until it is certain. 0 tests, None waits for ever.
+
+        Raises
+        ------
+        TimeoutError
+            Nobody has promised the value in that time; the stream goes on without.
+        AbandonedError, ClosedError, DeviceLostError
+            As Fence.wait(): the value can never be reached.
+        DeviceMismatchError
+            The stream is of another GPU.
+        InvalidCallError
+            The stream is being captured into a graph.
+        CUDAError
+            The driver refused.
+        """
+        number, timeline = self._checked(stream)
+        value = self._fence._lend_wait(value, timeout)
+        if not value:
+            return
+        try:
+            self._give_wait(timeline, value, number)
+        except VkshareError as error:
+            if is_fatal(error):
+                self._lose()
+            raise
+        self._waits += 1
+
+    def signal(self, value: int, stream: Any = None) -> None:
+        """The fence gets the value once the stream's work so far has run, and every value that was promised before.
+
+        Returns at once. From then on the value is promised (``Fence.queued_value``): submissions that wait for it go to
+        the driver, here and in other processes, and wait on the GPU. Should CUDA die with the work under way, waits for
+        the value end in AbandonedError as soon as this process finds out, by its next call of this object or its end.
+
+        Parameters
+        ----------
+        value
+            Above ``Fence.queued_value``, up to 2**64 - 2.
+        stream
+            As in CUDASurface.access(). None: the legacy default stream.
+
+        Raises
+        ------
+        ValueError
+            The value is not above what is promised, or too far above the fence's value (rule X1).
+        InvalidCallError
+            The fence is a follower; a held submission signals it first; the stream is being captured into a graph.
+        DeviceMismatchError
+            The stream is of another GPU.
+        AbandonedError, ClosedError, DeviceLostError
+            The fence has ended.
+        CUDAError
+            The driver refused; nothing is promised.
+        """
+        value = _arguments.integer("value", value)
+        number, timeline = self._checked(stream)
+        with self._signalling:
+            before = self._promise(value)
+            given = 0
+            try:
+                if before:
+                    self._give_wait(timeline, before, number)
+                given = value
+                self._give_signal(timeline, value, number)
+            except BaseException as error:
+                with contextlib.suppress(VkshareError):  # Ctrl-C is heard after a call: what was given is
+                    self._fence._lent_back(0 if isinstance(error, Exception) else given)
+                if is_fatal(error):
+                    self._lose()
+                raise
+            self._fence._lent_back(value)
+            self._signals += 1
+
+    def statistics(self) -> CUDAFenceStatistics:
+        """A snapshot of the counters."""
+        return CUDAFenceStatistics(self._waits, self._signals)
+
+    def __repr__(self) -> str:
+        state = "closed" if self.is_closed else str(self._gpu)
+        return f"<vkshare.interop.cuda.CUDAFence of {self._fence!r}, {state}>"
+
+    def _checked(self, stream: Any) -> tuple[int, CudaTimeline]:
+        """The stream, which can be given waits and signals, and the timeline."""
+        number, timeline = streams.handle(stream), self._open_timeline()
+        self._fence.device.check()  # in a forked child, before CUDA is asked
+        try:
+            self._give_wait(timeline, 0, number)
+        except VkshareError as error:
+            if is_fatal(error):
+                self._lose()
+            raise
+        return number, timeline
+
+    def _promise(self, value: int) -> int:
+        """What the stream must wait for first; 0: nothing."""
+        try:
+            return self._fence._lend_value(value)
+        except BaseException as error:
+            if not isinstance(error, Exception):  # Ctrl-C, which is heard after the call: it is promised
+                with contextlib.suppress(VkshareError):
+                    self._fence._lent_back(0)
+            raise
