@@ -29,6 +29,13 @@ FILTERS: tuple[Filter, ...] = (
         why="the layer does not know the layout in which an imported image was handed over",
     ),
     Filter(
+        "VUID-VkImageViewCreateInfo-usage-02276",
+        "1.3.239",
+        r"with tiling VK_IMAGE_TILING_LINEAR does not support usage that includes VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT",
+        # NVIDIA's linear formats have VK_FORMAT_FEATURE_2_LINEAR_COLOR_ATTACHMENT_BIT_NV, and the extension is enabled.
+        why="the layer does not know VK_NV_linear_color_attachment, which allows such views",
+    ),
+    Filter(
         "VUID-VkSemaphoreSignalInfo-value-03259",
         "1.3.239",
         r"must be less than value of any pending signal operation",
