@@ -301,8 +301,10 @@ def test_one_row_is_in_one_piece_whatever_its_stride() -> None:
 
 
 @pytest.mark.rule("I4")
-def test_memory_that_cuda_does_not_know_is_refused_with_what_is_allowed(cuda: FakeDriver) -> None:
-    cuda.codes["cuPointerGetAttribute"] = 1
+def test_memory_that_cuda_does_not_know_is_refused_with_what_is_allowed(
+    cuda: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "_ordinal", lambda pointer: (1, -1))
     array: Any = SimpleNamespace(pointer=0x1234)
     with pytest.raises(ValueError, match=r"0x1234, is not CUDA's .*allowed is an array on Fake GPU"):
         sharing._check_gpu(array, HERE)

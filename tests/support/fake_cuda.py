@@ -17,13 +17,10 @@ Install = Callable[..., Any]
 class FakeDriver:
     """As much of cuda.bindings.driver as is called before anything is imported. Each call gives (CUresult, ...)."""
 
-    CUpointer_attribute = SimpleNamespace(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL="ordinal")
-
-    def __init__(self, *gpus: bytes, initialises: int | Exception = 0, tensors_on: int = 0) -> None:
+    def __init__(self, *gpus: bytes, initialises: int | Exception = 0) -> None:
         """`gpus`: a UUID each. `initialises`: what cuInit returns, or raises."""
         self._gpus = gpus
         self._initialises = initialises
-        self._tensors_on = tensors_on
 
     @staticmethod
     def CUresult(code: int) -> Any:
@@ -49,9 +46,6 @@ class FakeDriver:
     def cuDevicePrimaryCtxRetain(self, device: int) -> tuple[int, int]:
         return 0, 0x1000 + device
 
-    def cuPointerGetAttribute(self, attribute: str, pointer: int) -> tuple[int, int]:
-        return 0, self._tensors_on
-
 
 def _forget() -> None:
     for each in (cuda.bindings, cuda._uuids, cuda.gpu):
@@ -62,8 +56,9 @@ def _forget() -> None:
 def fake_cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
     """``fake_cuda(uuid, ...)`` is a machine with such GPUs, ``fake_cuda(None)`` one without cuda-bindings."""
 
-    def install(*gpus: Any, **options: Any) -> Any:
+    def install(*gpus: Any, tensors_on: int = 0, **options: Any) -> Any:
         _forget()
+        monkeypatch.setattr(cuda, "_ordinal", lambda pointer: (0, tensors_on))
         monkeypatch.setattr(cuda, "_initialised_in", [])
         package, bindings = ModuleType("cuda"), ModuleType("cuda.bindings")
         bindings.driver = None if gpus == (None,) else FakeDriver(*gpus, **options)  # type: ignore[attr-defined]

@@ -10,6 +10,7 @@ import mmap
 import os
 import stat
 from contextlib import suppress
+from uuid import UUID
 
 from vkshare import _fds
 from vkshare.backends.base import ImageSpec, MemoryHandle
@@ -79,8 +80,8 @@ def _check_uuids(context: Context, memory: MemoryHandle) -> None:
     ):
         if theirs != ours:
             raise DeviceMismatchError(
-                f"the surface was made on {what} {theirs.hex()}, and this device, {physical.name} ({physical.driver}), "
-                f"has {what} {ours.hex()}; open it on the adapter that made it"
+                f"the surface was made on {what} {UUID(bytes=theirs)}, and this device, {physical.name} "
+                f"({physical.driver}), has {what} {UUID(bytes=ours)}; open it on the adapter that made it"
             )
 
 

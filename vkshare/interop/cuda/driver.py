@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import os
 import uuid
@@ -55,6 +56,8 @@ def is_fatal(error: BaseException) -> bool:
     """Whether it says that CUDA is at an end in this process."""
     return isinstance(error, CUDAError) and error.is_fatal
 
+
+_DEVICE_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 
 _initialised_in: list[int] = []  # the process that called cuInit()
 
@@ -194,6 +197,21 @@ def gpu_of(device: Device, thing: str = "surface") -> GPU:
         f"the device is on {device.adapter.name} ({uuid.UUID(bytes=wanted)}), and CUDA has {there}{hint}: open the "
         "device on the GPU that CUDA uses, e.g. vks.open(torch.device('cuda'))"
     )
+
+
+def device_of(pointer: int, what: str) -> int:
+    """The index of the GPU whose memory a CUdeviceptr is. CUDAError: it is nobody's."""
+    code, index = _ordinal(pointer)
+    check(code, "cuPointerGetAttribute", what)
+    return index
+
+
+def _ordinal(pointer: int) -> tuple[int, int]:
+    """The CUresult, and the index. cuda-bindings 13.3 says 0 for the memory of every GPU (two H200s); CUDA does not."""
+    index = ctypes.c_int(-1)
+    library = ctypes.CDLL("libcuda.so.1")  # which cuInit() has loaded
+    code = library.cuPointerGetAttribute(ctypes.byref(index), _DEVICE_ORDINAL, ctypes.c_uint64(pointer))
+    return int(code), index.value
 
 
 def refuse_after_fork() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from vkshare import formats
 from vkshare.errors import DeviceMismatchError
 from vkshare.interop.cuda import streams
-from vkshare.interop.cuda.driver import GPU, CUDAError, bindings, call, gpu, gpu_of
+from vkshare.interop.cuda.driver import GPU, CUDAError, bindings, call, device_of, gpu, gpu_of
 from vkshare.interop.cuda.memory import ImportedMemory, found_at
 from vkshare.interop.cuda.surface import open
 
@@ -139,10 +139,8 @@ def _check_format(array: _Tensor, wanted: Format) -> None:
 
 
 def _check_gpu(array: _Tensor, where: GPU) -> None:
-    driver = bindings()
-    attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
     try:
-        found = int(call("cuPointerGetAttribute", attribute, array.pointer, what="the tensor's memory"))
+        found = device_of(array.pointer, "the tensor's memory")
     except CUDAError as error:
         raise ValueError(
             f"tensor's memory, 0x{array.pointer:x}, is not CUDA's in this process ({error}); allowed is an array on "
