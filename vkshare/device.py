@@ -1,4 +1,4 @@
-"""Devices: one queue on one adapter, and the factory of everything that is shared."""
+"""Devices: a queue on one adapter, and the factory of everything that is shared."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ class DeviceStatistics:
 
 
 class Device(_native.Device):
-    """A rendering context: one queue on an adapter. Two devices in one process are two parties.
+    """A rendering context: one order of work on an adapter. Two devices in one process are two parties.
+
+    Where the driver has a queue family that only copies, what needs no more runs on a second queue of that family; the
+    order is that of the calls all the same.
 
     Made by :func:`vkshare.open` or :meth:`from_handles`. Every method is thread-safe. ``submit``, ``wait_idle``,
     ``is_closed`` and ``is_lost`` come from the C core:

@@ -771,18 +771,39 @@ static vks_status wait_settled(vks_surface *surface, const vks_debt *debt, uint6
     return atomic_load(&page->word) & VKS_BROKEN ? VKS_ABANDONED : VKS_OK;
 }
 
+/* Whether what the tenure took over is work of its own (vks_surface_take_over_own), and this device's queue has it.
+ * Under the lock. */
+static bool is_own_work(const vks_surface *surface)
+{
+    const vks_debt *debt = &surface->tenure.debt;
+    return surface->brought && debt->debtor == surface->handle.identity && debt->debtor_slot == surface->handle.slot &&
+           !vks_device_awaits_outside(surface->device, VKS_DUE_SURFACE, surface, debt->value);
+}
+
+/* And writes to the pages what came: sooner than if the publisher were woken to do it. */
+static vks_status wait_own_work(vks_device *device, uint64_t serial, uint64_t deadline)
+{
+    vks_status status = vks_device_wait_serial(device, serial, deadline);
+    pthread_mutex_lock(&device->lock);
+    if (!status)
+        vks_device_publish(device);
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
 static vks_status cpu_access(vks_surface *surface, uint64_t deadline)
 {
     vks_device *device = surface->device;
     vks_status status;
     pthread_mutex_lock(&device->lock);
-    bool owned = surface->owned, held = surface->held > 0;
+    bool owned = surface->owned, held = surface->held > 0, ours = is_own_work(surface);
     vks_debt debt = surface->tenure.debt;
     uint64_t serial = surface->last_serial;
     pthread_mutex_unlock(&device->lock);
     if (!owned)
         return vks_surface_not_owned(surface);
-    if ((status = wait_settled(surface, &debt, deadline)))
+    if ((ours && (status = wait_own_work(device, serial, deadline))) ||
+        (status = wait_settled(surface, &debt, deadline)))
         return status;
     if (held) {
         if ((status = vks_device_wait_held(device, 0, surface, deadline)))
