@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 from support import roles
@@ -296,7 +297,7 @@ def test_memory_of_another_driver_is_refused_and_both_sides_are_named(device: vk
             theirs = bytes([ours[0] ^ 1]) + ours[1:]
             assert data[at : at + 16] == ours
             changed = data[:at] + theirs + data[at + 16 :]
-            forged.append((changed, DeviceMismatchError, [theirs.hex(), ours.hex(), "adapter"]))
+            forged.append((changed, DeviceMismatchError, [str(UUID(bytes=theirs)), str(UUID(bytes=ours)), "adapter"]))
     surface.acquire(0, 0)
     for changed, error, words in forged:
         with surface.export() as descriptor:

@@ -412,7 +412,7 @@ def test_memory_of_another_device_or_driver_is_refused_and_both_are_named(vks_op
         with vks.SurfaceDescriptor.from_bytes(forged, fds) as strange, pytest.raises(DeviceMismatchError) as caught:
             two.open_surface(strange)
         for each in (uuid, other):
-            assert str(UUID(bytes=each)) in str(caught.value) or each.hex() in str(caught.value)
+            assert str(UUID(bytes=each)) in str(caught.value)
 
 
 def test_a_surface_passes_from_device_to_device_each_exporting_what_it_opened(vks_open: Open) -> None:
