@@ -18,10 +18,12 @@ venv: ## .venv with what vkshare and its developers need; names what the system 
 sysroot: ## .cache/sysroot: drivers, validation layer and tools, without changing the system
 	@$(PYTHON) tools/sysroot
 
-build: build/.stamp ## build the C core and install the package into .venv, editable
+# A make of its own: a .venv that was made anew has taken the stamp with it.
+build: venv ## build the C core and install the package into .venv, editable
+	@$(MAKE) --no-print-directory build/.stamp
 
 # The editable install finds Python modules in the tree; only C and CMake need it again.
-build/.stamp: $(SOURCES) | venv
+build/.stamp: $(SOURCES)
 	@mkdir -p build
 	flock build/.lock $(VENV)/pip install -qq --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	@touch $@

@@ -59,7 +59,8 @@ def main() -> int:
     venv = ROOT / ".venv"
     lines = wanted()
     stamp = venv / ".vkshare-stamp"
-    key = hashlib.sha256("\n".join([sys.version, sys.executable, str(venv), *lines]).encode()).hexdigest()
+    python = os.path.realpath(sys.executable)  # .venv's own, where that is activated, is the same as the one below it
+    key = hashlib.sha256("\n".join([sys.version, python, str(venv), *lines]).encode()).hexdigest()
     if stamp.is_file() and stamp.read_text() == key:
         return 0
     if missing := missing_packages():
@@ -67,7 +68,8 @@ def main() -> int:
             print(f"missing: {what}", file=sys.stderr)
         print(f"install with: sudo apt-get install -y {' '.join(package for _, package in missing)}", file=sys.stderr)
         return 1
-    subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)], check=True)
+    (ROOT / "build" / ".stamp").unlink(missing_ok=True)  # what was installed into the old one goes with it
+    subprocess.run([python, "-m", "venv", "--clear", str(venv)], check=True)
     print(f"venv: {len(lines)} requirements", flush=True)
     pip = [str(venv / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "-qq"]
     if subprocess.run([*pip, *lines], check=False).returncode:
