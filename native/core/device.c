@@ -434,6 +434,8 @@ static void lose_surface(vks_surface *surface)
     atomic_store(&surface->owned, 0);
     vks_mutex_wake_all(page); /* our own sleepers look at the device (X21), here and on the debts */
     vks_surface_settle(surface, owed);
+    if (surface->promised)
+        vks_mutex_unqueue(page, surface->promised);
 }
 
 void vks_device_lose(vks_device *device)

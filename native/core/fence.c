@@ -803,6 +803,7 @@ static void see_waiters_off(vks_fence *fence)
 }
 
 #define OUTSIDE_NS UINT64_C(10000000000) /* an API that has not finished by then hangs */
+#define STUCK_NS UINT64_C(1000000000)
 
 /* What another API brings or waits for, nobody announces; and it may wait for a dead one's value (stuck.c). */
 static void see_outside_off(vks_fence *fence)
@@ -819,6 +820,15 @@ static void see_outside_off(vks_fence *fence)
         vks_device_publish(device);
     }
     vks_fence_give_up_outside(fence);
+    /* Batches of ours may wait for what will not come: signalled for the dead, in order, they go on. */
+    for (limit = vks_now() + STUCK_NS;
+         vks_device_awaits_outside(device, VKS_DUE_FENCE, fence, 0) && vks_now() < limit;) {
+        vks_device_unstick(device);
+        vks_device_publish(device);
+        pthread_mutex_unlock(&device->lock);
+        usleep(200);
+        pthread_mutex_lock(&device->lock);
+    }
     vks_device_forget_outside(device, fence, 0);
     pthread_mutex_unlock(&device->lock);
 }

@@ -392,13 +392,24 @@ bool vks_mutex_debts(const vks_mutex_handle *handle, uint64_t *debtor)
     return false;
 }
 
+void vks_mutex_unqueue(vks_mutex_page *page, uint64_t promised)
+{
+    uint64_t queued = promised; /* else somebody else's work came behind it */
+    atomic_compare_exchange_strong(&page->queued, &queued, atomic_load(&page->completed));
+}
+
 uint64_t vks_mutex_recover_finish(vks_mutex_handle *handle)
 {
     vks_mutex_page *page = handle->page;
     uint64_t value = atomic_load(&page->value), completed = atomic_load(&page->completed);
     uint64_t queued = atomic_load(&page->queued); /* what a dead owner gave to its queue, and did not hand on */
     value = value > completed ? value : completed;
-    value = (value > queued ? value : queued) + 1;
+    value = value > queued ? value : queued;
+    for (uint32_t i = 0; i < VKS_SLOTS; i++) { /* or was about to say that it gave it */
+        uint64_t owes = atomic_load(&page->slots[i].owes);
+        value = value > owes ? value : owes;
+    }
+    value++;
     atomic_store(&page->value, value);
     atomic_store(&page->debtor, 0);
     vks_mutex_settle(handle, value, 0);

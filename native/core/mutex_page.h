@@ -98,6 +98,8 @@ void vks_mutex_death(vks_mutex_page *page, uint64_t process);
 vks_status vks_mutex_recover_begin(vks_mutex_handle *handle);
 /* True while a live slot other than the caller's owes a value. */
 bool vks_mutex_debts(const vks_mutex_handle *handle, uint64_t *debtor);
+/* The values of a lost device's handle above `completed`, up to `promised`, never come. */
+void vks_mutex_unqueue(vks_mutex_page *page, uint64_t promised);
 /* Settles everything, starts a new generation, wakes all. Returns the value that a native timeline must be brought to.
  */
 uint64_t vks_mutex_recover_finish(vks_mutex_handle *handle);

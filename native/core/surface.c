@@ -982,6 +982,23 @@ static vks_status wait_for_outside(vks_surface *surface, uint64_t deadline)
     }
 }
 
+#define DEAD_NS UINT64_C(1000000000)
+
+/* What a dead owner's queue was given still runs, and its signal still comes, though nobody counts on it (K7): a higher
+ * value of ours before it would be taken back by it. Unless it waits for what never comes; then stuck.c ends the chain.
+ */
+static vks_status wait_for_the_dead(const vks_surface *surface, uint64_t deadline)
+{
+    vks_device *device = surface->device;
+    uint64_t queued = atomic_load(&surface->handle.page->queued), limit = vks_now() + DEAD_NS;
+    vks_status status = VKS_OK;
+    limit = limit < deadline ? limit : deadline;
+    if (surface->semaphore && queued > atomic_load(&surface->handle.page->completed)) /* else it came, or was lost */
+        while ((status = device->backend->wait_timeline(device, surface->semaphore, queued, limit)) == VKS_INTERRUPTED)
+            ;
+    return status == VKS_TIMEOUT && vks_now() < deadline ? VKS_OK : status;
+}
+
 static vks_status recover(vks_surface *surface, uint64_t deadline)
 {
     vks_device *device = surface->device;
@@ -998,6 +1015,8 @@ static vks_status recover(vks_surface *surface, uint64_t deadline)
         status = vks_device_wait_serial(device, surface->last_serial, deadline);
     if (!status)
         status = wait_for_outside(surface, deadline);
+    if (!status)
+        status = wait_for_the_dead(surface, deadline);
     pthread_mutex_lock(&device->lock);
     vks_device_publish(device); /* our own debts */
     if (!status)

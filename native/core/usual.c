@@ -25,7 +25,8 @@ bool vks_submit_is_usual(const vks_device *device, const vks_submit_info *info)
             return false;
         for (size_t u = 0; u < commands->n_uses; u++) {
             const vks_surface *surface = commands->uses[u].surface;
-            if (surface->closed || !surface->owned || surface->taken < surface->tenure.id)
+            if (surface->closed || !surface->owned || surface->taken < surface->tenure.id ||
+                (device->family != VKS_GRAPHICS && surface->engine_value))
                 return false;
         }
     }

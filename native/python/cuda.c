@@ -39,6 +39,7 @@ typedef struct cuda_timeline {
     PyObject_HEAD
     void *semaphore, *context; /* CUexternalSemaphore; the CUcontext that imported it */
     unsigned calls;            /* that are under way; with the GIL, as all else */
+    unsigned long long given;  /* the last value that a stream was given to signal */
 } cuda_timeline;
 
 static const char *load(void)
@@ -134,6 +135,8 @@ static PyObject *on_stream(PyObject *object, PyObject *const *arguments, Py_ssiz
     int code = call(self, function, semaphore, value, (void *)(uintptr_t)stream);
     PyEval_RestoreThread(thread);
     self->calls--;
+    if (code == 0 && function == cu.SignalExternalSemaphoresAsync)
+        self->given = value; /* Ctrl-C may be heard before the caller has the answer */
     return PyLong_FromLong(code);
 }
 
@@ -173,7 +176,14 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+static PyMemberDef members[] = {
+    {"given", T_ULONGLONG, offsetof(cuda_timeline, given), READONLY,
+     "The last value that a stream was given to signal."},
+    {NULL, 0, 0, 0, NULL},
+};
+
 static PyType_Slot slots[] = {
+    {Py_tp_members, members},
     {Py_tp_doc, (void *)"CudaTimeline(semaphore, context): a CUexternalSemaphore of the type timeline."},
     {Py_tp_init, (void *)timeline_init},
     {Py_tp_dealloc, (void *)vkpy_dealloc_free},

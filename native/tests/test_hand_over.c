@@ -1,5 +1,6 @@
 /* A release that comes with the work: after a turn of one submission the first one of the next brings what its release
  * would. Over the stub driver, with native timelines and without. */
+#include "core/device.h"
 #include "outside.h"
 
 /* ---- the cast ---- */
@@ -197,6 +198,36 @@ static void who_ends_before_the_release_has_handed_nothing_on(void)
     }
 }
 
+static void *recover(void *argument)
+{
+    const party *p = argument;
+    vks_status status = AGAIN(vks_surface_recover(p->surface, vks_now() + 3000 * MS));
+    CHECK(status == VKS_OK, "status %d: %s", status, vks_last_error()->text);
+    return NULL;
+}
+
+/* What SIGKILL leaves: the word abandoned, the slot free, and the batch, which still runs.
+ * rules: K7, K27 */
+static void a_dead_owners_signal_comes_before_the_one_of_who_recovers(void)
+{
+    pair p = new_pair();
+    pthread_t thread;
+    own(&p.near, 1);
+    stub_stall(true);
+    draw_once(&p.near);
+    vks_mutex_abandon(&p.near.surface->handle);
+    vks_mutex_leave(&p.near.surface->handle);
+    pthread_create(&thread, NULL, recover, &p.far);
+    usleep(50000);
+    stub_stall(false);
+    pthread_join(thread, NULL);
+    CHECK(draw(&p.far, NULL) == VKS_OK, "%s", vks_last_error()->text);
+    hand_on(&p.far, 1);
+    idle(&p.near);
+    idle(&p.far);
+    drop_pair(&p);
+}
+
 /* rules: X21, K27 */
 static void a_device_that_is_lost_in_the_submission_owes_nothing(void)
 {
@@ -235,6 +266,7 @@ int main(void)
     BOTH(another_api_takes_the_same_turn_without_a_batch_between);
     BOTH(a_submission_that_the_driver_refuses_promises_nothing);
     BOTH(who_ends_before_the_release_has_handed_nothing_on);
+    BOTH(a_dead_owners_signal_comes_before_the_one_of_who_recovers);
     BOTH(a_device_that_is_lost_in_the_submission_owes_nothing);
     CHECK(stub_violations() == 0, "%u violations", stub_violations());
     return check_result();

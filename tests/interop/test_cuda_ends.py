@@ -161,8 +161,15 @@ class Turn:
         )
         shared._memory = MagicMock()
         shared._timeline = MagicMock(
-            wait=lambda *_: self.signals(), signal=lambda *_: self.signals(), detach=self._detach
+            wait=lambda *_: self.signals(), signal=self._signal, detach=self._detach, given=0
         )
+
+    def _signal(self, value: int, stream: int) -> Any:
+        timeline: Any = self.shared._timeline
+        before, timeline.given = timeline.given, value  # an interrupt comes after CUDA was asked
+        if code := self.signals():
+            timeline.given = before
+        return code
 
     def _detach(self) -> int:
         self.done.append("detached")

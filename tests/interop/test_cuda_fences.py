@@ -26,6 +26,7 @@ class Stage:
         self.before = 0  # what is promised, and not reached
         self.codes: dict[str, int] = {}  # what CUDA returns, by what it is asked for: "wait 0" is the look at a stream
         self.hook: Callable[[str], None] = lambda asked: None
+        self.stops_before = False  # Ctrl-C is heard just before CUDA is asked for a signal
         self.shared = shared = CUDAFence.__new__(CUDAFence)
         shared._gpu, shared._pid = HERE, os.getpid()
         shared._lock = shared._signalling = MagicMock()
@@ -38,7 +39,8 @@ class Stage:
         )
         shared._timeline = MagicMock(
             wait=lambda value, stream: self._ask(f"wait {value}", self.codes.get(f"wait {value}", 0)),
-            signal=lambda value, stream: self._ask(f"signal {value}", self.codes.get(f"signal {value}", 0)),
+            signal=self._signal,
+            given=0,
             detach=lambda: self._ask("detach", 0x20),
         )
 
@@ -46,6 +48,14 @@ class Stage:
         self.done.append(asked)
         self.hook(asked)
         return answer
+
+    def _signal(self, value: int, stream: int) -> int:
+        code = self.codes.get(f"signal {value}", 0)
+        if self.stops_before:
+            raise KeyboardInterrupt
+        if not code:
+            self.shared._timeline.given = value  # type: ignore[union-attr, misc]
+        return self._ask(f"signal {value}", code)
 
     def _lend_wait(self, value: int, timeout: float | None) -> int:
         return self._ask(f"certain {value} in {timeout}", value if value > self.before else 0)
@@ -141,6 +151,14 @@ def test_ctrl_c_leaves_the_fence_as_the_stream_has_it(stage: Stage, at: str, tol
     with pytest.raises(KeyboardInterrupt):
         stage.shared.signal(7)
     assert stage.done[-1] == told
+
+
+@pytest.mark.rule("I3")
+def test_ctrl_c_just_before_the_signal_promises_nothing(stage: Stage) -> None:
+    stage.stops_before = True
+    with pytest.raises(KeyboardInterrupt):
+        stage.shared.signal(7)
+    assert stage.done[-1] == "given 0"
 
 
 # ---- the end -----------------------------------------------------------------------------------------------------

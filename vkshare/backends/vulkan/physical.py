@@ -75,7 +75,10 @@ class PhysicalDevice:
             ),
             seals_memory=driver.driverID == VK.DRIVER_ID_MESA_LLVMPIPE,
             graphics_family=next((i for i, f in enumerate(families) if f.queueFlags & VK.QUEUE_GRAPHICS_BIT), None),
-            transfer_family=next((i for i, family in enumerate(families) if _only_copies(family)), None),
+            # NVIDIA's alone were tried. With Mesa's backend_vulkan.c would destroy semaphores too early (DYING_LIMIT).
+            transfer_family=next((i for i, family in enumerate(families) if _only_copies(family)), None)
+            if driver.driverID == VK.DRIVER_ID_NVIDIA_PROPRIETARY
+            else None,
             can_name=can_name,
             missing=_missing(vk, handle, core.apiVersion, extensions),
         )

@@ -156,15 +156,13 @@ class CUDAFence(Opened):
         number, timeline = self._checked(stream)
         with self._signalling:
             before = self._promise(value)
-            given = 0
             try:
                 if before:
                     self._give_wait(timeline, before, number)
-                given = value
                 self._give_signal(timeline, value, number)
             except BaseException as error:
-                with contextlib.suppress(VkshareError):  # Ctrl-C is heard after a call: what was given is
-                    self._fence._lent_back(0 if isinstance(error, Exception) else given)
+                with contextlib.suppress(VkshareError):  # Ctrl-C is heard after a call too
+                    self._fence._lent_back(value if timeline.given == value else 0)
                 if is_fatal(error):
                     self._lose()
                 raise

@@ -187,7 +187,7 @@ class CUDASurface(Opened):
     def _finish(self, view: CUDAView) -> None:
         """CUDA's part of the turn is over: whoever owns the surface next comes after it."""
         view._memory = None
-        stream, value = view._stream, 0
+        stream, value, timeline = view._stream, 0, None
         try:
             _, timeline = self._open_parts()
             self._join(view)
@@ -197,8 +197,9 @@ class CUDASurface(Opened):
             if is_fatal(error):  # the work of this block is lost, too: whoever is next is told
                 self._lose()
                 raise
-            with contextlib.suppress(VkshareError):  # Ctrl-C is heard after a call: what was to be signalled is
-                self._surface._lent_back(0 if isinstance(error, Exception) else value)
+            given = timeline is not None and timeline.given == value
+            with contextlib.suppress(VkshareError):  # Ctrl-C is heard after a call too
+                self._surface._lent_back(value if given else 0)
             if isinstance(error, CUDAError | ClosedError):
                 raise InvalidCallError(
                     f"CUDA's work on {self._surface!r} cannot be waited for ({error}), so it is not handed on: "
