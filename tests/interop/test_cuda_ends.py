@@ -160,9 +160,7 @@ class Turn:
             release=lambda key: self.done.append(f"released by {key}"),
         )
         shared._memory = MagicMock()
-        shared._timeline = MagicMock(
-            wait=lambda *_: self.signals(), signal=self._signal, detach=self._detach, given=0
-        )
+        shared._timeline = MagicMock(wait=lambda *_: self.signals(), signal=self._signal, detach=self._detach, given=0)
 
     def _signal(self, value: int, stream: int) -> Any:
         timeline: Any = self.shared._timeline
