@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import vkshare as vks
+from vkshare.errors import UnsupportedError
 
 Open = Callable[..., vks.Device]
 
@@ -21,3 +22,12 @@ def gpu(vks_open: Open, vks_adapter: vks.Adapter) -> Open:
         reason = capabilities.reasons.get("export_timelines")
         pytest.skip(f"{vks_adapter.name!r} shares no timeline semaphores: {reason}")
     return vks_open
+
+
+@pytest.fixture
+def cuda(gpu: Open) -> None:
+    """Skips where there is no CUDA."""
+    try:
+        vks.interop.cuda.driver.bindings()
+    except UnsupportedError as error:
+        pytest.skip(str(error))

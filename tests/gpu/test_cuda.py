@@ -25,11 +25,7 @@ SIDE = 4096
 
 
 @pytest.fixture
-def device(gpu: Open) -> vks.Device:
-    try:
-        vks.interop.cuda.driver.bindings()
-    except UnsupportedError as error:
-        pytest.skip(str(error))
+def device(gpu: Open, cuda: None) -> vks.Device:
     return gpu(name="vulkan")
 
 

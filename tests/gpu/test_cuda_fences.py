@@ -18,7 +18,7 @@ from support.scale import rounds, unhurried
 from support.sharing import followed
 
 import vkshare as vks
-from vkshare.errors import AbandonedError, InvalidCallError, UnsupportedError
+from vkshare.errors import AbandonedError, InvalidCallError
 
 pytest_plugins = ["support.peers"]
 pytestmark = [pytest.mark.gpu, unhurried]
@@ -28,11 +28,7 @@ SIDE = 4096
 
 
 @pytest.fixture
-def device(gpu: Open) -> vks.Device:
-    try:
-        vks.interop.cuda.driver.bindings()
-    except UnsupportedError as error:
-        pytest.skip(str(error))
+def device(gpu: Open, cuda: None) -> vks.Device:
     return gpu(name="vulkan")
 
 

@@ -13,7 +13,6 @@ from support.scale import rounds, seeded, unhurried
 
 import vkshare as vks
 from vkshare import formats
-from vkshare.errors import UnsupportedError
 
 pytest_plugins = ["support.engines", "support.peers"]
 pytestmark = [pytest.mark.gpu, unhurried]
@@ -62,8 +61,7 @@ def test_copies_between_all_tilings_run_beside_graphics_and_move_every_byte(devi
 
 @pytest.mark.rule("I3")
 @pytest.mark.parametrize("tiling", TILINGS, ids=["optimal", "linear", "host"])
-def test_copies_and_cuda_take_turns_without_graphics(device: vks.Device, tiling: dict[str, Any]) -> None:
-    _need_cuda()
+def test_copies_and_cuda_take_turns_without_graphics(device: vks.Device, cuda: None, tiling: dict[str, Any]) -> None:
     dice = seeded()
     with (
         device.create_surface(64, 64, **tiling) as surface,
@@ -89,9 +87,8 @@ def test_copies_and_cuda_take_turns_without_graphics(device: vks.Device, tiling:
 
 
 @pytest.mark.rule("I3")
-def test_graphics_copies_and_cuda_on_one_surface_keep_one_order(device: vks.Device) -> None:
+def test_graphics_copies_and_cuda_on_one_surface_keep_one_order(device: vks.Device, cuda: None) -> None:
     """Work of each kind in any order, none of it waited for: what is there at the end is what the last one left."""
-    _need_cuda()
     dice = seeded()
     with (
         device.create_surface(256, 256, **LINEAR) as surface,
@@ -162,10 +159,3 @@ def test_an_engines_device_with_one_queue_shares_its_images(device: vks.Device, 
                     assert (surface.read() == back).all()
         assert transfers(device)
         assert not transfers(adopted)
-
-
-def _need_cuda() -> None:
-    try:
-        vks.interop.cuda.driver.bindings()
-    except UnsupportedError as error:
-        pytest.skip(str(error))

@@ -17,21 +17,16 @@ from support import cuda_party, roles
 from support.scale import rounds, seeded, unhurried
 
 import vkshare as vks
-from vkshare.errors import DeviceMismatchError, UnsupportedError
+from vkshare.errors import DeviceMismatchError
 
 pytestmark = [pytest.mark.gpu, unhurried, pytest.mark.rule("I5")]
 
-Open = Callable[..., vks.Device]
 LINEAR: dict[str, Any] = {"tiling": "linear", "memory": "device"}
 
 
 @pytest.fixture
-def devices(gpu: Open) -> Iterator[list[vks.Device]]:
+def devices(cuda: None) -> Iterator[list[vks.Device]]:
     """One on each of two GPUs."""
-    try:
-        vks.interop.cuda.driver.bindings()
-    except UnsupportedError as error:
-        pytest.skip(str(error))
     adapters = [adapter for adapter in vks.adapters("vulkan") if adapter.kind == "gpu"]
     if len(adapters) < 2:
         pytest.skip("there is one GPU")
