@@ -563,6 +563,16 @@ static PyObject *swapchain_set_hooks(PyObject *object, PyObject *const *argument
     Py_RETURN_NONE;
 }
 
+static const char PIN[] = "vkshare pin";
+
+static void unpin(PyObject *pin)
+{
+    PyObject *swapchain = PyCapsule_GetContext(pin);
+    VKPY_SHORT(((vkpy_swapchain *)swapchain)->device, vks_swapchain_unpin(PyCapsule_GetPointer(pin, PIN)));
+    Py_DECREF(swapchain);
+}
+
+/* A pin is an object, so that none is left behind where Ctrl-C comes between this call and the next. */
 static PyObject *swapchain_pin(PyObject *object, PyObject *generation_object)
 {
     vkpy_swapchain *self = (vkpy_swapchain *)object;
@@ -570,22 +580,18 @@ static PyObject *swapchain_pin(PyObject *object, PyObject *generation_object)
     LIVE(self);
     if (!vkpy_u64(generation_object, "generation", &generation))
         return NULL;
+    PyObject *pin = PyCapsule_New(self->core, PIN, NULL);
+    if (pin == NULL)
+        return NULL;
     vks_status status;
     VKPY_SHORT(self->device, status = vks_swapchain_pin(self->core, generation));
-    self->pins += status == VKS_OK;
-    return vkpy_none_or_raise(status, "Frame");
-}
-
-static PyObject *swapchain_unpin(PyObject *object, PyObject *ignored)
-{
-    vkpy_swapchain *self = (vkpy_swapchain *)object;
-    (void)ignored;
-    LIVE(self);
-    if (self->pins == 0)
-        return vkpy_raise_named("InvalidCallError", "nothing is pinned");
-    self->pins--;
-    VKPY_SHORT(self->device, vks_swapchain_unpin(self->core));
-    Py_RETURN_NONE;
+    if (status != VKS_OK) {
+        Py_DECREF(pin);
+        return vkpy_raise(status, "Frame");
+    }
+    PyCapsule_SetContext(pin, Py_NewRef(object));
+    PyCapsule_SetDestructor(pin, unpin);
+    return pin;
 }
 
 static PyObject *swapchain_lend_shown(PyObject *object, PyObject *lend_object)
@@ -655,7 +661,6 @@ static PyMethodDef methods[] = {
      "_run($self, prepared, timeout=None)\n--\n\nAcquires, submits and presents one frame."},
     {"_acquire_same", swapchain_acquire_same, METH_O, NULL},
     {"_pin", swapchain_pin, METH_O, NULL},
-    {"_unpin", swapchain_unpin, METH_NOARGS, NULL},
     {"_resize", VKPY_FASTCALL(swapchain_resize), VKPY_FAST, NULL},
     {"_set_mode", VKPY_FASTCALL(swapchain_set_mode), VKPY_FAST, NULL},
     {"_retarget", swapchain_retarget, METH_O, NULL},

@@ -15,7 +15,6 @@ typedef struct vkpy_swapchain {
     uint64_t adopted_generation;     /* of which the images in `adopted` have their surface */
     uint32_t adopted;                /* a bit an image */
     bool initialised, is_closed;
-    uint32_t pins; /* of ours */
     PyObject *weakrefs;
 } vkpy_swapchain;
 

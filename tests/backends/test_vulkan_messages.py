@@ -117,8 +117,9 @@ def test_synchronization_validation_is_on(run) -> None:  # type: ignore[no-untyp
     told = run(
         """
         from vkshare.backends.vulkan.memory import host_buffer
+        from vkshare.backends.vulkan.objects import Objects
         context = backend.context
-        buffer, memory = host_buffer(context, 256, 2)  # TRANSFER_DST
+        buffer, memory = host_buffer(Objects(context), 256, 2)  # TRANSFER_DST
 
         def two_writes(commands):
             context.vk.vkCmdFillBuffer(commands, buffer, 0, 256, 1)

@@ -73,11 +73,12 @@ def _semaphores_that_stay_at_home(vks_device: vks.Device, monkeypatch: pytest.Mo
         return
     from vkshare.backends.vulkan import semaphores
     from vkshare.backends.vulkan.api import new
+    from vkshare.backends.vulkan.objects import Objects
 
     def made(self: Any, context: Any) -> None:
         self._context = context
-        self._handle = context.vk.make("vkCreateSemaphore", context.device, new("VkSemaphoreCreateInfo"), None)
-        context.note(self)
+        self._objects = Objects(context)
+        self._handle = self._objects.make("vkCreateSemaphore", new("VkSemaphoreCreateInfo"))
 
     try:
         semaphores.SharedSemaphore(vks_device._backend.context).destroy()

@@ -416,11 +416,11 @@ def _pinned(swapchain: Swapchain | None, generation: int) -> Iterator[None]:
     """Inside, commands may be recorded for images of that generation: none is destroyed."""
     if swapchain is None:
         raise ClosedError("the swapchain of this frame is gone")
-    swapchain._pin(generation)
+    pin = swapchain._pin(generation)
     try:
         yield
     finally:
-        swapchain._unpin()
+        del pin
 
 
 def _check_size(device: Device, width: int, height: int) -> None:

@@ -129,7 +129,7 @@ class Functions:
     def __init__(self, get_proc_addr: Callable[[bytes], Any]) -> None:
         self._get_proc_addr = get_proc_addr
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> Any:
         if not name.startswith("vk"):
             raise AttributeError(name)
         function = _checked(name, ffi.cast(f"PFN_{name}", self.pointer(name)))
@@ -178,6 +178,7 @@ def _checked(name: str, pointer: Any) -> Callable[..., Any]:
         return result
 
     call.parameters = signature.args  # type: ignore[attr-defined]
+    call.pointer = pointer  # type: ignore[attr-defined]
     call.__name__ = name
     return call
 
@@ -195,6 +196,18 @@ def error(result: int, call: str) -> VulkanError:
     if result == VK.ERROR_SURFACE_LOST_KHR:
         return SurfaceLostError(result, call)
     return VulkanError(result, call)
+
+
+def make_into(out: Any, create: Callable[..., Any], *arguments: Any) -> None:
+    """Calls `create(*arguments, out)` for a handle. VulkanError: it is NULL then, which may be destroyed as any other.
+
+    Whoever has `out` has the handle, even where an exception (Ctrl-C) comes between the call and the next.
+    """
+    try:
+        create(*arguments, out)
+    except VulkanError:
+        out[0] = NULL  # the driver may have left anything there
+        raise
 
 
 def handle(type_name: str, value: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 from vkshare.backends.vulkan.api import VK, address, new
 from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.memory import host_buffer
+from vkshare.backends.vulkan.objects import Objects
 from vkshare.backends.vulkan.pipelines import Pipelines, descriptor_types
 
 
@@ -16,6 +17,7 @@ class Compiled:
 
     def __init__(self, context: Context, pipelines: Pipelines) -> None:
         self._context = context
+        self.objects = Objects(context)
         self._pipelines = pipelines
         self.commands: Any = None  # VkCommandBuffer
         self.transfer_commands: Any = None  # the same for the transfer queue, where it only copies
@@ -23,8 +25,6 @@ class Compiled:
         self._room = 0  # sets that the newest pool still has
         self._sets: dict[tuple[int, int], Any] = {}
         self.vertices: Any = None  # VkBuffer
-        self._vertex_memory: Any = None
-        context.note(self)
 
     def upload(self, vertices: Sequence[bytes]) -> list[int]:
         """Puts the blocks into one vertex buffer; their offsets in it, in bytes."""
@@ -33,8 +33,8 @@ class Compiled:
             offsets.append(end)
             end += len(block)
         if end:
-            self.vertices, self._vertex_memory = host_buffer(self._context, end, VK.BUFFER_USAGE_VERTEX_BUFFER_BIT)
-            self._vertex_memory.map()[:end] = b"".join(vertices)
+            self.vertices, memory = host_buffer(self.objects, end, VK.BUFFER_USAGE_VERTEX_BUFFER_BIT)
+            memory.map()[:end] = b"".join(vertices)
         return offsets
 
     def descriptor_set(self, view: Any, sampler: Any) -> Any:
@@ -47,24 +47,7 @@ class Compiled:
 
     def destroy(self) -> None:
         """Nothing of it runs any more. Idempotent."""
-        with self._context.lock:
-            if not self._context.is_closed:
-                self._destroy_objects()
-            self.commands = self.transfer_commands = self.vertices = self._vertex_memory = None
-            self._pools, self._sets, self._room = [], {}, 0
-            self._context.forget(self)
-
-    def _destroy_objects(self) -> None:
-        vk, device = self._context.vk, self._context.device
-        if self.commands is not None:
-            self._context.free(self.commands)
-        if self.transfer_commands is not None:
-            self._context.free(self.transfer_commands, family=self._context.transfer_family)
-        for pool in self._pools:
-            vk.vkDestroyDescriptorPool(device, pool, None)
-        if self.vertices is not None:
-            vk.vkDestroyBuffer(device, self.vertices, None)
-            self._vertex_memory.free()
+        self.objects.destroy()
 
     def _allocate_set(self) -> Any:
         """From the newest pool; each pool is twice as large as the one before it."""
@@ -101,4 +84,4 @@ class Compiled:
     def _make_pool(self, capacity: int) -> Any:
         sizes = [new("VkDescriptorPoolSize", type=kind, descriptorCount=capacity) for kind in descriptor_types()]
         info = new("VkDescriptorPoolCreateInfo", maxSets=capacity, poolSizeCount=len(sizes), pPoolSizes=sizes)
-        return self._context.vk.make("vkCreateDescriptorPool", self._context.device, info, None)
+        return self.objects.make("vkCreateDescriptorPool", info)

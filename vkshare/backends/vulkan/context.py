@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from functools import cache, lru_cache
-from typing import Any, Protocol
+from functools import lru_cache
+from typing import Any
 
-from vkshare.backends.vulkan.api import VK, Functions, Struct, address, device_functions, ffi, handle, new
+from vkshare.backends.vulkan.api import NULL, VK, Functions, address, device_functions, ffi, handle, make_into, new
+from vkshare.backends.vulkan.objects import Objects
 from vkshare.backends.vulkan.physical import PhysicalDevice
 from vkshare.backends.vulkan.required import (
     DEVICE_EXTENSIONS,
@@ -17,13 +18,6 @@ from vkshare.backends.vulkan.required import (
     PRESENT_FENCES_NEED,
 )
 from vkshare.errors import ClosedError, UnsupportedError
-
-
-class Owner(Protocol):
-    """Something that owns Vulkan objects."""
-
-    def destroy(self) -> None:
-        """Frees them under the context's lock, and calls Context.forget(). Nothing runs on them. Idempotent."""
 
 
 class Context:
@@ -61,18 +55,20 @@ class Context:
         self.lock = threading.RLock()
         self.vk: Functions = device_functions(physical.vk, device)
         self.submit_once: Callable[[int], None] = self._submit_and_wait
-        self._owners: dict[Owner, None] = {}  # the oldest first
+        self._made: dict[Objects, None] = {}  # the oldest first
         self.is_closed = False  # what was made on it is gone, or must be left alone
-        self._pools: dict[int, Any] = {}  # VkCommandPool by queue family
-        self._own_device: Any = None if is_adopted else device
+        # As the ends of Objects: its first step is the call.
+        self._end = iter(()) if is_adopted else map(self.vk.vkDestroyDevice.pointer, (device,), (NULL,))
         if self.transfer_family is not None:
             self.transfer_queue = self.vk.make("vkGetDeviceQueue", device, self.transfer_family, 0)
+        objects = Objects(self)
         try:
-            for family in self.queue_families:
-                pool = new("VkCommandPoolCreateInfo", queueFamilyIndex=family)
-                self._pools[family] = self.vk.make("vkCreateCommandPool", device, pool, None)
+            self._pools: dict[int, Any] = {  # VkCommandPool by queue family
+                family: objects.make("vkCreateCommandPool", new("VkCommandPoolCreateInfo", queueFamilyIndex=family))
+                for family in self.queue_families
+            }
         except BaseException:
-            self._destroy_pools()
+            objects.destroy()
             raise
 
     @classmethod
@@ -104,14 +100,13 @@ class Context:
             enabledExtensionCount=len(extensions),
             ppEnabledExtensionNames=extensions,
         )
-        device = physical.vk.make("vkCreateDevice", physical.handle, info, None)
-        vk = device_functions(physical.vk, device)
+        device = ffi.new("VkDevice *")
         try:
-            vk_queue = vk.make("vkGetDeviceQueue", device, family, 0)
+            make_into(device, physical.vk.vkCreateDevice, physical.handle, info, None)
             return cls(
                 physical,
-                device,
-                vk_queue,
+                device[0],
+                device_functions(physical.vk, device[0]).make("vkGetDeviceQueue", device[0], family, 0),
                 family,
                 frozenset(extensions),
                 is_adopted=False,
@@ -120,7 +115,8 @@ class Context:
                 has_present_fences=fences,
             )
         except BaseException:
-            vk.vkDestroyDevice(device, None)
+            if device[0] != NULL:
+                device_functions(physical.vk, device[0]).vkDestroyDevice(device[0], None)
             raise
 
     @property
@@ -130,51 +126,27 @@ class Context:
 
     # ---- command buffers ----
 
-    def record(
-        self, write: Callable[[Any], None], *, name: str = "", once: bool = False, family: int | None = None
-    ) -> Any:
-        """A VkCommandBuffer for queues of that family (None: graphics) that `write(command_buffer)` has filled.
-
-        It may be pending several times at once, unless made for use once.
-        """
-        with self.lock:
-            pool = self._pools.get(self.queue_family if family is None else family)
-            info = new("VkCommandBufferAllocateInfo", commandPool=pool, commandBufferCount=1)
-            commands = self.vk.make("vkAllocateCommandBuffers", self.device, info)
-            try:
-                self.vk.vkBeginCommandBuffer(commands, _begin_info(once))
-                write(commands)
-                self.vk.vkEndCommandBuffer(commands)
-            except BaseException:
-                self.free(commands, family=family)
-                raise
-        self.name(VK.OBJECT_TYPE_COMMAND_BUFFER, commands, name)
-        return commands
-
-    def free(self, *command_buffers: Any, family: int | None = None) -> None:
-        """Frees command buffers of that family that no longer run."""
-        with self.lock:
-            if not self.is_closed:
-                pool = self._pools[self.queue_family if family is None else family]
-                self.vk.vkFreeCommandBuffers(self.device, pool, len(command_buffers), list(command_buffers))
+    def pool(self, family: int | None) -> Any:
+        """The VkCommandPool for queues of that family (None: graphics). Used under the lock."""
+        return self._pools[self.queue_family if family is None else family]
 
     def run(self, write: Callable[[Any], None], *, name: str = "") -> None:
         """Records a command buffer, runs it once and waits for it. Blocks."""
-        commands = self.record(write, name=name, once=True)
-        self.submit_once(address(commands))  # if this is interrupted, the commands may still run: they go with the pool
-        self.free(commands)
+        objects = Objects(self)
+        commands = objects.record(write, name=name, once=True)
+        self.submit_once(address(commands))  # if this is interrupted, they may still run: they go with the context
+        objects.destroy()
 
     def _submit_and_wait(self, command_buffer: int) -> None:
         """Right only while nobody else uses the queue: a Device puts its own submit in this one's place."""
         vk = self.vk
         info = new("VkCommandBufferSubmitInfo", commandBuffer=handle("VkCommandBuffer", command_buffer))
         submit = new("VkSubmitInfo2", commandBufferInfoCount=1, pCommandBufferInfos=[info])
-        fence = vk.make("vkCreateFence", self.device, new("VkFenceCreateInfo"), None)
-        try:
-            vk.vkQueueSubmit2(self.queue, 1, submit, fence)
-            vk.vkWaitForFences(self.device, 1, [fence], 1, VK.WHOLE_SIZE)
-        finally:
-            vk.vkDestroyFence(self.device, fence, None)
+        objects = Objects(self)
+        fence = objects.make("vkCreateFence", new("VkFenceCreateInfo"))
+        vk.vkQueueSubmit2(self.queue, 1, submit, fence)
+        vk.vkWaitForFences(self.device, 1, [fence], 1, VK.WHOLE_SIZE)
+        objects.destroy()
 
     # ---- names and the end ----
 
@@ -199,14 +171,14 @@ class Context:
         if self.is_closed:
             raise ClosedError("the device was closed")
 
-    def note(self, owner: Owner) -> None:
-        """Has it destroyed when the context closes, if it was not before."""
+    def note(self, objects: Objects) -> None:
+        """Has them destroyed when the context closes, if they were not before."""
         with self.lock:
-            self._owners[owner] = None
+            self._made[objects] = None
 
-    def forget(self, owner: Owner) -> None:
-        """It is destroyed."""
-        self._owners.pop(owner, None)
+    def forget(self, objects: Objects) -> None:
+        """They are destroyed."""
+        self._made.pop(objects, None)
 
     def close(self) -> None:
         """Destroys what was made through the context, the newest first, and the device if it is ours.
@@ -214,28 +186,15 @@ class Context:
         Nothing may run any more. Idempotent; after an interrupt it goes on where it was.
         """
         with self.lock:
-            while self._owners:
-                next(reversed(self._owners)).destroy()
+            while self._made:
+                next(reversed(self._made)).destroy()
             self.is_closed = True
-            self._destroy_pools()
-            device, self._own_device = self._own_device, None
-            if device is not None:
-                self.vk.vkDestroyDevice(device, None)
-
-    def _destroy_pools(self) -> None:
-        while self._pools:
-            self.vk.vkDestroyCommandPool(self.device, self._pools.popitem()[1], None)
+            next(self._end, None)
 
 
 @lru_cache(64)  # most are those of command lists
 def _chars(name: str) -> Any:
     return ffi.new("char[]", name.encode())
-
-
-@cache
-def _begin_info(once: bool) -> Struct:
-    usage = VK.COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT if once else VK.COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT
-    return new("VkCommandBufferBeginInfo", flags=usage)
 
 
 def _has_present_fences(physical: PhysicalDevice, instance_extensions: frozenset[str]) -> bool:

@@ -18,6 +18,7 @@ from vkshare.backends.vulkan import barriers, support
 from vkshare.backends.vulkan.api import VK, Struct, address, ffi, new
 from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.memory import DeviceMemory, mappable_flags
+from vkshare.backends.vulkan.objects import Objects
 from vkshare.errors import ClosedError, UnsupportedError
 
 
@@ -43,8 +44,7 @@ class VulkanImage:
         self._host_memory: mmap.mmap | None = None  # a surface of the CPU backend
         self._imported_fd = -1  # of memory that another party made: drivers export only their own
         self._offset = 0  # bytes from the start of the memory to row 0
-        self._commands: list[tuple[int, Any]] = []  # of a queue family
-        context.note(self)
+        self._objects = Objects(context, self._forget)
         try:
             self.is_dedicated = support.check(context.physical, spec, handle_type, features)
             self._create(handle_type)
@@ -107,29 +107,14 @@ class VulkanImage:
 
     def destroy(self) -> None:
         """Frees everything now: nothing runs on it, and no array looks at it. Idempotent."""
-        with self.context.lock:
-            if not self.context.is_closed:
-                self._destroy_objects()
-            if self._memory is not None:
-                self._memory.free()
-            imported, self._imported_fd = self._imported_fd, -1
-            if imported >= 0:
-                os.close(imported)
-            self._commands = []
-            self.handle = self.view = self.raw_view = self._memory = self._host_memory = None
-            self.image = self.image_view = 0
-            self.ownership_commands = ()
-            self.is_mappable = False
-            self.context.forget(self)
+        self._objects.destroy()
 
-    def _destroy_objects(self) -> None:
-        vk, device = self.context.vk, self.context.device
-        for family, commands in self._commands:
-            self.context.free(commands, family=family)
-        for view in {address(self.view): self.view, address(self.raw_view): self.raw_view}.values():
-            vk.vkDestroyImageView(device, view, None)  # NULL is nothing
-        if self.handle is not None:
-            vk.vkDestroyImage(device, self.handle, None)
+    def _forget(self) -> None:
+        self.handle = self.view = self.raw_view = self._memory = self._host_memory = None
+        self.image = self.image_view = 0
+        self.ownership_commands = ()
+        self.is_mappable = False
+        self._imported_fd = -1
 
     # ---- how it is made, in this order ----
 
@@ -151,7 +136,7 @@ class VulkanImage:
             **self._sharing(),
             initialLayout=VK.IMAGE_LAYOUT_UNDEFINED,
         )
-        self.handle = vk.make("vkCreateImage", device, info, None)
+        self.handle = self._objects.make("vkCreateImage", info)
         self.image = address(self.handle)
         dedicated = new("VkMemoryDedicatedRequirements")
         requirements = new("VkMemoryRequirements2", pNext=dedicated)
@@ -207,12 +192,13 @@ class VulkanImage:
         if self.is_dedicated:
             chain = new("VkMemoryDedicatedAllocateInfo", pNext=extra, image=self.handle)
         info = new("VkMemoryAllocateInfo", pNext=chain, allocationSize=size, memoryTypeIndex=memory_type)
-        self._memory = DeviceMemory(self.context, info)
+        self._memory = DeviceMemory(self._objects, info)
         self.is_mappable = self._is_for_host and self.context.physical.is_mappable(memory_type)
 
     def keep_imported(self, fd: int) -> None:
         """Keeps a duplicate of the fd that the memory was imported from: export() hands it on."""
         self._imported_fd = _fds.duplicate(fd)
+        self._objects.close_with(self._imported_fd)
 
     def bind(self, host_memory: mmap.mmap | None = None) -> None:
         """Binds the memory and makes the view and the command buffers.
@@ -239,13 +225,14 @@ class VulkanImage:
             format=vk_format,
             subresourceRange=barriers.WHOLE_IMAGE,
         )
-        return self.context.vk.make("vkCreateImageView", self.context.device, info, None)
+        return self._objects.make("vkCreateImageView", info)
 
     def _record_ownership(self) -> None:
-        for family in self.context.queue_families:
-            for name, write in (("acquire", self.acquire), ("release", self.release)):
-                self._commands.append((family, self.context.record(write, name=name, family=family)))
-        self.ownership_commands = tuple(address(commands) for _, commands in self._commands)
+        self.ownership_commands = tuple(
+            address(self._objects.record(write, name=name, family=family))
+            for family in self.context.queue_families
+            for name, write in (("acquire", self.acquire), ("release", self.release))
+        )
 
     def acquire(self, commands: Any) -> None:
         """Records that the image is taken from VK_QUEUE_FAMILY_EXTERNAL."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from vkshare.backends.vulkan.api import VK, Struct, ffi, new
-from vkshare.backends.vulkan.context import Context
+from vkshare.backends.vulkan.objects import Objects
 
 
 class DeviceMemory:
-    """One VkDeviceMemory. Not thread-safe; it belongs to the image or buffer that it is bound to."""
+    """One VkDeviceMemory, freed with the objects that it is made among. Not thread-safe."""
 
-    def __init__(self, context: Context, info: Struct) -> None:
-        self._context = context
+    def __init__(self, objects: Objects, info: Struct) -> None:
+        self._context = objects.context
         self.size = int(info.allocationSize)  # bytes
-        self.handle = context.vk.make("vkAllocateMemory", context.device, info, None)
+        self.handle = objects.make("vkAllocateMemory", info)
         self._mapping: Any = None
 
     def map(self) -> memoryview:
@@ -28,35 +28,22 @@ class DeviceMemory:
             self._mapping = ffi.buffer(pointer, self.size)
         return memoryview(self._mapping)
 
-    def free(self) -> None:
-        """Frees the memory, and its mapping. Idempotent."""
-        if self.handle is not None and not self._context.is_closed:
-            self._context.vk.vkFreeMemory(self._context.device, self.handle, None)
-        self.handle = self._mapping = None
 
-
-def host_buffer(context: Context, nbytes: int, usage: int) -> tuple[Any, DeviceMemory]:
-    """A VkBuffer in memory that the CPU sees, cached by it where that is to be had."""
+def host_buffer(objects: Objects, nbytes: int, usage: int) -> tuple[Any, DeviceMemory]:
+    """A VkBuffer among those objects, in memory that the CPU sees, cached by it where that is to be had."""
+    context = objects.context
     vk, device = context.vk, context.device
-    buffer = vk.make("vkCreateBuffer", device, new("VkBufferCreateInfo", size=max(nbytes, 1), usage=usage), None)
-    try:
-        requirements = new("VkMemoryRequirements2")
-        vk.vkGetBufferMemoryRequirements2(device, new("VkBufferMemoryRequirementsInfo2", buffer=buffer), requirements)
-        needs = requirements.memoryRequirements
-        info = new(
-            "VkMemoryAllocateInfo",
-            allocationSize=needs.size,
-            memoryTypeIndex=context.physical.memory_type(needs.memoryTypeBits, mappable_flags()),
-        )
-        memory = DeviceMemory(context, info)
-        try:
-            vk.vkBindBufferMemory2(device, 1, new("VkBindBufferMemoryInfo", buffer=buffer, memory=memory.handle))
-        except BaseException:
-            memory.free()
-            raise
-    except BaseException:
-        vk.vkDestroyBuffer(device, buffer, None)
-        raise
+    buffer = objects.make("vkCreateBuffer", new("VkBufferCreateInfo", size=max(nbytes, 1), usage=usage))
+    requirements = new("VkMemoryRequirements2")
+    vk.vkGetBufferMemoryRequirements2(device, new("VkBufferMemoryRequirementsInfo2", buffer=buffer), requirements)
+    needs = requirements.memoryRequirements
+    info = new(
+        "VkMemoryAllocateInfo",
+        allocationSize=needs.size,
+        memoryTypeIndex=context.physical.memory_type(needs.memoryTypeBits, mappable_flags()),
+    )
+    memory = DeviceMemory(objects, info)
+    vk.vkBindBufferMemory2(device, 1, new("VkBindBufferMemoryInfo", buffer=buffer, memory=memory.handle))
     return buffer, memory
 
 

@@ -10,6 +10,7 @@ from vkshare.backends.vulkan.api import NULL, VK, Struct, new
 from vkshare.backends.vulkan.colours import srgb_tables
 from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.memory import host_buffer
+from vkshare.backends.vulkan.objects import Objects
 from vkshare.backends.vulkan.shaders import spirv
 
 PUSH_SIZE = 64  # bytes of push constants that the one pipeline layout has room for
@@ -45,6 +46,7 @@ class Pipelines:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._objects = Objects(context)
         self._made: dict[tuple[Kind, int], Any] = {}
         self._modules: dict[str, Any] = {}
         self.set_layout: Any = None
@@ -52,17 +54,14 @@ class Pipelines:
         self.nearest: Any = None
         self.linear: Any = None
         self.tables: Any = None
-        self._tables_memory: Any = None
-        context.note(self)
         try:
             self._create()
         except BaseException:
-            self.destroy()
+            self._objects.destroy()
             raise
 
     def _create(self) -> None:
-        context = self._context
-        vk, device = context.vk, context.device
+        make = self._objects.make
         image, tables = (
             new(
                 "VkDescriptorSetLayoutBinding",
@@ -74,7 +73,7 @@ class Pipelines:
             for n, kind in enumerate(descriptor_types())
         )
         info = new("VkDescriptorSetLayoutCreateInfo", bindingCount=2, pBindings=[image, tables])
-        self.set_layout = vk.make("vkCreateDescriptorSetLayout", device, info, None)
+        self.set_layout = make("vkCreateDescriptorSetLayout", info)
         push = new("VkPushConstantRange", stageFlags=VK.SHADER_STAGE_FRAGMENT_BIT, size=PUSH_SIZE)
         layout = new(
             "VkPipelineLayoutCreateInfo",
@@ -83,12 +82,12 @@ class Pipelines:
             pushConstantRangeCount=1,
             pPushConstantRanges=[push],
         )
-        self.layout = vk.make("vkCreatePipelineLayout", device, layout, None)
+        self.layout = make("vkCreatePipelineLayout", layout)
         self.nearest = self._sampler(VK.FILTER_NEAREST)
         self.linear = self._sampler(VK.FILTER_LINEAR)
         numbers = b"".join(table.tobytes() for table in srgb_tables())
-        self.tables, self._tables_memory = host_buffer(context, len(numbers), VK.BUFFER_USAGE_STORAGE_BUFFER_BIT)
-        self._tables_memory.map()[: len(numbers)] = numbers
+        self.tables, memory = host_buffer(self._objects, len(numbers), VK.BUFFER_USAGE_STORAGE_BUFFER_BIT)
+        memory.map()[: len(numbers)] = numbers
 
     def get(self, kind: Kind, vk_format: int) -> Any:
         """The VkPipeline that draws so on targets of that format."""
@@ -96,22 +95,6 @@ class Pipelines:
         if key not in self._made:
             self._made[key] = self._make(kind, vk_format)
         return self._made[key]
-
-    def destroy(self) -> None:
-        """Nothing that uses them runs any more. Called once, when the context closes."""
-        self._context.forget(self)
-        vk, device = self._context.vk, self._context.device
-        for pipeline in self._made.values():
-            vk.vkDestroyPipeline(device, pipeline, None)
-        for module in self._modules.values():
-            vk.vkDestroyShaderModule(device, module, None)
-        for sampler in (self.nearest, self.linear):
-            vk.vkDestroySampler(device, sampler, None)
-        vk.vkDestroyBuffer(device, self.tables, None)
-        if self._tables_memory is not None:
-            self._tables_memory.free()
-        vk.vkDestroyPipelineLayout(device, self.layout, None)
-        vk.vkDestroyDescriptorSetLayout(device, self.set_layout, None)
 
     def _sampler(self, vk_filter: int) -> Any:
         edge = VK.SAMPLER_ADDRESS_MODE_CLAMP_TO_EDGE
@@ -123,7 +106,7 @@ class Pipelines:
             addressModeV=edge,
             addressModeW=edge,
         )
-        return self._context.vk.make("vkCreateSampler", self._context.device, info, None)
+        return self._objects.make("vkCreateSampler", info)
 
     def _make(self, kind: Kind, vk_format: int) -> Any:
         stages = [
@@ -149,7 +132,7 @@ class Pipelines:
             pDynamicState=_dynamic(VK.DYNAMIC_STATE_VIEWPORT, VK.DYNAMIC_STATE_SCISSOR),
             layout=self.layout,
         )
-        pipeline = self._context.vk.make("vkCreateGraphicsPipelines", self._context.device, NULL, 1, info, None)
+        pipeline = self._objects.make("vkCreateGraphicsPipelines", NULL, 1, info)
         self._context.name(VK.OBJECT_TYPE_PIPELINE, pipeline, f"{kind.fragment} on format {vk_format}")
         return pipeline
 
@@ -158,7 +141,7 @@ class Pipelines:
             code = spirv(name)
             words = [int.from_bytes(code[i : i + 4], "little") for i in range(0, len(code), 4)]
             info = new("VkShaderModuleCreateInfo", codeSize=len(code), pCode=words)
-            self._modules[name] = self._context.vk.make("vkCreateShaderModule", self._context.device, info, None)
+            self._modules[name] = self._objects.make("vkCreateShaderModule", info)
         return new(
             "VkPipelineShaderStageCreateInfo",
             stage=stage,

@@ -49,12 +49,12 @@ class Recorder:
         with contextlib.ExitStack() as pins:
             for image in shown:
                 pins.enter_context(image.pinned())
-            self._compiled.commands = self._context.record(
+            self._compiled.commands = self._compiled.objects.record(
                 lambda commands: self._write(commands, operations, shown), name="command list"
             )
             transfer = self._context.transfer_family
             if transfer is not None and not shown and all(isinstance(each, Copy) for each in operations):
-                self._compiled.transfer_commands = self._context.record(
+                self._compiled.transfer_commands = self._compiled.objects.record(
                     lambda commands: self._write(commands, operations, ()), name="command list", family=transfer
                 )
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from vkshare.backends.vulkan.api import VK, address, new
 from vkshare.backends.vulkan.context import Context
+from vkshare.backends.vulkan.objects import Objects
 from vkshare.errors import UnsupportedError
 
 _OPAQUE_FD = VK.EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT
@@ -21,7 +21,6 @@ class SharedSemaphore:
     def __init__(self, context: Context) -> None:
         physical = context.physical
         self._context = context
-        self._handle: Any = None
         what = "export of binary semaphores"
         if "VK_KHR_external_semaphore_fd" not in context.extensions:
             raise UnsupportedError(what, f"{physical.name} has no VK_KHR_external_semaphore_fd", "the CPU waits")
@@ -33,8 +32,8 @@ class SharedSemaphore:
             raise UnsupportedError(what, why, "the CPU waits")
         export = new("VkExportSemaphoreCreateInfo", handleTypes=_OPAQUE_FD)
         info = new("VkSemaphoreCreateInfo", pNext=export)
-        self._handle = context.vk.make("vkCreateSemaphore", context.device, info, None)
-        context.note(self)
+        self._objects = Objects(context)
+        self._handle = self._objects.make("vkCreateSemaphore", info)
 
     @property
     def handle(self) -> int:
@@ -50,9 +49,4 @@ class SharedSemaphore:
 
     def destroy(self) -> None:
         """Nothing waits for it or signals it any more. Idempotent."""
-        context = self._context
-        with context.lock:
-            handle, self._handle = self._handle, None
-            if handle is not None and not context.is_closed:
-                context.vk.vkDestroySemaphore(context.device, handle, None)
-            context.forget(self)
+        self._objects.destroy()

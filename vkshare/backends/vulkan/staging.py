@@ -9,6 +9,7 @@ from vkshare.backends.vulkan.api import VK, address, ffi
 from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.images import VulkanImage
 from vkshare.backends.vulkan.memory import host_buffer
+from vkshare.backends.vulkan.objects import Objects
 
 
 class VulkanStage:
@@ -23,24 +24,23 @@ class VulkanStage:
         if nbytes != needed:
             raise ValueError(f"nbytes is {nbytes}; {spec.width}x{spec.height} {spec.format.name} takes {needed}")
         self._context = context
-        self._commands: list[tuple[int, Any]] = []  # of a queue family
-        self._buffer, self._memory = host_buffer(
-            context, nbytes, VK.BUFFER_USAGE_TRANSFER_SRC_BIT if upload else VK.BUFFER_USAGE_TRANSFER_DST_BIT
-        )
-        context.note(self)
+        self._objects = Objects(context, self._forget)
         try:
-            self.data = self._memory.map()[:nbytes]
+            usage = VK.BUFFER_USAGE_TRANSFER_SRC_BIT if upload else VK.BUFFER_USAGE_TRANSFER_DST_BIT
+            self._buffer, memory = host_buffer(self._objects, nbytes, usage)
+            self.data = memory.map()[:nbytes]
             families = [context.queue_family] if image.is_presentable else context.queue_families
             with image.pinned():
-                for family in families:
-                    commands = context.record(
+                commands = [
+                    self._objects.record(
                         lambda c: self._copy(c, image, upload), name="upload" if upload else "read back", family=family
                     )
-                    self._commands.append((family, commands))
+                    for family in families
+                ]
         except BaseException:
             self.destroy()
             raise
-        self.command_buffer, self.transfer_buffer = (*(address(commands) for _, commands in self._commands), 0)[:2]
+        self.command_buffer, self.transfer_buffer = (*map(address, commands), 0)[:2]
 
     def _copy(self, commands: Any, image: VulkanImage, upload: bool) -> None:
         image.check_open()
@@ -57,13 +57,8 @@ class VulkanStage:
 
     def destroy(self) -> None:
         """Frees buffer and commands: the copy has run, or never will. Idempotent."""
-        with self._context.lock:
-            for family, commands in self._commands:
-                self._context.free(commands, family=family)
-            if self._buffer is not None and not self._context.is_closed:
-                self._context.vk.vkDestroyBuffer(self._context.device, self._buffer, None)
-            self._commands, self._buffer = [], None
-            self.data = memoryview(b"")
-            self.command_buffer = self.transfer_buffer = 0
-            self._memory.free()
-            self._context.forget(self)
+        self._objects.destroy()
+
+    def _forget(self) -> None:
+        self.data = memoryview(b"")
+        self.command_buffer = self.transfer_buffer = 0

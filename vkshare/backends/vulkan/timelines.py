@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vkshare.backends.vulkan.api import VK, new
 from vkshare.backends.vulkan.context import Context
+from vkshare.backends.vulkan.objects import Objects
 from vkshare.errors import UnsupportedError
 
 _SECOND = 1_000_000_000  # ns
@@ -20,8 +21,9 @@ def crosses(ours: Context, theirs: Context) -> bool:
     _check(ours)
     handle_type = VK.EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT
     export = new("VkExportSemaphoreCreateInfo", handleTypes=handle_type)
-    mine, other = _timeline(ours, export), _timeline(theirs, None)
+    objects = Objects(ours), Objects(theirs)
     try:
+        mine, other = _timeline(objects[0], export), _timeline(objects[1], None)
         info = new("VkSemaphoreGetFdInfoKHR", semaphore=mine, handleType=handle_type)
         fd = ours.vk.make("vkGetSemaphoreFdKHR", ours.device, info)
         theirs.vk.vkImportSemaphoreFdKHR(
@@ -32,8 +34,8 @@ def crosses(ours: Context, theirs: Context) -> bool:
         reached = theirs.vk.vkWaitSemaphores(theirs.device, wait, _SECOND) == VK.SUCCESS
         return bool(reached and theirs.vk.make("vkGetSemaphoreCounterValue", theirs.device, other) == 7)
     finally:
-        ours.vk.vkDestroySemaphore(ours.device, mine, None)
-        theirs.vk.vkDestroySemaphore(theirs.device, other, None)
+        for each in objects:
+            each.destroy()
 
 
 def _check(context: Context) -> None:
@@ -54,6 +56,6 @@ def _check(context: Context) -> None:
         )
 
 
-def _timeline(context: Context, export: object) -> object:
+def _timeline(objects: Objects, export: object) -> object:
     kind = new("VkSemaphoreTypeCreateInfo", pNext=export, semaphoreType=VK.SEMAPHORE_TYPE_TIMELINE)
-    return context.vk.make("vkCreateSemaphore", context.device, new("VkSemaphoreCreateInfo", pNext=kind), None)
+    return objects.make("vkCreateSemaphore", new("VkSemaphoreCreateInfo", pNext=kind))
