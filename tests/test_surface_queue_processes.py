@@ -151,6 +151,31 @@ def test_a_page_that_somebody_wrote_over_is_refused_and_crashes_nobody(vks_open:
             os.close(page)
 
 
+@pytest.mark.rule("Q6")
+def test_a_value_that_nobody_promised_is_refused_and_not_waited_for(vks_open: Open) -> None:
+    import mmap
+
+    devices, told = (vks_open(), vks_open()), []
+    for word in range(128, 640, 8):  # one of them is the value that the pending pair's surface comes with
+        gate = devices[0].create_fence()
+        with Loop(*devices, count=3, clone_metadata=16) as loop:
+            surface, _ = loop.free.dequeue(0)
+            roles.clear(surface, 1, waits=(gate, 1))
+            loop.out.enqueue(surface, wait=False)
+            with loop.clone.export() as descriptor:
+                page = descriptor.open_pages()[0]
+            with mmap.mmap(page, 4096) as memory:
+                memory[word : word + 8] = (1 << 40).to_bytes(8, "little")
+            os.close(page)
+            gate.signal(1)
+            try:
+                loop.out.flush()
+            except (DescriptorError, InvalidCallError, ClosedError) as error:
+                told.append(str(error))
+        gate.close()
+    assert [text for text in told if "is its newest" in text]
+
+
 # ---- ends in other processes -----------------------------------------------------------------------------------------
 
 

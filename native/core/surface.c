@@ -885,6 +885,10 @@ vks_status vks_surface_wait_given(vks_surface *surface, uint64_t value, uint64_t
     vks_status status = vks_surface_check(surface);
     if (status || vks_debt_settled(surface, &debt))
         return status;
+    uint64_t newest = atomic_load(&surface->handle.page->value); /* that anybody promised: another one never comes */
+    if (value > newest)
+        return vks_fail(VKS_BAD_PAGE, 0, "the surface is to come with the value %llu, and %llu is its newest",
+                        (unsigned long long)value, (unsigned long long)newest);
     atomic_fetch_add(&surface->waiting, 1);
     pthread_mutex_lock(&surface->device->lock);
     vks_device_publish(surface->device);

@@ -163,8 +163,9 @@ class Recorded(_native.CommandList):
 @pytest.fixture
 def command_buffer(backend: Any) -> int:
     from vkshare.backends.vulkan.api import address
+    from vkshare.backends.vulkan.objects import Objects
 
-    return address(backend.context.record(lambda commands: None, name="empty"))
+    return address(Objects(backend.context).record(lambda commands: None, name="empty"))
 
 
 def test_a_command_buffer_is_retired_by_reap_once_its_last_use_has_run(

@@ -76,7 +76,7 @@ def test_what_is_on_the_screen_is_what_was_drawn_and_what_capture_gives(vks_adap
 def test_escape_ends_it(vks_adapter: Any, x11: XDisplay, tmp_path: Path) -> None:
     file = tmp_path / "out.png"
     with shown_demo(x11, "triangle", *on(vks_adapter), "--size", "320x200", "--output", str(file)) as run:
-        check_middle(x11.picture(run.window))
+        wait_for(lambda: _is_filled(x11.picture(run.window)), "the triangle")
         x11.resize(run.window, 400, 300)
         wait_for(lambda: _is_filled(x11.picture(run.window)), "the picture follows the window's size")
         assert run.press_escape() == (0, [])
@@ -100,7 +100,7 @@ def test_the_close_button_ends_the_program_that_is_to_be_copied(vks_adapter: Any
         for name, value in environment.items():
             patch.setenv(name, value)
         with shown(x11, "vkshare: triangle", command) as run:
-            check_middle(x11.picture(run.window))
+            wait_for(lambda: _is_filled(x11.picture(run.window)), "the triangle")
             x11.ask_to_close(run.window)
             assert run.end() == (0, [])
 

@@ -108,6 +108,7 @@ class _Frames:
 
     def __init__(self, device: Device, size: tuple[int, int], name: str, work: str) -> None:
         from vkshare.backends.vulkan.api import address
+        from vkshare.backends.vulkan.objects import Objects
         from vkshare.interop.cuda.memory import import_timeline
 
         self._stack = contextlib.ExitStack()
@@ -138,8 +139,8 @@ class _Frames:
             self._commands.clear(view, (0, 0, 0, 1)) if work == "clear" else self._commands.copy(self._from, view)
             device.submit(self._commands)
         self._family = self._context.transfer_family if work == "copy" else None
-        self._raw = self._record(work)
-        self._raw_address = address(self._raw)
+        self._objects = Objects(self._context)
+        self._raw = address(self._record(work))
         self._queue = address(self._context.queue if self._family is None else self._context.transfer_queue)
         get = device._backend.native_handles()["get_device_proc_addr"]  # type: ignore[index]
         prototype = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p)
@@ -165,7 +166,7 @@ class _Frames:
                 region = ffi.new("VkImageCopy *", layer)
                 vk.vkCmdCopyImage(commands, source.handle, general, target.handle, general, 1, region)
 
-        return self._context.record(write, name="bench", family=self._family)
+        return self._objects.record(write, name="bench", family=self._family)
 
     def _side(self, shared: Any, size: tuple[int, int]) -> _CUDASide:
         driver = ctypes.CDLL("libcuda.so.1")
@@ -234,7 +235,7 @@ class _Frames:
 
     def _c_calls(self, n: int) -> float:
         side = ctypes.byref(self._sides[1])
-        took: float = self._c_frames(self._submit, self._queue, self._raw_address, self._handle, side, self._after, n)
+        took: float = self._c_frames(self._submit, self._queue, self._raw, self._handle, side, self._after, n)
         if took < 0:
             raise RuntimeError(f"the C side failed with {took:.0f}")
         self._after += 2 * n
@@ -247,7 +248,7 @@ class _Frames:
             semaphore = interop.driver.bindings().CUexternalSemaphore(self._imported)
             interop.driver.call("cuDestroyExternalSemaphore", semaphore)
         self._context.vk.vkQueueWaitIdle(self._context.queue)
-        self._context.free(self._raw, family=self._family)
+        self._objects.destroy()
         self._commands.reset()
         self._from.release()
         self._stack.close()

@@ -52,22 +52,23 @@ class _Queue:
     def __init__(self, device: Device) -> None:
         from vkshare.backends.vulkan import barriers
         from vkshare.backends.vulkan.api import VK, address, handle, new
+        from vkshare.backends.vulkan.objects import Objects
 
         self._device = device
         self._context: Any = device._backend.context  # type: ignore[attr-defined]
         context = self._context
-        self._buffer = context.record(lambda commands: barriers.everything(context.vk, commands), name="bench")
+        self._objects = Objects(context)
+        buffer = self._objects.record(lambda commands: barriers.everything(context.vk, commands), name="bench")
         kind = new("VkSemaphoreTypeCreateInfo", semaphoreType=VK.SEMAPHORE_TYPE_TIMELINE)
-        created = new("VkSemaphoreCreateInfo", pNext=kind)
-        self._semaphore = context.vk.make("vkCreateSemaphore", context.device, created, None)
-        self._semaphores = (ctypes.c_uint64 * 1)(address(self._semaphore))
+        semaphore = self._objects.make("vkCreateSemaphore", new("VkSemaphoreCreateInfo", pNext=kind))
+        self._semaphores = (ctypes.c_uint64 * 1)(address(semaphore))
         self._last = 0
         self._time_submits = submits(compiler.library("calls.c"))
         get = device._backend.native_handles()["get_device_proc_addr"]  # type: ignore[index]
         prototype = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p)
         self._submit = prototype(get)(address(context.device), b"vkQueueSubmit2")
         self._queue = address(context.queue)
-        self._raw = address(handle("VkCommandBuffer", self._buffer))
+        self._raw = address(handle("VkCommandBuffer", buffer))
         self.commands = device.record()
         self.commands.set_vulkan(self._raw, (), lambda: None)
 
@@ -95,7 +96,6 @@ class _Queue:
         """Frees what was made; nothing runs any more."""
         self._device.wait_idle()
         self._context.vk.vkQueueWaitIdle(self._context.queue)
-        self._context.vk.vkDestroySemaphore(self._context.device, self._semaphore, None)
         self.commands.reset()
         self._device.reap()
-        self._context.free(self._buffer)
+        self._objects.destroy()
