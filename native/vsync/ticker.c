@@ -1,0 +1,185 @@
+/* ticker.c: the arithmetic of ticks. See ticker.h. */
+#include "vsync/ticker.h"
+
+#include "core/device.h"
+
+typedef unsigned __int128 wide;
+
+vks_status vks_interval_check(vks_interval interval)
+{
+    if (interval.denominator && interval.numerator / interval.denominator >= 1000 &&
+        (wide)interval.numerator <= (wide)interval.denominator * UINT64_C(100000000000))
+        return VKS_OK;
+    return vks_fail(VKS_BAD_VALUE, 0, "interval is %llu/%u ns; allowed is 1 us to 100 s",
+                    (unsigned long long)interval.numerator, interval.denominator);
+}
+
+uint64_t vks_interval_ns(vks_interval interval) { return interval.numerator / interval.denominator; }
+
+/* ---- the grid ---- */
+
+static uint64_t grid_time(const vks_ticker *t, uint64_t n)
+{
+    return t->anchor + (uint64_t)((wide)n * t->interval.numerator / t->interval.denominator);
+}
+
+/* The last point that is not after `time`. */
+static uint64_t grid_index(const vks_ticker *t, uint64_t time)
+{
+    if (time <= t->anchor)
+        return 0;
+    return (uint64_t)((((wide)(time - t->anchor) + 1) * t->interval.denominator - 1) / t->interval.numerator);
+}
+
+static bool is_too_close(const vks_ticker *t, uint64_t time)
+{
+    return t->last.id && (time <= t->last.time || 2 * (time - t->last.time) < vks_interval_ns(t->interval));
+}
+
+/* The first point after `time` that is half an interval from the last tick. */
+static uint64_t point_after(const vks_ticker *t, uint64_t time)
+{
+    uint64_t from = t->last.id && t->last.time > time ? t->last.time : time;
+    uint64_t n = grid_time(t, 0) > from ? 0 : grid_index(t, from) + 1;
+    while (is_too_close(t, grid_time(t, n)))
+        n++;
+    return grid_time(t, n);
+}
+
+/* The grid goes on from the last tick. */
+static void take_next_interval(vks_ticker *t)
+{
+    if (!t->next_interval.numerator)
+        return;
+    t->anchor = t->last.id ? t->last.time : t->anchor;
+    t->interval = t->next_interval;
+    t->flags = t->next_is_estimated ? VKS_TICK_IS_ESTIMATED : 0;
+    t->next_interval.numerator = 0;
+}
+
+/* ---- telling one ---- */
+
+/* Intervals from the last tick to this one, to the nearest. */
+static uint64_t steps(const vks_ticker *t, uint64_t time)
+{
+    wide twice = (wide)(time - t->last.time) * 2 * t->interval.denominator + t->interval.numerator;
+    return (uint64_t)(twice / (2 * (wide)t->interval.numerator));
+}
+
+static void tell(vks_ticker *t, uint64_t time, uint32_t kind, vks_tick *out)
+{
+    uint64_t gone = t->last.id && !t->is_fresh ? steps(t, time) : 1;
+    bool is_broken = gone > VKS_TICK_STARVED;
+    t->last = (vks_tick){
+        .id = t->last.id + (is_broken || !gone ? 1 : gone),
+        .time = time,
+        .interval = t->interval,
+        .kind = kind,
+        .flags = t->flags | (is_broken ? VKS_TICK_IS_BROKEN : 0),
+    };
+    t->is_fresh = false;
+    t->last.output = time + vks_interval_ns(t->interval);
+    *out = t->last;
+    take_next_interval(t);
+}
+
+/* ---- what happens ---- */
+
+void vks_ticker_init(vks_ticker *t, vks_interval interval, bool is_estimated, uint64_t now)
+{
+    *t = (vks_ticker){
+        .interval = interval, .anchor = now, .target = now, .flags = is_estimated ? VKS_TICK_IS_ESTIMATED : 0};
+}
+
+static uint64_t patience(const vks_ticker *t)
+{
+    uint64_t three = 3 * vks_interval_ns(t->interval);
+    return three > VKS_TICK_PATIENCE ? three : VKS_TICK_PATIENCE;
+}
+
+void vks_ticker_start(vks_ticker *t, uint64_t now)
+{
+    t->is_running = t->is_fresh = true;
+    take_next_interval(t); /* no tick is in flight */
+    t->target = point_after(t, now);
+    /* The first tick comes within two intervals, whoever brings it (V6). */
+    t->patience_ends = t->target + vks_interval_ns(t->interval) / 2;
+}
+
+void vks_ticker_stop(vks_ticker *t) { t->is_running = false; }
+
+bool vks_ticker_missed(const vks_ticker *t, uint64_t now, vks_tick *out)
+{
+    if (!t->last.id || now - t->last.time >= vks_interval_ns(t->last.interval))
+        return false;
+    *out = t->last;
+    out->flags |= VKS_TICK_IS_MISSED;
+    return true;
+}
+
+uint64_t vks_ticker_deadline(const vks_ticker *t)
+{
+    if (!t->is_running)
+        return VKS_FOREVER;
+    return t->by_hardware ? t->patience_ends : t->target;
+}
+
+bool vks_ticker_due(vks_ticker *t, uint64_t now, vks_tick *out)
+{
+    if (!t->is_running || now < vks_ticker_deadline(t))
+        return false;
+    if (t->by_hardware) {
+        t->by_hardware = false;
+        t->good = 0;
+    }
+    uint64_t time = grid_time(t, grid_index(t, now));
+    bool is_told = !is_too_close(t, time);
+    if (is_told)
+        tell(t, time, VKS_TICK_SOFTWARE, out);
+    t->target = point_after(t, now);
+    return is_told;
+}
+
+static bool is_regular(const vks_ticker *t, uint64_t time)
+{
+    if (!t->heard || time <= t->heard)
+        return false;
+    uint64_t gone = time - t->heard, interval = vks_interval_ns(t->interval);
+    uint64_t off = gone > interval ? gone - interval : interval - gone;
+    return off <= interval / 20;
+}
+
+bool vks_ticker_heard(vks_ticker *t, uint64_t time, uint64_t now, vks_tick *out)
+{
+    time = time < now ? time : now;
+    t->good = is_regular(t, time) ? t->good + 1 : 0;
+    t->heard = time > t->heard ? time : t->heard;
+    if (!t->by_hardware) {
+        if (t->good < VKS_TICK_PROOF)
+            return false;
+        t->by_hardware = true;
+    }
+    t->patience_ends = now + patience(t);
+    if (!t->is_running || is_too_close(t, time))
+        return false;
+    t->anchor = time;
+    tell(t, time, t->kind, out);
+    return true;
+}
+
+void vks_ticker_set_interval(vks_ticker *t, vks_interval interval, bool is_estimated)
+{
+    t->next_interval = interval;
+    t->next_is_estimated = is_estimated;
+    if (!t->is_running)
+        take_next_interval(t);
+}
+
+void vks_ticker_set_hardware(vks_ticker *t, vks_tick_kind kind, uint64_t now)
+{
+    t->kind = kind;
+    t->by_hardware = false;
+    t->good = 0;
+    t->heard = 0;
+    t->target = point_after(t, now);
+}
