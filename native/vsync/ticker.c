@@ -1,7 +1,7 @@
 /* ticker.c: the arithmetic of ticks. See ticker.h. */
 #include "vsync/ticker.h"
 
-#include "core/device.h"
+#include "core/platform.h"
 
 typedef unsigned __int128 wide;
 
@@ -73,12 +73,12 @@ static void tell(vks_ticker *t, uint64_t time, uint32_t kind, vks_tick *out)
     t->last = (vks_tick){
         .id = t->last.id + (is_broken || !gone ? 1 : gone),
         .time = time,
+        .output = time + vks_interval_ns(t->interval),
         .interval = t->interval,
         .kind = kind,
         .flags = t->flags | (is_broken ? VKS_TICK_IS_BROKEN : 0),
     };
     t->is_fresh = false;
-    t->last.output = time + vks_interval_ns(t->interval);
     *out = t->last;
     take_next_interval(t);
 }

@@ -51,7 +51,7 @@ class _Queue:
 
     def __init__(self, device: Device) -> None:
         from vkshare.backends.vulkan import barriers
-        from vkshare.backends.vulkan.api import VK, address, handle, new
+        from vkshare.backends.vulkan.api import VK, address, new
         from vkshare.backends.vulkan.objects import Objects
 
         self._device = device
@@ -68,7 +68,7 @@ class _Queue:
         prototype = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p)
         self._submit = prototype(get)(address(context.device), b"vkQueueSubmit2")
         self._queue = address(context.queue)
-        self._raw = address(handle("VkCommandBuffer", buffer))
+        self._raw = address(buffer)
         self.commands = device.record()
         self.commands.set_vulkan(self._raw, (), lambda: None)
 

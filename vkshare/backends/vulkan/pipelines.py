@@ -49,11 +49,6 @@ class Pipelines:
         self._objects = Objects(context)
         self._made: dict[tuple[Kind, int], Any] = {}
         self._modules: dict[str, Any] = {}
-        self.set_layout: Any = None
-        self.layout: Any = None
-        self.nearest: Any = None
-        self.linear: Any = None
-        self.tables: Any = None
         try:
             self._create()
         except BaseException:
