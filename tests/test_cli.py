@@ -190,7 +190,7 @@ def test_a_page_whose_lock_was_written_over_is_listed_as_invalid_beside_the_othe
     states = {(s["width"], s["height"]): s["state"] for s in told["surfaces"]}
     assert states[11, 7] == "invalid"
     assert states[321, 123] == "owned"
-    assert not told["unreadable"]
+    assert not [page for page in told["unreadable"] if os.getpid() in page["processes"]]  # other tests forge, too
 
 
 @pytest.mark.rule("K33")
