@@ -54,7 +54,7 @@ _HOME = {
     "DescriptorError": "vkshare.errors",
     "RemoteLostError": "vkshare.errors",
 }
-_MODULES = ("errors", "formats", "interop", "testing")
+_MODULES = ("errors", "formats", "interop", "server", "testing")
 
 __all__ = ["__version__", *_HOME]
 
@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from vkshare import errors as errors
     from vkshare import formats as formats
     from vkshare import interop as interop
+    from vkshare import server as server
     from vkshare import testing as testing
     from vkshare.adapter import Adapter as Adapter
     from vkshare.adapter import Capabilities as Capabilities

@@ -2,10 +2,12 @@
 #include "vkpy.h"
 #include "vkpy_present.h"
 #include "vkpy_queue.h"
+#include "vkpy_server.h"
 
 #include "core/messages.h"
 
 PyTypeObject *vkpy_producer_type, *vkpy_consumer_type;
+PyTypeObject *vkpy_hand_off_type, *vkpy_front_type;
 PyTypeObject *vkpy_swapchain_type, *vkpy_frame_type, *vkpy_prepared_type;
 PyTypeObject *vkpy_device_type, *vkpy_submission_type, *vkpy_commands_type, *vkpy_program_type, *vkpy_fence_type,
     *vkpy_surface_type, *vkpy_pending_type, *vkpy_hub_type, *vkpy_array_buffer_type, *vkpy_history_type,
@@ -32,6 +34,8 @@ static const struct {
     {"PresentHistory", &vkpy_history_type, &vkpy_history_spec},
     {"Producer", &vkpy_producer_type, &vkpy_producer_spec},
     {"Consumer", &vkpy_consumer_type, &vkpy_consumer_spec},
+    {"HandOff", &vkpy_hand_off_type, &vkpy_hand_off_spec},
+    {"Front", &vkpy_front_type, &vkpy_front_spec},
 };
 
 /* ---- what all objects share -------------------------------------------------------------------------------------- */

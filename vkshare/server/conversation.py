@@ -1,0 +1,276 @@
+"""What a render server does about one client: a pure state machine, without socket, thread or clock.
+
+What happens goes in (a request arrived, the worker completed one, the client went, time passed); what is to be done
+comes out, one decision at a time. The model is the multi-rendering X server: a client whose work is out is ignored,
+and attended to again once it is done; a request that can fail is pushed back, and dispatched once more with its result;
+one that cannot is queued, and an error of it is told later (rules R4 to R7, R12, R14, R15).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+MOST_QUEUED = 64  # requests that cannot fail and are with the worker (rule R6)
+MOST_OUTPUT = 1 << 20  # bytes that a client has not read (rule R12)
+PATIENCE = 2.0  # seconds that a worker may take for one request (rule R15)
+GREETING = 10.0  # seconds within which a client must have said who it is
+
+GREETINGS = 0xFFFFFFFF  # the device generation of a request that is about no device
+
+
+class Route(enum.Enum):
+    """Who answers a request."""
+
+    INLINE = "inline"  # the loop itself, at once
+    CAN_FAIL = "can fail"  # the worker; pushed back until it has
+    CANNOT_FAIL = "cannot fail"  # the worker, while the client goes on
+
+
+class Asked(Protocol):
+    """What the machine must know of a request."""
+
+    @property
+    def sequence(self) -> int: ...
+    @property
+    def generation(self) -> int: ...  # of the device that it is for, as the client knows it
+    @property
+    def route(self) -> Route: ...
+    @property
+    def is_greeting(self) -> bool: ...
+
+
+R = TypeVar("R", bound=Asked)
+
+
+class Do(enum.Enum):
+    """What the owner of the machine has to do."""
+
+    ANSWER = "answer"  # dispatch it in the loop, and reply
+    HIRE = "hire"  # get a worker, and call hired() when it is there (rule R1)
+    HAND = "hand"  # give it to the worker
+    FINISH = "finish"  # dispatch it once more, with its outcome, and reply
+    REFUSE = "refuse"  # reply that the device is lost, with the new generation
+    DEFER = "defer"  # tell the error of a request that has no reply
+    CUT_OFF = "cut off"  # close the connection; the worker is well
+    LOSE = "lose"  # close the connection; the worker is not
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[R]):
+    """One thing to do. `outcome` is the worker's; `why` is told to the client."""
+
+    do: Do
+    request: R | None = None
+    outcome: object = None
+    why: str = ""
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a client did, for statistics()."""
+
+    requests: int = 0
+    handed: int = 0
+    deferred: int = 0
+    refused: int = 0
+
+
+class Conversation(Generic[R]):
+    """One client's state. `number` is its generation: no two clients of a server ever have the same (rule R14)."""
+
+    def __init__(self, number: int, device_generation: int, now: float, *, patience: float = PATIENCE) -> None:
+        self.number = number
+        self.counts = Counts()
+        self.is_open = True
+        self._device_generation = device_generation
+        self._patience = patience
+        self._buffered: deque[R] = deque()  # arrived, not dispatched
+        self._out: deque[R] = deque()  # with the worker, in order; the last one may be the one that is pushed back
+        self._pushed_back: R | None = None
+        self._finished: tuple[object] | None = None  # the outcome of what was pushed back
+        self._waits_elsewhere = False  # what was pushed back waits for a fence, not for the worker
+        self._is_greeted = False
+        self._is_held = False  # there is no device now
+        self._has_worker = self._is_hiring = False
+        self._since = now  # of the last progress
+        self._output = 0  # bytes
+
+    # ---- what the owner asks ------------------------------------------------------------------------------------
+
+    @property
+    def is_attended(self) -> bool:
+        """Whether its connection is to be read (rule R4)."""
+        return self.is_open and not self._buffered and self._pushed_back is None and len(self._out) < MOST_QUEUED
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing of it is anywhere: a no-op can be answered at once."""
+        return self._is_greeted and self.is_attended and not self._out and not self._output
+
+    @property
+    def is_greeted(self) -> bool:
+        return self._is_greeted
+
+    @property
+    def device_generation(self) -> int:
+        """Of the device that the client's requests are for."""
+        return self._device_generation
+
+    @property
+    def out(self) -> int:
+        """Requests that the worker has."""
+        return len(self._out)
+
+    @property
+    def deadline(self) -> float | None:
+        """When due() is to be called."""
+        if not self.is_open:
+            return None
+        if not self._is_greeted:
+            return self._since + GREETING
+        return self._since + self._patience if self._out and not self._waits_elsewhere else None
+
+    # ---- what the client did ------------------------------------------------------------------------------------
+
+    def arrived(self, request: R) -> None:
+        """It was read, behind what was read before."""
+        self._buffered.append(request)
+        self.counts.requests += 1
+
+    def step(self, now: float) -> Decision[R] | None:
+        """What to do about the oldest request that was not dispatched; None: nothing now."""
+        if not self.is_open:
+            return None
+        if self._pushed_back is not None:
+            return self._finish()
+        if not self._buffered:
+            return None
+        head = self._buffered[0]
+        if head.is_greeting is self._is_greeted:
+            return self._cut_off("a connection begins with one hello, and has no other")
+        if head.generation not in (self._device_generation, GREETINGS):
+            return self._refuse(head)
+        if head.route is Route.INLINE:
+            return self._answer(head)
+        return self._hand(head, now)
+
+    def _answer(self, head: R) -> Decision[R] | None:
+        if self._out:
+            return None  # rule R7: those before it first
+        self._is_greeted = True
+        return Decision(Do.ANSWER, self._buffered.popleft())
+
+    def _hand(self, head: R, now: float) -> Decision[R] | None:
+        if self._is_held or self._is_hiring or len(self._out) >= MOST_QUEUED:
+            return None
+        if not self._has_worker:
+            self._is_hiring = True
+            return Decision(Do.HIRE, head)
+        self._buffered.popleft()
+        if head.route is Route.CAN_FAIL:
+            self._pushed_back = head
+        if not self._out:
+            self._since = now
+        self._out.append(head)
+        self.counts.handed += 1
+        return Decision(Do.HAND, head)
+
+    def _finish(self) -> Decision[R] | None:
+        if self._finished is None:
+            return None
+        (outcome,) = self._finished
+        request, self._pushed_back, self._finished = self._pushed_back, None, None
+        assert request is not None
+        if request.generation != self._device_generation:  # what it made is of a device that is lost
+            self.counts.refused += 1
+            return Decision(Do.REFUSE, request, outcome)
+        return Decision(Do.FINISH, request, outcome)
+
+    def _refuse(self, head: R) -> Decision[R] | None:
+        if self._out:
+            return None
+        self.counts.refused += 1
+        return Decision(Do.REFUSE, self._buffered.popleft())
+
+    # ---- what the worker did ------------------------------------------------------------------------------------
+
+    def hired(self) -> None:
+        """There is a worker from now on."""
+        self._has_worker, self._is_hiring = True, False
+
+    def completed(self, request: R, outcome: object, now: float, *, failed: bool) -> Decision[R] | None:
+        """The oldest request that is out is done. What nobody waits for is dropped (rule R14)."""
+        if not self.is_open:
+            return None
+        if not self._out or self._out[0] is not request:
+            raise ValueError(f"request {request.sequence} was completed, which is not the oldest one that is out")
+        self._out.popleft()
+        self._since = now
+        if request is self._pushed_back:
+            self._waits_elsewhere = False
+            self._finished = (outcome,)
+            return None
+        return self.failed_late(request, outcome) if failed else None
+
+    def waits_elsewhere(self, request: R) -> None:
+        """The worker is through with what was pushed back, which waits for a fence now: no fault of the worker's."""
+        if request is self._pushed_back:
+            self._waits_elsewhere = True
+
+    def failed_late(self, request: R, error: object) -> Decision[R] | None:
+        """An error of a request that could not fail, told under its own number (rule R6)."""
+        if not self.is_open:
+            return None
+        self.counts.deferred += 1
+        return Decision(Do.DEFER, request, error)
+
+    # ---- what else happens --------------------------------------------------------------------------------------
+
+    def due(self, now: float) -> Decision[R] | None:
+        """It is `now`: a client that does not say who it is goes, and so does one whose worker hangs (rule R15)."""
+        deadline = self.deadline
+        if deadline is None or now < deadline:
+            return None
+        if not self._is_greeted:
+            return self._cut_off(f"no hello came within {GREETING:g} s")
+        self.is_open = False
+        request = self._out[0]
+        return Decision(
+            Do.LOSE, request, None, f"request {request.sequence} has kept its worker for {self._patience:g} s"
+        )
+
+    def queued(self, nbytes: int) -> Decision[R] | None:
+        """So much output found no room in the connection (rule R12)."""
+        self._output += nbytes
+        if self._output <= MOST_OUTPUT:
+            return None
+        return self._cut_off(f"{self._output} bytes of replies were not read; allowed are {MOST_OUTPUT}")
+
+    def wrote(self, nbytes: int) -> None:
+        """So much of the output found room after all."""
+        self._output -= nbytes
+
+    def device_lost(self, generation: int, *, with_worker: bool = False) -> None:
+        """Requests for the device before are refused from now on; others wait for device_opened() (rule R16)."""
+        self._device_generation = generation
+        self._is_held = True
+        if with_worker:
+            self._has_worker = self._is_hiring = False
+
+    def device_opened(self) -> None:
+        """There is a device of the current generation."""
+        self._is_held = False
+
+    def close(self) -> list[R]:
+        """The connection is gone, or is to go. The requests that were not dispatched, the caller's to drop."""
+        self.is_open = False
+        left = list(self._buffered)
+        self._buffered.clear()
+        return left
+
+    def _cut_off(self, why: str) -> Decision[R]:
+        self.is_open = False
+        return Decision(Do.CUT_OFF, None, None, why)

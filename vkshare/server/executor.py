@@ -1,0 +1,176 @@
+"""What runs a client's render requests on a device: its surfaces, its fences, its submissions.
+
+Nothing here waits for another party: what would, asks the core to tell when it is over (ask()). So a worker that hangs,
+hangs in a driver or in somebody's plug-in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from vkshare import _native, _transport
+from vkshare.device import Device
+from vkshare.errors import ClosedError, InvalidCallError
+from vkshare.fence import Fence
+from vkshare.server.kinds import Answer, Request
+from vkshare.server.order import Identity, Order
+from vkshare.surface import Surface
+
+_log = logging.getLogger("vkshare.server")
+
+SURFACE_FDS, FENCE_FDS = 3, 2  # that one holds open, at most
+_SERIALS = 1 << 32
+
+Then = Callable[[BaseException | None], "Told | None"]
+_Thing = TypeVar("_Thing")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What became of a request: its outcome (an Answer or an exception), or a late failure."""
+
+    request: Request
+    outcome: Answer | BaseException
+    is_late: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ServedFence:
+    """A fence that a client has here."""
+
+    fence: Fence
+    identity: Identity
+    owner: int | None  # the client whose requests signal it; None: another party's
+
+
+class Executor:
+    """One client's things on one device. run by its worker; happened() and close() by the loop or the worker.
+
+    Attributes
+    ----------
+    device, client, generation
+        What it draws with, whose it is (a number), and which of the server's devices, counted, this is.
+    surfaces, fences
+        By the ids that the client chose.
+    """
+
+    def __init__(self, device: Device, client: int, generation: int, hub: _native.Hub, order: Order) -> None:
+        self.device = device
+        self.client = client
+        self.generation = generation
+        self.surfaces: dict[int, Surface] = {}
+        self.fences: dict[int, ServedFence] = {}
+        self.order = order
+        self.last: _native.Submission | None = None
+        self.held: dict[int, _native.Submission] = {}  # by sequence
+        self._hub = hub
+        self._serials = itertools.cycle(range(1, _SERIALS))  # 0 is the hand-off's own
+        self._asked: dict[int, Then] = {}
+        self._closing: list[Callable[[], object]] = []
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    # ---- running ------------------------------------------------------------------------------------------------
+
+    def run(self, request: Request) -> Any:
+        """The outcome of a request: an Answer, an exception, or LATER. Garbage passes."""
+        try:
+            request.load()
+            return request.kind.run(self, request)
+        finally:
+            request.close()
+
+    def ask(self, notify: Callable[[_native.Hub, int], None], then: Then) -> None:
+        """then(None, or why it never happens) is called by the loop once what `notify` asks for has happened."""
+        serial = next(self._serials)
+        while serial in self._asked:
+            serial = next(self._serials)
+        self._asked[serial] = then
+        try:
+            notify(self._hub, self.client << 32 | serial)
+        except BaseException:
+            del self._asked[serial]
+            raise
+
+    def happened(self, serial: int, error: BaseException | None) -> Told | None:
+        """By the loop: the hub told of something that was asked for."""
+        then = self._asked.pop(serial, None)
+        return None if then is None else then(error)
+
+    # ---- things -------------------------------------------------------------------------------------------------
+
+    def surface(self, number: int) -> Surface:
+        """The client's surface of that id. InvalidCallError: it has none."""
+        return _found("surface", self.surfaces, number)
+
+    def fence(self, number: int) -> ServedFence:
+        """The client's fence of that id. InvalidCallError."""
+        return _found("fence", self.fences, number)
+
+    def make_room(self, what: dict[int, Any], number: int, fds: int) -> None:
+        """InvalidCallError: the client has one of that id, or as many things as it may."""
+        if self._is_closed:
+            raise ClosedError("this client is gone")
+        if number in what:
+            raise InvalidCallError(f"id {number} is taken: close it, or choose another")
+        used = SURFACE_FDS * len(self.surfaces) + FENCE_FDS * len(self.fences)
+        if used + fds > _transport.quota():
+            raise InvalidCallError(
+                f"this client holds {used} file descriptors open in the server; allowed are {_transport.quota()}: "
+                "close surfaces and fences that are no longer used, or raise the server's RLIMIT_NOFILE"
+            )
+
+    def keep(self, what: dict[int, Any], number: int, thing: Any, close: Callable[[], object]) -> None:
+        """It is the client's; closed at once if the client went meanwhile."""
+        with self._lock:
+            gone = self._is_closed
+            if not gone:
+                what[number] = thing
+        if gone:
+            close()
+            raise ClosedError("this client is gone")
+
+    def on_close(self, call: Callable[[], object]) -> None:
+        """For plug-ins: called when the client goes, or its device does."""
+        with self._lock:
+            if not self._is_closed:
+                self._closing.append(call)
+                return
+        call()
+
+    def drop_fence(self, number: int) -> None:
+        """Ends it: those who wait for it hear of that."""
+        served = self.fences.pop(number)
+        self.order.ended(served.identity)
+        served.fence.close()
+
+    def close(self) -> None:
+        """The client is gone, or the device is: ends everything. Idempotent; from any thread."""
+        with self._lock:
+            self._is_closed = True
+            fences, self.fences = self.fences, {}
+            surfaces, self.surfaces = self.surfaces, {}
+            closing, self._closing = self._closing, []
+        self.order.waited(self.client)
+        for served in fences.values():
+            self.order.ended(served.identity)
+        for end in [*closing, *(s.fence.close for s in fences.values()), *(s.close for s in surfaces.values())]:
+            try:
+                end()
+            except Exception:
+                _log.exception("client %d: something of it could not be closed", self.client)
+        self._asked.clear()
+        self.held.clear()
+        self.last = None
+
+
+def _found(what: str, things: dict[int, _Thing], number: int) -> _Thing:
+    with contextlib.suppress(KeyError):
+        return things[number]
+    raise InvalidCallError(f"this client has no {what} {number}")

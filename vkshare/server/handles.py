@@ -1,0 +1,119 @@
+"""What a client has of a server's: surfaces and fences, each with a handle of its own device where it has one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from vkshare.descriptors import FenceDescriptor, SurfaceDescriptor
+from vkshare.errors import ClosedError
+from vkshare.fence import Fence
+from vkshare.server import messages as m
+from vkshare.surface import Surface
+
+if TYPE_CHECKING:
+    from vkshare.server.client import Client
+
+
+class Served:
+    """A thing that the server has for this client."""
+
+    def __init__(self, client: Client, number: int) -> None:
+        self._client = client
+        self.id = number
+        self.is_closed = False
+
+    def _name_check(self, client: Client) -> int:
+        if self._client is not client:
+            raise ValueError(f"{self!r} is another client's: export it there, and open it here")
+        if self.is_closed:
+            raise ClosedError(f"{self!r} is closed")
+        return self.id
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+
+class ServedSurface(Served):
+    """A surface that the server has a handle of, and this process another.
+
+    Attributes
+    ----------
+    id, width, height, format
+        What the server knows it as, and what it is.
+    surface
+        The handle of the client's own device; None where the client has none.
+    descriptor
+        For opening it elsewhere, while there is no `surface`; else None.
+    """
+
+    def __init__(
+        self, client: Client, number: int, spec: Any, surface: Surface | None, descriptor: SurfaceDescriptor | None
+    ) -> None:
+        super().__init__(client, number)
+        self.width: int = spec.width
+        self.height: int = spec.height
+        self.format: str = spec.format.name
+        self.surface = surface
+        self.descriptor = descriptor
+        self._owns_surface = surface is not None
+
+    def close(self) -> None:
+        """Gives it up, here and in the server. Idempotent. What was opened by open_surface() stays its opener's."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self._client._closed(m.Op.CLOSE_SURFACE, self)
+        if self.surface is not None and self._owns_surface:
+            self.surface.close()
+        if self.descriptor is not None:
+            self.descriptor.close()
+
+    def __repr__(self) -> str:
+        state = ", closed" if self.is_closed else ""
+        return f"<vkshare.ServedSurface {self.id}, {self.width}x{self.height} {self.format}{state}>"
+
+
+class ServedFence(Served):
+    """A fence that the server's device has. `fence` is the client's own device's handle, or None; see ServedSurface."""
+
+    def __init__(
+        self, client: Client, number: int, fence: Fence | None, descriptor: FenceDescriptor | None, *, owns: bool
+    ) -> None:
+        super().__init__(client, number)
+        self.fence = fence
+        self.descriptor = descriptor
+        self._owns_fence = owns
+
+    def close(self) -> None:
+        """Gives it up, here and in the server: those who wait for it get AbandonedError. Idempotent."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self._client._closed(m.Op.CLOSE_FENCE, self)
+        if self.fence is not None and self._owns_fence:
+            self.fence.close()
+        if self.descriptor is not None:
+            self.descriptor.close()
+
+    def wait(self, value: int, timeout: float | None = None) -> None:
+        """Waits, in the server's order of this client's requests, until the fence has reached the value.
+
+        Raises
+        ------
+        InvalidCallError
+            Only this client could signal that, later; or one that waits for this client (rule R9).
+        AbandonedError
+            Whoever was to signal it is gone (rule R10).
+        TimeoutError
+            The server goes on waiting: later requests of this client stay behind that.
+        """
+        self._client._call(m.Op.WAIT, m.Wait(self._name_check(self._client), value), timeout=timeout)
+
+    def __repr__(self) -> str:
+        return f"<vkshare.ServedFence {self.id}{', closed' if self.is_closed else ''}>"

@@ -1,0 +1,253 @@
+"""What the messages say: bodies with their types and bounds, opcodes, and errors on their way.
+
+A body that decodes is within these bounds; what they cannot say (does the surface exist, is the rectangle inside it)
+is checked by what it is for. Arrays without names on the wire: their order is the format.
+"""
+
+from __future__ import annotations
+
+import builtins
+import enum
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from vkshare import errors
+from vkshare.errors import VkshareError
+from vkshare.server.wire import Garbage
+
+
+class Op(enum.IntEnum):
+    """Opcodes. Those from PLUG_INS on belong to what is built on the server."""
+
+    HELLO = 1
+    NO_OP = 2
+    STATISTICS = 3
+    CREATE_SURFACE = 16
+    OPEN_SURFACE = 17
+    CLOSE_SURFACE = 18
+    CREATE_FENCE = 19
+    OPEN_FENCE = 20
+    CLOSE_FENCE = 21
+    SUBMIT = 22
+    SYNC = 23
+    WAIT = 24
+    PLUG_INS = 0x100
+    # from the server
+    REPLY = 0x8000
+    ERROR = 0x8001  # of the request with that sequence, in place of its reply
+    DEFERRED = 0x8002  # of the request with that sequence, which has no reply
+    LOST = 0x8003  # the last message of a connection: why the server ends it
+    EVENT = 0x8004  # nobody asked; the body is Event
+
+
+class Body(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """Base of all bodies."""
+
+
+Id = Annotated[int, Meta(ge=1, le=2**32 - 1)]  # chosen by the client
+U64 = Annotated[int, Meta(ge=0)]  # msgpack has no larger ones than 64 bits
+Value = Annotated[int, Meta(ge=1)]  # of a fence
+I32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+Side = Annotated[int, Meta(ge=1, le=2**20)]
+Name = Annotated[str, Meta(max_length=64)]
+Word = Annotated[str, Meta(max_length=32)]
+Fields = Annotated[bytes, Meta(max_length=1 << 18)]  # a descriptor's
+Colour = tuple[float, float, float, float]
+Rect = tuple[I32, I32, I32, I32]
+Point = tuple[I32, I32]
+Filter = Literal["linear", "nearest"]
+
+# ---- requests ---------------------------------------------------------------------------------------------------
+
+
+class Empty(Body):
+    """Nothing."""
+
+
+class Hello(Body):
+    name: Name
+
+
+class CreateSurface(Body):
+    id: Id
+    width: Side
+    height: Side
+    format: Word
+    tiling: Word
+    usage: Annotated[tuple[Word, ...], Meta(max_length=8)]
+
+
+class OpenSurface(Body):
+    id: Id
+    descriptor: Fields
+
+
+class CreateFence(Body):
+    id: Id
+    initial: U64
+
+
+class OpenFence(Body):
+    id: Id
+    descriptor: Fields
+
+
+class Close(Body):
+    id: Id
+
+
+class Wait(Body):
+    fence: Id
+    value: Value
+
+
+# ---- drawing, as vkshare/commands.py has it ---------------------------------------------------------------------
+
+
+class ClearOp(Body, tag="clear"):
+    target: Id
+    colour: Colour
+
+
+class FillRectOp(Body, tag="fill_rect"):
+    target: Id
+    rect: Rect
+    colour: Colour
+
+
+class CopyOp(Body, tag="copy"):
+    source: Id
+    target: Id
+    source_rect: Rect | None
+    at: Point
+
+
+class BlitOp(Body, tag="blit"):
+    source: Id
+    target: Id
+    source_rect: Rect | None
+    target_rect: Rect | None
+    filter: Filter
+
+
+class CompositeOp(Body, tag="composite"):
+    source: Id
+    target: Id
+    at: Point
+    opacity: float
+
+
+class DrawTrianglesOp(Body, tag="draw_triangles"):
+    target: Id
+    vertices: Annotated[bytes, Meta(max_length=1 << 24)]  # float32 rows
+    columns: Annotated[int, Meta(ge=1, le=16)]  # floats in a row
+    texture: Id | None
+    filter: Filter
+
+
+Drawn = ClearOp | FillRectOp | CopyOp | BlitOp | CompositeOp | DrawTrianglesOp
+
+
+class Submit(Body):
+    """What device.submit() takes, with the surfaces that are to be owned meanwhile."""
+
+    acquires: Annotated[tuple[tuple[Id, U64], ...], Meta(max_length=64)]  # surface, key
+    commands: Annotated[tuple[Drawn, ...], Meta(max_length=4096)]
+    waits: Annotated[tuple[tuple[Id, Value], ...], Meta(max_length=64)]  # fence, value
+    signals: Annotated[tuple[tuple[Id, Value | None], ...], Meta(max_length=64)]  # None: its next value
+    releases: Annotated[tuple[tuple[Id, U64], ...], Meta(max_length=64)]
+
+
+# ---- replies ----------------------------------------------------------------------------------------------------
+
+
+class Welcome(Body):
+    server: str  # its version
+    client: int  # this client's number
+    backend: str
+    adapter: str
+    device_uuid: bytes
+    driver_uuid: bytes
+
+
+class Made(Body):
+    """A surface or fence was made for the client: its descriptor, and what it is."""
+
+    descriptor: bytes
+
+
+class Told(Body):
+    """Numbers by name."""
+
+    numbers: dict[str, int | float]
+
+
+class Failure(Body):
+    """An error, by the name of its class."""
+
+    error: Annotated[str, Meta(max_length=64)]
+    arguments: Annotated[tuple[int | float | str | None, ...], Meta(max_length=4)]
+
+
+class Event(Body):
+    """What a plug-in tells a client that did not ask: what it is about, and its own body."""
+
+    opcode: Annotated[int, Meta(ge=0x100, le=0x3FFF)]
+    body: bytes
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoders: dict[type[Body], msgspec.msgpack.Decoder[Any]] = {}
+
+
+def encode(body: Body | None) -> bytes:
+    """The bytes of a body; none for None."""
+    return b"" if body is None else _encoder.encode(body)
+
+
+def decode(kind: type[Body] | None, data: bytes) -> Any:
+    """The body in `data`. Garbage: it is none of that kind, or out of its bounds."""
+    if kind is None or kind is Empty:
+        if data:
+            raise Garbage(f"{len(data)} bytes came with a request that has no body")
+        return None
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        decoder = _decoders[kind] = msgspec.msgpack.Decoder(kind)
+    try:
+        return decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Garbage(f"the body is no {kind.__name__}: {error}") from None
+
+
+# ---- errors -----------------------------------------------------------------------------------------------------
+
+_BUILTINS = ("ValueError", "TypeError", "TimeoutError", "OSError", "MemoryError", "KeyError")
+_LONGEST_TEXT = 2000
+
+
+def failure(error: BaseException) -> Failure:
+    """An error as it travels. Classes that the other side does not have become VkshareError."""
+    name = type(error).__name__
+    known = getattr(errors, name, None) is type(error) or (name in _BUILTINS and getattr(builtins, name) is type(error))
+    if not known:
+        return Failure("VkshareError", (f"{name}: {error}"[:_LONGEST_TEXT],))
+    plain = all(isinstance(argument, (int, float, str, type(None))) for argument in error.args)
+    if not plain or len(error.args) > 4 or any(isinstance(a, int) and abs(a) >= 2**63 for a in error.args):
+        return Failure(name, (str(error)[:_LONGEST_TEXT],))
+    return Failure(name, tuple(a[:_LONGEST_TEXT] if isinstance(a, str) else a for a in error.args))
+
+
+def rebuilt(told: Failure) -> Exception:
+    """The error that the other side raised."""
+    kind: Any = getattr(errors, told.error, None)
+    if not (isinstance(kind, type) and issubclass(kind, VkshareError)):
+        kind = getattr(builtins, told.error) if told.error in _BUILTINS else None
+    try:
+        if kind is not None:
+            return kind(*told.arguments)  # type: ignore[no-any-return]
+    except TypeError:
+        pass
+    return VkshareError(f"{told.error}: {', '.join(map(str, told.arguments))}")

@@ -1,0 +1,111 @@
+"""Commands on a server's surfaces: recorded here, checked and run there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from vkshare import _arguments
+from vkshare.server import messages as m
+from vkshare.server.handles import ServedSurface
+
+if TYPE_CHECKING:
+    from vkshare.server.client import Client
+
+_FILTERS = ("linear", "nearest")
+
+
+class Recorder:
+    """What a server shall draw, in order. Made by ``client.record()``; ``client.submit(recorded)`` has it done.
+
+    Methods and arguments are those of vkshare.CommandList, on ServedSurfaces. What they are is checked here; whether it
+    fits the surfaces, by the server.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._ops: list[m.Drawn] = []
+
+    def clear(self, target: ServedSurface, colour: Sequence[float]) -> Self:
+        """Sets every pixel."""
+        return self._append(m.ClearOp(self._id("target", target), _arguments.colour("colour", colour)))
+
+    def fill_rect(self, target: ServedSurface, rect: Sequence[int], colour: Sequence[float]) -> Self:
+        """Sets the pixels of a rectangle."""
+        rgba = _arguments.colour("colour", colour)
+        return self._append(m.FillRectOp(self._id("target", target), _arguments.rect("rect", rect), rgba))
+
+    def copy(
+        self,
+        source: ServedSurface,
+        target: ServedSurface,
+        source_rect: Sequence[int] | None = None,
+        at: Sequence[int] = (0, 0),
+    ) -> Self:
+        """Copies pixels between surfaces of one format."""
+        pair = self._id("source", source), self._id("target", target)
+        return self._append(m.CopyOp(*pair, _rect("source_rect", source_rect), _arguments.point("at", at)))
+
+    def blit(
+        self,
+        source: ServedSurface,
+        target: ServedSurface,
+        source_rect: Sequence[int] | None = None,
+        target_rect: Sequence[int] | None = None,
+        filter: str = "linear",
+    ) -> Self:
+        """Copies with scaling, mirroring and format conversion."""
+        pair = self._id("source", source), self._id("target", target)
+        rects = _rect("source_rect", source_rect), _rect("target_rect", target_rect)
+        return self._append(m.BlitOp(*pair, *rects, _filter(filter)))
+
+    def composite(
+        self, source: ServedSurface, target: ServedSurface, at: Sequence[int] = (0, 0), opacity: float = 1.0
+    ) -> Self:
+        """Blends the source over the target."""
+        pair = self._id("source", source), self._id("target", target)
+        return self._append(m.CompositeOp(*pair, _arguments.point("at", at), float(opacity)))
+
+    def draw_triangles(
+        self, target: ServedSurface, vertices: Any, texture: ServedSurface | None = None, filter: str = "linear"
+    ) -> Self:
+        """Blends triangles over the target."""
+        rows = np.ascontiguousarray(vertices, np.float32)
+        if rows.ndim not in (2, 3):
+            raise ValueError(f"vertices have shape {rows.shape}; allowed are (N, K) and (T, 3, K)")
+        image = None if texture is None else self._id("texture", texture)
+        number = self._id("target", target)
+        return self._append(m.DrawTrianglesOp(number, rows.tobytes(), rows.shape[-1], image, _filter(filter)))
+
+    def __len__(self) -> int:
+        return len(self._ops)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return f"<vkshare.Recorder {len(self)} operations>"
+
+    def _operations(self, client: Client) -> list[m.Drawn]:
+        if client is not self._client:
+            raise ValueError("commands were recorded for another client")
+        return self._ops
+
+    def _append(self, op: m.Drawn) -> Self:
+        self._ops.append(op)
+        return self
+
+    def _id(self, name: str, surface: Any) -> int:
+        if not isinstance(surface, ServedSurface):
+            raise TypeError(f"{name} must be a ServedSurface, not {type(surface).__name__}")
+        return surface._name_check(self._client)
+
+
+def _rect(name: str, value: Sequence[int] | None) -> _arguments.Rect | None:
+    return None if value is None else _arguments.rect(name, value)
+
+
+def _filter(value: str) -> Any:
+    return _arguments.choice("filter", value, _FILTERS)

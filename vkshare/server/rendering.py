@@ -1,0 +1,252 @@
+"""The render requests: each a function that an Executor runs, on the client's worker."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from vkshare.commands import CommandList
+from vkshare.descriptors import FenceDescriptor, SurfaceDescriptor
+from vkshare.errors import InvalidCallError, StillDrawingError
+from vkshare.server import messages as m
+from vkshare.server.conversation import Route
+from vkshare.server.executor import FENCE_FDS, SURFACE_FDS, Executor, ServedFence, Told
+from vkshare.server.kinds import LATER, Answer, Kind, Later, Request
+from vkshare.server.order import identity
+
+MOST_HELD = 64  # submissions of one client that wait for others
+
+# ---- surfaces ---------------------------------------------------------------------------------------------------
+
+
+def create_surface(executor: Executor, request: Request) -> Answer:
+    body: m.CreateSurface = request.body
+    executor.make_room(executor.surfaces, body.id, SURFACE_FDS)
+    surface = executor.device.create_surface(body.width, body.height, body.format, tiling=body.tiling, usage=body.usage)
+    try:
+        descriptor = surface.export()
+    except BaseException:
+        surface.close()
+        raise
+    executor.keep(executor.surfaces, body.id, surface, surface.close)
+    return _given(descriptor)
+
+
+def open_surface(executor: Executor, request: Request) -> Answer:
+    body: m.OpenSurface = request.body
+    executor.make_room(executor.surfaces, body.id, SURFACE_FDS)
+    with SurfaceDescriptor.from_bytes(body.descriptor, request.take_fds()) as descriptor:
+        surface = executor.device.open_surface(descriptor)
+    executor.keep(executor.surfaces, body.id, surface, surface.close)
+    return Answer()
+
+
+def close_surface(executor: Executor, request: Request) -> None:
+    executor.surface(request.body.id).close()
+    del executor.surfaces[request.body.id]
+
+
+# ---- fences -----------------------------------------------------------------------------------------------------
+
+
+def create_fence(executor: Executor, request: Request) -> Answer:
+    body: m.CreateFence = request.body
+    executor.make_room(executor.fences, body.id, FENCE_FDS)
+    fence = executor.device.create_fence(body.initial)
+    try:
+        descriptor = fence.export()
+    except BaseException:
+        fence.close()
+        raise
+    served = ServedFence(fence, identity(descriptor._fds[0]), executor.client)
+    executor.keep(executor.fences, body.id, served, fence.close)
+    executor.order.made(executor.client, served.identity)
+    return _given(descriptor)
+
+
+def open_fence(executor: Executor, request: Request) -> Answer:
+    body: m.OpenFence = request.body
+    executor.make_room(executor.fences, body.id, FENCE_FDS)
+    with FenceDescriptor.from_bytes(body.descriptor, request.take_fds()) as descriptor:
+        page = identity(descriptor._fds[0])
+        fence = executor.device.open_fence(descriptor)
+    executor.keep(executor.fences, body.id, ServedFence(fence, page, executor.order.owner(page)), fence.close)
+    return Answer()
+
+
+def close_fence(executor: Executor, request: Request) -> None:
+    executor.fence(request.body.id)
+    executor.drop_fence(request.body.id)
+
+
+def _given(descriptor: SurfaceDescriptor | FenceDescriptor) -> Answer:
+    """The descriptor's fds are the answer's from now on."""
+    with descriptor:
+        return Answer.of(m.Made(descriptor.to_bytes()), descriptor._duplicates())
+
+
+# ---- drawing ----------------------------------------------------------------------------------------------------
+
+
+def submit(executor: Executor, request: Request) -> None:
+    body: m.Submit = request.body
+    _refuse_more_held(executor)
+    commands, used = _record(executor, body.commands)
+    waits = [_wait(executor, number, value) for number, value in body.waits]
+    signals = [_signal(executor, number, value) for number, value in body.signals]
+    _refuse_unused(body, used)
+    acquired = []
+    try:
+        for number, key in body.acquires:
+            surface = executor.surface(number)
+            surface.acquire(key, mode="gpu")
+            acquired.append((surface, key))
+        submission = executor.device.submit(commands, waits=waits, signals=signals)
+    except BaseException:
+        for surface, key in acquired:  # handed on by nobody: it goes back to whom it would have come from (rule K31)
+            with contextlib.suppress(Exception):
+                surface.release(key)
+        raise
+    executor.last = submission
+    if submission.is_held:
+        _watch(executor, request, submission)
+    for number, key in body.releases:
+        executor.surface(number).release(key)
+
+
+def _refuse_more_held(executor: Executor) -> None:
+    if len(executor.held) >= MOST_HELD:
+        raise StillDrawingError(
+            f"{len(executor.held)} submissions of this client wait for fences and surfaces of others; allowed are "
+            f"{MOST_HELD}: sync() before the next"
+        )
+
+
+def _refuse_unused(body: m.Submit, used: set[int]) -> None:
+    """What waits for a surface must be seen to wait: the number that is held is bounded by what is submitted."""
+    for number, _ in body.acquires:
+        if number not in used:
+            raise InvalidCallError(f"surface {number} is acquired, and no command uses it")
+
+
+def _watch(executor: Executor, request: Request, submission: Any) -> None:
+    """A submission that waits for others may fail after it was told to be done: a late error (rule R6)."""
+    executor.held[request.sequence] = submission
+
+    def then(error: BaseException | None) -> Told | None:
+        executor.held.pop(request.sequence, None)
+        return None if error is None else Told(request, error, is_late=True)
+
+    executor.ask(submission.notify, then)
+
+
+def _wait(executor: Executor, number: int, value: int) -> tuple[Any, int]:
+    served = executor.fence(number)
+    if served.owner == executor.client and served.fence.queued_value < value:
+        raise InvalidCallError(
+            f"fence {number} is to reach {value} by a later request of this client: submit what signals it first"
+        )
+    return served.fence, value
+
+
+def _signal(executor: Executor, number: int, value: int | None) -> Any:
+    fence = executor.fence(number).fence
+    return fence if value is None else (fence, value)
+
+
+def _record(executor: Executor, operations: Sequence[Any]) -> tuple[CommandList, set[int]]:
+    """The commands, and the ids of the surfaces that they use."""
+    commands = executor.device.record()
+    used: set[int] = set()
+
+    def surface(number: int) -> Any:
+        used.add(number)
+        return executor.surface(number)
+
+    for op in operations:
+        match op:
+            case m.ClearOp():
+                commands.clear(surface(op.target), op.colour)
+            case m.FillRectOp():
+                commands.fill_rect(surface(op.target), op.rect, op.colour)
+            case m.CopyOp():
+                commands.copy(surface(op.source), surface(op.target), op.source_rect, op.at)
+            case m.BlitOp():
+                commands.blit(surface(op.source), surface(op.target), op.source_rect, op.target_rect, op.filter)
+            case m.CompositeOp():
+                commands.composite(surface(op.source), surface(op.target), op.at, op.opacity)
+            case m.DrawTrianglesOp():
+                texture = None if op.texture is None else surface(op.texture)
+                commands.draw_triangles(surface(op.target), _rows(op), texture, op.filter)
+    return commands, used
+
+
+def _rows(op: m.DrawTrianglesOp) -> Any:
+    floats, rest = divmod(len(op.vertices), 4)
+    if rest or floats % op.columns:
+        raise ValueError(f"vertices are {len(op.vertices)} bytes, which are no rows of {op.columns} float32")
+    return np.frombuffer(op.vertices, np.float32).reshape(-1, op.columns)
+
+
+# ---- waiting, without a worker ----------------------------------------------------------------------------------
+
+
+def sync(executor: Executor, request: Request) -> Answer | Later:
+    """Answered once all that this client submitted before has run, or failed."""
+    left = [s for s in [*executor.held.values(), executor.last] if s is not None and not _is_over(s)]
+    if not left:
+        return Answer()
+    count = len(left)
+
+    def then(error: BaseException | None) -> Told | None:  # errors are told as those of their submissions
+        nonlocal count
+        count -= 1
+        return None if count else Told(request, Answer())
+
+    for submission in left:
+        executor.ask(submission.notify, then)
+    return LATER
+
+
+def _is_over(submission: Any) -> bool:
+    try:
+        return bool(submission.is_done())
+    except Exception:
+        return True
+
+
+def wait(executor: Executor, request: Request) -> Answer | Later:
+    """Answered once the fence has reached the value, or can never do so."""
+    body: m.Wait = request.body
+    served = executor.fence(body.fence)
+    if served.fence.is_done(body.value):
+        return Answer()
+    if served.fence.queued_value < body.value:
+        executor.order.wait(executor.client, served.owner)
+
+    def then(error: BaseException | None) -> Told:
+        executor.order.waited(executor.client)
+        return Told(request, Answer() if error is None else error)
+
+    try:
+        executor.ask(lambda hub, token: served.fence.notify(body.value, hub, token), then)
+    except BaseException:
+        executor.order.waited(executor.client)
+        raise
+    return LATER
+
+
+KINDS = (
+    Kind(m.Op.CREATE_SURFACE, m.CreateSurface, Route.CAN_FAIL, create_surface),
+    Kind(m.Op.OPEN_SURFACE, m.OpenSurface, Route.CAN_FAIL, open_surface, most_fds=3),
+    Kind(m.Op.CLOSE_SURFACE, m.Close, Route.CANNOT_FAIL, close_surface),
+    Kind(m.Op.CREATE_FENCE, m.CreateFence, Route.CAN_FAIL, create_fence),
+    Kind(m.Op.OPEN_FENCE, m.OpenFence, Route.CAN_FAIL, open_fence, most_fds=2),
+    Kind(m.Op.CLOSE_FENCE, m.Close, Route.CANNOT_FAIL, close_fence),
+    Kind(m.Op.SUBMIT, m.Submit, Route.CANNOT_FAIL, submit),
+    Kind(m.Op.SYNC, None, Route.CAN_FAIL, sync),
+    Kind(m.Op.WAIT, m.Wait, Route.CAN_FAIL, wait),
+)

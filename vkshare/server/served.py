@@ -1,0 +1,334 @@
+"""One client as the server has it: its connection, its conversation, its worker. For the loop's thread alone."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vkshare import _fds
+from vkshare.errors import DeviceLostError, RemoteLostError
+from vkshare.server import wire
+from vkshare.server.conversation import Conversation, Decision, Do, Route
+from vkshare.server.executor import Told
+from vkshare.server.kinds import Answer, Request
+from vkshare.server.loop import GARBAGE, GONE, READ, WRITE
+from vkshare.server.messages import Body, Event, Op, encode, failure
+from vkshare.server.worker import Outcome, Worker, bare
+
+if TYPE_CHECKING:
+    from vkshare.server.server import RenderServer
+
+_log = logging.getLogger("vkshare.server")
+
+STEPS = 16  # requests of one client in a turn of the loop (rule R8)
+
+
+@dataclass(slots=True)
+class _Unsent:
+    """A message, or what is left of it, that found no room. Owns the fds."""
+
+    data: memoryview
+    fds: list[int]
+    counted: int = 0  # bytes that the conversation was told of
+
+
+class ServedClient:
+    """One client of a RenderServer.
+
+    Attributes
+    ----------
+    number
+        Never used again for another client of this server.
+    name, pid
+        What it calls itself, and its process.
+    notes
+        For plug-ins: whatever they keep of it, by their own keys.
+    """
+
+    def __init__(self, server: RenderServer, sock: socket.socket, number: int, pid: int, now: float) -> None:
+        self.server = server
+        self.number = number
+        self.name = ""
+        self.pid = pid
+        self.notes: dict[object, object] = {}
+        self.conversation: Conversation[Request] = Conversation(
+            number, server.generation, now, patience=server.patience
+        )
+        self.worker: Worker | None = None
+        self._sock = sock
+        self._splitter = wire.Splitter()
+        self._unsent: deque[_Unsent] = deque()
+        self._closing: list[Callable[[ServedClient], object]] = []
+        server.loop.add(sock.fileno(), READ, self._happened)
+
+    @property
+    def is_closed(self) -> bool:
+        return self._sock.fileno() < 0
+
+    # ---- what plug-ins may use ------------------------------------------------------------------------------------
+
+    def tell(self, opcode: int, body: Body, fds: Sequence[int] = ()) -> None:
+        """Sends what the client did not ask for; takes over the fds. Nothing happens to a client that is gone."""
+        self._send(Op.EVENT, 0, encode(Event(opcode, encode(body))), list(fds))
+
+    def on_close(self, call: Callable[[ServedClient], object]) -> None:
+        """call(client) is called by the loop when it goes, whatever the reason."""
+        self._closing.append(call)
+
+    def cut_off(self, why: str) -> None:
+        """Ends the connection: the client is told why."""
+        self._end(why)
+
+    # ---- reading --------------------------------------------------------------------------------------------------
+
+    def _happened(self, what: int, owed: Sequence[int]) -> None:
+        for sequence in owed:
+            self._send(Op.REPLY, sequence)
+        if what & GONE:  # nobody would read a reply
+            self._end("")
+        elif what & GARBAGE:
+            self._garbage("file descriptors came with a no-op")
+        else:
+            if what & WRITE:
+                self._flush()
+            if what & READ:
+                self._read()
+        self.server.has_work(self)
+
+    def _read(self) -> None:
+        try:
+            data, fds = wire.receive(self._sock, socket.MSG_DONTWAIT)
+            if not data:
+                return self._end("")
+            for message in self._splitter.feed(data, fds):
+                self._arrived(message)
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._end("")
+        except wire.Garbage as error:
+            self._garbage(str(error))
+        return None
+
+    def _arrived(self, message: wire.Message) -> None:
+        try:
+            if not self.conversation.is_open:
+                return
+            request = Request.of(message, self.server.kinds)
+            message = wire.Message(0, 0, 0, b"")  # the request's from now on
+            self.conversation.arrived(request)
+        except wire.Garbage as error:
+            self._garbage(str(error))
+        finally:
+            message.close()
+
+    def _garbage(self, why: str) -> None:
+        self.server.counts.garbage += 1
+        self._end(why)
+
+    # ---- deciding -------------------------------------------------------------------------------------------------
+
+    def serve(self, now: float) -> bool:
+        """Dispatches what it has, a few requests at a time; whether there is more (rules R4, R8)."""
+        more = False
+        for n in range(STEPS + 1):
+            decision = self.conversation.step(now)
+            if decision is None:
+                break
+            self._do(decision)
+            more = n == STEPS
+        self._watch()
+        return more
+
+    def due(self, now: float) -> None:
+        """It is `now`."""
+        self._do(self.conversation.due(now))
+
+    def _do(self, decision: Decision[Request] | None) -> None:
+        if decision is None:
+            return
+        request = decision.request
+        if decision.do in (Do.CUT_OFF, Do.LOSE):
+            self.server.counts.lost += decision.do is Do.LOSE
+            self.server.counts.cut_off += decision.do is Do.CUT_OFF
+            if decision.do is Do.LOSE and self.worker is not None:
+                self.worker.abandon()
+            return self._end(decision.why)
+        assert request is not None
+        if decision.do is Do.ANSWER:
+            self._answer(request)
+        elif decision.do is Do.HIRE:
+            self._hire()
+        elif decision.do is Do.HAND:
+            assert self.worker is not None
+            self.worker.give(request)
+        elif decision.do is Do.FINISH:
+            self._finish(request, decision.outcome)
+        elif decision.do is Do.REFUSE:
+            self._refuse(request, decision.outcome)
+        elif decision.do is Do.DEFER:
+            assert isinstance(decision.outcome, BaseException)
+            self._fail(Op.DEFERRED, request, decision.outcome)
+        return None
+
+    def _answer(self, request: Request) -> None:
+        try:
+            answer = request.kind.run(self, request)
+        except Exception as error:
+            self._fail(Op.ERROR, request, bare(error))
+        else:
+            self._reply(request, answer or Answer())
+        finally:
+            request.close()
+
+    def _hire(self) -> None:
+        try:
+            self.worker = self.server.hire(self)
+        except Exception as error:
+            _log.exception("client %d: no worker could be started", self.number)
+            self._end(f"no worker could be started: {error}")
+
+    def _finish(self, request: Request, outcome: object) -> None:
+        try:
+            if isinstance(outcome, BaseException):
+                self._fail(Op.ERROR, request, outcome)
+                return
+            assert isinstance(outcome, Answer)
+            if request.kind.finish is not None:
+                outcome = request.kind.finish(self, request, outcome)
+            self._reply(request, outcome)
+        except Exception as error:
+            self._fail(Op.ERROR, request, bare(error))
+
+    def _refuse(self, request: Request, outcome: object) -> None:
+        request.close()
+        if isinstance(outcome, Answer):
+            _fds.close_all(outcome.fds)
+        op = Op.DEFERRED if request.route is Route.CANNOT_FAIL else Op.ERROR
+        generation = self.conversation.device_generation
+        self._fail(
+            op, request, DeviceLostError(f"the server's device is lost; its next one is generation {generation}")
+        )
+
+    # ---- what the worker has to tell --------------------------------------------------------------------------------
+
+    def news(self) -> None:
+        """The hub told of the worker itself."""
+        if self.worker is not None:
+            for request, outcome in self.worker.news():
+                self._completed(request, outcome)
+        self.server.has_work(self)
+
+    def happened(self, serial: int, error: BaseException | None) -> None:
+        """The hub told of something that the client's executor waits for."""
+        told = None if self.worker is None else self.worker.happened(serial, error)
+        if told is not None:
+            self.told(told)
+
+    def told(self, told: Told) -> None:
+        """An outcome that came without the worker's thread."""
+        if told.is_late:
+            self.server.look_for_loss(self, told.request, told.outcome)
+            self._do(self.conversation.failed_late(told.request, told.outcome))
+        else:
+            self._completed(told.request, told.outcome)
+        self.server.has_work(self)
+
+    def _completed(self, request: Request, outcome: Outcome) -> None:
+        if isinstance(outcome, wire.Garbage):
+            self._garbage(str(outcome))
+        elif isinstance(outcome, (Answer, BaseException)):
+            self.server.look_for_loss(self, request, outcome)
+            failed = isinstance(outcome, BaseException)
+            if self.conversation.is_open:
+                self._do(self.conversation.completed(request, outcome, self.server.now(), failed=failed))
+            else:
+                self.server.drop(outcome)
+        else:
+            self.conversation.waits_elsewhere(request)
+
+    # ---- writing --------------------------------------------------------------------------------------------------
+
+    def _reply(self, request: Request, answer: Answer) -> None:
+        self._send(Op.REPLY, request.sequence, answer.body, answer.fds)
+
+    def _fail(self, op: Op, request: Request, error: BaseException) -> None:
+        self._send(op, request.sequence, encode(failure(error)))
+
+    def _send(self, op: Op, sequence: int, body: bytes = b"", fds: list[int] | None = None) -> None:
+        """Sends what finds room, keeps the rest; takes over the fds. Never waits (rule R12)."""
+        fds = fds or []
+        if self.is_closed:
+            return _fds.close_all(fds)
+        data = wire.pack(op, sequence, self.conversation.device_generation, body, len(fds))
+        last = _Unsent(memoryview(data), fds)
+        self._unsent.append(last)
+        if self._unsent[0] is last:
+            self._flush()
+        if self._unsent and not self.is_closed:
+            last.counted = len(last.data)
+            self._do(self.conversation.queued(last.counted))
+        return None
+
+    def _flush(self) -> None:
+        while self._unsent and not self.is_closed:
+            head = self._unsent[0]
+            try:
+                sent = wire.transmit(self._sock, head.data, head.fds, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return
+            except OSError as error:  # gone; or ETOOMANYREFS: more of its fds are under way than the kernel allows
+                _log.debug("client %d: %s", self.number, error)
+                return self._end("")
+            _fds.close_all(head.fds)
+            head.fds = []
+            head.data = head.data[sent:]
+            if head.counted:
+                self.conversation.wrote(sent)
+            if not head.data:
+                self._unsent.popleft()
+
+    def _watch(self) -> None:
+        """What the loop is to tell of it, and whether no-ops may be answered without asking."""
+        if self.is_closed:
+            return
+        conversation = self.conversation
+        interest = (READ if conversation.is_attended else 0) | (WRITE if self._unsent else 0)
+        is_quick = conversation.is_idle and self._splitter.is_empty and not self._unsent
+        self.server.loop.watch(self._sock.fileno(), interest, is_quick)
+
+    # ---- ending ---------------------------------------------------------------------------------------------------
+
+    def _end(self, why: str) -> None:
+        """The connection ends; with a reason, the client is told as far as that finds room. Idempotent."""
+        if self.is_closed:
+            return
+        if why:
+            _log.info("client %d %r: %s", self.number, self.name, why)
+            self._last_word(why)
+        self.server.loop.remove(self._sock.fileno())
+        self._sock.close()
+        for request in self.conversation.close():
+            request.close()
+        self._splitter.close()
+        for unsent in self._unsent:
+            _fds.close_all(unsent.fds)
+        self._unsent.clear()
+        self.server.gone(self)
+        for call in self._closing:
+            try:
+                call(self)
+            except Exception:
+                _log.exception("client %d: a plug-in could not let go of it", self.number)
+
+    def _last_word(self, why: str) -> None:
+        if self._unsent:
+            return  # in the middle of another message, maybe
+        data = wire.pack(Op.LOST, 0, self.conversation.device_generation, encode(failure(RemoteLostError(why))))
+        with contextlib.suppress(OSError):
+            wire.transmit(self._sock, data, (), socket.MSG_DONTWAIT)

@@ -1,0 +1,395 @@
+"""RenderServer: many clients' render requests, each client's in order, nobody waiting for another."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import logging
+import os
+import socket
+import struct
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from vkshare import _arguments, _fds, _native
+from vkshare.errors import DeviceLostError, InvalidCallError
+from vkshare.server import greeting, rendering
+from vkshare.server.conversation import PATIENCE
+from vkshare.server.devices import Devices, Factory
+from vkshare.server.kinds import Answer, Kind, Request, table
+from vkshare.server.loop import READ, Loop
+from vkshare.server.order import Order
+from vkshare.server.served import ServedClient
+from vkshare.server.socket_path import Listener, checked
+from vkshare.server.worker import Outcome, ThreadWorker, Worker
+
+if TYPE_CHECKING:
+    from vkshare.device import Device
+
+_log = logging.getLogger("vkshare.server")
+
+MOST_CLIENTS = 256
+_ACCEPTED_AT_ONCE = 16
+_PEERCRED = struct.Struct("3i")  # struct ucred: pid, uid, gid
+_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+@dataclass(slots=True)
+class ServerStatistics:
+    """A snapshot of a render server."""
+
+    clients: int = 0  # connected now
+    workers: int = 0  # rendering threads or processes now, those included that are ending
+    accepted: int = 0  # clients, ever
+    refused: int = 0  # connections: another user's, or no room
+    requests: int = 0  # of clients that are gone too; no-ops that the front answered not counted
+    no_ops: int = 0  # answered without Python
+    garbage: int = 0  # clients cut off for what they sent
+    cut_off: int = 0  # for what they did not read, or say
+    lost: int = 0  # clients whose worker hung or died
+    dropped: int = 0  # results of clients that were gone by then
+    device_generation: int = 1
+    wakeups: int = 0  # of the loop
+
+
+@dataclass(slots=True)
+class _Leaving:
+    """A worker whose client is gone."""
+
+    worker: Worker
+    deadline: float | None  # when it is taken to hang
+
+
+class RenderServer:
+    """Renders for other processes of the same user, over a Unix socket. Rules: spec render-server, R1 to R17.
+
+    Parameters
+    ----------
+    device
+        A Device, which stays the caller's; a callable that opens one, called again when that is lost; None: the best
+        device there is. With isolation="process", which adapter the children open.
+    path
+        Of the socket; None: VKSHARE_SERVER, else ``vkshare-server`` in XDG_RUNTIME_DIR.
+    isolation
+        ``"thread"``: a client that renders has a thread here, and all draw on one device. ``"process"``: it has a
+        process and a device of its own, so that no driver's crash or hang is anybody else's.
+    kinds
+        Further kinds of requests: see vkshare.server.kinds.
+    patience
+        Seconds that a worker may take for one request before its client is lost (rule R15).
+
+    Thread-safe are close(), shutdown(), call_soon() and statistics(); the rest is for the thread that serves.
+
+    Raises
+    ------
+    InvalidCallError
+        Another server listens at the path, or what is there is no socket.
+    """
+
+    def __init__(
+        self,
+        device: Device | Factory | None = None,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        isolation: str = "thread",
+        kinds: Iterable[Kind] = (),
+        patience: float = PATIENCE,
+    ) -> None:
+        self.isolation = _arguments.choice("isolation", isolation, ("thread", "process"))
+        self.patience = _arguments.timeout(patience) or PATIENCE
+        self.kinds = table((*greeting.KINDS, *rendering.KINDS), kinds)
+        self.plugged_in = tuple(kind for opcode, kind in self.kinds.items() if opcode >= 0x100)
+        self.counts = ServerStatistics()
+        self.order = Order()
+        self.clients: dict[int, ServedClient] = {}
+        self._path = checked(path)
+        self._numbers = itertools.count(1)
+        self._leaving: dict[int, _Leaving] = {}
+        self._working: deque[ServedClient] = deque()  # with requests that can be dispatched
+        self._timed: set[ServedClient] = set()  # with a deadline
+        self._stopping = threading.Event()
+        self._running = threading.Lock()  # held by the thread that serves
+        self._served_by = 0
+        self._is_closed = False
+        self._pid = os.getpid()
+        with contextlib.ExitStack() as made:
+            self._listener = Listener(self._path)
+            made.callback(self._listener.close)
+            self.devices = self._open(device)
+            made.callback(self.devices.close)
+            self.hub = _native.Hub()
+            self.loop = Loop()
+            self._spare = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+            self.loop.front.set_generation(self.generation)
+            self.loop.add(self._listener.sock.fileno(), READ, self._accept)
+            self.loop.add(self.hub.fileno(), READ, self._drain)
+            made.pop_all()
+        _log.info("%r", self)
+
+    # ---- what it is -----------------------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> Path:
+        """Of its socket."""
+        return self._path
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    @property
+    def generation(self) -> int:
+        """Of its device: grows by one when that is lost."""
+        return self.devices.generation
+
+    def statistics(self) -> ServerStatistics:
+        """A snapshot. Thread-safe."""
+        clients = list(self.clients.values())
+        return replace(
+            self.counts,
+            clients=len(clients),
+            workers=sum(client.worker is not None for client in clients) + len(self._leaving),
+            requests=self.counts.requests + sum(client.conversation.counts.requests for client in clients),
+            no_ops=self.loop.front.answered,
+            device_generation=self.generation,
+            wakeups=self.loop.wakeups,
+        )
+
+    def __repr__(self) -> str:
+        if self._is_closed:
+            return f"<vkshare.RenderServer at {self._path}, closed>"
+        return f"<vkshare.RenderServer at {self._path}, {len(self.clients)} clients, isolation {self.isolation!r}>"
+
+    # ---- serving --------------------------------------------------------------------------------------------------
+
+    def serve_forever(self) -> None:
+        """Serves until shutdown() or close() is called, or a signal's handler raises. One thread at a time."""
+        if not self._running.acquire(blocking=False):
+            raise InvalidCallError("this server is served by another thread already")
+        self._served_by = threading.get_ident()
+        try:
+            with self.loop.heeding_signals():
+                while not self._stopping.is_set() and not self._is_closed:
+                    self.serve_once(None)
+        finally:
+            self._served_by = 0
+            self._running.release()
+
+    def serve_once(self, timeout: float | None) -> None:
+        """One turn of the loop, for those who have a loop of their own: sleeps at most `timeout` seconds."""
+        self.loop.turn(self._sleep(timeout))
+        if self._timed or self._leaving:
+            self._look_at_clock(self.now())
+        for _ in range(len(self._working)):
+            client = self._working.popleft()
+            if not client.is_closed and client.serve(self.now()):
+                self._working.append(client)
+            self._note_deadline(client)
+
+    def _sleep(self, timeout: float | None) -> float | None:
+        if self._working:
+            return 0.0
+        deadlines = [d for client in self._timed if (d := client.conversation.deadline) is not None]
+        deadlines += [left.deadline for left in self._leaving.values() if left.deadline is not None]
+        if not deadlines:
+            return timeout
+        until = max(0.0, min(deadlines) - self.now())
+        return until if timeout is None else min(until, timeout)
+
+    def _look_at_clock(self, now: float) -> None:
+        for client in list(self._timed):
+            client.due(now)
+            self._note_deadline(client)
+        for leaving in self._leaving.values():
+            if leaving.deadline is not None and now >= leaving.deadline:
+                leaving.deadline = None
+                leaving.worker.abandon()
+
+    def _note_deadline(self, client: ServedClient) -> None:
+        if client.conversation.deadline is None:
+            self._timed.discard(client)
+        else:
+            self._timed.add(client)
+
+    def call_soon(self, call: object) -> None:
+        """call() is called by the thread that serves, at its next turn. From any thread."""
+        if not callable(call):
+            raise TypeError(f"call must be callable, not {type(call).__name__}")
+        self.loop.call_soon(call)
+
+    def shutdown(self) -> None:
+        """serve_forever() returns soon. From any thread; idempotent."""
+        self._stopping.set()
+        self.loop.call_soon(lambda: None)
+
+    @staticmethod
+    def now() -> float:
+        """Seconds of the clock that its deadlines are on."""
+        return time.monotonic()
+
+    # ---- clients come and go --------------------------------------------------------------------------------------
+
+    def _accept(self, what: int, owed: Sequence[int]) -> None:
+        for _ in range(_ACCEPTED_AT_ONCE):
+            try:
+                sock, _ = self._listener.sock.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in _NO_ROOM:
+                    self._turn_away()
+                    return
+                _log.debug("accept: %s", error)
+                continue
+            self._welcome(sock)
+
+    def _turn_away(self) -> None:
+        """There is no fd for another client. One was kept for this: whoever waits is told by the connection's end."""
+        self.counts.refused += 1
+        os.close(self._spare)
+        with contextlib.suppress(OSError):
+            self._listener.sock.accept()[0].close()
+        self._spare = -1
+        with contextlib.suppress(OSError):
+            self._spare = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+
+    def _welcome(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        pid, uid, _ = _PEERCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size))
+        if uid != os.geteuid() or len(self.clients) >= MOST_CLIENTS:
+            _log.warning("process %d of user %d was refused", pid, uid)
+            self.counts.refused += 1
+            sock.close()
+            return
+        client = ServedClient(self, sock, next(self._numbers), pid, self.now())
+        self.clients[client.number] = client
+        self.counts.accepted += 1
+        if self.devices.is_opening:
+            client.conversation.device_lost(self.generation)
+        self._timed.add(client)
+
+    def hire(self, client: ServedClient) -> Worker:
+        """A worker for the client's render requests."""
+        worker = ThreadWorker(client.number, self.hub, self.devices, self.order)
+        client.conversation.hired()
+        return worker
+
+    def gone(self, client: ServedClient) -> None:
+        """By the client, when its connection has ended."""
+        del self.clients[client.number]
+        self._timed.discard(client)
+        self.counts.requests += client.conversation.counts.requests
+        if client.worker is not None:
+            client.worker.close()
+            self._leaving[client.number] = _Leaving(client.worker, self.now() + self.patience)
+
+    def has_work(self, client: ServedClient) -> None:
+        """It may have requests to dispatch."""
+        if client not in self._working:
+            self._working.append(client)
+
+    # ---- what workers tell ----------------------------------------------------------------------------------------
+
+    def _drain(self, what: int, owed: Sequence[int]) -> None:
+        for token, error in self.hub.drain():
+            number, serial = token >> 32, token & 0xFFFFFFFF
+            client = self.clients.get(number)
+            if client is None:
+                self._drained(number, serial)
+            elif serial:
+                client.happened(serial, error)
+            else:
+                client.news()
+
+    def _drained(self, number: int, serial: int) -> None:
+        """What belongs to a client that is gone (rule R14)."""
+        leaving = self._leaving.get(number)
+        if leaving is None or serial:
+            self.counts.dropped += 1
+            return
+        for _, outcome in leaving.worker.news():
+            self.drop(outcome)
+        if leaving.worker.has_left:
+            leaving.worker.join()
+            del self._leaving[number]
+
+    def drop(self, outcome: Outcome) -> None:
+        """A result that nobody waits for any more."""
+        self.counts.dropped += 1
+        if isinstance(outcome, Answer):
+            _fds.close_all(outcome.fds)
+
+    # ---- the device -----------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _open(device: Device | Factory | None) -> Devices:
+        return Devices(device)
+
+    def look_for_loss(self, client: ServedClient, request: Request, outcome: Outcome) -> None:
+        """An outcome may say that the device is lost, which then is everybody's matter (rule R16)."""
+        if not isinstance(outcome, BaseException) or request.generation != self.generation:
+            return
+        device = self.devices.current
+        if isinstance(outcome, DeviceLostError) or (device is not None and device.is_lost):
+            self._device_lost()
+
+    def _device_lost(self) -> None:
+        generation = self.devices.lost(lambda: self.loop.call_soon(self._device_opened))
+        self.loop.front.set_generation(generation)
+        for client in list(self.clients.values()):
+            client.conversation.device_lost(generation)
+            if not self.devices.can_reopen:
+                client.conversation.device_opened()
+            self.has_work(client)
+
+    def _device_opened(self) -> None:
+        for client in list(self.clients.values()):
+            client.conversation.device_opened()
+            self.has_work(client)
+
+    # ---- closing --------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Ends every client, waits for their workers and for the loop, removes the socket. Idempotent.
+
+        A worker that hangs is waited for as long as `patience` says, and left behind then.
+        """
+        if self._pid != os.getpid():
+            raise InvalidCallError(f"this RenderServer belongs to process {self._pid}: close it there")
+        if self._served_by == threading.get_ident():
+            raise InvalidCallError("this thread serves: call shutdown() here, and close() when serve_forever() is over")
+        self.shutdown()
+        with self._running:
+            if self._is_closed:
+                return
+            for client in list(self.clients.values()):
+                client.cut_off("the server is closed")
+            self._await_workers()
+            self._is_closed = True
+            self.loop.remove(self._listener.sock.fileno())
+            self.loop.remove(self.hub.fileno())
+            self._listener.close()
+            self.loop.close()
+            if self._spare >= 0:
+                os.close(self._spare)
+            self.devices.close()
+
+    def _await_workers(self) -> None:
+        deadline = self.now() + self.patience
+        while self._leaving and self.now() < deadline:
+            self.loop.turn(min(0.1, deadline - self.now()))
+        for number, leaving in self._leaving.items():
+            _log.warning("the worker of client %d hangs: left behind", number)
+            leaving.worker.abandon()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()

@@ -1,0 +1,120 @@
+"""Where a server listens: a socket of the user's own, which only a server that is gone leaves to the next one."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import socket
+import stat
+from pathlib import Path
+
+from vkshare.errors import InvalidCallError
+
+_LONGEST = 107  # bytes: sockaddr_un has room for these and a 0
+
+
+def default_path() -> Path:
+    """What VKSHARE_SERVER says, else vkshare-server in XDG_RUNTIME_DIR, else in a folder of the user's in /tmp."""
+    said = os.environ.get("VKSHARE_SERVER")
+    if said:
+        return Path(said)
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime:
+        return Path(runtime) / "vkshare-server"
+    return Path(f"/tmp/vkshare-{os.geteuid()}") / "server"
+
+
+def checked(path: str | os.PathLike[str] | None) -> Path:
+    """`path`, or the default. ValueError: a socket cannot be there."""
+    found = default_path() if path is None else Path(path)
+    raw = os.fsencode(found)
+    if not raw or b"\0" in raw or len(raw) > _LONGEST:
+        raise ValueError(f"path is {os.fspath(found)!r}; a socket's path has 1 to {_LONGEST} bytes, none of them 0")
+    return found
+
+
+class Listener:
+    """A listening socket at a path, mode 0600. While it lives, a lock beside it keeps other servers away."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._pid = os.getpid()
+        _make_folder(path.parent)
+        self._lock = _lock(path)
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            _remove_stale(path)
+            self.sock.setblocking(False)
+            self.sock.bind(os.fspath(path))
+            os.chmod(path, 0o600)  # nobody can connect before it listens
+            self.sock.listen(64)
+        except BaseException:
+            self.sock.close()
+            os.close(self._lock)
+            raise
+
+    def close(self) -> None:
+        """Idempotent. A forked child's copy leaves the path alone."""
+        if self.sock.fileno() < 0:
+            return
+        if self._pid == os.getpid():
+            for left in (self.path, _lock_path(self.path)):
+                with contextlib.suppress(OSError):
+                    left.unlink()
+        self.sock.close()
+        os.close(self._lock)
+
+
+def _make_folder(folder: Path) -> None:
+    if folder == Path(f"/tmp/vkshare-{os.geteuid()}"):
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(0o700)
+        status = folder.lstat()
+        if status.st_uid != os.geteuid() or not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o077:
+            raise InvalidCallError(f"{folder} is not this user's alone: set XDG_RUNTIME_DIR, or give a path")
+
+
+def _lock_path(path: Path) -> Path:
+    return path.with_name(path.name + ".lock")
+
+
+def _lock(path: Path) -> int:
+    """The lock's fd. It is taken anew if the one who had it removed the file meanwhile."""
+    name = _lock_path(path)
+    while True:
+        fd = os.open(name, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(fd), name.stat()):
+                    return fd
+        except BlockingIOError:
+            os.close(fd)
+            raise _taken(path) from None
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
+
+
+def _remove_stale(path: Path) -> None:
+    """InvalidCallError: somebody listens there, or it is no socket."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(status.st_mode):
+        raise InvalidCallError(f"{path} is there, and is no socket: remove it, or give another path")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        error = probe.connect_ex(os.fspath(path))
+    if error not in (errno.ECONNREFUSED, errno.ENOENT):
+        raise _taken(path)
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+
+
+def _taken(path: Path) -> InvalidCallError:
+    return InvalidCallError(f"a server listens at {path} already: connect to it, or give another path")

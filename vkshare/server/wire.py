@@ -1,0 +1,187 @@
+"""How messages cross: a fixed header, a body in msgpack, file descriptors beside them. See docs/server.md.
+
+A Unix stream socket, since requests may come several in one write. What comes is from a stranger: every number is
+checked before it is used, and a received file descriptor has an owner at once.
+"""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import os
+import socket
+import stat
+import struct
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from vkshare import _fds
+
+VERSION = 1
+# length of the whole message, opcode, number of fds, version, sequence, device generation (native/server/front.h)
+HEADER = struct.Struct("<IHBBII")
+MAX_MESSAGE = 1 << 20  # bytes; what is longer travels in memory
+MAX_IN_MEMORY = 1 << 24
+MAX_FDS = 253  # of one message: the kernel's SCM_MAX_FD
+READ_SIZE = 1 << 16  # bytes at a time
+IN_MEMORY = 0x4000  # a bit of the opcode: the body is in a memfd, the first of the message's fds
+
+_FD_SPACE = socket.CMSG_SPACE(MAX_FDS * 4)
+
+
+class Garbage(Exception):
+    """What came cannot be a message: the connection is of no use any more (rule R13)."""
+
+
+@dataclass(slots=True)
+class Message:
+    """One message. Owns its fds until they are taken."""
+
+    opcode: int
+    sequence: int
+    generation: int
+    body: bytes
+    fds: list[int] = field(default_factory=list)
+
+    def take_fds(self) -> list[int]:
+        """The fds, the caller's from now on."""
+        fds, self.fds = self.fds, []
+        return fds
+
+    def close(self) -> None:
+        """Closes the fds that nobody took."""
+        _fds.close_all(self.take_fds())
+
+    def body_in_memory(self) -> bytes:
+        """A copy of the body that the first fd has: the sender may go on writing there (rule R13)."""
+        if not self.fds:
+            raise Garbage("the body is said to be in memory, and no fd came")
+        fd = self.fds.pop(0)
+        try:
+            return _copy_of(fd)
+        except OSError as error:
+            raise Garbage(f"the body's memory cannot be read: {error.strerror}") from None
+        finally:
+            os.close(fd)
+
+
+def _copy_of(fd: int) -> bytes:
+    """Read, not mapped: a file that shrinks meanwhile ends early, and a mapping of it would be a SIGBUS."""
+    status = os.fstat(fd)
+    try:
+        fcntl.fcntl(fd, fcntl.F_GET_SEALS)
+    except OSError:
+        raise Garbage("the body's fd is no memfd") from None
+    if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_IN_MEMORY:
+        raise Garbage(f"the body has {status.st_size} bytes; allowed are {MAX_IN_MEMORY}")
+    return os.pread(fd, status.st_size, 0)
+
+
+class Splitter:
+    """Cuts a stream into messages: bytes and fds go in as they are read. Pure, but that it owns the fds."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+        self._fds: deque[int] = deque()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is left of a message that began."""
+        return not self._bytes and not self._fds
+
+    def feed(self, data: bytes, fds: Sequence[int] = ()) -> list[Message]:
+        """The messages that are whole now; takes over `fds`.
+
+        Raises
+        ------
+        Garbage
+            A length, version or number of fds is wrong. Messages that came before are lost too; no fd stays open.
+        """
+        self._fds.extend(fds)
+        self._bytes += data
+        messages: list[Message] = []
+        at = 0
+        try:
+            while (message := self._message(at)) is not None:
+                at += HEADER.size + len(message.body)
+                messages.append(message)
+            del self._bytes[:at]
+            if self._fds and (not self._bytes or len(self._fds) > MAX_FDS):
+                raise Garbage(f"{len(self._fds)} fds came that no message said it has")
+        except Garbage:
+            for message in messages:
+                message.close()
+            self.close()
+            raise
+        return messages
+
+    def _message(self, at: int) -> Message | None:
+        if len(self._bytes) - at < HEADER.size:
+            return None
+        length, opcode, n_fds, version, sequence, generation = HEADER.unpack_from(self._bytes, at)
+        if version != VERSION:
+            raise Garbage(f"the peer speaks version {version}, this vkshare {VERSION}: run the same on both sides")
+        if not HEADER.size <= length <= MAX_MESSAGE:
+            raise Garbage(f"a message says it has {length} bytes; allowed are {HEADER.size} to {MAX_MESSAGE}")
+        if n_fds > MAX_FDS:
+            raise Garbage(f"a message says it has {n_fds} fds; allowed are {MAX_FDS}")
+        if len(self._bytes) - at < length:
+            return None
+        if n_fds > len(self._fds):
+            raise Garbage(f"a message says it has {n_fds} fds, and {len(self._fds)} came")
+        body = bytes(self._bytes[at + HEADER.size : at + length])
+        return Message(opcode, sequence, generation, body, [self._fds.popleft() for _ in range(n_fds)])
+
+    def close(self) -> None:
+        """Forgets what began."""
+        _fds.close_all(self._fds)
+        self._fds.clear()
+        self._bytes.clear()
+
+
+def pack(opcode: int, sequence: int, generation: int, body: bytes = b"", n_fds: int = 0) -> bytes:
+    """A message's bytes. ValueError: it is too long."""
+    length = HEADER.size + len(body)
+    if length > MAX_MESSAGE or n_fds > MAX_FDS:
+        raise ValueError(
+            f"the message has {length} bytes and {n_fds} fds; allowed are {MAX_MESSAGE} bytes and {MAX_FDS} fds"
+        )
+    return HEADER.pack(length, opcode, n_fds, VERSION, sequence, generation) + body
+
+
+def receive(sock: socket.socket, flags: int = 0) -> tuple[bytes, list[int]]:
+    """What can be read now, with its fds, the caller's. b"": the peer has closed its end.
+
+    Raises
+    ------
+    Garbage
+        More fds came than any message has, or than this process can open; none stays open.
+    OSError
+        As recvmsg(); BlockingIOError where nothing is there.
+    """
+    data, ancillary, told, _ = sock.recvmsg(READ_SIZE, _FD_SPACE, flags | socket.MSG_CMSG_CLOEXEC)
+    if not ancillary and not told & socket.MSG_CTRUNC:
+        return data, []
+    fds = fds_of(ancillary)
+    if told & socket.MSG_CTRUNC:
+        _fds.close_all(fds)
+        raise Garbage(f"fds were lost on the way: allowed are {MAX_FDS}, or this process has no room for more")
+    return data, fds
+
+
+def fds_of(ancillary: Sequence[tuple[int, int, bytes]]) -> list[int]:
+    """The fds that came beside a message's bytes, the caller's."""
+    fds = array.array("i")
+    for level, kind, payload in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])
+    return list(fds)
+
+
+def transmit(sock: socket.socket, data: bytes | memoryview, fds: Sequence[int], flags: int = 0) -> int:
+    """Sends what finds room, with the fds on its first byte; returns the number of bytes."""
+    if not fds:
+        return sock.send(data, flags | socket.MSG_NOSIGNAL)
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
+    return sock.sendmsg([data], rights, flags | socket.MSG_NOSIGNAL)
