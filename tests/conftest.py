@@ -25,6 +25,8 @@ SLOW = (
     "present/test_shm_",
     "present/test_window_",
     "present/test_windows_",
+    "server/test_faults",
+    "server/test_isolation",
     "test_deaths",
     "test_demo",
     "test_descriptors_from_strangers",

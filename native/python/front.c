@@ -153,7 +153,8 @@ static PyGetSetDef getters[] = {
 static PyMemberDef members[] = {VKPY_WEAKLIST(vkpy_front), {NULL, 0, 0, 0, NULL}};
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, (void *)"Sleeps until something happens on a server's connections, and answers no-ops. For one thread."},
+    {Py_tp_doc,
+     (void *)"Sleeps until something happens on a server's connections, and answers no-ops. For one thread."},
     {Py_tp_init, (void *)front_init},
     {Py_tp_dealloc, (void *)front_dealloc},
     {Py_tp_methods, methods},

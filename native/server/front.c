@@ -62,7 +62,8 @@ static vks_status control(vks_front *f, int operation, int fd)
 {
     uint32_t interest = f->by_fd[fd].interest;
     struct epoll_event event = {
-        .events = EPOLLRDHUP | (interest & VKS_FRONT_READ ? EPOLLIN : 0u) | (interest & VKS_FRONT_WRITE ? EPOLLOUT : 0u),
+        .events =
+            EPOLLRDHUP | (interest & VKS_FRONT_READ ? EPOLLIN : 0u) | (interest & VKS_FRONT_WRITE ? EPOLLOUT : 0u),
         .data.fd = fd,
     };
     if (epoll_ctl(f->epoll, operation, fd, &event))

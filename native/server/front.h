@@ -1,9 +1,9 @@
 /* front.h: the part of a render server's event loop that needs no Python: it sleeps until something happens, and
  * answers no-op requests by itself.
  *
- * Why in C: a no-op is how a client asks whether the server lives and has done all that was asked before. Answered here,
- * it costs neither an interpreter nor its lock, which a rendering thread that runs Python may hold for milliseconds
- * (R2). Everything else is told to the caller, which reads the connection itself.
+ * Why in C: a no-op is how a client asks whether the server lives and has done all that was asked before. Answered
+ * here, it costs neither an interpreter nor its lock, which a rendering thread that runs Python may hold for
+ * milliseconds (R2). Everything else is told to the caller, which reads the connection itself.
  *
  * One thread uses a front. File descriptors stay the caller's, who removes them before closing them.
  */
@@ -37,8 +37,8 @@ enum { VKS_FRONT_READ = 1, VKS_FRONT_WRITE = 2, VKS_FRONT_GONE = 4, VKS_FRONT_BA
 
 typedef struct vks_front_event {
     uint64_t token;
-    uint32_t what;   /* VKS_FRONT_* */
-    uint32_t n_owed; /* no-ops that were taken and whose replies found no room: the caller sends them */
+    uint32_t what;                   /* VKS_FRONT_* */
+    uint32_t n_owed;                 /* no-ops that were taken and whose replies found no room: the caller sends them */
     uint32_t owed[VKS_FRONT_NO_OPS]; /* their sequences */
 } vks_front_event;
 

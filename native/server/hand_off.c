@@ -14,10 +14,10 @@ struct vks_hand_off {
     vks_hub *hub;
     uint64_t token;
     uint32_t process;
-    sem_t given_or_closed;               /* posted once for each command, and once by close() */
-    uint64_t given, collected;           /* the loop's own */
-    uint64_t taken;                      /* the rendering thread's own */
-    _Atomic uint64_t done;               /* published by the rendering thread */
+    sem_t given_or_closed;     /* posted once for each command, and once by close() */
+    uint64_t given, collected; /* the loop's own */
+    uint64_t taken;            /* the rendering thread's own */
+    _Atomic uint64_t done;     /* published by the rendering thread */
     _Atomic bool is_closed, has_left;
     vks_command ring[VKS_HAND_OFF_MOST]; /* [n % MOST]: the loop's, but from given to done the rendering thread's */
 };

@@ -28,8 +28,8 @@ typedef struct vks_hand_off vks_hand_off;
 /* `token` goes into the hub with each completion: the client's generation, by which that of a client that is gone is
  * dropped (R14). */
 vks_status vks_hand_off_create(vks_hub *hub, uint64_t token, vks_hand_off **out);
-/* Both threads have left. Commands that were not collected are the caller's: collect() gives those that are done, drop()
- * the others. */
+/* Both threads have left. Commands that were not collected are the caller's: collect() gives those that are done,
+ * drop() the others. */
 void vks_hand_off_destroy(vks_hand_off *hand_off);
 
 /* Loop. Never blocks. VKS_FULL: VKS_HAND_OFF_MOST are out; VKS_CLOSED; VKS_FORKED. */

@@ -8,7 +8,6 @@ import struct
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
 
 from vkshare import _fds
 from vkshare.errors import ClosedError, DeviceLostError, RemoteLostError
@@ -198,13 +197,16 @@ class Channel:
 
     def _why_it_ended(self) -> Exception:
         """What the server said last, as far as it got here."""
+        messages = list(self._arrived)
         try:
-            while True:
-                self._take(*wire.receive(self._sock, socket.MSG_DONTWAIT))
-        except (OSError, RemoteLostError):
+            while (came := wire.receive(self._sock, socket.MSG_DONTWAIT))[0]:
+                messages += self._splitter.feed(*came)
+        except (OSError, wire.Garbage):
             pass
-        told: Any = [m for m in self._arrived if m.opcode == Op.LOST]
+        told = [message for message in messages if message.opcode == Op.LOST]
         error = self._error(told[0]) if told else RemoteLostError("the server has closed the connection")
+        for message in messages:
+            message.close()
         self.close()
         return error
 

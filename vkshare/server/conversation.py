@@ -167,6 +167,8 @@ class Conversation(Generic[R]):
         if self._is_held or self._is_hiring or len(self._out) >= MOST_QUEUED:
             return None
         if not self._has_worker:
+            if self._out:
+                return None  # the one before has these to finish
             self._is_hiring = True
             return Decision(Do.HIRE, head)
         self._buffered.popleft()
@@ -254,7 +256,10 @@ class Conversation(Generic[R]):
         self._output -= nbytes
 
     def device_lost(self, generation: int, *, with_worker: bool = False) -> None:
-        """Requests for the device before are refused from now on; others wait for device_opened() (rule R16)."""
+        """Requests for the device before are refused from now on; others wait for device_opened() (rule R16).
+
+        with_worker: it goes with the device, once it is through with what is out.
+        """
         self._device_generation = generation
         self._is_held = True
         if with_worker:
@@ -264,12 +269,13 @@ class Conversation(Generic[R]):
         """There is a device of the current generation."""
         self._is_held = False
 
-    def close(self) -> list[R]:
-        """The connection is gone, or is to go. The requests that were not dispatched, the caller's to drop."""
+    def close(self) -> tuple[list[R], object]:
+        """The connection is gone, or is to go. What was not dispatched, and an outcome, are the caller's to drop."""
         self.is_open = False
-        left = list(self._buffered)
+        left, outcome = list(self._buffered), self._finished and self._finished[0]
         self._buffered.clear()
-        return left
+        self._finished = None
+        return left, outcome
 
     def _cut_off(self, why: str) -> Decision[R]:
         self.is_open = False

@@ -26,7 +26,7 @@ class Devices:
     milliseconds to seconds, in a driver: a thread of its own does it, while the loop goes on.
     """
 
-    def __init__(self, device: Device | Factory | None) -> None:
+    def __init__(self, device: Device | Factory | None, *, is_for_children: bool = False) -> None:
         from vkshare.device import Device
         from vkshare.opening import open
 
@@ -44,6 +44,9 @@ class Devices:
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._opener: threading.Thread | None = None
+        if is_for_children:  # they open that adapter themselves
+            self.close()
+            self._factory = self._device = None
 
     @property
     def can_reopen(self) -> bool:

@@ -89,7 +89,8 @@ class Loop:
             if self._is_closed:
                 return
             self._is_closed = True
+            os.close(self._wake_write)
         self.remove(self._wake_read)
         os.close(self._wake_read)
-        os.close(self._wake_write)
+        del self.front
         self._soon.clear()

@@ -31,8 +31,9 @@ def create_surface(executor: Executor, request: Request) -> Answer:
     except BaseException:
         surface.close()
         raise
-    executor.keep(executor.surfaces, body.id, surface, surface.close)
-    return _given(descriptor)
+    with descriptor:
+        executor.keep(executor.surfaces, body.id, surface, surface.close)
+        return _given(descriptor)
 
 
 def open_surface(executor: Executor, request: Request) -> Answer:
@@ -61,10 +62,11 @@ def create_fence(executor: Executor, request: Request) -> Answer:
     except BaseException:
         fence.close()
         raise
-    served = ServedFence(fence, identity(descriptor._fds[0]), executor.client)
-    executor.keep(executor.fences, body.id, served, fence.close)
-    executor.order.made(executor.client, served.identity)
-    return _given(descriptor)
+    with descriptor:
+        served = ServedFence(fence, identity(descriptor._fds[0]), executor.client)
+        executor.keep(executor.fences, body.id, served, fence.close)
+        executor.order.made(executor.client, served.identity)
+        return _given(descriptor)
 
 
 def open_fence(executor: Executor, request: Request) -> Answer:
@@ -83,9 +85,8 @@ def close_fence(executor: Executor, request: Request) -> None:
 
 
 def _given(descriptor: SurfaceDescriptor | FenceDescriptor) -> Answer:
-    """The descriptor's fds are the answer's from now on."""
-    with descriptor:
-        return Answer.of(m.Made(descriptor.to_bytes()), descriptor._duplicates())
+    """With fds of its own."""
+    return Answer.of(m.Made(descriptor.to_bytes()), descriptor._duplicates())
 
 
 # ---- drawing ----------------------------------------------------------------------------------------------------

@@ -221,7 +221,7 @@ class ServedClient:
         """The hub told of the worker itself."""
         if self.worker is not None:
             for request, outcome in self.worker.news():
-                self._completed(request, outcome)
+                self.completed(request, outcome)
         self.server.has_work(self)
 
     def happened(self, serial: int, error: BaseException | None) -> None:
@@ -236,10 +236,22 @@ class ServedClient:
             self.server.look_for_loss(self, told.request, told.outcome)
             self._do(self.conversation.failed_late(told.request, told.outcome))
         else:
-            self._completed(told.request, told.outcome)
+            self.completed(told.request, told.outcome)
         self.server.has_work(self)
 
-    def _completed(self, request: Request, outcome: Outcome) -> None:
+    def hired(self) -> None:
+        """There is a worker, who is ready."""
+        self.conversation.hired()
+        self.server.has_work(self)
+
+    def fired(self, why: str) -> None:
+        """The worker is gone by itself."""
+        self.server.counts.lost += 1
+        self._end(f"the worker of client {self.number} is gone: {why}")
+
+    def completed(self, request: Request, outcome: Outcome) -> None:
+        """The oldest request that is out is done, or waits for something else."""
+        self.server.has_work(self)
         if isinstance(outcome, wire.Garbage):
             self._garbage(str(outcome))
         elif isinstance(outcome, (Answer, BaseException)):
@@ -265,7 +277,11 @@ class ServedClient:
         fds = fds or []
         if self.is_closed:
             return _fds.close_all(fds)
-        data = wire.pack(op, sequence, self.conversation.device_generation, body, len(fds))
+        try:
+            data = wire.pack(op, sequence, self.conversation.device_generation, body, len(fds))
+        except ValueError:
+            _fds.close_all(fds)
+            raise
         last = _Unsent(memoryview(data), fds)
         self._unsent.append(last)
         if self._unsent[0] is last:
@@ -313,8 +329,11 @@ class ServedClient:
             self._last_word(why)
         self.server.loop.remove(self._sock.fileno())
         self._sock.close()
-        for request in self.conversation.close():
+        requests, outcome = self.conversation.close()
+        for request in requests:
             request.close()
+        if isinstance(outcome, Answer):
+            self.server.drop(outcome)
         self._splitter.close()
         for unsent in self._unsent:
             _fds.close_all(unsent.fds)

@@ -22,6 +22,7 @@ from vkshare.errors import DeviceLostError, InvalidCallError
 from vkshare.server import greeting, rendering
 from vkshare.server.conversation import PATIENCE
 from vkshare.server.devices import Devices, Factory
+from vkshare.server.isolation import ProcessWorker
 from vkshare.server.kinds import Answer, Kind, Request, table
 from vkshare.server.loop import READ, Loop
 from vkshare.server.order import Order
@@ -62,6 +63,7 @@ class ServerStatistics:
 class _Leaving:
     """A worker whose client is gone."""
 
+    client: int
     worker: Worker
     deadline: float | None  # when it is taken to hang
 
@@ -110,7 +112,7 @@ class RenderServer:
         self.clients: dict[int, ServedClient] = {}
         self._path = checked(path)
         self._numbers = itertools.count(1)
-        self._leaving: dict[int, _Leaving] = {}
+        self._leaving: list[_Leaving] = []
         self._working: deque[ServedClient] = deque()  # with requests that can be dispatched
         self._timed: set[ServedClient] = set()  # with a deadline
         self._stopping = threading.Event()
@@ -121,7 +123,7 @@ class RenderServer:
         with contextlib.ExitStack() as made:
             self._listener = Listener(self._path)
             made.callback(self._listener.close)
-            self.devices = self._open(device)
+            self.devices = Devices(device, is_for_children=isolation == "process")
             made.callback(self.devices.close)
             self.hub = _native.Hub()
             self.loop = Loop()
@@ -150,6 +152,8 @@ class RenderServer:
 
     def statistics(self) -> ServerStatistics:
         """A snapshot. Thread-safe."""
+        if self._is_closed:
+            return replace(self.counts)
         clients = list(self.clients.values())
         return replace(
             self.counts,
@@ -196,7 +200,7 @@ class RenderServer:
         if self._working:
             return 0.0
         deadlines = [d for client in self._timed if (d := client.conversation.deadline) is not None]
-        deadlines += [left.deadline for left in self._leaving.values() if left.deadline is not None]
+        deadlines += [left.deadline for left in self._leaving if left.deadline is not None]
         if not deadlines:
             return timeout
         until = max(0.0, min(deadlines) - self.now())
@@ -206,7 +210,7 @@ class RenderServer:
         for client in list(self._timed):
             client.due(now)
             self._note_deadline(client)
-        for leaving in self._leaving.values():
+        for leaving in self._leaving:
             if leaving.deadline is not None and now >= leaving.deadline:
                 leaving.deadline = None
                 leaving.worker.abandon()
@@ -275,19 +279,30 @@ class RenderServer:
         self._timed.add(client)
 
     def hire(self, client: ServedClient) -> Worker:
-        """A worker for the client's render requests."""
+        """A worker for the client's render requests, who tells when it is ready; the one before goes."""
+        if client.worker is not None:
+            self._let_go(client.number, client.worker)
+        if self.isolation == "process":
+            return ProcessWorker(
+                client.number, self.loop, self.devices.adapter, self.plugged_in, client, self._process_ended
+            )
         worker = ThreadWorker(client.number, self.hub, self.devices, self.order)
-        client.conversation.hired()
+        client.hired()
         return worker
 
     def gone(self, client: ServedClient) -> None:
         """By the client, when its connection has ended."""
+        if client.worker is not None:
+            self._let_go(client.number, client.worker)
         del self.clients[client.number]
         self._timed.discard(client)
         self.counts.requests += client.conversation.counts.requests
-        if client.worker is not None:
-            client.worker.close()
-            self._leaving[client.number] = _Leaving(client.worker, self.now() + self.patience)
+
+    def _let_go(self, client: int, worker: Worker) -> None:
+        leaving = _Leaving(client, worker, self.now() + self.patience)
+        self._leaving.append(leaving)
+        worker.close()
+        self._left(leaving)
 
     def has_work(self, client: ServedClient) -> None:
         """It may have requests to dispatch."""
@@ -309,15 +324,22 @@ class RenderServer:
 
     def _drained(self, number: int, serial: int) -> None:
         """What belongs to a client that is gone (rule R14)."""
-        leaving = self._leaving.get(number)
-        if leaving is None or serial:
+        leaving = [left for left in self._leaving if left.client == number]
+        if serial or not leaving:
             self.counts.dropped += 1
-            return
-        for _, outcome in leaving.worker.news():
-            self.drop(outcome)
+        for left in leaving:
+            for _, outcome in left.worker.news():
+                self.drop(outcome)
+            self._left(left)
+
+    def _left(self, leaving: _Leaving) -> None:
         if leaving.worker.has_left:
+            self._leaving.remove(leaving)
             leaving.worker.join()
-            del self._leaving[number]
+
+    def _process_ended(self, worker: Worker) -> None:
+        for leaving in [left for left in self._leaving if left.worker is worker]:
+            self._left(leaving)
 
     def drop(self, outcome: Outcome) -> None:
         """A result that nobody waits for any more."""
@@ -327,17 +349,20 @@ class RenderServer:
 
     # ---- the device -----------------------------------------------------------------------------------------------
 
-    @staticmethod
-    def _open(device: Device | Factory | None) -> Devices:
-        return Devices(device)
-
     def look_for_loss(self, client: ServedClient, request: Request, outcome: Outcome) -> None:
         """An outcome may say that the device is lost, which then is everybody's matter (rule R16)."""
-        if not isinstance(outcome, BaseException) or request.generation != self.generation:
+        if not isinstance(outcome, BaseException) or request.generation != client.conversation.device_generation:
             return
         device = self.devices.current
-        if isinstance(outcome, DeviceLostError) or (device is not None and device.is_lost):
+        if self.isolation == "process" and isinstance(outcome, DeviceLostError):
+            self._child_lost(client)
+        elif isinstance(outcome, DeviceLostError) or (device is not None and device.is_lost):
             self._device_lost()
+
+    def _child_lost(self, client: ServedClient) -> None:
+        """It has a device of its own: its next request gets another child."""
+        client.conversation.device_lost(client.conversation.device_generation + 1, with_worker=True)
+        client.conversation.device_opened()
 
     def _device_lost(self) -> None:
         generation = self.devices.lost(lambda: self.loop.call_soon(self._device_opened))
@@ -371,11 +396,13 @@ class RenderServer:
             for client in list(self.clients.values()):
                 client.cut_off("the server is closed")
             self._await_workers()
+            self.counts = self.statistics()
             self._is_closed = True
             self.loop.remove(self._listener.sock.fileno())
             self.loop.remove(self.hub.fileno())
             self._listener.close()
             self.loop.close()
+            del self.hub
             if self._spare >= 0:
                 os.close(self._spare)
             self.devices.close()
@@ -384,8 +411,8 @@ class RenderServer:
         deadline = self.now() + self.patience
         while self._leaving and self.now() < deadline:
             self.loop.turn(min(0.1, deadline - self.now()))
-        for number, leaving in self._leaving.items():
-            _log.warning("the worker of client %d hangs: left behind", number)
+        for leaving in self._leaving:
+            _log.warning("the worker of client %d hangs: left behind", leaving.client)
             leaving.worker.abandon()
 
     def __enter__(self) -> Self:

@@ -30,7 +30,7 @@ def checked(path: str | os.PathLike[str] | None) -> Path:
     """`path`, or the default. ValueError: a socket cannot be there."""
     found = default_path() if path is None else Path(path)
     raw = os.fsencode(found)
-    if not raw or b"\0" in raw or len(raw) > _LONGEST:
+    if path == "" or b"\0" in raw or len(raw) > _LONGEST:
         raise ValueError(f"path is {os.fspath(found)!r}; a socket's path has 1 to {_LONGEST} bytes, none of them 0")
     return found
 

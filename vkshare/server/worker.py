@@ -18,6 +18,22 @@ _log = logging.getLogger("vkshare.server")
 Outcome = Answer | BaseException | Later
 
 
+class Boss(Protocol):
+    """Whom a worker that is no thread tells, on the loop's thread."""
+
+    def hired(self) -> None:
+        """It is ready."""
+
+    def completed(self, request: Request, outcome: Outcome) -> None:
+        """The oldest request that is out is done, or waits for something else."""
+
+    def told(self, told: Told) -> None:
+        """A late failure."""
+
+    def fired(self, why: str) -> None:
+        """It is gone, and nobody had told it to go."""
+
+
 class Worker(Protocol):
     """What the loop gives a client's render requests to. All methods are the loop's, and none blocks."""
 
@@ -107,6 +123,7 @@ class ThreadWorker:
         try:
             outcome: Any = self._executor_for(request.generation).run(request)
         except BaseException as error:
+            request.close()
             return bare(error)
         return Answer() if outcome is None else outcome
 

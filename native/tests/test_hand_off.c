@@ -1,0 +1,209 @@
+/* Commands from one thread to another and back, and no-ops that nobody is told of. Rules R2, R3, R6, R8, R13. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "server/front.h"
+#include "server/hand_off.h"
+
+/* ---- hand-offs ---- */
+
+typedef struct job {
+    uint64_t number, square;
+    int taken;
+} job;
+
+static void *render(void *argument)
+{
+    vks_hand_off *h = argument;
+    void *request;
+    while (vks_hand_off_take(h, &request) == VKS_OK) {
+        job *it = request;
+        it->taken++;
+        it->square = it->number * it->number;
+        vks_hand_off_done(h, it);
+    }
+    vks_hand_off_leave(h);
+    return NULL;
+}
+
+static void drain(vks_hub *hub)
+{
+    uint64_t tokens[64];
+    vks_status results[64];
+    size_t n;
+    while ((n = vks_hub_drain(hub, tokens, results, 64)))
+        for (size_t i = 0; i < n; i++)
+            CHECK(tokens[i] == 7 && results[i] == VKS_OK, "token %llu", (unsigned long long)tokens[i]);
+}
+
+static void wait_for(vks_hub *hub)
+{
+    struct pollfd fd = {vks_hub_fd(hub), POLLIN, 0};
+    CHECK(poll(&fd, 1, 20000) == 1, "no completion was told");
+    drain(hub);
+}
+
+/* Gives `total` jobs, as many at a time as there is room for, and collects them all in order. */
+static void every_command_comes_back_once_in_order_with_its_result(void)
+{
+    vks_hub *hub;
+    vks_hand_off *h;
+    vks_command command;
+    pthread_t thread;
+    enum { ROOM = VKS_HAND_OFF_MOST };
+    static job jobs[ROOM];
+    uint64_t given = 0, collected = 0, total = (uint64_t)check_scale("VKS_HAND_OFFS", 200000);
+    CHECK(vks_hub_create(&hub) == VKS_OK && vks_hand_off_create(hub, 7, &h) == VKS_OK, "made");
+    CHECK(pthread_create(&thread, NULL, render, h) == 0, "%d", errno);
+    while (collected < total) {
+        while (given < total && given - collected < 1 + given % ROOM) {
+            jobs[given % ROOM] = (job){.number = given};
+            CHECK(vks_hand_off_give(h, &jobs[given % ROOM]) == VKS_OK, "%llu", (unsigned long long)given);
+            given++;
+        }
+        if (!vks_hand_off_collect(h, &command)) {
+            wait_for(hub);
+            continue;
+        }
+        job *it = command.result;
+        if (command.request != it || it->number != collected || it->square != collected * collected || it->taken != 1)
+            CHECK(false, "%llu came for %llu", (unsigned long long)it->number, (unsigned long long)collected);
+        collected++;
+    }
+    CHECK(!vks_hand_off_collect(h, &command), "nothing is left");
+    vks_hand_off_close(h);
+    pthread_join(thread, NULL);
+    CHECK(vks_hand_off_has_left(h), "it said so");
+    vks_hand_off_destroy(h);
+    vks_hub_unref(hub);
+}
+
+static void no_more_than_66_are_out_and_a_closed_one_gives_back_what_nobody_took(void)
+{
+    vks_hub *hub;
+    vks_hand_off *h;
+    vks_command command;
+    void *request;
+    int n, things[VKS_HAND_OFF_MOST + 1];
+    CHECK(vks_hub_create(&hub) == VKS_OK && vks_hand_off_create(hub, 7, &h) == VKS_OK, "made");
+    for (n = 0; vks_hand_off_give(h, &things[n]) == VKS_OK; n++)
+        ;
+    CHECK(n == 66, "%d", n);
+    CHECK(vks_hand_off_take(h, &request) == VKS_OK && request == &things[0], "the first");
+    vks_hand_off_done(h, NULL);
+    CHECK(vks_hand_off_take(h, &request) == VKS_OK && request == &things[1], "the second");
+    vks_hand_off_close(h);
+    CHECK(vks_hand_off_give(h, &things[66]) == VKS_CLOSED, "closed");
+    CHECK(vks_hand_off_take(h, &request) == VKS_CLOSED, "closed");
+    CHECK(!vks_hand_off_drop(h, &request), "one is done");
+    CHECK(vks_hand_off_collect(h, &command) && command.request == &things[0], "that one");
+    for (n = 1; vks_hand_off_drop(h, &request); n++)
+        CHECK(request == &things[n], "%d", n);
+    CHECK(n == 66, "%d", n);
+    vks_hand_off_destroy(h);
+    vks_hub_unref(hub);
+}
+
+/* ---- the front ---- */
+
+typedef struct connection {
+    vks_front *front;
+    int near, far;
+} connection;
+
+static connection connected(void)
+{
+    connection c;
+    int ends[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "%d", errno);
+    c.near = ends[0], c.far = ends[1];
+    CHECK(vks_front_create(&c.front) == VKS_OK, "made");
+    vks_front_set_generation(c.front, 4);
+    CHECK(vks_front_add(c.front, c.near, 11, VKS_FRONT_READ) == VKS_OK, "added");
+    CHECK(vks_front_watch(c.front, c.near, VKS_FRONT_READ, true) == VKS_OK, "watched");
+    return c;
+}
+
+static void end(connection *c)
+{
+    vks_front_remove(c->front, c->near);
+    close(c->near);
+    close(c->far);
+    vks_front_destroy(c->front);
+}
+
+static vks_wire_header no_op(uint32_t sequence)
+{
+    return (vks_wire_header){16, VKS_WIRE_NO_OP, 0, VKS_WIRE_VERSION, sequence, 4};
+}
+
+static void no_ops_are_answered_and_nobody_is_told(void)
+{
+    connection c = connected();
+    vks_front_event events[4];
+    vks_wire_header headers[5];
+    uint32_t count;
+    for (uint32_t n = 0; n < 5; n++)
+        headers[n] = no_op(100 + n);
+    CHECK(write(c.far, headers, sizeof headers) == sizeof headers, "%d", errno);
+    CHECK(vks_front_wait(c.front, events, 4, &count, 0) == VKS_TIMEOUT && count == 0, "%u events", count);
+    memset(headers, 0, sizeof headers);
+    CHECK(read(c.far, headers, sizeof headers) == sizeof headers, "%d", errno);
+    for (uint32_t n = 0; n < 5; n++)
+        CHECK(headers[n].opcode == VKS_WIRE_REPLY && headers[n].sequence == 100 + n && headers[n].generation == 4,
+              "reply %u", n);
+    CHECK(vks_front_answered(c.front) == 5, "counted");
+    end(&c);
+}
+
+static void what_is_no_no_op_stays_where_it_is_and_is_told(void)
+{
+    connection c = connected();
+    vks_front_event events[4];
+    vks_wire_header other = no_op(1), got[2];
+    uint32_t count;
+    other.generation = 3;
+    CHECK(write(c.far, &other, sizeof other) == sizeof other, "%d", errno);
+    CHECK(vks_front_wait(c.front, events, 4, &count, VKS_FOREVER) == VKS_OK && count == 1, "%u events", count);
+    CHECK(events[0].token == 11 && events[0].what == VKS_FRONT_READ && !events[0].n_owed, "%u", events[0].what);
+    CHECK(recv(c.near, got, sizeof got, MSG_DONTWAIT) == sizeof other, "it is there");
+    close(c.far);
+    c.far = -1;
+    CHECK(vks_front_wait(c.front, events, 4, &count, VKS_FOREVER) == VKS_OK && events[0].what & VKS_FRONT_GONE, "gone");
+    end(&c);
+}
+
+static void a_flood_of_no_ops_does_not_keep_the_caller_from_its_signals(void)
+{
+    connection c = connected();
+    vks_front_event events[4];
+    enum { MANY = 16 * 300 };
+    static vks_wire_header headers[MANY];
+    int size = 1 << 20;
+    uint32_t count;
+    setsockopt(c.far, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    setsockopt(c.near, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    for (uint32_t n = 0; n < MANY; n++)
+        headers[n] = no_op(n);
+    ssize_t sent = send(c.far, headers, sizeof headers, MSG_DONTWAIT);
+    CHECK(sent == sizeof headers, "%zd", sent);
+    CHECK(vks_front_wait(c.front, events, 4, &count, VKS_FOREVER) == VKS_INTERRUPTED, "after 256 looks");
+    CHECK(vks_front_answered(c.front) == 16 * 256, "%llu", (unsigned long long)vks_front_answered(c.front));
+    end(&c);
+}
+
+int main(void)
+{
+    RUN(every_command_comes_back_once_in_order_with_its_result);
+    RUN(no_more_than_66_are_out_and_a_closed_one_gives_back_what_nobody_took);
+    RUN(no_ops_are_answered_and_nobody_is_told);
+    RUN(what_is_no_no_op_stays_where_it_is_and_is_told);
+    RUN(a_flood_of_no_ops_does_not_keep_the_caller_from_its_signals);
+    return check_result();
+}

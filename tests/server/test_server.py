@@ -1,0 +1,406 @@
+"""Many clients' requests through one loop: order, push-back, late errors, fairness, idleness. Rules R1 to R8, R17."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+
+import pytest
+from support.fds import open_fds
+from support.processes import in_child
+from support.scale import SOAK, rounds
+from support.server_kinds import GATE, GATE_LATE, KINDS, NOTE, NOTE_AND_ANSWER, NOTE_INLINE, Log, Number
+from support.servers import Place, open_cpu, rendering_threads, until
+
+import vkshare as vks
+from vkshare.errors import InvalidCallError, RemoteLostError
+from vkshare.server import messages as m
+from vkshare.server.conversation import Route
+from vkshare.server.kinds import Answer, Kind
+from vkshare.server.wire import IN_MEMORY
+
+# ---- a thread for each client that renders ---------------------------------------------------------------------------
+
+
+@pytest.mark.rule("R1")
+def test_a_client_has_no_thread_before_it_renders_one_then_and_none_once_it_is_gone(place: Place) -> None:
+    server = place.server()
+    first, second = place.client(server), place.client(server)
+    first.ping()
+    second.statistics()
+    assert rendering_threads() == 0
+    first.create_fence()
+    first.create_surface(4, 4)
+    assert rendering_threads() == 1
+    second.create_fence()
+    assert rendering_threads() == 2
+    assert server.statistics().workers == 2
+    first.close()
+    until(lambda: rendering_threads() == 1)
+    second.close()
+    until(lambda: server.statistics().workers == 0)
+    assert rendering_threads() == 0
+
+
+@pytest.mark.rule("R2", "R7")
+def test_while_one_client_renders_another_is_answered(place: Place) -> None:
+    log = Log()
+    server = place.server(kinds=log.kinds())
+    busy, light = place.raw(server), place.client(server)
+    busy.send(GATE, Number(1))
+    assert log.at_gate.acquire(timeout=20)
+    for _ in range(100):
+        light.ping(20)
+    light.create_fence()
+    assert log.numbers == []
+    log.gate.set()
+    assert busy.receive().opcode == m.Op.REPLY
+    assert log.numbers == [1]
+
+
+# ---- ignored and attended to -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("R4")
+def test_two_requests_in_one_write_and_nothing_more_both_run(place: Place) -> None:
+    log = Log()
+    raw = place.raw(place.server(kinds=log.kinds()))
+    for first in (NOTE_AND_ANSWER, GATE):
+        log.gate.set()
+        raw.write(raw.packed(first, Number(1)) + raw.packed(NOTE_AND_ANSWER, Number(2)))
+        assert [raw.receive().sequence for _ in range(2)] == [raw.sequence - 1, raw.sequence]
+    assert log.numbers == [1, 2, 1, 2]
+
+
+@pytest.mark.rule("R4")
+def test_a_client_whose_work_is_out_is_not_read(place: Place) -> None:
+    log = Log()
+    server = place.server(kinds=log.kinds())
+    raw = place.raw(server)
+    raw.send(GATE, Number(1))
+    assert log.at_gate.acquire(timeout=20)
+    raw.sock.setblocking(False)
+    sent = 0
+    try:
+        while sent < 64 << 20:
+            sent += raw.sock.send(raw.packed(NOTE, Number(2)) * 100)
+    except BlockingIOError:
+        pass
+    assert sent < 8 << 20  # what the kernel keeps, and no more
+    assert server.statistics().requests <= 2
+    log.gate.set()
+
+
+@pytest.mark.rule("R5")
+def test_an_error_carries_its_requests_number_and_nothing_later_has_run_by_then(place: Place) -> None:
+    log = Log()
+    seen: list[int] = []
+
+    def finish(client: object, request: object, answer: Answer) -> Answer:
+        return answer
+
+    kinds = log.kinds()
+    raw = place.raw(place.server(kinds=kinds))
+    raw.write(raw.packed(NOTE_AND_ANSWER, Number(-1)) + raw.packed(GATE, Number(2)))
+    error = raw.error()
+    seen += log.numbers
+    assert (type(error), str(error)) == (InvalidCallError, "-1 is below zero")
+    assert error.sequence == raw.sequence - 1  # type: ignore[attr-defined]
+    assert seen == [-1]
+    log.gate.set()
+    assert raw.receive().sequence == raw.sequence
+    assert log.numbers == [-1, 2]
+
+
+@pytest.mark.rule("R5")
+def test_what_is_dispatched_once_more_is_seen_by_the_loop_before_the_reply_goes(place: Place) -> None:
+    threads: list[str] = []
+
+    def run(executor: object, request: object) -> Answer:
+        threads.append(threading.current_thread().name)
+        return Answer(b"made")
+
+    def finish(client: object, request: object, answer: Answer) -> Answer:
+        threads.append(threading.current_thread().name)
+        return Answer(answer.body + b", finished")
+
+    kind = Kind(0x200, None, Route.CAN_FAIL, run, finish=finish)
+    raw = place.raw(place.server(kinds=[kind]))
+    raw.send(0x200)
+    assert raw.receive().body == b"made, finished"
+    assert threads == ["vks-client-1", "loop"]
+
+
+@pytest.mark.rule("R6")
+def test_64_requests_that_cannot_fail_are_taken_while_the_first_runs_and_the_rest_later(place: Place) -> None:
+    log = Log()
+    server = place.server(kinds=log.kinds())
+    raw = place.raw(server)
+    raw.send(GATE_LATE, Number(0))
+    assert log.at_gate.acquire(timeout=20)
+    raw.write(b"".join(raw.packed(NOTE, Number(n)) for n in range(1, 200)))
+    (client,) = server.clients.values()
+    until(lambda: client.conversation.out == 64)
+    time.sleep(0.05)
+    assert client.conversation.out == 64
+    log.gate.set()
+    raw.send(m.Op.NO_OP)
+    assert raw.receive().sequence == raw.sequence
+    assert log.numbers == list(range(200))
+
+
+@pytest.mark.rule("R6")
+def test_a_late_failure_has_the_original_number_and_what_came_after_has_run(place: Place) -> None:
+    log = Log()
+    raw = place.raw(place.server(kinds=log.kinds()))
+    numbers = [raw.send(NOTE, Number(n)) for n in (1, -2, 3, -4)]
+    raw.send(m.Op.NO_OP)
+    first, second = raw.error(), raw.error()
+    assert [first.sequence, second.sequence] == [numbers[1], numbers[3]]  # type: ignore[attr-defined]
+    assert str(second) == "-4 is below zero"
+    assert raw.receive().sequence == raw.sequence
+    assert log.numbers == [1, -2, 3, -4]
+
+
+@pytest.mark.rule("R7")
+def test_one_clients_order_is_that_in_which_it_asked_whoever_answers(place: Place) -> None:
+    log = Log()
+    raw = place.raw(place.server(kinds=log.kinds()))
+    opcodes = [NOTE, NOTE_AND_ANSWER, NOTE_INLINE, NOTE, NOTE, NOTE_INLINE, NOTE_AND_ANSWER]
+    count = rounds(70_000, 2800)
+    for start in range(0, count, 70):
+        raw.write(b"".join(raw.packed(opcodes[n % 7], Number(n)) for n in range(start, start + 70)))
+        for _ in range(40):
+            raw.receive()
+    raw.send(m.Op.NO_OP)
+    raw.receive()
+    assert log.numbers == list(range(count))
+    assert log.threads == {"loop", "vks-client-1"}
+
+
+@pytest.mark.rule("R13", "R7")
+def test_a_body_in_memory_is_read_by_the_worker_in_its_turn(place: Place) -> None:
+    log = Log()
+    raw = place.raw(place.server(kinds=log.kinds()))
+    fd = os.memfd_create("body")
+    os.write(fd, m.encode(Number(5)))
+    raw.send(NOTE, Number(4))
+    raw.send(NOTE_AND_ANSWER | IN_MEMORY, fds=[fd])
+    assert raw.receive().sequence == raw.sequence
+    assert log.numbers == [4, 5]
+    raw.send(NOTE_INLINE | IN_MEMORY, fds=[fd])
+    assert isinstance(raw.error(), RemoteLostError)
+    os.close(fd)
+
+
+# ---- fairness --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("R8")
+def test_equal_flooders_get_equal_turns_and_a_light_client_has_one_in_between(place: Place) -> None:
+    """In turns of the loop, which no other load on the machine changes."""
+    counts: dict[int, int] = {}
+    turns: list[int] = []
+
+    def count(client: vks.server.server.ServedClient, request: object) -> Answer:
+        counts[client.number] = counts.get(client.number, 0) + 1
+        turns.append(client.number)
+        return Answer()
+
+    server = vks.server.RenderServer(open_cpu, place.path(), kinds=[Kind(0x200, None, Route.INLINE, count)])
+    try:
+        connections = []
+        for _ in range(8):
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            sock.connect(os.fspath(server.path))
+            connections.append(sock)
+            sock.sendall(_hello())
+        for _ in range(10):
+            server.serve_once(0.0)
+        *flooders, light = connections
+        for sock in flooders:
+            sock.setblocking(False)
+            _fill(sock)
+        for turn in range(100):
+            if turn == 50:
+                light.sendall(_request())
+            server.serve_once(0.0)
+            for sock in flooders:
+                _fill(sock)
+                _drain(sock)
+        light.settimeout(10)
+        assert light.recv(4096)
+    finally:
+        server.close()
+        for sock in connections:
+            sock.close()
+    shares = [counts[n] for n in range(1, 8)]
+    assert sum(shares) ** 2 / (7 * sum(n * n for n in shares)) >= 0.95  # Jain's index
+    assert min(shares) > 500
+    assert turns.index(8) < len(turns) * 0.6  # it had its answer soon after it had asked
+
+
+def _hello() -> bytes:
+    from vkshare.server.conversation import GREETINGS
+    from vkshare.server.wire import pack
+
+    return pack(m.Op.HELLO, 0, GREETINGS, m.encode(m.Hello("")))
+
+
+def _request() -> bytes:
+    from vkshare.server.wire import pack
+
+    return pack(0x200, 1, 1)
+
+
+def _fill(sock: socket.socket) -> None:
+    try:
+        sock.send(_request() * 64)
+    except BlockingIOError:
+        pass
+
+
+def _drain(sock: socket.socket) -> None:
+    try:
+        while sock.recv(1 << 16):
+            pass
+    except BlockingIOError:
+        pass
+
+
+# ---- idle ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("R17")
+def test_32_idle_clients_wake_nobody(place: Place) -> None:
+    server = place.server()
+    clients = [place.client(server) for _ in range(32)]
+    for client in clients[::2]:
+        client.create_fence()
+    for client in clients:
+        client.ping()
+    time.sleep(0.3)
+    loop, threads = server.statistics().wakeups, _switches()
+    assert rendering_threads() == 16
+    time.sleep(5.0 if SOAK else 1.5)
+    assert server.statistics().wakeups == loop
+    mine = str(threading.get_native_id())
+    after = {name: n for name, n in _switches().items() if not name.endswith(mine)}
+    assert after == {name: n for name, n in threads.items() if not name.endswith(mine)}
+
+
+def _switches() -> dict[str, int]:
+    """How often each thread of this process went to sleep by itself."""
+    found = {}
+    for task in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{task}/status") as file:
+            status = dict(line.split(":\t", 1) for line in file.read().splitlines() if ":\t" in line)
+        found[f"{status['Name']} {task}"] = int(status["voluntary_ctxt_switches"])
+    return found
+
+
+# ---- the server itself -----------------------------------------------------------------------------------------------
+
+
+def test_a_server_ends_with_everything_that_it_had(place: Place) -> None:
+    before = open_fds()
+    threads = threading.active_count()
+    server = vks.server.RenderServer(open_cpu, place.path())
+    serving = threading.Thread(target=server.serve_forever)
+    serving.start()
+    client = vks.server.Client(server.path)
+    surface = client.create_surface(8, 8)
+    server.close()
+    server.close()
+    serving.join(20)
+    assert server.is_closed
+    assert "closed" in repr(server)
+    assert not server.path.exists()
+    with pytest.raises(RemoteLostError, match="the server is closed"):
+        client.ping()
+    surface.close()
+    client.close()
+    assert open_fds() == before
+    until(lambda: threading.active_count() == threads)
+
+
+def test_a_handler_of_a_signal_ends_it(place: Place) -> None:
+    """In a process of its own: signals are the main thread's."""
+    path = place.path()
+
+    def body() -> None:
+        server = vks.server.RenderServer(open_cpu, path)
+        threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            server.serve_forever()
+        server.close()
+
+    in_child(body)
+
+
+def test_a_device_that_was_given_stays_open(place: Place) -> None:
+    device = place.device()
+    with vks.server.RenderServer(device, place.path()):
+        pass
+    device.check()
+    with pytest.raises(TypeError, match="device must be a Device"):
+        vks.server.RenderServer("cpu", place.path())  # type: ignore[arg-type]
+
+
+def test_a_call_from_another_thread_runs_on_the_loops(place: Place) -> None:
+    server = place.server()
+    seen: list[str] = []
+    server.call_soon(lambda: seen.append(threading.current_thread().name))
+    until(lambda: seen == ["loop"])
+
+
+def test_a_server_cannot_be_served_twice_nor_closed_by_the_thread_that_serves(place: Place) -> None:
+    server = place.server()
+    until(lambda: server._served_by)
+    with pytest.raises(InvalidCallError, match="by another thread"):
+        server.serve_forever()
+    raised: list[BaseException] = []
+
+    def close() -> None:
+        try:
+            server.close()
+        except InvalidCallError as error:
+            raised.append(error)
+
+    server.call_soon(close)
+    until(lambda: raised)
+
+
+def test_plug_ins_have_opcodes_of_their_own(place: Place) -> None:
+    for opcode in (m.Op.SUBMIT, 0x4000, 0x8000):
+        with pytest.raises(ValueError, match="plug-ins have 0x100 to 0x3fff"):
+            vks.server.RenderServer(open_cpu, place.path(), kinds=[Kind(opcode, None, Route.INLINE, lambda *_: None)])
+    with pytest.raises(ValueError, match="taken twice"):
+        vks.server.RenderServer(open_cpu, place.path(), kinds=[KINDS[0], KINDS[0]])
+
+
+def test_a_plug_in_hears_of_a_clients_end_and_can_tell_it_things(place: Place) -> None:
+    gone: list[int] = []
+
+    def enter(client: vks.server.server.ServedClient, request: object) -> Answer:
+        client.notes["desktop"] = 5
+        client.on_close(lambda it: gone.append(it.number))
+        read, write = os.pipe()
+        os.close(write)
+        client.tell(0x300, Number(12), [read])
+        return Answer()
+
+    server = place.server(kinds=[Kind(0x200, None, Route.INLINE, enter)])
+    client = place.client(server)
+    before = open_fds()
+    client.call(0x200)
+    ((opcode, body, fds),) = client.events()
+    assert (opcode, m.decode(Number, body)) == (0x300, Number(12))
+    assert open_fds() == before | set(fds)
+    os.close(fds[0])
+    assert client.events() == []
+    client.close()
+    until(lambda: gone == [1])

@@ -1,0 +1,66 @@
+"""Where a server listens, and who may have a path."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from vkshare.errors import InvalidCallError
+from vkshare.server.socket_path import Listener, checked, default_path
+
+
+def test_the_default_is_in_the_users_runtime_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("VKSHARE_SERVER", raising=False)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert default_path() == tmp_path / "vkshare-server"
+    monkeypatch.setenv("VKSHARE_SERVER", "/somewhere/else")
+    assert checked(None) == Path("/somewhere/else")
+    monkeypatch.delenv("VKSHARE_SERVER")
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    assert default_path() == Path(f"/tmp/vkshare-{os.geteuid()}/server")
+
+
+def test_only_its_user_can_connect_and_nothing_of_it_stays(tmp_path: Path) -> None:
+    path = tmp_path / "server"
+    listener = Listener(path)
+    status = path.stat()
+    assert stat.S_IMODE(status.st_mode) == 0o600
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.connect(os.fspath(path))
+    listener.close()
+    listener.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_where_somebody_listens_is_taken(tmp_path: Path) -> None:
+    path = tmp_path / "server"
+    first = Listener(path)
+    with pytest.raises(InvalidCallError, match=r"a server listens at .* already"):
+        Listener(path)
+    first.close()
+    Listener(path).close()
+
+
+def test_somebody_elses_socket_is_replaced_only_if_nobody_listens(tmp_path: Path) -> None:
+    path = tmp_path / "server"
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(os.fspath(path))
+        other.listen()
+        with pytest.raises(InvalidCallError, match="a server listens"):
+            Listener(path)
+    assert path.is_socket()  # stale
+    Listener(path).close()
+    path.write_text("mine")
+    with pytest.raises(InvalidCallError, match="is no socket"):
+        Listener(path)
+    assert path.read_text() == "mine"
+
+
+@pytest.mark.parametrize("path", ["", "x" * 108, "a\0b"])
+def test_a_path_that_no_socket_can_have_is_refused(path: str) -> None:
+    with pytest.raises(ValueError, match="path is"):
+        checked(path)

@@ -1,0 +1,125 @@
+"""The other end of isolation.py: ``python -m vkshare.server.child`` runs one client's requests on a device of its own.
+
+One thread: requests are run as they come, and while one runs, nothing else is. What hangs is killed by the server.
+"""
+
+from __future__ import annotations
+
+import pickle
+import select
+import socket
+import sys
+
+from vkshare import _fds, _native
+from vkshare.device import Device
+from vkshare.opening import open
+from vkshare.server import rendering, wire
+from vkshare.server.executor import Executor, Told
+from vkshare.server.isolation import IS_GARBAGE, IS_HELD, IS_LATER, IS_OVER, READY, Orders
+from vkshare.server.kinds import Answer, Later, Request, table
+from vkshare.server.messages import Op, encode, failure
+from vkshare.server.order import Order
+from vkshare.server.worker import Outcome, bare
+
+
+class Child:
+    """One client's executor, and the socket to the server's loop. Sends wait: the loop always reads."""
+
+    def __init__(self, sock: socket.socket, orders: Orders, device: Device) -> None:
+        self._sock = sock
+        self._hub = _native.Hub()
+        self._kinds = table(rendering.KINDS, pickle.loads(orders.kinds))
+        self._splitter = wire.Splitter()
+        self._executor = Executor(device, orders.client, 0, self._hub, Order())
+        self._held: set[int] = set()  # of which the server was told that they may fail late
+
+    def run(self) -> None:
+        """Until the server has closed its end."""
+        poll = select.poll()
+        poll.register(self._sock, select.POLLIN)
+        poll.register(self._hub.fileno(), select.POLLIN)
+        try:
+            self._send(READY, 0)
+            while True:
+                ready = {fd for fd, _ in poll.poll()}
+                if self._hub.fileno() in ready:
+                    self._drain()
+                if self._sock.fileno() in ready and not self._read():
+                    return
+        finally:
+            self._splitter.close()
+            self._executor.close()
+
+    def _read(self) -> bool:
+        data, fds = wire.receive(self._sock)
+        for message in self._splitter.feed(data, fds):
+            self._message(message)
+        return bool(data)
+
+    def _message(self, message: wire.Message) -> None:
+        try:
+            request = Request.of(message, self._kinds)
+            outcome: Outcome | None = self._executor.run(request)
+        except BaseException as error:
+            outcome = bare(error)
+        finally:
+            message.close()
+        if message.sequence in self._executor.held:
+            self._held.add(message.sequence)
+            self._send(IS_HELD, message.sequence)
+        self._tell(message.sequence, Answer() if outcome is None else outcome)
+
+    def _drain(self) -> None:
+        for token, error in self._hub.drain():
+            told = self._executor.happened(token & 0xFFFFFFFF, error)
+            if told is not None:
+                self._told(told)
+        for sequence in self._held - self._executor.held.keys():
+            self._held.discard(sequence)
+            self._send(IS_OVER, sequence)
+
+    def _told(self, told: Told) -> None:
+        if told.is_late:
+            self._held.discard(told.request.sequence)
+            assert isinstance(told.outcome, BaseException)
+            self._send(Op.DEFERRED, told.request.sequence, encode(failure(told.outcome)))
+        else:
+            self._tell(told.request.sequence, told.outcome)
+
+    def _tell(self, sequence: int, outcome: Outcome) -> None:
+        if isinstance(outcome, Answer):
+            self._send(Op.REPLY, sequence, outcome.body, outcome.fds)
+        elif isinstance(outcome, Later):
+            self._send(IS_LATER, sequence)
+        elif isinstance(outcome, wire.Garbage):
+            self._send(IS_GARBAGE, sequence, str(outcome).encode())
+        else:
+            self._send(Op.ERROR, sequence, encode(failure(outcome)))
+
+    def _send(self, opcode: int, sequence: int, body: bytes = b"", fds: list[int] | None = None) -> None:
+        fds = fds or []
+        left = memoryview(wire.pack(opcode, sequence, 0, body, len(fds)))
+        try:
+            while left:
+                left = left[wire.transmit(self._sock, left, fds) :]
+                _fds.close_all(fds)
+                fds = []
+        finally:
+            _fds.close_all(fds)
+
+
+def main() -> int:
+    """Reads its orders, serves, and ends with its socket."""
+    orders: Orders = pickle.load(sys.stdin.buffer)
+    sys.path[:] = orders.import_path
+    name = f"vkshare client {orders.client}"
+    with socket.socket(fileno=orders.fd) as sock, open(orders.adapter, backend=orders.backend, name=name) as device:
+        try:
+            Child(sock, orders, device).run()
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # the server is gone
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

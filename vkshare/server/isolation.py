@@ -1,0 +1,227 @@
+"""A client's rendering process: a child with a device of its own, so that what hangs or crashes there stays there.
+
+The loop speaks with it as a client does with the server: requests go over a socket as they came, under numbers of the
+loop's own, and answers come back. The other end is vkshare/server/child.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import pickle
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from vkshare import _fds
+from vkshare.backends.base import Adapter
+from vkshare.server import wire
+from vkshare.server.executor import Told
+from vkshare.server.kinds import LATER, Answer, Kind, Request
+from vkshare.server.loop import READ, WRITE, Loop
+from vkshare.server.messages import Failure, Op, decode, rebuilt
+from vkshare.server.worker import Boss, Outcome
+
+_log = logging.getLogger("vkshare.server")
+
+# What a child says beside REPLY, ERROR and DEFERRED.
+READY = 0x8010
+IS_LATER = 0x8011  # the answer comes when something else has happened
+IS_HELD = 0x8012  # before its reply: it may fail late
+IS_OVER = 0x8013  # it has not
+IS_GARBAGE = 0x8014
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What a child is to be: pickled into its standard input."""
+
+    fd: int  # of its socket
+    client: int
+    backend: str
+    adapter: bytes  # UUID
+    import_path: list[str]
+    kinds: bytes  # those that were plugged in, pickled
+
+
+class ProcessWorker:
+    """A client's child process, started with spawn: nothing of this one is in it. For the loop's thread.
+
+    `boss` is told what becomes of requests; ended(self), once, that the process is gone and join() will not wait.
+    """
+
+    def __init__(
+        self,
+        client: int,
+        loop: Loop,
+        adapter: Adapter,
+        kinds: tuple[Kind, ...],
+        boss: Boss,
+        ended: Callable[[ProcessWorker], None],
+    ) -> None:
+        self._loop = loop
+        self._boss: Boss | None = boss
+        self._ended = ended
+        self._out: dict[int, Request] = {}  # by the loop's own numbers: a client may use one of its own twice
+        self._held: dict[int, Request] = {}  # done, and may fail late
+        self._numbers = 0
+        self._has_left = False
+        self._splitter = wire.Splitter()
+        self._unsent: deque[tuple[memoryview, list[int]]] = deque()
+        self._sock, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        with contextlib.ExitStack() as made:
+            made.callback(self._sock.close)
+            with there:
+                orders = Orders(there.fileno(), client, adapter.backend, adapter.uuid, sys.path, pickle.dumps(kinds))
+                self._child = _start(orders)
+            made.callback(self.join)
+            self._pidfd = os.pidfd_open(self._child.pid)
+            made.callback(os.close, self._pidfd)
+            self._sock.setblocking(False)
+            loop.add(self._sock.fileno(), READ, self._happened)
+            loop.add(self._pidfd, READ, self._exited)
+            made.pop_all()
+
+    # ---- what the loop asks of any worker -------------------------------------------------------------------------
+
+    def give(self, request: Request) -> None:
+        self._numbers += 1
+        self._out[self._numbers] = request
+        message = request.message
+        fds = request.take_fds()
+        data = wire.pack(message.opcode, self._numbers, message.generation, message.body, len(fds))
+        self._unsent.append((memoryview(data), fds))
+        self._flush()
+
+    def news(self) -> Iterator[tuple[Request, Outcome]]:
+        return iter(())
+
+    def happened(self, serial: int, error: BaseException | None) -> Told | None:
+        return None
+
+    def close(self) -> None:
+        """The child sees the end of its requests, closes what it has, and ends."""
+        self._boss = None
+        if self._sock.fileno() >= 0:
+            self._loop.remove(self._sock.fileno())
+            self._sock.close()
+        self._splitter.close()
+        for _, fds in self._unsent:
+            _fds.close_all(fds)
+        self._unsent.clear()
+        self._out.clear()
+        self._held.clear()
+
+    def abandon(self) -> None:
+        if not self._has_left:
+            self._child.kill()
+
+    @property
+    def has_left(self) -> bool:
+        return self._has_left
+
+    def join(self) -> None:
+        self._child.kill()
+        self._child.wait()
+
+    # ---- the child --------------------------------------------------------------------------------------------------
+
+    def _flush(self) -> None:
+        while self._unsent:
+            data, fds = self._unsent[0]
+            try:
+                sent = wire.transmit(self._sock, data, fds, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                break
+            except OSError:
+                return  # it is gone, which its pidfd tells
+            _fds.close_all(fds)
+            self._unsent[0] = data[sent:], []
+            if sent == len(data):
+                self._unsent.popleft()
+        self._loop.watch(self._sock.fileno(), READ | (WRITE if self._unsent else 0))
+
+    def _happened(self, what: int, owed: Sequence[int]) -> None:
+        if what & WRITE:
+            self._flush()
+        self._read()
+
+    def _read(self) -> bool:
+        """Whether there may be more."""
+        if self._sock.fileno() < 0:
+            return False
+        try:
+            data, fds = wire.receive(self._sock, socket.MSG_DONTWAIT)
+            messages = self._splitter.feed(data, fds)
+        except BlockingIOError:
+            return False
+        except (OSError, wire.Garbage) as error:
+            _log.warning("process %d of a client: %s", self._child.pid, error)
+            data, messages = b"", []
+        if not data:  # it ends, or is not to be believed any more
+            self._loop.remove(self._sock.fileno())
+            self._sock.close()
+            self.abandon()
+        for message in messages:
+            self._message(message)
+            message.close()
+        return bool(data)
+
+    def _message(self, message: wire.Message) -> None:
+        boss = self._boss
+        if boss is None:
+            return
+        if message.opcode == READY:
+            boss.hired()
+        elif message.opcode in (Op.DEFERRED, IS_OVER):
+            request = self._held.pop(message.sequence, None)
+            if request is not None and message.opcode == Op.DEFERRED:
+                boss.told(Told(request, rebuilt(decode(Failure, message.body)), is_late=True))
+        elif message.sequence in self._out:
+            self._out_with(boss, message)
+
+    def _out_with(self, boss: Boss, message: wire.Message) -> None:
+        """About a request that is out."""
+        request = self._out[message.sequence]
+        if message.opcode == IS_HELD:
+            self._held[message.sequence] = request
+            return
+        if message.opcode == IS_LATER:
+            boss.completed(request, LATER)
+            return
+        del self._out[message.sequence]
+        if message.opcode == Op.REPLY:
+            boss.completed(request, Answer(message.body, message.take_fds()))
+        elif message.opcode == IS_GARBAGE:
+            boss.completed(request, wire.Garbage(message.body.decode(errors="replace")))
+        else:
+            boss.completed(request, rebuilt(decode(Failure, message.body)))
+
+    def _exited(self, what: int, owed: Sequence[int]) -> None:
+        while self._read():
+            pass  # what it said before
+        self._has_left = True
+        self._loop.remove(self._pidfd)
+        os.close(self._pidfd)
+        boss = self._boss
+        self._ended(self)
+        if boss is not None:
+            boss.fired(f"its process has ended with status {self._child.wait()}")
+
+
+def _start(orders: Orders) -> subprocess.Popen[bytes]:
+    """Ctrl-C in a terminal is the server's matter, not its children's: they end with their sockets."""
+    child = subprocess.Popen(
+        [sys.executable, "-m", "vkshare.server.child"],
+        stdin=subprocess.PIPE,
+        pass_fds=(orders.fd,),
+        start_new_session=True,
+    )
+    assert child.stdin is not None
+    with contextlib.suppress(BrokenPipeError), child.stdin as pipe:
+        pipe.write(pickle.dumps(orders))
+    return child
