@@ -54,6 +54,7 @@ class Place:
             assert not thread.is_alive(), "the loop does not end"
             if raised:
                 raise raised[0]
+            assert server.statistics().failed == 0, "the server's own errors: see its log"
 
         self._ending.callback(end)
         return server

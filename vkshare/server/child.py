@@ -71,8 +71,7 @@ class Child:
 
     def _drain(self) -> None:
         for token, error in self._hub.drain():
-            told = self._executor.happened(token & 0xFFFFFFFF, error)
-            if told is not None:
+            for told in self._executor.happened(token & 0xFFFFFFFF, error):
                 self._told(told)
         for sequence in self._held - self._executor.held.keys():
             self._held.discard(sequence)

@@ -203,11 +203,15 @@ class Conversation(Generic[R]):
         """There is a worker from now on."""
         self._has_worker, self._is_hiring = True, False
 
+    def expects(self, request: R) -> bool:
+        """Whether it is the oldest one that is out, and somebody waits for it."""
+        return self.is_open and bool(self._out) and self._out[0] is request
+
     def completed(self, request: R, outcome: object, now: float, *, failed: bool) -> Decision[R] | None:
         """The oldest request that is out is done. What nobody waits for is dropped (rule R14)."""
         if not self.is_open:
             return None
-        if not self._out or self._out[0] is not request:
+        if not self.expects(request):
             raise ValueError(f"request {request.sequence} was completed, which is not the oldest one that is out")
         self._out.popleft()
         self._since = now

@@ -27,7 +27,7 @@ _log = logging.getLogger("vkshare.server")
 SURFACE_FDS, FENCE_FDS = 3, 2  # that one holds open, at most
 _SERIALS = 1 << 32
 
-Then = Callable[[BaseException | None], "Told | None"]
+Then = Callable[[BaseException | None], "list[Told]"]
 _Thing = TypeVar("_Thing")
 
 
@@ -38,6 +38,14 @@ class Told:
     request: Request
     outcome: Answer | BaseException
     is_late: bool = False
+
+
+@dataclass(slots=True)
+class Held:
+    """A submission that waits for others, and what is to be told once it is known how that ended."""
+
+    submission: _native.Submission
+    followers: list[Callable[[], list[Told]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +76,12 @@ class Executor:
         self.fences: dict[int, ServedFence] = {}
         self.order = order
         self.last: _native.Submission | None = None
-        self.held: dict[int, _native.Submission] = {}  # by sequence
+        self.held: dict[int, Held] = {}  # by sequence
         self._hub = hub
         self._serials = itertools.cycle(range(1, _SERIALS))  # 0 is the hand-off's own
         self._asked: dict[int, Then] = {}
         self._closing: list[Callable[[], object]] = []
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()  # of what both the worker and the loop change
         self._is_closed = False
 
     # ---- running ------------------------------------------------------------------------------------------------
@@ -98,10 +106,10 @@ class Executor:
             del self._asked[serial]
             raise
 
-    def happened(self, serial: int, error: BaseException | None) -> Told | None:
+    def happened(self, serial: int, error: BaseException | None) -> list[Told]:
         """By the loop: the hub told of something that was asked for."""
         then = self._asked.pop(serial, None)
-        return None if then is None else then(error)
+        return [] if then is None else then(error)
 
     # ---- things -------------------------------------------------------------------------------------------------
 
@@ -128,7 +136,7 @@ class Executor:
 
     def keep(self, what: dict[int, Any], number: int, thing: Any, close: Callable[[], object]) -> None:
         """It is the client's; closed at once if the client went meanwhile."""
-        with self._lock:
+        with self.lock:
             gone = self._is_closed
             if not gone:
                 what[number] = thing
@@ -138,7 +146,7 @@ class Executor:
 
     def on_close(self, call: Callable[[], object]) -> None:
         """For plug-ins: called when the client goes, or its device does."""
-        with self._lock:
+        with self.lock:
             if not self._is_closed:
                 self._closing.append(call)
                 return
@@ -152,7 +160,7 @@ class Executor:
 
     def close(self) -> None:
         """The client is gone, or the device is: ends everything. Idempotent; from any thread."""
-        with self._lock:
+        with self.lock:
             self._is_closed = True
             fences, self.fences = self.fences, {}
             surfaces, self.surfaces = self.surfaces, {}

@@ -100,8 +100,8 @@ class ProcessWorker:
     def news(self) -> Iterator[tuple[Request, Outcome]]:
         return iter(())
 
-    def happened(self, serial: int, error: BaseException | None) -> Told | None:
-        return None
+    def happened(self, serial: int, error: BaseException | None) -> list[Told]:
+        return []
 
     def close(self) -> None:
         """The child sees the end of its requests, closes what it has, and ends."""
@@ -167,14 +167,14 @@ class ProcessWorker:
             self._sock.close()
             self.abandon()
         for message in messages:
-            self._message(message)
+            boss = self._boss
+            if boss is not None:
+                with boss.alone():
+                    self._message(boss, message)
             message.close()
         return bool(data)
 
-    def _message(self, message: wire.Message) -> None:
-        boss = self._boss
-        if boss is None:
-            return
+    def _message(self, boss: Boss, message: wire.Message) -> None:
         if message.opcode == READY:
             boss.hired()
         elif message.opcode in (Op.DEFERRED, IS_OVER):
@@ -210,7 +210,8 @@ class ProcessWorker:
         boss = self._boss
         self._ended(self)
         if boss is not None:
-            boss.fired(f"its process has ended with status {self._child.wait()}")
+            with boss.alone():
+                boss.fired(f"its process has ended with status {self._child.wait()}")
 
 
 def _start(orders: Orders) -> subprocess.Popen[bytes]:

@@ -13,7 +13,7 @@ from vkshare.descriptors import FenceDescriptor, SurfaceDescriptor
 from vkshare.errors import InvalidCallError, StillDrawingError
 from vkshare.server import messages as m
 from vkshare.server.conversation import Route
-from vkshare.server.executor import FENCE_FDS, SURFACE_FDS, Executor, ServedFence, Told
+from vkshare.server.executor import FENCE_FDS, SURFACE_FDS, Executor, Held, ServedFence, Told
 from vkshare.server.kinds import LATER, Answer, Kind, Later, Request
 from vkshare.server.order import identity
 
@@ -135,11 +135,13 @@ def _refuse_unused(body: m.Submit, used: set[int]) -> None:
 
 def _watch(executor: Executor, request: Request, submission: Any) -> None:
     """A submission that waits for others may fail after it was told to be done: a late error (rule R6)."""
-    executor.held[request.sequence] = submission
+    held = executor.held[request.sequence] = Held(submission, [])
 
-    def then(error: BaseException | None) -> Told | None:
-        executor.held.pop(request.sequence, None)
-        return None if error is None else Told(request, error, is_late=True)
+    def then(error: BaseException | None) -> list[Told]:
+        with executor.lock:
+            executor.held.pop(request.sequence, None)
+        told = [] if error is None else [Told(request, error, is_late=True)]
+        return told + [after for follower in held.followers for after in follower()]
 
     executor.ask(submission.notify, then)
 
@@ -196,20 +198,22 @@ def _rows(op: m.DrawTrianglesOp) -> Any:
 
 
 def sync(executor: Executor, request: Request) -> Answer | Later:
-    """Answered once all that this client submitted before has run, or failed."""
-    left = [s for s in [*executor.held.values(), executor.last] if s is not None and not _is_over(s)]
-    if not left:
-        return Answer()
-    count = len(left)
+    """Answered once all that this client submitted before has run, or its failure was told."""
+    last = executor.last
+    is_over = last is None or last.is_held or _is_over(last)
+    with executor.lock:
+        count = len(executor.held) + (not is_over)
 
-    def then(error: BaseException | None) -> Told | None:  # errors are told as those of their submissions
-        nonlocal count
-        count -= 1
-        return None if count else Told(request, Answer())
+        def follow() -> list[Told]:
+            nonlocal count
+            count -= 1
+            return [] if count else [Told(request, Answer())]
 
-    for submission in left:
-        executor.ask(submission.notify, then)
-    return LATER
+        if last is not None and not is_over:
+            executor.ask(last.notify, lambda error: follow())
+        for held in executor.held.values():
+            held.followers.append(follow)
+        return LATER if count else Answer()
 
 
 def _is_over(submission: Any) -> bool:
@@ -228,9 +232,9 @@ def wait(executor: Executor, request: Request) -> Answer | Later:
     if served.fence.queued_value < body.value:
         executor.order.wait(executor.client, served.owner)
 
-    def then(error: BaseException | None) -> Told:
+    def then(error: BaseException | None) -> list[Told]:
         executor.order.waited(executor.client)
-        return Told(request, Answer() if error is None else error)
+        return [Told(request, Answer() if error is None else error)]
 
     try:
         executor.ask(lambda hub, token: served.fence.notify(body.value, hub, token), then)

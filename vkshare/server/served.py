@@ -6,7 +6,7 @@ import contextlib
 import logging
 import socket
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -64,11 +64,21 @@ class ServedClient:
         self._splitter = wire.Splitter()
         self._unsent: deque[_Unsent] = deque()
         self._closing: list[Callable[[ServedClient], object]] = []
-        server.loop.add(sock.fileno(), READ, self._happened)
+        server.loop.add(sock.fileno(), READ, self._something)
 
     @property
     def is_closed(self) -> bool:
         return self._sock.fileno() < 0
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """An error of ours that nobody foresaw ends this client, and not the loop."""
+        try:
+            yield
+        except Exception:
+            _log.exception("client %d: the server failed", self.number)
+            self.server.counts.failed += 1
+            self._end("the server has failed: its log says how")
 
     # ---- what plug-ins may use ------------------------------------------------------------------------------------
 
@@ -86,18 +96,19 @@ class ServedClient:
 
     # ---- reading --------------------------------------------------------------------------------------------------
 
-    def _happened(self, what: int, owed: Sequence[int]) -> None:
-        for sequence in owed:
-            self._send(Op.REPLY, sequence)
-        if what & GONE:  # nobody would read a reply
-            self._end("")
-        elif what & GARBAGE:
-            self._garbage("file descriptors came with a no-op")
-        else:
-            if what & WRITE:
-                self._flush()
-            if what & READ:
-                self._read()
+    def _something(self, what: int, owed: Sequence[int]) -> None:
+        with self.alone():
+            for sequence in owed:
+                self._send(Op.REPLY, sequence)
+            if what & GONE:  # nobody would read a reply
+                self._end("")
+            elif what & GARBAGE:
+                self._garbage("file descriptors came with a no-op")
+            else:
+                if what & WRITE:
+                    self._flush()
+                if what & READ:
+                    self._read()
         self.server.has_work(self)
 
     def _read(self) -> None:
@@ -226,8 +237,7 @@ class ServedClient:
 
     def happened(self, serial: int, error: BaseException | None) -> None:
         """The hub told of something that the client's executor waits for."""
-        told = None if self.worker is None else self.worker.happened(serial, error)
-        if told is not None:
+        for told in [] if self.worker is None else self.worker.happened(serial, error):
             self.told(told)
 
     def told(self, told: Told) -> None:
@@ -257,7 +267,7 @@ class ServedClient:
         elif isinstance(outcome, (Answer, BaseException)):
             self.server.look_for_loss(self, request, outcome)
             failed = isinstance(outcome, BaseException)
-            if self.conversation.is_open:
+            if self.conversation.expects(request):
                 self._do(self.conversation.completed(request, outcome, self.server.now(), failed=failed))
             else:
                 self.server.drop(outcome)

@@ -54,6 +54,7 @@ class ServerStatistics:
     garbage: int = 0  # clients cut off for what they sent
     cut_off: int = 0  # for what they did not read, or say
     lost: int = 0  # clients whose worker hung or died
+    failed: int = 0  # clients that an error of the server's own has ended
     dropped: int = 0  # results of clients that were gone by then
     device_generation: int = 1
     wakeups: int = 0  # of the loop
@@ -192,8 +193,9 @@ class RenderServer:
             self._look_at_clock(self.now())
         for _ in range(len(self._working)):
             client = self._working.popleft()
-            if not client.is_closed and client.serve(self.now()):
-                self._working.append(client)
+            with client.alone():
+                if not client.is_closed and client.serve(self.now()):
+                    self._working.append(client)
             self._note_deadline(client)
 
     def _sleep(self, timeout: float | None) -> float | None:
@@ -208,7 +210,8 @@ class RenderServer:
 
     def _look_at_clock(self, now: float) -> None:
         for client in list(self._timed):
-            client.due(now)
+            with client.alone():
+                client.due(now)
             self._note_deadline(client)
         for leaving in self._leaving:
             if leaving.deadline is not None and now >= leaving.deadline:
@@ -317,10 +320,12 @@ class RenderServer:
             client = self.clients.get(number)
             if client is None:
                 self._drained(number, serial)
-            elif serial:
-                client.happened(serial, error)
-            else:
-                client.news()
+                continue
+            with client.alone():
+                if serial:
+                    client.happened(serial, error)
+                else:
+                    client.news()
 
     def _drained(self, number: int, serial: int) -> None:
         """What belongs to a client that is gone (rule R14)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from vkshare import _native
@@ -20,6 +21,9 @@ Outcome = Answer | BaseException | Later
 
 class Boss(Protocol):
     """Whom a worker that is no thread tells, on the loop's thread."""
+
+    def alone(self) -> AbstractContextManager[None]:
+        """What raises inside ends this client, and not the loop."""
 
     def hired(self) -> None:
         """It is ready."""
@@ -43,7 +47,7 @@ class Worker(Protocol):
     def news(self) -> Iterator[tuple[Request, Outcome]]:
         """What was done since the last call, in the order in which it was given."""
 
-    def happened(self, serial: int, error: BaseException | None) -> Told | None:
+    def happened(self, serial: int, error: BaseException | None) -> list[Told]:
         """The hub told of something that the client's executor asked for."""
 
     def close(self) -> None:
@@ -83,9 +87,9 @@ class ThreadWorker:
         while (done := self._hand_off.collect()) is not None:
             yield done
 
-    def happened(self, serial: int, error: BaseException | None) -> Told | None:
+    def happened(self, serial: int, error: BaseException | None) -> list[Told]:
         executor = self._executor
-        return None if executor is None else executor.happened(serial, error)
+        return [] if executor is None else executor.happened(serial, error)
 
     def close(self) -> None:
         self._hand_off.close()
