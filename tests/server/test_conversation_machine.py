@@ -64,7 +64,7 @@ class Oracle:
         head = self.waiting()[0]
         before = [r for r in self.all if r.sequence < head.sequence]
         assert all(r.fates for r in before), "somebody was overtaken"
-        is_stale = head.generation not in (self.generation, GREETINGS)
+        is_stale = head.generation != self.generation and not head.is_greeting
         if is_stale or head.route is Route.INLINE:
             if self.out():
                 return None

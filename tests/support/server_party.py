@@ -73,14 +73,29 @@ def deaf(path: str, argument: str) -> None:
         print("cut off", flush=True)
 
 
-def greet(path: str, argument: str) -> None:
-    """Says hello and nothing else."""
+def ping(path: str, argument: str) -> None:
+    """Sends no-ops for so many seconds; prints how many, and the 50th and 99th percentile of their times in seconds."""
     with Client(path) as client:
         client.ping()
         say()
         sys.stdin.readline()
+        waits = []
+        end = time.monotonic() + float(argument)
+        while time.monotonic() < end:
+            start = time.monotonic()
+            client.ping()
+            waits.append(time.monotonic() - start)
+        waits.sort()
+        print(len(waits), waits[len(waits) // 2], waits[len(waits) * 99 // 100], flush=True)
+
+
+def serve(path: str, argument: str) -> None:
+    """A server of its own, that many of whose clients will be idle."""
+    with vks.server.RenderServer(lambda: vks.open(backend="cpu"), path) as server:
+        say()
+        server.serve_forever()
 
 
 if __name__ == "__main__":
-    roles = {"busy": busy, "flood": flood, "deaf": deaf, "greet": greet}
+    roles = {"busy": busy, "flood": flood, "deaf": deaf, "ping": ping, "serve": serve}
     roles[sys.argv[2]](sys.argv[1], sys.argv[3] if len(sys.argv) > 3 else "0")

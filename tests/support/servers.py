@@ -6,9 +6,11 @@ import contextlib
 import itertools
 import os
 import socket
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,6 +19,8 @@ from vkshare import _native
 from vkshare.server import messages as m
 from vkshare.server import wire
 from vkshare.server.conversation import GREETINGS
+
+TESTS = Path(__file__).parent.parent
 
 
 def open_cpu() -> vks.Device:
@@ -68,6 +72,23 @@ class Place:
         if greets:
             raw.hello()
         return raw
+
+    @contextlib.contextmanager
+    def party(self, path: Path, role: str, argument: object = 0) -> Iterator[subprocess.Popen[str]]:
+        """Another process in a role of support.server_party's, once it is at what it does; killed in the end."""
+        command = [sys.executable, "-m", "support.server_party", os.fspath(path), role, str(argument)]
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=TESTS)
+        assert child.stdin is not None
+        assert child.stdout is not None
+        try:
+            assert child.stdout.readline() == "here\n"
+            yield child
+        finally:
+            child.kill()
+            child.wait()
+            for pipe in (child.stdin, child.stdout):
+                with contextlib.suppress(OSError):
+                    pipe.close()
 
     def device(self) -> vks.Device:
         return self._ending.enter_context(open_cpu())

@@ -18,7 +18,7 @@ from vkshare.server.messages import Body, Event, Failure, Op, decode, encode, re
 _TIMEVAL = struct.Struct("@ll")
 _NO_OP = wire.HEADER.pack
 _REPLIES = 4096  # bytes that most replies fit
-_MOST_EVENTS = 1024  # kept for one who does not look
+_MOST_EVENTS = _MOST_ERRORS = 1024  # kept for one who does not look: the newest
 _FD_SPACE = socket.CMSG_SPACE(wire.MAX_FDS * 4)
 
 
@@ -27,7 +27,7 @@ class Channel:
 
     def __init__(self, path: str, timeout: float | None) -> None:
         self.generation = 0
-        self.deferred: deque[Exception] = deque()  # of requests without a reply; each has `sequence`
+        self.deferred: deque[Exception] = deque(maxlen=_MOST_ERRORS)  # of requests without a reply; each has `sequence`
         self.events: deque[tuple[Event, list[int]]] = deque(maxlen=_MOST_EVENTS)
         self._sequence = 0
         self._splitter = wire.Splitter()

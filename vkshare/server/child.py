@@ -62,18 +62,19 @@ class Child:
             outcome: Outcome | None = self._executor.run(request)
         except BaseException as error:
             outcome = bare(error)
+        else:
+            if request in self._executor.held:
+                self._held.add(message.sequence)
+                self._send(IS_HELD, message.sequence)
         finally:
             message.close()
-        if message.sequence in self._executor.held:
-            self._held.add(message.sequence)
-            self._send(IS_HELD, message.sequence)
         self._tell(message.sequence, Answer() if outcome is None else outcome)
 
     def _drain(self) -> None:
         for token, error in self._hub.drain():
             for told in self._executor.happened(token & 0xFFFFFFFF, error):
                 self._told(told)
-        for sequence in self._held - self._executor.held.keys():
+        for sequence in self._held - {request.sequence for request in self._executor.held}:
             self._held.discard(sequence)
             self._send(IS_OVER, sequence)
 

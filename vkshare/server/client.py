@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from vkshare import _arguments
@@ -22,8 +22,10 @@ from vkshare.surface import Surface
 if TYPE_CHECKING:
     from vkshare.device import Device
 
+_FLUSH = 5.0  # seconds that close() waits
 _DEFAULT: Any = object()  # the client's own timeout
 _T = TypeVar("_T", bound=Served)
+_O = TypeVar("_O")
 Keys = Mapping["ServedSurface", int] | Iterable[tuple["ServedSurface", int]]
 
 
@@ -86,7 +88,7 @@ class Client:
     def ping(self, timeout: float | None = _DEFAULT) -> None:
         """A round trip: everything that was asked before has been done, but for what the GPU still runs."""
         with self._lock:
-            self._channel.no_op(self._timeout if timeout is _DEFAULT else timeout)
+            self._channel.no_op(self._timeout if timeout is _DEFAULT else _arguments.timeout(timeout))
 
     def statistics(self) -> dict[str, int | float]:
         """The server's statistics()."""
@@ -121,7 +123,8 @@ class Client:
             body = m.CreateSurface(number, *size, str(format), tiling, words)
             told, fds = self._call(m.Op.CREATE_SURFACE, body)
             descriptor = SurfaceDescriptor.from_bytes(m.decode(m.Made, told).descriptor, fds)
-            surface = None if self._device is None else self._opened(descriptor, self._device.open_surface)
+            opener = None if self._device is None else self._device.open_surface
+            surface = self._opened(m.Op.CLOSE_SURFACE, number, descriptor, opener)
             return self._keep(
                 ServedSurface(self, number, descriptor.spec, surface, None if surface is not None else descriptor)
             )
@@ -150,7 +153,8 @@ class Client:
             number = self._new_id()
             told, fds = self._call(m.Op.CREATE_FENCE, m.CreateFence(number, initial))
             descriptor = FenceDescriptor.from_bytes(m.decode(m.Made, told).descriptor, fds)
-            fence = None if self._device is None else self._opened(descriptor, self._device.open_fence)
+            opener = None if self._device is None else self._device.open_fence
+            fence = self._opened(m.Op.CLOSE_FENCE, number, descriptor, opener)
             kept = None if fence is not None else descriptor
             return self._keep(ServedFence(self, number, fence, kept, owns=True))
 
@@ -168,10 +172,16 @@ class Client:
             descriptor._used = True
             return self._keep(ServedFence(self, number, fence, None, owns=False))
 
-    @staticmethod
-    def _opened(descriptor: Any, open_it: Any) -> Any:
+    def _opened(self, close: m.Op, number: int, descriptor: Any, opener: Callable[[Any], _O] | None) -> _O | None:
+        """A handle of this process's; if that fails, the server gives up its own too."""
+        if opener is None:
+            return None
         with descriptor:
-            return open_it(descriptor)
+            try:
+                return opener(descriptor)
+            except BaseException:
+                self.send(close, m.Close(number))
+                raise
 
     # ---- drawing ----------------------------------------------------------------------------------------------------
 
@@ -284,11 +294,14 @@ class Client:
     # ---- closing ----------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Waits until the server has done what was asked, and ends the connection and all that is on it. Idempotent."""
+        """Ends the connection, and all that is on it in the server. Idempotent.
+
+        Waits, a few seconds at most, until the server has done what was asked.
+        """
         with self._lock:
             if not self.is_closed:
                 try:
-                    self.ping()
+                    self.ping(_FLUSH)
                 except Exception:
                     pass  # it is gone already
             self._channel.close()

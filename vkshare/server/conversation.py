@@ -18,7 +18,7 @@ MOST_OUTPUT = 1 << 20  # bytes that a client has not read (rule R12)
 PATIENCE = 2.0  # seconds that a worker may take for one request (rule R15)
 GREETING = 10.0  # seconds within which a client must have said who it is
 
-GREETINGS = 0xFFFFFFFF  # the device generation of a request that is about no device
+GREETINGS = 0xFFFFFFFF  # the device generation that a hello names: it is about no device
 
 
 class Route(enum.Enum):
@@ -151,7 +151,7 @@ class Conversation(Generic[R]):
         head = self._buffered[0]
         if head.is_greeting is self._is_greeted:
             return self._cut_off("a connection begins with one hello, and has no other")
-        if head.generation not in (self._device_generation, GREETINGS):
+        if head.generation != self._device_generation and not head.is_greeting:
             return self._refuse(head)
         if head.route is Route.INLINE:
             return self._answer(head)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("vkshare.server")
 
 _LONGEST_PAUSE = 2.0  # seconds between two tries to open a device
+_LONGEST_CLOSE = 10.0  # seconds that close() waits for a driver that opens one
 
 Factory = Callable[[], "Device"]
 
@@ -107,12 +108,19 @@ class Devices:
         if old is not None:
             old.close()  # afterwards: a driver that hangs keeps nobody from the new one
 
-    def close(self) -> None:
-        """Closes what is ours. Waits for an opener that is under way."""
+    def close(self, *, leave_open: bool = False) -> None:
+        """Closes what is ours. Waits for an opener that is under way.
+
+        leave_open: a thread hangs in the device, which close() would wait for.
+        """
         self._closing.set()
         if self._opener is not None:
-            self._opener.join(10)
+            self._opener.join(_LONGEST_CLOSE)
         with self._lock:
             device, self._device = self._device, None
-        if device is not None and self._factory is not None:
+        if device is None or self._factory is None:
+            return
+        if leave_open:
+            _log.error("%r is left open: a thread hangs in it", device)
+        else:
             device.close()

@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -68,7 +68,15 @@ class Executor:
         By the ids that the client chose.
     """
 
-    def __init__(self, device: Device, client: int, generation: int, hub: _native.Hub, order: Order) -> None:
+    def __init__(
+        self,
+        device: Device,
+        client: int,
+        generation: int,
+        hub: _native.Hub,
+        order: Order,
+        serials: Iterator[int] | None = None,
+    ) -> None:
         self.device = device
         self.client = client
         self.generation = generation
@@ -76,9 +84,10 @@ class Executor:
         self.fences: dict[int, ServedFence] = {}
         self.order = order
         self.last: _native.Submission | None = None
-        self.held: dict[int, Held] = {}  # by sequence
+        self.held: dict[Request, Held] = {}
         self._hub = hub
-        self._serials = itertools.cycle(range(1, _SERIALS))  # 0 is the hand-off's own
+        # One row for all executors of a client: what an earlier one asked for must not be taken for a later one's.
+        self._serials = itertools.count(1) if serials is None else serials
         self._asked: dict[int, Then] = {}
         self._closing: list[Callable[[], object]] = []
         self.lock = threading.Lock()  # of what both the worker and the loop change
@@ -96,9 +105,9 @@ class Executor:
 
     def ask(self, notify: Callable[[_native.Hub, int], None], then: Then) -> None:
         """then(None, or why it never happens) is called by the loop once what `notify` asks for has happened."""
-        serial = next(self._serials)
-        while serial in self._asked:
-            serial = next(self._serials)
+        serial = next(self._serials) % _SERIALS
+        while serial == 0 or serial in self._asked:  # 0 is the hand-off's own
+            serial = next(self._serials) % _SERIALS
         self._asked[serial] = then
         try:
             notify(self._hub, self.client << 32 | serial)

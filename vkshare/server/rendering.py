@@ -135,11 +135,11 @@ def _refuse_unused(body: m.Submit, used: set[int]) -> None:
 
 def _watch(executor: Executor, request: Request, submission: Any) -> None:
     """A submission that waits for others may fail after it was told to be done: a late error (rule R6)."""
-    held = executor.held[request.sequence] = Held(submission, [])
+    held = executor.held[request] = Held(submission, [])
 
     def then(error: BaseException | None) -> list[Told]:
         with executor.lock:
-            executor.held.pop(request.sequence, None)
+            executor.held.pop(request, None)
         told = [] if error is None else [Told(request, error, is_late=True)]
         return told + [after for follower in held.followers for after in follower()]
 

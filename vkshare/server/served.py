@@ -146,15 +146,13 @@ class ServedClient:
 
     def serve(self, now: float) -> bool:
         """Dispatches what it has, a few requests at a time; whether there is more (rules R4, R8)."""
-        more = False
-        for n in range(STEPS + 1):
+        for _ in range(STEPS):
             decision = self.conversation.step(now)
             if decision is None:
                 break
             self._do(decision)
-            more = n == STEPS
         self._watch()
-        return more
+        return decision is not None
 
     def due(self, now: float) -> None:
         """It is `now`."""

@@ -37,6 +37,7 @@ _log = logging.getLogger("vkshare.server")
 
 MOST_CLIENTS = 256
 _ACCEPTED_AT_ONCE = 16
+_PAUSE = 0.1  # seconds without accepting, where there is no fd at all
 _PEERCRED = struct.Struct("3i")  # struct ucred: pid, uid, gid
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -116,6 +117,7 @@ class RenderServer:
         self._leaving: list[_Leaving] = []
         self._working: deque[ServedClient] = deque()  # with requests that can be dispatched
         self._timed: set[ServedClient] = set()  # with a deadline
+        self._accept_again: float | None = None  # when, after there was no fd for anybody
         self._stopping = threading.Event()
         self._running = threading.Lock()  # held by the thread that serves
         self._served_by = 0
@@ -189,7 +191,7 @@ class RenderServer:
     def serve_once(self, timeout: float | None) -> None:
         """One turn of the loop, for those who have a loop of their own: sleeps at most `timeout` seconds."""
         self.loop.turn(self._sleep(timeout))
-        if self._timed or self._leaving:
+        if self._timed or self._leaving or self._accept_again is not None:
             self._look_at_clock(self.now())
         for _ in range(len(self._working)):
             client = self._working.popleft()
@@ -203,6 +205,7 @@ class RenderServer:
             return 0.0
         deadlines = [d for client in self._timed if (d := client.conversation.deadline) is not None]
         deadlines += [left.deadline for left in self._leaving if left.deadline is not None]
+        deadlines += [] if self._accept_again is None else [self._accept_again]
         if not deadlines:
             return timeout
         until = max(0.0, min(deadlines) - self.now())
@@ -213,6 +216,8 @@ class RenderServer:
             with client.alone():
                 client.due(now)
             self._note_deadline(client)
+        if self._accept_again is not None and now >= self._accept_again:
+            self._resume_accepting()
         for leaving in self._leaving:
             if leaving.deadline is not None and now >= leaving.deadline:
                 leaving.deadline = None
@@ -254,17 +259,33 @@ class RenderServer:
                     return
                 _log.debug("accept: %s", error)
                 continue
-            self._welcome(sock)
+            try:
+                self._welcome(sock)
+            except Exception:
+                _log.exception("a connection could not be taken")
+                sock.close()
 
     def _turn_away(self) -> None:
         """There is no fd for another client. One was kept for this: whoever waits is told by the connection's end."""
         self.counts.refused += 1
-        os.close(self._spare)
-        with contextlib.suppress(OSError):
-            self._listener.sock.accept()[0].close()
-        self._spare = -1
+        if self._spare >= 0:
+            os.close(self._spare)
+            self._spare = -1
+            with contextlib.suppress(OSError):
+                self._listener.sock.accept()[0].close()
+        self._take_spare()
+        if self._spare < 0:  # somebody else had it: they wait in the listener's queue for a while
+            self.loop.watch(self._listener.sock.fileno(), 0)
+            self._accept_again = self.now() + _PAUSE
+
+    def _take_spare(self) -> None:
         with contextlib.suppress(OSError):
             self._spare = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+
+    def _resume_accepting(self) -> None:
+        self._accept_again = None
+        self._take_spare()
+        self.loop.watch(self._listener.sock.fileno(), READ)
 
     def _welcome(self, sock: socket.socket) -> None:
         sock.setblocking(False)
@@ -410,7 +431,7 @@ class RenderServer:
             del self.hub
             if self._spare >= 0:
                 os.close(self._spare)
-            self.devices.close()
+            self.devices.close(leave_open=bool(self._leaving))
 
     def _await_workers(self) -> None:
         deadline = self.now() + self.patience

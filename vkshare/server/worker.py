@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 from collections.abc import Iterator
@@ -74,6 +75,7 @@ class ThreadWorker:
         self._devices = devices
         self._order = order
         self._executor: Executor | None = None
+        self._serials = itertools.count(1)
         # A daemon: one that hangs in a driver must not keep the process from its end.
         self._thread = threading.Thread(target=self._run, name=f"vks-client-{client}", daemon=True)
         self._thread.start()
@@ -137,7 +139,9 @@ class ThreadWorker:
             device = self._devices.get(generation)
             if executor is not None:
                 executor.close()  # of a device that is lost
-            executor = self._executor = Executor(device, self._client, generation, self._hub, self._order)
+            executor = self._executor = Executor(
+                device, self._client, generation, self._hub, self._order, self._serials
+            )
         return executor
 
 

@@ -1,0 +1,71 @@
+"""What runs a client's requests: its things, and what it asked the core to tell. Rules R6, R14."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from support.servers import Place, until
+
+from vkshare import _native
+from vkshare.errors import ClosedError, InvalidCallError
+from vkshare.server.executor import Executor, Told
+from vkshare.server.order import Order
+
+
+@pytest.mark.rule("R14")
+def test_what_an_executor_asked_for_is_not_told_to_the_next_one_of_that_client(place: Place) -> None:
+    """After a lost device a client has another executor, and the core may still tell what the first one waits for."""
+    device, hub, serials = place.device(), _native.Hub(), itertools.count(1)
+    fence = device.create_fence()
+    told: list[str] = []
+
+    def asks(executor: Executor, who: str) -> None:
+        def then(error: BaseException | None) -> list[Told]:
+            told.append(who)
+            return []
+
+        executor.ask(lambda hub, token: fence.notify(1, hub, token), then)
+
+    first = Executor(device, 9, 1, hub, Order(), serials)
+    asks(first, "first")
+    first.close()
+    second = Executor(device, 9, 2, hub, Order(), serials)
+    asks(second, "second")
+    fence.signal(1)
+    tokens: list[int] = []
+    until(lambda: tokens.extend(token for token, _ in hub.drain()) or len(tokens) == 2)
+    assert {token >> 32 for token in tokens} == {9}
+    for token in tokens:
+        assert second.happened(token & 0xFFFFFFFF, None) == []
+    assert told == ["second"]
+
+
+def test_a_serial_that_is_outstanding_is_not_used_again(place: Place) -> None:
+    tokens: list[int] = []
+    executor = Executor(place.device(), 1, 1, _native.Hub(), Order(), iter([1, 1, 2, (1 << 32), (1 << 32) + 1, 3]))
+    for _ in range(3):
+        executor.ask(lambda hub, token: tokens.append(token & 0xFFFFFFFF), lambda error: [])
+    assert tokens == [1, 2, 3]
+
+
+def test_an_executor_that_is_closed_keeps_nothing(place: Place) -> None:
+    device = place.device()
+    executor = Executor(device, 1, 1, _native.Hub(), Order())
+    seen: list[str] = []
+    executor.on_close(lambda: seen.append("closed"))
+    executor.on_close(lambda: 1 // 0)  # a plug-in's mistake keeps nothing else from its end
+    fence, late = device.create_fence(), device.create_fence()
+    executor.keep(executor.fences, 1, fence, fence.close)
+    executor.fences.clear()
+    executor.close()
+    executor.close()
+    assert seen == ["closed"]
+    executor.on_close(lambda: seen.append("at once"))
+    assert seen == ["closed", "at once"]
+    with pytest.raises(ClosedError):
+        executor.keep(executor.fences, 2, late, late.close)
+    assert late.is_closed
+    with pytest.raises(InvalidCallError, match="this client has no fence 2"):
+        executor.fence(2)
+    fence.close()
