@@ -41,7 +41,7 @@ class Talk:
 
     def steps(self) -> list[tuple[Do, int]]:
         found = []
-        while (told := self.step()) is not None:
+        while (told := self.step()) is not None and len(found) < 1000:
             found.append(told)
         return found
 

@@ -64,7 +64,7 @@ def test_a_thread_sleeps_until_it_is_given_something_and_its_completion_is_an_ev
             hand_off.done(request + 1)
         hand_off.leave()
 
-    thread = threading.Thread(target=render)
+    thread = threading.Thread(target=render, daemon=True)  # if it is not woken, this test fails and does not hang
     thread.start()
     given = 0
     for n in range(rounds(100_000, 3000)):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import sys
 import time
+from typing import Any
 
 import vkshare as vks
 from vkshare.server import Client
@@ -23,19 +24,19 @@ def say() -> None:
 def busy(path: str, argument: str) -> None:
     """Draws, makes and closes things, until it is killed."""
     rng = random.Random(int(argument))
+    kept: list[Any] = []
     with vks.open(backend="cpu") as device, Client(path, device=device) as client:
         say()
         while True:
             surface, fence = client.create_surface(rng.randrange(1, 64), 16), client.create_fence()
+            kept += [surface, fence]
             for n in range(rng.randrange(20)):
                 commands = client.record().clear(surface, (1, 0, 0, 1))
                 client.submit(commands, acquire={surface: n}, release={surface: n + 1}, signals=[(fence, n + 1)])
             if rng.random() < 0.5:
-                surface.close()
-            if rng.random() < 0.5:
                 client.sync()
-            if rng.random() < 0.5:
-                fence.close()
+            while len(kept) > 16:
+                kept.pop(rng.randrange(len(kept))).close()
 
 
 def flood(path: str, argument: str) -> None:
