@@ -1,4 +1,4 @@
-"""Clients that die, stop, flood, lie or do not listen, and a device that is lost. Rules R8, R10 to R16."""
+"""Clients that die, stop, flood, lie or do not listen, and no file descriptors left. Rules R2, R8, R10 to R13."""
 
 from __future__ import annotations
 
@@ -18,20 +18,16 @@ import pytest
 from support.fds import open_fds
 from support.processes import in_child
 from support.scale import SOAK, rounds, seeded, unhurried
-from support.server_kinds import GATE, GATE_LATE, KINDS, NOTE, SLEEP, SPIN, TAKE_FDS, Log, Number, Seconds
-from support.servers import Place, Raw, core_threads, open_cpu, rendering_threads, until
+from support.server_kinds import KINDS, NOTE, SLEEP, SPIN, TAKE_FDS, Log, Number, Seconds
+from support.servers import Place, Raw, core_threads, nobody_is_left, one_frame, open_cpu, until
 
 import vkshare as vks
-from vkshare.errors import AbandonedError, DeviceLostError, InvalidCallError, RemoteLostError
+from vkshare.errors import AbandonedError, RemoteLostError
 from vkshare.server import messages as m
 from vkshare.server.conversation import MOST_OUTPUT
 from vkshare.server.wire import HEADER, MAX_MESSAGE, pack
 
 pytestmark = unhurried
-
-
-def nobody_is_left(server: vks.server.RenderServer, clients: int = 0) -> None:
-    until(lambda: (server.statistics().clients, server.statistics().workers) == (clients, clients), 30)
 
 
 # ---- dying and stopping ----------------------------------------------------------------------------------------------
@@ -43,7 +39,7 @@ def test_clients_killed_at_random_points_leave_nothing_and_others_go_on(place: P
     server = place.server()
     other = place.client(server, device=place.device())
     surface = other.create_surface(16, 16)
-    key = _frame(other, surface, 0)
+    key = one_frame(other, surface, 0)
     with place.party(server.path, "busy", 1) as warm:  # what is made once and kept
         time.sleep(0.3)
         warm.send_signal(signal.SIGKILL)
@@ -54,25 +50,15 @@ def test_clients_killed_at_random_points_leave_nothing_and_others_go_on(place: P
             children = [parties.enter_context(place.party(server.path, "busy", n + i)) for i in range(4)]
             end = time.monotonic() + rng.random() * 0.3
             while time.monotonic() < end:
-                key = _frame(other, surface, key)
+                key = one_frame(other, surface, key)
             for child in children:
                 child.kill()
-                key = _frame(other, surface, key)
+                key = one_frame(other, surface, key)
     nobody_is_left(server, 1)
     until(lambda: len(open_fds()) == fds, 30)
     until(lambda: threading.active_count() + core_threads() == threads)
     assert _resident() - memory < 16 << 20
     assert server.statistics().lost == 0
-
-
-def _frame(client: vks.server.Client, surface: vks.server.handles.ServedSurface, key: int) -> int:
-    """One of a client that must not notice anything."""
-    drawn = client.record().clear(surface, (1, 0, 0, 1))
-    client.submit(drawn, acquire={surface: key}, release={surface: key + 1})
-    assert surface.surface is not None
-    surface.surface.acquire(key + 1, 20)
-    surface.surface.release(key + 2)
-    return key + 2
 
 
 def _resident() -> int:
@@ -251,7 +237,7 @@ def test_a_million_messages_of_garbage_leave_a_server_that_works(place: Place) -
     server = place.server(kinds=[*log.kinds(), *KINDS])
     other = place.client(server, device=place.device())
     surface = other.create_surface(8, 8)
-    key = _frame(other, surface, 0)
+    key = one_frame(other, surface, 0)
     threads = threading.active_count()
     before = len(open_fds())
     sent = 0
@@ -264,8 +250,8 @@ def test_a_million_messages_of_garbage_leave_a_server_that_works(place: Place) -
                 for _ in range(rng.choice([1, 10, 300])):
                     sent += _lie(rng, raw)
         if rng.random() < 0.05:
-            key = _frame(other, surface, key)
-    _frame(other, surface, key)
+            key = one_frame(other, surface, key)
+    one_frame(other, surface, key)
     nobody_is_left(server, 1)
     until(lambda: threading.active_count() == threads)
     until(lambda: len(open_fds()) == before)
@@ -342,72 +328,6 @@ def test_a_server_without_free_fds_turns_clients_away_and_comes_back(place: Plac
     in_child(body)
 
 
-# ---- hanging ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.rule("R15")
-def test_a_hung_worker_loses_its_client_and_the_others_go_on(place: Place) -> None:
-    log = Log()
-    server = place.server(kinds=log.kinds(), patience=0.3)
-    hung, other = place.raw(server), place.client(server)
-    hung.send(GATE, Number(1))
-    assert log.at_gate.acquire(timeout=20)
-    other.create_fence()
-    last = hung.error()
-    assert isinstance(last, RemoteLostError)
-    assert "request 2 has kept its worker for 0.3 s" in str(last)
-    with pytest.raises(EOFError):
-        hung.receive()
-    other.ping()
-    assert server.statistics().lost == 1
-    assert server.statistics().workers == 2
-    log.gate.set()
-    nobody_is_left(server, 1)
-
-
-@pytest.mark.rule("R15")
-def test_the_patience_is_2_s(place: Place) -> None:
-    assert place.server().patience == 2.0
-
-
-@pytest.mark.rule("R15", "R10")
-def test_what_a_hung_client_was_to_signal_is_given_up_though_its_thread_is_still_there(place: Place) -> None:
-    log = Log()
-    server = place.server(kinds=log.kinds(), patience=0.3)
-    hung, waiter = place.client(server), place.client(server)
-    fence = hung.create_fence()
-    assert fence.descriptor is not None
-    follower = waiter.open_fence(fence.descriptor)
-    hung.send(GATE_LATE, Number(1))
-    with pytest.raises(AbandonedError):
-        follower.wait(1, 20)
-    assert rendering_threads() == 2
-    log.gate.set()
-
-
-@pytest.mark.rule("R14")
-def test_the_result_of_a_client_that_is_gone_reaches_nobody(place: Place) -> None:
-    log = Log()
-    server = place.server(kinds=[*log.kinds(), *KINDS])
-    before = open_fds()
-    gone = place.raw(server)
-    gone.send(GATE, Number(1))
-    assert log.at_gate.acquire(timeout=20)
-    gone.sock.close()
-    until(lambda: server.statistics().clients == 0)
-    heir = place.raw(server)  # with the same file descriptor in the server
-    heir.send(SLEEP, Seconds(0.0))
-    assert heir.receive().sequence == heir.sequence
-    log.gate.set()
-    nobody_is_left(server, 1)
-    assert server.statistics().dropped >= 1
-    heir.send(m.Op.NO_OP)
-    assert heir.receive().sequence == heir.sequence
-    heir.sock.close()
-    nobody_is_left(server)
-    assert open_fds() == before
-
-
 @pytest.mark.rule("R2")
 @pytest.mark.serial
 def test_no_ops_are_answered_while_a_worker_runs_python(place: Place) -> None:
@@ -424,78 +344,3 @@ def test_no_ops_are_answered_while_a_worker_runs_python(place: Place) -> None:
     print(f"{count:.0f} no-ops, p50 {p50 * 1e3:.3f} p99 {p99 * 1e3:.3f} ms")
     assert p99 < 0.25
     assert busy.receive().opcode == m.Op.REPLY
-
-
-# ---- a lost device ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.rule("R16")
-def test_a_lost_device_is_told_to_every_client_and_all_come_back_without_a_restart(place: Place) -> None:
-    devices: list[vks.Device] = []
-
-    def factory() -> vks.Device:
-        devices.append(open_cpu())
-        return devices[-1]
-
-    server = place.server(factory)
-    clients = [place.client(server, device=place.device()) for _ in range(3)]
-    surfaces = [client.create_surface(8, 8) for client in clients]
-    devices[0].mark_lost()
-    with pytest.raises(DeviceLostError, match="its next one is generation 2"):
-        clients[0].create_fence()
-    for client in clients[1:]:
-        with pytest.raises(DeviceLostError, match="its next one is generation 2"):
-            client.ping()
-    assert [client.generation for client in clients] == [2, 2, 2]
-    for client, old in zip(clients, surfaces, strict=True):
-        surface = client.create_surface(8, 8)
-        _frame(client, surface, 0)
-        old.close()
-        with pytest.raises(InvalidCallError, match=f"no surface {old.id}"):
-            client.sync()
-        client.ping()
-    assert len(devices) == 2
-    until(lambda: devices[0].is_closed)
-    assert server.statistics().device_generation == 2
-    assert place.client(server).generation == 2
-
-
-@pytest.mark.rule("R16")
-def test_a_submission_to_a_lost_device_fails_late_and_what_comes_after_it_waits_for_nobody(place: Place) -> None:
-    devices: list[vks.Device] = []
-    tries = iter([True, False, True])
-
-    def factory() -> vks.Device:
-        if not next(tries):
-            raise OSError("not yet")
-        devices.append(open_cpu())
-        return devices[-1]
-
-    server = place.server(factory)
-    raw = place.raw(server)
-    raw.send(m.Op.CREATE_FENCE, m.CreateFence(1, 0))
-    raw.receive().close()
-    devices[0].mark_lost()
-    first = raw.send(m.Op.SUBMIT, m.Submit((), (), (), ((1, None),), ()))
-    error = raw.error()
-    assert (type(error), error.sequence) == (DeviceLostError, first)  # type: ignore[attr-defined]
-    second = raw.send(m.Op.SYNC)
-    third = raw.send(m.Op.SUBMIT, m.Submit((), (), (), ((1, None),), ()))
-    for sequence in (second, third):
-        error = raw.error()
-        assert (type(error), error.sequence) == (DeviceLostError, sequence)  # type: ignore[attr-defined]
-    raw.generation = 2
-    raw.send(m.Op.CREATE_FENCE, m.CreateFence(1, 0))  # waits for the device
-    assert raw.receive().opcode == m.Op.REPLY
-
-
-@pytest.mark.rule("R16")
-def test_a_given_device_that_is_lost_has_no_successor_and_every_request_says_so(place: Place) -> None:
-    device = place.device()
-    server = place.server(device)
-    client = place.client(server)
-    device.mark_lost()
-    for _ in range(3):
-        with pytest.raises(DeviceLostError):
-            client.create_fence()
-    client.ping()

@@ -188,3 +188,17 @@ def rendering_threads() -> int:
 
 def core_threads() -> int:
     return _native.thread_count()
+
+
+def nobody_is_left(server: vks.server.RenderServer, clients: int = 0) -> None:
+    until(lambda: (server.statistics().clients, server.statistics().workers) == (clients, clients), 30)
+
+
+def one_frame(client: vks.server.Client, surface: vks.server.handles.ServedSurface, key: int) -> int:
+    """One of a client that must not notice anything."""
+    drawn = client.record().clear(surface, (1, 0, 0, 1))
+    client.submit(drawn, acquire={surface: key}, release={surface: key + 1})
+    assert surface.surface is not None
+    surface.surface.acquire(key + 1, 20)
+    surface.surface.release(key + 2)
+    return key + 2

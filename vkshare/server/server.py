@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import itertools
 import logging
 import os
 import socket
-import struct
 import threading
 import time
 from collections import deque
@@ -22,6 +20,7 @@ from vkshare.errors import DeviceLostError, InvalidCallError
 from vkshare.server import greeting, rendering
 from vkshare.server.conversation import PATIENCE
 from vkshare.server.devices import Devices, Factory
+from vkshare.server.door import Door
 from vkshare.server.isolation import ProcessWorker
 from vkshare.server.kinds import Answer, Kind, Request, table
 from vkshare.server.loop import READ, Loop
@@ -36,10 +35,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("vkshare.server")
 
 MOST_CLIENTS = 256
-_ACCEPTED_AT_ONCE = 16
-_PAUSE = 0.1  # seconds without accepting, where there is no fd at all
-_PEERCRED = struct.Struct("3i")  # struct ucred: pid, uid, gid
-_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 @dataclass(slots=True)
@@ -117,22 +112,20 @@ class RenderServer:
         self._leaving: list[_Leaving] = []
         self._working: deque[ServedClient] = deque()  # with requests that can be dispatched
         self._timed: set[ServedClient] = set()  # with a deadline
-        self._accept_again: float | None = None  # when, after there was no fd for anybody
         self._stopping = threading.Event()
         self._running = threading.Lock()  # held by the thread that serves
         self._served_by = 0
         self._is_closed = False
         self._pid = os.getpid()
         with contextlib.ExitStack() as made:
-            self._listener = Listener(self._path)
-            made.callback(self._listener.close)
+            listener = Listener(self._path)
+            made.callback(listener.close)
             self.devices = Devices(device, is_for_children=isolation == "process")
             made.callback(self.devices.close)
             self.hub = _native.Hub()
             self.loop = Loop()
-            self._spare = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
             self.loop.front.set_generation(self.generation)
-            self.loop.add(self._listener.sock.fileno(), READ, self._accept)
+            self._door = Door(listener, self.loop, self.now, self._take)
             self.loop.add(self.hub.fileno(), READ, self._drain)
             made.pop_all()
         _log.info("%r", self)
@@ -162,6 +155,7 @@ class RenderServer:
             self.counts,
             clients=len(clients),
             workers=sum(client.worker is not None for client in clients) + len(self._leaving),
+            refused=self._door.refused,
             requests=self.counts.requests + sum(client.conversation.counts.requests for client in clients),
             no_ops=self.loop.front.answered,
             device_generation=self.generation,
@@ -191,7 +185,7 @@ class RenderServer:
     def serve_once(self, timeout: float | None) -> None:
         """One turn of the loop, for those who have a loop of their own: sleeps at most `timeout` seconds."""
         self.loop.turn(self._sleep(timeout))
-        if self._timed or self._leaving or self._accept_again is not None:
+        if self._timed or self._leaving or self._door.deadline is not None:
             self._look_at_clock(self.now())
         for _ in range(len(self._working)):
             client = self._working.popleft()
@@ -205,7 +199,7 @@ class RenderServer:
             return 0.0
         deadlines = [d for client in self._timed if (d := client.conversation.deadline) is not None]
         deadlines += [left.deadline for left in self._leaving if left.deadline is not None]
-        deadlines += [] if self._accept_again is None else [self._accept_again]
+        deadlines += [] if self._door.deadline is None else [self._door.deadline]
         if not deadlines:
             return timeout
         until = max(0.0, min(deadlines) - self.now())
@@ -216,8 +210,8 @@ class RenderServer:
             with client.alone():
                 client.due(now)
             self._note_deadline(client)
-        if self._accept_again is not None and now >= self._accept_again:
-            self._resume_accepting()
+        if self._door.deadline is not None and now >= self._door.deadline:
+            self._door.due()
         for leaving in self._leaving:
             if leaving.deadline is not None and now >= leaving.deadline:
                 leaving.deadline = None
@@ -247,60 +241,17 @@ class RenderServer:
 
     # ---- clients come and go --------------------------------------------------------------------------------------
 
-    def _accept(self, what: int, owed: Sequence[int]) -> None:
-        for _ in range(_ACCEPTED_AT_ONCE):
-            try:
-                sock, _ = self._listener.sock.accept()
-            except BlockingIOError:
-                return
-            except OSError as error:
-                if error.errno in _NO_ROOM:
-                    self._turn_away()
-                    return
-                _log.debug("accept: %s", error)
-                continue
-            try:
-                self._welcome(sock)
-            except Exception:
-                _log.exception("a connection could not be taken")
-                sock.close()
-
-    def _turn_away(self) -> None:
-        """There is no fd for another client. One was kept for this: whoever waits is told by the connection's end."""
-        self.counts.refused += 1
-        if self._spare >= 0:
-            os.close(self._spare)
-            self._spare = -1
-            with contextlib.suppress(OSError):
-                self._listener.sock.accept()[0].close()
-        self._take_spare()
-        if self._spare < 0:  # somebody else had it: they wait in the listener's queue for a while
-            self.loop.watch(self._listener.sock.fileno(), 0)
-            self._accept_again = self.now() + _PAUSE
-
-    def _take_spare(self) -> None:
-        with contextlib.suppress(OSError):
-            self._spare = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-
-    def _resume_accepting(self) -> None:
-        self._accept_again = None
-        self._take_spare()
-        self.loop.watch(self._listener.sock.fileno(), READ)
-
-    def _welcome(self, sock: socket.socket) -> None:
-        sock.setblocking(False)
-        pid, uid, _ = _PEERCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size))
-        if uid != os.geteuid() or len(self.clients) >= MOST_CLIENTS:
-            _log.warning("process %d of user %d was refused", pid, uid)
-            self.counts.refused += 1
-            sock.close()
-            return
+    def _take(self, sock: socket.socket, pid: int) -> bool:
+        """A client has come; False: there are as many as there may be."""
+        if len(self.clients) >= MOST_CLIENTS:
+            return False
         client = ServedClient(self, sock, next(self._numbers), pid, self.now())
         self.clients[client.number] = client
         self.counts.accepted += 1
         if self.devices.is_opening:
             client.conversation.device_lost(self.generation)
         self._timed.add(client)
+        return True
 
     def hire(self, client: ServedClient) -> Worker:
         """A worker for the client's render requests, who tells when it is ready; the one before goes."""
@@ -424,13 +375,10 @@ class RenderServer:
             self._await_workers()
             self.counts = self.statistics()
             self._is_closed = True
-            self.loop.remove(self._listener.sock.fileno())
             self.loop.remove(self.hub.fileno())
-            self._listener.close()
+            self._door.close()
             self.loop.close()
             del self.hub
-            if self._spare >= 0:
-                os.close(self._spare)
             self.devices.close(leave_open=bool(self._leaving))
 
     def _await_workers(self) -> None:

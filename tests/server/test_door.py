@@ -1,0 +1,96 @@
+"""Where clients come in, and what becomes of those for whom there is no room. Rules R11, R13."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.fds import open_fds
+from support.servers import Place, until
+
+import vkshare as vks
+from vkshare.errors import RemoteLostError
+from vkshare.server import server as server_module
+from vkshare.server.door import Door
+from vkshare.server.loop import Loop
+from vkshare.server.socket_path import Listener
+
+
+class NoRoom:
+    """A listening socket at which somebody waits, and there is no fd for them."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self.fileno = sock.fileno
+        self.close = sock.close
+
+    def accept(self) -> Any:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+
+def connected(path: Path) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX)
+    sock.settimeout(10)
+    sock.connect(os.fspath(path))
+    return sock
+
+
+@pytest.mark.rule("R11")
+def test_without_any_fd_it_looks_away_for_a_while_and_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = open_fds()
+    loop, listener, taken = Loop(), Listener(tmp_path / "server"), list[socket.socket]()
+    door = Door(listener, loop, lambda: 50.0, lambda sock, pid: taken.append(sock) or True)  # type: ignore[func-returns-value]
+    with connected(listener.path), monkeypatch.context() as without:
+        without.setattr(listener, "sock", NoRoom(listener.sock))
+        without.setattr(os, "open", _refuse)
+        loop.turn(10)
+        assert (door.refused, door.deadline) == (1, 50.1)
+        woken = loop.wakeups
+        loop.turn(0.0)
+        assert loop.wakeups == woken + 1  # by its timeout
+        assert door.refused == 1
+        without.undo()
+        door.due()
+        assert door.deadline is None
+        loop.turn(10)
+    assert len(taken) == 1
+    taken[0].close()
+    door.close()
+    loop.close()
+    assert open_fds() == before
+
+
+def _refuse(*arguments: Any) -> int:
+    raise OSError(errno.EMFILE, "Too many open files")
+
+
+def test_past_the_most_clients_the_next_is_turned_away(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "MOST_CLIENTS", 2)
+    server = place.server()
+    first, _ = place.client(server), place.client(server)
+    with pytest.raises(RemoteLostError, match="closed the connection"):
+        vks.server.Client(server.path)
+    assert server.statistics().refused == 1
+    first.close()
+    until(lambda: server.statistics().clients == 1)
+    place.client(server).ping()
+
+
+def test_what_fails_while_a_connection_is_taken_ends_that_connection(tmp_path: Path) -> None:
+    def fail(sock: socket.socket, pid: int) -> bool:
+        raise RuntimeError("no more")
+
+    loop, listener = Loop(), Listener(tmp_path / "server")
+    door = Door(listener, loop, lambda: 0.0, fail)
+    with connected(listener.path) as sock:
+        loop.turn(10)
+        assert sock.recv(1) == b""
+    assert door.refused == 1
+    door.close()
+    loop.close()

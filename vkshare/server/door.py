@@ -1,0 +1,101 @@
+"""Where clients come in: connections of the same user are taken, others and those without room are turned away."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import socket
+import struct
+from collections.abc import Callable, Sequence
+
+from vkshare.server.loop import READ, Loop
+from vkshare.server.socket_path import Listener
+
+_log = logging.getLogger("vkshare.server")
+
+_AT_ONCE = 16  # connections in a turn
+_PAUSE = 0.1  # seconds without taking any, where there is no fd at all
+_PEERCRED = struct.Struct("3i")  # struct ucred: pid, uid, gid
+_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class Door:
+    """Accepts for a server. take(sock, pid) has the socket from then on, or returns False to turn it away."""
+
+    def __init__(
+        self,
+        listener: Listener,
+        loop: Loop,
+        clock: Callable[[], float],
+        take: Callable[[socket.socket, int], bool],
+    ) -> None:
+        self.refused = 0
+        self.deadline: float | None = None  # when due() is to be called
+        self._listener = listener
+        self._loop = loop
+        self._clock = clock
+        self._take = take
+        self._spare = -1  # an fd that can be given up: without any, nobody could even be turned away
+        self._take_spare()
+        loop.add(listener.sock.fileno(), READ, self._happened)
+
+    def due(self) -> None:
+        """There may be fds again."""
+        self.deadline = None
+        self._take_spare()
+        self._loop.watch(self._listener.sock.fileno(), READ)
+
+    def close(self) -> None:
+        """The path is free for another server."""
+        self._loop.remove(self._listener.sock.fileno())
+        self._listener.close()
+        self._give_up_spare()
+
+    def _happened(self, what: int, owed: Sequence[int]) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                sock, _ = self._listener.sock.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in _NO_ROOM:
+                    return self._turn_away()
+                _log.debug("accept: %s", error)
+                continue
+            self._let_in(sock)
+
+    def _let_in(self, sock: socket.socket) -> None:
+        try:
+            sock.setblocking(False)
+            pid, uid, _ = _PEERCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size))
+            if uid == os.geteuid() and self._take(sock, pid):
+                return
+            _log.warning("process %d of user %d was turned away", pid, uid)
+        except Exception:
+            _log.exception("a connection could not be taken")
+        self.refused += 1
+        sock.close()
+
+    def _turn_away(self) -> None:
+        """There is no fd for whoever waits: the connection's end tells them."""
+        self.refused += 1
+        if self._spare >= 0:
+            self._give_up_spare()
+            with contextlib.suppress(OSError):
+                self._listener.sock.accept()[0].close()
+        self._take_spare()
+        if self._spare < 0:  # somebody else had it: they wait in the listener's queue for a while
+            self._loop.watch(self._listener.sock.fileno(), 0)
+            self.deadline = self._clock() + _PAUSE
+
+    def _take_spare(self) -> None:
+        if self._spare < 0:
+            with contextlib.suppress(OSError):
+                self._spare = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+
+    def _give_up_spare(self) -> None:
+        if self._spare >= 0:
+            os.close(self._spare)
+            self._spare = -1
