@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import os
 import signal
 import socket
 import threading
 import time
+import warnings
 
 import pytest
 from support.fds import open_fds
 from support.processes import in_child
 from support.scale import SOAK, rounds
-from support.server_kinds import GATE, GATE_LATE, KINDS, NOTE, NOTE_AND_ANSWER, NOTE_INLINE, Log, Number
+from support.server_kinds import GATE, GATE_LATE, NOTE, NOTE_AND_ANSWER, NOTE_INLINE, Log, Number
 from support.servers import Place, open_cpu, rendering_threads, until
 
 import vkshare as vks
@@ -343,6 +345,16 @@ def test_a_handler_of_a_signal_ends_it(place: Place) -> None:
     in_child(body)
 
 
+def test_a_server_that_was_lost_warns_and_gives_its_path_back(place: Place) -> None:
+    path = place.path()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        vks.server.RenderServer(open_cpu, path)
+        gc.collect()
+    assert any("unclosed <vkshare.RenderServer at" in str(warning.message) for warning in caught)
+    assert not path.exists()
+
+
 def test_a_device_that_was_given_stays_open(place: Place) -> None:
     device = place.device()
     with vks.server.RenderServer(device, place.path()):
@@ -374,35 +386,3 @@ def test_a_server_cannot_be_served_twice_nor_closed_by_the_thread_that_serves(pl
 
     server.call_soon(close)
     until(lambda: raised)
-
-
-def test_plug_ins_have_opcodes_of_their_own(place: Place) -> None:
-    for opcode in (m.Op.SUBMIT, 0x4000, 0x8000):
-        with pytest.raises(ValueError, match="plug-ins have 0x100 to 0x3fff"):
-            vks.server.RenderServer(open_cpu, place.path(), kinds=[Kind(opcode, None, Route.INLINE, lambda *_: None)])
-    with pytest.raises(ValueError, match="taken twice"):
-        vks.server.RenderServer(open_cpu, place.path(), kinds=[KINDS[0], KINDS[0]])
-
-
-def test_a_plug_in_hears_of_a_clients_end_and_can_tell_it_things(place: Place) -> None:
-    gone: list[int] = []
-
-    def enter(client: vks.server.server.ServedClient, request: object) -> Answer:
-        client.notes["desktop"] = 5
-        client.on_close(lambda it: gone.append(it.number))
-        read, write = os.pipe()
-        os.close(write)
-        client.tell(0x300, Number(12), [read])
-        return Answer()
-
-    server = place.server(kinds=[Kind(0x200, None, Route.INLINE, enter)])
-    client = place.client(server)
-    before = open_fds()
-    client.call(0x200)
-    ((opcode, body, fds),) = client.events()
-    assert (opcode, m.decode(Number, body)) == (0x300, Number(12))
-    assert open_fds() == before | set(fds)
-    os.close(fds[0])
-    assert client.events() == []
-    client.close()
-    until(lambda: gone == [1])

@@ -9,6 +9,7 @@ import os
 import socket
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -115,7 +116,7 @@ class RenderServer:
         self._stopping = threading.Event()
         self._running = threading.Lock()  # held by the thread that serves
         self._served_by = 0
-        self._is_closed = False
+        self._is_closed = True  # until all of it is there
         self._pid = os.getpid()
         with contextlib.ExitStack() as made:
             listener = Listener(self._path)
@@ -128,6 +129,7 @@ class RenderServer:
             self._door = Door(listener, self.loop, self.now, self._take)
             self.loop.add(self.hub.fileno(), READ, self._drain)
             made.pop_all()
+        self._is_closed = False
         _log.info("%r", self)
 
     # ---- what it is -----------------------------------------------------------------------------------------------
@@ -394,3 +396,9 @@ class RenderServer:
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+    def __del__(self) -> None:
+        # A thread that serves has a reference: this one is served by nobody.
+        if not getattr(self, "_is_closed", True) and self._pid == os.getpid():
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
+            self.close()
