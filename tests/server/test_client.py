@@ -240,12 +240,14 @@ def test_two_clients_that_would_wait_for_each_other_are_told_and_one_goes_on(pla
     here, there = one.open_fence(fence_two.descriptor), two.open_fence(fence_one.descriptor)
     with pytest.raises(TimeoutError):
         here.wait(1, 0.05)  # the server goes on waiting
+    until(lambda: server.order._waits)
     with pytest.raises(InvalidCallError, match="waits for this client"):
         there.wait(1, 20)
     two.submit(signals=[fence_two])
     one.ping(20)
     with pytest.raises(TimeoutError):
         there.wait(1, 0.05)
+    until(lambda: server.order._waits)
     one.submit(signals=[fence_one])
     two.ping(20)
 

@@ -96,12 +96,12 @@ def test_requests_in_one_write_all_run_and_fds_go_both_ways(place: Place, server
 
 @pytest.mark.rule("R15", "R14")
 def test_a_hung_process_is_killed_and_its_client_lost(place: Place) -> None:
-    server = place.server(isolation="process", kinds=KINDS, patience=0.5)
+    server = place.server(isolation="process", kinds=KINDS, patience=1.5)
     before = children()
     hung, other = place.raw(server), place.client(server)
     other.create_fence()
     hung.send(SLEEP, Seconds(1000.0))
-    assert "has kept its worker for 0.5 s" in str(hung.error())
+    assert "has kept its worker for 1.5 s" in str(hung.error())
     other.ping(20)
     other.create_fence()
     until(lambda: server.statistics().workers == 1)
@@ -111,7 +111,7 @@ def test_a_hung_process_is_killed_and_its_client_lost(place: Place) -> None:
 
 @pytest.mark.rule("R15")
 def test_a_stopped_process_is_killed_too(place: Place) -> None:
-    server = place.server(isolation="process", kinds=KINDS, patience=0.5)
+    server = place.server(isolation="process", kinds=KINDS, patience=1.5)
     before = children()
     client = place.client(server)
     client.create_fence()
@@ -152,7 +152,7 @@ def test_a_device_lost_in_a_process_is_that_clients_alone_and_it_comes_back(
 
 @pytest.mark.rule("R14")
 def test_a_client_that_goes_while_its_process_is_at_something_leaves_neither(place: Place) -> None:
-    server = place.server(isolation="process", kinds=KINDS, patience=0.5)
+    server = place.server(isolation="process", kinds=KINDS, patience=1.5)
     before = children()
     raw = place.raw(server)
     raw.send(SLEEP, Seconds(1000.0))
