@@ -40,8 +40,9 @@ typedef struct vks_tick {
     uint64_t time;   /* of the vsync; never later than now */
     uint64_t output; /* when a frame that begins now is seen, at the earliest; after `time` */
     vks_interval interval;
-    uint32_t kind;  /* vks_tick_kind */
-    uint32_t flags; /* VKS_TICK_IS_* */
+    uint32_t kind;    /* vks_tick_kind */
+    uint32_t flags;   /* VKS_TICK_IS_* */
+    uint32_t display; /* whose; the ticker leaves it 0 */
 } vks_tick;
 
 /* The owner reads `interval`, `kind`, `last` and `by_hardware`; the rest is the ticker's. */
