@@ -59,6 +59,13 @@ static vks_display_statistics told_of(vks_display *display)
     return told;
 }
 
+static uint32_t listen_to(vks_display *display, vks_tick_kind kind, vks_mail *inbox)
+{
+    uint32_t source = 0;
+    CHECK(vks_display_listen(display, kind, inbox, &source) == VKS_OK, "it does not listen");
+    return source;
+}
+
 static void end_display(vks_display *display)
 {
     vks_display_shutdown(display);
@@ -147,7 +154,7 @@ static void the_first_observer_gets_the_last_tick_at_once_and_none_gets_one_twic
     vks_display *display = display_of(S_100);
     vks_dispatcher *window = dispatcher_of(display), *other = dispatcher_of(display);
     vks_observer *observer = observer_of(window);
-    vks_display_listen(display, VKS_TICK_X11_PRESENT, NULL);
+    listen_to(display, VKS_TICK_X11_PRESENT, NULL);
     CHECK(poll_observer(observer) == VKS_TIMEOUT, "there was none before");
     vks_display_set_interval(display, MS_20, false);
     vks_observer_rest(observer);
@@ -198,7 +205,7 @@ static void without_observers_no_thread_wakes_up(void)
 {
     vks_display *display = display_of(MS_2);
     vks_dispatcher *window = dispatcher_of(display);
-    vks_display_listen(display, VKS_TICK_PRESENT_WAIT, NULL);
+    listen_to(display, VKS_TICK_PRESENT_WAIT, NULL);
     vks_observer *observer = observer_of(window);
     next(observer, NULL);
     vks_observer_rest(observer);
@@ -261,9 +268,10 @@ static void a_shut_down_display_refuses_and_a_second_shutdown_does_nothing(void)
     vks_display_shutdown(display);
     CHECK(vks_dispatcher_create(display, &late) == VKS_CLOSED, "a window");
     CHECK(vks_display_set_interval(display, MS_20, false) == VKS_CLOSED, "an interval");
-    CHECK(vks_display_listen(display, VKS_TICK_SOFTWARE, NULL) == VKS_CLOSED, "a source");
-    CHECK(vks_display_heard(display, vks_now()) == VKS_CLOSED, "a tick");
-    CHECK(vks_display_wait_wanted(display, true, VKS_FOREVER) == VKS_CLOSED, "somebody who observes");
+    uint32_t source;
+    CHECK(vks_display_listen(display, VKS_TICK_SOFTWARE, NULL, &source) == VKS_CLOSED, "a source");
+    CHECK(vks_display_heard(display, 0, vks_now()) == VKS_CLOSED, "a tick");
+    CHECK(vks_display_wait_wanted(display, 0, true, VKS_FOREVER) == VKS_CLOSED, "somebody who observes");
     usleep(6000);
     CHECK(told_of(display).ticks == ticks, "it ticks on");
     vks_observer_destroy(observer);
@@ -389,13 +397,14 @@ static void displays_that_are_shut_down_under_observers_that_come_and_go_leave_n
 /* ---- hardware ---- */
 
 /* Tells of `n` ticks of a hardware, 2 ms apart in real time; returns how many the observer got of it. */
-static int hear(vks_display *display, vks_observer *observer, int n, vks_tick_kind kind, vks_tick *last)
+static int hear(vks_display *display, uint32_t source, vks_observer *observer, int n, vks_tick_kind kind,
+                vks_tick *last)
 {
     int got = 0;
     for (int i = 0; i < n; i++) {
         vks_tick tick;
         uint64_t missed, now = vks_now();
-        vks_display_heard(display, now - now % (2 * MS));
+        vks_display_heard(display, source, now - now % (2 * MS));
         while (vks_observer_wait(observer, now + 2 * MS - now % (2 * MS), &tick, &missed) == VKS_OK) {
             got += tick.kind == kind;
             CHECK(tick.kind == kind || tick.kind == VKS_TICK_SOFTWARE, "kind %u", tick.kind);
@@ -414,13 +423,13 @@ static void sources_are_swapped_under_ticks_and_no_made_up_tick_claims_to_be_of_
     vks_tick last = {0};
     const vks_tick_kind kinds[] = {VKS_TICK_X11_PRESENT, VKS_TICK_PRESENT_WAIT};
     for (int i = 0; i < 2; i++) {
-        vks_display_listen(display, kinds[i], NULL);
+        uint32_t source = listen_to(display, kinds[i], NULL);
         int got = 0;
         for (int tries = 0; tries < 100 && got < 10; tries++)
-            got += hear(display, observer, 10, kinds[i], &last);
+            got += hear(display, source, observer, 10, kinds[i], &last);
         CHECK(got >= 10, "%d ticks of kind %u", got, kinds[i]);
-        vks_display_listen(display, VKS_TICK_SOFTWARE, NULL);
-        vks_display_heard(display, vks_now()); /* too late */
+        listen_to(display, VKS_TICK_SOFTWARE, NULL);
+        vks_display_heard(display, source, vks_now()); /* too late */
         for (int n = 0; n < 3; n++) {
             vks_tick tick = next(observer, NULL);
             CHECK(tick.kind == VKS_TICK_SOFTWARE || tick.id == last.id + 1, "nobody tells of hardware");
@@ -435,17 +444,20 @@ static void sources_are_swapped_under_ticks_and_no_made_up_tick_claims_to_be_of_
     end_display(display);
 }
 
-static void a_source_is_told_when_it_is_wanted(void)
+static void a_source_is_told_when_it_is_wanted_and_when_it_is_replaced(void)
 {
     vks_display *display = display_of(MS_2);
     vks_dispatcher *window = dispatcher_of(display);
-    vks_display_listen(display, VKS_TICK_X11_PRESENT, NULL);
-    CHECK(vks_display_wait_wanted(display, true, 0) == VKS_TIMEOUT, "nobody observes");
-    CHECK(vks_display_wait_wanted(display, false, VKS_FOREVER) == VKS_OK, "nobody observes");
+    uint32_t source = listen_to(display, VKS_TICK_X11_PRESENT, NULL);
+    CHECK(vks_display_wait_wanted(display, source, true, 0) == VKS_TIMEOUT, "nobody observes");
+    CHECK(vks_display_wait_wanted(display, source, false, VKS_FOREVER) == VKS_OK, "nobody observes");
     vks_observer *observer = observer_of(window);
-    CHECK(vks_display_wait_wanted(display, true, VKS_FOREVER) == VKS_OK, "somebody observes");
+    CHECK(vks_display_wait_wanted(display, source, true, VKS_FOREVER) == VKS_OK, "somebody observes");
     vks_observer_destroy(observer);
-    CHECK(vks_display_wait_wanted(display, false, VKS_FOREVER) == VKS_OK, "nobody observes");
+    CHECK(vks_display_wait_wanted(display, source, false, VKS_FOREVER) == VKS_OK, "nobody observes");
+    uint32_t other = listen_to(display, VKS_TICK_PRESENT_WAIT, NULL);
+    CHECK(vks_display_wait_wanted(display, source, true, VKS_FOREVER) == VKS_CLOSED, "it was replaced");
+    CHECK(vks_display_wait_wanted(display, other, false, VKS_FOREVER) == VKS_OK, "nobody observes");
     end_dispatcher(window);
     end_display(display);
 }
@@ -463,8 +475,8 @@ static void another_displays_ticks_come_by_mail_with_their_kind_and_interval_unt
     vks_dispatcher *window = dispatcher_of(display);
     vks_observer *observer = observer_of(window);
     vks_mail mail = {0};
-    vks_display_listen(display, VKS_TICK_SOFTWARE, &mail);
-    CHECK(mail.wanted == VKS_MAIL_WANTED, "somebody observes");
+    listen_to(display, VKS_TICK_SOFTWARE, &mail);
+    CHECK(mail.wanted == 1, "somebody observes");
     bool is_heard = false;
     for (int i = 0; i < 4000 && !is_heard; i++) {
         uint64_t now = vks_now(), step = 2 * MS;
@@ -481,14 +493,14 @@ static void another_displays_ticks_come_by_mail_with_their_kind_and_interval_unt
     vks_mail_close(&mail);
     for (vks_tick tick = next(observer, NULL); tick.kind != VKS_TICK_SOFTWARE;)
         tick = next(observer, NULL);
-    CHECK(mail.wanted == VKS_MAIL_UNWANTED, "nobody listens");
+    CHECK(mail.wanted == 0, "nobody listens");
     vks_mail_reopen(&mail);
-    vks_display_listen(display, VKS_TICK_SOFTWARE, &mail);
+    listen_to(display, VKS_TICK_SOFTWARE, &mail);
     vks_observer_rest(observer);
-    CHECK(mail.wanted == VKS_MAIL_UNWANTED, "nobody observes");
+    CHECK(mail.wanted == 0, "nobody observes");
     vks_observer_attend(observer);
     usleep(1000);
-    vks_display_listen(display, VKS_TICK_SOFTWARE, NULL); /* from now on the memory may go */
+    listen_to(display, VKS_TICK_SOFTWARE, NULL); /* from now on the memory may go */
     memset(&mail, 0xff, sizeof mail);
     next(observer, NULL);
     vks_observer_destroy(observer);
@@ -502,7 +514,7 @@ static void a_display_that_listens_to_a_page_of_garbage_ticks_on_and_ends(void)
     vks_dispatcher *window = dispatcher_of(display);
     vks_observer *observer = observer_of(window);
     vks_mail mail;
-    vks_display_listen(display, VKS_TICK_SOFTWARE, (memset(&mail, 0, sizeof mail), &mail));
+    listen_to(display, VKS_TICK_SOFTWARE, (memset(&mail, 0, sizeof mail), &mail));
     unsigned seed = 7;
     for (int i = 0; i < 2000; i++) {
         _Atomic uint32_t *words = (_Atomic uint32_t *)&mail;
@@ -526,7 +538,7 @@ static void a_child_of_fork_is_refused_and_ends_nothing(void)
         vks_dispatcher *late;
         bool ok = vks_dispatcher_create(display, &late) == VKS_FORKED && poll_observer(observer) == VKS_FORKED &&
                   vks_dispatcher_move(window, display) == VKS_FORKED && vks_observer_attend(observer) == VKS_FORKED &&
-                  vks_display_wait_wanted(display, true, 0) == VKS_FORKED;
+                  vks_display_wait_wanted(display, 0, true, 0) == VKS_FORKED;
         vks_observer_destroy(observer);
         end_dispatcher(window);
         end_display(display);
@@ -554,7 +566,7 @@ int main(void)
     RUN(a_move_to_a_display_that_was_shut_down_fails_and_one_away_from_it_brings_the_window_back);
     RUN(displays_that_are_shut_down_under_observers_that_come_and_go_leave_nobody_waiting);
     RUN(sources_are_swapped_under_ticks_and_no_made_up_tick_claims_to_be_of_hardware);
-    RUN(a_source_is_told_when_it_is_wanted);
+    RUN(a_source_is_told_when_it_is_wanted_and_when_it_is_replaced);
     RUN(another_displays_ticks_come_by_mail_with_their_kind_and_interval_until_it_is_closed);
     RUN(a_display_that_listens_to_a_page_of_garbage_ticks_on_and_ends);
     RUN(a_child_of_fork_is_refused_and_ends_nothing);

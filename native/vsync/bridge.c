@@ -38,7 +38,7 @@ static void look(void *pointer)
     uint32_t wanted = atomic_load(&mail->wanted);
     uint64_t nobody = 0, reader = atomic_load(&mail->reader) & VKS_IDENTITY_MASK;
     atomic_compare_exchange_strong(&bridge->reader, &nobody, reader);
-    bool attends = wanted == VKS_MAIL_WANTED && vks_bridge_has_reader(bridge);
+    bool attends = wanted == 1 && vks_bridge_has_reader(bridge);
     atomic_store(&bridge->is_attending, attends);
     if (attends)
         vks_observer_attend(bridge->observer);
@@ -94,7 +94,7 @@ vks_status vks_bridge_create(vks_dispatcher *dispatcher, vks_bridge **out)
         status = vks_observer_create(dispatcher, &bridge->page->mail, &bridge->observer);
     if (!status) {
         vks_peers_add(&bridge->mapping);
-        status = vks_watcher_set(bridge, look, &(vks_watch){&bridge->page->mail.wanted, VKS_MAIL_UNWANTED}, 1);
+        status = vks_watcher_set(bridge, look, &(vks_watch){&bridge->page->mail.wanted, 0}, 1);
         if (status)
             vks_peers_remove(&bridge->mapping);
     }
@@ -151,7 +151,8 @@ vks_status vks_bridge_open(vks_display *display, int fd, vks_bridge_end **out)
     if (end) {
         *end = (vks_bridge_end){.page = map, .display = display, .process = vks_process};
         atomic_store(&end->page->mail.reader, vks_self()); /* before it wants any */
-        status = vks_display_listen(display, VKS_TICK_SOFTWARE, &end->page->mail);
+        uint32_t source;
+        status = vks_display_listen(display, VKS_TICK_SOFTWARE, &end->page->mail, &source);
     } else {
         status = vks_fail(VKS_NO_MEMORY, 0, "no memory for a bridge's end");
     }

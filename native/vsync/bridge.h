@@ -10,7 +10,7 @@
 
 #include "vsync/display.h"
 
-typedef struct vks_bridge vks_bridge; /* the end that tells */
+typedef struct vks_bridge vks_bridge;         /* the end that tells */
 typedef struct vks_bridge_end vks_bridge_end; /* the reader's */
 
 vks_status vks_bridge_create(vks_dispatcher *dispatcher, vks_bridge **out);
@@ -18,7 +18,7 @@ int vks_bridge_fd(const vks_bridge *bridge); /* of the page; the bridge's */
 /* The reader has said that he is there, and has not died. */
 bool vks_bridge_has_reader(const vks_bridge *bridge);
 bool vks_bridge_is_attending(const vks_bridge *bridge);
-void vks_bridge_close(vks_bridge *bridge); /* the reader falls back on its timer; idempotent */
+void vks_bridge_close(vks_bridge *bridge);   /* the reader falls back on its timer; idempotent */
 void vks_bridge_destroy(vks_bridge *bridge); /* closes */
 
 /* Maps a page that came from outside, and has `display` listen to it. VKS_BAD_PAGE. Does not close the fd. */

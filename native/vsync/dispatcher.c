@@ -30,8 +30,8 @@ static void close_mail(const vks_observer *observer)
 /* It may be no news, or come too soon after what another display told. */
 static bool is_news(const vks_dispatcher *d, const vks_tick *tick)
 {
-    return !d->last.id || (tick->time > d->last.time &&
-                           2 * (tick->time - d->last.time) >= vks_interval_ns(tick->interval));
+    return !d->last.id ||
+           (tick->time > d->last.time && 2 * (tick->time - d->last.time) >= vks_interval_ns(tick->interval));
 }
 
 /* Gives the tick an id of the dispatcher's own. */

@@ -53,11 +53,19 @@ static void kick(vks_display *display)
         vks_futex_wake(&display->changes, VKS_ANY_BIT);
 }
 
+/* Whoever is to tell us of ticks finds out whether anybody observes. */
+static void tell_source(vks_display *display)
+{
+    vks_mail_want(display->inbox, display->observing && !display->is_closed);
+    atomic_fetch_add(&display->wants, 1);
+    vks_futex_wake(&display->wants, VKS_ANY_BIT);
+}
+
 static bool is_foreign(const vks_display *display) { return display->inbox != &display->own; }
 
 static void stop_listening(vks_display *display)
 {
-    vks_mail_want(display->inbox, VKS_MAIL_UNWANTED);
+    vks_mail_want(display->inbox, false);
     display->inbox = &display->own;
 }
 
@@ -201,7 +209,7 @@ void vks_display_shutdown(vks_display *display)
     while (display->is_looping)
         pthread_cond_wait(&display->left, &display->lock);
     stop_listening(display);
-    vks_mail_want(&display->own, VKS_MAIL_NEVER_WANTED);
+    tell_source(display);
     for_each(display, vks_dispatcher_orphaned, NULL);
     pthread_mutex_unlock(&display->lock);
     if (thread)
@@ -230,22 +238,24 @@ static void wait_until_left(vks_display *display, const vks_mail *inbox)
 static void change_inbox(vks_display *display, vks_tick_kind kind, vks_mail *inbox)
 {
     vks_mail *old = display->inbox;
-    vks_mail_want(old, VKS_MAIL_UNWANTED);
+    vks_mail_want(old, false);
     vks_mail_retract(&display->own); /* of another source */
     display->inbox = inbox;
+    display->source++;
     vks_ticker_set_hardware(&display->ticker, kind, vks_now());
-    vks_mail_want(inbox, display->observing ? VKS_MAIL_WANTED : VKS_MAIL_UNWANTED);
+    tell_source(display);
     kick(display);
     if (old != &display->own && old != inbox)
         wait_until_left(display, old);
 }
 
-vks_status vks_display_listen(vks_display *display, vks_tick_kind kind, vks_mail *inbox)
+vks_status vks_display_listen(vks_display *display, vks_tick_kind kind, vks_mail *inbox, uint32_t *source)
 {
     vks_status status = vks_display_enter(display);
     if (status)
         return status;
     change_inbox(display, kind, inbox ? inbox : &display->own);
+    *source = display->source;
     pthread_mutex_unlock(&display->lock);
     return VKS_OK;
 }
@@ -261,29 +271,33 @@ void vks_display_leave(vks_display *display, vks_mail *inbox)
     pthread_mutex_unlock(&display->lock);
 }
 
-vks_status vks_display_heard(vks_display *display, uint64_t time)
+vks_status vks_display_heard(vks_display *display, uint32_t source, uint64_t time)
 {
     vks_status status = vks_display_enter(display);
     if (status)
         return status;
-    if (display->ticker.is_running && display->ticker.kind != VKS_TICK_SOFTWARE && !is_foreign(display))
+    if (display->source == source && display->ticker.kind != VKS_TICK_SOFTWARE && display->ticker.is_running)
         vks_mail_post(&display->own, &(vks_tick){.time = time});
     pthread_mutex_unlock(&display->lock);
     return VKS_OK;
 }
 
-vks_status vks_display_wait_wanted(vks_display *display, bool is_wanted, uint64_t deadline)
+vks_status vks_display_wait_wanted(vks_display *display, uint32_t source, bool is_wanted, uint64_t deadline)
 {
-    const vks_mail_wanted awaited = is_wanted ? VKS_MAIL_WANTED : VKS_MAIL_UNWANTED;
     for (;;) {
-        if (display->process != vks_process)
-            return vks_fail(VKS_FORKED, 0, "the display is of the process that forked");
-        uint32_t wanted = atomic_load(&display->own.wanted);
-        if (wanted == VKS_MAIL_NEVER_WANTED)
-            return vks_fail(VKS_CLOSED, 0, "the display was shut down");
-        if (wanted == awaited)
+        uint32_t wants = atomic_load(&display->wants);
+        vks_status status = vks_display_enter(display);
+        if (status)
+            return status;
+        bool is_current = display->source == source, is_so = is_wanted == (display->observing > 0);
+        pthread_mutex_unlock(&display->lock);
+        if (!is_current)
+            return vks_fail(VKS_CLOSED, 0, "the display listens to another source");
+        if (is_so)
             return VKS_OK;
-        vks_status status = deadline ? vks_futex_wait(&display->own.wanted, wanted, VKS_ANY_BIT, deadline) : VKS_TIMEOUT;
+        if (!deadline)
+            return VKS_TIMEOUT;
+        status = vks_futex_wait(&display->wants, wants, VKS_ANY_BIT, deadline);
         if (status)
             return status;
     }
@@ -328,7 +342,7 @@ vks_status vks_display_begin(vks_display *display, vks_tick *missed)
         else
             missed->id = 0;
         vks_ticker_start(&display->ticker, now);
-        vks_mail_want(display->inbox, VKS_MAIL_WANTED);
+        tell_source(display);
         kick(display);
     }
     pthread_mutex_unlock(&display->lock);
@@ -341,7 +355,7 @@ void vks_display_end(vks_display *display)
     pthread_mutex_lock(&display->lock);
     if (!--display->observing && !display->is_closed) {
         vks_ticker_stop(&display->ticker);
-        vks_mail_want(display->inbox, VKS_MAIL_UNWANTED);
+        tell_source(display);
     }
     pthread_mutex_unlock(&display->lock);
 }

@@ -24,7 +24,7 @@ typedef struct vks_observer vks_observer;
 
 /* `interval` was checked. The thread begins with the first observer. */
 vks_status vks_display_create(vks_interval interval, bool is_estimated, vks_display **out);
-void vks_display_unref(vks_display *display); /* of the owner: after the shutdown */
+void vks_display_unref(vks_display *display);            /* of the owner: after the shutdown */
 uint32_t vks_display_number(const vks_display *display); /* no other of this process has it; not 0 */
 
 /* Ends the thread, and closes the mails of all observers: who waits gets VKS_CLOSED. Idempotent; when it returns nobody
@@ -35,14 +35,16 @@ vks_status vks_display_set_interval(vks_display *display, vks_interval interval,
 
 /* Where ticks come from: a hardware of that kind, which vks_display_heard() tells of (VKS_TICK_SOFTWARE: none), or,
  * with `inbox`, another process's display, whose kinds and intervals are taken over. The timer ticks until either has
- * proven itself. When this returns the thread looks at no inbox that it was given before. */
-vks_status vks_display_listen(vks_display *display, vks_tick_kind kind, vks_mail *inbox);
+ * proven itself. `source` is the number of this one: when this returns the thread looks at no inbox that it was given
+ * before, and those that spoke under another number are not heard any more. */
+vks_status vks_display_listen(vks_display *display, vks_tick_kind kind, vks_mail *inbox, uint32_t *source);
 /* It looks at that inbox no more when this returns, also where it was shut down. */
 void vks_display_leave(vks_display *display, vks_mail *inbox);
 /* Of the hardware: it ticked at `time`. */
-vks_status vks_display_heard(vks_display *display, uint64_t time);
-/* Sleeps until somebody observes, or nobody does: the hardware is to be asked only then. */
-vks_status vks_display_wait_wanted(vks_display *display, bool is_wanted, uint64_t deadline);
+vks_status vks_display_heard(vks_display *display, uint32_t source, uint64_t time);
+/* Sleeps until somebody observes, or nobody does: a hardware is to be asked only then. VKS_TIMEOUT, VKS_INTERRUPTED;
+ * VKS_CLOSED: the display listens to another source. */
+vks_status vks_display_wait_wanted(vks_display *display, uint32_t source, bool is_wanted, uint64_t deadline);
 
 typedef struct vks_display_statistics {
     uint64_t ticks;     /* told */

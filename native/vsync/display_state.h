@@ -11,6 +11,7 @@ struct vks_display {
     _Atomic uint32_t references; /* of its owner, of its dispatchers */
     uint32_t process, number;
     _Atomic uint32_t changes; /* the thread is to look again; a futex */
+    _Atomic uint32_t wants;   /* the source is to look again; a futex */
     pthread_mutex_t lock;     /* of all that follows */
     vks_ticker ticker;
     vks_mail own;                 /* where vks_display_heard() tells */
@@ -22,11 +23,12 @@ struct vks_display {
     uintptr_t thread;             /* 0: none yet, or somebody joins it */
     pthread_cond_t left;          /* the thread has left its loop, or `sleeping` */
     bool is_looping, is_closed;
+    uint32_t source; /* the number of the one that it listens to */
     vks_display_statistics counts;
 };
 
 struct vks_dispatcher {
-    _Atomic uint32_t references;    /* of its owner, of its observers, of who tells it of a tick */
+    _Atomic uint32_t references; /* of its owner, of its observers, of who tells it of a tick */
     uint32_t process;
     vks_dispatcher *before, *after; /* of its display's, under that one's lock */
     pthread_mutex_t lock;           /* of all that follows */

@@ -95,7 +95,7 @@ void vks_mail_rouse(vks_mail *mail)
     vks_futex_wake(&mail->word, VKS_ANY_BIT); /* whatever another process has made of the word */
 }
 
-void vks_mail_want(vks_mail *mail, vks_mail_wanted wanted)
+void vks_mail_want(vks_mail *mail, bool wanted)
 {
     if (atomic_exchange(&mail->wanted, wanted) != wanted)
         vks_futex_wake(&mail->wanted, VKS_ANY_BIT);

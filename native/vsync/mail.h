@@ -12,12 +12,10 @@ typedef struct vks_mail {
     _Atomic uint32_t word;     /* vks_mail_word; the futex of the one who is told */
     _Atomic uint32_t sequence; /* odd while a tick is being written */
     _Atomic uint64_t tick[6];
-    _Atomic uint32_t wanted; /* vks_mail_wanted, of the one who is told; the futex of the other */
+    _Atomic uint32_t wanted; /* 1: the one who is told wants to be; the futex of the other */
     _Atomic uint32_t reserved;
     _Atomic uint64_t reader; /* the identity (platform.h) of the process that is told; 0: the same, or nobody yet */
 } vks_mail;
-
-typedef enum vks_mail_wanted { VKS_MAIL_UNWANTED, VKS_MAIL_WANTED, VKS_MAIL_NEVER_WANTED } vks_mail_wanted;
 
 typedef enum vks_mail_word {
     VKS_MAIL_NONE,
@@ -43,6 +41,6 @@ vks_status vks_mail_take(vks_mail *mail, vks_tick *out);
  * others can see that somebody sleeps. VKS_OK does not say that there is one. */
 vks_status vks_mail_sleep(vks_mail *mail, const _Atomic uint32_t *changes, uint32_t expected, uint64_t deadline);
 void vks_mail_rouse(vks_mail *mail);
-void vks_mail_want(vks_mail *mail, vks_mail_wanted wanted);
+void vks_mail_want(vks_mail *mail, bool wanted);
 
 #endif
