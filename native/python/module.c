@@ -2,6 +2,7 @@
 #include "vkpy.h"
 #include "vkpy_present.h"
 #include "vkpy_queue.h"
+#include "vkpy_vsync.h"
 
 #include "core/messages.h"
 
@@ -32,6 +33,11 @@ static const struct {
     {"PresentHistory", &vkpy_history_type, &vkpy_history_spec},
     {"Producer", &vkpy_producer_type, &vkpy_producer_spec},
     {"Consumer", &vkpy_consumer_type, &vkpy_consumer_spec},
+    {"Display", &vkpy_display_type, &vkpy_display_spec},
+    {"Dispatcher", &vkpy_dispatcher_type, &vkpy_dispatcher_spec},
+    {"Observer", &vkpy_observer_type, &vkpy_observer_spec},
+    {"Bridge", &vkpy_bridge_type, &vkpy_bridge_spec},
+    {"BridgeEnd", &vkpy_bridge_end_type, &vkpy_bridge_end_spec},
 };
 
 /* ---- what all objects share -------------------------------------------------------------------------------------- */

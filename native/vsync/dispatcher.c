@@ -252,7 +252,7 @@ vks_status vks_observer_rest(vks_observer *o)
 {
     vks_status status = enter(o->dispatcher);
     if (status)
-        return status;
+        return status == VKS_CLOSED ? VKS_OK : status; /* nobody is told of anything there */
     rest(o->dispatcher, o);
     pthread_mutex_unlock(&o->dispatcher->lock);
     return VKS_OK;
