@@ -41,8 +41,10 @@ typedef struct vkpy_bridge_end {
     return vkpy_raise_uninitialised(name)
 
 static const char *const kinds[] = {
-    [VKS_TICK_SOFTWARE] = "software",         [VKS_TICK_X11_PRESENT] = "x11-present",
-    [VKS_TICK_PRESENT_WAIT] = "present-wait", [VKS_TICK_DISPLAY_CONTROL] = "display-control",
+    [VKS_TICK_SOFTWARE] = "software",
+    [VKS_TICK_X11_PRESENT] = "x11-present",
+    [VKS_TICK_PRESENT_WAIT] = "present-wait",
+    [VKS_TICK_DISPLAY_CONTROL] = "display-control",
     [VKS_TICK_PRESENT_TIMING] = "present-timing",
 };
 
@@ -125,8 +127,8 @@ static PyObject *display_set_interval(PyObject *object, PyObject *const *argumen
     PyObject *values[3];
     vks_interval interval;
     bool is_estimated = false;
-    if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
-        !read_interval(values[0], values[1], &interval) || !vkpy_bool(values[2], &is_estimated))
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !read_interval(values[0], values[1], &interval) ||
+        !vkpy_bool(values[2], &is_estimated))
         return NULL;
     LIVE(self, "Display");
     return vkpy_none_or_raise(vks_display_set_interval(self->core, interval, is_estimated), "Display.set_interval");
@@ -211,14 +213,14 @@ static PyObject *display_counters(PyObject *object, PyObject *ignored)
     (void)ignored;
     LIVE(self, "Display");
     vks_display_get_statistics(self->core, &told);
-    return Py_BuildValue(
-        "{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:I,s:s,s:K,s:I,s:N}", "ticks", (unsigned long long)told.ticks, "hardware",
-        (unsigned long long)told.hardware, "skipped", (unsigned long long)told.skipped, "breaks",
-        (unsigned long long)told.breaks, "wakeups", (unsigned long long)told.wakeups, "late",
-        (unsigned long long)told.late, "latest", (unsigned long long)told.latest, "observing", told.observing, "kind",
-        kinds[told.kind <= VKS_TICK_PRESENT_TIMING ? told.kind : VKS_TICK_SOFTWARE], "numerator",
-        (unsigned long long)told.interval.numerator, "denominator", told.interval.denominator, "is_estimated",
-        PyBool_FromLong(told.is_estimated));
+    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:I,s:s,s:K,s:I,s:N}", "ticks", (unsigned long long)told.ticks,
+                         "hardware", (unsigned long long)told.hardware, "skipped", (unsigned long long)told.skipped,
+                         "breaks", (unsigned long long)told.breaks, "wakeups", (unsigned long long)told.wakeups, "late",
+                         (unsigned long long)told.late, "latest", (unsigned long long)told.latest, "observing",
+                         told.observing, "kind",
+                         kinds[told.kind <= VKS_TICK_PRESENT_TIMING ? told.kind : VKS_TICK_SOFTWARE], "numerator",
+                         (unsigned long long)told.interval.numerator, "denominator", told.interval.denominator,
+                         "is_estimated", PyBool_FromLong(told.is_estimated));
 }
 
 static PyMethodDef display_methods[] = {
