@@ -25,6 +25,7 @@ struct vks_queue {
     _Atomic uintptr_t thread; /* single-threaded: the one that used it first */
     _Atomic bool closed;
     _Atomic uint32_t sleeping; /* threads that look at the page without the lock */
+    _Atomic uint32_t patience; /* ns of looking before a sleep */
     vks_mapping mapping;
     vks_surface *surfaces[];
 };
@@ -36,7 +37,10 @@ typedef struct vks_notice {
     uint64_t token;
 } vks_notice;
 
-#define SPIN_NS 50000     /* of looking before a sleep */
+/* Of looking before a sleep. Waking takes about as long as the least: two ends that both sleep would go on so for ever,
+ * each finding the other asleep. So a sleep that ended soon makes the next look longer, and a long one ends that. */
+#define LEAST_PATIENCE_NS 50000
+#define MOST_PATIENCE_NS 200000
 #define SLICE_NS 50000000 /* of waiting for the GPU */
 
 static const char *const end_names[] = {"producer", "consumer"};
@@ -143,6 +147,7 @@ vks_status vks_queue_open(vks_device *device, int page_fd, vks_end end, vks_surf
     queue->process = vks_process;
     queue->ring = ring;
     queue->end = end;
+    queue->patience = LEAST_PATIENCE_NS;
     queue->mapping.queue = ring.page;
     pthread_mutex_init(&queue->lock, NULL);
     for (uint32_t i = 0; i < count; i++) {
@@ -422,11 +427,20 @@ static bool came_soon(const vks_queue *queue, uint64_t deadline)
         }
         uint64_t now = vks_now();
         if (!until)
-            until = now + SPIN_NS < deadline ? now + SPIN_NS : deadline;
-        if (now >= until)
+            until = now + atomic_load_explicit(&queue->patience, memory_order_relaxed);
+        if (now >= until || now >= deadline)
             return false;
         sched_yield();
     }
+}
+
+static void learn_from_sleep(vks_queue *queue, uint64_t ns)
+{
+    uint32_t patience = atomic_load_explicit(&queue->patience, memory_order_relaxed);
+    bool was_short = ns < MOST_PATIENCE_NS;
+    patience = was_short ? 2 * patience : LEAST_PATIENCE_NS;
+    if (patience <= MOST_PATIENCE_NS)
+        atomic_store_explicit(&queue->patience, patience, memory_order_relaxed);
 }
 
 vks_status vks_queue_dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surface, void *metadata, size_t *length)
@@ -438,6 +452,7 @@ vks_status vks_queue_dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surf
         return status;
     if (came_soon(queue, deadline) && (status = look(queue, true, surface, metadata, length)) != VKS_TIMEOUT)
         return status;
+    uint64_t since = vks_now();
     if (!atomic_fetch_add(&queue->sleeping, 1))
         vks_queue_waits(&queue->ring, true);
     while (status == VKS_TIMEOUT) {
@@ -457,6 +472,7 @@ vks_status vks_queue_dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surf
     }
     if (atomic_fetch_sub(&queue->sleeping, 1) == 1)
         vks_queue_waits(&queue->ring, false);
+    learn_from_sleep(queue, vks_now() - since);
     return status;
 }
 
