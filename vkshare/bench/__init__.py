@@ -19,4 +19,5 @@ QUESTIONS = (
     "raster",
     "swapchain",
     "resize",
+    "vsync",
 )
