@@ -28,6 +28,8 @@ SLOW = (
     "test_deaths",
     "test_demo",
     "test_descriptors_from_strangers",
+    "vsync/test_choose",
+    "vsync/test_x11_present",
 )
 
 
