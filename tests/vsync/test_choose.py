@@ -23,8 +23,7 @@ from vkshare.vsync.choose import KINDS, choose, forced, survey
 from vkshare.vsync.sources import X11PresentSource
 from vkshare.vsync.trial import Trial
 
-pytest_plugins = ["support.displays"]
-pytestmark = [pytest.mark.rule("V22"), pytest.mark.usefixtures("only_on_cpu", "nothing_said")]
+pytestmark = [pytest.mark.rule("V22"), pytest.mark.usefixtures("nothing_said")]
 
 
 @pytest.fixture

@@ -15,8 +15,7 @@ from support.vsync_sources import Listener, StubSource, listening
 
 from vkshare.errors import ClosedError, InvalidCallError, SurfaceLostError
 
-pytest_plugins = ["support.displays"]
-pytestmark = [pytest.mark.rule("V22"), pytest.mark.usefixtures("only_on_cpu")]
+pytestmark = pytest.mark.rule("V22")
 
 
 def test_each_tick_is_told_once_in_order_on_a_thread_of_the_source() -> None:

@@ -13,8 +13,7 @@ from support.vsync_sources import Listener, StubSource, listening
 from vkshare.errors import ClosedError, InvalidCallError, SurfaceLostError
 from vkshare.vsync.trial import Heard, Trial, judge, try_source
 
-pytest_plugins = ["support.displays"]
-pytestmark = [pytest.mark.rule("V22"), pytest.mark.usefixtures("only_on_cpu")]
+pytestmark = pytest.mark.rule("V22")
 
 START = 1_000_000_000_000
 LATE = 200_000  # ns from a tick to its being heard

@@ -21,13 +21,14 @@ from support.vsync_sources import Listener, listening
 import vkshare as vks
 from vkshare.errors import ClosedError, SurfaceLostError, UnsupportedError
 from vkshare.present._x11_connection import Event, X11Connection, XError
-from vkshare.vsync.sources import X11PresentSource, randr
+from vkshare.vsync import Display, Tick, VsyncDispatcher
+from vkshare.vsync.sources import X11PresentSource
 from vkshare.vsync.sources.run import Blank
 from vkshare.vsync.sources.x11_present import Asking
 from vkshare.vsync.trial import try_source
 
 pytest_plugins = ["support.displays"]
-pytestmark = [pytest.mark.rule("V22"), pytest.mark.usefixtures("only_on_cpu")]
+pytestmark = pytest.mark.rule("V22")
 
 OPCODE, WINDOW = 149, 0x200001
 RATES = (30, 60, 144, 240)
@@ -136,53 +137,6 @@ def test_the_end_of_the_window_is_told() -> None:
         asking.take(XError(struct.pack("=BBHIHB21x", 0, 3, 0, WINDOW, 2, OPCODE)))
     with pytest.raises(XError, match="BadAlloc"):
         asking.take(XError(struct.pack("=BBHIHB21x", 0, 11, 0, WINDOW, 2, OPCODE)))
-
-
-# ---- what RandR says -------------------------------------------------------------------------------------------------
-
-
-def resources(*modes: tuple[int, ...]) -> bytes:
-    """GetScreenResourcesCurrent's reply with two controllers, one output and (id, clock, width, height, flags)."""
-    packed = b"".join(
-        struct.pack("=IHHIHHHHHHHHI", mode, 0, 0, clock, 0, 0, width, 0, 0, 0, height, 0, flags)
-        for mode, clock, width, height, flags in modes
-    )
-    return struct.pack("=BxHIIIHHHH8x", 1, 0, 0, 11, 22, 2, 1, len(modes), 0) + struct.pack("=3I", 5, 6, 7) + packed
-
-
-def test_an_interval_is_what_a_modes_clock_and_totals_make_it() -> None:
-    modes, controllers, stamp = randr.parse_resources(
-        resources(
-            (1, 148_500_000, 2200, 1125, 0),  # 1080p60, CEA 861 format 16
-            (2, 148_351_648, 2200, 1125, 0),
-            (3, 74_250_000, 2200, 1125, 1 << 4),  # 1080i60
-            (4, 25_000_000, 800, 260, 1 << 5),
-            (5, 0, 0, 0, 0),  # Xvfb's
-        )
-    )
-    assert (controllers, stamp) == ((5, 6), 22)
-    assert modes == {
-        1: Fraction(1, 60),
-        2: Fraction(2200 * 1125, 148_351_648),
-        3: Fraction(1, 60),
-        4: Fraction(800 * 520, 25_000_000),
-    }
-
-
-def test_the_monitor_that_shows_most_of_the_window_says_the_interval() -> None:
-    modes = {1: Fraction(1, 60), 2: Fraction(1, 144)}
-    left, right = randr.Area(0, 0, 100, 100), randr.Area(100, 0, 100, 100)
-    places = [(left, 1), (right, 2), (randr.Area(0, 0, 300, 300), 0)]  # the last one is off
-    assert randr.choose_interval(randr.Area(90, 10, 15, 10), places, modes) == Fraction(1, 60)
-    assert randr.choose_interval(randr.Area(95, 10, 15, 10), places, modes) == Fraction(1, 144)
-    assert randr.choose_interval(randr.Area(500, 500, 10, 10), places, modes) == Fraction(1, 60)
-    assert randr.choose_interval(randr.Area(0, 0, 10, 10), [(left, 9)], modes) is None
-    assert randr.choose_interval(randr.Area(0, 0, 10, 10), [], modes) is None
-
-
-def test_a_controllers_reply_says_what_it_shows() -> None:
-    reply = struct.pack("=BBHIIhhHHIHHHH", 1, 0, 0, 0, 33, -10, 20, 1920, 1080, 77, 1, 1, 0, 0)
-    assert randr.parse_controller(reply) == ((-10, 20, 1920, 1080), 77)
 
 
 # ---- Xvfb ------------------------------------------------------------------------------------------------------------
@@ -355,6 +309,31 @@ def test_a_server_that_is_stopped_for_a_while_is_no_loss_and_holds_up_no_stop(mo
                 source.start(listener.heard, listener.lost)
         listener.wait(len(listener.times) + 5)
         assert listener.losses == []
+
+
+@pytest.mark.rule("V14")
+def test_a_display_listens_to_a_server_and_goes_on_by_its_timer_when_that_dies() -> None:
+    with (
+        displays.xvfb(320, 200, window_manager=False, options=("-fakescreenfps", "30")) as server,
+        X11PresentSource(display_name=server.name) as source,
+        Display(source=source, interval=Fraction(1, 30)) as display,
+        VsyncDispatcher(display) as window,
+        window.observe() as observer,
+    ):
+        heard: list[Tick] = []
+
+        def ticks_by(kind: str) -> bool:
+            heard.append(observer.wait(10))
+            return heard[-1].kind == kind
+
+        wait_for(lambda: ticks_by("x11-present"), "the server's blanks are told", 30)
+        server.kill()
+        wait_for(lambda: ticks_by("software"), "the timer ticks", 30)
+        wait_for(lambda: display.source_error is not None, "the loss is told")
+        assert isinstance(display.source_error, SurfaceLostError)
+        assert ticks_by("software")
+        times = [tick.vsync_time for tick in heard]
+        assert times == sorted(set(times))
 
 
 def test_a_destroyed_window_is_a_lost_source(mortal: XDisplay, window_of: Callable[..., int]) -> None:
