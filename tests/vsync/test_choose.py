@@ -174,8 +174,8 @@ def test_a_survey_tries_each_kind(server: XDisplay) -> None:
     fds = open_fds()
     wait_for(lambda: {a.kind: a.trial.works for a in survey()}["x11-present"], "its trial works", 30)
     assert [attempt.kind for attempt in survey()] == list(KINDS)
-    assert listening() == []
-    assert open_fds() == fds
+    # One that took too long, on a busy machine, ends by itself.
+    wait_for(lambda: listening() == [] and open_fds() == fds, "all is closed")
 
 
 def test_a_survey_does_not_wait_for_a_server_that_is_stopped() -> None:

@@ -250,6 +250,24 @@ def test_a_source_is_started_once_and_not_after_its_end() -> None:
         source.start(lambda _: None)
 
 
+def test_a_start_without_a_thread_leaves_a_source_that_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with StubSource() as source:
+        fds, listener = open_fds(), Listener()
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", no_thread)
+            with pytest.raises(RuntimeError, match="can't start new thread"):
+                source.start(listener.heard)
+        assert not source.is_running
+        assert open_fds() == fds
+        source.stop()
+        source.start(listener.heard)
+        source.tick(1)
+        assert listener.wait(1) == [1]
+
+
 def test_its_repr_tells_its_state() -> None:
     source = StubSource()
     assert repr(source) == "<vkshare.vsync.StubSource of a test, stopped>"

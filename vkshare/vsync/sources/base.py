@@ -121,14 +121,17 @@ class VsyncSource(Closing, ABC):
             run = Run(heard, lost, before, self._turn)
             # A daemon: who forgets to stop it need not wait for it at exit, where _stop_all() comes first.
             run.thread = threading.Thread(target=self._listen, args=(run,), name=f"vkshare {self.kind}", daemon=True)
-            try:
-                run.thread.start()
-            except BaseException:
-                run.finish()
-                raise
             self._run = run
             self._runs += 1
             _running.add(self)
+            try:
+                run.thread.start()
+            except BaseException:  # no thread can be had, or Ctrl-C: then there may be one
+                run.end()
+                if run.thread.ident is None:
+                    run.finish()
+                    self._run = before
+                raise
 
     def stop(self) -> None:
         """Ends the listening. Idempotent. When it has returned, `heard` is not called any more and nothing wakes up.

@@ -47,11 +47,12 @@ class Run:
             self._turn.notify_all()
 
     def finish(self) -> None:
-        """Its thread is at its end, or was never started."""
+        """Its thread is at its end, or was never started. Idempotent."""
         with self._turn:
+            if not self.is_done:
+                os.close(self._wake)
             self.is_over = self.is_done = True
             self._before = None
-            os.close(self._wake)
             self._turn.notify_all()
 
     # ---- on its own thread
