@@ -11,7 +11,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
-from support.scale import rounds, seeded
+from support.scale import rounds, seeded, unhurried
 
 from vkshare.errors import InvalidCallError
 from vkshare.present.events import FIELDS, Collector, Event
@@ -20,7 +20,7 @@ from vkshare.vsync.scheduler import Action, CompositorScheduler
 from vkshare.vsync.tick import Tick
 
 pytest_plugins = ["support.displays"]
-pytestmark = pytest.mark.usefixtures("only_on_cpu")
+pytestmark = [unhurried, pytest.mark.usefixtures("only_on_cpu")]
 
 MS = 1_000_000
 T = 16_666_667

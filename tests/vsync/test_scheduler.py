@@ -10,14 +10,14 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
-from support.scale import rounds, seeded
+from support.scale import rounds, seeded, unhurried
 
 from vkshare.errors import InvalidCallError
 from vkshare.vsync.scheduler import UNUSED_LIMIT, Action, CompositorScheduler, Decision, Skip
 from vkshare.vsync.tick import Tick
 
 pytest_plugins = ["support.displays"]
-pytestmark = pytest.mark.usefixtures("only_on_cpu")
+pytestmark = [unhurried, pytest.mark.usefixtures("only_on_cpu")]
 
 T = 16_666_667  # ns
 COMPOSITE = Decision(Action.COMPOSITE)

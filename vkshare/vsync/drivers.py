@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,7 +22,7 @@ class Observer(Protocol):
     def is_closed(self) -> bool: ...
 
     def wait(self, timeout: float | None = None) -> Tick:
-        """The newest tick, once. While resting none comes. TimeoutError; ClosedError once it is closed."""
+        """The newest tick since attend(), once; while resting none. TimeoutError; ClosedError once it is closed."""
         ...
 
     def rest(self) -> None: ...
@@ -30,7 +30,7 @@ class Observer(Protocol):
     def attend(self) -> None: ...
 
     def fileno(self) -> int:
-        """Readable while wait(0) would return a tick, or the observer is closed."""
+        """Readable while wait(0) would return a tick."""
         ...
 
     def close(self) -> None: ...
@@ -164,19 +164,28 @@ class Drivers:
             self._is_due = False
             return [entry for entry in self._entries.values() if entry.is_active or entry in due], due
 
+    @contextlib.contextmanager
+    def calling(self) -> Iterator[None]:
+        """Drivers are called. Whatever ends that, Ctrl-C between two lines too, none is taken to run afterwards."""
+        depth = getattr(_inside, "depth", 0)
+        _inside.depth = depth + 1
+        try:
+            yield
+        finally:
+            _inside.depth = depth
+            self.leave()
+
     def enter(self, entry: Entry, due: set[Entry]) -> bool:
         """Its call begins; False: it was removed, or made inactive, since it was taken."""
         with self.changed:
             if entry.is_removed or not (entry.is_active or entry in due):
                 return False
             self._running = entry
-            _inside.depth = getattr(_inside, "depth", 0) + 1
             return True
 
     def leave(self) -> None:
         """Its call has ended."""
         with self.changed:
-            _inside.depth -= 1
             self._running = None
             self.changed.notify_all()
 

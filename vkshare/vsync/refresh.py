@@ -292,14 +292,14 @@ class RefreshTimer:
         wanted, due = drivers.take()
         calls = 0
         errors: list[Exception] = []
-        for entry in wanted:
-            if drivers.enter(entry, due):
-                calls += 1
-                try:
-                    entry.call(tick)
-                except Exception as error:
-                    errors.append(error)
-                finally:
+        with drivers.calling():
+            for entry in wanted:
+                if drivers.enter(entry, due):
+                    calls += 1
+                    try:
+                        entry.call(tick)
+                    except Exception as error:
+                        errors.append(error)
                     drivers.leave()
         if calls:
             self._ticks += 1
