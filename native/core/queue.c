@@ -472,7 +472,8 @@ vks_status vks_queue_dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surf
     }
     if (atomic_fetch_sub(&queue->sleeping, 1) == 1)
         vks_queue_waits(&queue->ring, false);
-    learn_from_sleep(queue, vks_now() - since);
+    if (!status)
+        learn_from_sleep(queue, vks_now() - since);
     return status;
 }
 

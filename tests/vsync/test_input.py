@@ -93,7 +93,7 @@ def test_the_events_of_a_tick_are_in_its_composite() -> None:
     composited: list[list[str]] = []
     for number in range(1, 4):
         vsync = START + number * T
-        tick = Tick("", number, vsync, vsync + T, Fraction(1, 60), "software")
+        tick = Tick(1, number, vsync, vsync + T, Fraction(1, 60), "software")
         decision = scheduler.tick(tick, vsync)
         if decision.action is Action.INPUT:
             handled += [each.key for each in queue.take(vsync)]

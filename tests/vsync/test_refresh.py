@@ -65,7 +65,7 @@ class Grid:
         if self.is_attending and (end is None or due * T <= end):
             self.clock.now = max(self.clock.now, due * T)
             missed, self.last = due - self.last - 1, due
-            return Tick("grid", due, due * T, (due + 1) * T, Fraction(T, SECOND), "software", missed=missed)
+            return Tick(1, due, due * T, (due + 1) * T, Fraction(T, SECOND), "software", missed=missed)
         assert end is not None, "this would wait for ever"
         self.clock.now = end
         raise TimeoutError
@@ -108,7 +108,7 @@ class Posted:
         with self.changed:
             if self.is_attending and not self.is_closed:
                 self.number += 1
-                self.newest = Tick("", self.number, self.number, self.number + 1, Fraction(1, 60), "software")
+                self.newest = Tick(1, self.number, self.number, self.number + 1, Fraction(1, 60), "software")
                 os.eventfd_write(self.fd, 1)
                 self.changed.notify_all()
 

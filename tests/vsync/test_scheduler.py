@@ -28,7 +28,7 @@ BEGIN = Decision(observe=True)
 
 def tick(number: int, late: int = 0) -> Tick:
     """The tick of that number; its vsync is at number * T."""
-    return Tick("display", number, number * T, (number + 1) * T, Fraction(1, 60), "software")
+    return Tick(1, number, number * T, (number + 1) * T, Fraction(1, 60), "software")
 
 
 def skipped(reason: Skip, observe: bool | None = None) -> Decision:
@@ -456,7 +456,7 @@ class Walk:
         """A tick of a moment ago, younger than all before."""
         self.number += 1
         vsync = max(self.now - behind, 1)
-        tick = Tick("", self.number, vsync, vsync + T, Fraction(1, 60), "software")
+        tick = Tick(1, self.number, vsync, vsync + T, Fraction(1, 60), "software")
         self.told["ticks"] += 1
         if self.open is not None:
             self.open = None

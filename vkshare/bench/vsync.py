@@ -1,12 +1,13 @@
-"""How late do ticks come, how even are they, what does it cost when nobody observes, and what does another process wait?"""
+"""How late do ticks come, how even are they, what wakes up while nobody observes, and what does another process wait?"""
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
+import os
 import statistics
 import threading
 import time
-from collections.abc import Callable
 from fractions import Fraction
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -49,7 +50,10 @@ def _lateness(plan: Plan, seconds: float) -> list[Row]:
                 TIME,
                 _percentile(told, part),
                 Must(must),
-                others={"taken by a Python thread": _percentile(taken, part), "Python's sleep": _percentile(slept, part)},
+                others={
+                    "taken by a Python thread": _percentile(taken, part),
+                    "Python's sleep": _percentile(slept, part),
+                },
             )
         )
     missed = Spread(float(skipped), float(skipped), float(skipped))
@@ -112,7 +116,7 @@ class _Present:
         from vkshare.vsync.sources import X11PresentSource
 
         try:
-            with xvfb.xvfb() as server, X11PresentSource(server.display) as source:
+            with xvfb.xvfb() as server, X11PresentSource(display_name=server.display) as source:
                 source.start(self._times.append)
                 time.sleep(self._seconds)
                 source.stop()
@@ -130,7 +134,7 @@ def _percentile(samples: Samples, percent: int) -> Spread:
 
 
 def _sigma(times: Samples) -> float:
-    return statistics.pstdev(b - a for a, b in zip(times, times[1:], strict=False))
+    return statistics.pstdev(b - a for a, b in itertools.pairwise(times))
 
 
 # ---- idle ------------------------------------------------------------------------------------------------------------
@@ -147,12 +151,25 @@ def _idle(plan: Plan, seconds: float) -> list[Row]:
         time.sleep(seconds)
         woken = float(_switches() - before)
     spread = Spread(woken, woken, woken)
-    return [Row(f"wakeups in {seconds:g} s without observers", "unpinned", spread, None, COUNT, spread, Must(0.0), unit="things")]
+    return [
+        Row(
+            f"wakeups in {seconds:g} s without observers",
+            "unpinned",
+            spread,
+            None,
+            COUNT,
+            spread,
+            Must(0.0),
+            unit="things",
+        )
+    ]
 
 
 def _switches() -> int:
     found = 0
     for status in Path("/proc/self/task").glob("*/status"):
+        if status.parent.name == str(os.getpid()):
+            continue  # this one, which has the command's name
         fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
         if fields["Name"].strip().startswith("vkshare"):
             found += int(fields["voluntary_ctxt_switches"])

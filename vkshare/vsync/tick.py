@@ -36,8 +36,8 @@ class Tick(NamedTuple):
     """Seconds from one tick to the next, exact: Fraction(1001, 60000)."""
     kind: str
     """Who ticked: "software", "x11-present", "present-wait", "display-control" or "present-timing"."""
-    flags: TickFlags
-    missed: int
+    flags: TickFlags = TickFlags(0)
+    missed: int = 0
     """Ticks between the one that was taken before and this."""
 
 
