@@ -28,7 +28,7 @@ SLOW = (
     "test_deaths",
     "test_demo",
     "test_descriptors_from_strangers",
-    "vsync/test_choose",
+    "vsync/test_choosing",
     "vsync/test_x11_present",
 )
 

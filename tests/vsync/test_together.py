@@ -127,7 +127,7 @@ def test_a_compositor_handles_input_before_its_composite_and_lets_the_display_sl
         compositor = Compositor(observer)
         for key in "ab":
             posted = time.monotonic_ns()
-            compositor.inputs.post(Event("key_down", key=key), posted)
+            compositor.inputs.post(Event("key_down", posted / 1e9, key=key), posted)
             compositor.obey(compositor.scheduler.input_arrived())
             assert window.display.statistics().observing == 1, "input while idle forces observation"
             deadline = time.monotonic() + SOON

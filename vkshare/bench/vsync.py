@@ -1,4 +1,4 @@
-"""How late do ticks come, how even are they, what wakes up while nobody observes, and what does another process wait?"""
+"""How late and how uneven are ticks, what wakes up while nobody observes, and what does another process wait?"""
 
 from __future__ import annotations
 

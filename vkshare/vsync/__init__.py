@@ -9,7 +9,7 @@ process.
 from __future__ import annotations
 
 from vkshare.vsync.bridge import VsyncBridge
-from vkshare.vsync.choose import choose, survey
+from vkshare.vsync.choosing import choose, survey
 from vkshare.vsync.descriptor import VsyncDescriptor
 from vkshare.vsync.dispatcher import Observer, VsyncDispatcher
 from vkshare.vsync.display import Display, DisplayStatistics

@@ -18,8 +18,8 @@ from support.vsync_sources import StubSource, listening
 
 from vkshare.cli import main
 from vkshare.errors import SurfaceLostError, UnsupportedError
-from vkshare.vsync import choose as choosing
-from vkshare.vsync.choose import KINDS, choose, forced, survey
+from vkshare.vsync import choosing
+from vkshare.vsync.choosing import KINDS, choose, forced, survey
 from vkshare.vsync.sources import X11PresentSource
 from vkshare.vsync.trial import Trial
 
