@@ -11,6 +11,9 @@ LAYOUT_VERSION: int
 SLOTS: int
 MAX_QUEUE_SURFACES: int
 MAX_METADATA: int
+TRACE_KINDS: tuple[str, ...]  # by the kind of a record (native/core/trace.h)
+TRACE_STATUSES: tuple[str, ...]
+TRACE_VERSION: int
 MESSAGE_CALLBACK: int  # address of vks_message_callback (native/core/messages.h)
 
 class Device:
@@ -301,6 +304,8 @@ def queue_page_read(fd: int) -> tuple[int, int, int, int, int, int, int, int]: .
 def queue_page_counts(fd: int) -> tuple[int, int, int, int, int]: ...
 def have_futex_waitv() -> bool: ...
 def thread_count() -> int: ...
+def trace_is_on() -> bool: ...
+def trace_mark(kind: int, name: str, began: int = 0, object: int = 0, value: int = 0) -> None: ...
 
 class Swapchain:
     """The frames of a window or of a headless target: native/present/swapchain.h."""

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "device.h"
+#include "trace_points.h"
 
 /* ---- may it go? ---- */
 
@@ -470,6 +471,7 @@ static void remember_waits(vks_device *device, const vks_op *op, uint64_t serial
 /* What the core remembers once the driver has the batch. */
 static void handed_over(vks_device *device, vks_op *op, uint64_t serial)
 {
+    vks_trace_due(device, serial);
     if (device->native_timelines)
         remember_waits(device, op, serial);
     remember_drawing(op);
@@ -523,7 +525,9 @@ static vks_status submit_batch(vks_device *device, vks_op *op)
         batch.n_commands = op->n_commands;
     }
     add_signals(device, &batch, &s, op);
+    uint64_t began = vks_trace_begin();
     status = device->backend->submit(device, &batch);
+    VKS_TRACE(began, vks_traced_batch(device, &batch, op->number, began, status));
     if (__builtin_expect(s.big != NULL, 0))
         free(s.big);
     if (status == VKS_OK)
@@ -556,8 +560,8 @@ vks_status vks_surface_check_value(vks_surface *surface, uint64_t value)
 /* At most so many things are due when it has run. */
 static size_t count_dues(const vks_device *device, const vks_op *op)
 {
-    size_t n =
-        op->n_events + (op->kind == VKS_OP_RELEASE) + (device->native_timelines ? op->n_touches + op->n_waits : 0);
+    size_t n = op->n_events + vks_trace_dues() + (op->kind == VKS_OP_RELEASE) +
+               (device->native_timelines ? op->n_touches + op->n_waits : 0);
     for (uint32_t i = 0; i < op->n_touches; i++)
         n += op->touches[i].value != 0;
     for (uint32_t i = 0; i < op->n_signals; i++)

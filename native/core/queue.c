@@ -8,6 +8,7 @@
 
 #include "device.h"
 #include "hub.h"
+#include "trace_points.h"
 #include "watcher.h"
 
 /* One end of a queue. `lock` serialises the threads that share it (Q17); it is held over a producer's wait for the GPU,
@@ -350,8 +351,8 @@ static vks_status put(vks_queue *queue, vks_surface *surface, const void *metada
     return status;
 }
 
-vks_status vks_queue_enqueue(vks_queue *queue, vks_surface *surface, const void *metadata, size_t length,
-                             vks_enqueue_mode mode, uint64_t deadline, bool *committed)
+static vks_status enqueue(vks_queue *queue, vks_surface *surface, const void *metadata, size_t length,
+                          vks_enqueue_mode mode, uint64_t deadline, bool *committed)
 {
     *committed = false;
     vks_status status = begin(queue, mode != VKS_ENQUEUE_WAIT || deadline);
@@ -376,6 +377,15 @@ vks_status vks_queue_enqueue(vks_queue *queue, vks_surface *surface, const void 
         *committed = true;
     }
     return finish(queue, VKS_OK);
+}
+
+vks_status vks_queue_enqueue(vks_queue *queue, vks_surface *surface, const void *metadata, size_t length,
+                             vks_enqueue_mode mode, uint64_t deadline, bool *committed)
+{
+    uint64_t began = vks_trace_begin(), epoch = began ? vks_surface_epoch_once_given(surface) : 0;
+    vks_status status = enqueue(queue, surface, metadata, length, mode, deadline, committed);
+    VKS_TRACE(began, vks_traced_queue(VKS_TRACE_ENQUEUE, queue->ring.page, surface, epoch, began, status));
+    return status;
 }
 
 /* ---- the consumer ---- */
@@ -443,7 +453,7 @@ static void learn_from_sleep(vks_queue *queue, uint64_t ns)
         atomic_store_explicit(&queue->patience, patience, memory_order_relaxed);
 }
 
-vks_status vks_queue_dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surface, void *metadata, size_t *length)
+static vks_status dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surface, void *metadata, size_t *length)
 {
     if (queue->end != VKS_CONSUMER)
         return vks_fail(VKS_BAD_CALL, 0, "this is the queue's producer");
@@ -474,6 +484,21 @@ vks_status vks_queue_dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surf
         vks_queue_waits(&queue->ring, false);
     if (!status)
         learn_from_sleep(queue, vks_now() - since);
+    return status;
+}
+
+static void trace_dequeue(const vks_queue *queue, uint32_t index, uint64_t began, vks_status status)
+{
+    const vks_surface *surface = status ? NULL : queue->surfaces[index];
+    uint64_t epoch = surface ? vks_trace_epoch(surface) : 0;
+    vks_traced_queue(VKS_TRACE_DEQUEUE, queue->ring.page, surface, epoch, began, status);
+}
+
+vks_status vks_queue_dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surface, void *metadata, size_t *length)
+{
+    uint64_t began = vks_trace_begin();
+    vks_status status = dequeue(queue, deadline, surface, metadata, length);
+    VKS_TRACE(began, trace_dequeue(queue, *surface, began, status));
     return status;
 }
 

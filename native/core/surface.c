@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "device.h"
+#include "trace_points.h"
 #include "watcher.h"
 
 /* ---- making and opening ---- */
@@ -463,7 +464,7 @@ static vks_status watch(void *user)
 typedef vks_status (*mutex_wait)(vks_mutex_handle *, uint64_t key, uint64_t deadline, vks_mutex_watch, void *user,
                                  vks_debt *);
 
-static vks_status acquire(vks_surface *surface, uint64_t key, uint64_t deadline, mutex_wait wait)
+static vks_status wait_and_take(vks_surface *surface, uint64_t key, uint64_t deadline, mutex_wait wait)
 {
     vks_device *device = surface->device;
     vks_status status = vks_surface_check(surface);
@@ -482,6 +483,14 @@ static vks_status acquire(vks_surface *surface, uint64_t key, uint64_t deadline,
         status = take_grant(surface, &debt);
     atomic_fetch_sub(&surface->waiting, 1);
     return status == VKS_INTERRUPTED && !deadline ? VKS_TIMEOUT : status;
+}
+
+static vks_status acquire(vks_surface *surface, uint64_t key, uint64_t deadline, mutex_wait wait)
+{
+    uint64_t began = vks_trace_begin();
+    vks_status status = wait_and_take(surface, key, deadline, wait);
+    VKS_TRACE(began, vks_traced_acquire(surface, key, began, deadline, status));
+    return status;
 }
 
 vks_status vks_surface_acquire(vks_surface *surface, uint64_t key, uint64_t deadline)
@@ -515,11 +524,12 @@ static vks_status acquire_soon(vks_surface *surface, uint64_t key, bool by_queue
     vks_status status = vks_surface_check(surface); /* first: after fork() the lock may be held for ever */
     if (status)
         return status;
-    uint64_t seen;
+    uint64_t seen, began = vks_trace_begin();
     /* It may have been freed under another key, or be on its way. */
     for (int tries = 0; try_now(surface, key, by_queue, &seen, &status) && status == VKS_TIMEOUT && tries < 4; tries++)
         if (!vks_mutex_look(surface->handle.page, seen, VKS_MUTEX_PAUSES))
             break;
+    VKS_TRACE(began, vks_traced_acquire(surface, key, began, 0, status));
     return status;
 }
 
@@ -680,6 +690,7 @@ vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behi
 {
     const vks_tenure *tenure = &surface->tenure;
     uint64_t value = vks_surface_next_value(surface);
+    uint64_t began = vks_trace_begin(), epoch = began ? vks_surface_epoch_once_given(surface) : 0;
     vks_debt debt = {.value = value};
     /* Where no work was given to a driver the hand-over is complete as it is: without a debtor nobody looks at
      * `completed`, whose cache line then stays with everybody. */
@@ -700,7 +711,9 @@ vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behi
         surface->released = tenure->id;
     atomic_store_explicit(&surface->has_page, false, memory_order_release);
     atomic_store_explicit(&surface->owned, 0, memory_order_release);
-    return vks_mutex_release(&surface->handle, key, &debt);
+    vks_status status = vks_mutex_release(&surface->handle, key, &debt);
+    VKS_TRACE(began, vks_traced_release(surface, key, &debt, epoch, began, status));
+    return status;
 }
 
 /* Under the lock: release() of a tenure that is not granted yet. */
@@ -833,7 +846,10 @@ static vks_status as_waiter(vks_surface *surface, vks_status (*call)(vks_surface
 
 vks_status vks_surface_cpu_access(vks_surface *surface, uint64_t deadline)
 {
-    return as_waiter(surface, cpu_access, deadline);
+    uint64_t began = vks_trace_begin();
+    vks_status status = as_waiter(surface, cpu_access, deadline);
+    VKS_TRACE(began, vks_traced_surface(VKS_TRACE_ACCESS, surface, began, deadline, status));
+    return status;
 }
 
 /* ---- a queue's surfaces ---- */
@@ -1043,7 +1059,10 @@ static vks_status recover(vks_surface *surface, uint64_t deadline)
 
 vks_status vks_surface_recover(vks_surface *surface, uint64_t deadline)
 {
-    return as_waiter(surface, recover, deadline);
+    uint64_t began = vks_trace_begin();
+    vks_status status = as_waiter(surface, recover, deadline);
+    VKS_TRACE(began, vks_traced_surface(VKS_TRACE_RECOVER, surface, began, deadline, status));
+    return status;
 }
 
 /* ---- for others' submissions (engine.c) ---- */
