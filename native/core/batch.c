@@ -471,7 +471,6 @@ static void remember_waits(vks_device *device, const vks_op *op, uint64_t serial
 /* What the core remembers once the driver has the batch. */
 static void handed_over(vks_device *device, vks_op *op, uint64_t serial)
 {
-    vks_trace_due(device, serial);
     if (device->native_timelines)
         remember_waits(device, op, serial);
     remember_drawing(op);
@@ -560,8 +559,8 @@ vks_status vks_surface_check_value(vks_surface *surface, uint64_t value)
 /* At most so many things are due when it has run. */
 static size_t count_dues(const vks_device *device, const vks_op *op)
 {
-    size_t n = op->n_events + vks_trace_dues() + (op->kind == VKS_OP_RELEASE) +
-               (device->native_timelines ? op->n_touches + op->n_waits : 0);
+    size_t n =
+        op->n_events + (op->kind == VKS_OP_RELEASE) + (device->native_timelines ? op->n_touches + op->n_waits : 0);
     for (uint32_t i = 0; i < op->n_touches; i++)
         n += op->touches[i].value != 0;
     for (uint32_t i = 0; i < op->n_signals; i++)
@@ -604,6 +603,7 @@ vks_status vks_op_hand_over(vks_device *device, vks_op *op)
         vks_mutex_queued(op->touches[0].surface->handle.page, op->value);
         vks_device_due(device, serial, VKS_DUE_SURFACE, op->touches[0].surface, op->value);
     }
+    vks_trace_due(device, serial);
     if (!device->timeline) /* a batch without commands has run already */
         vks_device_publish(device);
     return VKS_OK;

@@ -487,7 +487,7 @@ static vks_status dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surface
     return status;
 }
 
-static void trace_dequeue(const vks_queue *queue, uint32_t index, uint64_t began, vks_status status)
+VKS_TRACED static void trace_dequeue(const vks_queue *queue, uint32_t index, uint64_t began, vks_status status)
 {
     const vks_surface *surface = status ? NULL : queue->surfaces[index];
     uint64_t epoch = surface ? vks_trace_epoch(surface) : 0;

@@ -524,16 +524,26 @@ static vks_status acquire_soon(vks_surface *surface, uint64_t key, bool by_queue
     vks_status status = vks_surface_check(surface); /* first: after fork() the lock may be held for ever */
     if (status)
         return status;
-    uint64_t seen, began = vks_trace_begin();
+    uint64_t seen;
     /* It may have been freed under another key, or be on its way. */
     for (int tries = 0; try_now(surface, key, by_queue, &seen, &status) && status == VKS_TIMEOUT && tries < 4; tries++)
         if (!vks_mutex_look(surface->handle.page, seen, VKS_MUTEX_PAUSES))
             break;
-    VKS_TRACE(began, vks_traced_acquire(surface, key, began, 0, status));
     return status;
 }
 
-vks_status vks_surface_acquire_soon(vks_surface *surface, uint64_t key) { return acquire_soon(surface, key, false); }
+VKS_TRACED static vks_status traced_acquire_soon(vks_surface *surface, uint64_t key, bool by_queue)
+{
+    uint64_t began = vks_now();
+    vks_status status = acquire_soon(surface, key, by_queue);
+    vks_traced_acquire(surface, key, began, 0, status);
+    return status;
+}
+
+vks_status vks_surface_acquire_soon(vks_surface *surface, uint64_t key)
+{
+    return vks_tracing() ? traced_acquire_soon(surface, key, false) : acquire_soon(surface, key, false);
+}
 
 vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_op **out)
 {
@@ -686,11 +696,10 @@ static bool is_brought(const vks_surface *surface)
     return surface->brought && surface->taken < surface->tenure.id && !surface->held;
 }
 
-vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behind)
+static vks_status release_now(vks_surface *surface, uint64_t key, bool behind)
 {
     const vks_tenure *tenure = &surface->tenure;
     uint64_t value = vks_surface_next_value(surface);
-    uint64_t began = vks_trace_begin(), epoch = began ? vks_surface_epoch_once_given(surface) : 0;
     vks_debt debt = {.value = value};
     /* Where no work was given to a driver the hand-over is complete as it is: without a debtor nobody looks at
      * `completed`, whose cache line then stays with everybody. */
@@ -711,9 +720,20 @@ vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behi
         surface->released = tenure->id;
     atomic_store_explicit(&surface->has_page, false, memory_order_release);
     atomic_store_explicit(&surface->owned, 0, memory_order_release);
-    vks_status status = vks_mutex_release(&surface->handle, key, &debt);
-    VKS_TRACE(began, vks_traced_release(surface, key, &debt, epoch, began, status));
+    return vks_mutex_release(&surface->handle, key, &debt);
+}
+
+VKS_TRACED static vks_status traced_release_now(vks_surface *surface, uint64_t key, bool behind)
+{
+    uint64_t began = vks_now(), epoch = vks_surface_epoch_once_given(surface), value = vks_surface_next_value(surface);
+    vks_status status = release_now(surface, key, behind);
+    vks_traced_release(surface, key, surface->promised == value ? value : 0, epoch, began, status);
     return status;
+}
+
+vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behind)
+{
+    return vks_tracing() ? traced_release_now(surface, key, behind) : release_now(surface, key, behind);
 }
 
 /* Under the lock: release() of a tenure that is not granted yet. */
@@ -871,7 +891,10 @@ vks_status vks_surface_join(vks_surface *surface, uint64_t network, uint32_t ind
 /* The ring says whose turn it is, so one key is enough. */
 #define QUEUE_KEY 0
 
-vks_status vks_surface_take(vks_surface *surface) { return acquire_soon(surface, QUEUE_KEY, true); }
+vks_status vks_surface_take(vks_surface *surface)
+{
+    return vks_tracing() ? traced_acquire_soon(surface, QUEUE_KEY, true) : acquire_soon(surface, QUEUE_KEY, true);
+}
 
 vks_status vks_surface_give(vks_surface *surface, uint64_t *value)
 {

@@ -100,6 +100,9 @@ static inline uint64_t vks_trace_begin(void) { return vks_tracing() ? vks_now() 
             call;                                                                                                      \
     } while (0)
 
+/* Of a call that is to cost no more than the branch: what is called then, and never inlined. */
+#define VKS_TRACED __attribute__((noinline, cold))
+
 /* For marks of any thread, from C or Python; nothing where nobody traces. `name` and `display` are cut to 23 bytes. */
 void vks_trace_tick(const char *display, uint64_t id, uint64_t time);
 void vks_trace_span(const char *name, uint64_t began, uint64_t object, uint64_t value); /* ends now; began 0: nothing */

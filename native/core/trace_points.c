@@ -65,14 +65,14 @@ void vks_traced_grant(const vks_op *op)
     vks_trace_write(&record);
 }
 
-void vks_traced_release(const vks_surface *surface, uint64_t key, const vks_debt *debt, uint64_t epoch, uint64_t began,
+void vks_traced_release(const vks_surface *surface, uint64_t key, uint64_t value, uint64_t epoch, uint64_t began,
                         vks_status status)
 {
     vks_trace_record record = {.kind = VKS_TRACE_RELEASE,
                                .status = (uint16_t)status,
                                .device = surface->device->number,
                                .object = surface->handle.page->header.id,
-                               .value = debt->debtor ? debt->value : 0,
+                               .value = value,
                                .key = key,
                                .order = epoch};
     write_ended(&record, began);
@@ -151,6 +151,14 @@ void vks_traced_run(const vks_device *device, uint64_t serial, uint64_t began, b
     vks_trace_record record = {
         .kind = VKS_TRACE_RUN, .status = ran ? VKS_OK : VKS_DEVICE_LOST, .device = device->number, .order = serial};
     write_ended(&record, began);
+}
+
+void vks_traced_due(vks_device *device, uint64_t serial)
+{
+    if (vks_device_reserve(device, 1) == VKS_OK)
+        vks_device_due(device, serial, VKS_DUE_TRACE, device, vks_now());
+    else
+        vks_clear_error();
 }
 
 /* ---- holds ---- */

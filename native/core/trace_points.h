@@ -11,8 +11,8 @@ void vks_traced_device(const vks_device *device);
 /* A look (`deadline` 0) that found nothing is not worth a record. The caller owns the surface if status is VKS_OK. */
 void vks_traced_acquire(const vks_surface *surface, uint64_t key, uint64_t began, uint64_t deadline, vks_status status);
 void vks_traced_grant(const vks_op *op); /* under the lock */
-/* `epoch`: vks_surface_epoch_once_given(), from before. */
-void vks_traced_release(const vks_surface *surface, uint64_t key, const vks_debt *debt, uint64_t epoch, uint64_t began,
+/* `value`: that its work brings, 0: none; `epoch`: vks_surface_epoch_once_given(), from before. */
+void vks_traced_release(const vks_surface *surface, uint64_t key, uint64_t value, uint64_t epoch, uint64_t began,
                         vks_status status);
 void vks_traced_surface(vks_trace_kind kind, const vks_surface *surface, uint64_t began, uint64_t deadline,
                         vks_status status);
@@ -33,12 +33,13 @@ static inline uint64_t vks_trace_epoch(const vks_surface *surface) /* of an owne
     return vks_word_epoch(atomic_load_explicit(&surface->handle.page->word, memory_order_relaxed));
 }
 
-/* One more due where somebody traces: that the batch `serial` has run. Room for it is counted with the others. */
-static inline size_t vks_trace_dues(void) { return vks_tracing(); }
+/* One more due where somebody traces: that the batch `serial` has run. After those for which room was reserved; without
+ * room for this one the trace has no end of that work, and nobody else is the worse. */
+void vks_traced_due(vks_device *device, uint64_t serial);
 static inline void vks_trace_due(vks_device *device, uint64_t serial)
 {
     if (vks_tracing())
-        vks_device_due(device, serial, VKS_DUE_TRACE, device, vks_now());
+        vks_traced_due(device, serial);
 }
 
 #endif

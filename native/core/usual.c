@@ -55,7 +55,7 @@ vks_status vks_submit_usual(vks_device *device, const vks_submit_info *info, con
 {
     vks_point points[SMALL];
     uint64_t buffers[SMALL];
-    size_t dues = vks_trace_dues();
+    size_t dues = 0;
     for (uint32_t i = 0; i < info->n_signals; i++) {
         points[i] = (vks_point){signals[i].fence->semaphore, signals[i].value};
         dues += vks_fence_is_watched(signals[i].fence);
@@ -81,7 +81,7 @@ vks_status vks_submit_usual(vks_device *device, const vks_submit_info *info, con
         return status;
     }
     atomic_store_explicit(&device->submitted, *serial, memory_order_release);
-    vks_trace_due(device, *serial);
     remember(info, signals, *serial);
+    vks_trace_due(device, *serial);
     return VKS_OK;
 }
