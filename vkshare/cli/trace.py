@@ -26,7 +26,14 @@ _PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, sign
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "vkshare trace FILE [--size BYTES] -- COMMAND ...\n       vkshare trace FILE --from DIRECTORY"
+    _add_options(parser)
     parser.add_argument("file", metavar="FILE", type=Path, help="to write: .json, or compressed where it ends in .gz")
+    parser.add_argument(
+        "argv", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help="what to run, and its arguments"
+    )
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--size",
         type=_bytes,
@@ -41,16 +48,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIRECTORY",
         help="run nothing: merge what processes left that were started with VKSHARE_TRACE=DIRECTORY",
     )
-    parser.add_argument(
-        "argv", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help="what to run, and its arguments"
-    )
 
 
 def run(args: argparse.Namespace) -> int:
     """The command's exit status, 128 and the signal's number if one killed it, 1 if the trace could not be written, 2
     for wrong arguments, 126 or 127 where the command cannot be run.
     """
-    argv = args.argv[1:] if args.argv[:1] == ["--"] else args.argv
+    argv = _command(args)
     if bool(argv) == bool(args.directory):
         return _say("give either a command after --, or --from DIRECTORY", 2)
     if args.directory is not None:
@@ -74,6 +78,18 @@ def run(args: argparse.Namespace) -> int:
     else:
         shutil.rmtree(directory, ignore_errors=True)
     return status or failed
+
+
+def _command(args: argparse.Namespace) -> list[str]:
+    """What is to be run. Options between FILE and the command argparse leaves to the rest of the line."""
+    rest: list[str] = args.argv
+    if rest and rest[0].startswith("-"):
+        end = rest.index("--") if "--" in rest else len(rest)
+        options = argparse.ArgumentParser(prog="vkshare trace")
+        _add_options(options)
+        options.parse_args(rest[:end], args)
+        rest = rest[end + 1 :]
+    return rest
 
 
 # ---- the command -------------------------------------------------------------------------------------------------

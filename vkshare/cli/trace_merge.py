@@ -81,8 +81,8 @@ class _Merge:
         self._devices: dict[tuple[int, int], str] = {}  # names, by file and number
         self._names: dict[int, str] = {}  # of processes, by pid: what they say of themselves
         self._threads: dict[tuple[int, int], str] = {}  # of threads, likewise
-        self._holds: dict[tuple[int, int], Event] = {}  # what is held, by file and number
-        self._held: dict[tuple[int, int], list[Event]] = defaultdict(list)  # what was, by file and device
+        self._holds: dict[tuple[int, int], Event] = {}  # what was held, by file and number
+        self._ends: dict[tuple[int, int], Event] = {}  # and let go: the same bar with its end
         self._runs: dict[tuple[int, int], list[Event]] = defaultdict(list)
         self._counters: dict[int, tuple[int, str]] = {}  # by queue: the process whose track its counter is
         self._handlers: list[Callable[[Event], None] | None] = [
@@ -165,8 +165,7 @@ class _Merge:
         self._count_held(event)
 
     def _on_let_go(self, event: Event) -> None:
-        self._holds.pop((event.file, event.work), None)
-        self._held[event.file, event.device].append(event)
+        self._ends[event.file, event.work] = event
         self._works.has_serial(event)
         self._count_held(event)
 
@@ -211,9 +210,11 @@ class _Merge:
     # ---- tracks of their own -----------------------------------------------------------------------------------------
 
     def _draw_held(self) -> None:
-        for hold in self._holds.values():  # they were still held when their process, or the command, ended
-            self._held[hold.file, hold.device].append(hold._replace(end=self._end))
-        for events in self._held.values():
+        still = {key: hold._replace(end=self._end) for key, hold in self._holds.items()}
+        held: dict[tuple[int, int], list[Event]] = defaultdict(list)
+        for event in (still | self._ends).values():
+            held[event.file, event.device].append(event)
+        for events in held.values():
             lanes: list[tuple[int, int]] = []  # of each track: its tid, and until when it is taken
             for event in sorted(events, key=lambda e: e.begin):
                 free = next((i for i, (_, until) in enumerate(lanes) if until <= event.begin), len(lanes))
