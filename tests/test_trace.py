@@ -59,10 +59,9 @@ def test_three_processes_that_hand_on_a_surface_are_on_one_clock(tmp_path: Path)
     between = [points for points in flows if points[0]["pid"] != points[-1]["pid"]]
     assert len(between) >= 3 * frames - 1
     assert all(0 < bar["dur"] / 1e6 <= seconds for bar in found.bars())
-    for points in found.flows("submission"):
-        assert found.bar_at(points[0])["name"] == "submit"
-        assert found.bar_at(points[-1])["name"].startswith("work ")
-    assert len(found.flows("submission")) >= frames
+    ways = [[found.bar_at(point)["name"].split()[0] for point in points] for points in found.flows("submission")]
+    assert len([way for way in ways if way == ["submit", "batch", "work"]]) >= frames
+    assert all(way[-2:] == ["batch", "work"] for way in ways)  # a release may have work, too
 
 
 PRODUCER = """
