@@ -69,6 +69,8 @@ def test_every_kind_of_row_can_be_drawn_and_lies_where_it_says() -> None:
     assert [float(line.get_xdata()[0]) for line in figures.lines if line.get_marker() == "o"] == [0.5]
     medians = {float(line.get_xdata()[0]) for line in values.lines if line.get_marker() == "o"}
     assert medians == {0.5, 1e-6, 3e-6}
+    dots = [line.get_color() for axes in figure.axes[1:4:2] for line in axes.lines if line.get_marker() == "o"]
+    assert dots == [plot_style.GREEN, plot_style.RED]  # the second is more than it must be
     spans = [tuple(map(float, line.get_xdata())) for line in figures.lines if len(line.get_xdata()) == 2]
     assert (0.25, 1.0) in spans  # from the least to the most
     assert len(figure.axes) == 2 + 2 + 5

@@ -6,17 +6,20 @@ import os
 import pty
 import random
 import signal
+import struct
 import subprocess
 import sys
 import textwrap
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support.traces import Trace, command, trace
 
 from vkshare import _native, _trace
 from vkshare.cli import main, trace_files
+from vkshare.cli import trace as cli
 
 RECORD, HEADER, CHUNK = 64, 4096, 8192  # native/core/trace.h
 
@@ -214,6 +217,57 @@ def test_where_nobody_traces_a_mark_is_nothing() -> None:
         _native.trace_mark(len(_native.TRACE_KINDS), "c")
 
 
+# ---- how it is drawn -------------------------------------------------------------------------------------------------
+
+
+def record(kind: str, begin: int, end: int, *, device: int = 1, **fields: int) -> bytes:
+    """As native/core/trace.h has it."""
+    numbers = (fields.get(name, 0) for name in ("object", "value", "key", "order", "work"))
+    return struct.pack("<HHI7Q", _native.TRACE_KINDS.index(kind), 0, device, begin, end, *numbers)
+
+
+def drawn(tmp_path: Path, *records: bytes, thread: int = 7) -> Trace:
+    """One process's records, merged."""
+    head = struct.pack("<QIIIIIIQQQQQ", 0x6563617274736B76, 1, HEADER, CHUNK, RECORD, 7, 0, 1, 1000, 9, 1, 0)
+    chunk = struct.pack("<II16s", 0x6B6E6863, thread, b"thread").ljust(RECORD, b"\0") + b"".join(records)
+    (tmp_path / "7-0.vkt").write_bytes(head.ljust(HEADER, b"\0") + chunk.ljust(CHUNK, b"\0"))
+    assert main(["trace", os.fspath(tmp_path / "t.json"), "--from", os.fspath(tmp_path)]) == 0
+    return Trace.read(tmp_path / "t.json")
+
+
+def test_operations_that_are_held_at_once_have_tracks_of_their_own(tmp_path: Path) -> None:
+    holds = [(1000, 5000), (2000, 6000), (3000, 4000), (5000, 7000)]
+    ends = (record("let go", begin, end, work=i + 1) for i, (begin, end) in enumerate(holds))
+    found = drawn(tmp_path, *(record("hold", begin, begin, work=i + 1) for i, (begin, _) in enumerate(holds)), *ends)
+    bars = sorted(found.bars("held"), key=lambda bar: float(bar["ts"]))
+    tracks = [bar["tid"] for bar in bars]
+    assert len(set(tracks[:3])) == 3
+    assert tracks[3] == tracks[0]  # it is free again
+    assert [bar["dur"] for bar in bars] == [4, 4, 1, 2]
+
+
+def test_work_begins_when_the_work_before_it_has_ended(tmp_path: Path) -> None:
+    found = drawn(
+        tmp_path,
+        record("run", 1000, 5000, order=1),
+        record("run", 2000, 9000, order=2),
+        record("run", 3000, 9000, order=3),  # seen in the same moment
+        record("run", 10000, 11000, order=4),
+    )
+    work = {bar["name"]: (bar["ts"], bar["dur"]) for bar in found.bars("work")}
+    assert work == {"work 1": (0, 4), "work 2": (4, 4), "work 3": (8, 0.001), "work 4": (9, 1)}
+
+
+def test_a_wait_that_began_before_its_release_is_joined_with_it(tmp_path: Path) -> None:
+    acquire, release = (
+        record("acquire", 1000, 3500, object=5, order=3),
+        record("release", 2000, 3000, object=5, order=3),
+    )
+    found = drawn(tmp_path, release, acquire, record("acquire", 4000, 5000, object=5, order=4))
+    ((begin, end),) = found.flows("hand-over")
+    assert (begin["ts"], end["ts"]) == (1.0, 2.499)
+
+
 # ---- the command that is run -----------------------------------------------------------------------------------------
 
 
@@ -285,6 +339,17 @@ def test_ctrl_c_reaches_the_command_once(tmp_path: Path, program: Path) -> None:
         _, status = os.waitpid(pid, 0)
     assert b"got %d\r\n" % signal.SIGINT in told
     assert os.waitstatus_to_exitcode(status) == 5
+
+
+@pytest.mark.parametrize(("sent_by", "passed_on"), [("a process", True), ("the kernel", False)])
+def test_only_what_a_process_sends_is_passed_on(sent_by: str, passed_on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two that come at once would be one to the command, so how often it got one proves little."""
+    told = iter([SimpleNamespace(si_signo=signal.SIGINT, si_code=0 if sent_by == "a process" else 128)])
+    ends, sent = iter([None, 3]), list[int]()
+    process = SimpleNamespace(poll=lambda: next(ends), send_signal=sent.append)
+    monkeypatch.setattr(signal, "sigwaitinfo", lambda _: next(told))
+    assert cli._wait(process) == 3  # type: ignore[arg-type]
+    assert sent == ([signal.SIGINT] if passed_on else [])
 
 
 def test_a_file_that_cannot_be_written_is_known_before_the_command_runs(tmp_path: Path) -> None:
