@@ -192,7 +192,7 @@ def test_marks_of_python_code_have_their_threads_and_processes_names(tmp_path: P
     assert found.names("process_name")[composite["pid"], 0].startswith("the server: ")
     assert found.counts("clients") == [8, 7]
     instants = {row["name"]: row for row in found.rows if row["ph"] == "i"}
-    assert instants["tick HDMI-1"]["args"]["id"] == 42
+    assert instants["tick of HDMI-1"]["args"]["id"] == 42
     assert instants["request"]["pid"] == composite["pid"] != instants["in the child"]["pid"]
 
 
@@ -217,6 +217,46 @@ def test_where_nobody_traces_a_mark_is_nothing() -> None:
         _native.trace_mark(len(_native.TRACE_KINDS), "c")
 
 
+TICKS = """
+    import multiprocessing, threading
+    from fractions import Fraction
+    from vkshare import vsync
+
+    def main():
+        with vsync.Display("main", interval=Fraction(1, 100)) as display, vsync.VsyncDispatcher(display) as dispatcher:
+            def take():
+                with dispatcher.observe() as observer:
+                    for _ in range(5):
+                        observer.wait(10)
+            threads = [threading.Thread(target=take, name=f"window {n}") for n in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+
+    main()
+"""
+
+
+def test_a_tick_leads_to_each_thread_that_takes_it(tmp_path: Path, program: Path) -> None:
+    file = tmp_path / "ticks.json"
+    done = trace(file, *write(program, TICKS))
+    assert done.returncode == 0, done.stderr
+    found = Trace.read(file)
+    names = found.names("thread_name")
+    waits = found.bars("wait for a tick")
+    assert len(waits) == 10
+    assert {names[bar["pid"], bar["tid"]] for bar in waits} == {"window 0", "window 1"}
+    assert len(found.flows("tick")) == 10
+    for points in found.flows("tick"):
+        tick, wait = (found.bar_at(point) for point in points)
+        assert tick["name"] == f"tick {tick['args']['id']}"
+        assert tick["args"]["time_ns"] == wait["args"]["time_ns"]
+    instants = [row for row in found.rows if row["ph"] == "i"]
+    assert len(instants) >= 5
+    assert all(row["args"]["late_us"] >= 0 for row in instants)
+
+
 # ---- how it is drawn -------------------------------------------------------------------------------------------------
 
 
@@ -226,11 +266,16 @@ def record(kind: str, begin: int, end: int, *, device: int = 1, **fields: int) -
     return struct.pack("<HHI7Q", _native.TRACE_KINDS.index(kind), 0, device, begin, end, *numbers)
 
 
-def drawn(tmp_path: Path, *records: bytes, thread: int = 7) -> Trace:
-    """One process's records, merged."""
-    head = struct.pack("<QIIIIIIQQQQQ", 0x6563617274736B76, 1, HEADER, CHUNK, RECORD, 7, 0, 1, 1000, 9, 1, 0)
-    chunk = struct.pack("<II16s", 0x6B6E6863, thread, b"thread").ljust(RECORD, b"\0") + b"".join(records)
-    (tmp_path / "7-0.vkt").write_bytes(head.ljust(HEADER, b"\0") + chunk.ljust(CHUNK, b"\0"))
+def leave(tmp_path: Path, pid: int, *records: bytes) -> None:
+    """What a process with one thread leaves behind."""
+    head = struct.pack("<QIIIIIIQQQQQ", 0x6563617274736B76, 1, HEADER, CHUNK, RECORD, pid, 0, 1, 1000, 9, 1, 0)
+    chunk = struct.pack("<II16s", 0x6B6E6863, pid, b"thread").ljust(RECORD, b"\0") + b"".join(records)
+    (tmp_path / f"{pid}-0.vkt").write_bytes(head.ljust(HEADER, b"\0") + chunk.ljust(CHUNK, b"\0"))
+
+
+def drawn(tmp_path: Path, *records: bytes) -> Trace:
+    """One process's records, merged with what others left."""
+    leave(tmp_path, 7, *records)
     assert main(["trace", os.fspath(tmp_path / "t.json"), "--from", os.fspath(tmp_path)]) == 0
     return Trace.read(tmp_path / "t.json")
 
@@ -266,6 +311,15 @@ def test_a_wait_that_began_before_its_release_is_joined_with_it(tmp_path: Path) 
     found = drawn(tmp_path, release, acquire, record("acquire", 4000, 5000, object=5, order=4))
     ((begin, end),) = found.flows("hand-over")
     assert (begin["ts"], end["ts"]) == (1.0, 2.499)
+
+
+def test_a_tick_goes_on_to_the_displays_and_observers_of_other_processes(tmp_path: Path) -> None:
+    told, taken = (record(kind, at, at + 100, value=900) for kind, at in (("tick", 3000), ("tick taken", 3200)))
+    leave(tmp_path, 8, told, taken)
+    leave(tmp_path, 9, record("tick taken", 2000, 4000, value=900))
+    found = drawn(tmp_path, record("tick", 1000, 1200, value=900), record("tick", 5000, 5100, value=4900))
+    ways = {(points[0]["pid"], points[-1]["pid"], points[-1]["ts"]) for points in found.flows("tick")}
+    assert ways == {(7, 8, 2.0), (8, 8, 2.299), (7, 9, 2.999)}
 
 
 # ---- the command that is run -----------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ def counter(name: str, value: int) -> None:
 
 
 def tick(display: str, id: int, time_ns: int) -> None:
-    """A tick of a display, where it is told."""
+    """A tick of a display, where it is told. Those of vkshare.vsync mark themselves."""
     if is_on:
         _native.trace_mark(_TICK, display, 0, id, time_ns)
 
@@ -103,7 +103,8 @@ def _first_event(frame: Any, event: str, arg: Any) -> None:
 def tell_names() -> None:
     """What Python calls the process and its threads: the kernel does not know, before 3.14 of the threads either.
 
-    Threads that begin later tell theirs themselves; a forked process calls this anew (vkshare.open() does).
+    Threads that begin later tell theirs themselves; a forked process calls this anew. vkshare.open() and
+    Display() do.
     """
     if not is_on:
         return

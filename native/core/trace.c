@@ -231,7 +231,7 @@ void vks_trace_span(const char *name, uint64_t began, uint64_t object, uint64_t 
     VKS_TRACE(began, vks_trace_mark(VKS_TRACE_SPAN, name, began, object, value));
 }
 
-void vks_trace_tick(const char *display, uint64_t id, uint64_t time)
+void vks_trace_tick(const char *display, uint64_t began, uint64_t id, uint64_t time)
 {
-    vks_trace_mark(VKS_TRACE_TICK, display, 0, id, time);
+    vks_trace_mark(VKS_TRACE_TICK, display, began, id, time);
 }

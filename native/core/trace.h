@@ -42,7 +42,8 @@
     KIND(TICK, "tick")               /* object: its id; value: its time, ns; text: the display */                      \
     KIND(SPAN, "span")               /* text: its name; object, value: the caller's */                                 \
     KIND(INSTANT, "instant")         /* likewise */                                                                    \
-    KIND(COUNTER, "counter")         /* text: its name; value */
+    KIND(COUNTER, "counter")         /* text: its name; value */                                                       \
+    KIND(TAKE, "tick taken")         /* by an observer that waited for it; object, value: as of the tick */
 
 #define VKS_TRACE_ENUM(name, text) VKS_TRACE_##name,
 typedef enum vks_trace_kind { VKS_TRACE_KINDS(VKS_TRACE_ENUM) VKS_TRACE_KIND_COUNT } vks_trace_kind;
@@ -104,7 +105,7 @@ static inline uint64_t vks_trace_begin(void) { return vks_tracing() ? vks_now() 
 #define VKS_TRACED __attribute__((noinline, cold))
 
 /* For marks of any thread, from C or Python; nothing where nobody traces. `name` and `display` are cut to 23 bytes. */
-void vks_trace_tick(const char *display, uint64_t id, uint64_t time);
+void vks_trace_tick(const char *display, uint64_t began, uint64_t id, uint64_t time);   /* told since `began`; 0: now */
 void vks_trace_span(const char *name, uint64_t began, uint64_t object, uint64_t value); /* ends now; began 0: nothing */
 void vks_trace_mark(vks_trace_kind kind, const char *name, uint64_t began, uint64_t object, uint64_t value);
 

@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "core/trace.h"
 #include "vsync/display_state.h"
 
 /* ---- telling; under the dispatcher's lock ---- */
@@ -309,7 +310,7 @@ static vks_status take(vks_observer *o, vks_tick *out, uint64_t *missed)
     return VKS_OK;
 }
 
-vks_status vks_observer_wait(vks_observer *o, uint64_t deadline, vks_tick *out, uint64_t *missed)
+static vks_status wait(vks_observer *o, uint64_t deadline, vks_tick *out, uint64_t *missed)
 {
     for (;;) {
         if (o->dispatcher->process != vks_process)
@@ -323,6 +324,23 @@ vks_status vks_observer_wait(vks_observer *o, uint64_t deadline, vks_tick *out, 
         if (status) /* it may have come at the last moment */
             return take(o, out, missed) == VKS_OK ? VKS_OK : status;
     }
+}
+
+/* A wait that was interrupted comes again. */
+static void trace_taken(const vks_observer *o, const vks_tick *tick, uint64_t began, vks_status status)
+{
+    if (status == VKS_INTERRUPTED)
+        vks_trace_interrupted((uintptr_t)o, began);
+    else if (status == VKS_OK)
+        vks_trace_mark(VKS_TRACE_TAKE, "", vks_trace_resume((uintptr_t)o, began), tick->id, tick->time);
+}
+
+vks_status vks_observer_wait(vks_observer *o, uint64_t deadline, vks_tick *out, uint64_t *missed)
+{
+    uint64_t began = vks_trace_begin();
+    vks_status status = wait(o, deadline, out, missed);
+    VKS_TRACE(began, trace_taken(o, out, began, status));
+    return status;
 }
 
 vks_status vks_observer_fd(vks_observer *o, int *fd)

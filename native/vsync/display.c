@@ -1,8 +1,11 @@
 /* display.c: see display.h. */
 #include "vsync/display_state.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+
+#include "core/trace.h"
 
 typedef void visitor(vks_dispatcher *dispatcher, const vks_display *display, const vks_tick *tick);
 
@@ -132,6 +135,13 @@ static void sleep_until(vks_display *display, uint64_t deadline)
         pthread_cond_broadcast(&display->left);
 }
 
+static void trace_tick(const vks_tick *tick, uint64_t began)
+{
+    char name[VKS_TRACE_TEXT];
+    snprintf(name, sizeof name, "display %u", tick->display);
+    vks_trace_tick(name, began, tick->id, tick->time);
+}
+
 static void *run(void *pointer)
 {
     vks_display *display = pointer;
@@ -143,7 +153,9 @@ static void *run(void *pointer)
         if (next_tick(display, now, &tick)) {
             tick.display = display->number;
             count(&display->counts, &tick, before, now);
+            uint64_t began = vks_trace_begin();
             for_each(display, vks_dispatcher_told, &tick);
+            VKS_TRACE(began, trace_tick(&tick, began));
         } else {
             sleep_until(display, vks_ticker_deadline(&display->ticker));
         }

@@ -84,6 +84,8 @@ class _Merge:
         self._holds: dict[tuple[int, int], Event] = {}  # what was held, by file and number
         self._ends: dict[tuple[int, int], Event] = {}  # and let go: the same bar with its end
         self._runs: dict[tuple[int, int], list[Event]] = defaultdict(list)
+        self._ticks: dict[int, list[Point]] = defaultdict(list)  # by their time, which is the same in all processes
+        self._takes: dict[int, list[Point]] = defaultdict(list)
         self._counters: dict[int, tuple[int, str]] = {}  # by queue: the process whose track its counter is
         self._handlers: list[Callable[[Event], None] | None] = [
             getattr(self, f"_on_{name.replace(' ', '_')}", None) for name in _native.TRACE_KINDS
@@ -102,6 +104,7 @@ class _Merge:
         self._draw_held()
         self._draw_runs()
         self._works.draw(self._sheet)
+        self._draw_ticks()
         self._name_tracks()
 
     # ---- what each kind of record is -----------------------------------------------------------------------------
@@ -194,8 +197,14 @@ class _Merge:
         self._bar(event, "present", "present", swapchain=event.object, image=event.value)
 
     def _on_tick(self, event: Event) -> None:
-        args = {"id": event.object, "time_ns": event.value, "late_us": (event.end - event.value) / 1000}
-        self._sheet.instant(Point(event.pid, event.tid, event.end), f"tick {self._text(event)}", "vsync", args)
+        args = {"id": event.object, "time_ns": event.value, "late_us": (event.begin - event.value) / 1000}
+        self._sheet.instant(event.start, f"tick of {self._text(event)}", "vsync", args)
+        self._bar(event, f"tick {event.object}", "vsync", **args)
+        self._ticks[event.value].append(event.start)
+
+    def _on_tick_taken(self, event: Event) -> None:
+        self._bar(event, "wait for a tick", "vsync", id=event.object, time_ns=event.value)
+        self._takes[event.value].append(event.stop)
 
     def _on_span(self, event: Event) -> None:
         self._bar(event, self._text(event), "mark", object=event.object, value=event.value)
@@ -244,6 +253,17 @@ class _Merge:
                 args = self._args(event, serial=event.order)
                 self._sheet.bar(event.pid, tid, begin, event.end, f"work {event.order}", "work", args)
                 self._works.of(event).append(Point(event.pid, tid, begin))
+
+    def _draw_ticks(self) -> None:
+        """From a display to those of other processes that its tick goes on to, and from each to its observers."""
+        for time, ticks in self._ticks.items():
+            first = min(ticks, key=lambda point: point.ns)
+            for point in ticks:
+                if point.pid != first.pid:
+                    self._sheet.flow("tick", [first, point])
+            for taken in self._takes[time]:
+                near = next((point for point in ticks if point.pid == taken.pid), first)
+                self._sheet.flow("tick", [near, taken])
 
     # ---- names -------------------------------------------------------------------------------------------------------
 

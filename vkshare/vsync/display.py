@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass
 from fractions import Fraction
 
-from vkshare import _native
+from vkshare import _native, _trace
 from vkshare._closing import Closing
 from vkshare.vsync.descriptor import VsyncDescriptor
 from vkshare.vsync.listening import Listening
@@ -68,6 +68,7 @@ class Display(Closing):
         _check_source(source)
         if interval is None and isinstance(source, VsyncSource):
             interval = source.interval
+        _trace.tell_names()
         self._core = _native.Display(*_nanoseconds(_USUAL if interval is None else interval), interval is None)
         self._name = name
         self._changing = threading.Lock()  # guards what follows
