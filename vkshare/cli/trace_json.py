@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import IO, Any, NamedTuple
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 _OWN_TRACKS = 1 << 22  # above every thread id: the kernel's largest pid_max
 
 
@@ -85,7 +86,7 @@ class Sheet:
     def _write(self, ph: str, name: str, pid: int, tid: int, ns: int, **more: Any) -> None:
         event = {"ph": ph, "name": name, "pid": pid, "tid": tid, "ts": _us(ns - self._start), **more}
         self._out.write(",\n" if self.events else "\n")
-        self._out.write(json.dumps(event, separators=(",", ":")))
+        self._out.write(_encode(event))
         self.events += 1
 
 
