@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from support.displays import XDisplay
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = ("README.md", *(f"docs/{name}.md" for name in ("guide", "presentation", "vsync", "opengl", "cuda", "interop")))
+DOCUMENTS = (
+    "README.md",
+    *(f"docs/{name}.md" for name in ("guide", "presentation", "vsync", "opengl", "cuda", "interop")),
+)
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
