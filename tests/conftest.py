@@ -30,6 +30,9 @@ SLOW = (
     "test_deaths",
     "test_demo",
     "test_descriptors_from_strangers",
+    "vsync/test_choosing",
+    "vsync/test_x11_present",
+    "test_trace",
 )
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = (
     "README.md",
-    *(f"docs/{name}.md" for name in ("guide", "presentation", "opengl", "cuda", "interop", "server")),
+    *(f"docs/{name}.md" for name in ("guide", "presentation", "vsync", "server", "opengl", "cuda", "interop")),
 )
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 

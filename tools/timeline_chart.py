@@ -10,33 +10,23 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import ConnectionPatch, Patch
 
+from vkshare.bench import plot_style
+
 if TYPE_CHECKING:
     from timeline import FrameOut, Timeline
 
-# Okabe and Ito's colours: told apart by everybody.
-OURS = "#56b4e9"
-PRESENT = "#e69f00"
-PROOF = "#007a5a"
-GONE = "#b8b8b8"
-INK = "#222222"
+OURS = plot_style.BLUE
+PRESENT = plot_style.ORANGE
+PROOF = plot_style.GREEN
+GONE = plot_style.GREY
+INK = plot_style.INK
 BAR = 0.66
 LOW = 0.3  # where proofs stand in their lane
-
-SETTINGS = {
-    "font.size": 11,
-    "font.family": "DejaVu Sans",  # comes with matplotlib
-    "svg.fonttype": "path",  # the same everywhere
-    "svg.hashsalt": "vkshare",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": "#888888",
-    "text.color": INK,
-}
 
 
 def draw(timeline: Timeline, output: Path) -> None:
     """Writes the picture; the ending chooses SVG or PNG."""
-    with matplotlib.rc_context(SETTINGS):
+    with matplotlib.rc_context(plot_style.SETTINGS):
         figure = Figure(figsize=(11, 11.6), facecolor="white")
         images = 1 + max(frame.image for frame in timeline.frames)
         rows = (len(timeline.chains), images, len(timeline.uses), 3)
@@ -58,7 +48,7 @@ def _lanes(axis: Any, names: list[str], title: str) -> None:
     axis.set_ylim(len(names) - 0.45, -0.55)
     _title(axis, title)
     axis.tick_params(axis="y", length=0)
-    axis.grid(axis="x", color="#e4e4e4", linewidth=0.8)
+    axis.grid(axis="x", color=plot_style.GRID, linewidth=0.8)
     axis.set_axisbelow(True)
 
 
@@ -116,7 +106,7 @@ def _draw_history(axis: Any, timeline: Timeline) -> None:
     axis.fill_between(times, counts, step="post", color=PRESENT, alpha=0.35, linewidth=0)
     axis.set_ylim(0, max(counts) + 1)
     axis.set_yticks(range(0, max(counts) + 2, 2))
-    axis.grid(color="#e4e4e4", linewidth=0.8)
+    axis.grid(color=plot_style.GRID, linewidth=0.8)
     axis.set_axisbelow(True)
     _title(axis, "Length of the history: presents that are not known to be over")
 

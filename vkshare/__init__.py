@@ -54,7 +54,7 @@ _HOME = {
     "DescriptorError": "vkshare.errors",
     "RemoteLostError": "vkshare.errors",
 }
-_MODULES = ("errors", "formats", "interop", "server", "testing")
+_MODULES = ("errors", "formats", "interop", "server", "testing", "vsync")
 
 __all__ = ["__version__", *_HOME]
 
@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from vkshare import interop as interop
     from vkshare import server as server
     from vkshare import testing as testing
+    from vkshare import vsync as vsync
     from vkshare.adapter import Adapter as Adapter
     from vkshare.adapter import Capabilities as Capabilities
     from vkshare.adapter import adapters as adapters

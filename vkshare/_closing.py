@@ -1,4 +1,4 @@
-"""How the objects of a device end: in a `with` block, or by a ResourceWarning where nobody closed them."""
+"""How objects end: in a `with` block, or by a ResourceWarning where nobody closed them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ if TYPE_CHECKING:
     from vkshare.device import Device
 
 
-class Closable:
-    """A mixin for what belongs to a device and has close()."""
+class Closing:
+    """A mixin for what has close() and is_closed."""
 
     __slots__ = ()
 
     if TYPE_CHECKING:
 
         @property
-        def device(self) -> Device: ...
-        @property
         def is_closed(self) -> bool: ...
         def close(self) -> None: ...
+
+    def _is_lost(self) -> bool:
+        """Asked when nobody holds it any more."""
+        return not self.is_closed
 
     def __enter__(self) -> Self:
         return self
@@ -30,9 +32,23 @@ class Closable:
 
     def __del__(self) -> None:
         try:
-            lost = not self.is_closed and not self.device.is_gone
+            lost = self._is_lost()
         except Exception:
             return  # __init__ did not get so far, or the interpreter is shutting down
         if lost:
             warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
             self.close()
+
+
+class Closable(Closing):
+    """The same for what belongs to a device, which ends it with itself."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def device(self) -> Device: ...
+
+    def _is_lost(self) -> bool:
+        return not self.is_closed and not self.device.is_gone

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from vkshare import _arguments
+from vkshare import _arguments, _trace
 from vkshare import adapter as _adapter
 from vkshare.device import Device
 
@@ -54,6 +54,7 @@ def open(
     _arguments.integer("held_limit", held_limit, 0, 2**20)
     _arguments.integer("raster_threads", raster_threads, 0, 1024)
     _adapter.refuse_after_gpu_fork()
+    _trace.tell_names()
     chosen = _adapter.choose(adapter, backend)
     if validation is None:
         validation = os.environ.get("VKSHARE_VALIDATION", "") not in ("", "0")

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "device.h"
+#include "trace_points.h"
 
 /* ---- may it go? ---- */
 
@@ -523,7 +524,9 @@ static vks_status submit_batch(vks_device *device, vks_op *op)
         batch.n_commands = op->n_commands;
     }
     add_signals(device, &batch, &s, op);
+    uint64_t began = vks_trace_begin();
     status = device->backend->submit(device, &batch);
+    VKS_TRACE(began, vks_traced_batch(device, &batch, op->number, began, status));
     if (__builtin_expect(s.big != NULL, 0))
         free(s.big);
     if (status == VKS_OK)
@@ -600,6 +603,7 @@ vks_status vks_op_hand_over(vks_device *device, vks_op *op)
         vks_mutex_queued(op->touches[0].surface->handle.page, op->value);
         vks_device_due(device, serial, VKS_DUE_SURFACE, op->touches[0].surface, op->value);
     }
+    vks_trace_due(device, serial);
     if (!device->timeline) /* a batch without commands has run already */
         vks_device_publish(device);
     return VKS_OK;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "trace_points.h"
 #include "watcher.h"
 
 #define HELD_LIMIT 1024u
@@ -25,6 +26,7 @@ vks_status vks_device_create(const vks_device_info *info, vks_device **out)
     pthread_mutex_init(&device->lock, NULL);
     device->references = 1;
     device->process = vks_process;
+    device->number = (uint32_t)vks_trace_next();
     device->held_limit = info->held_limit ? info->held_limit : HELD_LIMIT;
     device->max_difference = INT32_MAX; /* X1: where the device does not say */
     snprintf(device->name, sizeof device->name, "%s", info->name ? info->name : "");
@@ -34,6 +36,8 @@ vks_status vks_device_create(const vks_device_info *info, vks_device **out)
         vks_device_unref(device);
         return status;
     }
+    if (vks_tracing())
+        vks_traced_device(device);
     *out = device;
     return VKS_OK;
 }
@@ -116,6 +120,8 @@ static void drop_object(vks_due_kind kind, void *object)
     case VKS_DUE_EVENT:
         vks_hub_unref(object);
         break;
+    case VKS_DUE_TRACE:
+        break;
     }
 }
 
@@ -133,6 +139,8 @@ static void take_object(vks_due_kind kind, void *object)
         break;
     case VKS_DUE_EVENT:
         vks_hub_ref(object);
+        break;
+    case VKS_DUE_TRACE:
         break;
     }
 }
@@ -187,6 +195,9 @@ static void publish_one(const vks_due *due, bool ran)
     }
     case VKS_DUE_EVENT:
         vks_hub_push(due->object, due->value, ran ? VKS_OK : VKS_DEVICE_LOST);
+        break;
+    case VKS_DUE_TRACE:
+        vks_traced_run(due->object, due->serial, due->value, ran);
         break;
     case VKS_DUE_FENCE_WAIT:
     case VKS_DUE_SURFACE_WAIT:

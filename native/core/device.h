@@ -68,13 +68,14 @@ typedef enum vks_due_kind {
     VKS_DUE_CLOSE_FENCE,
     VKS_DUE_EVENT,
     VKS_DUE_FENCE_WAIT,
-    VKS_DUE_SURFACE_WAIT
+    VKS_DUE_SURFACE_WAIT,
+    VKS_DUE_TRACE
 } vks_due_kind;
 typedef struct vks_due {
     uint64_t serial; /* of what another API brings to a fence: the value that must have come before */
     vks_due_kind kind;
-    void *object;   /* a reference: vks_fence, vks_surface or vks_hub */
-    uint64_t value; /* fence or surface value, or the token */
+    void *object;   /* a reference: vks_fence, vks_surface or vks_hub; of VKS_DUE_TRACE the device, without one */
+    uint64_t value; /* fence or surface value, or the token, or when the driver had it */
 } vks_due;
 
 struct vks_device {
@@ -86,6 +87,7 @@ struct vks_device {
     vks_family family; /* of the queue that the last batch went to */
     _Atomic uint32_t references;
     uint32_t process;       /* vks_process of the maker */
+    uint32_t number;        /* in this process, for traces */
     _Atomic uint32_t state; /* a vks_status */
     char name[VKS_NAME_SIZE];
     bool native_timelines;
@@ -259,6 +261,7 @@ struct vks_op {
     _Atomic uint32_t status; /* VKS_TIMEOUT while held; VKS_OK; else why it never ran */
     _Atomic uint64_t serial; /* of the batch, once the driver has it */
     uint64_t key;            /* acquire, release */
+    uint64_t number, since;  /* for traces: 0 where there is none, or it was never held */
     bool word_done;          /* release: the page was released already, only the work is due */
     bool may_hand_on;        /* submit: it may bring what a release of its surfaces would */
     uint64_t value;          /* release: the surface value that its work brings */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "device.h"
+#include "trace_points.h"
 #include "watcher.h"
 
 /* ---- making and opening ---- */
@@ -501,6 +502,7 @@ vks_status vks_fence_check_signal(vks_fence *fence, vks_device *device, uint64_t
 vks_status vks_fence_signal(vks_fence *fence, uint64_t value)
 {
     vks_device *device = fence->device;
+    uint64_t began = vks_trace_begin();
     vks_status status = check(fence);
     if (status || (status = vks_device_check(device)))
         return status;
@@ -526,6 +528,7 @@ vks_status vks_fence_signal(vks_fence *fence, uint64_t value)
     if (status == VKS_DEVICE_LOST)
         vks_device_lose(device);
     pthread_mutex_unlock(&device->lock);
+    VKS_TRACE(began, vks_traced_fence(VKS_TRACE_SIGNAL, fence, value, began, status));
     return status;
 }
 
@@ -634,9 +637,13 @@ vks_status vks_fence_wait(vks_fence *fence, uint64_t value, uint64_t deadline)
     if (status || (status = poll_fence(fence, value)) != VKS_TIMEOUT || !deadline)
         return status;
     const vks_fence_page *page = fence->page;
+    uint64_t began = vks_trace_begin();
     if (fence->semaphore && !fence->follower && (fence->adopted || atomic_load(&page->queued) >= value))
-        return wait_in_driver(fence, value, deadline);
-    return sleep_on_page(fence, value, deadline, poll_fence);
+        status = wait_in_driver(fence, value, deadline);
+    else
+        status = sleep_on_page(fence, value, deadline, poll_fence);
+    VKS_TRACE(began, vks_traced_fence(VKS_TRACE_FENCE_WAIT, fence, value, began, status));
+    return status;
 }
 
 static vks_status poll_certain(vks_fence *fence, uint64_t value)

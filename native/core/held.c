@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "device.h"
+#include "trace_points.h"
 #include "watcher.h"
 
 /* ---- the operation as an object ---- */
@@ -100,6 +101,8 @@ void vks_op_hold(vks_device *device, vks_op *op)
     device->n_held++;
     device->statistics.held_total++;
     count(op, 1);
+    if (vks_tracing())
+        vks_traced_hold(op);
     if (op->kind == VKS_OP_ACQUIRE) { /* for vkshare ps */
         vks_slot *slot = &op->touches[0].surface->handle.page->slots[op->touches[0].surface->handle.slot];
         atomic_store(&slot->waiting_key, op->key);
@@ -118,6 +121,7 @@ static void end(vks_device *device, vks_op *op, vks_status why)
     op->next = op->previous = NULL;
     device->n_held--;
     count(op, -1);
+    VKS_TRACE(op->since, vks_traced_let_go(op, why));
     if (op->kind == VKS_OP_ACQUIRE) {
         vks_surface *surface = op->touches[0].surface;
         atomic_store(&surface->handle.page->slots[surface->handle.slot].waiting_since, 0);
@@ -295,6 +299,7 @@ static vks_readiness try_acquire(vks_op *op, vks_status *why)
     if (status == VKS_OK) {
         vks_surface_grant(surface, op->touches[0].tenure.id, &debt);
         tell_granted(op->device, surface);
+        VKS_TRACE(op->since, vks_traced_grant(op));
         return VKS_READY;
     }
     *why = status;

@@ -8,7 +8,7 @@
 #include "platform.h"
 
 #define VKS_PAGE_MAGIC UINT64_C(0x65676170736b76) /* "vkspage" */
-enum { VKS_PAGE_FENCE = 1, VKS_PAGE_MUTEX = 2, VKS_PAGE_QUEUE = 3 };
+enum { VKS_PAGE_FENCE = 1, VKS_PAGE_MUTEX = 2, VKS_PAGE_QUEUE = 3, VKS_PAGE_VSYNC = 4 };
 
 typedef struct vks_page_header {
     uint64_t magic;

@@ -64,6 +64,8 @@ static void forget(void)
 
 static bool mentions(const vks_mapping *mapping, uint64_t process)
 {
+    if (mapping->party)
+        return (atomic_load(mapping->party) & VKS_IDENTITY_MASK) == process;
     if (mapping->fence)
         return (mapping->fence->owner & VKS_IDENTITY_MASK) == process;
     if (mapping->queue)

@@ -12,9 +12,10 @@
 /* A page that this process has mapped and a death must be told to. */
 typedef struct vks_mapping {
     struct vks_mapping *next, *previous;
-    vks_mutex_page *mutex;       /* or */
-    const vks_fence_page *fence; /* or */
-    struct vks_queue_page *queue;
+    vks_mutex_page *mutex;                        /* or */
+    const vks_fence_page *fence;                  /* or */
+    struct vks_queue_page *queue;                 /* or */
+    const _Atomic uint64_t *party;                /* no page's: one identity, that told() is to hear of */
     void (*refresh)(struct vks_mapping *mapping); /* or NULL: raises `completed` to what the GPU itself says, before a
                                                      death is judged by it */
     void (*told)(void *user); /* after a death was handled; called by the service thread, without locks held */

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "platform.h"
 
+#include "trace.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -94,14 +96,19 @@ static void after_fork_in_child(void)
     atomic_store(&thread_count, 0);
     for (size_t i = 0; i < n_resets && i < sizeof resets / sizeof *resets; i++)
         resets[i]();
+    vks_trace_after_fork();
 }
 
-static void install_fork_handler(void) { pthread_atfork(NULL, NULL, after_fork_in_child); }
+static void start(void)
+{
+    pthread_atfork(NULL, NULL, after_fork_in_child);
+    vks_trace_init();
+}
 
 void vks_platform_init(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, install_fork_handler);
+    pthread_once(&once, start);
 }
 
 void vks_at_fork_child(void (*reset)(void))

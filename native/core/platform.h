@@ -15,7 +15,7 @@ vks_status vks_fail(vks_status status, int64_t code, const char *format, ...) __
 /* ---- fork ---- every object remembers vks_process; after fork() the child's differs and the object answers VKS_FORKED
  * (X11). */
 extern uint32_t vks_process;
-void vks_platform_init(void);                /* idempotent; installs the fork handler */
+void vks_platform_init(void);                /* idempotent; installs the fork handler, looks whether to trace */
 void vks_at_fork_child(void (*reset)(void)); /* modules with global state register how to forget it; at most 8 */
 
 /* ---- futexes, shared between processes; the deadline is absolute CLOCK_MONOTONIC ns ---- */

@@ -8,6 +8,7 @@
 
 #include "device.h"
 #include "hub.h"
+#include "trace_points.h"
 #include "watcher.h"
 
 /* One end of a queue. `lock` serialises the threads that share it (Q17); it is held over a producer's wait for the GPU,
@@ -25,6 +26,7 @@ struct vks_queue {
     _Atomic uintptr_t thread; /* single-threaded: the one that used it first */
     _Atomic bool closed;
     _Atomic uint32_t sleeping; /* threads that look at the page without the lock */
+    _Atomic uint32_t patience; /* ns of looking before a sleep */
     vks_mapping mapping;
     vks_surface *surfaces[];
 };
@@ -36,7 +38,10 @@ typedef struct vks_notice {
     uint64_t token;
 } vks_notice;
 
-#define SPIN_NS 50000     /* of looking before a sleep */
+/* Of looking before a sleep. Waking takes about as long as the least: two ends that both sleep would go on so for ever,
+ * each finding the other asleep. So a sleep that ended soon makes the next look longer, and a long one ends that. */
+#define LEAST_PATIENCE_NS 50000
+#define MOST_PATIENCE_NS 200000
 #define SLICE_NS 50000000 /* of waiting for the GPU */
 
 static const char *const end_names[] = {"producer", "consumer"};
@@ -143,6 +148,7 @@ vks_status vks_queue_open(vks_device *device, int page_fd, vks_end end, vks_surf
     queue->process = vks_process;
     queue->ring = ring;
     queue->end = end;
+    queue->patience = LEAST_PATIENCE_NS;
     queue->mapping.queue = ring.page;
     pthread_mutex_init(&queue->lock, NULL);
     for (uint32_t i = 0; i < count; i++) {
@@ -345,8 +351,8 @@ static vks_status put(vks_queue *queue, vks_surface *surface, const void *metada
     return status;
 }
 
-vks_status vks_queue_enqueue(vks_queue *queue, vks_surface *surface, const void *metadata, size_t length,
-                             vks_enqueue_mode mode, uint64_t deadline, bool *committed)
+static vks_status enqueue(vks_queue *queue, vks_surface *surface, const void *metadata, size_t length,
+                          vks_enqueue_mode mode, uint64_t deadline, bool *committed)
 {
     *committed = false;
     vks_status status = begin(queue, mode != VKS_ENQUEUE_WAIT || deadline);
@@ -371,6 +377,15 @@ vks_status vks_queue_enqueue(vks_queue *queue, vks_surface *surface, const void 
         *committed = true;
     }
     return finish(queue, VKS_OK);
+}
+
+vks_status vks_queue_enqueue(vks_queue *queue, vks_surface *surface, const void *metadata, size_t length,
+                             vks_enqueue_mode mode, uint64_t deadline, bool *committed)
+{
+    uint64_t began = vks_trace_begin(), epoch = began ? vks_surface_epoch_once_given(surface) : 0;
+    vks_status status = enqueue(queue, surface, metadata, length, mode, deadline, committed);
+    VKS_TRACE(began, vks_traced_queue(VKS_TRACE_ENQUEUE, queue->ring.page, surface, epoch, began, status));
+    return status;
 }
 
 /* ---- the consumer ---- */
@@ -422,14 +437,23 @@ static bool came_soon(const vks_queue *queue, uint64_t deadline)
         }
         uint64_t now = vks_now();
         if (!until)
-            until = now + SPIN_NS < deadline ? now + SPIN_NS : deadline;
-        if (now >= until)
+            until = now + atomic_load_explicit(&queue->patience, memory_order_relaxed);
+        if (now >= until || now >= deadline)
             return false;
         sched_yield();
     }
 }
 
-vks_status vks_queue_dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surface, void *metadata, size_t *length)
+static void learn_from_sleep(vks_queue *queue, uint64_t ns)
+{
+    uint32_t patience = atomic_load_explicit(&queue->patience, memory_order_relaxed);
+    bool was_short = ns < MOST_PATIENCE_NS;
+    patience = was_short ? 2 * patience : LEAST_PATIENCE_NS;
+    if (patience <= MOST_PATIENCE_NS)
+        atomic_store_explicit(&queue->patience, patience, memory_order_relaxed);
+}
+
+static vks_status dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surface, void *metadata, size_t *length)
 {
     if (queue->end != VKS_CONSUMER)
         return vks_fail(VKS_BAD_CALL, 0, "this is the queue's producer");
@@ -438,6 +462,7 @@ vks_status vks_queue_dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surf
         return status;
     if (came_soon(queue, deadline) && (status = look(queue, true, surface, metadata, length)) != VKS_TIMEOUT)
         return status;
+    uint64_t since = vks_now();
     if (!atomic_fetch_add(&queue->sleeping, 1))
         vks_queue_waits(&queue->ring, true);
     while (status == VKS_TIMEOUT) {
@@ -457,6 +482,23 @@ vks_status vks_queue_dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surf
     }
     if (atomic_fetch_sub(&queue->sleeping, 1) == 1)
         vks_queue_waits(&queue->ring, false);
+    if (!status)
+        learn_from_sleep(queue, vks_now() - since);
+    return status;
+}
+
+VKS_TRACED static void trace_dequeue(const vks_queue *queue, uint32_t index, uint64_t began, vks_status status)
+{
+    const vks_surface *surface = status ? NULL : queue->surfaces[index];
+    uint64_t epoch = surface ? vks_trace_epoch(surface) : 0;
+    vks_traced_queue(VKS_TRACE_DEQUEUE, queue->ring.page, surface, epoch, began, status);
+}
+
+vks_status vks_queue_dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surface, void *metadata, size_t *length)
+{
+    uint64_t began = vks_trace_begin();
+    vks_status status = dequeue(queue, deadline, surface, metadata, length);
+    VKS_TRACE(began, trace_dequeue(queue, *surface, began, status));
     return status;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "device.h"
+#include "trace_points.h"
 #include "watcher.h"
 
 #define SMALL_TOUCHES 16
@@ -188,6 +189,7 @@ static void draft_submission(vks_op *draft, vks_device *device, const vks_submit
     draft->n_raw = info->n_raw;
     draft->n_events = 0;
     draft->may_hand_on = true;
+    draft->number = 0;
     atomic_init(&draft->serial, 0);
 }
 
@@ -255,6 +257,7 @@ vks_status vks_submit(vks_device *device, const vks_submit_info *info, uint64_t 
         return status;
     if (info->n_raw && !device->timeline)
         return vks_fail(VKS_UNSUPPORTED, 0, "the CPU backend runs no VkCommandBuffers");
+    uint64_t began = vks_trace_begin();
     vks_signal small[SMALL_SIGNALS], *signals = small;
     if (info->n_signals > SMALL_SIGNALS && !(signals = malloc(info->n_signals * sizeof *signals)))
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for %u signals", info->n_signals);
@@ -287,6 +290,7 @@ vks_status vks_submit(vks_device *device, const vks_submit_info *info, uint64_t 
     if (__builtin_expect(waited || interrupted, 0))
         interrupted =
             waited && status == VKS_INTERRUPTED ? device : NULL; /* another device may get this one's address */
+    VKS_TRACE(began, vks_traced_submit(device, info, signals, out, began, status));
     if (signals != small)
         free(signals);
     return status;

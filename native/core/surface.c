@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "device.h"
+#include "trace_points.h"
 #include "watcher.h"
 
 /* ---- making and opening ---- */
@@ -463,7 +464,7 @@ static vks_status watch(void *user)
 typedef vks_status (*mutex_wait)(vks_mutex_handle *, uint64_t key, uint64_t deadline, vks_mutex_watch, void *user,
                                  vks_debt *);
 
-static vks_status acquire(vks_surface *surface, uint64_t key, uint64_t deadline, mutex_wait wait)
+static vks_status wait_and_take(vks_surface *surface, uint64_t key, uint64_t deadline, mutex_wait wait)
 {
     vks_device *device = surface->device;
     vks_status status = vks_surface_check(surface);
@@ -482,6 +483,14 @@ static vks_status acquire(vks_surface *surface, uint64_t key, uint64_t deadline,
         status = take_grant(surface, &debt);
     atomic_fetch_sub(&surface->waiting, 1);
     return status == VKS_INTERRUPTED && !deadline ? VKS_TIMEOUT : status;
+}
+
+static vks_status acquire(vks_surface *surface, uint64_t key, uint64_t deadline, mutex_wait wait)
+{
+    uint64_t began = vks_trace_begin();
+    vks_status status = wait_and_take(surface, key, deadline, wait);
+    VKS_TRACE(began, vks_traced_acquire(surface, key, began, deadline, status));
+    return status;
 }
 
 vks_status vks_surface_acquire(vks_surface *surface, uint64_t key, uint64_t deadline)
@@ -523,7 +532,18 @@ static vks_status acquire_soon(vks_surface *surface, uint64_t key, bool by_queue
     return status;
 }
 
-vks_status vks_surface_acquire_soon(vks_surface *surface, uint64_t key) { return acquire_soon(surface, key, false); }
+VKS_TRACED static vks_status traced_acquire_soon(vks_surface *surface, uint64_t key, bool by_queue)
+{
+    uint64_t began = vks_now();
+    vks_status status = acquire_soon(surface, key, by_queue);
+    vks_traced_acquire(surface, key, began, 0, status);
+    return status;
+}
+
+vks_status vks_surface_acquire_soon(vks_surface *surface, uint64_t key)
+{
+    return vks_tracing() ? traced_acquire_soon(surface, key, false) : acquire_soon(surface, key, false);
+}
 
 vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_op **out)
 {
@@ -676,7 +696,7 @@ static bool is_brought(const vks_surface *surface)
     return surface->brought && surface->taken < surface->tenure.id && !surface->held;
 }
 
-vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behind)
+static vks_status release_now(vks_surface *surface, uint64_t key, bool behind)
 {
     const vks_tenure *tenure = &surface->tenure;
     uint64_t value = vks_surface_next_value(surface);
@@ -701,6 +721,19 @@ vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behi
     atomic_store_explicit(&surface->has_page, false, memory_order_release);
     atomic_store_explicit(&surface->owned, 0, memory_order_release);
     return vks_mutex_release(&surface->handle, key, &debt);
+}
+
+VKS_TRACED static vks_status traced_release_now(vks_surface *surface, uint64_t key, bool behind)
+{
+    uint64_t began = vks_now(), epoch = vks_surface_epoch_once_given(surface), value = vks_surface_next_value(surface);
+    vks_status status = release_now(surface, key, behind);
+    vks_traced_release(surface, key, surface->promised == value ? value : 0, epoch, began, status);
+    return status;
+}
+
+vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behind)
+{
+    return vks_tracing() ? traced_release_now(surface, key, behind) : release_now(surface, key, behind);
 }
 
 /* Under the lock: release() of a tenure that is not granted yet. */
@@ -833,7 +866,10 @@ static vks_status as_waiter(vks_surface *surface, vks_status (*call)(vks_surface
 
 vks_status vks_surface_cpu_access(vks_surface *surface, uint64_t deadline)
 {
-    return as_waiter(surface, cpu_access, deadline);
+    uint64_t began = vks_trace_begin();
+    vks_status status = as_waiter(surface, cpu_access, deadline);
+    VKS_TRACE(began, vks_traced_surface(VKS_TRACE_ACCESS, surface, began, deadline, status));
+    return status;
 }
 
 /* ---- a queue's surfaces ---- */
@@ -855,7 +891,10 @@ vks_status vks_surface_join(vks_surface *surface, uint64_t network, uint32_t ind
 /* The ring says whose turn it is, so one key is enough. */
 #define QUEUE_KEY 0
 
-vks_status vks_surface_take(vks_surface *surface) { return acquire_soon(surface, QUEUE_KEY, true); }
+vks_status vks_surface_take(vks_surface *surface)
+{
+    return vks_tracing() ? traced_acquire_soon(surface, QUEUE_KEY, true) : acquire_soon(surface, QUEUE_KEY, true);
+}
 
 vks_status vks_surface_give(vks_surface *surface, uint64_t *value)
 {
@@ -1043,7 +1082,10 @@ static vks_status recover(vks_surface *surface, uint64_t deadline)
 
 vks_status vks_surface_recover(vks_surface *surface, uint64_t deadline)
 {
-    return as_waiter(surface, recover, deadline);
+    uint64_t began = vks_trace_begin();
+    vks_status status = as_waiter(surface, recover, deadline);
+    VKS_TRACE(began, vks_traced_surface(VKS_TRACE_RECOVER, surface, began, deadline, status));
+    return status;
 }
 
 /* ---- for others' submissions (engine.c) ---- */

@@ -6,6 +6,7 @@
  * vks_op_hand_over() (batch.c) does for such an operation.
  */
 #include "device.h"
+#include "trace_points.h"
 
 #define SMALL 8
 
@@ -71,12 +72,16 @@ vks_status vks_submit_usual(vks_device *device, const vks_submit_info *info, con
                        .n_signals = info->n_signals,
                        .n_buffers = info->n_commands,
                        .serial = *serial};
-    if ((status = device->backend->submit(device, &batch))) {
+    uint64_t began = vks_trace_begin();
+    status = device->backend->submit(device, &batch);
+    VKS_TRACE(began, vks_traced_batch(device, &batch, 0, began, status));
+    if (status) {
         if (status == VKS_DEVICE_LOST)
             vks_device_lose(device);
         return status;
     }
     atomic_store_explicit(&device->submitted, *serial, memory_order_release);
     remember(info, signals, *serial);
+    vks_trace_due(device, *serial);
     return VKS_OK;
 }

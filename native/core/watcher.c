@@ -195,6 +195,7 @@ void vks_watcher_remove(void *owner)
     drop(owner);
     while (watcher.firing == owner && !pthread_equal(pthread_self(), watcher.thread))
         pthread_cond_wait(&watcher.idle, &watcher.lock);
+    drop(owner); /* fire() may have set it anew meanwhile */
     if (watcher.started)
         kick(); /* the thread may sleep on words that are about to be unmapped */
     pthread_mutex_unlock(&watcher.lock);

@@ -80,6 +80,7 @@ struct vks_swapchain {
     pthread_mutex_t lock;
     _Atomic uint32_t references;
     uint32_t process;
+    uint64_t number;    /* for traces */
     vks_device *device; /* a reference */
     vks_swapchain_info info;
     vks_present_info vulkan;

@@ -4,6 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/trace_points.h"
 #include "present.h"
 
 /* A thread that waits for an image lets others present now and then. */
@@ -84,6 +85,7 @@ vks_status vks_swapchain_create(const vks_swapchain_info *info, vks_swapchain **
     vks_device_ref(s->device);
     s->references = 1;
     s->process = vks_process;
+    s->number = vks_trace_next();
     s->info = *info;
     pthread_mutex_init(&s->lock, NULL);
     atomic_init(&s->wanted, (uint64_t)info->width << 32 | info->height);
@@ -527,7 +529,27 @@ static vks_status acquire(vks_swapchain *s, uint64_t deadline, vks_frame *out)
     return vks_fail(VKS_VULKAN_ERROR, VK_ERROR_OUT_OF_DATE_KHR, "vkAcquireNextImageKHR, on a swapchain just made");
 }
 
-vks_status vks_swapchain_acquire(vks_swapchain *s, uint64_t deadline, vks_frame *out)
+static void trace_frame(vks_trace_kind kind, const vks_swapchain *s, const vks_frame *frame, uint64_t began,
+                        vks_status status)
+{
+    if (status == VKS_INTERRUPTED)
+        vks_trace_interrupted(s->number, began);
+    if (status == VKS_INTERRUPTED || status == VKS_TIMEOUT)
+        return;
+    vks_trace_record record = {.kind = (uint16_t)kind,
+                               .status = (uint16_t)status,
+                               .device = s->device->number,
+                               .begin = vks_trace_resume(s->number, began),
+                               .end = vks_now(),
+                               .object = s->number};
+    if (status == VKS_OK) {
+        record.value = frame->index;
+        record.key = frame->generation;
+    }
+    vks_trace_write(&record);
+}
+
+static vks_status wait_and_acquire(vks_swapchain *s, uint64_t deadline, vks_frame *out)
 {
     vks_status status = check(s);
     if (status || (status = wait_for_pace(s, deadline)) ||
@@ -544,6 +566,14 @@ vks_status vks_swapchain_acquire(vks_swapchain *s, uint64_t deadline, vks_frame 
     return status;
 }
 
+vks_status vks_swapchain_acquire(vks_swapchain *s, uint64_t deadline, vks_frame *out)
+{
+    uint64_t began = vks_trace_begin();
+    vks_status status = wait_and_acquire(s, deadline, out);
+    VKS_TRACE(began, trace_frame(VKS_TRACE_FRAME, s, out, began, status));
+    return status;
+}
+
 vks_status vks_swapchain_acquire_same(vks_swapchain *s, uint64_t deadline, vks_frame *out)
 {
     vks_status status = enter(s);
@@ -556,7 +586,7 @@ vks_status vks_swapchain_acquire_same(vks_swapchain *s, uint64_t deadline, vks_f
     return leave(s, status);
 }
 
-vks_status vks_swapchain_acquire_soon(vks_swapchain *s, vks_frame *out)
+static vks_status acquire_soon(vks_swapchain *s, vks_frame *out)
 {
     vks_status status = check(s);
     if (status || (status = wait_for_pace(s, 0)) || (status = wait_in_flight(s, 0)))
@@ -580,6 +610,14 @@ vks_status vks_swapchain_acquire_soon(vks_swapchain *s, vks_frame *out)
         keep_pace(s);
     }
     return leave(s, status);
+}
+
+vks_status vks_swapchain_acquire_soon(vks_swapchain *s, vks_frame *out)
+{
+    uint64_t began = vks_trace_begin();
+    vks_status status = acquire_soon(s, out);
+    VKS_TRACE(began, trace_frame(VKS_TRACE_FRAME, s, out, began, status));
+    return status;
 }
 
 /* ---- frames that are out ---- */
@@ -919,7 +957,7 @@ static vks_status wait_for_held(vks_swapchain *s, vks_surface *surface, uint64_t
     return status;
 }
 
-vks_status vks_swapchain_present(vks_swapchain *s, const vks_frame *frame, uint64_t deadline)
+static vks_status present(vks_swapchain *s, const vks_frame *frame, uint64_t deadline)
 {
     vks_chain_image *image;
     vks_status status = enter(s);
@@ -947,6 +985,14 @@ vks_status vks_swapchain_present(vks_swapchain *s, const vks_frame *frame, uint6
     if (dead)
         vks_bury_chains(s);
     return leave(s, status);
+}
+
+vks_status vks_swapchain_present(vks_swapchain *s, const vks_frame *frame, uint64_t deadline)
+{
+    uint64_t began = vks_trace_begin();
+    vks_status status = present(s, frame, deadline);
+    VKS_TRACE(began, trace_frame(VKS_TRACE_PRESENT, s, frame, began, status));
+    return status;
 }
 
 /* ---- statistics ---- */

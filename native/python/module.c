@@ -3,8 +3,10 @@
 #include "vkpy_present.h"
 #include "vkpy_queue.h"
 #include "vkpy_server.h"
+#include "vkpy_vsync.h"
 
 #include "core/messages.h"
+#include "core/platform.h"
 
 PyTypeObject *vkpy_producer_type, *vkpy_consumer_type;
 PyTypeObject *vkpy_hand_off_type, *vkpy_front_type;
@@ -36,6 +38,11 @@ static const struct {
     {"Consumer", &vkpy_consumer_type, &vkpy_consumer_spec},
     {"HandOff", &vkpy_hand_off_type, &vkpy_hand_off_spec},
     {"Front", &vkpy_front_type, &vkpy_front_spec},
+    {"Display", &vkpy_display_type, &vkpy_display_spec},
+    {"Dispatcher", &vkpy_dispatcher_type, &vkpy_dispatcher_spec},
+    {"Observer", &vkpy_observer_type, &vkpy_observer_spec},
+    {"Bridge", &vkpy_bridge_type, &vkpy_bridge_spec},
+    {"BridgeEnd", &vkpy_bridge_end_type, &vkpy_bridge_end_spec},
 };
 
 /* ---- what all objects share -------------------------------------------------------------------------------------- */
@@ -89,6 +96,12 @@ static PyMethodDef functions[] = {
      "dlpack($module, keep, address, device_type, device_id, code, bits, shape, strides, read_only)\n--\n\nA DLPack "
      "capsule over memory that `keep` keeps alive; shape and strides are 3 numbers of elements. read_only None: for a "
      "consumer that knows DLPack before 1.0."},
+    {"trace_is_on", vkpy_trace_is_on, METH_NOARGS,
+     "trace_is_on($module)\n--\n\nWhether VKSHARE_TRACE named a directory when the process began."},
+    {"trace_mark", VKPY_FASTCALL(vkpy_trace_mark), METH_FASTCALL | METH_KEYWORDS,
+     "trace_mark($module, kind, name, began=0, object=0, value=0)\n--\n\nWrites a record of kind TRACE_KINDS[kind] "
+     "that "
+     "ends now and began at `began` (time.monotonic_ns(); 0: now); nothing where nobody traces."},
     {"thread_count", thread_count, METH_NOARGS, "thread_count($module)\n--\n\nThreads that the core runs now."},
     {NULL, NULL, 0, NULL},
 };
@@ -109,6 +122,7 @@ static int execute(PyObject *module)
 {
     if (!only_interpreter())
         return -1;
+    vks_platform_init(); /* marks may come before any object */
     for (size_t i = 0; i < sizeof types / sizeof types[0]; ++i) {
         if (*types[i].type == NULL)
             *types[i].type = (PyTypeObject *)PyType_FromSpec(types[i].spec);
@@ -119,6 +133,8 @@ static int execute(PyObject *module)
         PyModule_AddIntConstant(module, "SLOTS", VKS_SLOTS) < 0 ||
         PyModule_AddIntConstant(module, "MAX_QUEUE_SURFACES", VKS_MAX_QUEUE_SURFACES) < 0 ||
         PyModule_AddIntConstant(module, "MAX_METADATA", VKS_MAX_METADATA) < 0)
+        return -1;
+    if (vkpy_add_trace_constants(module) < 0)
         return -1;
     PyObject *callback = PyLong_FromVoidPtr((void *)(uintptr_t)vks_message_callback);
     int added = PyModule_AddObjectRef(module, "MESSAGE_CALLBACK", callback);

@@ -136,6 +136,10 @@ PyObject *vkpy_submit(PyObject *self, PyObject *const *arguments, Py_ssize_t cou
 PyObject *vkpy_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *vkpy_page_look(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *vkpy_queue_page_look(PyObject *module, PyObject *fd);
+/* _native.trace_is_on, trace_mark and their constants (0, or -1 with an exception). */
+PyObject *vkpy_trace_is_on(PyObject *module, PyObject *ignored);
+PyObject *vkpy_trace_mark(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
+int vkpy_add_trace_constants(PyObject *module);
 
 /* The pixels of a CPU surface: a buffer that Python lent. */
 struct vkpy_pixels {

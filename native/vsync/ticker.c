@@ -1,6 +1,8 @@
 /* ticker.c: the arithmetic of ticks. See ticker.h. */
 #include "vsync/ticker.h"
 
+#include <string.h>
+
 #include "core/platform.h"
 
 typedef unsigned __int128 wide;
@@ -91,6 +93,13 @@ void vks_ticker_init(vks_ticker *t, vks_interval interval, bool is_estimated, ui
         .interval = interval, .anchor = now, .target = now, .flags = is_estimated ? VKS_TICK_IS_ESTIMATED : 0};
 }
 
+/* It has to prove itself again. */
+static void forget_hardware(vks_ticker *t)
+{
+    t->by_hardware = false;
+    memset(t->heard, 0, sizeof t->heard);
+}
+
 static uint64_t patience(const vks_ticker *t)
 {
     uint64_t three = 3 * vks_interval_ns(t->interval);
@@ -128,10 +137,8 @@ bool vks_ticker_due(vks_ticker *t, uint64_t now, vks_tick *out)
 {
     if (!t->is_running || now < vks_ticker_deadline(t))
         return false;
-    if (t->by_hardware) {
-        t->by_hardware = false;
-        t->good = 0;
-    }
+    if (t->by_hardware)
+        forget_hardware(t);
     uint64_t time = grid_time(t, grid_index(t, now));
     bool is_told = !is_too_close(t, time);
     if (is_told)
@@ -140,25 +147,27 @@ bool vks_ticker_due(vks_ticker *t, uint64_t now, vks_tick *out)
     return is_told;
 }
 
-static bool is_regular(const vks_ticker *t, uint64_t time)
+static uint64_t apart(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
+
+static bool has_proven_itself(const vks_ticker *t)
 {
-    if (!t->heard || time <= t->heard)
-        return false;
-    uint64_t gone = time - t->heard, interval = vks_interval_ns(t->interval);
-    uint64_t off = gone > interval ? gone - interval : interval - gone;
-    return off <= interval / 20;
+    const uint64_t *heard = t->heard, interval = vks_interval_ns(t->interval);
+    for (int i = 0; i < 3; i++)
+        if (!heard[i + 1] || apart(heard[i] - heard[i + 1], interval) > interval / 4)
+            return false;
+    return apart(heard[0] - heard[3], 3 * interval) <= 3 * interval / 20;
 }
 
 bool vks_ticker_heard(vks_ticker *t, uint64_t time, uint64_t now, vks_tick *out)
 {
     time = time < now ? time : now;
-    t->good = is_regular(t, time) ? t->good + 1 : 0;
-    t->heard = time > t->heard ? time : t->heard;
-    if (!t->by_hardware) {
-        if (t->good < VKS_TICK_PROOF)
-            return false;
-        t->by_hardware = true;
-    }
+    if (time <= t->heard[0])
+        return false;
+    memmove(t->heard + 1, t->heard, 3 * sizeof *t->heard);
+    t->heard[0] = time;
+    if (!t->by_hardware && !has_proven_itself(t))
+        return false;
+    t->by_hardware = true;
     t->patience_ends = now + patience(t);
     if (!t->is_running || is_too_close(t, time))
         return false;
@@ -178,8 +187,6 @@ void vks_ticker_set_interval(vks_ticker *t, vks_interval interval, bool is_estim
 void vks_ticker_set_hardware(vks_ticker *t, vks_tick_kind kind, uint64_t now)
 {
     t->kind = kind;
-    t->by_hardware = false;
-    t->good = 0;
-    t->heard = 0;
+    forget_hardware(t);
     t->target = point_after(t, now);
 }

@@ -40,8 +40,9 @@ typedef struct vks_tick {
     uint64_t time;   /* of the vsync; never later than now */
     uint64_t output; /* when a frame that begins now is seen, at the earliest; after `time` */
     vks_interval interval;
-    uint32_t kind;  /* vks_tick_kind */
-    uint32_t flags; /* VKS_TICK_IS_* */
+    uint32_t kind;    /* vks_tick_kind */
+    uint32_t flags;   /* VKS_TICK_IS_* */
+    uint32_t display; /* whose; the ticker leaves it 0 */
 } vks_tick;
 
 /* The owner reads `interval`, `kind`, `last` and `by_hardware`; the rest is the ticker's. */
@@ -51,10 +52,9 @@ typedef struct vks_ticker {
     vks_tick last;              /* id 0: there was none */
     uint64_t anchor;            /* the time of tick 0 of the grid */
     uint64_t target;            /* of the timer, on the grid; while running by software */
-    uint64_t heard;             /* the hardware's newest tick, told or not; 0: none yet */
+    uint64_t heard[4];          /* the hardware's newest ticks, told or not, the newest first; 0: none yet */
     uint64_t patience_ends;     /* while running by hardware: the timer takes over then */
     uint32_t kind;              /* the hardware's; VKS_TICK_SOFTWARE: there is none */
-    uint32_t good;              /* hardware ticks in a row that came when they should, while the software ticks */
     uint32_t flags;             /* of the ticks: VKS_TICK_IS_ESTIMATED, or none */
     bool next_is_estimated;
     bool by_hardware; /* its ticks count, and the timer only watches */
@@ -64,7 +64,6 @@ typedef struct vks_ticker {
 
 #define VKS_TICK_STARVED 8u          /* intervals without a tick that are a discontinuity (V20) */
 #define VKS_TICK_PATIENCE 250000000u /* ns without a hardware tick, and at least three intervals (V14) */
-#define VKS_TICK_PROOF 3u            /* good hardware ticks before it counts */
 
 /* 0 < interval <= 100 s, at least 1 us; else VKS_BAD_VALUE, with vks_fail's text. */
 vks_status vks_interval_check(vks_interval interval);
@@ -87,7 +86,9 @@ uint64_t vks_ticker_deadline(const vks_ticker *ticker);
 /* It is `now`. True: there is a tick, the newest of those that are due. Early calls do nothing. */
 bool vks_ticker_due(vks_ticker *ticker, uint64_t now, vks_tick *out);
 
-/* The hardware ticked at `time` (later than now counts as now). False: this tick is not to be told. */
+/* The hardware ticked at `time` (later than now counts as now). False: this tick is not to be told. It counts once
+ * three intervals together are within 5 % of what they should be, and none is off by a quarter (V14): the timers of
+ * some servers have whole milliseconds, so that at 144 Hz no single interval is within 5 %. */
 bool vks_ticker_heard(vks_ticker *ticker, uint64_t time, uint64_t now, vks_tick *out);
 
 /* The tick in flight is left alone; the one after it is at the new interval (V11). */

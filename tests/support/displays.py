@@ -39,12 +39,17 @@ __all__ = ["WaylandDisplay", "XDisplay", "run_child", "sway", "wait_for", "witho
 
 
 @contextlib.contextmanager
-def xvfb(width: int = 1280, height: int = 800, *, window_manager: bool = True) -> Iterator[XDisplay]:
-    """An X server of the test's own, with openbox unless told otherwise. Skips the test where there is none."""
+def xvfb(
+    width: int = 1280, height: int = 800, *, window_manager: bool = True, options: tuple[str, ...] = ()
+) -> Iterator[XDisplay]:
+    """An X server of the test's own, with openbox unless told otherwise. Skips the test where there is none.
+
+    `options` are more of Xvfb's, e.g. ``("-fakescreenfps", "144")``.
+    """
     lacking = missing("Xvfb", "openbox", "setpriv") or _without_xcffib()
     need("x11", not lacking, lacking)
     with tempfile.TemporaryDirectory(prefix="vkshare-x11-") as folder:
-        display = XDisplay(Path(folder), width, height, window_manager)
+        display = XDisplay(Path(folder), width, height, window_manager, options)
         try:
             yield display
         finally:

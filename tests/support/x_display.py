@@ -29,7 +29,7 @@ _RC_XML = """<openbox_config xmlns="http://openbox.org/3.4/rc">
 class XDisplay:
     """An Xvfb with openbox on it. Made by xvfb(). Windows are named by their XID."""
 
-    def __init__(self, folder: Path, width: int, height: int, window_manager: bool) -> None:
+    def __init__(self, folder: Path, width: int, height: int, window_manager: bool, options: tuple[str, ...]) -> None:
         self._folder = folder
         self._openbox: subprocess.Popen[bytes] | None = None
         self._connection: Any = None
@@ -38,7 +38,7 @@ class XDisplay:
         with open(folder / "Xvfb.log", "wb") as log:
             command = ["Xvfb", "-displayfd", str(write), "-screen", "0", f"{width}x{height}x24"]
             command += ["-fbdir", str(folder), "-nolisten", "tcp", "-noreset", "-dpi", "96"]
-            command += ["-nocursor"]  # Xvfb would draw the pointer into its framebuffer
+            command += ["-nocursor", *options]  # Xvfb would draw the pointer into its framebuffer
             self._server = start(command, pass_fds=[write], stderr=log)
         os.close(write)
         with os.fdopen(read, "rb") as pipe:

@@ -20,4 +20,5 @@ QUESTIONS = (
     "swapchain",
     "resize",
     "server",
+    "vsync",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -123,10 +123,10 @@ def _processor() -> str:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    value = _UNITS.get(row.unit) or (rate if row.is_rate else duration)
+    value = value_text(row)
     theirs = "-" if row.theirs is None else value(row.theirs.median)
     others = ", ".join(f"{name} {value(spread.median)}" for name, spread in row.others.items())
-    figure = ("-", "", "") if row.figure is None else [_figure(row, v) for v in _ends(row.figure)]
+    figure = ("-", "", "") if row.figure is None else [figure_text(row, v) for v in _ends(row.figure)]
     return (row.what, row.place, value(row.ours.median), theirs, *figure, _must(row), row.verdict or "-", others)
 
 
@@ -134,7 +134,13 @@ def _ends(spread: Spread) -> tuple[float, float, float]:
     return spread.median, spread.least, spread.most
 
 
-def _figure(row: Row, value: float) -> str:
+def value_text(row: Row) -> Callable[[float], str]:
+    """How its values, ours and theirs, are written."""
+    return _UNITS.get(row.unit) or (rate if row.is_rate else duration)
+
+
+def figure_text(row: Row, value: float) -> str:
+    """How its figure is written, or what that must be."""
     if row.kind == OVER_C:
         return f"{duration(value)} over"
     if row.kind == RATIO:
@@ -147,7 +153,7 @@ def _figure(row: Row, value: float) -> str:
 def _must(row: Row) -> str:
     if row.must is None:
         return "-"
-    return (">= " if row.must.at_least else "<= ") + _figure(row, row.must.value)
+    return (">= " if row.must.at_least else "<= ") + figure_text(row, row.must.value)
 
 
 def duration(value: float) -> str:

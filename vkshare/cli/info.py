@@ -33,7 +33,44 @@ def collect() -> dict[str, Any]:
         "version": __version__,
         "adapters": [_adapter_facts(a) for a in found],
         "skipped": [{"name": name, "reason": reason} for name, reason in _adapter.skipped()],
+        "vsync": _vsync_facts(found),
     }
+
+
+def _vsync_facts(adapters: list[Any]) -> dict[str, Any]:
+    """The sources of vertical blanks in the order in which they are chosen, and which one a display would listen to."""
+    from vkshare.vsync import choosing
+    from vkshare.vsync.sources.vulkan_calls import EXTENSIONS
+
+    try:
+        wanted = choosing.forced()
+    except ValueError as error:
+        return {"chosen": None, "why": str(error), "sources": []}
+    sources = []
+    for attempt in choosing.survey():
+        facts = {"kind": attempt.kind, **dataclasses.asdict(attempt.trial)}
+        facts["interval"] = None if attempt.trial.interval is None else float(attempt.trial.interval)
+        if attempt.kind in EXTENSIONS:
+            facts["why"] = _vulkan_reason(attempt.kind, adapters)
+        sources.append(facts)
+    works = [each["kind"] for each in sources if each["works"]]
+    if wanted != "auto":
+        return {"chosen": wanted, "why": f"{choosing.VARIABLE} says so", "sources": sources}
+    return {"chosen": (*works, "software")[0], "why": "the best that works", "sources": sources}
+
+
+def _vulkan_reason(kind: str, adapters: list[Any]) -> str:
+    """Why a source that Vulkan drivers have cannot be tried here, where nobody presents."""
+    from vkshare.vsync.sources.vulkan_calls import EXTENSIONS, NO_TIMING
+
+    extensions = EXTENSIONS[kind]
+    have = [a.name for a in adapters if a.backend == "vulkan" and set(extensions) <= set(a.physical.extensions)]
+    names = " and ".join(extensions)
+    if not have:
+        return f"no adapter has {names}"
+    if kind == "present-timing":
+        return f"{', '.join(have)} has it, but {NO_TIMING}"
+    return f"{', '.join(have)} has {names}; it can be tried on the device of an engine that enables it"
 
 
 def _adapter_facts(adapter: Any) -> dict[str, Any]:
@@ -64,7 +101,17 @@ def _text(told: dict[str, Any]) -> str:
         lines += [adapter["name"], *(f"  {line}" for line in _capability_lines(adapter)), ""]
     for skipped in told["skipped"]:
         lines.append(f"not usable: {skipped['name']}: {skipped['reason']}")
+    lines += ["", *_vsync_lines(told["vsync"])]
     return "\n".join(lines).rstrip()
+
+
+def _vsync_lines(told: dict[str, Any]) -> list[str]:
+    if told["chosen"] is None:
+        return [f"vsync: {told['why']}"]
+    lines = [f"vsync: {told['chosen']} ({told['why']})"]
+    for source in told["sources"]:
+        lines.append(f"  {source['kind']:<16} {'works' if source['works'] else 'no'}: {source['why']}")
+    return lines
 
 
 def _capability_lines(adapter: dict[str, Any]) -> list[str]:

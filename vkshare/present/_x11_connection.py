@@ -43,6 +43,7 @@ _ERRORS = {
     17: "BadImplementation",
 }
 BAD_WINDOW, BAD_MATCH, BAD_DRAWABLE = 3, 8, 9
+GENERIC_EVENT = 35
 
 
 class XError(VkshareError):
@@ -61,7 +62,7 @@ class Event:
 
     kind: int  # its number, without the bit of SendEvent
     is_sent: bool  # by another client's SendEvent: not to be believed
-    packet: bytes
+    packet: bytes  # 32 bytes, and those that a GenericEvent has beyond
 
     @property
     def sequence(self) -> int:
@@ -98,10 +99,13 @@ class X11Connection:
         self.fd: int = self._connection.get_file_descriptor()
         self.setup: Any = self._connection.setup
         self.core: Any = self._connection.core
+        self.screen: int = self._connection.pref_screen  # that the display's name means: an index of setup.roots
         self.shm: Any = self._connection(xcffib.shm.key)
+        self.present: Any = self._connection(xcffib.present.key)
+        self.randr: Any = self._connection(xcffib.randr.key)
         self._pointer = ctypes.c_void_p(int(xcffib.ffi.cast("uintptr_t", self._connection._conn)))
         self._is_lost = False
-        self._is_local, self.chunk = self._tune()
+        self.is_local, self.chunk = self._tune()
 
     def _tune(self) -> tuple[bool, int]:
         """Whether the socket is local, and how many bytes it takes at once when poll() calls it writable.
@@ -136,7 +140,7 @@ class X11Connection:
     @property
     def can_send_fds(self) -> bool:
         """Whether libxcb is new enough, and the socket local. (On others xcb would close the connection over it.)"""
-        return self._is_local and hasattr(ctypes.CDLL(self._xcffib.soname), "xcb_send_request_with_fds")
+        return self.is_local and hasattr(ctypes.CDLL(self._xcffib.soname), "xcb_send_request_with_fds")
 
     @property
     def max_request(self) -> int:
@@ -179,8 +183,11 @@ class X11Connection:
 
     # ---- requests ----------------------------------------------------------------------------------------------------
 
-    def send(self, header: bytes, opcode: int, pixels: Any = None) -> None:
-        """A core request of `header` (whose first byte and length xcb fills in) and then `pixels`, not copied first."""
+    def send(self, header: bytes, opcode: int, pixels: Any = b"") -> None:
+        """A request of `header` (whose first byte and length xcb fills in) and then `pixels`, not copied first.
+
+        An extension's has its major opcode, and the minor one in byte 1.
+        """
         ffi = self._xcffib.ffi
         parts, request = ffi.new("struct iovec[4]"), ffi.new("xcb_protocol_request_t *")
         # xcb takes the two entries before the ones given for itself.
@@ -291,6 +298,9 @@ class X11Connection:
                 self.check()
                 return None
         packet = bytes(ffi.buffer(found, 32))
+        if packet[0] == GENERIC_EVENT:  # xcb puts four bytes of its own after the first 32
+            words = int.from_bytes(packet[4:8], "little")
+            packet += bytes(ffi.buffer(found, 36 + 4 * words))[36:]
         self._free(found)
         return Event(packet[0] & 0x7F, packet[0] > 0x7F, packet) if packet[0] else XError(packet)
 
@@ -316,6 +326,8 @@ def _load() -> Any:
     """xcffib, loaded when the first window is shown: it opens libxcb, which a headless machine may lack."""
     try:
         import xcffib
+        import xcffib.present
+        import xcffib.randr
         import xcffib.shm
         import xcffib.xproto
     except (ImportError, OSError) as error:

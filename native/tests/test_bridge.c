@@ -1,0 +1,219 @@
+/* Ticks for another process. Rules V18, V19. */
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "core/page.h"
+#include "vsync/bridge.h"
+
+static const vks_interval MS_5 = {5000000, 1}, MS_7 = {7000000, 1};
+#define MS UINT64_C(1000000)
+#define PATIENCE (20000 * MS) /* a test that waits so long has failed */
+
+typedef struct side {
+    vks_display *display;
+    vks_dispatcher *window;
+    vks_observer *observer;
+} side;
+
+static side side_of(vks_interval interval)
+{
+    side s = {0};
+    CHECK(vks_display_create(interval, false, &s.display) == VKS_OK, "no display");
+    CHECK(vks_dispatcher_create(s.display, &s.window) == VKS_OK, "no dispatcher");
+    CHECK(vks_observer_create(s.window, NULL, &s.observer) == VKS_OK, "no observer");
+    return s;
+}
+
+static void end_side(side *s)
+{
+    vks_observer_destroy(s->observer);
+    vks_dispatcher_close(s->window);
+    vks_dispatcher_unref(s->window);
+    vks_display_shutdown(s->display);
+    vks_display_unref(s->display);
+}
+
+static vks_tick next(side *s)
+{
+    vks_tick tick = {0};
+    uint64_t missed;
+    CHECK(vks_observer_wait(s->observer, vks_now() + PATIENCE, &tick, &missed) == VKS_OK, "no tick");
+    return tick;
+}
+
+static uint32_t observing(const side *s)
+{
+    vks_display_statistics told;
+    vks_display_get_statistics(s->display, &told);
+    return told.observing;
+}
+
+static bool comes_true(bool (*is_so)(void *), void *user)
+{
+    for (int i = 0; i < 20000; i++) {
+        if (is_so(user))
+            return true;
+        usleep(1000);
+    }
+    return false;
+}
+
+static bool is_attending(void *bridge) { return vks_bridge_is_attending(bridge); }
+static bool rests(void *bridge) { return !vks_bridge_is_attending(bridge); }
+static bool is_unobserved(void *s) { return observing(s) == 0; }
+
+/* Ticks of the reader's side until one is of the writer's interval; all of them are half an interval apart. */
+static bool hears_the_other(side *s, vks_interval interval)
+{
+    vks_tick last = {0};
+    for (int i = 0; i < 2000; i++) {
+        vks_tick tick = next(s);
+        CHECK(!last.id || (tick.id > last.id && tick.time >= last.time + 5 * MS / 2), "doubled, or too soon");
+        last = tick;
+        if (tick.interval.numerator == interval.numerator)
+            return true;
+    }
+    return false;
+}
+
+static void a_display_takes_over_interval_and_phase_of_the_one_at_the_other_end_and_observes_it_only_while_it_must(void)
+{
+    side here = side_of(MS_5), there = side_of(MS_7); /* one process stands for two */
+    vks_bridge *bridge;
+    vks_bridge_end *end;
+    CHECK(vks_bridge_create(here.window, &bridge) == VKS_OK, "no bridge");
+    vks_observer_attend(there.observer);
+    next(&there); /* the bridge is not there yet: it ticks by itself (V19) */
+    CHECK(vks_bridge_open(there.display, vks_bridge_fd(bridge), &end) == VKS_OK, "no end");
+    CHECK(hears_the_other(&there, MS_5), "it never took over the interval");
+    CHECK(observing(&here) == 1 && vks_bridge_has_reader(bridge), "the bridge observes");
+    vks_observer_rest(there.observer);
+    CHECK(comes_true(rests, bridge) && observing(&here) == 0, "nobody wants any");
+    vks_observer_attend(there.observer);
+    CHECK(comes_true(is_attending, bridge), "somebody wants some again");
+    next(&there);
+    vks_bridge_close(bridge);
+    CHECK(observing(&here) == 0, "the bridge was closed");
+    next(&there);
+    vks_bridge_leave(end);
+    vks_bridge_destroy(bridge);
+    next(&there);
+    end_side(&there);
+    end_side(&here);
+}
+
+typedef struct child {
+    pid_t pid;
+    int told; /* a pipe: a byte a tick of the writer's interval */
+} child;
+
+enum { PAGE_FD = 100, TOLD_FD }; /* of the child */
+
+/* A child of its own program: the sanitizers have no threads in one that only forks. */
+static int be_the_child(void)
+{
+    side there = side_of(MS_7);
+    vks_bridge_end *end;
+    if (vks_bridge_open(there.display, PAGE_FD, &end))
+        return 1;
+    vks_observer_attend(there.observer);
+    for (;;)
+        if (next(&there).interval.numerator == MS_5.numerator && write(TOLD_FD, "t", 1) < 0)
+            return 2;
+}
+
+static child start_child(const vks_bridge *bridge)
+{
+    int ends[2];
+    CHECK(pipe(ends) == 0, "pipe");
+    child c = {.pid = fork(), .told = ends[0]};
+    if (c.pid == 0) {
+        dup2(vks_bridge_fd(bridge), PAGE_FD);
+        dup2(ends[1], TOLD_FD);
+        close(ends[0]);
+        execl("/proc/self/exe", "test_bridge", "child", (char *)NULL);
+        _exit(3);
+    }
+    close(ends[1]);
+    return c;
+}
+
+static void end_child(child *c)
+{
+    kill(c->pid, SIGKILL);
+    waitpid(c->pid, NULL, 0);
+    close(c->told);
+}
+
+static void read_ticks(const child *c, int n)
+{
+    char byte;
+    for (int i = 0; i < n; i++)
+        CHECK(read(c->told, &byte, 1) == 1, "the child is gone");
+}
+
+static void a_child_that_was_killed_is_dropped_and_one_that_was_stopped_goes_on(void)
+{
+    side here = side_of(MS_5);
+    vks_bridge *bridge;
+    CHECK(vks_bridge_create(here.window, &bridge) == VKS_OK, "no bridge");
+    child c = start_child(bridge);
+    read_ticks(&c, 5);
+    kill(c.pid, SIGSTOP);
+    usleep(30000);
+    CHECK(vks_bridge_has_reader(bridge), "it lives");
+    kill(c.pid, SIGCONT);
+    read_ticks(&c, 5);
+    end_child(&c);
+    CHECK(comes_true(is_unobserved, &here) && !vks_bridge_has_reader(bridge), "it is observed for the dead");
+    vks_bridge_destroy(bridge);
+    end_side(&here);
+}
+
+static void a_page_that_is_none_is_refused_and_one_of_garbage_harms_neither_side(void)
+{
+    side here = side_of(MS_5), there = side_of(MS_7);
+    vks_bridge *bridge;
+    vks_bridge_end *end;
+    CHECK(vks_bridge_open(there.display, STDIN_FILENO, &end) == VKS_BAD_PAGE, "no memfd");
+    CHECK(vks_bridge_create(here.window, &bridge) == VKS_OK, "no bridge");
+    unsigned char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, vks_bridge_fd(bridge), 0);
+    ((vks_page_header *)page)->version++;
+    CHECK(vks_bridge_open(there.display, vks_bridge_fd(bridge), &end) == VKS_BAD_PAGE, "another version");
+    ((vks_page_header *)page)->version--;
+    CHECK(vks_bridge_open(there.display, vks_bridge_fd(bridge), &end) == VKS_OK, "no end");
+    vks_observer_attend(there.observer);
+    vks_observer_attend(here.observer);
+    unsigned seed = 11;
+    for (int i = 0; i < 3000; i++) {
+        seed = seed * 1103515245 + 12345;
+        page[sizeof(vks_page_header) + seed / 65536 % sizeof(vks_mail)] = (unsigned char)(seed >> 8);
+        if (i % 300 == 0) {
+            next(&here);
+            next(&there);
+        }
+    }
+    vks_bridge_leave(end);
+    memset(page + sizeof(vks_page_header), 0xff, sizeof(vks_mail));
+    next(&here);
+    next(&there);
+    vks_bridge_destroy(bridge);
+    munmap(page, 4096);
+    end_side(&there);
+    end_side(&here);
+}
+
+int main(int argc, char **argv)
+{
+    (void)argv;
+    if (argc > 1)
+        return be_the_child();
+    RUN(a_display_takes_over_interval_and_phase_of_the_one_at_the_other_end_and_observes_it_only_while_it_must);
+    RUN(a_child_that_was_killed_is_dropped_and_one_that_was_stopped_goes_on);
+    RUN(a_page_that_is_none_is_refused_and_one_of_garbage_harms_neither_side);
+    return check_result();
+}

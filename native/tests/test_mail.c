@@ -1,0 +1,128 @@
+/* The newest tick, between threads and over what another process may have written. Rules V8, V18. */
+#include <pthread.h>
+#include <string.h>
+
+#include "check.h"
+#include "core/platform.h"
+#include "vsync/mail.h"
+
+/* Every word follows from the id, so that a mixture of two ticks shows. */
+static vks_tick numbered(uint64_t id)
+{
+    return (vks_tick){.id = id,
+                      .time = id * 1000,
+                      .output = id * 1000 + 17,
+                      .interval = {id + 1000000, (uint32_t)id | 1},
+                      .kind = (uint32_t)(id % 5),
+                      .flags = (uint32_t)(id % 8),
+                      .display = (uint32_t)(id * 7)};
+}
+
+static bool is_whole(const vks_tick *tick)
+{
+    vks_tick expected = numbered(tick->id);
+    return tick->time == expected.time && tick->output == expected.output &&
+           tick->interval.numerator == expected.interval.numerator &&
+           tick->interval.denominator == expected.interval.denominator && tick->kind == expected.kind &&
+           tick->flags == expected.flags && tick->display == expected.display;
+}
+
+static void the_newest_tick_is_taken_once_and_whole(void)
+{
+    vks_mail mail = {0};
+    vks_tick tick;
+    CHECK(vks_mail_take(&mail, &tick) == VKS_TIMEOUT, "an empty mail");
+    CHECK(vks_mail_post(&mail, &(vks_tick){.id = 1}), "its reader has nothing yet");
+    for (uint64_t id = 2; id < 12; id++) {
+        vks_tick told = numbered(id);
+        CHECK(!vks_mail_post(&mail, &told), "the reader is behind: he need not be woken again");
+    }
+    CHECK(vks_mail_take(&mail, &tick) == VKS_OK && tick.id == 11 && is_whole(&tick), "id %llu",
+          (unsigned long long)tick.id);
+    CHECK(vks_mail_take(&mail, &tick) == VKS_TIMEOUT, "twice");
+    CHECK(vks_mail_post(&mail, &tick), "it was taken");
+    vks_mail_retract(&mail);
+    CHECK(vks_mail_take(&mail, &tick) == VKS_TIMEOUT, "it was taken back");
+}
+
+static void a_closed_mail_says_so_until_it_is_opened_again(void)
+{
+    vks_mail mail = {0};
+    vks_tick tick = numbered(3);
+    vks_mail_post(&mail, &tick);
+    vks_mail_close(&mail);
+    vks_mail_retract(&mail);
+    CHECK(vks_mail_take(&mail, &tick) == VKS_CLOSED, "what was told before does not matter");
+    CHECK(vks_mail_sleep(&mail, NULL, 0, VKS_FOREVER) == VKS_OK, "nobody sleeps on it");
+    vks_mail_reopen(&mail);
+    CHECK(vks_mail_take(&mail, &tick) == VKS_TIMEOUT, "open, and empty");
+}
+
+static void a_writer_that_died_within_a_tick_leaves_nothing_to_take(void)
+{
+    vks_mail mail = {0};
+    vks_tick tick = numbered(4);
+    vks_mail_post(&mail, &tick);
+    atomic_fetch_add(&mail.sequence, 1);
+    CHECK(vks_mail_take(&mail, &tick) == VKS_TIMEOUT, "half a tick");
+    tick = numbered(5);
+    vks_mail_post(&mail, &tick); /* another one goes on */
+    CHECK(vks_mail_take(&mail, &tick) == VKS_OK && tick.id == 5 && is_whole(&tick), "the next one is whole");
+}
+
+static void who_sleeps_is_roused_or_does_not_begin_to_sleep_once_there_is_a_change(void)
+{
+    vks_mail mail = {0};
+    _Atomic uint32_t changes = 1;
+    CHECK(vks_mail_sleep(&mail, &changes, 0, VKS_FOREVER) == VKS_OK, "it had changed");
+    vks_mail_rouse(&mail);
+    CHECK(mail.word == VKS_MAIL_NONE, "nobody sleeps");
+    CHECK(vks_mail_sleep(&mail, &changes, 1, vks_now() + 1000000) == VKS_TIMEOUT, "nothing came");
+}
+
+typedef struct exchange {
+    vks_mail mail;
+    uint64_t n;
+} exchange;
+
+static void *write_all(void *pointer)
+{
+    exchange *e = pointer;
+    for (uint64_t id = 1; id <= e->n; id++) {
+        vks_tick tick = numbered(id);
+        vks_mail_post(&e->mail, &tick);
+    }
+    return NULL;
+}
+
+static void of_many_ticks_told_by_a_thread_each_one_taken_is_whole_and_newer_and_the_last_one_arrives(void)
+{
+    exchange e = {.n = (uint64_t)check_scale("VKS_TICKS", 200000)};
+    pthread_t writer;
+    pthread_create(&writer, NULL, write_all, &e);
+    uint64_t last = 0, torn = 0, old = 0;
+    while (last < e.n) {
+        vks_tick tick;
+        vks_status status = vks_mail_take(&e.mail, &tick);
+        if (status == VKS_OK) {
+            torn += !is_whole(&tick);
+            old += tick.id < last; /* the same one may come twice: it was told while the one before was taken */
+            last = tick.id;
+        } else if (vks_mail_sleep(&e.mail, NULL, 0, vks_now() + UINT64_C(20000000000)) == VKS_TIMEOUT) {
+            CHECK(false, "no tick after number %llu", (unsigned long long)last);
+            break;
+        }
+    }
+    pthread_join(writer, NULL);
+    CHECK(torn == 0 && old == 0, "%llu torn, %llu old", (unsigned long long)torn, (unsigned long long)old);
+}
+
+int main(void)
+{
+    RUN(the_newest_tick_is_taken_once_and_whole);
+    RUN(a_closed_mail_says_so_until_it_is_opened_again);
+    RUN(a_writer_that_died_within_a_tick_leaves_nothing_to_take);
+    RUN(who_sleeps_is_roused_or_does_not_begin_to_sleep_once_there_is_a_change);
+    RUN(of_many_ticks_told_by_a_thread_each_one_taken_is_whole_and_newer_and_the_last_one_arrives);
+    return check_result();
+}

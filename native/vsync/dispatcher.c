@@ -1,0 +1,361 @@
+/* dispatcher.c: see display.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "core/trace.h"
+#include "vsync/display_state.h"
+
+/* ---- telling; under the dispatcher's lock ---- */
+
+static void wake(const vks_observer *observer)
+{
+    int fd = atomic_load(&observer->event_fd);
+    if (fd >= 0)
+        eventfd_write(fd, 1);
+}
+
+static void post(const vks_observer *observer, const vks_tick *tick)
+{
+    if (vks_mail_post(observer->mail, tick))
+        wake(observer);
+}
+
+static void close_mail(const vks_observer *observer)
+{
+    vks_mail_close(observer->mail);
+    wake(observer);
+}
+
+/* It may be no news, or come too soon after what another display told. */
+static bool is_news(const vks_dispatcher *d, const vks_tick *tick)
+{
+    return !d->last.id ||
+           (tick->time > d->last.time && 2 * (tick->time - d->last.time) >= vks_interval_ns(tick->interval));
+}
+
+/* Gives the tick an id of the dispatcher's own. */
+static void take_in(vks_dispatcher *d, const vks_tick *tick)
+{
+    uint64_t gone = d->source_id && tick->id > d->source_id ? tick->id - d->source_id : 1;
+    uint64_t id = d->last.id + gone;
+    d->source_id = tick->id;
+    d->last = *tick;
+    d->last.id = id;
+}
+
+void vks_dispatcher_told(vks_dispatcher *d, const vks_display *from, const vks_tick *tick)
+{
+    if (d->display != from || d->is_closed || !is_news(d, tick)) /* moved, closed; told twice */
+        return;
+    take_in(d, tick);
+    for (vks_observer *o = d->observers; o; o = o->next)
+        if (o->attends)
+            post(o, &d->last);
+}
+
+void vks_dispatcher_orphaned(vks_dispatcher *d, const vks_display *display, const vks_tick *unused)
+{
+    (void)unused;
+    if (d->display != display)
+        return;
+    for (vks_observer *o = d->observers; o; o = o->next)
+        close_mail(o);
+}
+
+/* ---- dispatchers ---- */
+
+static vks_status enter(vks_dispatcher *d)
+{
+    if (d->process != vks_process)
+        return vks_fail(VKS_FORKED, 0, "the dispatcher is of the process that forked");
+    pthread_mutex_lock(&d->lock);
+    if (!d->is_closed)
+        return VKS_OK;
+    pthread_mutex_unlock(&d->lock);
+    return vks_fail(VKS_CLOSED, 0, "the dispatcher was closed");
+}
+
+vks_status vks_dispatcher_create(vks_display *display, vks_dispatcher **out)
+{
+    vks_dispatcher *d = calloc(1, sizeof *d);
+    if (!d)
+        return vks_fail(VKS_NO_MEMORY, 0, "no memory for a dispatcher");
+    vks_status status = vks_display_enter(display);
+    if (status) {
+        free(d);
+        return status;
+    }
+    d->references = 1;
+    d->process = vks_process;
+    d->display = display;
+    pthread_mutex_init(&d->lock, NULL);
+    atomic_fetch_add(&display->references, 1);
+    vks_display_link(display, d);
+    pthread_mutex_unlock(&display->lock);
+    *out = d;
+    return VKS_OK;
+}
+
+void vks_dispatcher_unref(vks_dispatcher *d)
+{
+    if (d->process != vks_process || atomic_fetch_sub(&d->references, 1) != 1)
+        return;
+    vks_display_unref(d->display);
+    pthread_mutex_destroy(&d->lock);
+    free(d);
+}
+
+/* Its display has it no more. Under the dispatcher's lock. */
+static void detach(vks_dispatcher *d)
+{
+    if (d->observing)
+        vks_display_end(d->display);
+    pthread_mutex_lock(&d->display->lock);
+    vks_display_unlink(d->display, d);
+    pthread_mutex_unlock(&d->display->lock);
+}
+
+void vks_dispatcher_close(vks_dispatcher *d)
+{
+    if (enter(d))
+        return;
+    detach(d);
+    d->is_closed = true;
+    for (vks_observer *o = d->observers; o; o = o->next) {
+        o->attends = false;
+        close_mail(o);
+    }
+    pthread_mutex_unlock(&d->lock);
+}
+
+/* The display observes for it already. Under the dispatcher's lock. */
+static void attach(vks_dispatcher *d, vks_display *display)
+{
+    vks_display *old = d->display;
+    atomic_fetch_add(&display->references, 1);
+    d->display = display;
+    d->source_id = 0;
+    pthread_mutex_lock(&display->lock);
+    vks_display_link(display, d);
+    bool is_closed = display->is_closed; /* this instant: it did not see this one among its own */
+    pthread_mutex_unlock(&display->lock);
+    for (vks_observer *o = d->observers; o; o = o->next) {
+        vks_mail_retract(o->mail);
+        if (is_closed)
+            close_mail(o);
+        else if (!o->is_closed)
+            vks_mail_reopen(o->mail);
+    }
+    vks_display_unref(old);
+}
+
+static vks_status is_open(vks_display *display)
+{
+    vks_status status = vks_display_enter(display);
+    if (!status)
+        pthread_mutex_unlock(&display->lock);
+    return status;
+}
+
+vks_status vks_dispatcher_move(vks_dispatcher *d, vks_display *display)
+{
+    vks_status status = enter(d);
+    if (status)
+        return status;
+    if (d->display != display) {
+        vks_tick missed; /* is not told: it may be older than the last one of the old display */
+        status = d->observing ? vks_display_begin(display, &missed) : is_open(display);
+        if (!status) {
+            detach(d);
+            attach(d, display);
+        }
+    }
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+/* ---- observers ---- */
+
+vks_status vks_observer_create(vks_dispatcher *d, vks_mail *mail, vks_observer **out)
+{
+    vks_observer *o = calloc(1, sizeof *o);
+    if (!o)
+        return vks_fail(VKS_NO_MEMORY, 0, "no memory for an observer");
+    vks_status status = enter(d);
+    if (status) {
+        free(o);
+        return status;
+    }
+    o->dispatcher = d;
+    o->mail = mail ? mail : &o->own;
+    o->event_fd = -1;
+    o->next = d->observers;
+    d->observers = o;
+    atomic_fetch_add(&d->references, 1);
+    pthread_mutex_unlock(&d->lock);
+    *out = o;
+    return VKS_OK;
+}
+
+/* Ticks up to this one count as taken. */
+static void skip_to(vks_observer *o, uint64_t id) { vks_raise(&o->taken, id); }
+
+/* The first observer of a display: `missed` is the tick that came before it, id 0 if that is too long ago. */
+static void begin_with(vks_dispatcher *d, vks_observer *o, const vks_tick *missed)
+{
+    bool is_known = d->last.id && d->last.display == missed->display && d->last.time == missed->time;
+    if (!missed->id || (!is_known && !is_news(d, missed))) {
+        skip_to(o, d->last.id);
+        return;
+    }
+    if (!is_known)
+        take_in(d, missed);
+    vks_tick tick = d->last;
+    tick.flags |= VKS_TICK_IS_MISSED;
+    skip_to(o, tick.id - 1); /* what it took itself it does not get again */
+    post(o, &tick);
+}
+
+vks_status vks_observer_attend(vks_observer *o)
+{
+    vks_dispatcher *d = o->dispatcher;
+    vks_status status = enter(d);
+    if (status)
+        return status;
+    vks_tick missed = {0};
+    if (o->is_closed)
+        status = vks_fail(VKS_CLOSED, 0, "the observer was closed");
+    else
+        status = o->attends || d->observing ? is_open(d->display) : vks_display_begin(d->display, &missed);
+    if (!status && !o->attends) {
+        o->attends = true;
+        d->observing++;
+        begin_with(d, o, &missed);
+    }
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+/* Under the dispatcher's lock. */
+static void rest(vks_dispatcher *d, vks_observer *o)
+{
+    if (!o->attends)
+        return;
+    o->attends = false;
+    vks_mail_retract(o->mail);
+    if (!--d->observing)
+        vks_display_end(d->display);
+}
+
+vks_status vks_observer_rest(vks_observer *o)
+{
+    vks_status status = enter(o->dispatcher);
+    if (status)
+        return status == VKS_CLOSED ? VKS_OK : status; /* nobody is told of anything there */
+    rest(o->dispatcher, o);
+    pthread_mutex_unlock(&o->dispatcher->lock);
+    return VKS_OK;
+}
+
+void vks_observer_close(vks_observer *o)
+{
+    vks_dispatcher *d = o->dispatcher;
+    if (d->process != vks_process)
+        return;
+    pthread_mutex_lock(&d->lock);
+    if (!d->is_closed)
+        rest(d, o);
+    if (!o->is_closed) {
+        o->is_closed = true;
+        close_mail(o);
+    }
+    pthread_mutex_unlock(&d->lock);
+}
+
+void vks_observer_destroy(vks_observer *o)
+{
+    vks_dispatcher *d = o->dispatcher;
+    vks_observer_close(o);
+    if (d->process != vks_process)
+        return;
+    pthread_mutex_lock(&d->lock);
+    vks_observer **link = &d->observers;
+    while (*link != o)
+        link = &(*link)->next;
+    *link = o->next;
+    pthread_mutex_unlock(&d->lock);
+    if (o->event_fd >= 0)
+        close(o->event_fd);
+    free(o);
+    vks_dispatcher_unref(d);
+}
+
+/* ---- being told ---- */
+
+static vks_status take(vks_observer *o, vks_tick *out, uint64_t *missed)
+{
+    int fd = atomic_load(&o->event_fd);
+    uint64_t ignored;
+    if (fd >= 0) /* before the look at the mail: what comes in between is seen now, or makes it readable again */
+        eventfd_read(fd, &ignored);
+    vks_status status = vks_mail_take(o->mail, out);
+    if (status)
+        return status;
+    uint64_t taken = atomic_load(&o->taken);
+    if (!vks_raise(&o->taken, out->id)) /* it was taken before, or came before the observer rested */
+        return VKS_TIMEOUT;
+    *missed = out->id - taken - 1;
+    return VKS_OK;
+}
+
+static vks_status wait(vks_observer *o, uint64_t deadline, vks_tick *out, uint64_t *missed)
+{
+    for (;;) {
+        if (o->dispatcher->process != vks_process)
+            return vks_fail(VKS_FORKED, 0, "the observer is of the process that forked");
+        vks_status status = take(o, out, missed);
+        if (status == VKS_CLOSED)
+            return vks_fail(VKS_CLOSED, 0, "the observer, its dispatcher or its display was closed");
+        if (status == VKS_OK || !deadline)
+            return status;
+        status = vks_mail_sleep(o->mail, NULL, 0, deadline);
+        if (status) /* it may have come at the last moment */
+            return take(o, out, missed) == VKS_OK ? VKS_OK : status;
+    }
+}
+
+/* A wait that was interrupted comes again. */
+static void trace_taken(const vks_observer *o, const vks_tick *tick, uint64_t began, vks_status status)
+{
+    if (status == VKS_INTERRUPTED)
+        vks_trace_interrupted((uintptr_t)o, began);
+    else if (status == VKS_OK)
+        vks_trace_mark(VKS_TRACE_TAKE, "", vks_trace_resume((uintptr_t)o, began), tick->id, tick->time);
+}
+
+vks_status vks_observer_wait(vks_observer *o, uint64_t deadline, vks_tick *out, uint64_t *missed)
+{
+    uint64_t began = vks_trace_begin();
+    vks_status status = wait(o, deadline, out, missed);
+    VKS_TRACE(began, trace_taken(o, out, began, status));
+    return status;
+}
+
+vks_status vks_observer_fd(vks_observer *o, int *fd)
+{
+    vks_status status = enter(o->dispatcher);
+    if (status)
+        return status;
+    if (o->event_fd < 0) {
+        atomic_store(&o->event_fd, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+        if (o->event_fd < 0)
+            status = vks_fail(VKS_OS_ERROR, errno, "eventfd");
+        else if (atomic_load(&o->mail->word) >= VKS_MAIL_TOLD)
+            wake(o);
+    }
+    *fd = o->event_fd;
+    pthread_mutex_unlock(&o->dispatcher->lock);
+    return status;
+}

@@ -1,0 +1,373 @@
+/* display.c: see display.h. */
+#include "vsync/display_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+
+#include "core/trace.h"
+
+typedef void visitor(vks_dispatcher *dispatcher, const vks_display *display, const vks_tick *tick);
+
+/* ---- its dispatchers ---- */
+
+void vks_display_link(vks_display *display, vks_dispatcher *d)
+{
+    d->before = display->last;
+    d->after = NULL;
+    *(display->last ? &display->last->after : &display->first) = d;
+    display->last = d;
+    display->n++;
+}
+
+void vks_display_unlink(vks_display *display, vks_dispatcher *d)
+{
+    *(d->before ? &d->before->after : &display->first) = d->after;
+    *(d->after ? &d->after->before : &display->last) = d->before;
+    display->n--;
+}
+
+/* Calls `visit` for each, with that one's lock. Under the display's, which is given up meanwhile: they may come and go,
+ * and one may be visited twice. */
+static void for_each(vks_display *display, visitor *visit, const vks_tick *tick)
+{
+    for (size_t left = display->n; left && display->first; left--) {
+        vks_dispatcher *d = display->first;
+        vks_display_unlink(display, d);
+        vks_display_link(display, d);
+        atomic_fetch_add(&d->references, 1);
+        pthread_mutex_unlock(&display->lock);
+        pthread_mutex_lock(&d->lock);
+        visit(d, display, tick);
+        pthread_mutex_unlock(&d->lock);
+        vks_dispatcher_unref(d);
+        pthread_mutex_lock(&display->lock);
+    }
+}
+
+/* ---- the thread; all under the lock ---- */
+
+static void kick(vks_display *display)
+{
+    atomic_fetch_add(&display->changes, 1);
+    if (display->sleeping)
+        vks_mail_rouse(display->sleeping);
+    else
+        vks_futex_wake(&display->changes, VKS_ANY_BIT);
+}
+
+/* Whoever is to tell us of ticks finds out whether anybody observes. */
+static void tell_source(vks_display *display)
+{
+    vks_mail_want(display->inbox, display->observing && !display->is_closed);
+    atomic_fetch_add(&display->wants, 1);
+    vks_futex_wake(&display->wants, VKS_ANY_BIT);
+}
+
+static bool is_foreign(const vks_display *display) { return display->inbox != &display->own; }
+
+static void stop_listening(vks_display *display)
+{
+    vks_mail_want(display->inbox, false);
+    display->inbox = &display->own;
+}
+
+/* Another process's words: what cannot be is left unheard. */
+static bool take_over(vks_ticker *ticker, const vks_tick *tick)
+{
+    if (tick->kind > VKS_TICK_PRESENT_TIMING || vks_interval_check(tick->interval))
+        return false;
+    bool is_estimated = tick->flags & VKS_TICK_IS_ESTIMATED;
+    vks_interval known = ticker->next_interval.numerator ? ticker->next_interval : ticker->interval;
+    if (known.numerator != tick->interval.numerator || known.denominator != tick->interval.denominator)
+        vks_ticker_set_interval(ticker, tick->interval, is_estimated);
+    ticker->kind = tick->kind;
+    return true;
+}
+
+static bool next_tick(vks_display *display, uint64_t now, vks_tick *out)
+{
+    vks_tick heard;
+    vks_status status = vks_mail_take(display->inbox, &heard);
+    if (status == VKS_OK && (!is_foreign(display) || take_over(&display->ticker, &heard)) &&
+        vks_ticker_heard(&display->ticker, heard.time, now, out))
+        return true;
+    if (status == VKS_CLOSED) { /* the other process has shut its display down */
+        stop_listening(display);
+        vks_ticker_set_hardware(&display->ticker, VKS_TICK_SOFTWARE, now);
+    }
+    return vks_ticker_due(&display->ticker, now, out);
+}
+
+static void count(vks_display_statistics *counts, const vks_tick *tick, uint64_t before, uint64_t now)
+{
+    bool is_broken = tick->flags & VKS_TICK_IS_BROKEN;
+    counts->ticks++;
+    counts->breaks += is_broken;
+    counts->skipped += before && !is_broken ? tick->id - before - 1 : 0;
+    if (tick->kind != VKS_TICK_SOFTWARE) {
+        counts->hardware++;
+        return;
+    }
+    counts->late = now - tick->time;
+    counts->latest = counts->latest > counts->late ? counts->latest : counts->late;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* Gives up the lock meanwhile. */
+static void sleep_until(vks_display *display, uint64_t deadline)
+{
+    uint32_t changes = atomic_load(&display->changes);
+    bool listens = display->ticker.is_running && (is_foreign(display) || display->ticker.kind != VKS_TICK_SOFTWARE);
+    vks_mail *inbox = display->sleeping = listens ? display->inbox : NULL;
+    pthread_mutex_unlock(&display->lock);
+    if (inbox && inbox != &display->own) /* who undoes our words there must not keep us from a shutdown */
+        deadline = earlier(deadline, vks_now() + VKS_TICK_PATIENCE);
+    if (inbox)
+        vks_mail_sleep(inbox, &display->changes, changes, deadline);
+    else
+        vks_futex_wait(&display->changes, changes, VKS_ANY_BIT, deadline);
+    pthread_mutex_lock(&display->lock);
+    display->counts.wakeups++;
+    display->sleeping = NULL;
+    if (inbox)
+        pthread_cond_broadcast(&display->left);
+}
+
+static void trace_tick(const vks_tick *tick, uint64_t began)
+{
+    char name[VKS_TRACE_TEXT];
+    snprintf(name, sizeof name, "display %u", tick->display);
+    vks_trace_tick(name, began, tick->id, tick->time);
+}
+
+static void *run(void *pointer)
+{
+    vks_display *display = pointer;
+    prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); /* ns; else the kernel may add 50 us */
+    pthread_mutex_lock(&display->lock);
+    while (!display->is_closed) {
+        uint64_t before = display->ticker.last.id, now = vks_now();
+        vks_tick tick;
+        if (next_tick(display, now, &tick)) {
+            tick.display = display->number;
+            count(&display->counts, &tick, before, now);
+            uint64_t began = vks_trace_begin();
+            for_each(display, vks_dispatcher_told, &tick);
+            VKS_TRACE(began, trace_tick(&tick, began));
+        } else {
+            sleep_until(display, vks_ticker_deadline(&display->ticker));
+        }
+    }
+    display->is_looping = false;
+    pthread_cond_broadcast(&display->left);
+    pthread_mutex_unlock(&display->lock);
+    return NULL;
+}
+
+/* ---- its beginning and its end ---- */
+
+vks_status vks_display_create(vks_interval interval, bool is_estimated, vks_display **out)
+{
+    static _Atomic uint32_t numbers;
+    vks_display *display = calloc(1, sizeof *display);
+    if (!display)
+        return vks_fail(VKS_NO_MEMORY, 0, "no memory for a display");
+    vks_platform_init();
+    display->references = 1;
+    display->process = vks_process;
+    display->number = atomic_fetch_add(&numbers, 1) + 1;
+    display->inbox = &display->own;
+    pthread_mutex_init(&display->lock, NULL);
+    pthread_cond_init(&display->left, NULL);
+    vks_ticker_init(&display->ticker, interval, is_estimated, vks_now());
+    *out = display;
+    return VKS_OK;
+}
+
+void vks_display_unref(vks_display *display)
+{
+    if (display->process != vks_process || atomic_fetch_sub(&display->references, 1) != 1)
+        return;
+    pthread_cond_destroy(&display->left);
+    pthread_mutex_destroy(&display->lock);
+    free(display);
+}
+
+uint32_t vks_display_number(const vks_display *display) { return display->number; }
+
+vks_status vks_display_enter(vks_display *display)
+{
+    if (display->process != vks_process) /* a thread of the parent may hold the lock for ever */
+        return vks_fail(VKS_FORKED, 0, "the display is of the process that forked");
+    pthread_mutex_lock(&display->lock);
+    if (!display->is_closed)
+        return VKS_OK;
+    pthread_mutex_unlock(&display->lock);
+    return vks_fail(VKS_CLOSED, 0, "the display was shut down");
+}
+
+void vks_display_shutdown(vks_display *display)
+{
+    if (display->process != vks_process)
+        return;
+    pthread_mutex_lock(&display->lock);
+    display->is_closed = true;
+    vks_ticker_stop(&display->ticker);
+    kick(display);
+    uintptr_t thread = display->thread;
+    display->thread = 0;
+    while (display->is_looping)
+        pthread_cond_wait(&display->left, &display->lock);
+    stop_listening(display);
+    tell_source(display);
+    for_each(display, vks_dispatcher_orphaned, NULL);
+    pthread_mutex_unlock(&display->lock);
+    if (thread)
+        vks_thread_join(thread);
+}
+
+/* ---- what it hears ---- */
+
+vks_status vks_display_set_interval(vks_display *display, vks_interval interval, bool is_estimated)
+{
+    vks_status status = vks_display_enter(display);
+    if (status)
+        return status;
+    vks_ticker_set_interval(&display->ticker, interval, is_estimated);
+    pthread_mutex_unlock(&display->lock);
+    return VKS_OK;
+}
+
+static void wait_until_left(vks_display *display, const vks_mail *inbox)
+{
+    while (display->sleeping == inbox)
+        pthread_cond_wait(&display->left, &display->lock);
+}
+
+/* Under the lock, which is given up meanwhile. */
+static void change_inbox(vks_display *display, vks_tick_kind kind, vks_mail *inbox)
+{
+    vks_mail *old = display->inbox;
+    vks_mail_want(old, false);
+    vks_mail_retract(&display->own); /* of another source */
+    display->inbox = inbox;
+    display->source++;
+    vks_ticker_set_hardware(&display->ticker, kind, vks_now());
+    tell_source(display);
+    kick(display);
+    if (old != &display->own && old != inbox)
+        wait_until_left(display, old);
+}
+
+vks_status vks_display_listen(vks_display *display, vks_tick_kind kind, vks_mail *inbox, uint32_t *source)
+{
+    vks_status status = vks_display_enter(display);
+    if (status)
+        return status;
+    change_inbox(display, kind, inbox ? inbox : &display->own);
+    *source = display->source;
+    pthread_mutex_unlock(&display->lock);
+    return VKS_OK;
+}
+
+void vks_display_leave(vks_display *display, vks_mail *inbox)
+{
+    if (display->process != vks_process)
+        return;
+    pthread_mutex_lock(&display->lock);
+    if (display->inbox == inbox)
+        change_inbox(display, VKS_TICK_SOFTWARE, &display->own);
+    wait_until_left(display, inbox);
+    pthread_mutex_unlock(&display->lock);
+}
+
+vks_status vks_display_heard(vks_display *display, uint32_t source, uint64_t time)
+{
+    vks_status status = vks_display_enter(display);
+    if (status)
+        return status;
+    if (display->source == source && display->ticker.kind != VKS_TICK_SOFTWARE && display->ticker.is_running)
+        vks_mail_post(&display->own, &(vks_tick){.time = time});
+    pthread_mutex_unlock(&display->lock);
+    return VKS_OK;
+}
+
+vks_status vks_display_wait_wanted(vks_display *display, uint32_t source, bool is_wanted, uint64_t deadline)
+{
+    for (;;) {
+        uint32_t wants = atomic_load(&display->wants);
+        vks_status status = vks_display_enter(display);
+        if (status)
+            return status;
+        bool is_current = display->source == source, is_so = is_wanted == (display->observing > 0);
+        pthread_mutex_unlock(&display->lock);
+        if (!is_current)
+            return vks_fail(VKS_CLOSED, 0, "the display listens to another source");
+        if (is_so)
+            return VKS_OK;
+        if (!deadline)
+            return VKS_TIMEOUT;
+        status = vks_futex_wait(&display->wants, wants, VKS_ANY_BIT, deadline);
+        if (status)
+            return status;
+    }
+}
+
+void vks_display_get_statistics(vks_display *display, vks_display_statistics *out)
+{
+    *out = (vks_display_statistics){.interval = {1, 1}};
+    if (display->process != vks_process)
+        return;
+    pthread_mutex_lock(&display->lock);
+    const vks_ticker *t = &display->ticker;
+    *out = display->counts;
+    out->observing = display->observing;
+    out->kind = t->by_hardware ? t->kind : VKS_TICK_SOFTWARE;
+    out->interval = t->interval;
+    out->is_estimated = t->flags & VKS_TICK_IS_ESTIMATED;
+    pthread_mutex_unlock(&display->lock);
+}
+
+/* ---- who observes it ---- */
+
+static vks_status start_thread(vks_display *display)
+{
+    if (display->is_looping)
+        return VKS_OK;
+    vks_status status = vks_thread_start("vkshare-vsync", run, display, &display->thread);
+    display->is_looping = !status; /* it waits for the lock */
+    return status;
+}
+
+vks_status vks_display_begin(vks_display *display, vks_tick *missed)
+{
+    missed->id = 0;
+    vks_status status = vks_display_enter(display);
+    if (status)
+        return status;
+    if (!(status = start_thread(display)) && !display->observing++) {
+        uint64_t now = vks_now();
+        if (vks_ticker_missed(&display->ticker, now, missed))
+            missed->display = display->number;
+        else
+            missed->id = 0;
+        vks_ticker_start(&display->ticker, now);
+        tell_source(display);
+        kick(display);
+    }
+    pthread_mutex_unlock(&display->lock);
+    return status;
+}
+
+/* The thread finds out at its deadline, and then sleeps for good. */
+void vks_display_end(vks_display *display)
+{
+    pthread_mutex_lock(&display->lock);
+    if (!--display->observing && !display->is_closed) {
+        vks_ticker_stop(&display->ticker);
+        tell_source(display);
+    }
+    pthread_mutex_unlock(&display->lock);
+}

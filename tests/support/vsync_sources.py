@@ -1,0 +1,93 @@
+"""Vsync sources that tick when a test says so, and what a listener heard of one."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from fractions import Fraction
+
+from support.display_servers import wait_for
+from vkshare.vsync.sources.base import VsyncSource
+from vkshare.vsync.sources.run import Blank, Run
+
+
+class StubSource(VsyncSource):
+    """Hears of what tick() is given."""
+
+    kind = "stub"
+
+    def __init__(self, interval: Fraction | None = None) -> None:
+        super().__init__(interval)
+        self._read, self._write = os.pipe2(os.O_CLOEXEC)
+        self._script: deque[Blank | Exception] = deque()
+        self.begun = self.released = 0
+
+    def tick(self, time_ns: int, msc: int | None = None) -> None:
+        """The display ticks."""
+        self._script.append(Blank(time_ns, msc))
+        os.write(self._write, b".")
+
+    def fail(self, error: Exception) -> None:
+        """What it listens to says no more will come."""
+        self._script.append(error)
+        os.write(self._write, b".")
+
+    def _begin(self) -> None:
+        self.begun += 1
+
+    def _next(self, run: Run) -> Blank | None:
+        if not run.wait(None, self._read):
+            return None
+        os.read(self._read, 1)
+        found = self._script.popleft()
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def _release(self) -> None:
+        self.released += 1
+        os.close(self._read)
+        os.close(self._write)
+
+    def _where(self) -> str:
+        return "of a test"
+
+
+class Listener:
+    """What a source told; `then` is called with each tick, on the source's thread."""
+
+    def __init__(self, then: Callable[[int], object] | None = None) -> None:
+        self.times: list[int] = []
+        self.losses: list[Exception] = []
+        self.errors: list[BaseException] = []  # of `then`
+        self.threads: set[threading.Thread] = set()
+        self._then = then
+
+    def heard(self, time_ns: int) -> None:
+        self.times.append(time_ns)
+        self.threads.add(threading.current_thread())
+        try:
+            if self._then is not None:
+                self._then(time_ns)
+        except BaseException as error:
+            self.errors.append(error)
+            raise
+
+    def lost(self, error: Exception) -> None:
+        self.losses.append(error)
+
+    def wait(self, count: int = 1) -> list[int]:
+        """Until so many ticks came."""
+        wait_for(lambda: len(self.times) >= count, f"{count} ticks, {len(self.times)} came", 30)
+        return self.times
+
+    def wait_lost(self) -> Exception:
+        """Until the source was lost."""
+        return wait_for(lambda: self.losses, "the source is lost", 30)[0]
+
+
+def listening() -> list[str]:
+    """The threads of sources that there are."""
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("vkshare ")]

@@ -1,0 +1,119 @@
+"""Marks of Python code in the trace that `vkshare trace` makes; each is next to nothing where nobody traces.
+
+    with _trace.span("composite", tick.id, len(windows)):
+        ...
+
+Names are cut to 23 bytes; `object` and `value` are the caller's numbers, in [0, 2**64). Where even a call is too much,
+``if _trace.is_on:`` goes before it. Thread-safe; a mark belongs to the thread that makes it.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from contextlib import AbstractContextManager
+from typing import Any, Final
+
+from vkshare import _native
+
+__all__ = ["counter", "instant", "is_on", "name_process", "name_thread", "span", "span_since", "tell_names", "tick"]
+
+is_on: Final[bool] = _native.trace_is_on()
+
+_PROCESS, _THREAD, _TICK, _SPAN, _INSTANT, _COUNTER = (
+    _native.TRACE_KINDS.index(name) for name in ("process", "thread", "tick", "span", "instant", "counter")
+)
+
+
+class _Span:
+    __slots__ = ("_began", "_name", "_numbers")
+
+    def __init__(self, name: str, numbers: tuple[int, int]) -> None:
+        self._name, self._numbers = name, numbers
+
+    def __enter__(self) -> None:
+        self._began = time.monotonic_ns()
+
+    def __exit__(self, *exc_info: object) -> None:
+        _native.trace_mark(_SPAN, self._name, self._began, *self._numbers)
+
+
+class _Nothing:
+    __slots__ = ()
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *exc_info: object) -> None: ...
+
+
+_NOTHING = _Nothing()
+
+
+def span(name: str, object: int = 0, value: int = 0) -> AbstractContextManager[None]:
+    """What the block does, on this thread's track."""
+    return _Span(name, (object, value)) if is_on else _NOTHING
+
+
+def span_since(name: str, began_ns: int, object: int = 0, value: int = 0) -> None:
+    """A span that ends now and began at a time.monotonic_ns(); spans of one thread must lie within each other."""
+    if is_on:
+        _native.trace_mark(_SPAN, name, began_ns, object, value)
+
+
+def instant(name: str, object: int = 0, value: int = 0) -> None:
+    """Something that happens now."""
+    if is_on:
+        _native.trace_mark(_INSTANT, name, 0, object, value)
+
+
+def counter(name: str, value: int) -> None:
+    """A number of this process that changes over time, drawn as a track of its own."""
+    if is_on:
+        _native.trace_mark(_COUNTER, name, 0, 0, value)
+
+
+def tick(display: str, id: int, time_ns: int) -> None:
+    """A tick of a display, where it is told. Those of vkshare.vsync mark themselves."""
+    if is_on:
+        _native.trace_mark(_TICK, display, 0, id, time_ns)
+
+
+def name_process(name: str) -> None:
+    """What the process's tracks are called, beside its command line and pid."""
+    if is_on:
+        _native.trace_mark(_PROCESS, name)
+
+
+def name_thread(name: str) -> None:
+    """What the calling thread's track is called. Threads of `threading` have their names already."""
+    if is_on:
+        _native.trace_mark(_THREAD, name, 0, threading.get_native_id())
+
+
+# ---- names that Python keeps to itself -------------------------------------------------------------------------------
+
+
+def _first_event(frame: Any, event: str, arg: Any) -> None:
+    """The profile function of a new thread, for its first event only."""
+    sys.setprofile(None)
+    name_thread(threading.current_thread().name)
+
+
+def tell_names() -> None:
+    """What Python calls the process and its threads: the kernel does not know, before 3.14 of the threads either.
+
+    Threads that begin later tell theirs themselves; a forked process calls this anew. vkshare.open() and
+    Display() do.
+    """
+    if not is_on:
+        return
+    for thread in threading.enumerate():
+        if thread is not threading.main_thread() and thread.native_id is not None:
+            _native.trace_mark(_THREAD, thread.name, 0, thread.native_id)
+    if threading.getprofile() is None:
+        threading.setprofile(_first_event)
+    if "multiprocessing.process" in sys.modules:
+        name = sys.modules["multiprocessing.process"].current_process().name
+        if name != "MainProcess":
+            name_process(name)

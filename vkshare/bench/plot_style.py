@@ -1,0 +1,28 @@
+"""How the project's pictures look: colours and matplotlib settings, without matplotlib."""
+
+from __future__ import annotations
+
+from typing import Any
+
+# Okabe and Ito's colours: told apart by everybody.
+BLUE = "#56b4e9"
+ORANGE = "#e69f00"
+GREEN = "#007a5a"
+RED = "#d55e00"
+GREY = "#b8b8b8"
+INK = "#222222"
+GRID = "#e4e4e4"
+OTHERS = (ORANGE, "#cc79a7", "#0072b2", "#8c6d1f", "#777777")
+
+SETTINGS: Any = {  # a RcParams-like dict; its type is matplotlib's, which may be missing
+    "font.size": 11,
+    "font.family": "DejaVu Sans",  # comes with matplotlib
+    "svg.fonttype": "path",  # the same everywhere
+    "svg.hashsalt": "vkshare",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#888888",
+    "text.color": INK,
+}
+
+NEEDS_MATPLOTLIB = "matplotlib draws it: python -m pip install 'matplotlib>=3.8' (or 'vkshare[plot]')"

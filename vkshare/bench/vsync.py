@@ -1,0 +1,227 @@
+"""How late and how uneven are ticks, what wakes up while nobody observes, and what does another process wait?"""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import statistics
+import threading
+import time
+from fractions import Fraction
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from vkshare.bench import xvfb
+from vkshare.bench.measure import Samples, Spread
+from vkshare.bench.plan import Plan
+from vkshare.bench.report import COUNT, RATIO, TIME, Must, Row
+from vkshare.vsync import Display, Observer, Tick, VsyncBridge, VsyncDescriptor, VsyncDispatcher
+
+_INTERVAL = Fraction(1, 60)
+_LONG = 60.0  # seconds of ticks
+_IDLE = 5.0
+
+
+def run(plan: Plan) -> list[Row]:
+    """60 Hz for a minute: the timer, Python's sleep and X11's Present at the same time; then idle; then the bridge."""
+    seconds = _LONG / 50 if plan.quick else _LONG
+    return [*_lateness(plan, seconds), *_idle(plan, _IDLE / 10 if plan.quick else _IDLE), *_bridge(plan, seconds / 4)]
+
+
+# ---- lateness and jitter ---------------------------------------------------------------------------------------------
+
+
+def _lateness(plan: Plan, seconds: float) -> list[Row]:
+    plan.progress(f"ticks of 60 Hz, {seconds:g} s")
+    sleeper, present = _Sleeper(seconds), _Present(plan, seconds)
+    with Display("bench", interval=_INTERVAL) as display, VsyncDispatcher(display) as window, window.observe() as seen:
+        told, taken, ticks = _watch(display, seen, seconds)
+        skipped = display.statistics().skipped
+    slept, heard = sleeper.join(), present.join()
+    rows = []
+    for name, part, must in (("p50", 50, 100e-6), ("p99", 99, 300e-6)):
+        rows.append(
+            Row(
+                f"a software tick is told so late, {name}",
+                "unpinned",
+                _percentile(told, part),
+                None,
+                TIME,
+                _percentile(told, part),
+                Must(must),
+                others={
+                    "taken by a Python thread": _percentile(taken, part),
+                    "Python's sleep": _percentile(slept, part),
+                },
+            )
+        )
+    missed = Spread(float(skipped), float(skipped), float(skipped))
+    rows.append(Row(f"ticks of {len(ticks)} missed", "unpinned", missed, None, COUNT, missed, Must(0.0), unit="things"))
+    ours = _sigma([tick.vsync_time * 1e-9 + late for tick, late in zip(ticks, told, strict=True)])
+    if heard:
+        theirs = _sigma([each * 1e-9 for each in heard])
+        ratio = Spread(ours / theirs, ours / theirs, ours / theirs)
+        spreads = Spread(ours, ours, ours), Spread(theirs, theirs, theirs)
+        what = "sigma of the interval, against X11 Present"
+        rows.append(Row(what, "unpinned", *spreads, RATIO, ratio, Must(0.25), against="X11 Present"))
+    return rows
+
+
+def _watch(display: Display, observer: Observer, seconds: float) -> tuple[Samples, Samples, list[Tick]]:
+    """How late each tick was told by the display's thread, and taken here."""
+    told: Samples = []
+    taken: Samples = []
+    ticks: list[Tick] = []
+    end = time.monotonic() + seconds
+    observer.wait()
+    while time.monotonic() < end:
+        tick = observer.wait()
+        taken.append((time.monotonic_ns() - tick.vsync_time) * 1e-9)
+        told.append(display.statistics().late)
+        ticks.append(tick)
+    return told, taken, ticks
+
+
+class _Sleeper:
+    """What users do without vkshare: a thread of Python's that sleeps until the next point of its grid."""
+
+    def __init__(self, seconds: float) -> None:
+        self._late: Samples = []
+        self._thread = threading.Thread(target=self._run, args=(seconds,))
+        self._thread.start()
+
+    def _run(self, seconds: float) -> None:
+        start = time.monotonic() + float(_INTERVAL) / 2
+        for n in range(1, int(seconds / _INTERVAL)):
+            target = start + n * float(_INTERVAL)
+            time.sleep(max(0.0, target - time.monotonic()))
+            self._late.append(time.monotonic() - target)
+
+    def join(self) -> Samples:
+        self._thread.join()
+        return self._late
+
+
+class _Present:
+    """X11's Present on an Xvfb: the times that it tells, ns."""
+
+    def __init__(self, plan: Plan, seconds: float) -> None:
+        self._plan, self._seconds = plan, seconds
+        self._times: list[int] = []
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        from vkshare.vsync.sources import X11PresentSource
+
+        try:
+            with xvfb.xvfb() as server, X11PresentSource(display_name=server.display) as source:
+                source.start(self._times.append)
+                time.sleep(self._seconds)
+                source.stop()
+        except xvfb.NoXvfb as error:
+            self._plan.note(f"vsync: {error}, so there is no X11 Present to compare with")
+
+    def join(self) -> list[int]:
+        self._thread.join()
+        return self._times
+
+
+def _percentile(samples: Samples, percent: int) -> Spread:
+    ordered = sorted(samples)
+    return Spread(ordered[min(len(ordered) - 1, len(ordered) * percent // 100)], ordered[0], ordered[-1])
+
+
+def _sigma(times: Samples) -> float:
+    return statistics.pstdev(b - a for a, b in itertools.pairwise(times))
+
+
+# ---- idle ------------------------------------------------------------------------------------------------------------
+
+
+def _idle(plan: Plan, seconds: float) -> list[Row]:
+    """Voluntary context switches of all threads of vkshare, after the last observer went."""
+    plan.progress(f"idle, {seconds:g} s")
+    with Display("bench", interval=_INTERVAL) as display, VsyncDispatcher(display) as window:
+        with window.observe() as observer:
+            observer.wait()
+        time.sleep(0.1)
+        before = _switches()
+        time.sleep(seconds)
+        woken = float(_switches() - before)
+    spread = Spread(woken, woken, woken)
+    return [
+        Row(
+            f"wakeups in {seconds:g} s without observers",
+            "unpinned",
+            spread,
+            None,
+            COUNT,
+            spread,
+            Must(0.0),
+            unit="things",
+        )
+    ]
+
+
+def _switches() -> int:
+    found = 0
+    for status in Path("/proc/self/task").glob("*/status"):
+        if status.parent.name == str(os.getpid()):
+            continue  # this one, which has the command's name
+        fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
+        if fields["Name"].strip().startswith("vkshare"):
+            found += int(fields["voluntary_ctxt_switches"])
+    return found
+
+
+# ---- the bridge ------------------------------------------------------------------------------------------------------
+
+
+def _bridge(plan: Plan, seconds: float) -> list[Row]:
+    """The same ticks, taken by a thread here and by one in a child."""
+    plan.progress(f"ticks over the bridge, {seconds:g} s")
+    context = multiprocessing.get_context("spawn")
+    pipe, theirs = context.Pipe()
+    with (
+        Display("bench", interval=_INTERVAL) as display,
+        VsyncDispatcher(display) as window,
+        VsyncBridge(window) as bridge,
+        window.observe() as observer,
+    ):
+        with bridge.export() as descriptor:
+            process = context.Process(target=_follow, args=(descriptor, seconds, theirs), daemon=True)
+            process.start()
+            theirs.close()
+            pipe.recv()
+        here = dict(_take(observer, seconds))
+        there: list[tuple[int, int]] = pipe.recv()
+        process.join()
+    over = [(taken - here[tick]) * 1e-9 for tick, taken in there if tick in here]
+    late = _percentile([(taken - tick) * 1e-9 for tick, taken in here.items()], 99)
+    rows = []
+    for name, part, must in (("p50", 50, None), ("p99", 99, Must(500e-6))):
+        spread = _percentile(over, part)
+        others = {"a tick here is taken so late, p99": late}
+        what = f"a tick is taken so much later in a child, {name}"
+        rows.append(Row(what, "unpinned", spread, None, TIME, spread, must, others=others))
+    return rows
+
+
+def _take(observer: Observer, seconds: float) -> list[tuple[int, int]]:
+    end = time.monotonic() + seconds
+    taken = []
+    while time.monotonic() < end:
+        tick = observer.wait()
+        taken.append((tick.vsync_time, time.monotonic_ns()))
+    return taken
+
+
+def _follow(descriptor: VsyncDescriptor, seconds: float, pipe: Connection) -> None:
+    with Display(source=descriptor) as display, VsyncDispatcher(display) as window, window.observe() as observer:
+        descriptor.close()
+        for _ in range(20):  # the bridge has proven itself
+            observer.wait()
+        pipe.send("ready")
+        pipe.send(_take(observer, seconds))

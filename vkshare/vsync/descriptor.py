@@ -1,0 +1,39 @@
+"""What one process sends so that another can follow its display."""
+
+from __future__ import annotations
+
+import struct
+from typing import Self
+
+from vkshare import _fds, _native
+from vkshare.descriptors import Descriptor
+from vkshare.errors import DescriptorError
+
+
+class VsyncDescriptor(Descriptor):
+    """A bridge on its way to one other process: ``Display(source=descriptor)`` follows it there.
+
+    Carries one page of shared memory (one fd).
+    """
+
+    _kind = 4
+    _body = struct.Struct("<I")  # room for flags; 0
+
+    @classmethod
+    def made(cls, page: int) -> Self:
+        """By an exporter: takes over `page`."""
+        return cls(cls._body.pack(0), [page])
+
+    def open_end(self, display: _native.Display) -> _native.BridgeEnd:
+        """Has the display listen to it, until what is returned is freed. DescriptorError."""
+        end = _native.BridgeEnd(display, self._unused_fds()[0])
+        self._used = True
+        return end
+
+    def _check(self) -> None:
+        if len(self._fds) != 1:
+            raise DescriptorError(f"a bridge's descriptor carries 1 fd, and {len(self._fds)} came")
+        _fds.check_page(self._fds[0])
+
+    def __repr__(self) -> str:
+        return f"<vkshare.vsync.VsyncDescriptor{' closed' if self.is_closed else ''}>"

@@ -1,0 +1,329 @@
+"""Input that waits for its tick, and pointer positions resampled to the frame time (rule V15).
+
+The resampling is that of Android's InputConsumer, which Chromium's LinearResampling follows: the position that a
+pointer had a few milliseconds before the frame, between the two samples round that moment, or a little beyond the
+newest one. Pointers and displays tick at different rates: with each frame's newest sample, which is now fresh and now
+old, whatever follows the pointer would move unevenly.
+"""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+import math
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from vkshare import _arguments
+from vkshare.errors import InvalidCallError
+from vkshare.present.events import FIELDS, Event
+
+# Nanoseconds, as Android and Chromium have them.
+LATENCY = 5_000_000  # before the frame: late enough that the next sample is often there, so that little is guessed
+CLOSEST = 2_000_000  # samples closer than this tell no speed
+WIDEST = 20_000_000  # nor do those further apart
+FURTHEST = 8_000_000  # that is guessed beyond the newest sample, and at most half of what lies between the last two
+
+_SAMPLES = 32  # of one move that are kept while nobody takes it: some 64 ms of a fast mouse
+_LIMIT = 4096  # events that wait, when moves and the like are merged
+
+# Of these the last one counts, or they add up; everything else is told one by one.
+_MERGED = ("pointer_move", "wheel", "resize")
+
+
+class Sample(NamedTuple):
+    """Where the pointer was."""
+
+    time: int  # ns
+    x: float  # logical pixels
+    y: float
+
+
+class Resampler:
+    """Tells where one pointer was between its samples, or a little beyond them. Pure; not thread-safe.
+
+    Keeps what lies round the times that were asked for: a few samples, as long as those times grow.
+    """
+
+    def __init__(self) -> None:
+        self._samples: list[Sample] = []  # oldest first; at least CLOSEST apart, the newest excepted
+
+    @property
+    def newest(self) -> Sample | None:
+        """The last sample, as it came."""
+        return self._samples[-1] if self._samples else None
+
+    def add(self, time: int, x: float, y: float) -> None:
+        """The pointer is there, says the device. A time that falls back counts as the newest one."""
+        samples = self._samples
+        if samples:
+            time = max(time, samples[-1].time)
+        _add(samples, Sample(time, x, y))
+        if len(samples) > _SAMPLES:
+            del samples[0]
+
+    def clear(self) -> None:
+        """The pointer went, or jumped: what was says nothing of what comes."""
+        self._samples.clear()
+
+    def at(self, time: int, *, predict: bool = True) -> Sample | None:
+        """Where the pointer was at `time`, in ns; None before the first sample.
+
+        After the newest sample it goes on as before for min(FURTHEST, half of what the last two samples are apart),
+        where those are CLOSEST to WIDEST apart; with ``predict=False``, and elsewhere, it has stopped there. The
+        Sample's time is the one that its position is of. Before the oldest sample kept it is that one.
+        """
+        samples = self._samples
+        if not samples:
+            return None
+        after = bisect.bisect_right(samples, time, key=lambda sample: sample.time)
+        if after == 0:
+            return samples[0]
+        if after < len(samples):
+            there = _between(samples[after - 1], samples[after], time)
+        else:
+            there = self._beyond(time) if predict else samples[-1]
+        del samples[: max(0, after - 3)]  # times grow; three tell a speed, though the last two may be CLOSEST
+        return there
+
+    def _beyond(self, time: int) -> Sample:
+        newest = self._samples[-1]
+        before = next((s for s in reversed(self._samples) if newest.time - s.time >= CLOSEST), None)
+        if before is None or newest.time - before.time > WIDEST:
+            return newest
+        furthest = newest.time + min(FURTHEST, (newest.time - before.time) // 2)
+        return _between(before, newest, min(time, furthest))
+
+
+def _add(samples: list[Sample] | deque[Sample], sample: Sample) -> None:
+    """Appends it, in place of the newest where that stood too close to the one before it to be worth keeping."""
+    if len(samples) > 1 and samples[-1].time - samples[-2].time < CLOSEST:
+        samples[-1] = sample
+    else:
+        samples.append(sample)
+
+
+def _between(a: Sample, b: Sample, time: int) -> Sample:
+    """On the line through both, at `time`; b is later than a."""
+    part = (time - a.time) / (b.time - a.time)
+    return Sample(time, a.x + part * (b.x - a.x), a.y + part * (b.y - a.y))
+
+
+@dataclass(frozen=True, slots=True)
+class InputStatistics:
+    """A snapshot of an InputQueue's counters."""
+
+    posted: int
+    taken: int  # events that take() returned
+    merged: int  # that became part of another one
+    resampled: int  # of those taken: moves to a position that no event had
+    pending: int  # that wait
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """An event that waits, alone or with those merged into it."""
+
+    event: Event  # the newest of them
+    since: int  # ns: when the oldest of them was posted
+    samples: deque[Sample]  # of a move
+
+
+class InputQueue:
+    """Events on their way from the thread that polls a window to the one that composites it. Thread-safe.
+
+    ``post()`` them as ``Window.poll()`` returns them, and tell the scheduler (``input_arrived()``); at a tick,
+    ``take(tick.vsync_time)`` what was posted before it. Moves, turns of the wheel and resizes are merged with what
+    waits already, as browsers and rendercanvas do it, but never across anything else: buttons, keys and all others
+    are told one by one, in order, and none is lost.
+
+    An event's time is its `time_stamp`: seconds of ``time.perf_counter()``, which is CLOCK_MONOTONIC on Linux, the
+    clock of ticks. GLFW does not tell when the device or the X server saw an event, so vkshare's are stamped when
+    ``poll()`` receives them, and moves received by one poll are one event. So poll more often than the display ticks:
+    best wait for events on the main thread (``poll(timeout)``) and composite on another. Events of other sources:
+    ``post(Event(**rendercanvas_event))``, or ``post(event, time)`` with the source's own time.
+
+    Parameters
+    ----------
+    resample
+        Whether ``take()`` tells where the pointer was LATENCY before the tick, rather than its newest sample.
+    """
+
+    def __init__(self, *, resample: bool = True) -> None:
+        if not isinstance(resample, bool):
+            raise TypeError(f"resample must be True or False, not {type(resample).__name__}")
+        self._lock = threading.Lock()
+        self._waiting: deque[_Waiting] = deque()
+        self._resampler = Resampler() if resample else None
+        self._shown: Event | None = None  # the last move told, while the pointer's newest sample is elsewhere
+        self._told = 0  # ns: the latest time stamp told; positions of earlier moments come too late
+        self._posted = self._taken = self._merged = self._resampled = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the next tick has nothing to take. A pointer told between two samples has its newest yet to come."""
+        with self._lock:
+            return not self._waiting and self._shown is None
+
+    def post(self, event: Event, time: int | None = None) -> None:
+        """Adds an event.
+
+        Parameters
+        ----------
+        event
+            As ``Window.poll()`` returns it.
+        time
+            When it happened, in ns of CLOCK_MONOTONIC; None takes it from ``event.time_stamp``.
+
+        Raises
+        ------
+        TypeError, ValueError
+            It is no Event, or has no time.
+        InvalidCallError
+            4096 events wait: nobody takes them. The event was not added.
+        """
+        if not isinstance(event, Event):
+            raise TypeError(f"event must be a vkshare Event, not {type(event).__name__}; Event(**fields) makes one")
+        time = _time_of(event) if time is None else _arguments.integer("time", time)
+        if time != _time_of(event):
+            event = dataclasses.replace(event, time_stamp=time / 1e9)
+        with self._lock:
+            if not self._merge(event, time):
+                if len(self._waiting) >= _LIMIT:
+                    raise InvalidCallError(f"{_LIMIT} events wait and nobody takes them: call take() at each tick")
+                self._waiting.append(_Waiting(event, time, _samples_of(event, time)))
+            self._posted += 1
+
+    def take(self, vsync_time: int | None = None) -> list[Event]:
+        """The events posted before `vsync_time` (ns; None: all), oldest first, and those merged with them.
+
+        With resampling a move that nothing follows is told with the position and time of LATENCY before the tick;
+        ``is_idle`` is then False until the pointer's newest position was told, which needs no further event. Moves
+        before anything else, and whatever is not a move, are told where they happened.
+        """
+        if vsync_time is not None:
+            vsync_time = _arguments.integer("vsync_time", vsync_time)
+        with self._lock:
+            waiting = self._take_waiting(vsync_time)
+            if self._resampler is None:
+                events = [entry.event for entry in waiting]
+            else:
+                events = self._resample(waiting, self._resampler, vsync_time)
+            self._taken += len(events)
+            return events
+
+    def clear(self) -> None:
+        """Forgets all that waits, and where the pointer was: the window lost the input."""
+        with self._lock:
+            self._waiting.clear()
+            self._shown = None
+            if self._resampler is not None:
+                self._resampler.clear()
+
+    def statistics(self) -> InputStatistics:
+        """A snapshot of the counters."""
+        with self._lock:
+            return InputStatistics(self._posted, self._taken, self._merged, self._resampled, len(self._waiting))
+
+    # ---- merging
+
+    def _merge(self, event: Event, time: int) -> bool:
+        """Makes it part of what waits, if something of its kind does and only such things came after that."""
+        if event.event_type not in _MERGED:
+            return False
+        for index, entry in enumerate(reversed(self._waiting)):
+            if entry.event.event_type not in _MERGED:
+                return False
+            if _are_alike(entry.event, event):
+                self._into(entry, event, time)
+                del self._waiting[len(self._waiting) - 1 - index]
+                self._waiting.append(entry)  # it is the newest now
+                self._merged += 1
+                return True
+        return False
+
+    def _into(self, entry: _Waiting, event: Event, time: int) -> None:
+        if event.event_type == "wheel":
+            event = dataclasses.replace(event, dx=entry.event.dx + event.dx, dy=entry.event.dy + event.dy)
+        if entry.samples:
+            _add(entry.samples, Sample(max(time, entry.samples[-1].time), event.x, event.y))
+        entry.event = event
+        entry.since = min(entry.since, time)  # it is handled no later than the oldest of them must be
+
+    def _take_waiting(self, vsync_time: int | None) -> list[_Waiting]:
+        """All up to the last one that is due: nothing overtakes."""
+        count = len(self._waiting)
+        if vsync_time is not None:
+            due = (index for index in reversed(range(count)) if self._waiting[index].since < vsync_time)
+            count = next(due, -1) + 1
+        return [self._waiting.popleft() for _ in range(count)]
+
+    # ---- resampling
+
+    def _resample(self, waiting: list[_Waiting], resampler: Resampler, vsync_time: int | None) -> list[Event]:
+        events: list[Event] = []
+        if self._shown is not None and not (waiting and waiting[0].event.event_type == "pointer_move"):
+            until = None if waiting else vsync_time
+            events += self._move(self._shown, resampler, until, is_new=False)
+        for entry in waiting:
+            _follow(resampler, entry)
+            if entry.event.event_type == "pointer_move":
+                until = vsync_time if entry is waiting[-1] else None
+                events += self._move(entry.event, resampler, until, is_new=True)
+            else:
+                events.append(entry.event)
+                self._told = max(self._told, _time_of(entry.event))
+        return events
+
+    def _move(self, event: Event, resampler: Resampler, vsync_time: int | None, *, is_new: bool) -> list[Event]:
+        """The pointer's move as the frame of `vsync_time` has it; None: where it is. Nothing where that is told."""
+        newest = resampler.newest
+        if newest is None:
+            return []
+        sample = newest
+        if vsync_time is not None:
+            # Without anything new the pointer has stopped, as far as anyone knows: a guess would overshoot.
+            sample = resampler.at(max(vsync_time - LATENCY, self._told), predict=is_new) or newest
+        if is_new and sample is newest:
+            self._shown, self._told = None, max(self._told, sample.time)
+            return [event]
+        if not is_new and (sample.x, sample.y) == (event.x, event.y):
+            return []
+        self._resampled += sample is not newest
+        self._told = max(self._told, sample.time)  # a guess may have been ahead of the device
+        shown = dataclasses.replace(event, x=sample.x, y=sample.y, time_stamp=self._told / 1e9)
+        self._shown = shown if (sample.x, sample.y) != (newest.x, newest.y) else None
+        return [shown]
+
+    def __repr__(self) -> str:
+        how = "resampled" if self._resampler is not None else "as they are"
+        return f"<vkshare.InputQueue {len(self._waiting)} events wait, moves {how}>"
+
+
+def _follow(resampler: Resampler, entry: _Waiting) -> None:
+    """What the event tells of the pointer."""
+    if entry.event.event_type in ("pointer_enter", "pointer_leave"):
+        resampler.clear()
+    for sample in entry.samples:
+        resampler.add(*sample)
+
+
+def _samples_of(event: Event, time: int) -> deque[Sample]:
+    has_position = "x" in FIELDS.get(event.event_type, ())
+    return deque([Sample(time, event.x, event.y)] if has_position else (), maxlen=_SAMPLES)
+
+
+def _are_alike(a: Event, b: Event) -> bool:
+    return (a.event_type, a.buttons, a.modifiers) == (b.event_type, b.buttons, b.modifiers)
+
+
+def _time_of(event: Event) -> int:
+    """Nanoseconds of CLOCK_MONOTONIC."""
+    if not math.isfinite(event.time_stamp):
+        raise ValueError(f"time_stamp is {event.time_stamp}; allowed are seconds of time.perf_counter()")
+    return round(event.time_stamp * 1e9)

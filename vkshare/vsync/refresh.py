@@ -1,0 +1,345 @@
+"""Refresh timers: many drivers, called at each tick on the thread that asked for it (rules V3 to V5).
+
+Firefox's RefreshDriverTimer is the model, with its two kinds in one object: active drivers are called at every tick,
+inactive ones (of hidden windows, say) after a second, then ever more rarely, and in the end not at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn, Self
+
+from vkshare import _arguments
+from vkshare.errors import ClosedError, InvalidCallError
+from vkshare.vsync.drivers import Driver, Drivers, Observer
+from vkshare.vsync.inactive import InactiveSchedule
+from vkshare.vsync.tick import Tick
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshStatistics:
+    """A snapshot of a RefreshTimer's counters."""
+
+    drivers: int
+    active: int
+    stopped: int  # inactive for so long that they are called no more
+    is_observing: bool
+    ticks: int  # at which drivers were called
+    missed: int  # before these that nobody took: drivers, or who turns the timer, were at something else
+    calls: int  # of drivers
+    errors: int  # calls that raised
+
+
+class RefreshTimer:
+    """Calls refresh drivers at each tick, on the thread that turns it: ``turn()``, ``run()``, or both in asyncio.
+
+    A driver is a callable that takes a Tick, and is known by equality (a bound method equals itself). They are called
+    in the order in which they were added; one added within a driver from the next tick on, and one removed within a
+    driver no more. The first active driver begins the observing, the last one's going ends it. Inactive ones share the
+    ticks of their moment; in between the timer sleeps.
+
+    ``add()``, ``remove()``, ``set_active()``, ``close()`` and ``statistics()`` may be called from any thread and from
+    within drivers: no lock is held while a driver is called. One thread turns it at a time.
+
+    Parameters
+    ----------
+    observer
+        Where the ticks come from: ``VsyncDispatcher.observe()``. The timer takes it over, and closes it.
+    schedule
+        The schedule of inactive drivers, without any; None: they are called after 1, 2, 4 ... 512 s, then never.
+    clock
+        The time in ns of CLOCK_MONOTONIC.
+
+    Raises
+    ------
+    ClosedError
+        The observer is closed.
+    """
+
+    def __init__(
+        self,
+        observer: Observer,
+        *,
+        schedule: InactiveSchedule[Any] | None = None,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._observer = observer
+        self._clock = clock
+        self._drivers = Drivers(observer, InactiveSchedule() if schedule is None else schedule, clock)
+        self._turner = threading.Lock()  # held by who turns it
+        self._wake: Callable[[], object] | None = None  # while asyncio watches the observer's fd: ends that
+        self._ticks = self._missed = self._calls = self._errors = 0
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether close() was called."""
+        return self._drivers.is_closed
+
+    # ---- drivers
+
+    def add(self, driver: Driver, *, active: bool = True) -> None:
+        """Calls the driver from the next tick on: at every tick, or as an inactive one.
+
+        Raises
+        ------
+        TypeError
+            It cannot be called, or has no hash.
+        InvalidCallError
+            It is there already.
+        ClosedError
+            After close(), or after the display's shutdown.
+        """
+        if not callable(driver):
+            raise TypeError(f"driver must be callable with a Tick, not {type(driver).__name__}")
+        self._drivers.add(driver, _flag("active", active))
+
+    def remove(self, driver: Driver) -> None:
+        """Calls the driver no more. Idempotent.
+
+        On another thread than the one that turns the timer it waits for a call of this driver that has begun: once it
+        has returned, none runs. Within a driver, of whatever timer, it waits for nobody.
+        """
+        self._drivers.remove(driver)
+
+    def set_active(self, driver: Driver, active: bool) -> None:
+        """Calls the driver at every tick, or as an inactive one: from the beginning where it is one already.
+
+        Raises
+        ------
+        InvalidCallError
+            It was not added.
+        ClosedError
+            After close(), or after the display's shutdown.
+        """
+        self._drivers.set_active(driver, _flag("active", active))
+
+    # ---- turning
+
+    def turn(self, timeout: float | None = None) -> Tick | None:
+        """Waits for one tick that a driver wants, and calls the drivers.
+
+        Parameters
+        ----------
+        timeout
+            Seconds to wait; 0 takes a tick that is there, None waits for as long as there are drivers.
+
+        Returns
+        -------
+        The tick; None where none came in time, or no driver is left to wait for.
+
+        Raises
+        ------
+        ExceptionGroup
+            Of what drivers raised, however few did. All were called, and all stay; the tick counts as served. What is
+            no Exception (KeyboardInterrupt) comes at once and alone.
+        ClosedError
+            The timer was closed, meanwhile or before, or the display was shut down.
+        InvalidCallError
+            Called within a driver, or while another thread turns the timer.
+        """
+        end = self._end_of(timeout)
+        with self._turning():
+            while not self._is_forsaken(end):
+                limit = self._drivers.begin_wait(end)
+                try:
+                    tick = self._take(limit)
+                finally:
+                    self._drivers.end_wait()
+                if self._is_over(tick, end):
+                    return tick
+            return None
+
+    async def turn_async(self, timeout: float | None = None) -> Tick | None:
+        """As turn(), while the running loop goes on. A wait that is cancelled takes no tick."""
+        end = self._end_of(timeout)
+        with self._turning():
+            while not self._is_forsaken(end):
+                limit = self._drivers.begin_wait(end)
+                try:
+                    tick = await self._take_async(limit)
+                finally:
+                    self._drivers.end_wait()
+                if self._is_over(tick, end):
+                    return tick
+            return None
+
+    def run(self, until: Callable[[], object] | None = None) -> None:
+        """Turns until `until()` is true, which is asked before each turn, no driver is left, or the timer is closed.
+
+        What turn() raises ends it; it may be called again.
+        """
+        try:
+            while self._goes_on(until):
+                self.turn()
+        except ClosedError:
+            if not self.is_closed:
+                raise
+
+    async def run_async(self, until: Callable[[], object] | None = None) -> None:
+        """As run(), while the running loop goes on."""
+        try:
+            while self._goes_on(until):
+                await self.turn_async()
+        except ClosedError:
+            if not self.is_closed:
+                raise
+
+    # ---- the end
+
+    def close(self) -> None:
+        """Ends the timer and its observer, from any thread or driver. Idempotent.
+
+        A turn that waits raises ClosedError. Like remove() it waits for a driver's call that has begun, unless called
+        within one: once it has returned no driver begins.
+        """
+        drivers = self._drivers
+        with drivers.changed:
+            drivers.close()
+            if not self._is_watched():
+                self._observer.close()
+        drivers.wait_for_running()
+
+    def statistics(self) -> RefreshStatistics:
+        """A snapshot of the counters."""
+        drivers = self._drivers
+        with drivers.changed:
+            return RefreshStatistics(
+                len(drivers),
+                drivers.active,
+                drivers.stopped,
+                drivers.is_observing,
+                self._ticks,
+                self._missed,
+                self._calls,
+                self._errors,
+            )
+
+    # ---- a turn
+
+    def _end_of(self, timeout: float | None) -> int | None:
+        seconds = _arguments.timeout(timeout)
+        return None if seconds is None else self._clock() + round(seconds * 1e9)
+
+    @contextlib.contextmanager
+    def _turning(self) -> Iterator[None]:
+        self._drivers.check()
+        if not self._turner.acquire(blocking=False):
+            raise InvalidCallError("this RefreshTimer is being turned: one thread at a time does, and no driver")
+        try:
+            yield
+        finally:
+            self._turner.release()
+            self._drivers.settle()
+
+    def _is_forsaken(self, end: int | None) -> bool:
+        self._drivers.check()
+        return end is None and not self._drivers
+
+    def _is_over(self, tick: Tick | None, end: int | None) -> bool:
+        """Whether that was the turn: drivers were called at the tick, or there is none and no time left."""
+        if tick is not None:
+            return self._serve(tick)
+        return end is not None and self._clock() >= end
+
+    def _take(self, limit: float | None) -> Tick | None:
+        with contextlib.suppress(TimeoutError):
+            return self._observer.wait(limit)
+        return None
+
+    async def _take_async(self, limit: float | None) -> Tick | None:
+        await asyncio.sleep(0)  # drivers that need a whole interval would else leave the loop no time
+        tick = self._take(0)
+        if tick is not None or limit == 0:
+            return tick
+        loop, ready = asyncio.get_running_loop(), asyncio.Event()
+        with self._drivers.changed:  # from here on close() leaves the observer, whose fd the loop has, to this turn
+            self._drivers.check()
+            self._wake = lambda: loop.call_soon_threadsafe(ready.set)
+            fd = self._observer.fileno()
+        try:
+            loop.add_reader(fd, ready.set)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(limit):
+                    await ready.wait()
+        finally:
+            loop.remove_reader(fd)
+            with self._drivers.changed:
+                self._wake = None
+                if self.is_closed:
+                    self._observer.close()
+        return self._take(0)
+
+    def _is_watched(self) -> bool:
+        """Whether a loop watches the observer. It is woken."""
+        if self._wake is None:
+            return False
+        try:
+            self._wake()
+        except RuntimeError:  # the loop is closed, and never came back to it
+            return False
+        return True
+
+    def _serve(self, tick: Tick) -> bool:
+        """Calls the drivers that want this tick; whether there were any."""
+        drivers = self._drivers
+        wanted, due = drivers.take()
+        calls = 0
+        errors: list[Exception] = []
+        with drivers.calling():
+            for entry in wanted:
+                if drivers.enter(entry, due):
+                    calls += 1
+                    try:
+                        entry.call(tick)
+                    except Exception as error:
+                        errors.append(error)
+                    drivers.leave()
+        if calls:
+            self._ticks += 1
+            self._missed += tick.missed
+            self._calls += calls
+            self._errors += len(errors)
+        if errors:
+            raise ExceptionGroup(f"{len(errors)} of {calls} refresh drivers raised at tick {tick.id}", errors)
+        return calls > 0
+
+    def _goes_on(self, until: Callable[[], object] | None) -> bool:
+        return not self.is_closed and len(self._drivers) > 0 and not (until is not None and until())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        try:
+            lost = not self.is_closed and not sys.is_finalizing()
+        except AttributeError:
+            return  # __init__ did not get so far
+        if lost:
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
+            self.close()
+
+    def __repr__(self) -> str:
+        if self.is_closed:
+            return "<vkshare.RefreshTimer closed>"
+        told = self.statistics()
+        state = "observing" if told.is_observing else "resting"
+        return f"<vkshare.RefreshTimer {state}, {told.drivers} drivers, {told.active} active>"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("a RefreshTimer cannot be pickled: it belongs to the process that turns it")
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, not {type(value).__name__}")
+    return value

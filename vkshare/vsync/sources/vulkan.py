@@ -1,0 +1,179 @@
+"""What Vulkan drivers tell of vertical blanks: VK_KHR_present_wait, VK_EXT_display_control, VK_EXT_present_timing.
+
+They need a device that was made with the extension, which is an engine's (``Device.from_handles``): vkshare's own
+devices enable none of the three. The time of a tick is the moment at which the driver's wait returned.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from vkshare import _arguments
+from vkshare.errors import SurfaceLostError, VulkanError
+from vkshare.vsync.sources import vulkan_calls
+from vkshare.vsync.sources.base import VsyncSource
+from vkshare.vsync.sources.run import Blank, Run
+
+if TYPE_CHECKING:
+    from vkshare.device import Device
+
+SLICE = 100_000_000  # ns of one wait in the driver, which nothing interrupts: how long stop() may take
+_MOST_PRESENTS = 64  # remembered; more than any swapchain has images, so that the oldest are long over
+_OUT_OF_DATE = -1000001004  # VK_ERROR_OUT_OF_DATE_KHR
+
+
+class PresentWaitSource(VsyncSource):
+    """The vertical blanks at which a swapchain's presents are shown: vkWaitForPresentKHR.
+
+    It ticks while somebody presents, and as a display does only in modes that wait for one (FIFO). Whoever presents
+    gives each present an id (VkPresentIdKHR) and calls presented() after it.
+
+    Parameters
+    ----------
+    device
+        Made with VK_KHR_present_id, VK_KHR_present_wait and their features, and opened with both extensions named in
+        `enabled_extensions`.
+    swapchain
+        The VkSwapchainKHR. Close the source before destroying it, and open another for the next one.
+
+    Raises
+    ------
+    UnsupportedError
+        The device is not Vulkan's, or was made without them.
+    """
+
+    kind = "present-wait"
+
+    def __init__(self, device: Device, swapchain: int) -> None:
+        self._swapchain = _arguments.integer("swapchain", swapchain, 1, 2**64 - 1)
+        self._calls = vulkan_calls.present_wait(device, self._swapchain)
+        super().__init__()
+        # Their ids, the oldest first, each with the run that it was told in: others are of no interest any more.
+        self._presents: deque[tuple[Run, int]] = deque(maxlen=_MOST_PRESENTS)
+        self._pending = 0  # the id of the one before these, which was seen not to be over; 0: none
+
+    def presented(self, present_id: int) -> None:
+        """vkQueuePresentKHR was called with that id, 1 to 2**64 - 1 and growing. From any thread; never blocks."""
+        present_id = _arguments.integer("present_id", present_id, 1, 2**64 - 1)
+        with self._turn:
+            if self._run is not None and not self._run.is_over:
+                self._presents.append((self._run, present_id))
+                self._turn.notify_all()
+
+    def _begin(self) -> None:
+        self._pending = 0
+
+    def _next(self, run: Run) -> Blank | None:
+        if not self._pending:
+            self._pending = self._take_present(run)
+            return None
+        if not self._is_over(self._pending, SLICE):
+            return None
+        self._pending = 0
+        return Blank(time.monotonic_ns())
+
+    def _take_present(self, run: Run) -> int:
+        """The next one's id, 0 for one of which no tick can be made: it is over since nobody knows when."""
+        with self._turn:
+            self._turn.wait_for(lambda: self._presents or run.is_over)
+            if run.is_over:
+                return 0
+            told_in, present_id = self._presents.popleft()
+        if told_in is not run:
+            return 0
+        if self._is_over(present_id, 0):
+            self._ignore()
+            return 0
+        return present_id
+
+    def _is_over(self, present_id: int, ns: int) -> bool:
+        try:
+            return self._calls.wait(present_id, ns)
+        except VulkanError as error:
+            if error.result != _OUT_OF_DATE:
+                raise
+            raise SurfaceLostError("the swapchain is out of date: open a source for the one after it") from error
+
+    def _release(self) -> None:
+        self._presents.clear()
+
+    def _where(self) -> str:
+        return f"of VkSwapchainKHR 0x{self._swapchain:x}"
+
+
+class DisplayControlSource(VsyncSource):
+    """The moments at which a display begins to show a picture: vkRegisterDisplayEventEXT, first pixel out.
+
+    Parameters
+    ----------
+    device
+        Made with VK_EXT_display_control, and opened with it named in `enabled_extensions`.
+    display
+        A VkDisplayKHR: a monitor that this process has to itself (direct mode, or no window system). Close the source
+        before letting go of it.
+
+    Raises
+    ------
+    UnsupportedError
+        The device is not Vulkan's, or was made without it.
+    """
+
+    kind = "display-control"
+
+    def __init__(self, device: Device, display: int) -> None:
+        self._display = _arguments.integer("display", display, 1, 2**64 - 1)
+        self._calls = vulkan_calls.display_events(device, self._display)
+        super().__init__(self._calls.interval)
+        self._fence: Any = None  # of the next tick; what was asked for in one run may come in a later one
+
+    def _begin(self) -> None:
+        if self._fence is not None and self._calls.wait(self._fence, 0):
+            self._drop()  # it came while nobody waited: who knows when
+            self._ignore()
+
+    def _next(self, run: Run) -> Blank | None:
+        if self._fence is None:
+            self._fence = self._calls.register()
+        if not self._calls.wait(self._fence, SLICE):
+            return None
+        blank = Blank(time.monotonic_ns())
+        self._drop()
+        return blank
+
+    def _drop(self) -> None:
+        fence, self._fence = self._fence, None
+        if fence is not None:
+            self._calls.destroy(fence)
+
+    def _release(self) -> None:
+        self._drop()
+
+    def _where(self) -> str:
+        return f"of VkDisplayKHR 0x{self._display:x}"
+
+
+class PresentTimingSource(VsyncSource):
+    """When presents were shown, as the driver stamped them (VK_EXT_present_timing). Not to be had yet.
+
+    Raises
+    ------
+    UnsupportedError
+        Always: the Vulkan headers that vkshare is built with do not have the extension.
+    """
+
+    kind = "present-timing"
+
+    def __init__(self, device: Device, swapchain: int) -> None:
+        raise vulkan_calls.refuse_present_timing(device)
+
+    def _begin(self) -> None: ...
+
+    def _next(self, run: Run) -> NoReturn:
+        raise AssertionError("there is none")
+
+    def _release(self) -> None: ...
+
+    def _where(self) -> str:
+        return ""

@@ -1,0 +1,54 @@
+"""What a display tells when it ticks."""
+
+from __future__ import annotations
+
+import enum
+import functools
+from fractions import Fraction
+from typing import NamedTuple, TypeAlias
+
+NativeTick: TypeAlias = tuple[int, int, int, int, int, int, str, int, int]  # as _native.Observer._wait() returns it
+
+KINDS = ("software", "x11-present", "present-wait", "display-control", "present-timing")  # vks_tick_kind
+
+
+class TickFlags(enum.IntFlag):
+    """MISSED: it came before its observer did. ESTIMATED: nobody knows the interval, it is taken to be 1/60 s.
+    DISCONTINUITY: more than eight intervals went by without a tick (a suspended machine, a stopped process)."""
+
+    MISSED = 1
+    ESTIMATED = 2
+    DISCONTINUITY = 4
+
+
+class Tick(NamedTuple):
+    """A display's vertical blank, as one window hears of it (the model is Silk's VsyncEvent). Immutable."""
+
+    display: int
+    """Display.number of the one that ticked."""
+    id: int
+    """Grows with every tick that the window was due; strictly, over moves and changes of source, too."""
+    vsync_time: int
+    """ns of CLOCK_MONOTONIC (time.monotonic_ns()); never later than now."""
+    output_time: int
+    """ns: when a frame that is begun now can be seen at the earliest; later than vsync_time."""
+    interval: Fraction
+    """Seconds from one tick to the next, exact: Fraction(1001, 60000)."""
+    kind: str
+    """Who ticked: "software", "x11-present", "present-wait", "display-control" or "present-timing"."""
+    flags: TickFlags = TickFlags(0)
+    missed: int = 0
+    """Ticks between the one that was taken before and this."""
+
+
+@functools.lru_cache(maxsize=32)
+def seconds(numerator: int, denominator: int) -> Fraction:
+    """Of an interval in nanoseconds."""
+    return Fraction(numerator, denominator * 10**9)
+
+
+def from_native(told: NativeTick) -> Tick:
+    """Of what the C core tells."""
+    display, number, vsync_time, output_time, numerator, denominator, kind, flags, missed = told
+    interval = seconds(numerator, denominator)
+    return Tick(display, number, vsync_time, output_time, interval, kind, TickFlags(flags), missed)
