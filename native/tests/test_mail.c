@@ -80,6 +80,17 @@ static void who_sleeps_is_roused_or_does_not_begin_to_sleep_once_there_is_a_chan
     CHECK(vks_mail_sleep(&mail, &changes, 1, vks_now() + 1000000) == VKS_TIMEOUT, "nothing came");
 }
 
+static void a_word_that_is_none_is_slept_on_and_not_looked_at_without_end(void)
+{
+    vks_mail mail = {.word = 17};
+    vks_tick tick = numbered(6);
+    CHECK(vks_mail_take(&mail, &tick) == VKS_TIMEOUT, "no tick");
+    CHECK(vks_mail_sleep(&mail, NULL, 0, vks_now() + 1000000) == VKS_TIMEOUT, "nothing came");
+    mail.word = 17;
+    vks_mail_post(&mail, &tick);
+    CHECK(vks_mail_take(&mail, &tick) == VKS_OK && is_whole(&tick), "a tick after it");
+}
+
 typedef struct exchange {
     vks_mail mail;
     uint64_t n;
@@ -123,6 +134,7 @@ int main(void)
     RUN(a_closed_mail_says_so_until_it_is_opened_again);
     RUN(a_writer_that_died_within_a_tick_leaves_nothing_to_take);
     RUN(who_sleeps_is_roused_or_does_not_begin_to_sleep_once_there_is_a_change);
+    RUN(a_word_that_is_none_is_slept_on_and_not_looked_at_without_end);
     RUN(of_many_ticks_told_by_a_thread_each_one_taken_is_whole_and_newer_and_the_last_one_arrives);
     return check_result();
 }

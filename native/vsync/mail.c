@@ -78,10 +78,19 @@ vks_status vks_mail_take(vks_mail *mail, vks_tick *out)
     return read_tick(mail, out) ? VKS_OK : VKS_TIMEOUT;
 }
 
+/* Tells that somebody sleeps. False: there is something to look at. A word that is none, of another process, is as good
+ * as nothing: who went on looking at it would do so without end. */
+static bool await(vks_mail *mail)
+{
+    uint32_t word = atomic_load(&mail->word);
+    if (word == VKS_MAIL_TOLD || word == VKS_MAIL_CLOSED)
+        return false;
+    return word == VKS_MAIL_AWAITED || atomic_compare_exchange_strong(&mail->word, &word, VKS_MAIL_AWAITED);
+}
+
 vks_status vks_mail_sleep(vks_mail *mail, const _Atomic uint32_t *changes, uint32_t expected, uint64_t deadline)
 {
-    uint32_t none = VKS_MAIL_NONE;
-    if (!atomic_compare_exchange_strong(&mail->word, &none, VKS_MAIL_AWAITED) && none != VKS_MAIL_AWAITED)
+    if (!await(mail))
         return VKS_OK;
     if (changes && atomic_load(changes) != expected)
         return VKS_OK;
