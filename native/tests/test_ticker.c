@@ -308,6 +308,24 @@ static void a_hardware_tick_of_the_future_counts_as_now(void)
     CHECK(!vks_ticker_heard(&t, now - MS, now, &tick), "nor does time go back");
 }
 
+static void hardware_that_tells_of_long_ago_is_not_heard(void)
+{
+    vks_ticker t = running(HZ_60);
+    vks_tick tick;
+    vks_ticker_set_hardware(&t, VKS_TICK_X11_PRESENT, START);
+    int told = 0;
+    for (uint64_t now = START, n = 0; n < 100; n++, now += vks_interval_ns(HZ_60)) { /* by a clock that is 5 s behind */
+        CHECK(!vks_ticker_heard(&t, now - 5000 * MS, now, &tick), "it is no news");
+        told += vks_ticker_due(&t, now, &tick);
+    }
+    CHECK(told >= 98, "the timer told %d", told);
+    uint64_t now = run_by_hardware(&t, VKS_TICK_X11_PRESENT, HZ_60, 10) + 3600 * 1000 * MS;
+    vks_ticker_stop(&t);
+    vks_ticker_start(&t, now);
+    CHECK(!vks_ticker_heard(&t, now - 1000 * MS, now, &tick), "it lay in a bridge whose writer has died");
+    CHECK(vks_ticker_deadline(&t) <= now + 2 * vks_interval_ns(HZ_60), "the first one within two intervals");
+}
+
 int main(void)
 {
     RUN(an_interval_is_a_rational_number_between_a_microsecond_and_100_seconds);
@@ -322,5 +340,6 @@ int main(void)
     RUN(silent_hardware_is_replaced_in_its_phase_after_250_ms);
     RUN(hardware_that_is_silent_when_observers_come_is_not_waited_for);
     RUN(a_hardware_tick_of_the_future_counts_as_now);
+    RUN(hardware_that_tells_of_long_ago_is_not_heard);
     return check_result();
 }

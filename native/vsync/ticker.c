@@ -161,7 +161,7 @@ static bool has_proven_itself(const vks_ticker *t)
 bool vks_ticker_heard(vks_ticker *t, uint64_t time, uint64_t now, vks_tick *out)
 {
     time = time < now ? time : now;
-    if (time <= t->heard[0])
+    if (time <= t->heard[0] || now - time >= patience(t)) /* nor would news so old keep the timer silent */
         return false;
     memmove(t->heard + 1, t->heard, 3 * sizeof *t->heard);
     t->heard[0] = time;

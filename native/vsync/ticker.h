@@ -86,7 +86,8 @@ uint64_t vks_ticker_deadline(const vks_ticker *ticker);
 /* It is `now`. True: there is a tick, the newest of those that are due. Early calls do nothing. */
 bool vks_ticker_due(vks_ticker *ticker, uint64_t now, vks_tick *out);
 
-/* The hardware ticked at `time` (later than now counts as now). False: this tick is not to be told. It counts once
+/* The hardware ticked at `time` (later than now counts as now; one as old as its silence may be is not heard: it lay
+ * somewhere, or has another clock). False: this tick is not to be told. It counts once
  * three intervals together are within 5 % of what they should be, and none is off by a quarter (V14): the timers of
  * some servers have whole milliseconds, so that at 144 Hz no single interval is within 5 %. */
 bool vks_ticker_heard(vks_ticker *ticker, uint64_t time, uint64_t now, vks_tick *out);
