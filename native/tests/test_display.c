@@ -140,7 +140,7 @@ static void an_observers_fd_is_readable_just_while_there_is_a_tick_to_take(void)
     poll_observer(observer);
     CHECK(poll(fds, 1, 60) == 0, "it rests");
     vks_observer_close(observer);
-    CHECK(poll(fds, 1, 0) == 1, "it was closed");
+    CHECK(poll_observer(observer) == VKS_CLOSED && poll(fds, 1, 0) == 1, "it was closed, for whoever polls");
     vks_observer_destroy(early);
     vks_observer_destroy(observer);
     end_dispatcher(window);

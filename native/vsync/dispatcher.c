@@ -184,6 +184,8 @@ vks_status vks_observer_create(vks_dispatcher *d, vks_mail *mail, vks_observer *
     if (!o)
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for an observer");
     vks_status status = enter(d);
+    if (!status && (status = is_open(d->display)))
+        pthread_mutex_unlock(&d->lock);
     if (status) {
         free(o);
         return status;
@@ -301,6 +303,8 @@ static vks_status take(vks_observer *o, vks_tick *out, uint64_t *missed)
     if (fd >= 0) /* before the look at the mail: what comes in between is seen now, or makes it readable again */
         eventfd_read(fd, &ignored);
     vks_status status = vks_mail_take(o->mail, out);
+    if (status == VKS_CLOSED) /* for all who poll, not for the first of them */
+        wake(o);
     if (status)
         return status;
     uint64_t taken = atomic_load(&o->taken);
