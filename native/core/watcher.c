@@ -163,6 +163,16 @@ static void kick(void)
     vks_futex_wake(&watcher.control, VKS_ANY_BIT);
 }
 
+/* At the end: who has something again at once, as a page of another process can, comes after all others. */
+static void append(group *g)
+{
+    group **link = &watcher.groups;
+    while (*link)
+        link = &(*link)->next;
+    g->next = NULL;
+    *link = g;
+}
+
 vks_status vks_watcher_set(void *owner, void (*fire)(void *owner), const vks_watch *words, size_t n)
 {
     group *g = NULL;
@@ -179,8 +189,7 @@ vks_status vks_watcher_set(void *owner, void (*fire)(void *owner), const vks_wat
     drop(owner);
     vks_status status = VKS_OK;
     if (n && (status = start()) == VKS_OK) {
-        g->next = watcher.groups;
-        watcher.groups = g;
+        append(g);
         kick();
     } else {
         free(g);
