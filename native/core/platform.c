@@ -157,6 +157,8 @@ uint64_t vks_identity_of(uint32_t pid)
 bool vks_identity_gone(uint64_t process)
 {
     uint32_t pid = vks_identity_pid(process);
+    if (!pid) /* nobody's, from a page; kill(0) is about our own group */
+        return true;
     uint64_t now = vks_identity_of(pid);
     if (now)
         return now != process;

@@ -1,4 +1,5 @@
 /* Ticks for another process. Rules V18, V19. */
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -7,6 +8,8 @@
 
 #include "check.h"
 #include "core/page.h"
+#include "core/platform.h"
+#include "core/watcher.h"
 #include "vsync/bridge.h"
 
 static const vks_interval MS_5 = {5000000, 1}, MS_7 = {7000000, 1};
@@ -207,6 +210,92 @@ static void a_page_that_is_none_is_refused_and_one_of_garbage_harms_neither_side
     end_side(&here);
 }
 
+static bool is_sure(void *s)
+{
+    vks_display_statistics told;
+    vks_display_get_statistics(((side *)s)->display, &told);
+    return !told.is_estimated;
+}
+
+static void that_an_interval_is_known_is_taken_over_too(void)
+{
+    side here = side_of(MS_5), there = {0};
+    CHECK(vks_display_create(MS_5, true, &there.display) == VKS_OK, "no display");
+    CHECK(vks_dispatcher_create(there.display, &there.window) == VKS_OK, "no dispatcher");
+    CHECK(vks_observer_create(there.window, NULL, &there.observer) == VKS_OK, "no observer");
+    vks_bridge *bridge;
+    vks_bridge_end *end;
+    CHECK(vks_bridge_create(here.window, &bridge) == VKS_OK, "no bridge");
+    CHECK(vks_bridge_open(there.display, vks_bridge_fd(bridge), &end) == VKS_OK, "no end");
+    vks_observer_attend(there.observer);
+    CHECK(next(&there).flags & VKS_TICK_IS_ESTIMATED, "nobody has told it yet");
+    CHECK(comes_true(is_sure, &there), "the same interval, which the other side knows");
+    vks_bridge_leave(end);
+    vks_bridge_destroy(bridge);
+    end_side(&there);
+    end_side(&here);
+}
+
+/* ---- a reader that says what is not so ---- */
+
+static vks_mail *mail_of(const vks_bridge *bridge)
+{
+    void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, vks_bridge_fd(bridge), 0);
+    CHECK(page != MAP_FAILED, "no page");
+    return (vks_mail *)((char *)page + sizeof(vks_page_header));
+}
+
+static void drop_mail(vks_mail *mail) { munmap((char *)mail - sizeof(vks_page_header), 4096); }
+
+/* As it is for the watcher of pages when a reader never stands still. */
+typedef struct restless {
+    _Atomic uint32_t word, fired;
+    _Atomic bool is_over;
+} restless;
+
+static void fire_again(void *pointer)
+{
+    restless *r = pointer;
+    atomic_fetch_add(&r->fired, 1);
+    if (!atomic_load(&r->is_over))
+        vks_watcher_set(r, fire_again, &(vks_watch){&r->word, 1}, 1);
+}
+
+static void a_page_that_never_stands_still_keeps_no_other_from_being_heard(void)
+{
+    side here = side_of(MS_5);
+    vks_bridge *bridge;
+    CHECK(vks_bridge_create(here.window, &bridge) == VKS_OK, "no bridge");
+    restless r = {0};
+    CHECK(vks_watcher_set(&r, fire_again, &(vks_watch){&r.word, 1}, 1) == VKS_OK, "no watcher");
+    vks_mail *mail = mail_of(bridge);
+    atomic_store(&mail->reader, vks_self());
+    vks_mail_want(mail, true);
+    CHECK(comes_true(is_attending, bridge), "nobody looks at the page, %u times at the other", atomic_load(&r.fired));
+    atomic_store(&r.is_over, true);
+    vks_watcher_remove(&r);
+    drop_mail(mail);
+    vks_bridge_destroy(bridge);
+    end_side(&here);
+}
+
+static void a_reader_that_is_no_process_is_told_of_nothing(void)
+{
+    side here = side_of(MS_5);
+    vks_bridge *bridge;
+    CHECK(vks_bridge_create(here.window, &bridge) == VKS_OK, "no bridge");
+    vks_mail *mail = mail_of(bridge);
+    atomic_store(&mail->reader, UINT64_C(1) << 22); /* of pid 0 */
+    vks_mail_want(mail, true);
+    usleep(50000);
+    CHECK(!vks_bridge_is_attending(bridge) && !vks_bridge_has_reader(bridge), "it is observed for nobody");
+    drop_mail(mail);
+    vks_bridge_destroy(bridge);
+    vks_display_shutdown(here.display);
+    CHECK(vks_bridge_create(here.window, &bridge) == VKS_CLOSED, "the display was shut down");
+    end_side(&here);
+}
+
 int main(int argc, char **argv)
 {
     (void)argv;
@@ -214,6 +303,9 @@ int main(int argc, char **argv)
         return be_the_child();
     RUN(a_display_takes_over_interval_and_phase_of_the_one_at_the_other_end_and_observes_it_only_while_it_must);
     RUN(a_child_that_was_killed_is_dropped_and_one_that_was_stopped_goes_on);
+    RUN(that_an_interval_is_known_is_taken_over_too);
+    RUN(a_page_that_never_stands_still_keeps_no_other_from_being_heard);
+    RUN(a_reader_that_is_no_process_is_told_of_nothing);
     RUN(a_page_that_is_none_is_refused_and_one_of_garbage_harms_neither_side);
     return check_result();
 }

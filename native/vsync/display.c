@@ -77,9 +77,11 @@ static bool take_over(vks_ticker *ticker, const vks_tick *tick)
 {
     if (tick->kind > VKS_TICK_PRESENT_TIMING || vks_interval_check(tick->interval))
         return false;
-    bool is_estimated = tick->flags & VKS_TICK_IS_ESTIMATED;
-    vks_interval known = ticker->next_interval.numerator ? ticker->next_interval : ticker->interval;
-    if (known.numerator != tick->interval.numerator || known.denominator != tick->interval.denominator)
+    bool changes = ticker->next_interval.numerator, is_estimated = tick->flags & VKS_TICK_IS_ESTIMATED;
+    vks_interval known = changes ? ticker->next_interval : ticker->interval;
+    bool was_estimated = changes ? ticker->next_is_estimated : ticker->flags & VKS_TICK_IS_ESTIMATED;
+    if (known.numerator != tick->interval.numerator || known.denominator != tick->interval.denominator ||
+        was_estimated != is_estimated)
         vks_ticker_set_interval(ticker, tick->interval, is_estimated);
     ticker->kind = tick->kind;
     return true;
