@@ -250,6 +250,22 @@ def test_a_source_is_started_once_and_not_after_its_end() -> None:
         source.start(lambda _: None)
 
 
+def test_a_source_is_not_started_while_it_is_being_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = StubSource()
+    source.start(lambda _: None)
+    stop = source.stop
+
+    def stop_and_start() -> None:
+        stop()
+        with pytest.raises(ClosedError):
+            source.start(lambda _: None)
+
+    monkeypatch.setattr(source, "stop", stop_and_start)
+    source.close()
+    assert source.released == 1
+    assert not source.is_running
+
+
 def test_a_start_without_a_thread_leaves_a_source_that_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_thread(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

@@ -48,7 +48,7 @@ class VsyncSource(Closing, ABC):
         self._turn = threading.Condition()  # guards what follows
         self._run: Run | None = None  # the latest
         self._error: Exception | None = None
-        self._is_closed = False
+        self._is_closed = self._is_released = False
         self._pid = os.getpid()
         self._told_interval = interval
         self._found_interval: Fraction | None = None
@@ -155,9 +155,11 @@ class VsyncSource(Closing, ABC):
         if self._pid != os.getpid():  # what it listens to is the parent's
             self._is_closed = True
             return
+        with self._turn:
+            self._is_closed = True  # before it is stopped: nobody starts it anew then
         self.stop()
         with self._turn:
-            is_mine, self._is_closed = not self._is_closed, True
+            is_mine, self._is_released = not self._is_released, True
         if is_mine:
             self._release()
 
