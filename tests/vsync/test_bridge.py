@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import mmap
 import multiprocessing
 import os
@@ -17,6 +18,7 @@ from multiprocessing.connection import Connection
 
 import pytest
 from vsync.conftest import SOON
+from vsync.made_up import MadeUpSource
 
 from vkshare.errors import ClosedError, DescriptorError
 from vkshare.vsync import Display, Tick, VsyncBridge, VsyncDescriptor, VsyncDispatcher
@@ -192,6 +194,48 @@ def test_a_descriptor_that_is_none_is_refused_and_leaves_the_display_as_it_was(
             display.set_source(descriptor)
     with VsyncDispatcher(display) as dispatcher, dispatcher.observe() as observer:
         observer.wait(SOON)
+
+
+@pytest.mark.rule("V18")
+def test_a_descriptor_that_is_refused_leaves_the_display_with_the_bridge_or_the_source_that_it_has(
+    window: VsyncDispatcher,
+    display_of: Callable[[Fraction], Display],
+    stack: ExitStack,
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    display = display_of(THERE)
+    stack.enter_context(stack.enter_context(VsyncDispatcher(display)).observe())
+    bridge, other = (stack.enter_context(VsyncBridge(window)) for _ in range(2))
+    with other.export() as wrong, mmap.mmap(wrong._fds[0], 4096) as page:
+        page[8] += 1
+        with bridge.export() as descriptor:
+            display.set_source(descriptor)
+        _wait(lambda: bridge.is_attending)
+        with pytest.raises(DescriptorError):
+            display.set_source(wrong)
+        time.sleep(0.02)
+        assert bridge.is_attending
+        source = stack.enter_context(MadeUpSource("x11-present", HERE))
+        display.set_source(source)
+        with pytest.raises(DescriptorError):
+            display.set_source(wrong)
+        assert display.source is source
+        display.close()
+        assert not source.is_running
+        with pytest.raises(DescriptorError):
+            Display(source=wrong)
+    gc.collect()
+    assert [str(each.message) for each in recwarn.list] == []
+
+
+def test_a_bridge_of_a_closed_display_is_refused(window: VsyncDispatcher, recwarn: pytest.WarningsRecorder) -> None:
+    window.display.close()
+    with pytest.raises(ClosedError):
+        VsyncBridge(window)
+    with pytest.raises(ClosedError):
+        window.observe()
+    gc.collect()
+    assert [str(each.message) for each in recwarn.list] == []
 
 
 def test_a_descriptor_travels_over_a_socket_or_a_pickle(

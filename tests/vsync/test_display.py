@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import math
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -13,6 +15,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from support.displays import run_child
 from vsync.conftest import SOON
 from vsync.made_up import MadeUpSource
 
@@ -48,6 +51,14 @@ def test_an_interval_is_exact_and_ticks_lie_on_its_grid(
         tick = observer.wait(SOON)
         steps = tick.id - first.id
         assert abs(tick.vsync_time - first.vsync_time - steps * NTSC * 10**9) <= 1, "rounded to a nanosecond, no drift"
+
+
+@pytest.mark.rule("V1")
+def test_the_longest_intervals_are_exact_too(display_of: Callable[[Fraction], Display]) -> None:
+    assert display_of(Fraction(100)).interval == 100
+    prime = 2**31 - 1
+    for interval in (Fraction(10 * prime + 1, prime), Fraction(100) - Fraction(1, prime)):
+        assert abs(display_of(interval).interval - interval) < Fraction(1, 10**17)
 
 
 @pytest.mark.rule("V1")
@@ -273,6 +284,50 @@ def test_a_source_that_is_lost_leaves_the_display_to_the_timer_and_says_why(
     assert isinstance(display.source_error, ClosedError)
 
 
+def test_a_source_that_another_display_has_goes_on_there(
+    observe: Callable[[Display], Observer], stack: ExitStack
+) -> None:
+    source = stack.enter_context(MadeUpSource("x11-present", Fraction(1, 250)))
+    first, second = (stack.enter_context(Display(source=source)) for _ in range(2))
+    observe(first).wait(SOON)
+    source.wait_until(running=True)
+    observer = observe(second)
+    deadline = time.monotonic() + SOON
+    while second.source_error is None:
+        assert time.monotonic() < deadline
+        observer.wait(SOON)
+    assert isinstance(second.source_error, InvalidCallError)
+    observer.rest()
+    second.close()
+    assert source.is_running
+    assert first.source_error is None
+
+
+def test_without_a_thread_the_timer_ticks_and_the_display_says_why(
+    display_of: Callable[[float], Display],
+    observe: Callable[[Display], Observer],
+    stack: ExitStack,
+    monkeypatch: pytest.MonkeyPatch,
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    def no_thread(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    display, source = display_of(0.004), stack.enter_context(MadeUpSource("x11-present", Fraction(1, 250)))
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(RuntimeError):
+            display.set_source(source)
+        with pytest.raises(RuntimeError):
+            Display(source=source)
+    assert isinstance(display.source_error, RuntimeError)
+    assert observe(display).wait(SOON).kind == "software"
+    display.set_source(source)
+    source.wait_until(running=True)
+    gc.collect()
+    assert [str(each.message) for each in recwarn.list] == []
+
+
 # ---- the end ---------------------------------------------------------------------------------------------------------
 
 
@@ -379,6 +434,36 @@ def test_a_display_of_the_parent_is_refused_in_a_child_of_fork(display_of: Calla
                 os._exit(code)
         assert os.waitpid(child, 0)[1] == 0
         observer.wait(SOON)
+
+
+def test_a_child_of_fork_ends_a_display_whose_source_was_being_set(display_of: Callable[[float], Display]) -> None:
+    display = display_of(0.004)
+    with display._changing:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(int(SOON))
+            display.close()
+            os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_program_ends_though_it_forgot_a_display_that_has_a_source() -> None:
+    """Its thread may not run any more then: from Python 3.13 on, who joined it waited for ever."""
+    run_child(
+        """
+        import warnings
+        from fractions import Fraction
+        from vkshare.vsync import Display, VsyncDispatcher
+        from vsync.made_up import MadeUpSource
+
+        warnings.simplefilter("ignore", ResourceWarning)
+        source = MadeUpSource("x11-present", Fraction(1, 250))
+        display = Display(source=source)
+        observer = VsyncDispatcher(display).observe()
+        source.wait_until(running=True)
+        """,
+        dict(os.environ) | {"PYTHONPATH": "tests"},
+    )
 
 
 def _use_another() -> None:

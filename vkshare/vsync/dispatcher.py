@@ -50,7 +50,11 @@ class VsyncDispatcher(Closing, _native.Dispatcher):
     def observe(self) -> Observer:
         """One more who is told, beginning now. ClosedError."""
         observer = Observer(self)
-        observer.attend()
+        try:
+            observer.attend()
+        except BaseException:
+            observer.close()
+            raise
         return observer
 
     @property

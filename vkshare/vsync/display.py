@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import threading
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,7 +16,7 @@ from vkshare.vsync.sources import VsyncSource
 from vkshare.vsync.tick import seconds
 
 _USUAL = Fraction(1, 60)  # V1: where nobody knows better
-_LARGEST_DENOMINATOR = 2**32 - 1  # the C core's
+_LARGEST_NUMERATOR, _LARGEST_DENOMINATOR = 2**64 - 1, 2**32 - 1  # the C core's
 _OF_FLOATS = 10**6  # 1 / 59.94 is meant, and not what is left of it in binary
 
 
@@ -71,12 +73,17 @@ class Display(Closing):
         _trace.tell_names()
         self._core = _native.Display(*_nanoseconds(_USUAL if interval is None else interval), interval is None)
         self._name = name
+        self._pid = os.getpid()
         self._changing = threading.Lock()  # guards what follows
         self._listening: Listening | None = None
         self._bridge: _native.BridgeEnd | None = None
         self._closed = False
         if source is not None:
-            self.set_source(source)
+            try:
+                self.set_source(source)
+            except BaseException:
+                self.close()
+                raise
 
     # ---- what it is ----------------------------------------------------------------------------------------------
 
@@ -142,16 +149,17 @@ class Display(Closing):
             The bridge's page is not as it must be; the display listens to what it did before.
         """
         _check_source(source)
+        listening: Listening | None = None
+        bridge: _native.BridgeEnd | None = None
         with self._changing:
-            before, left = self._listening, self._bridge
-            self._listening = self._bridge = None
             if isinstance(source, VsyncDescriptor):
-                self._bridge = source.open_end(self._core)
+                bridge = source.open_end(self._core)
             elif source is not None:
-                self._listening = Listening(self._core, source)
+                listening = Listening(self._core, source)
             else:
                 self._core._listen("software")
-            listening = self._listening
+            before, left = self._listening, self._bridge  # that are over only now: what failed has changed nothing
+            self._listening, self._bridge = listening, bridge
         del left  # outside the lock, like what follows: each waits for a thread
         if before is not None:
             before.join()
@@ -171,6 +179,8 @@ class Display(Closing):
         """
         self._closed = True
         self._core._shutdown()
+        if self._pid != os.getpid():  # a thread of the parent's may hold the lock for ever
+            return
         with self._changing:
             listening, left = self._listening, self._bridge
             self._listening = self._bridge = None
@@ -197,5 +207,6 @@ def _nanoseconds(interval: Fraction | float) -> tuple[int, int]:
     if not 1e-6 <= interval <= 100:  # nor nan
         raise ValueError(f"interval is {interval} s; allowed is 1 us to 100 s")
     exact = Fraction(interval).limit_denominator(_OF_FLOATS) if isinstance(interval, float) else Fraction(interval)
-    nanoseconds = (exact * 10**9).limit_denominator(_LARGEST_DENOMINATOR)
+    largest = min(_LARGEST_DENOMINATOR, _LARGEST_NUMERATOR // math.ceil(exact * 10**9))
+    nanoseconds = (exact * 10**9).limit_denominator(largest)
     return nanoseconds.numerator, nanoseconds.denominator

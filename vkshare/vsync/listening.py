@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sys
 import threading
 
 from vkshare import _native
@@ -27,14 +28,21 @@ class Listening:
         self._thread = threading.Thread(target=self._run, name="vkshare-source", daemon=True)
 
     def begin(self) -> None:
-        """After the one before has ended: both may use the same source."""
-        self._thread.start()
+        """After the one before has ended: both may use the same source. RuntimeError: there is no thread to be had."""
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            self._lost(error)
+            raise
 
     def join(self) -> None:
         """After the display took another source, or ended: the source is stopped when this returns.
 
-        One that has not begun yet will not use its source. Called on the source's own thread it waits for nothing.
+        One that has not begun yet will not use its source. Called on the source's own thread it waits for nothing, nor
+        when the interpreter ends: no other thread of Python's runs any more.
         """
+        if sys.is_finalizing():
+            return
         is_begun = self._thread.ident is not None
         if is_begun and self._thread is not threading.current_thread() and not self.source._is_on_its_thread():
             self._thread.join()
@@ -43,19 +51,20 @@ class Listening:
         with contextlib.suppress(ClosedError):
             while self.error is None:
                 self._display._wait_wanted(self._number, True)
-                try:
-                    self._listen()
-                finally:
-                    self.source.stop()
+                self._listen()
 
     def _listen(self) -> None:
         """While somebody observes."""
         try:
             self.source.start(self._heard, self._lost)
-        except Exception as error:  # the display ticks by its timer
+        except Exception as error:  # the display ticks by its timer; the source may be another one's, who goes on
             _log.warning("%r could not be started: %s", self.source, error)
             self._lost(error)
-        self._display._wait_wanted(self._number, False)
+            return
+        try:
+            self._display._wait_wanted(self._number, False)
+        finally:
+            self.source.stop()
 
     def _heard(self, time: int) -> None:
         with contextlib.suppress(ClosedError):
