@@ -12,7 +12,7 @@
 #include "core/watcher.h"
 #include "vsync/bridge.h"
 
-static const vks_interval MS_5 = {5000000, 1}, MS_7 = {7000000, 1};
+static const vks_interval MS_5 = {5000000, 1}, MS_6 = {6000000, 1}, MS_7 = {7000000, 1};
 #define MS UINT64_C(1000000)
 #define PATIENCE (20000 * MS) /* a test that waits so long has failed */
 
@@ -236,6 +236,29 @@ static void that_an_interval_is_known_is_taken_over_too(void)
     end_side(&here);
 }
 
+static void a_window_that_moves_on_from_a_display_that_was_shut_down_takes_the_other_process_along(void)
+{
+    side here = side_of(MS_5), there = side_of(MS_7);
+    vks_bridge *bridge;
+    vks_bridge_end *end;
+    CHECK(vks_bridge_create(here.window, &bridge) == VKS_OK, "no bridge");
+    CHECK(vks_bridge_open(there.display, vks_bridge_fd(bridge), &end) == VKS_OK, "no end");
+    vks_observer_attend(there.observer);
+    CHECK(hears_the_other(&there, MS_5), "it never took over the interval");
+    vks_display_shutdown(here.display);
+    for (int i = 0; i < 5; i++)
+        next(&there); /* by itself */
+    vks_display *gone = here.display;
+    CHECK(vks_display_create(MS_6, false, &here.display) == VKS_OK, "no display");
+    CHECK(vks_dispatcher_move(here.window, here.display) == VKS_OK, "it does not move");
+    CHECK(hears_the_other(&there, MS_6), "it does not hear of the other display");
+    vks_display_unref(gone);
+    vks_bridge_leave(end);
+    vks_bridge_destroy(bridge);
+    end_side(&there);
+    end_side(&here);
+}
+
 /* ---- a reader that says what is not so ---- */
 
 static vks_mail *mail_of(const vks_bridge *bridge)
@@ -304,6 +327,7 @@ int main(int argc, char **argv)
     RUN(a_display_takes_over_interval_and_phase_of_the_one_at_the_other_end_and_observes_it_only_while_it_must);
     RUN(a_child_that_was_killed_is_dropped_and_one_that_was_stopped_goes_on);
     RUN(that_an_interval_is_known_is_taken_over_too);
+    RUN(a_window_that_moves_on_from_a_display_that_was_shut_down_takes_the_other_process_along);
     RUN(a_page_that_never_stands_still_keeps_no_other_from_being_heard);
     RUN(a_reader_that_is_no_process_is_told_of_nothing);
     RUN(a_page_that_is_none_is_refused_and_one_of_garbage_harms_neither_side);

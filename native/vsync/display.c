@@ -94,10 +94,8 @@ static bool next_tick(vks_display *display, uint64_t now, vks_tick *out)
     if (status == VKS_OK && (!is_foreign(display) || take_over(&display->ticker, &heard)) &&
         vks_ticker_heard(&display->ticker, heard.time, now, out))
         return true;
-    if (status == VKS_CLOSED) { /* the other process has shut its display down */
-        stop_listening(display);
+    if (status == VKS_CLOSED && display->ticker.by_hardware) /* the other process has shut its display down */
         vks_ticker_set_hardware(&display->ticker, VKS_TICK_SOFTWARE, now);
-    }
     return vks_ticker_due(&display->ticker, now, out);
 }
 
@@ -115,13 +113,21 @@ static void count(vks_display_statistics *counts, const vks_tick *tick, uint64_t
     counts->latest = counts->latest > counts->late ? counts->latest : counts->late;
 }
 
+/* Whether the inbox may have something. One that was closed is looked at when the timer ticks: what it is told of moves to
+ * another display perhaps. */
+static bool is_open(const vks_display *display)
+{
+    return is_foreign(display) ? atomic_load(&display->inbox->word) != VKS_MAIL_CLOSED
+                               : display->ticker.kind != VKS_TICK_SOFTWARE;
+}
+
 static uint64_t earlier(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* Gives up the lock meanwhile. */
 static void sleep_until(vks_display *display, uint64_t deadline)
 {
     uint32_t changes = atomic_load(&display->changes);
-    bool listens = display->ticker.is_running && (is_foreign(display) || display->ticker.kind != VKS_TICK_SOFTWARE);
+    bool listens = display->ticker.is_running && is_open(display);
     vks_mail *inbox = display->sleeping = listens ? display->inbox : NULL;
     pthread_mutex_unlock(&display->lock);
     if (inbox && inbox != &display->own) /* who undoes our words there must not keep us from a shutdown */

@@ -36,7 +36,8 @@ vks_status vks_display_set_interval(vks_display *display, vks_interval interval,
 /* Where ticks come from: a hardware of that kind, which vks_display_heard() tells of (VKS_TICK_SOFTWARE: none), or,
  * with `inbox`, another process's display, whose kinds and intervals are taken over. The timer ticks until either has
  * proven itself. `source` is the number of this one: when this returns the thread looks at no inbox that it was given
- * before, and those that spoke under another number are not heard any more. */
+ * before, and those that spoke under another number are not heard any more. An inbox that was closed is looked at now
+ * and then: it may be opened again. */
 vks_status vks_display_listen(vks_display *display, vks_tick_kind kind, vks_mail *inbox, uint32_t *source);
 /* It looks at that inbox no more when this returns, also where it was shut down. */
 void vks_display_leave(vks_display *display, vks_mail *inbox);
