@@ -6,11 +6,13 @@ import asyncio
 import gc
 import os
 import random
+import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -463,6 +465,30 @@ def test_one_error_is_a_group_too_and_run_may_be_called_again(timer: RefreshTime
         timer.run()
     assert log.take() == "a a a"
     timer.run(until=lambda: len(log.calls) == 2)
+
+
+def test_ctrl_c_where_a_turn_begins_leaves_none_that_does_not_end(timer: RefreshTimer, log: Log) -> None:
+    def interrupt(frame: FrameType, event: str, _: object) -> Any:
+        if frame.f_code is not code:
+            return None
+        if event == "line":
+            lines.append(frame.f_lineno)
+            if len(lines) == turn:
+                raise KeyboardInterrupt
+        return interrupt
+
+    code = RefreshTimer._turning.__wrapped__.__code__  # type: ignore[attr-defined]
+    timer.add(log.driver("a"))
+    for turn in range(1, 6):
+        lines: list[int] = []
+        tracing = sys.gettrace()
+        sys.settrace(interrupt)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                timer.turn()
+        finally:
+            sys.settrace(tracing)
+        timer.turn()
 
 
 def test_ctrl_c_in_a_driver_comes_at_once_and_the_timer_goes_on_after_it(timer: RefreshTimer, log: Log) -> None:

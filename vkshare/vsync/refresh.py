@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -73,7 +72,7 @@ class RefreshTimer:
         self._observer = observer
         self._clock = clock
         self._drivers = Drivers(observer, InactiveSchedule() if schedule is None else schedule, clock)
-        self._turner = threading.Lock()  # held by who turns it
+        self._turns: dict[str, object] = {}  # one at most; as a dict, whose setdefault() is one step
         self._wake: Callable[[], object] | None = None  # while asyncio watches the observer's fd: ends that
         self._ticks = self._missed = self._calls = self._errors = 0
 
@@ -230,13 +229,15 @@ class RefreshTimer:
     @contextlib.contextmanager
     def _turning(self) -> Iterator[None]:
         self._drivers.check()
-        if not self._turner.acquire(blocking=False):
-            raise InvalidCallError("this RefreshTimer is being turned: one thread at a time does, and no driver")
-        try:
+        turn = object()
+        try:  # round its beginning too: Ctrl-C right after it must not leave a turn without end
+            if self._turns.setdefault("now", turn) is not turn:
+                raise InvalidCallError("this RefreshTimer is being turned: one thread at a time does, and no driver")
             yield
         finally:
-            self._turner.release()
-            self._drivers.settle()
+            if self._turns.get("now") is turn:
+                del self._turns["now"]
+                self._drivers.settle()
 
     def _is_forsaken(self, end: int | None) -> bool:
         self._drivers.check()
