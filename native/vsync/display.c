@@ -113,8 +113,8 @@ static void count(vks_display_statistics *counts, const vks_tick *tick, uint64_t
     counts->latest = counts->latest > counts->late ? counts->latest : counts->late;
 }
 
-/* Whether the inbox may have something. One that was closed is looked at when the timer ticks: what it is told of moves to
- * another display perhaps. */
+/* Whether the inbox may have something. One that was closed is looked at when the timer ticks: what it is told of moves
+ * to another display perhaps. */
 static bool is_open(const vks_display *display)
 {
     return is_foreign(display) ? atomic_load(&display->inbox->word) != VKS_MAIL_CLOSED

@@ -22,6 +22,7 @@ from vsync.made_up import MadeUpSource
 from vkshare import _native
 from vkshare.errors import ClosedError, InvalidCallError, SurfaceLostError
 from vkshare.vsync import Display, Observer, TickFlags, VsyncDispatcher
+from vkshare.vsync.listening import Listening
 
 NTSC = Fraction(1001, 60000)
 
@@ -301,6 +302,28 @@ def test_a_source_that_another_display_has_goes_on_there(
     second.close()
     assert source.is_running
     assert first.source_error is None
+
+
+def test_ctrl_c_while_the_source_before_ends_leaves_one_that_begins(
+    display_of: Callable[[float], Display],
+    observe: Callable[[Display], Observer],
+    stack: ExitStack,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(self: Listening) -> None:
+        raise KeyboardInterrupt
+
+    display = display_of(0.004)
+    observe(display)
+    sources = [stack.enter_context(MadeUpSource("x11-present", Fraction(1, 250))) for _ in range(2)]
+    display.set_source(sources[0])
+    sources[0].wait_until(running=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(Listening, "join", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            display.set_source(sources[1])
+    sources[1].wait_until(running=True)
+    sources[0].wait_until(running=False)
 
 
 def test_without_a_thread_the_timer_ticks_and_the_display_says_why(

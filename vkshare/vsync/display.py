@@ -161,10 +161,12 @@ class Display(Closing):
             before, left = self._listening, self._bridge  # that are over only now: what failed has changed nothing
             self._listening, self._bridge = listening, bridge
         del left  # outside the lock, like what follows: each waits for a thread
-        if before is not None:
-            before.join()
-        if listening is not None:
-            listening.begin()
+        try:
+            if before is not None:
+                before.join()
+        finally:  # also after Ctrl-C
+            if listening is not None:
+                listening.begin()
 
     # ---- its end -------------------------------------------------------------------------------------------------
 
