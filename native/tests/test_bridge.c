@@ -1,4 +1,4 @@
-/* Ticks for another process. Rules V18, V19. */
+/* Ticks for another process. rules: V18, V19 */
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>

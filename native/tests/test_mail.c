@@ -1,4 +1,4 @@
-/* The newest tick, between threads and over what another process may have written. Rules V8, V18. */
+/* The newest tick, between threads and over what another process may have written. rules: V8, V18 */
 #include <pthread.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* When a display ticks, on a clock that is a number. Rules V2, V6, V9 to V11, V13, V14, V20. */
+/* When a display ticks, on a clock that is a number. rules: V2, V6, V9, V10, V11, V13, V14, V20 */
 #include <string.h>
 
 #include "check.h"

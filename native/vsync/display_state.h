@@ -21,6 +21,7 @@ struct vks_display {
     size_t n;                     /* of these */
     uint32_t observing;           /* of these, with an observer that does not rest */
     uintptr_t thread;             /* 0: none yet, or somebody joins it */
+    uint32_t lead;                /* ns that the thread has itself woken early */
     pthread_cond_t left;          /* the thread has left its loop, or `sleeping` */
     bool is_looping, is_closed;
     uint32_t source; /* the number of the one that it listens to */

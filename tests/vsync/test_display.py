@@ -7,6 +7,7 @@ import gc
 import math
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -144,6 +145,25 @@ def _switches() -> dict[str, str]:
         if status["Name"].strip().startswith("vkshare-vsync"):
             found[task.name] = status["voluntary_ctxt_switches"].strip()
     return found
+
+
+@pytest.mark.rule("V21")
+def test_the_timer_ticks_while_python_holds_its_lock(
+    display_of: Callable[[float], Display], observe: Callable[[Display], Observer]
+) -> None:
+    display = display_of(0.004)
+    observe(display).wait(SOON)
+    before, interval = display.statistics(), sys.getswitchinterval()
+    sys.setswitchinterval(SOON)  # nobody else gets the lock
+    try:
+        end = time.monotonic() + 0.5
+        while time.monotonic() < end:
+            pass
+        told = display.statistics()
+    finally:
+        sys.setswitchinterval(interval)
+    assert told.ticks - before.ticks + told.skipped - before.skipped >= 100
+    assert told.ticks - before.ticks >= 20, "few of them too late to be told, also on a busy machine"
 
 
 @pytest.mark.rule("V5")
