@@ -259,6 +259,13 @@ static void three_intervals_together_have_to_be_within_5_percent(void)
     CHECK(!t.by_hardware, "of another interval");
     t = running(HZ_144);
     vks_ticker_set_hardware(&t, VKS_TICK_X11_PRESENT, START);
+    uint64_t uneven = hear(&t, START, interval, 1, &told, &tick);
+    uneven = hear(&t, uneven, interval + interval / 3, 1, &told, &tick);
+    uneven = hear(&t, uneven, interval - interval / 3, 1, &told, &tick);
+    hear(&t, uneven, interval, 1, &told, &tick);
+    CHECK(!t.by_hardware, "even on the whole, and off by a third between");
+    t = running(HZ_144);
+    vks_ticker_set_hardware(&t, VKS_TICK_X11_PRESENT, START);
     uint64_t time = START;
     for (int i = 0; i < 4; i++) /* a server whose timer has whole milliseconds */
         time = hear(&t, time, i % 2 ? 6430000 : 7430000, 1, &told, &tick);
