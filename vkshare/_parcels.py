@@ -12,7 +12,6 @@ import contextlib
 import os
 import select
 import socket
-import struct
 import threading
 import time
 from collections.abc import Sequence
@@ -25,7 +24,6 @@ LIFETIME = 300.0  # seconds that a pickle's fds wait for whoever unpickles it
 _PATIENCE = 1.0  # seconds for one who connected to say what he wants: the others wait meanwhile
 _FETCH = 30.0  # seconds for the sender to answer
 _TOKEN_SIZE = 16
-_PEERCRED = struct.Struct("3i")  # struct ucred: pid, uid, gid
 _HERE, _GONE, _STRANGER = b"here", b"gone", b"user"
 
 
@@ -101,7 +99,7 @@ class _Counter:
     def _answer(self, sock: socket.socket) -> None:
         sock.settimeout(_PATIENCE)
         token = sock.recv(_TOKEN_SIZE + 1)  # first: closing a socket that has unread bytes resets the connection
-        _, uid, _ = _PEERCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size))
+        _, uid = _transport.peer_of(sock)
         if uid != os.geteuid():
             sock.send(_STRANGER)
             return

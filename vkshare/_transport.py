@@ -28,6 +28,30 @@ _QUOTA = 256  # fds of unclosed descriptors from one peer process, or a quarter 
 _PEERCRED = struct.Struct("3i")  # struct ucred: pid, uid, gid
 _received: dict[int, weakref.WeakSet[Descriptor]] = {}  # by the peer's pid
 
+
+# ---- what others that speak over such sockets need ----------------------------------------------------------------
+
+
+def peer_of(sock: socket.socket) -> tuple[int, int]:
+    """The pid and the user of the process at the other end."""
+    pid, uid, _ = _PEERCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size))
+    return pid, uid
+
+
+def fds_of(ancillary: Sequence[tuple[int, int, bytes]]) -> list[int]:
+    """The fds that came beside a message's bytes, the caller's."""
+    fds = array.array("i")
+    for level, kind, payload in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])
+    return list(fds)
+
+
+def rights(fds: Sequence[int]) -> list[tuple[int, int, array.array[int]]]:
+    """What sendmsg() takes to send them."""
+    return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
+
+
 # ---- sending ---------------------------------------------------------------------------------------------------
 
 
@@ -35,14 +59,14 @@ def send(sock: socket.socket, data: bytes, fds: Sequence[int], timeout: float | 
     """Sends `data` with `fds` on its first byte. See Descriptor.send()."""
     _check_socket(sock)
     deadline = _deadline(timeout)
-    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
+    beside = rights(fds)
     pause = 0.001
     sent = 0
     try:
         while sent < len(data):
             _wait(sock, select.POLLOUT, deadline)
             try:
-                sent += sock.sendmsg([data[sent:]], [] if sent else rights, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+                sent += sock.sendmsg([data[sent:]], [] if sent else beside, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
             except OSError as error:
                 if error.errno == errno.ETOOMANYREFS:
                     # Too many fds of this user are in flight; nothing tells when that changes (unix(7)).
@@ -111,8 +135,7 @@ class Receiver:
         _received.setdefault(self._pid, weakref.WeakSet()).add(descriptor)
 
     def _check_peer(self) -> None:
-        raw = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size)
-        self._pid, uid, _ = _PEERCRED.unpack(raw)
+        self._pid, uid = peer_of(self._sock)
         if uid != os.geteuid():
             raise DescriptorError(f"the peer is user {uid}, this process user {os.geteuid()}: connection dropped")
         for pid in [pid for pid, kept in _received.items() if not any(d.fd_count for d in kept)]:
@@ -141,11 +164,7 @@ class Receiver:
                 break
             except BlockingIOError:
                 continue
-        for level, kind, payload in ancillary:
-            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                fds = array.array("i")
-                fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])
-                self._fds += fds
+        self._fds += fds_of(ancillary)
         self._got += len(data)
         if flags & (socket.MSG_CTRUNC | socket.MSG_TRUNC):
             raise DescriptorError("the message was truncated (too long, or with more fds than fit): connection dropped")

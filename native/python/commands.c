@@ -17,10 +17,8 @@ static int commands_init(PyObject *object, PyObject *arguments, PyObject *keywor
     vkpy_device *device = vkpy_device_argument(device_object, "device");
     if (device == NULL)
         return -1;
-    if (self->device != NULL) {
-        vkpy_raise_named("InvalidCallError", "CommandList.__init__ ran already: make another CommandList");
-        return -1;
-    }
+    if (self->device != NULL)
+        return vkpy_raise_initialised("CommandList");
     self->device = (vkpy_device *)Py_NewRef((PyObject *)device);
     return 0;
 }

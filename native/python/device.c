@@ -141,10 +141,8 @@ static int device_init(PyObject *object, PyObject *arguments, PyObject *keywords
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|$OOOO:Device", names, &name, &held_limit, &raster_threads,
                                      &vulkan))
         return -1;
-    if (self->initialised) {
-        vkpy_raise_named("InvalidCallError", "Device.__init__ ran already: make another Device");
-        return -1;
-    }
+    if (self->initialised)
+        return vkpy_raise_initialised("Device");
     name = name == NULL ? PyUnicode_FromString("") : Py_NewRef(name);
     self->initialised = true; /* before the GIL is released in create() */
     self->initialised = name != NULL && create(self, name, held_limit, raster_threads, vulkan);

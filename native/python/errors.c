@@ -171,3 +171,9 @@ PyObject *vkpy_raise_uninitialised(const char *type)
     return vkpy_raise_named("InvalidCallError", "this %s was never initialised: its __init__ did not run, or failed",
                             type);
 }
+
+int vkpy_raise_initialised(const char *type)
+{
+    vkpy_raise_named("InvalidCallError", "%s.__init__ ran already: make another %s", type, type);
+    return -1;
+}

@@ -15,7 +15,7 @@ static bool set_core(vkpy_fence *self, vkpy_device *device, vks_status status, v
         return vkpy_raise(status, what) != NULL;
     if (self->core != NULL) { /* by another thread, or by an argument's __index__ */
         VKPY_SHORT(device, vks_fence_close(core); vks_fence_unref(core));
-        return vkpy_raise_named("InvalidCallError", "Fence.__init__ ran already: make another Fence") != NULL;
+        return vkpy_raise_initialised("Fence") == 0;
     }
     self->device = (vkpy_device *)Py_NewRef((PyObject *)device);
     self->core = core;

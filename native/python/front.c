@@ -13,10 +13,8 @@ static int front_init(PyObject *object, PyObject *arguments, PyObject *keywords)
     vkpy_front *self = (vkpy_front *)object;
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, ":Front", names))
         return -1;
-    if (self->core != NULL) {
-        vkpy_raise_named("InvalidCallError", "Front.__init__ ran already: make another Front");
-        return -1;
-    }
+    if (self->core != NULL)
+        return vkpy_raise_initialised("Front");
     vks_status status = vks_front_create(&self->core);
     if (status != VKS_OK)
         vkpy_raise(status, "Front");

@@ -15,10 +15,8 @@ static int hand_off_init(PyObject *object, PyObject *arguments, PyObject *keywor
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OO:HandOff", names, &hub_object, &token_object) ||
         !vkpy_hub_and_token(hub_object, token_object, &hub, &token))
         return -1;
-    if (self->core != NULL) {
-        vkpy_raise_named("InvalidCallError", "HandOff.__init__ ran already: make another HandOff");
-        return -1;
-    }
+    if (self->core != NULL)
+        return vkpy_raise_initialised("HandOff");
     vks_status status = vks_hand_off_create(hub, token, &self->core);
     if (status != VKS_OK)
         vkpy_raise(status, "HandOff");

@@ -56,10 +56,8 @@ static int history_init(PyObject *object, PyObject *arguments, PyObject *keyword
         !read_policy(policy_object, &policy) ||
         (deadline_object != Py_None && !optional_u64(deadline_object, "fence_deadline", &deadline)))
         return -1;
-    if (self->core != NULL) {
-        vkpy_raise_named("InvalidCallError", "PresentHistory.__init__ ran already: make another PresentHistory");
-        return -1;
-    }
+    if (self->core != NULL)
+        return vkpy_raise_initialised("PresentHistory");
     vks_status status = vks_history_create(policy, deadline, &self->core);
     if (status != VKS_OK)
         vkpy_raise(status, "PresentHistory");

@@ -23,10 +23,8 @@ static int hub_init(PyObject *object, PyObject *arguments, PyObject *keywords)
     vkpy_hub *self = (vkpy_hub *)object;
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, ":Hub", names))
         return -1;
-    if (self->core != NULL) {
-        vkpy_raise_named("InvalidCallError", "Hub.__init__ ran already: make another Hub");
-        return -1;
-    }
+    if (self->core != NULL)
+        return vkpy_raise_initialised("Hub");
     vks_status status = vks_hub_create(&self->core);
     if (status != VKS_OK)
         vkpy_raise(status, "Hub");

@@ -18,10 +18,8 @@ static int program_init(PyObject *object, PyObject *arguments, PyObject *keyword
     vkpy_program *self = (vkpy_program *)object;
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, ":Program", names))
         return -1;
-    if (self->core != NULL) {
-        vkpy_raise_named("InvalidCallError", "Program.__init__ ran already: make another Program");
-        return -1;
-    }
+    if (self->core != NULL)
+        return vkpy_raise_initialised("Program");
     self->core = vks_program_create();
     if (self->core == NULL)
         PyErr_NoMemory();

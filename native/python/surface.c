@@ -111,7 +111,7 @@ static int surface_init(PyObject *object, PyObject *arguments, PyObject *keyword
         !vkpy_fd(given.semaphore_fd, "semaphore_fd", true, &semaphore_fd))
         return -1;
     if (self->initialised) {
-        vkpy_raise_named("InvalidCallError", "Surface.__init__ ran already: make another Surface");
+        vkpy_raise_initialised("Surface");
     } else {
         self->initialised = true; /* before Python code or another thread can come here again */
         self->initialised = create(self, &given, &page_fd, &semaphore_fd);

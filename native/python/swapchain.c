@@ -122,10 +122,8 @@ static int swapchain_init(PyObject *object, PyObject *arguments, PyObject *keywo
         vkpy_type_error(frame_type, "frame_type", "a subclass of _native.Frame");
         return -1;
     }
-    if (self->initialised) {
-        vkpy_raise_named("InvalidCallError", "Swapchain.__init__ ran already: make another Swapchain");
-        return -1;
-    }
+    if (self->initialised)
+        return vkpy_raise_initialised("Swapchain");
     self->initialised = true; /* before the GIL is released in create() */
     self->initialised = create(self, device, options, vulkan);
     if (self->initialised)

@@ -125,6 +125,8 @@ void vkpy_dealloc_free(PyObject *self);
 
 /* Raises InvalidCallError: `type` was made without its __init__, or that failed. Returns NULL. */
 PyObject *vkpy_raise_uninitialised(const char *type);
+/* Raises InvalidCallError: __init__ was called on an object that has gone through it. Returns -1, as that one does. */
+int vkpy_raise_initialised(const char *type);
 /* Checks that an argument is a live object of ours; else TypeError or InvalidCallError, and NULL. Borrowed. */
 vkpy_device *vkpy_device_argument(PyObject *object, const char *name);
 vkpy_hub *vkpy_hub_argument(PyObject *object, const char *name);

@@ -74,12 +74,6 @@ static vkpy_display *display_argument(PyObject *object)
     return display->core != NULL ? display : (vkpy_display *)vkpy_raise_uninitialised("Display");
 }
 
-static int ran_already(const char *name)
-{
-    vkpy_raise_named("InvalidCallError", "%s.__init__ ran already: make another %s", name, name);
-    return -1;
-}
-
 static int display_init(PyObject *object, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {"numerator", "denominator", "is_estimated", NULL};
@@ -92,7 +86,7 @@ static int display_init(PyObject *object, PyObject *arguments, PyObject *keyword
         !read_interval(numerator, denominator, &interval))
         return -1;
     if (self->core != NULL)
-        return ran_already("Display");
+        return vkpy_raise_initialised("Display");
     vks_status status = vks_display_create(interval, is_estimated, &self->core);
     if (status != VKS_OK)
         vkpy_raise(status, "Display");
@@ -281,7 +275,7 @@ static int dispatcher_init(PyObject *object, PyObject *arguments, PyObject *keyw
     if (display == NULL)
         return -1;
     if (self->core != NULL)
-        return ran_already("VsyncDispatcher");
+        return vkpy_raise_initialised("VsyncDispatcher");
     vks_status status = vks_dispatcher_create(display->core, &self->core);
     if (status != VKS_OK)
         vkpy_raise(status, "VsyncDispatcher");
@@ -356,7 +350,7 @@ static int observer_init(PyObject *object, PyObject *arguments, PyObject *keywor
     if (dispatcher == NULL)
         return -1;
     if (self->core != NULL)
-        return ran_already("Observer");
+        return vkpy_raise_initialised("Observer");
     vks_status status = vks_observer_create(dispatcher->core, NULL, &self->core);
     if (status != VKS_OK)
         vkpy_raise(status, "Observer");
@@ -478,7 +472,7 @@ static int bridge_init(PyObject *object, PyObject *arguments, PyObject *keywords
     if (dispatcher == NULL)
         return -1;
     if (self->core != NULL)
-        return ran_already("VsyncBridge");
+        return vkpy_raise_initialised("VsyncBridge");
     vks_status status = vks_bridge_create(dispatcher->core, &self->core);
     if (status != VKS_OK)
         vkpy_raise(status, "VsyncBridge");
@@ -570,7 +564,7 @@ static int end_init(PyObject *object, PyObject *arguments, PyObject *keywords)
     if (display == NULL)
         return -1;
     if (self->display != NULL)
-        return ran_already("BridgeEnd");
+        return vkpy_raise_initialised("BridgeEnd");
     vks_status status;
     vks_bridge_end *core;
     Py_BEGIN_ALLOW_THREADS
@@ -582,7 +576,7 @@ static int end_init(PyObject *object, PyObject *arguments, PyObject *keywords)
     }
     if (self->display != NULL) { /* by another thread, meanwhile */
         vks_bridge_leave(core);
-        return ran_already("BridgeEnd");
+        return vkpy_raise_initialised("BridgeEnd");
     }
     self->core = core;
     self->display = (vkpy_display *)Py_NewRef((PyObject *)display);

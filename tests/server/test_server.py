@@ -18,6 +18,7 @@ from support.processes import in_child
 from support.scale import SOAK, rounds
 from support.server_kinds import GATE, GATE_LATE, NOTE, NOTE_AND_ANSWER, NOTE_INLINE, Log, Number
 from support.servers import Place, open_cpu, rendering_threads, until
+from support.threads import sleeps
 
 import vkshare as vks
 from vkshare.errors import InvalidCallError, RemoteLostError
@@ -102,16 +103,10 @@ def test_a_client_whose_work_is_out_is_not_read(place: Place) -> None:
 @pytest.mark.rule("R5")
 def test_an_error_carries_its_requests_number_and_nothing_later_has_run_by_then(place: Place) -> None:
     log = Log()
-    seen: list[int] = []
-
-    def finish(client: object, request: object, answer: Answer) -> Answer:
-        return answer
-
-    kinds = log.kinds()
-    raw = place.raw(place.server(kinds=kinds))
+    raw = place.raw(place.server(kinds=log.kinds()))
     raw.write(raw.packed(NOTE_AND_ANSWER, Number(-1)) + raw.packed(GATE, Number(2)))
     error = raw.error()
-    seen += log.numbers
+    seen = [*log.numbers]
     assert (type(error), str(error)) == (InvalidCallError, "-1 is below zero")
     assert error.sequence == raw.sequence - 1  # type: ignore[attr-defined]
     assert seen == [-1]
@@ -290,20 +285,10 @@ def test_32_idle_clients_wake_nobody(place: Place) -> None:
         for client in clients:
             client.ping()
         time.sleep(0.3)
-        before = _switches(server.pid)
+        before = sleeps(server.pid)
         assert len(before) >= 17  # the loop, and a thread for each client that renders
         time.sleep(5.0 if SOAK else 1.5)
-        assert _switches(server.pid) == before
-
-
-def _switches(pid: int) -> dict[str, int]:
-    """How often each thread of a process went to sleep by itself."""
-    found = {}
-    for task in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{task}/status") as file:
-            status = dict(line.split(":\t", 1) for line in file.read().splitlines() if ":\t" in line)
-        found[f"{status['Name']} {task}"] = int(status["voluntary_ctxt_switches"])
-    return found
+        assert sleeps(server.pid) == before
 
 
 # ---- the server itself -----------------------------------------------------------------------------------------------

@@ -42,6 +42,21 @@ def window(display_of: Callable[[Fraction], Display], stack: ExitStack) -> Vsync
     return stack.enter_context(VsyncDispatcher(display_of(HERE)))
 
 
+@pytest.fixture
+def bridge(window: VsyncDispatcher, stack: ExitStack) -> VsyncBridge:
+    """From the window to a display of this process's own."""
+    return stack.enter_context(VsyncBridge(window))
+
+
+@pytest.fixture
+def there(bridge: VsyncBridge, display_of: Callable[[Fraction], Display]) -> Display:
+    """That display, which follows."""
+    display = display_of(THERE)
+    with bridge.export() as descriptor:
+        display.set_source(descriptor)
+    return display
+
+
 @contextmanager
 def child(bridge: VsyncBridge) -> Iterator[tuple[int, Callable[[], Tick]]]:
     """Another process's pid, and how to get its next tick."""
@@ -130,12 +145,8 @@ def test_a_display_whose_bridge_is_closed_or_never_attended_goes_on_by_its_timer
 
 @pytest.mark.rule("V18")
 def test_nobody_is_told_while_nobody_observes_at_the_other_end(
-    window: VsyncDispatcher, display_of: Callable[[Fraction], Display], stack: ExitStack
+    window: VsyncDispatcher, bridge: VsyncBridge, there: Display, stack: ExitStack
 ) -> None:
-    there = display_of(THERE)
-    bridge = stack.enter_context(VsyncBridge(window))
-    with bridge.export() as descriptor:
-        there.set_source(descriptor)
     observer = stack.enter_context(stack.enter_context(VsyncDispatcher(there)).observe())
     for _ in range(3):
         _wait(lambda: bridge.is_attending)
@@ -150,13 +161,9 @@ def test_nobody_is_told_while_nobody_observes_at_the_other_end(
 
 @pytest.mark.rule("V18")
 def test_a_page_of_garbage_harms_neither_side(
-    window: VsyncDispatcher, display_of: Callable[[Fraction], Display], stack: ExitStack
+    window: VsyncDispatcher, bridge: VsyncBridge, there: Display, stack: ExitStack
 ) -> None:
-    there = display_of(THERE)
-    bridge = stack.enter_context(VsyncBridge(window))
-    with bridge.export() as descriptor:
-        there.set_source(descriptor)
-        page = stack.enter_context(mmap.mmap(descriptor._fds[0], 4096))
+    page = stack.enter_context(mmap.mmap(bridge._page, 4096))
     observers = [window.observe(), stack.enter_context(VsyncDispatcher(there)).observe()]
     generator = random.Random(18)
     for turn in range(2000):

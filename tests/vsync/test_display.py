@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 from support.displays import run_child
+from support.threads import sleeps
 from vsync.conftest import SOON
 from vsync.made_up import MadeUpSource
 
@@ -127,24 +127,10 @@ def test_without_observers_no_thread_of_vkshare_wakes_up(
         observer.wait(SOON)
         observer.rest()
     time.sleep(0.05)  # its thread finds out at its deadline
-    before = _switches()
+    before = sleeps(os.getpid(), "vkshare-vsync")
     assert before, "there is a thread of ours"
     time.sleep(0.5)
-    assert _switches() == before
-
-
-def _switches() -> dict[str, str]:
-    """Voluntary context switches of this process's vsync threads."""
-    found = {}
-    for task in Path("/proc/self/task").iterdir():
-        try:
-            text = (task / "status").read_text()
-        except OSError:
-            continue  # it has just ended
-        status = dict(line.split(":", 1) for line in text.splitlines())
-        if status["Name"].strip().startswith("vkshare-vsync"):
-            found[task.name] = status["voluntary_ctxt_switches"].strip()
-    return found
+    assert sleeps(os.getpid(), "vkshare-vsync") == before
 
 
 @pytest.mark.rule("V21")

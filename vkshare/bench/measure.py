@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self
 
 Timed = Callable[[int], float]  # does n operations, returns the seconds that they took
@@ -27,6 +28,22 @@ class Spread:
     def of(cls, samples: Sequence[float]) -> Self:
         """Of at least one sample."""
         return cls(statistics.median(samples), min(samples), max(samples))
+
+
+def percentile(samples: Samples, percent: int) -> Spread:
+    """That one in place of the median, with the least and the most."""
+    ordered = sorted(samples)
+    return Spread(ordered[min(len(ordered) - 1, len(ordered) * percent // 100)], ordered[0], ordered[-1])
+
+
+def sleeps(pid: int, *, but: int = 0) -> int:
+    """How often the threads of a process went to sleep by themselves, and so were woken; one thread's left out."""
+    found = 0
+    for status in Path(f"/proc/{pid}/task").glob("*/status"):
+        if status.parent.name != str(but):
+            fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
+            found += int(fields["voluntary_ctxt_switches"])
+    return found
 
 
 @dataclass(frozen=True, slots=True)

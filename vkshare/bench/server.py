@@ -10,12 +10,11 @@ import tempfile
 import time
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 import vkshare
 from vkshare.bench import placement
-from vkshare.bench.measure import Contender, Samples, Spread, ratios, take_turns
+from vkshare.bench.measure import Contender, Samples, Spread, percentile, ratios, sleeps, take_turns
 from vkshare.bench.plan import Plan
 from vkshare.bench.report import COUNT, RATIO, TIME, Must, Row
 from vkshare.server import Client, Kind, RenderServer, Route
@@ -161,8 +160,8 @@ def _beside_renderer(seconds: float) -> list[Row]:
             waits += _timed(light.ping, 0.2)
             syncs += _timed(light.sync, 0.2)
             busy.ping()
-    p99 = _percentile(waits, 99)
-    others = {"p50": _percentile(waits, 50), "sync(), which needs Python's lock, p99": _percentile(syncs, 99)}
+    p99 = percentile(waits, 99)
+    others = {"p50": percentile(waits, 50), "sync(), which needs Python's lock, p99": percentile(syncs, 99)}
     what = "no-op while another client's worker runs Python, p99"
     return [Row(what, "unpinned", p99, None, TIME, p99, Must(5e-3), others=others)]
 
@@ -181,9 +180,9 @@ def _beside_flood(seconds: float) -> list[Row]:
             pipe.send("go")
         waits = _timed(light.ping, seconds, pause=2e-3)
         counts = [float(pipe.recv()) for pipe in pipes]
-    p99 = _percentile(waits, 99)
+    p99 = percentile(waits, 99)
     jain = 100 * sum(counts) ** 2 / (len(counts) * sum(count * count for count in counts))
-    fairness = Spread(jain, jain, jain)
+    fairness = Spread.of([jain])
     return [
         Row(f"no-op beside {_FLOODERS} that flood, p99", "unpinned", p99, None, TIME, p99, Must(20e-3)),
         Row(
@@ -215,22 +214,9 @@ def _idle(seconds: float) -> Row:
         for _ in range(_CLIENTS):
             connected.enter_context(Client(path)).create_fence()
         time.sleep(0.3)
-        before = _switches(pid)
+        before = sleeps(pid)
         time.sleep(seconds)
-        woken = float(_switches(pid) - before)
-    spread = Spread(woken, woken, woken)
+        woken = float(sleeps(pid) - before)
+    spread = Spread.of([woken])
     what = f"wakeups of {_CLIENTS} idle clients' server in {seconds:g} s"
     return Row(what, "unpinned", spread, None, COUNT, spread, Must(0.0), unit="things")
-
-
-def _switches(pid: int) -> int:
-    found = 0
-    for status in Path(f"/proc/{pid}/task").glob("*/status"):
-        fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
-        found += int(fields["voluntary_ctxt_switches"])
-    return found
-
-
-def _percentile(samples: Samples, percent: int) -> Spread:
-    ordered = sorted(samples)
-    return Spread(ordered[min(len(ordered) - 1, len(ordered) * percent // 100)], ordered[0], ordered[-1])

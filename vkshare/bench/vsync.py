@@ -10,10 +10,9 @@ import threading
 import time
 from fractions import Fraction
 from multiprocessing.connection import Connection
-from pathlib import Path
 
 from vkshare.bench import xvfb
-from vkshare.bench.measure import Samples, Spread
+from vkshare.bench.measure import Samples, Spread, percentile, sleeps
 from vkshare.bench.plan import Plan
 from vkshare.bench.report import COUNT, RATIO, TIME, Must, Row
 from vkshare.vsync import Display, Observer, Tick, VsyncBridge, VsyncDescriptor, VsyncDispatcher
@@ -45,24 +44,24 @@ def _lateness(plan: Plan, seconds: float) -> list[Row]:
             Row(
                 f"a software tick is told so late, {name}",
                 "unpinned",
-                _percentile(told, part),
+                percentile(told, part),
                 None,
                 TIME,
-                _percentile(told, part),
+                percentile(told, part),
                 Must(must),
                 others={
-                    "taken by a Python thread": _percentile(taken, part),
-                    "Python's sleep": _percentile(slept, part),
+                    "taken by a Python thread": percentile(taken, part),
+                    "Python's sleep": percentile(slept, part),
                 },
             )
         )
-    missed = Spread(float(skipped), float(skipped), float(skipped))
+    missed = Spread.of([float(skipped)])
     rows.append(Row(f"ticks of {len(ticks)} missed", "unpinned", missed, None, COUNT, missed, Must(0.0), unit="things"))
     ours = _sigma([tick.vsync_time * 1e-9 + late for tick, late in zip(ticks, told, strict=True)])
     if heard:
         theirs = _sigma([each * 1e-9 for each in heard])
-        ratio = Spread(ours / theirs, ours / theirs, ours / theirs)
-        spreads = Spread(ours, ours, ours), Spread(theirs, theirs, theirs)
+        ratio = Spread.of([ours / theirs])
+        spreads = Spread.of([ours]), Spread.of([theirs])
         what = "sigma of the interval, against X11 Present"
         rows.append(Row(what, "unpinned", *spreads, RATIO, ratio, Must(0.25), against="X11 Present"))
     return rows
@@ -128,11 +127,6 @@ class _Present:
         return self._times
 
 
-def _percentile(samples: Samples, percent: int) -> Spread:
-    ordered = sorted(samples)
-    return Spread(ordered[min(len(ordered) - 1, len(ordered) * percent // 100)], ordered[0], ordered[-1])
-
-
 def _sigma(times: Samples) -> float:
     return statistics.pstdev(b - a for a, b in itertools.pairwise(times))
 
@@ -141,16 +135,16 @@ def _sigma(times: Samples) -> float:
 
 
 def _idle(plan: Plan, seconds: float) -> list[Row]:
-    """Voluntary context switches of all threads of vkshare, after the last observer went."""
+    """Of all threads but this one, after the last observer went."""
     plan.progress(f"idle, {seconds:g} s")
     with Display("bench", interval=_INTERVAL) as display, VsyncDispatcher(display) as window:
         with window.observe() as observer:
             observer.wait()
         time.sleep(0.1)
-        before = _switches()
+        before = sleeps(os.getpid(), but=threading.get_native_id())
         time.sleep(seconds)
-        woken = float(_switches() - before)
-    spread = Spread(woken, woken, woken)
+        woken = float(sleeps(os.getpid(), but=threading.get_native_id()) - before)
+    spread = Spread.of([woken])
     return [
         Row(
             f"wakeups in {seconds:g} s without observers",
@@ -163,17 +157,6 @@ def _idle(plan: Plan, seconds: float) -> list[Row]:
             unit="things",
         )
     ]
-
-
-def _switches() -> int:
-    found = 0
-    for status in Path("/proc/self/task").glob("*/status"):
-        if status.parent.name == str(os.getpid()):
-            continue  # this one, which has the command's name
-        fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
-        if fields["Name"].strip().startswith("vkshare"):
-            found += int(fields["voluntary_ctxt_switches"])
-    return found
 
 
 # ---- the bridge ------------------------------------------------------------------------------------------------------
@@ -199,10 +182,10 @@ def _bridge(plan: Plan, seconds: float) -> list[Row]:
         there: list[tuple[int, int]] = pipe.recv()
         process.join()
     over = [(taken - here[tick]) * 1e-9 for tick, taken in there if tick in here]
-    late = _percentile([(taken - tick) * 1e-9 for tick, taken in here.items()], 99)
+    late = percentile([(taken - tick) * 1e-9 for tick, taken in here.items()], 99)
     rows = []
     for name, part, must in (("p50", 50, None), ("p99", 99, Must(500e-6))):
-        spread = _percentile(over, part)
+        spread = percentile(over, part)
         others = {"a tick here is taken so late, p99": late}
         what = f"a tick is taken so much later in a child, {name}"
         rows.append(Row(what, "unpinned", spread, None, TIME, spread, must, others=others))

@@ -14,13 +14,13 @@ import os
 import select
 import struct
 import time
-import warnings
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from vkshare import _arguments, _fds, formats
+from vkshare._closing import Closing
 from vkshare.backends.base import ImageSpec
 from vkshare.backends.cpu import memory
 from vkshare.errors import ClosedError, InvalidCallError, SurfaceLostError, UnsupportedError
@@ -76,7 +76,7 @@ class ShmWindowStatistics:
     copied_bytes: int  # sent or converted because it could not
 
 
-class ShmWindow:
+class ShmWindow(Closing):
     """An X11 window, whoever made it, as a place to show pictures from memory. Thread-safe.
 
     It has a connection of its own to the X server; the window itself is neither owned nor ended.
@@ -512,17 +512,9 @@ class ShmWindow:
                 self._shown, len(self._pending), len(self._segments), self._can_share, self._copied
             )
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
+    def _is_lost(self) -> bool:
         # In a forked child the connection is the parent's: even a disconnect would end it there.
-        if not getattr(self, "_is_closed", True) and self._pid == os.getpid():
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
-            self.close()
+        return not self._is_closed and self._pid == os.getpid()
 
     def __repr__(self) -> str:
         state = "closed" if self._is_closed else "lost" if self._loss else "shared" if self._can_share else "copying"

@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 
-from vkshare import _fds
+from vkshare import _fds, _transport
 from vkshare.errors import ClosedError, DeviceLostError, RemoteLostError
 from vkshare.server import wire
 from vkshare.server.conversation import GREETINGS
@@ -121,7 +121,7 @@ class Channel:
         except BlockingIOError:
             raise TimeoutError("the server did not answer in time") from None
         if data != _NO_OP(size, 0x8000, 0, wire.VERSION, sequence, self.generation):
-            self._take(data, wire.fds_of(ancillary))
+            self._take(data, _transport.fds_of(ancillary))
             self._await(sequence, timeout).close()
 
     def _await(self, sequence: int, timeout: float | None) -> wire.Message:

@@ -7,9 +7,9 @@ import errno
 import logging
 import os
 import socket
-import struct
 from collections.abc import Callable, Sequence
 
+from vkshare import _transport
 from vkshare.server.loop import READ, Loop
 from vkshare.server.socket_path import Listener
 
@@ -17,7 +17,6 @@ _log = logging.getLogger("vkshare.server")
 
 _AT_ONCE = 16  # connections in a turn
 _PAUSE = 0.1  # seconds without taking any, where there is no fd at all
-_PEERCRED = struct.Struct("3i")  # struct ucred: pid, uid, gid
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -69,7 +68,7 @@ class Door:
     def _let_in(self, sock: socket.socket) -> None:
         try:
             sock.setblocking(False)
-            pid, uid, _ = _PEERCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size))
+            pid, uid = _transport.peer_of(sock)
             if uid == os.geteuid() and self._take(sock, pid):
                 return
             _log.warning("process %d of user %d was turned away", pid, uid)

@@ -9,14 +9,14 @@ import os
 import socket
 import threading
 import time
-import warnings
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from vkshare import _arguments, _fds, _native
+from vkshare._closing import Closing
 from vkshare.errors import DeviceLostError, InvalidCallError
 from vkshare.server import greeting, rendering
 from vkshare.server.conversation import PATIENCE
@@ -66,7 +66,7 @@ class _Leaving:
     deadline: float | None  # when it is taken to hang
 
 
-class RenderServer:
+class RenderServer(Closing):
     """Renders for other processes of the same user, over a Unix socket. Rules: spec render-server, R1 to R17.
 
     Parameters
@@ -391,14 +391,6 @@ class RenderServer:
             _log.warning("the worker of client %d hangs: left behind", leaving.client)
             leaving.worker.abandon()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
+    def _is_lost(self) -> bool:
         # A thread that serves has a reference: this one is served by nobody.
-        if not getattr(self, "_is_closed", True) and self._pid == os.getpid():
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
-            self.close()
+        return not self._is_closed and self._pid == os.getpid()

@@ -6,7 +6,6 @@ checked before it is used, and a received file descriptor has an owner at once.
 
 from __future__ import annotations
 
-import array
 import fcntl
 import os
 import socket
@@ -16,7 +15,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from vkshare import _fds
+from vkshare import _fds, _transport
 
 VERSION = 1
 # length of the whole message, opcode, number of fds, version, sequence, device generation (native/server/front.h)
@@ -163,25 +162,15 @@ def receive(sock: socket.socket, flags: int = 0) -> tuple[bytes, list[int]]:
     data, ancillary, told, _ = sock.recvmsg(READ_SIZE, _FD_SPACE, flags | socket.MSG_CMSG_CLOEXEC)
     if not ancillary and not told & socket.MSG_CTRUNC:
         return data, []
-    fds = fds_of(ancillary)
+    fds = _transport.fds_of(ancillary)
     if told & socket.MSG_CTRUNC:
         _fds.close_all(fds)
         raise Garbage(f"fds were lost on the way: allowed are {MAX_FDS}, or this process has no room for more")
     return data, fds
 
 
-def fds_of(ancillary: Sequence[tuple[int, int, bytes]]) -> list[int]:
-    """The fds that came beside a message's bytes, the caller's."""
-    fds = array.array("i")
-    for level, kind, payload in ancillary:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])
-    return list(fds)
-
-
 def transmit(sock: socket.socket, data: bytes | memoryview, fds: Sequence[int], flags: int = 0) -> int:
     """Sends what finds room, with the fds on its first byte; returns the number of bytes."""
     if not fds:
         return sock.send(data, flags | socket.MSG_NOSIGNAL)
-    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
-    return sock.sendmsg([data], rights, flags | socket.MSG_NOSIGNAL)
+    return sock.sendmsg([data], _transport.rights(fds), flags | socket.MSG_NOSIGNAL)

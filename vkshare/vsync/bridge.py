@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from vkshare import _fds, _native
-from vkshare._closing import Closing
+from vkshare.vsync._ending import Ending
 from vkshare.vsync.descriptor import VsyncDescriptor
 from vkshare.vsync.dispatcher import VsyncDispatcher
 
 
-class VsyncBridge(Closing, _native.Bridge):
+class VsyncBridge(Ending, _native.Bridge):
     """Tells one other process of a window's ticks; each process has a bridge of its own. Thread-safe.
 
     Newest wins: a process that is stopped costs nothing here and gets one tick when it goes on; one that died is
     dropped; one whose display nobody observes is not told, and this side's display sleeps if nobody else does. The
-    display over there ticks by its own timer until the bridge has proven itself, and where it falls silent.
+    display over there ticks by its own timer until the bridge has proven itself, and where it falls silent: also after
+    close().
     """
 
     def __init__(self, dispatcher: VsyncDispatcher) -> None:
@@ -27,15 +28,6 @@ class VsyncBridge(Closing, _native.Bridge):
     def export(self) -> VsyncDescriptor:
         """What the other process needs; to be sent, or pickled, and closed."""
         return VsyncDescriptor.made(*_fds.duplicate_all([self._page]))
-
-    @property
-    def is_closed(self) -> bool:
-        return self._closed
-
-    def close(self) -> None:
-        """Tells no more: the display over there goes on by its own timer. Idempotent."""
-        self._closed = True
-        self._close()
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "attending" if self.is_attending else "resting"

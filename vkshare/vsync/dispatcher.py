@@ -5,22 +5,21 @@ from __future__ import annotations
 import threading
 
 from vkshare import _native
-from vkshare._closing import Closing
+from vkshare.vsync._ending import Ending
 from vkshare.vsync.display import Display
 from vkshare.vsync.tick import Tick, from_native
 
 
-class VsyncDispatcher(Closing, _native.Dispatcher):
+class VsyncDispatcher(Ending, _native.Dispatcher):
     """A window's ticks: of one display at a time, with ids of their own that only grow. Thread-safe.
 
-    Any two of its ticks are half an interval apart, also over moves, stops and changes of source.
+    Any two of its ticks are half an interval apart, also over moves, stops and changes of source. close() ends its
+    observers: who waits gets ClosedError.
     """
 
     def __init__(self, display: Display) -> None:
         """ClosedError: the display was closed."""
-        if not isinstance(display, Display):
-            raise TypeError(f"display must be a vkshare.vsync.Display, not {type(display).__name__}")
-        super().__init__(display._core)
+        super().__init__(_core_of(display))
         self._display = display
         self._moving = threading.Lock()
         self._closed = False
@@ -41,10 +40,9 @@ class VsyncDispatcher(Closing, _native.Dispatcher):
         ClosedError
             Either is closed; the dispatcher is where it was.
         """
-        if not isinstance(display, Display):
-            raise TypeError(f"display must be a vkshare.vsync.Display, not {type(display).__name__}")
+        core = _core_of(display)
         with self._moving:
-            self._move(display._core)
+            self._move(core)
             self._display = display
 
     def observe(self) -> Observer:
@@ -57,26 +55,18 @@ class VsyncDispatcher(Closing, _native.Dispatcher):
             raise
         return observer
 
-    @property
-    def is_closed(self) -> bool:
-        return self._closed
-
-    def close(self) -> None:
-        """Ends its observers: who waits gets ClosedError. Idempotent."""
-        self._closed = True
-        self._close()
-
     def __repr__(self) -> str:
         return f"<vkshare.vsync.VsyncDispatcher on {self._display!r}{' closed' if self._closed else ''}>"
 
 
-class Observer(Closing, _native.Observer):
+class Observer(Ending, _native.Observer):
     """One who is told of a window's ticks, and takes them on the thread of his own. Made by VsyncDispatcher.observe().
 
     The display's thread only puts the newest tick down: who is slow delays nobody, and gets the newest one with the
     number of those he missed. Thread-safe: of two threads that wait one gets a tick.
 
     attend() and rest() begin and stop; a display that nobody attends sleeps. fileno() is for select, poll and asyncio.
+    After close() who waits gets ClosedError.
     """
 
     def __init__(self, dispatcher: VsyncDispatcher) -> None:
@@ -108,14 +98,11 @@ class Observer(Closing, _native.Observer):
             raise TimeoutError(f"Observer.wait: no tick within {timeout} s")
         return from_native(told)
 
-    @property
-    def is_closed(self) -> bool:
-        return self._closed
-
-    def close(self) -> None:
-        """Who waits gets ClosedError. Idempotent."""
-        self._closed = True
-        self._close()
-
     def __repr__(self) -> str:
         return f"<vkshare.vsync.Observer of {self._dispatcher!r}{' closed' if self._closed else ''}>"
+
+
+def _core_of(display: Display) -> _native.Display:
+    if not isinstance(display, Display):
+        raise TypeError(f"display must be a vkshare.vsync.Display, not {type(display).__name__}")
+    return display._core

@@ -10,12 +10,12 @@ import asyncio
 import contextlib
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
 from vkshare import _arguments
+from vkshare._closing import Closing
 from vkshare.errors import ClosedError, InvalidCallError
 from vkshare.vsync.drivers import Driver, Drivers, Observer
 from vkshare.vsync.inactive import InactiveSchedule
@@ -36,7 +36,7 @@ class RefreshStatistics:
     errors: int  # calls that raised
 
 
-class RefreshTimer:
+class RefreshTimer(Closing):
     """Calls refresh drivers at each tick, on the thread that turns it: ``turn()``, ``run()``, or both in asyncio.
 
     A driver is a callable that takes a Tick, and is known by equality (a bound method equals itself). They are called
@@ -314,20 +314,8 @@ class RefreshTimer:
     def _goes_on(self, until: Callable[[], object] | None) -> bool:
         return not self.is_closed and len(self._drivers) > 0 and not (until is not None and until())
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        try:
-            lost = not self.is_closed and not sys.is_finalizing()
-        except AttributeError:
-            return  # __init__ did not get so far
-        if lost:
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
-            self.close()
+    def _is_lost(self) -> bool:
+        return not self.is_closed and not sys.is_finalizing()
 
     def __repr__(self) -> str:
         if self.is_closed:
