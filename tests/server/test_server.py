@@ -23,8 +23,10 @@ from support.threads import sleeps
 import vkshare as vks
 from vkshare.errors import InvalidCallError, RemoteLostError
 from vkshare.server import messages as m
+from vkshare.server import rendering
 from vkshare.server.conversation import Route
-from vkshare.server.kinds import Answer, Kind
+from vkshare.server.executor import Executor
+from vkshare.server.kinds import Answer, Kind, Request
 from vkshare.server.wire import IN_MEMORY
 
 # ---- a thread for each client that renders ---------------------------------------------------------------------------
@@ -132,6 +134,26 @@ def test_what_is_dispatched_once_more_is_seen_by_the_loop_before_the_reply_goes(
     raw.send(0x200)
     assert raw.receive().body == b"made, finished"
     assert threads == ["vks-client-1", "loop"]
+
+
+@pytest.mark.rule("R4", "R7")
+def test_a_sync_is_answered_also_when_what_it_waits_for_was_over_before_that_requests_own_news(place: Place) -> None:
+    go = threading.Event()
+
+    def watched(executor: Executor, request: Request) -> None:
+        assert go.wait(20)
+        submission = executor.device.submit()
+        submission.wait(20)
+        rendering._watch(executor, request, submission)  # told at once, and so before this request is done
+
+    server = place.server(kinds=[Kind(0x200, None, Route.CANNOT_FAIL, watched)])
+    raw = place.raw(server)
+    raw.send(0x200)
+    raw.send(m.Op.SYNC)
+    (client,) = server.clients.values()
+    until(lambda: client.conversation.out == 2)
+    server.call_soon(lambda: (go.set(), time.sleep(0.3)))  # the loop hears of it all when the sync has run
+    assert raw.receive().sequence == raw.sequence
 
 
 @pytest.mark.rule("R6")

@@ -235,7 +235,12 @@ class ServedClient:
 
     def happened(self, serial: int, error: BaseException | None) -> None:
         """The hub told of something that the client's executor waits for."""
-        for told in [] if self.worker is None else self.worker.happened(serial, error):
+        found = [] if self.worker is None else self.worker.happened(serial, error)
+        if (
+            found
+        ):  # a sync may be among them: what came before it is done, and its news may stand behind this in the hub
+            self.news()
+        for told in found:
             self.told(told)
 
     def told(self, told: Told) -> None:
