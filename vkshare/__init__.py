@@ -54,7 +54,7 @@ _HOME = {
     "DescriptorError": "vkshare.errors",
     "RemoteLostError": "vkshare.errors",
 }
-_MODULES = ("errors", "formats", "interop", "server", "testing", "vsync")
+_MODULES = ("compositor", "errors", "formats", "interop", "server", "testing", "vsync")
 
 __all__ = ["__version__", *_HOME]
 
@@ -75,6 +75,7 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
+    from vkshare import compositor as compositor
     from vkshare import errors as errors
     from vkshare import formats as formats
     from vkshare import interop as interop

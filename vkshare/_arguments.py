@@ -70,6 +70,16 @@ def _float(value: Any) -> float:
         return math.inf if value > 0 else -math.inf
 
 
+def number(name: str, value: Any, low: float, high: float) -> float:
+    """A number within [low, high]."""
+    if isinstance(value, bool) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
+        raise TypeError(f"{name} must be a number, not {type(value).__name__}")
+    found = _float(value)
+    if not low <= found <= high:  # NaN too
+        raise ValueError(f"{name} is {found}; allowed is {low:g} to {high:g}")
+    return found
+
+
 def colour(name: str, value: Any) -> Colour:
     """Four finite floats: red, green, blue, alpha."""
     try:

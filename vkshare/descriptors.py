@@ -34,6 +34,14 @@ _LARGEST_SIDE = 1 << 20
 _LARGEST_MEMORY = 1 << 48
 
 
+def spec_of(body: bytes) -> ImageSpec:
+    """What a SURFACE_BODY says of the image."""
+    width, height, code, tiling, usage, *_ = SURFACE_BODY.unpack(body)
+    words = frozenset(word for bit, word in enumerate(USAGES) if usage & 1 << bit)
+    name, in_device_memory = _TILINGS[tiling]
+    return ImageSpec(width, height, formats.from_code(code), name, words, in_device_memory)
+
+
 class Descriptor:
     """Base of the descriptors. Owns its fds until close(). Opening or sending it leaves it usable; not thread-safe."""
 
@@ -111,6 +119,10 @@ class Descriptor:
         fds = _fds.duplicate_all(self._unused_fds())
         self._used = True
         return fds
+
+    def duplicate(self) -> Self:
+        """Another one of the same, with fds of its own, to be closed by itself."""
+        return type(self)(self._fields, self._duplicates())
 
     # ---- to another process --------------------------------------------------------------------------------------
 
@@ -277,10 +289,7 @@ class SurfaceDescriptor(Descriptor):
     @property
     def spec(self) -> ImageSpec:
         """Size, format, tiling and usage."""
-        width, height, code, tiling, usage, *_ = SURFACE_BODY.unpack(self._fields)
-        words = frozenset(word for bit, word in enumerate(USAGES) if usage & 1 << bit)
-        name, in_device_memory = _TILINGS[tiling]
-        return ImageSpec(width, height, formats.from_code(code), name, words, in_device_memory)
+        return spec_of(self._fields)
 
     @property
     def name(self) -> str:

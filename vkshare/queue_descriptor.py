@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Self
 
 from vkshare import _fds, _native
-from vkshare.descriptors import HEADER, SURFACE_BODY, Descriptor, SurfaceDescriptor
+from vkshare.backends.base import ImageSpec
+from vkshare.descriptors import HEADER, SURFACE_BODY, Descriptor, SurfaceDescriptor, spec_of
 from vkshare.errors import DescriptorError
 
 _QUEUE = struct.Struct("<III")  # queues, surfaces, fds of each surface (2 or 3)
@@ -41,6 +42,16 @@ class QueueDescriptor(Descriptor):
     def queue_count(self) -> int:
         """1; 2 for a pipe."""
         return self._counts[0]
+
+    @property
+    def surface_count(self) -> int:
+        """Of the network."""
+        return self._counts[1]
+
+    @property
+    def spec(self) -> ImageSpec:
+        """Size, format, tiling and usage, which all surfaces have in common."""
+        return spec_of(self._fields_of(0))
 
     def open_pages(self) -> tuple[int, ...]:
         """Duplicates of the queues' pages, the caller's."""

@@ -1,0 +1,45 @@
+"""The compositor: many clients' pictures in one window, each composite at its display's tick (rules R18, R19).
+
+    compositor = vks.compositor.Compositor(device, vks.Window(1280, 720))
+    window = compositor.open_window(descriptor, at=(40, 40))  # of a pipe, or of a surface
+
+In a process of its own, for clients in others, with vkshare.server; what they say there is in `desktop`:
+
+    service = vks.compositor.Service([compositor])
+    server = vks.server.RenderServer(device, kinds=service.kinds)
+
+    with vks.compositor.Desktop(name="clock") as desktop:  # in the client's process
+        window = desktop.open_window(320, 200)
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from vkshare.compositor.compositor import Compositor as Compositor
+from vkshare.compositor.compositor import CompositorStatistics as CompositorStatistics
+from vkshare.compositor.window import ClientWindow as ClientWindow
+from vkshare.compositor.window import WindowStatistics as WindowStatistics
+
+# These need vkshare.server, and what that needs; a compositor in one process does not.
+_HOME = {
+    "Service": "vkshare.compositor.service",
+    "Desktop": "vkshare.compositor.desktop",
+    "RemoteWindow": "vkshare.compositor.desktop",
+}
+
+__all__ = ["ClientWindow", "Compositor", "CompositorStatistics", "WindowStatistics", *_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'vkshare.compositor' has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_HOME[name]), name)
+    return value
+
+
+if TYPE_CHECKING:
+    from vkshare.compositor.desktop import Desktop as Desktop
+    from vkshare.compositor.desktop import RemoteWindow as RemoteWindow
+    from vkshare.compositor.service import Service as Service

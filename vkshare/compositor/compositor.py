@@ -1,0 +1,659 @@
+"""The compositor: clients' windows, one over the other, composited at the vsync of the display they are on (rule R18).
+
+One thread for each compositor. It sleeps until the display ticks, a client brings something or somebody calls; what it
+does then is decided by CompositorScheduler and Scene, which are pure. It waits for no client: of each window it takes
+the newest frame whose work has run, and where there is none the one before stays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import os
+import select
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vkshare import _arguments, _native, _trace
+from vkshare._closing import Closing
+from vkshare.compositor import feeds
+from vkshare.compositor.feeds import Descriptor, Keys
+from vkshare.compositor.pointer import Pointer
+from vkshare.compositor.scene import Drawn, Placement, Scene
+from vkshare.compositor.window import ClientWindow, placed
+from vkshare.descriptors import SurfaceDescriptor
+from vkshare.device import Device
+from vkshare.errors import ClosedError, DeviceLostError, InvalidCallError, SurfaceLostError, VkshareError
+from vkshare.queue_descriptor import QueueDescriptor
+from vkshare.surface import Surface
+from vkshare.vsync import Action, CompositorScheduler, Decision, Display, InputQueue, Skip, Tick, VsyncDispatcher
+
+if TYPE_CHECKING:
+    from vkshare.commands import CommandList, Submission
+    from vkshare.present.events import Event
+    from vkshare.present.swapchain import Swapchain
+    from vkshare.view import View
+
+_log = logging.getLogger("vkshare.compositor")
+
+Factory = Callable[[], Device]
+
+MOST_WINDOWS = 1024
+_COMPOSITED = 0  # the hub's token for the composite; windows have their numbers
+_LATE = 0.05  # seconds between looks at frames whose work has not run, once the display's ticks are not observed
+_REOPENING = 0.1  # seconds between tries to open a device in place of a lost one
+
+
+@dataclass(frozen=True, slots=True)
+class CompositorStatistics:
+    """A snapshot of a compositor's counters. Frames are summed over all windows, those that are closed included."""
+
+    ticks: int  # taken
+    missed: int  # ticks that went by before one was taken: the thread was late
+    composites: int  # presented
+    skipped: int  # ticks without a composite, because one was unfinished, or no image was free
+    shown: int  # frames of windows that were in a composite; see WindowStatistics
+    superseded: int
+    lost: int
+    windows: int  # open now
+    wakeups: int  # of the thread
+    devices: int  # opened: more than 1 when one was lost
+    latest: float  # seconds: the longest from a tick's vsync time to the start of its composite
+    longest: float  # seconds: the longest from there until its work had run
+
+
+@dataclass(slots=True)
+class _Counts:
+    ticks: int = 0
+    missed: int = 0
+    composites: int = 0
+    skipped: int = 0
+    shown: int = 0
+    superseded: int = 0
+    lost: int = 0
+    wakeups: int = 0
+    devices: int = 1
+    longest: int = 0
+
+
+class Compositor(Closing):
+    """Shows clients' windows on one target. Thread-safe.
+
+    Parameters
+    ----------
+    device
+        A Device, which stays the caller's; or a callable that opens one, called again when that is lost.
+    target
+        What device.create_swapchain() takes: a vks.Window, vks.Headless(width, height), an engine's window.
+    display
+        Whose ticks it composites at; stays the caller's. None: one of its own, at 60 Hz.
+    background
+        (red, green, blue, alpha) where no window is.
+    name
+        For people.
+    on_input
+        on_input(event) is called, on the compositor's thread, for each event that was posted, before it is handled;
+        True: it is not handled any further.
+    swapchain
+        Further keywords of device.create_swapchain(): present_mode, image_count, capture ...
+    """
+
+    def __init__(
+        self,
+        device: Device | Factory,
+        target: Any,
+        display: Display | None = None,
+        *,
+        background: Sequence[float] = (0, 0, 0, 1),
+        name: str = "",
+        on_input: Callable[[Event], object] | None = None,
+        **swapchain: Any,
+    ) -> None:
+        self.name = _arguments.text("name", name)
+        self._background = _arguments.colour("background", background)
+        if display is not None and not isinstance(display, Display):
+            raise TypeError(f"display must be a vkshare.vsync.Display or None, not {type(display).__name__}")
+        self._factory = _factory_of(device)
+        self._target = target
+        self._options = swapchain
+        self._lock = threading.RLock()  # guards the scene, the windows and the counters
+        self._scene = Scene()
+        self._windows: dict[Placement, ClientWindow] = {}
+        self._by_number: dict[int, ClientWindow] = {}
+        self._numbers = itertools.count(1)
+        self._scheduler = CompositorScheduler()
+        self._inputs = InputQueue()
+        self._pointer = Pointer(self, on_input)
+        self._counts = _Counts()
+        self._skipped = 0  # ticks without a composite since the last one with
+        self._was_changing = False
+        self._ended: list[ClientWindow] = []  # whose owners are to be told at the next tick
+        self._is_fresh = True  # observing began just now: what was missed before concerns nobody
+        self._composited_at = 0
+        self._is_wanted = threading.Event()  # something on the screen should change
+        self._has_input = threading.Event()
+        self._stopping = threading.Event()
+        self._error: BaseException | None = None
+        self._pid = os.getpid()
+        with contextlib.ExitStack() as made:
+            self._device: Device = device if isinstance(device, Device) else device()
+            if self._factory is not None:
+                made.callback(self._device.close)
+            self._swapchain: Swapchain = made.enter_context(self._device.create_swapchain(target, **swapchain))
+            self._owns_display = display is None
+            self._display = display if display is not None else made.enter_context(Display(self.name or "compositor"))
+            self._dispatcher = made.enter_context(VsyncDispatcher(self._display))
+            self._observer = made.enter_context(self._dispatcher.observe())
+            self._observer.rest()
+            self._hub = _native.Hub()
+            self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            made.callback(os.close, self._wake_fd)
+            self._thread = threading.Thread(target=self._run, name=f"compositor {self.name}".strip(), daemon=True)
+            self._thread.start()
+            made.pop_all()
+        self._closed = False
+
+    # ---- what it is -----------------------------------------------------------------------------------------------
+
+    @property
+    def device(self) -> Device:
+        """That it draws with now."""
+        return self._device
+
+    @property
+    def swapchain(self) -> Swapchain:
+        """That it presents with now."""
+        return self._swapchain
+
+    @property
+    def display(self) -> Display:
+        """Whose ticks it composites at."""
+        return self._display
+
+    @property
+    def windows(self) -> tuple[ClientWindow, ...]:
+        """Bottom to top."""
+        with self._lock:
+            return tuple(self._windows[placement] for placement in self._scene.stack)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its thread composites still."""
+        return self._thread.is_alive() and not self._stopping.is_set()
+
+    @property
+    def error(self) -> BaseException | None:
+        """What ended its thread: SurfaceLostError, say, when the window system went away. None while it runs."""
+        return self._error
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def statistics(self) -> CompositorStatistics:
+        """A snapshot of the counters."""
+        with self._lock:
+            counts = self._counts
+            return CompositorStatistics(
+                ticks=counts.ticks,
+                missed=counts.missed,
+                composites=counts.composites,
+                skipped=counts.skipped,
+                shown=counts.shown + sum(window._shown for window in self._windows.values()),
+                superseded=counts.superseded + sum(window._superseded for window in self._windows.values()),
+                lost=counts.lost + sum(window._lost for window in self._windows.values()),
+                windows=len(self._windows),
+                wakeups=counts.wakeups,
+                devices=counts.devices,
+                latest=self._scheduler.statistics().latest * 1e-9,
+                longest=counts.longest * 1e-9,
+            )
+
+    def capture(self) -> Any:
+        """What is shown now, as Swapchain.capture() gives it. InvalidCallError: nothing was composited yet."""
+        self._check()
+        return self._swapchain.capture()
+
+    # ---- windows --------------------------------------------------------------------------------------------------
+
+    def open_window(
+        self,
+        source: Descriptor | Surface,
+        *,
+        title: str = "",
+        at: Sequence[float] = (0, 0),
+        opacity: float = 1.0,
+        is_opaque: bool = False,
+        acquire: int = 1,
+        release: int = 0,
+        on_input: Callable[[Event], object] | None = None,
+        on_end: Callable[[ClientWindow, str], object] | None = None,
+    ) -> ClientWindow:
+        """A client's window, on top of the others.
+
+        Opens the client's memory, on the calling thread. It is seen with the first frame that is finished.
+
+        Parameters
+        ----------
+        source
+            The descriptor of a pipe (``vks.pipe()``), whose newest frame is shown, and kept until there is a newer one;
+            or a Surface, or its descriptor, whose contents are copied each time that it is released with `acquire`,
+            and which is handed back with `release`. Stays the caller's.
+        at
+            (x, y) in the target's pixels of its top left.
+        opacity
+            0 to 1.
+        is_opaque
+            Its pictures have no transparent pixels: what is below need not be drawn.
+        on_input
+            on_input(event) is called for the events on it, on the compositor's thread; positions are its own.
+        on_end
+            on_end(window, why) is called, on the compositor's thread, when its client will bring no further frame, or
+            the compositor had to close it. The last frame stays until close().
+
+        Raises
+        ------
+        DescriptorError, DeviceMismatchError, UnsupportedError
+            It cannot be opened on the compositor's device.
+        InvalidCallError
+            The queue is no pipe, or somebody receives there already; the surface's usage lacks "sample", or "copy".
+        ClosedError
+            The compositor is closed, or its thread has ended.
+        """
+        window = self._prepare(
+            source, title, at, opacity, is_opaque, Keys(acquire, release), on_input=on_input, on_end=on_end
+        )
+        window._show()
+        return window
+
+    def _prepare(
+        self,
+        source: Descriptor | Surface,
+        title: str,
+        at: Sequence[float],
+        opacity: float,
+        is_opaque: bool,
+        keys: Keys,
+        *,
+        on_input: Callable[[Event], object] | None = None,
+        on_end: Callable[[ClientWindow, str], object] | None = None,
+    ) -> ClientWindow:
+        """A window that nothing was opened for yet. Takes no time."""
+        self._check()
+        for name, key in zip(("acquire", "release"), keys, strict=True):
+            _arguments.integer(name, key, 0, 2**64 - 1)
+        placement = placed(*_size_of(source), at, opacity, is_opaque)
+        descriptor = source.export() if isinstance(source, Surface) else source.duplicate()
+        try:
+            number = next(self._numbers)
+            return ClientWindow(
+                self, number, descriptor, keys, placement, _arguments.text("title", title), on_input, on_end
+            )
+        except BaseException:
+            descriptor.close()
+            raise
+
+    def window_at(self, x: float, y: float) -> ClientWindow | None:
+        """The topmost window that is seen at that point of the target."""
+        with self._lock:
+            placement = self._scene.at(x, y, time.monotonic_ns())
+            return None if placement is None else self._windows[placement]
+
+    # ---- input, displays ------------------------------------------------------------------------------------------
+
+    def post(self, event: Event) -> None:
+        """Something that the user did, as ``Window.poll()`` of the target returns it. Handled before the composite of
+        the next tick (rule V15): a press raises the window under it, a window without on_input follows the left button,
+        any window with Alt held; the rest goes to the window under the pointer, or that was pressed last.
+        """
+        self._inputs.post(event)
+        self._has_input.set()
+        self._wake(is_change=False)
+
+    def move(self, display: Display) -> None:
+        """Composites at another display's ticks from now on: the target was moved there. Windows' ticks move too.
+
+        ClosedError: the display is closed.
+        """
+        with self._lock:
+            self._check()
+            self._dispatcher.move(display)
+            for window in self._windows.values():
+                window.dispatcher.move(display)
+            before, self._display = self._display, display
+            owned, self._owns_display = self._owns_display, False
+        if owned:
+            before.close()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until its thread has ended: closed, or because of an error. Whether it has."""
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    # ---- closing --------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Takes all windows off and ends the thread. Waits for a composite that is under way. Idempotent."""
+        if self._closed or self._pid != os.getpid():
+            return
+        self._closed = True
+        self._stopping.set()
+        self._wake()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+        for window in self.windows:
+            window.close()
+        self._observer.close()
+        self._dispatcher.close()
+        if self._owns_display:
+            self._display.close()
+        with contextlib.suppress(DeviceLostError):
+            self._swapchain.close()
+        if self._factory is not None:
+            self._device.close()
+        with self._lock:
+            os.close(self._wake_fd)
+            self._wake_fd = -1
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"{len(self._windows)} windows"
+        if self._error is not None:
+            state += f", ended by {type(self._error).__name__}"
+        return f"<vkshare.compositor.Compositor {self.name!r} on {self._display.name!r}, {state}>"
+
+    # ---- within the package ---------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        if self._closed:
+            raise ClosedError("this compositor is closed")
+        if self._error is not None:
+            raise ClosedError(f"this compositor has ended: {self._error}") from self._error
+
+    def _wake(self, *, is_change: bool = True) -> None:
+        if is_change:
+            self._is_wanted.set()
+        with self._lock:
+            if self._wake_fd >= 0:
+                os.eventfd_write(self._wake_fd, 1)
+
+    def _put_on(self, window: ClientWindow, feed: feeds.Feed | None) -> None:
+        with self._lock:
+            self._check()
+            window._check()
+            if len(self._windows) >= MOST_WINDOWS:
+                raise InvalidCallError(f"{MOST_WINDOWS} windows are open, which is the limit: close some")
+            window.number = next(self._numbers)
+            window._feed = feed
+            window._compositor = self
+            window._is_watched = False
+            self._windows[window._placement] = window
+            self._by_number[window.number] = window
+            self._scene.add(window._placement)
+            self._wake()
+
+    def _take_off(self, window: ClientWindow) -> None:
+        """Under the lock."""
+        if self._windows.pop(window._placement, None) is None:
+            return
+        del self._by_number[window.number]
+        self._scene.remove(window._placement)
+        self._pointer.forget(window)
+        self._counts.shown += window._shown
+        self._counts.superseded += window._superseded
+        self._counts.lost += window._lost
+        self._wake()
+
+    # ---- the thread -----------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            poll = select.poll()
+            for fd in (self._hub.fileno(), self._observer.fileno(), self._wake_fd):
+                poll.register(fd, select.POLLIN)
+            while not self._stopping.is_set():
+                poll.poll(self._patience())
+                self._counts.wakeups += 1
+                try:
+                    self._turn()
+                except DeviceLostError:
+                    if self._factory is None:
+                        raise
+                    self._reopen(self._factory)
+        except BaseException as error:
+            if not self._stopping.is_set():
+                _log.exception("%r has ended", self)
+                self._error = error
+                self._end_all(f"the compositor has ended: {error}")
+
+    def _patience(self) -> float | None:
+        """ms: where ticks are not observed, late frames are looked at now and then."""
+        if self._scheduler.is_observing:
+            return None
+        late = any(window._feed is not None and window._feed.is_waiting for window in list(self._windows.values()))
+        return _LATE * 1000 if late else None
+
+    def _turn(self) -> None:
+        """Something has happened, or may have."""
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._wake_fd)
+        if self._has_input.is_set():
+            self._has_input.clear()
+            self._observe(self._scheduler.input_arrived())
+        for token, error in self._hub.drain():
+            self._told(token, error)
+        if self._is_wanted.is_set() or self._patience() is not None:
+            self._is_wanted.clear()
+            self._observe(self._scheduler.request())
+        tick = self._observer.take()
+        if tick is not None:
+            self._tick(tick)
+
+    def _told(self, token: int, error: BaseException | None) -> None:
+        if token != _COMPOSITED:
+            with self._lock:
+                window = self._by_number.get(token)
+                if window is not None:
+                    window._is_watched = False
+                    self._is_wanted.set()
+            return
+        self._counts.longest = max(self._counts.longest, time.monotonic_ns() - self._composited_at)
+        self._scheduler.finished()
+        if error is not None:
+            raise error
+
+    def _tick(self, tick: Tick) -> None:
+        missed = 0 if self._is_fresh else tick.missed
+        self._is_fresh = False
+        self._counts.ticks += 1
+        self._counts.missed += missed
+        self._skipped += missed
+        if not self._scheduler.is_compositing and self._look(tick):
+            self._scheduler.request()
+        decision = self._scheduler.tick(tick, time.monotonic_ns())
+        if decision.action is Action.INPUT:
+            for event in self._inputs.take(tick.vsync_time):
+                self._pointer.handle(event)
+            if self._is_wanted.is_set():  # by what was handled
+                self._is_wanted.clear()
+                self._scheduler.request()
+            decision = self._scheduler.input_handled(time.monotonic_ns(), is_idle=self._inputs.is_idle)
+        if decision.skipped is Skip.BUSY:
+            self._skipped += 1
+            self._counts.skipped += 1
+        if decision.action is Action.COMPOSITE:
+            self._composite(tick)
+        self._observe(decision)
+
+    def _observe(self, decision: Decision) -> None:
+        if decision.observe is True:
+            self._is_fresh = True
+            self._observer.attend()
+        elif decision.observe is False:
+            self._observer.rest()
+
+    def _look(self, tick: Tick) -> bool:
+        """Takes what the clients brought; whether the screen should change."""
+        ended, self._ended = self._ended, []
+        with self._lock:
+            has_changed = False
+            for window in list(self._windows.values()):
+                has_come = window._latch(self._skipped)
+                has_changed |= has_come
+                if window._closes_at is not None and tick.output_time >= window._closes_at:
+                    self._take_off(window)
+                    window._ended("")
+                    has_changed = True
+                elif window.end:
+                    ended.append(window)
+                elif not has_come and not window._is_watched and window._feed is not None:
+                    # Who brings a frame a tick is looked at anyway, without being woken for it.
+                    window._is_watched = window._feed.watch(self._hub, window.number)
+            is_changing = self._scene.is_changing(tick.output_time)
+            has_changed |= is_changing or self._was_changing  # its last step is seen too
+            self._was_changing = is_changing
+        self._tell_end(ended)
+        return has_changed
+
+    @staticmethod
+    def _tell_end(windows: list[ClientWindow]) -> None:
+        for window in windows:
+            tell, window._on_end = window._on_end, None
+            if tell is not None:
+                try:
+                    tell(window, window.end or window.why)
+                except Exception:
+                    _log.exception("on_end of %r failed", window)
+
+    # ---- one composite --------------------------------------------------------------------------------------------
+
+    def _composite(self, tick: Tick) -> None:
+        began = self._composited_at = time.monotonic_ns()
+        try:
+            frame = self._swapchain.acquire(float(self._display.interval))
+        except TimeoutError:
+            self._scheduler.finished()
+            self._scheduler.request()
+            self._skipped += 1
+            self._counts.skipped += 1
+            return
+        try:
+            with self._lock:
+                count = self._draw(frame, tick.output_time)
+            self._swapchain.present(frame)
+        finally:
+            frame.close()  # where it was not presented
+        self._skipped = 0
+        self._counts.composites += 1
+        _trace.span_since("composite", began, tick.id, count)
+
+    def _draw(self, frame: Any, time_ns: int) -> int:
+        """Under the lock: submits what is to be seen, and has the hub tell when it has run. How many windows."""
+        size = (0, 0) if frame.is_hidden else (frame.width, frame.height)
+        drawn, is_covered = self._scene.draw_list(time_ns, *size)
+        target, device = frame.view, self._device
+        commands = device.record()
+        if not is_covered:
+            commands.clear(target, self._background)
+        for one in drawn:
+            self._record(commands, target, one)
+        try:
+            submission = device.submit(commands)
+        except (DeviceLostError, SurfaceLostError):
+            raise
+        except VkshareError:
+            submission = self._draw_singly(target, drawn)
+        submission.notify(self._hub, _COMPOSITED)
+        for window in self._windows.values():
+            window._presented()
+        return len(drawn)
+
+    def _record(self, commands: CommandList, target: View, drawn: Drawn) -> None:
+        feed = self._windows[drawn.window]._feed
+        if feed is not None and feed.picture is not None:
+            commands.composite(feed.picture, target, (drawn.x, drawn.y), drawn.opacity)
+
+    def _draw_singly(self, target: View, drawn: list[Drawn]) -> Submission:
+        """Something of a client's cannot be drawn: who that is goes, the others stay."""
+        device = self._device
+        submission = device.submit(device.record().clear(target, self._background))
+        for one in drawn:
+            commands = device.record()
+            self._record(commands, target, one)
+            try:
+                submission = device.submit(commands)
+            except (DeviceLostError, SurfaceLostError):
+                raise
+            except VkshareError as error:
+                window = self._windows[one.window]
+                self._take_off(window)
+                window._ended(f"what it shows could not be drawn: {error}")
+                self._ended.append(window)
+        return submission
+
+    # ---- a device that is lost ------------------------------------------------------------------------------------
+
+    def _reopen(self, factory: Factory) -> None:
+        """Opens the next device, and on it what the clients gave: it is there still, if their device is not lost."""
+        _log.warning("%r: the device is lost, the next one is opened", self)
+        with self._lock:
+            for window in self._windows.values():
+                window._let_go()
+                window._placement.has_picture = False
+                window._is_new = False
+        with contextlib.suppress(DeviceLostError):
+            self._swapchain.close()
+        self._device.close()
+        while True:
+            try:
+                device = factory()
+                break
+            except Exception:
+                _log.exception("no device could be opened; once more in %g s", _REOPENING)
+                if self._stopping.wait(_REOPENING):
+                    return
+        self._hub.drain()
+        self._device = device
+        self._swapchain = device.create_swapchain(self._target, **self._options)
+        self._counts.devices += 1
+        if self._scheduler.is_compositing:
+            self._scheduler.finished()
+        for window in self.windows:
+            self._open_anew(window)
+        self._is_wanted.set()
+        self._wake()
+
+    def _open_anew(self, window: ClientWindow) -> None:
+        try:
+            window._open_feed(self._device)
+        except Exception as error:
+            with self._lock:
+                self._take_off(window)
+            window._ended(f"its memory could not be opened on the next device: {error}")
+            self._tell_end([window])
+
+    def _end_all(self, why: str) -> None:
+        for window in self.windows:
+            with self._lock:
+                self._take_off(window)
+            window._ended(why)
+            self._tell_end([window])
+
+
+def _factory_of(device: Any) -> Factory | None:
+    if isinstance(device, Device):
+        return None
+    if not callable(device):
+        raise TypeError(f"device must be a Device, or a callable that opens one, not {type(device).__name__}")
+    factory: Factory = device
+    return factory
+
+
+def _size_of(source: object) -> tuple[int, int]:
+    if not isinstance(source, (Surface, SurfaceDescriptor, QueueDescriptor)):
+        kind = type(source).__name__
+        raise TypeError(f"source must be a Surface, a SurfaceDescriptor or a pipe's QueueDescriptor, not {kind}")
+    return source.spec.width, source.spec.height

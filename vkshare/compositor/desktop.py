@@ -1,0 +1,404 @@
+"""A client's side of the compositor: its windows, in a few lines.
+
+with vks.compositor.Desktop(name="clock") as desktop:
+    window = desktop.open_window(320, 200, title="clock")
+    for tick in window.ticks():
+        with window.frame() as frame:
+            desktop.device.submit(desktop.device.record().clear(frame.surface, (1, 0, 0, 1)))
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from vkshare import _arguments
+from vkshare._closing import Closing
+from vkshare.compositor import messages as m
+from vkshare.descriptors import SurfaceDescriptor
+from vkshare.errors import ClosedError, InvalidCallError, VkshareError
+from vkshare.opening import open as open_device
+from vkshare.pipes import Sender, pipe
+from vkshare.present.events import Event
+from vkshare.server import Client, messages
+from vkshare.surface import Surface
+from vkshare.vsync import Display, Tick, VsyncDescriptor, VsyncDispatcher
+from vkshare.vsync.dispatcher import Observer
+
+if TYPE_CHECKING:
+    from vkshare.device import Device
+    from vkshare.queue_descriptor import QueueDescriptor
+    from vkshare.surface_queue import QueueFrame
+
+_LOOKS = 0.25  # seconds between looks at what the compositor says, where no tick comes
+
+
+class Desktop(Closing):
+    """A connection to a compositor in another process (``vkshare serve``). Thread-safe.
+
+    Parameters
+    ----------
+    path, name, timeout
+        As of vkshare.server.Client.
+    device
+        What its windows' pictures are made on; stays the caller's. None: vks.open(), closed with this.
+
+    Raises
+    ------
+    OSError
+        Nobody listens there.
+    RemoteLostError
+        By every call: the compositor's process is gone.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        name: str = "",
+        device: Device | None = None,
+        timeout: float | None = 30.0,
+    ) -> None:
+        self._lock = threading.RLock()
+        self._windows: dict[int, RemoteWindow] = {}
+        self._owns_device = device is None
+        self._device: Device = open_device(name=name[:23]) if device is None else device
+        try:
+            self._client = Client(path, name, timeout, device=self._device)
+        except BaseException:
+            if self._owns_device:
+                self._device.close()
+            raise
+
+    @property
+    def client(self) -> Client:
+        """The connection: for rendering by the server, too."""
+        return self._client
+
+    @property
+    def device(self) -> Device:
+        """What the pictures are made on."""
+        return self._device
+
+    @property
+    def windows(self) -> tuple[RemoteWindow, ...]:
+        """That are open."""
+        with self._lock:
+            return tuple(self._windows.values())
+
+    def open_window(
+        self,
+        width: int,
+        height: int,
+        format: str = "rgba8unorm",
+        *,
+        title: str = "",
+        at: Sequence[float] = (0, 0),
+        opacity: float = 1.0,
+        is_opaque: bool = False,
+        count: int = 3,
+        wants_input: bool = False,
+        output: int = 0,
+    ) -> RemoteWindow:
+        """A window with frames of this size, seen with the first of them.
+
+        Parameters
+        ----------
+        title
+            For people; up to 64 characters.
+        at, opacity, is_opaque
+            As of Compositor.open_window().
+        count
+            Surfaces to draw on in turn, 2 to 64.
+        wants_input
+            Whether events() are told; the left button does not drag it then.
+        output
+            Which of the compositor's targets.
+
+        Raises
+        ------
+        InvalidCallError
+            There is no such output, or this client has too many windows.
+        """
+        sender, descriptor = pipe(self._device, width, height, format, _arguments.integer("count", count, 2, 64))
+        try:
+            with descriptor:
+                return self._open(
+                    descriptor, sender, "pipe", title, at, opacity, is_opaque, (1, 0), wants_input, output
+                )
+        except BaseException:
+            sender.close()
+            raise
+
+    def show(
+        self,
+        surface: Surface,
+        *,
+        acquire: int = 1,
+        release: int = 0,
+        title: str = "",
+        at: Sequence[float] = (0, 0),
+        opacity: float = 1.0,
+        is_opaque: bool = False,
+        wants_input: bool = False,
+        output: int = 0,
+    ) -> RemoteWindow:
+        """A window with what is in a surface each time that it is released with the key `acquire`; it comes back with
+        `release`. The surface stays the caller's. The rest is as of open_window().
+        """
+        if not isinstance(surface, Surface):
+            raise TypeError(f"surface must be a Surface, not {type(surface).__name__}")
+        keys = (
+            _arguments.integer("acquire", acquire, 0, 2**64 - 1),
+            _arguments.integer("release", release, 0, 2**64 - 1),
+        )
+        with surface.export() as descriptor:
+            return self._open(descriptor, None, "surface", title, at, opacity, is_opaque, keys, wants_input, output)
+
+    def _open(
+        self,
+        descriptor: QueueDescriptor | SurfaceDescriptor,
+        sender: Sender | None,
+        kind: str,
+        title: str,
+        at: Sequence[float],
+        opacity: float,
+        is_opaque: bool,
+        keys: tuple[int, int],
+        wants_input: bool,
+        output: int,
+    ) -> RemoteWindow:
+        if len(_arguments.text("title", title)) > 64:
+            raise ValueError(f"title has {len(title)} characters; allowed are 64")
+        x, y = (float(each) for each in at)
+        with self._lock:
+            number = self._client._new_id()
+            body = m.Open(
+                number, _arguments.integer("output", output, 0, 255), title, (x, y), float(opacity), bool(is_opaque),
+                bool(wants_input), keys, "pipe" if kind == "pipe" else "surface", descriptor.to_bytes(),
+            )  # fmt: skip
+            told, fds = self._client.call(m.Op.OPEN, body, descriptor._unused_fds())
+            descriptor._used = True
+            opened: m.Opened = messages.decode(m.Opened, told)
+            with VsyncDescriptor.from_bytes(opened.descriptor, fds) as ticks:
+                spec = descriptor.spec
+                size = spec.width, spec.height
+                window = RemoteWindow(self, number, title, size, (opened.width, opened.height), sender, ticks)
+            self._windows[number] = window
+            return window
+
+    def poll(self) -> None:
+        """Takes in what the compositor has told, for the windows to know. Does not wait; ticks() and events() do it."""
+        with self._lock:
+            for opcode, told, fds in self._client.events():
+                for fd in fds:
+                    os.close(fd)
+                self._told(opcode, told)
+
+    def _told(self, opcode: int, told: bytes) -> None:
+        if opcode == m.Op.ENDED:
+            ended: m.Ended = messages.decode(m.Ended, told)
+            window = self._windows.get(ended.id)
+            if window is not None:
+                window._why = ended.why
+        elif opcode == m.Op.INPUT:
+            came: m.Input = messages.decode(m.Input, told)
+            window = self._windows.get(came.id)
+            if window is not None:
+                window._events.append(_event(came))
+
+    @property
+    def is_closed(self) -> bool:
+        return self._client.is_closed
+
+    def close(self) -> None:
+        """Closes its windows and the connection. Idempotent."""
+        for window in self.windows:
+            with contextlib.suppress(VkshareError, OSError):
+                window.close()
+        self._client.close()
+        if self._owns_device:
+            self._device.close()
+
+    def __repr__(self) -> str:
+        return f"<vkshare.compositor.Desktop {len(self._windows)} windows, {self._client!r}>"
+
+
+class RemoteWindow(Closing):
+    """A window of this client's, shown by a compositor in another process. Made by Desktop. Thread-safe, frames apart.
+
+    Attributes
+    ----------
+    title
+        For people.
+    size
+        (width, height) of its frames, in pixels.
+    output_size
+        (width, height) of the target that it was opened on, in pixels.
+    display
+        Of this process: it ticks as the compositor's does.
+    """
+
+    def __init__(
+        self,
+        desktop: Desktop,
+        number: int,
+        title: str,
+        size: tuple[int, int],
+        output_size: tuple[int, int],
+        sender: Sender | None,
+        ticks: VsyncDescriptor,
+    ) -> None:
+        self.title = title
+        self.size = size
+        self.output_size = output_size
+        self._desktop = desktop
+        self._id = number
+        self._sender = sender
+        self._why = ""
+        self._closed = False
+        self._events: deque[Event] = deque(maxlen=1024)
+        with contextlib.ExitStack() as made:
+            self.display = made.enter_context(Display(title, source=ticks))
+            self._dispatcher = made.enter_context(VsyncDispatcher(self.display))
+            self._observer = made.enter_context(self._dispatcher.observe())
+            self._observer.rest()
+            made.pop_all()
+
+    @property
+    def sender(self) -> Sender:
+        """The pipe that its frames go through. InvalidCallError: it shows a surface."""
+        if self._sender is None:
+            raise InvalidCallError(f"{self!r} shows a surface: release that with the compositor's key")
+        return self._sender
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    @property
+    def end(self) -> str:
+        """Why the compositor shows no further frame; "" while it does."""
+        return self._why
+
+    # ---- drawing --------------------------------------------------------------------------------------------------
+
+    def observe(self) -> Observer:
+        """One more who is told of the display's ticks; the caller's to close."""
+        return self._dispatcher.observe()
+
+    def ticks(self) -> Iterator[Tick]:
+        """The display's ticks, the newest each time, until the window is closed here or by the compositor.
+
+        RemoteLostError: the compositor's process is gone.
+        """
+        self._check()
+        self._observer.attend()
+        try:
+            while not self._closed:
+                tick = self._next()
+                self._desktop.poll()
+                if self._why:
+                    return
+                if tick is not None:
+                    yield tick
+        finally:
+            with contextlib.suppress(ClosedError):
+                self._observer.rest()
+
+    def _next(self) -> Tick | None:
+        try:
+            return self._observer.wait(_LOOKS)
+        except (TimeoutError, ClosedError):
+            return None
+
+    def frame(self, metadata: bytes = b"", timeout: float | None = None) -> AbstractContextManager[QueueFrame]:
+        """``with window.frame() as frame:`` a surface to draw on, shown at the next tick once its work has run.
+
+        As of Sender.frame(). ClosedError: the compositor has closed the window; its text says why.
+        """
+        self._check()
+        return self.sender.frame(metadata, timeout)
+
+    def events(self) -> list[Event]:
+        """What the user did on it since the last call, oldest first; positions are its own pixels."""
+        self._desktop.poll()
+        found: list[Event] = []
+        while self._events:
+            found.append(self._events.popleft())
+        return found
+
+    # ---- where it is ----------------------------------------------------------------------------------------------
+
+    def move(self, x: float, y: float, seconds: float = 0) -> None:
+        """As ClientWindow.move()."""
+        self._ask(m.Op.MOVE, m.Move(self._id, float(x), float(y), float(seconds)))
+
+    def fade(self, opacity: float, seconds: float = 0) -> None:
+        """As ClientWindow.fade()."""
+        self._ask(m.Op.FADE, m.Fade(self._id, float(opacity), float(seconds)))
+
+    def raise_to_top(self) -> None:
+        """As ClientWindow.raise_to_top()."""
+        self._ask(m.Op.STACK, m.Stack(self._id, True))
+
+    def lower_to_bottom(self) -> None:
+        """As ClientWindow.lower_to_bottom()."""
+        self._ask(m.Op.STACK, m.Stack(self._id, False))
+
+    def move_to(self, output: int) -> None:
+        """On another of the compositor's targets. Its ticks are that one's from then on."""
+        self._ask(m.Op.SEND, m.Send(self._id, _arguments.integer("output", output, 0, 255)))
+
+    def statistics(self) -> dict[str, int | float]:
+        """What the compositor counts, as WindowStatistics: shown, superseded, lost, waiting, is_late; and x, y, opacity."""
+        told: messages.Told = messages.decode(messages.Told, self._ask(m.Op.STATISTICS, m.Of(self._id)))
+        return told.numbers
+
+    def close(self, seconds: float = 0) -> None:
+        """Closes it, fading out in so many seconds. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        with self._desktop._lock:
+            self._desktop._windows.pop(self._id, None)
+        try:
+            if not self._desktop.is_closed:
+                self._desktop.client.call(m.Op.CLOSE, m.Close(self._id, float(seconds)))
+        finally:
+            self._end()
+
+    # ---- within the package ---------------------------------------------------------------------------------------
+
+    def _ask(self, opcode: m.Op, body: messages.Body) -> bytes:
+        self._check()
+        return self._desktop.client.call(opcode, body)[0]
+
+    def _check(self) -> None:
+        if self._closed:
+            raise ClosedError(f"{self!r} is closed")
+        if self._why:
+            raise ClosedError(f"the compositor shows no further frame of {self.title!r}: {self._why}")
+
+    def _end(self) -> None:
+        self._observer.close()
+        self._dispatcher.close()
+        self.display.close()
+        if self._sender is not None:
+            self._sender.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else self._why or "open"
+        return f"<vkshare.compositor.RemoteWindow {self.title!r} {self.size[0]}x{self.size[1]}, {state}>"
+
+
+def _event(told: m.Input) -> Event:
+    return Event(
+        event_type=told.event_type, time_stamp=told.time_stamp, x=told.x, y=told.y, button=told.button,
+        buttons=told.buttons, modifiers=told.modifiers, dx=told.dx, dy=told.dy, key=told.key, char_str=told.char_str,
+    )  # fmt: skip

@@ -1,0 +1,235 @@
+"""Where a window's pictures come from: a client's pipe, or one surface of its that changes hands by its keyed mutex.
+
+For one thread. Nothing here waits for a client: neither for its frames, nor for the GPU work that draws them. A frame
+whose work has not run yet is looked at again at the next tick; until then the one before it stays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from vkshare.descriptors import SurfaceDescriptor
+from vkshare.errors import (
+    AbandonedError,
+    AcquireTimeout,
+    ClosedError,
+    InvalidCallError,
+    UnsupportedError,
+    VkshareError,
+)
+from vkshare.pipes import Receiver, open_receiver
+from vkshare.queue_descriptor import QueueDescriptor
+
+if TYPE_CHECKING:
+    from vkshare import _native
+    from vkshare.device import Device
+    from vkshare.surface import Surface
+
+Descriptor = QueueDescriptor | SurfaceDescriptor
+
+
+class Keys(NamedTuple):
+    """By which the compositor owns a client's surface, and hands it back."""
+
+    acquire: int
+    release: int
+
+
+class Feed(Protocol):
+    """Attributes
+
+    picture
+        What is to be shown; None: there was none yet. Owned by the device while it is shown.
+    is_waiting
+        A frame is here whose work has not run.
+    end
+        Why no further frame will come; "" while one may. The last picture stays.
+    """
+
+    picture: Surface | None
+    is_waiting: bool
+    end: str
+
+    def latch(self) -> int:
+        """Takes what the client gave, and makes the newest that is finished the picture. How many frames that took."""
+
+    def watch(self, hub: _native.Hub, token: int) -> bool:
+        """Has the token put into the hub, once, when latch() is worth a try. False: nothing that could be told of."""
+
+    def close(self) -> None:
+        """Lets go of the client's surfaces."""
+
+
+def opened(device: Device, descriptor: Descriptor, keys: Keys) -> Feed:
+    """A feed on what a client exported, which stays the caller's.
+
+    Raises
+    ------
+    DescriptorError, DeviceMismatchError, UnsupportedError
+        As device.open_surface() and vks.open_receiver().
+    InvalidCallError
+        The queue is no pipe, or somebody receives there; the surface's usage lacks "sample", or "copy".
+    """
+    if isinstance(descriptor, QueueDescriptor):
+        return PipeFeed(device, descriptor)
+    return SurfaceFeed(device, descriptor, keys)
+
+
+class PipeFeed:
+    """Frames of a client's ``vks.pipe()``. The one that is shown stays with the compositor until there is a newer."""
+
+    def __init__(self, device: Device, descriptor: QueueDescriptor) -> None:
+        if descriptor.queue_count == 2 and descriptor.surface_count < 2:
+            raise UnsupportedError(
+                "a window with a pipe of one surface",
+                "the compositor keeps the frame that is shown, and the client could draw no other: give pipe() a count "
+                "of 2 or more",
+            )
+        self._receiver: Receiver = open_receiver(device, descriptor)
+        self._in, self._back = self._receiver._in, self._receiver._back
+        self._arrived: list[Surface] = []  # oldest first; their work may still run
+        self.picture: Surface | None = None
+        self.is_waiting = False
+        self.end = ""
+        try:
+            _check_usage(self._in.surfaces[0], "sample")
+        except BaseException:
+            self.close()
+            raise
+
+    def latch(self) -> int:
+        self._take()
+        newest = next((i for i in reversed(range(len(self._arrived))) if self._is_finished(i)), None)
+        self.is_waiting = len(self._arrived) > (0 if newest is None else newest + 1)
+        if newest is None:
+            return 0
+        done, self._arrived = self._arrived[: newest + 1], self._arrived[newest + 1 :]
+        before, self.picture = self.picture, done.pop()
+        for surface in [before, *done] if before is not None else done:
+            self._give_back(surface)
+        return newest + 1
+
+    def _take(self) -> None:
+        try:
+            while not self.end:
+                self._arrived.append(self._in.dequeue(0)[0])
+        except AcquireTimeout:
+            pass
+        except ClosedError:
+            self.end = "the client has closed its end, or is gone"
+        except AbandonedError:
+            self.end = "the client died in a frame"
+        except InvalidCallError:
+            pass  # no sender yet
+        except VkshareError as error:
+            self.end = f"the client broke its queue: {error}"
+
+    def _is_finished(self, index: int) -> bool:
+        try:
+            self._arrived[index]._cpu_access(0)
+            return True
+        except TimeoutError:
+            return False
+        except VkshareError:  # its work will never run, as its device is lost or its process dead
+            return False
+
+    def _give_back(self, surface: Surface) -> None:
+        with contextlib.suppress(VkshareError):  # nobody is there to take it
+            self._back.enqueue(surface, wait="gpu")
+
+    def watch(self, hub: _native.Hub, token: int) -> bool:
+        if self.end:
+            return False
+        self._in._notify(hub, token)
+        return True
+
+    def close(self) -> None:
+        self._receiver.close()
+
+
+class SurfaceFeed:
+    """One surface of a client's, in turns: what is in it when the compositor's key comes is copied, and handed back."""
+
+    def __init__(self, device: Device, descriptor: SurfaceDescriptor, keys: Keys) -> None:
+        self._device = device
+        self._keys = keys
+        self._pending: _native.PendingAcquire | None = None
+        self._is_asked = self._is_owned = False
+        self.picture: Surface | None = None
+        self.is_waiting = False
+        self.end = ""
+        self._surface = device.open_surface(descriptor)
+        self._copy: Surface | None = None
+        try:
+            spec = self._surface.spec
+            _check_usage(self._surface, "copy")
+            self._copy = device.create_surface(spec.width, spec.height, spec.format)
+            self._copy.acquire()
+            self._commands = device.record().copy(self._surface, self._copy)
+        except BaseException:
+            self.close()
+            raise
+
+    def latch(self) -> int:
+        try:
+            return self._latch()
+        except AbandonedError:
+            self.end = "the client died while it drew"
+        except ClosedError:
+            self.end = "the client's surface is closed"
+        except VkshareError as error:
+            self.end = f"the client broke its surface: {error}"
+        self.is_waiting = False
+        return 0
+
+    def _latch(self) -> int:
+        if self.end or not self._has_come():
+            return 0
+        self.is_waiting = True
+        try:
+            self._surface._cpu_access(0)
+        except TimeoutError:
+            return 0
+        self.is_waiting = False
+        self._device.submit(self._commands)
+        self._is_owned = False
+        self._surface.release(self._keys.release)
+        self.picture = self._copy
+        return 1
+
+    def _has_come(self) -> bool:
+        if not self._is_owned:
+            self._ask()
+            self._is_owned = self._pending is None or self._pending.is_done()
+            if self._is_owned:
+                self._pending, self._is_asked = None, False
+        return self._is_owned
+
+    def _ask(self) -> None:
+        if not self._is_asked:
+            self._pending = self._surface._acquire_start(self._keys.acquire)
+            self._is_asked = True
+
+    def watch(self, hub: _native.Hub, token: int) -> bool:
+        if self._pending is None or self.end:
+            return False
+        self._pending.notify(hub, token)
+        return True
+
+    def close(self) -> None:
+        if self._pending is not None and not self._surface.is_closed:
+            self._pending.cancel()
+        if self._surface.is_owned:  # taken over in this moment, or not finished: the client gets it back as it is
+            with contextlib.suppress(VkshareError):
+                self._surface.release(self._keys.release)
+        self._surface.close()
+        if self._copy is not None:
+            self._copy.close()
+
+
+def _check_usage(surface: Surface, word: str) -> None:
+    if word not in surface.usage:
+        raise InvalidCallError(
+            f"a window's surface needs usage {word!r}; this one was created with {sorted(surface.usage)}"
+        )

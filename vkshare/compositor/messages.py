@@ -1,0 +1,107 @@
+"""What a client's process and the compositor's say to each other, as requests and events of vkshare.server."""
+
+from __future__ import annotations
+
+import enum
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from vkshare.server.messages import U64, Body, Fields, Id, Name
+
+Output = Annotated[int, Meta(ge=0, le=255)]
+
+
+class Op(enum.IntEnum):
+    """Opcodes: all are answered at once."""
+
+    OPEN = 0x100
+    MOVE = 0x101
+    FADE = 0x102
+    STACK = 0x103
+    SEND = 0x104
+    CLOSE = 0x105
+    STATISTICS = 0x106
+    # events
+    ENDED = 0x110
+    INPUT = 0x111
+
+
+class Open(Body):
+    """A window is wanted. The fds beside it are the descriptor's."""
+
+    id: Id
+    output: Output  # which of the service's compositors
+    title: Name
+    at: tuple[float, float]
+    opacity: float
+    is_opaque: bool
+    takes_input: bool
+    keys: tuple[U64, U64]  # of a surface: by which it comes to the compositor, and goes back
+    kind: Literal["pipe", "surface"]
+    descriptor: Fields
+
+
+class Opened(Body):
+    """The reply: the size of the target that it is on, and a VsyncDescriptor, whose fd is beside it."""
+
+    width: int
+    height: int
+    descriptor: Fields
+
+
+class Move(Body):
+    id: Id
+    x: float
+    y: float
+    seconds: float
+
+
+class Fade(Body):
+    id: Id
+    opacity: float
+    seconds: float
+
+
+class Stack(Body):
+    id: Id
+    on_top: bool
+
+
+class Send(Body):
+    id: Id
+    output: Output
+
+
+class Close(Body):
+    id: Id
+    seconds: float
+
+
+class Of(Body):
+    id: Id
+
+
+class Ended(Body):
+    """No further frame of the window will be shown."""
+
+    id: Id
+    is_closed: bool  # False: the last one stays until the client closes it
+    why: str
+
+
+class Input(Body):
+    """An event on a window, in the fields of vkshare's Event; positions are the window's own pixels."""
+
+    id: Id
+    event_type: Name
+    time_stamp: float
+    x: float
+    y: float
+    button: int
+    buttons: tuple[int, ...]
+    modifiers: tuple[str, ...]
+    dx: float
+    dy: float
+    key: str
+    char_str: str

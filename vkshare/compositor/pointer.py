@@ -1,0 +1,103 @@
+"""What the user's input does to windows: who is raised, who is dragged, who is told. For the compositor's thread."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from vkshare.errors import ClosedError
+
+if TYPE_CHECKING:
+    from vkshare.compositor.compositor import Compositor
+    from vkshare.compositor.window import ClientWindow
+    from vkshare.present.events import Event
+
+_log = logging.getLogger("vkshare.compositor")
+
+_LEFT = 1
+_KEYS = ("key_down", "key_up", "char")
+_AT_A_PLACE = ("pointer_down", "pointer_up", "pointer_move", "double_click", "wheel")
+
+
+class Pointer:
+    """One pointer and one keyboard on one compositor's target.
+
+    A press raises the window under it and gives it the keys. The left button drags a window that takes no input, and
+    with Alt held any. While a button is down, the window that was pressed gets what the pointer does.
+    """
+
+    def __init__(self, compositor: Compositor, on_input: Callable[[Event], object] | None) -> None:
+        self._compositor = compositor
+        self._on_input = on_input
+        self._focus: ClientWindow | None = None  # gets the keys
+        self._pressed: ClientWindow | None = None  # gets the pointer until the buttons are up
+        self._dragged: tuple[ClientWindow, float, float] | None = None  # and where in it the pointer holds it
+
+    def forget(self, window: ClientWindow) -> None:
+        """It is closed."""
+        if self._focus is window:
+            self._focus = None
+        if self._pressed is window:
+            self._pressed = None
+        if self._dragged is not None and self._dragged[0] is window:
+            self._dragged = None
+
+    def handle(self, event: Event) -> None:
+        """One event; positions are logical pixels of the target."""
+        if self._on_input is not None and _told(self._on_input, event) is True:
+            return
+        if event.event_type in _KEYS:
+            self._tell(self._focus, event, 0, 0)
+        elif event.event_type in _AT_A_PLACE:
+            scale = self._scale()
+            self._at_a_place(dataclasses.replace(event, x=event.x * scale, y=event.y * scale))
+
+    def _scale(self) -> float:
+        """The target's pixels for a logical one."""
+        return float(getattr(self._compositor._target, "scale", (1.0, 1.0))[0]) or 1.0
+
+    def _at_a_place(self, event: Event) -> None:
+        if event.event_type == "pointer_down":
+            self._press(event)
+        if self._dragged is not None:
+            self._drag(*self._dragged, event)
+        else:
+            window = self._pressed or self._compositor.window_at(event.x, event.y)
+            if window is not None:
+                self._tell(window, event, window.x, window.y)
+        if event.event_type == "pointer_up" and not event.buttons:
+            self._pressed = self._dragged = None
+
+    def _press(self, event: Event) -> None:
+        if self._pressed is not None:
+            return  # another button of the same press
+        window = self._pressed = self._focus = self._compositor.window_at(event.x, event.y)
+        if window is None:
+            return
+        try:
+            window.raise_to_top()
+            if event.button == _LEFT and ("Alt" in event.modifiers or not window.takes_input):
+                self._dragged = window, event.x - window.x, event.y - window.y
+        except ClosedError:
+            self.forget(window)
+
+    def _drag(self, window: ClientWindow, dx: float, dy: float, event: Event) -> None:
+        if event.event_type in ("pointer_move", "pointer_up"):
+            try:
+                window.move(event.x - dx, event.y - dy)
+            except (ClosedError, ValueError):  # gone; or further out than windows can be
+                self.forget(window)
+
+    def _tell(self, window: ClientWindow | None, event: Event, x: float, y: float) -> None:
+        if window is not None and window._on_input is not None:
+            _told(window._on_input, dataclasses.replace(event, x=event.x - x, y=event.y - y))
+
+
+def _told(tell: Callable[[Event], object], event: Event) -> object:
+    try:
+        return tell(event)
+    except Exception:
+        _log.exception("on_input failed with %r", event)
+        return None

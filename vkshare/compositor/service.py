@@ -1,0 +1,227 @@
+"""The compositor for clients in other processes: a plug-in of vkshare.server (rules R18, R19).
+
+What the server's loop does here takes no time: requests are checked and answered. A client's memory is opened by a
+thread of the service's, drawn by the compositor's; neither waits for a client.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vkshare import _arguments, _transport
+from vkshare._closing import Closing
+from vkshare.compositor import messages as m
+from vkshare.compositor.compositor import Compositor
+from vkshare.compositor.feeds import Keys
+from vkshare.compositor.window import ClientWindow
+from vkshare.descriptors import SurfaceDescriptor
+from vkshare.errors import ClosedError, InvalidCallError
+from vkshare.queue_descriptor import QueueDescriptor
+from vkshare.server import messages
+from vkshare.server.conversation import Route
+from vkshare.server.kinds import Answer, Kind, Request
+from vkshare.vsync import VsyncBridge
+
+if TYPE_CHECKING:
+    from vkshare.present.events import Event
+    from vkshare.server.served import ServedClient
+
+_log = logging.getLogger("vkshare.compositor")
+
+MOST_WINDOWS = 16  # of one client
+_MOST_FDS = 253  # the kernel's SCM_MAX_FD
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """One window of a client's."""
+
+    window: ClientWindow
+    bridge: VsyncBridge
+    fds: int
+
+    def close(self, seconds: float) -> None:
+        self.bridge.close()
+        self.window.close(seconds)
+
+
+class Service(Closing):
+    """Clients of a RenderServer open windows on compositors: ``RenderServer(device, kinds=service.kinds)``.
+
+    One service is for one server. Close the server first, then the service, then the compositors, which stay the
+    caller's.
+
+    Parameters
+    ----------
+    compositors
+        One for each target; clients name them by their index.
+    linger
+        Seconds in which the windows of a client that is gone fade out.
+    """
+
+    def __init__(self, compositors: Sequence[Compositor], *, linger: float = 0.25) -> None:
+        self._compositors = tuple(compositors)
+        if not self._compositors or not all(isinstance(each, Compositor) for each in self._compositors):
+            raise TypeError("compositors must be one Compositor or more")
+        self._linger = _arguments.number("linger", linger, 0, 3600)
+        self._opener = ThreadPoolExecutor(1, "vks-open-windows")
+        self._closed = False
+        self.kinds = (
+            Kind(m.Op.OPEN, m.Open, Route.INLINE, self._open, most_fds=_MOST_FDS),
+            Kind(m.Op.MOVE, m.Move, Route.INLINE, self._move),
+            Kind(m.Op.FADE, m.Fade, Route.INLINE, self._fade),
+            Kind(m.Op.STACK, m.Stack, Route.INLINE, self._stack),
+            Kind(m.Op.SEND, m.Send, Route.INLINE, self._send),
+            Kind(m.Op.CLOSE, m.Close, Route.INLINE, self._close_window),
+            Kind(m.Op.STATISTICS, m.Of, Route.INLINE, self._statistics),
+        )
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        """Waits until no client's memory is being opened any more. Idempotent."""
+        self._closed = True
+        self._opener.shutdown()
+
+    def __repr__(self) -> str:
+        return f"<vkshare.compositor.Service on {len(self._compositors)} compositors{', closed' * self._closed}>"
+
+    # ---- requests, on the loop's thread ---------------------------------------------------------------------------
+
+    def _open(self, client: ServedClient, request: Request) -> Answer:
+        body: m.Open = request.body
+        compositor = self._compositor(body.output)
+        windows = self._windows(client)
+        if body.id in windows:
+            raise InvalidCallError(f"id {body.id} is taken: close that window, or choose another")
+        if len(windows) >= MOST_WINDOWS:
+            raise InvalidCallError(f"this client has {MOST_WINDOWS} windows, which is the limit: close one")
+        kind = QueueDescriptor if body.kind == "pipe" else SurfaceDescriptor
+        with kind.from_bytes(body.descriptor, request.take_fds()) as descriptor:
+            # Each fd is kept, and opened by a device.
+            fds = 2 * descriptor.fd_count
+            used = sum(served.fds for served in windows.values())
+            if used + fds > _transport.quota():
+                raise InvalidCallError(
+                    f"this client's windows keep {used} file descriptors open in the compositor, and this one needs "
+                    f"{fds}; allowed are {_transport.quota()}: close windows, or use fewer surfaces for each"
+                )
+            window = compositor._prepare(
+                descriptor, body.title, body.at, body.opacity, body.is_opaque, Keys(*body.keys),
+                on_input=(lambda event: self._tell_input(client, body.id, event)) if body.takes_input else None,
+                on_end=lambda window, why: self._tell_end(client, body.id, window, why),
+            )  # fmt: skip
+        try:
+            bridge = VsyncBridge(window.dispatcher)
+        except BaseException:
+            window.close()
+            raise
+        windows[body.id] = _Served(window, bridge, fds)
+        self._opener.submit(self._put_on, client, body.id, window)
+        width, height = compositor.swapchain.extent
+        with bridge.export() as ticks:
+            return Answer.of(m.Opened(width, height, ticks.to_bytes()), ticks._duplicates())
+
+    def _move(self, client: ServedClient, request: Request) -> Answer:
+        body: m.Move = request.body
+        self._window(client, body.id).move(body.x, body.y, body.seconds)
+        return Answer()
+
+    def _fade(self, client: ServedClient, request: Request) -> Answer:
+        body: m.Fade = request.body
+        self._window(client, body.id).fade(body.opacity, body.seconds)
+        return Answer()
+
+    def _stack(self, client: ServedClient, request: Request) -> Answer:
+        body: m.Stack = request.body
+        window = self._window(client, body.id)
+        window.raise_to_top() if body.on_top else window.lower_to_bottom()
+        return Answer()
+
+    def _send(self, client: ServedClient, request: Request) -> Answer:
+        body: m.Send = request.body
+        window, compositor = self._window(client, body.id), self._compositor(body.output)
+        self._opener.submit(self._move_to, window, compositor)
+        return Answer()
+
+    def _close_window(self, client: ServedClient, request: Request) -> Answer:
+        body: m.Close = request.body
+        served = self._windows(client).pop(body.id, None)
+        if served is not None:
+            served.close(body.seconds)
+        return Answer()
+
+    def _statistics(self, client: ServedClient, request: Request) -> Answer:
+        window = self._window(client, request.body.id)
+        told, place = window.statistics(), (window.x, window.y, window.opacity)
+        numbers = {name: getattr(told, name) for name in ("shown", "superseded", "lost", "waiting")}
+        numbers |= dict(zip(("x", "y", "opacity"), place, strict=True)) | {"is_late": int(told.is_late)}
+        return Answer.of(messages.Told(numbers))
+
+    # ---- whose window ---------------------------------------------------------------------------------------------
+
+    def _windows(self, client: ServedClient) -> dict[int, _Served]:
+        found = client.notes.get(self)
+        if found is None:
+            found = client.notes[self] = {}
+            client.on_close(self._gone)
+        assert isinstance(found, dict)
+        return found
+
+    def _window(self, client: ServedClient, number: int) -> ClientWindow:
+        served = self._windows(client).get(number)
+        if served is None:
+            raise InvalidCallError(f"this client has no window {number}")
+        return served.window
+
+    def _compositor(self, output: int) -> Compositor:
+        if output >= len(self._compositors):
+            raise InvalidCallError(f"output is {output}; this compositor has 0 to {len(self._compositors) - 1}")
+        return self._compositors[output]
+
+    def _gone(self, client: ServedClient) -> None:
+        for served in self._windows(client).values():
+            served.close(self._linger)
+        client.notes.pop(self, None)
+
+    # ---- on the service's thread ------------------------------------------------------------------------------------
+
+    def _put_on(self, client: ServedClient, number: int, window: ClientWindow) -> None:
+        try:
+            window._show()
+        except ClosedError:
+            pass  # by its client, who is gone maybe; or with the compositor
+        except Exception as error:
+            self._tell_end(client, number, window, f"it could not be opened: {type(error).__name__}: {error}")
+
+    @staticmethod
+    def _move_to(window: ClientWindow, compositor: Compositor) -> None:
+        try:
+            window.move_to(compositor)
+        except ClosedError:
+            pass
+        except Exception:
+            _log.exception("%r could not be moved to %r", window, compositor)
+
+    # ---- events, from any thread ------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _tell_end(client: ServedClient, number: int, window: ClientWindow, why: str) -> None:
+        body = m.Ended(number, window.is_closed, why)
+        client.server.call_soon(lambda: client.tell(m.Op.ENDED, body))
+
+    @staticmethod
+    def _tell_input(client: ServedClient, number: int, event: Event) -> None:
+        body = m.Input(
+            number, event.event_type, event.time_stamp, event.x, event.y, event.button, event.buttons, event.modifiers,
+            event.dx, event.dy, event.key, event.char_str,
+        )  # fmt: skip
+        with contextlib.suppress(ClosedError):
+            client.server.call_soon(lambda: client.tell(m.Op.INPUT, body))

@@ -1,0 +1,316 @@
+"""One client's window on a compositor, as its owner holds it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vkshare import _arguments
+from vkshare.compositor import feeds
+from vkshare.compositor.feeds import Descriptor, Feed, Keys
+from vkshare.compositor.scene import Placement, Tween
+from vkshare.errors import ClosedError, VkshareError
+from vkshare.vsync import VsyncDispatcher
+
+if TYPE_CHECKING:
+    from vkshare.compositor.compositor import Compositor
+    from vkshare.device import Device
+    from vkshare.present.events import Event
+
+_FURTHEST = 1 << 20  # pixels from the origin
+_LONGEST = 3600.0  # seconds that something moves or fades
+
+
+@dataclass(frozen=True, slots=True)
+class WindowStatistics:
+    """A snapshot of a window's counters. Each frame of the client's is in exactly one of the first four."""
+
+    shown: int  # frames in a composite that was presented
+    superseded: int  # replaced by a newer one before a tick wanted them
+    lost: int  # that were due at a tick which brought no composite, and were replaced by the next one's
+    waiting: int  # the newest one taken, where it is in no composite yet: 0 or 1
+    is_late: bool  # a frame is here whose work has not run
+    end: str  # why no further frame will come; "" while one may
+
+
+class ClientWindow:
+    """Made by ``Compositor.open_window()``. All methods are thread-safe.
+
+    Attributes
+    ----------
+    title
+        For people.
+    width, height
+        Pixels of what it shows.
+    dispatcher
+        Of ticks of the display that it is on, also after move_to(): observe() it in this process, or put a VsyncBridge
+        on it for the client's.
+    """
+
+    def __init__(
+        self,
+        compositor: Compositor,
+        number: int,
+        descriptor: Descriptor,
+        keys: Keys,
+        placement: Placement,
+        title: str,
+        on_input: Callable[[Event], object] | None,
+        on_end: Callable[[ClientWindow, str], object] | None,
+    ) -> None:
+        self.title = title
+        self.number = number
+        self._compositor = compositor
+        self._descriptor = descriptor  # its own: another device, or another compositor, opens it anew
+        self._keys = keys
+        self._placement = placement
+        self._on_input = on_input
+        self._on_end = on_end
+        self._feed: Feed | None = None
+        self._closes_at: int | None = None
+        self._why = ""
+        self._is_closed = False
+        self._is_watched = False  # the hub will tell of it
+        self._is_new = False  # the picture was in no composite yet
+        self._shown = self._superseded = self._lost = 0
+        self.dispatcher = VsyncDispatcher(compositor.display)
+
+    # ---- what it is -----------------------------------------------------------------------------------------------
+
+    @property
+    def compositor(self) -> Compositor:
+        """That shows it now."""
+        return self._compositor
+
+    @property
+    def width(self) -> int:
+        return self._placement.width
+
+    @property
+    def height(self) -> int:
+        return self._placement.height
+
+    @property
+    def x(self) -> float:
+        """Pixels from the target's left, now."""
+        return self._placement.x.at(time.monotonic_ns())
+
+    @property
+    def y(self) -> float:
+        """Pixels from the target's top, now."""
+        return self._placement.y.at(time.monotonic_ns())
+
+    @property
+    def opacity(self) -> float:
+        """0 to 1, now."""
+        return self._placement.opacity.at(time.monotonic_ns())
+
+    @property
+    def is_opaque(self) -> bool:
+        """Whether its owner has said that its pictures have no transparent pixels."""
+        return self._placement.is_opaque
+
+    @property
+    def takes_input(self) -> bool:
+        """Whether it wants the events on it."""
+        return self._on_input is not None
+
+    @property
+    def end(self) -> str:
+        """Why its client will bring no further frame; "" while one may come. The last one stays."""
+        feed = self._feed
+        return feed.end if feed is not None else ""
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    @property
+    def why(self) -> str:
+        """Why it was closed, where that was not its owner's doing."""
+        return self._why
+
+    def statistics(self) -> WindowStatistics:
+        """A snapshot of the counters."""
+        with self._compositor._lock:
+            is_late = self._feed is not None and self._feed.is_waiting
+            return WindowStatistics(
+                self._shown, self._superseded, self._lost, int(self._is_new), is_late, self.end
+            )  # fmt: skip
+
+    # ---- what its owner does with it --------------------------------------------------------------------------------
+
+    def move(self, x: float, y: float, seconds: float = 0) -> None:
+        """To another place, at once or in so many seconds; x and y are of its top left, in the target's pixels."""
+        goal = _place("x", x), _place("y", y)
+        duration = _duration(seconds)
+
+        def change(placement: Placement, now: int) -> None:
+            placement.x = placement.x.to(goal[0], now, duration)
+            placement.y = placement.y.to(goal[1], now, duration)
+
+        self._change(change)
+
+    def fade(self, opacity: float, seconds: float = 0) -> None:
+        """To another opacity (0 to 1), at once or in so many seconds."""
+        goal = _opacity(opacity)
+        duration = _duration(seconds)
+
+        def change(placement: Placement, now: int) -> None:
+            placement.opacity = placement.opacity.to(goal, now, duration)
+
+        self._change(change)
+
+    def raise_to_top(self) -> None:
+        """Over all other windows."""
+        self._change(lambda placement, _: self._compositor._scene.raise_to_top(placement))
+
+    def lower_to_bottom(self) -> None:
+        """Below all other windows."""
+        self._change(lambda placement, _: self._compositor._scene.lower_to_bottom(placement))
+
+    def move_to(self, compositor: Compositor) -> None:
+        """On another compositor's display, at the same place; its ticks are that display's from then on.
+
+        Between the two it is opened anew where they have different devices: errors as of open_window(), and the window
+        is closed then.
+        """
+        before = self._compositor
+        if compositor is before:
+            return
+        with before._lock:
+            self._check()
+            before._take_off(self)
+            feed, self._feed = self._feed, None
+        try:
+            if compositor.device is not before.device and feed is not None:
+                feed.close()
+                feed = feeds.opened(compositor.device, self._descriptor, self._keys)
+            self.dispatcher.move(compositor.display)
+            compositor._put_on(self, feed)
+        except BaseException as error:
+            if feed is not None:
+                feed.close()
+            self._ended(f"it could not be moved: {error}")
+            raise
+
+    def close(self, seconds: float = 0) -> None:
+        """Takes it off the screen, at once or fading out in so many seconds. Idempotent; a sooner end counts."""
+        duration = _duration(seconds)
+        compositor = self._compositor
+        with compositor._lock:
+            if self._is_closed:
+                return
+            if duration and self._placement.has_picture and compositor.is_running:
+                now = time.monotonic_ns()
+                self._placement.opacity = self._placement.opacity.to(0, now, duration)
+                soon = now + duration
+                self._closes_at = soon if self._closes_at is None else min(soon, self._closes_at)
+                compositor._wake()
+                return
+            compositor._take_off(self)
+        self._ended("")
+
+    # ---- for the compositor, under its lock -------------------------------------------------------------------------
+
+    def _show(self) -> None:
+        """Not under the lock: opens the client's memory, and puts it on the screen. Else it is closed."""
+        compositor = self._compositor
+        try:
+            self._check()
+            feed = feeds.opened(compositor.device, self._descriptor, self._keys)
+            try:
+                compositor._put_on(self, feed)
+            except BaseException:
+                feed.close()
+                raise
+        except BaseException as error:
+            self._ended(f"it could not be opened: {error}")
+            raise
+
+    def _open_feed(self, device: Device) -> None:
+        """On the next device."""
+        self._feed = feeds.opened(device, self._descriptor, self._keys)
+
+    def _latch(self, skipped: int) -> bool:
+        """Takes the newest frame that is finished, after so many ticks that brought no composite. Whether one came."""
+        feed = self._feed
+        count = 0 if feed is None else feed.latch()
+        if not count:
+            return False
+        replaced = count - 1 + self._is_new
+        lost = min(replaced, max(skipped, self._is_new))
+        self._lost += lost
+        self._superseded += replaced - lost
+        self._is_new = True
+        self._placement.has_picture = True
+        return True
+
+    def _presented(self) -> None:
+        if self._is_new:
+            self._is_new = False
+            self._shown += 1
+
+    def _change(self, change: Callable[[Placement, int], object]) -> None:
+        compositor = self._compositor
+        with compositor._lock:
+            self._check()
+            change(self._placement, time.monotonic_ns())
+            compositor._wake()
+
+    def _check(self) -> None:
+        if self._is_closed:
+            raise ClosedError(f"this window is closed{': ' if self._why else ''}{self._why}")
+
+    def _let_go(self) -> None:
+        """Its feed's surfaces go, its place stays."""
+        feed, self._feed = self._feed, None
+        self._is_watched = False
+        if feed is not None:
+            with contextlib.suppress(VkshareError):
+                feed.close()
+
+    def _ended(self, why: str) -> None:
+        """Taken off the screen: the rest of it."""
+        if self._is_closed:
+            return
+        self._why, self._is_closed = why, True
+        self._let_go()
+        self.dispatcher.close()
+        self._descriptor.close()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_is_closed", True):
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
+
+    def __repr__(self) -> str:
+        state = "closed" if self._is_closed else f"{self.end or 'alive'}, {self._shown} frames shown"
+        return f"<vkshare.compositor.ClientWindow {self.title!r} {self.width}x{self.height}, {state}>"
+
+
+def placed(width: int, height: int, at: Any, opacity: Any, is_opaque: Any) -> Placement:
+    """The arguments of open_window(), checked. ValueError, TypeError naming the one that is wrong."""
+    try:
+        x, y = at
+    except (TypeError, ValueError):
+        raise TypeError(f"at must be (x, y) in pixels, not {at!r}") from None
+    if not isinstance(is_opaque, bool):
+        raise TypeError(f"is_opaque must be True or False, not {type(is_opaque).__name__}")
+    left, top, shade = _place("x", x), _place("y", y), _opacity(opacity)
+    return Placement(width, height, is_opaque, False, Tween(left, left), Tween(top, top), Tween(shade, shade))
+
+
+def _place(name: str, value: Any) -> float:
+    return _arguments.number(name, value, -_FURTHEST, _FURTHEST)
+
+
+def _opacity(value: Any) -> float:
+    return _arguments.number("opacity", value, 0, 1)
+
+
+def _duration(seconds: Any) -> int:
+    return round(_arguments.number("seconds", seconds, 0, _LONGEST) * 1e9)
