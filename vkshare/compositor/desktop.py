@@ -356,7 +356,7 @@ class RemoteWindow(Closing):
         self._ask(m.Op.SEND, m.Send(self._id, _arguments.integer("output", output, 0, 255)))
 
     def statistics(self) -> dict[str, int | float]:
-        """What the compositor counts, as WindowStatistics: shown, superseded, lost, waiting, is_late; and x, y, opacity."""
+        """As WindowStatistics: shown, superseded, lost, waiting, is_late; and x, y, opacity."""
         told: messages.Told = messages.decode(messages.Told, self._ask(m.Op.STATISTICS, m.Of(self._id)))
         return told.numbers
 

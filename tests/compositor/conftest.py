@@ -1,0 +1,53 @@
+"""Compositors: the scene, the pointer and the service know no driver, and are tested on the CPU suite for all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+import vkshare as vks
+from vkshare.vsync import Display
+
+if os.environ.get("VKSHARE_TEST_DRIVER", "") not in ("", "cpu"):
+    collect_ignore = ["test_scene.py", "test_pointer.py", "test_service.py"]
+
+Compose = Callable[..., vks.compositor.Compositor]
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    """Closes what a test made, in reverse."""
+    with ExitStack() as made:
+        yield made
+
+
+@pytest.fixture
+def quick(stack: ExitStack) -> Display:
+    """A display that ticks often, so that tests are quick."""
+    return stack.enter_context(Display("quick", interval=Fraction(1, 200)))
+
+
+@pytest.fixture
+def compose(vks_open: Callable[..., vks.Device], quick: Display, stack: ExitStack) -> Compose:
+    """Makes compositors on devices of their own; one that has ended by an error fails the test, unless it is told."""
+
+    def make(width: int = 64, height: int = 48, **options: Any) -> vks.compositor.Compositor:
+        may_end = options.pop("may_end", False)
+        device = options.pop("device", None) or vks_open(name="compositor")
+        display = options.pop("display", quick)
+        target = options.pop("target", None) or vks.Headless(width, height)
+        made = vks.compositor.Compositor(device, target, display, **options)
+
+        def end() -> None:
+            made.close()
+            assert may_end or made.error is None
+
+        stack.callback(end)
+        return made
+
+    return make

@@ -1,0 +1,190 @@
+"""Feeds: the newest frame whose work has run, and never a wait for a client."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+from support.servers import until
+
+import vkshare as vks
+from vkshare.compositor import feeds
+from vkshare.compositor.feeds import Keys
+from vkshare.errors import AcquireTimeout, InvalidCallError, UnsupportedError
+
+Open = Callable[..., vks.Device]
+RED, GREEN, BLUE = (1, 0, 0, 1), (0, 1, 0, 1), (0, 0, 1, 1)
+
+
+@pytest.fixture
+def client(vks_open: Open) -> vks.Device:
+    return vks_open(name="client")
+
+
+@pytest.fixture
+def pipe(device: vks.Device, client: vks.Device) -> Iterator[tuple[vks.Sender, feeds.PipeFeed]]:
+    """A client's end, and the compositor's."""
+    with ExitStack() as made:
+        sender, descriptor = vks.pipe(client, 8, 4)
+        made.enter_context(sender)
+        with descriptor:
+            feed = feeds.PipeFeed(device, descriptor)
+        made.callback(feed.close)
+        yield sender, feed
+
+
+def send(sender: vks.Sender, colour: tuple[float, ...], waits: tuple[tuple[vks.Fence, int], ...] = ()) -> None:
+    device = sender.device
+    with sender.frame(timeout=20) as frame:
+        device.submit(device.record().clear(frame.surface, colour), waits=waits)
+
+
+def latched(feed: feeds.Feed, device: vks.Device) -> int:
+    """What the next latch() takes, once the clients' work has run."""
+    count = 0
+
+    def has_come() -> bool:
+        nonlocal count
+        count = feed.latch()
+        return count > 0
+
+    until(has_come)
+    return count
+
+
+def seen(feed: feeds.Feed) -> list[int]:
+    assert feed.picture is not None
+    pixel: list[int] = feed.picture.read()[0, 0].tolist()
+    return pixel
+
+
+@pytest.mark.rule("R18")
+def test_the_newest_frame_is_the_picture_and_the_older_ones_go_back(
+    device: vks.Device, client: vks.Device, pipe: tuple[vks.Sender, feeds.PipeFeed]
+) -> None:
+    sender, feed = pipe
+    assert feed.latch() == 0
+    assert feed.picture is None
+    send(sender, RED)
+    send(sender, GREEN)
+    client.wait_idle(20)
+    assert latched(feed, device) == 2
+    assert seen(feed) == [0, 255, 0, 255]
+    assert feed.latch() == 0
+    for colour in (RED, BLUE):  # of three surfaces one is shown
+        send(sender, colour)
+    client.wait_idle(20)
+    with pytest.raises(AcquireTimeout), sender.frame(timeout=0):
+        pass
+    assert latched(feed, device) == 2
+    assert seen(feed) == [0, 0, 255, 255]
+
+
+@pytest.mark.rule("R18")
+def test_a_frame_whose_work_has_not_run_is_not_waited_for(
+    device: vks.Device, client: vks.Device, pipe: tuple[vks.Sender, feeds.PipeFeed]
+) -> None:
+    sender, feed = pipe
+    send(sender, RED)
+    client.wait_idle(20)
+    latched(feed, device)
+    with client.create_fence() as gate:
+        send(sender, GREEN, ((gate, 1),))
+        began = time.monotonic()
+        for _ in range(50):
+            assert feed.latch() == 0
+        assert time.monotonic() - began < 5
+        assert feed.is_waiting
+        assert seen(feed) == [255, 0, 0, 255]
+        gate.signal(1)
+        assert latched(feed, device) == 1
+    assert not feed.is_waiting
+    assert seen(feed) == [0, 255, 0, 255]
+
+
+def test_a_client_that_closes_its_end_leaves_its_last_picture(
+    device: vks.Device, client: vks.Device, pipe: tuple[vks.Sender, feeds.PipeFeed]
+) -> None:
+    sender, feed = pipe
+    send(sender, GREEN)
+    client.wait_idle(20)
+    sender.close()
+    latched(feed, device)
+    feed.latch()
+    assert "closed its end" in feed.end
+    assert seen(feed) == [0, 255, 0, 255]
+
+
+def test_a_pipe_of_one_surface_and_a_queue_alone_are_refused(device: vks.Device, client: vks.Device) -> None:
+    sender, descriptor = vks.pipe(client, 8, 4, count=1)
+    with sender, descriptor, pytest.raises(UnsupportedError, match="a count of 2 or more"):
+        feeds.opened(device, descriptor, Keys(1, 0))
+    with (
+        vks.SurfaceQueue(client, 8, 4) as queue,
+        queue.export() as descriptor,
+        pytest.raises(InvalidCallError, match="not a pipe's"),
+    ):
+        feeds.opened(device, descriptor, Keys(1, 0))
+
+
+def test_surfaces_without_the_usage_that_it_takes_are_refused_and_nothing_stays_open(
+    device: vks.Device, client: vks.Device
+) -> None:
+    with client.create_surface(8, 4, usage=("render", "sample")) as surface, surface.export() as descriptor:
+        with pytest.raises(InvalidCallError, match="needs usage 'copy'; this one was created with"):
+            feeds.opened(device, descriptor, Keys(1, 0))
+        surface.acquire(0, 0)  # nobody else has it
+        surface.release(0)
+
+
+@pytest.mark.rule("R18")
+def test_a_surface_is_copied_when_its_key_comes_and_goes_back(device: vks.Device, client: vks.Device) -> None:
+    with client.create_surface(8, 4) as surface, surface.export() as descriptor:
+        feed = feeds.opened(device, descriptor, Keys(5, 9))
+        assert feed.latch() == 0
+        surface.acquire(0)
+        client.submit(client.record().clear(surface, RED))
+        surface.release(5)
+        assert latched(feed, device) == 1
+        surface.acquire(9, 20)
+        client.submit(client.record().clear(surface, GREEN))
+        assert feed.latch() == 0
+        assert seen(feed) == [255, 0, 0, 255], "the client draws on, and nobody sees it yet"
+        surface.release(5)
+        assert latched(feed, device) == 1
+        assert seen(feed) == [0, 255, 0, 255]
+        feed.close()
+        surface.acquire(9, 20)  # the client can have it still
+        surface.release(9)
+
+
+def test_a_surface_whose_work_has_not_run_is_not_waited_for(device: vks.Device, client: vks.Device) -> None:
+    with (
+        client.create_surface(8, 4) as surface,
+        surface.export() as descriptor,
+        client.create_fence() as gate,
+    ):
+        feed = feeds.opened(device, descriptor, Keys(1, 0))
+        surface.acquire(0)
+        client.submit(client.record().clear(surface, BLUE), waits=((gate, 1),))
+        surface.release(1)
+        for _ in range(20):
+            assert feed.latch() == 0
+        gate.signal(1)
+        assert latched(feed, device) == 1
+        assert seen(feed) == [0, 0, 255, 255]
+        feed.close()
+
+
+def test_a_surface_that_its_client_abandons_ends_the_feed(device: vks.Device, client: vks.Device) -> None:
+    surface = client.create_surface(8, 4)
+    with surface.export() as descriptor:
+        feed = feeds.opened(device, descriptor, Keys(1, 0))
+        feed.latch()
+        surface.acquire(0)
+        surface.close()
+        until(lambda: feed.latch() == 0 and feed.end != "")
+        assert "died while it drew" in feed.end
+        feed.close()
