@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from vkshare._closing import Closable
-from vkshare.errors import ClosedError, InvalidCallError
+from vkshare.errors import AbandonedError, ClosedError, InvalidCallError
 from vkshare.queue_descriptor import QueueDescriptor
 from vkshare.surface_queue import EARLY, FULL, Consumer, Producer, QueueFrame, QueueStatistics, SurfaceQueue
 from vkshare.surface_queue import export_all as _export_all
@@ -142,8 +142,16 @@ class Sender(_PipeEnd):
 
     def _take(self, timeout: float | None) -> Surface:
         try:
-            surface: Surface = self._free.dequeue(timeout)[0]
-            return surface
+            while True:
+                try:
+                    surface: Surface = self._free.dequeue(timeout)[0]
+                    return surface
+                except AbandonedError:
+                    # The receiver died, or lost its device, at work on it. It is drawn anew anyway; where another
+                    # receiver has recovered it already, it comes once more.
+                    self._kept += self._free.recover(timeout)
+                    if self._kept:
+                        return self._kept.pop()
         except ClosedError:
             if not self.is_closed:
                 self._kept += self._free.recover(timeout)  # another receiver may come yet

@@ -14,7 +14,9 @@ import os
 import select
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -137,6 +139,7 @@ class Compositor(Closing):
         self._is_wanted = threading.Event()  # something on the screen should change
         self._has_input = threading.Event()
         self._stopping = threading.Event()
+        self._captures: deque[Future[Any]] = deque()
         self._error: BaseException | None = None
         self._pid = os.getpid()
         with contextlib.ExitStack() as made:
@@ -213,10 +216,22 @@ class Compositor(Closing):
                 longest=counts.longest * 1e-9,
             )
 
-    def capture(self) -> Any:
-        """What is shown now, as Swapchain.capture() gives it. InvalidCallError: nothing was composited yet."""
-        self._check()
-        return self._swapchain.capture()
+    def capture(self, timeout: float | None = 10) -> Any:
+        """What is shown now, as Swapchain.capture() gives it: its thread reads it, between two composites.
+
+        Raises
+        ------
+        InvalidCallError
+            Nothing was composited yet; or a window's frames are not kept (capture=True).
+        TimeoutError
+            The thread was at something else for so long.
+        """
+        asked: Future[Any] = Future()
+        with self._lock:
+            self._check()
+            self._captures.append(asked)
+        self._wake(is_change=False)
+        return asked.result(_arguments.timeout(timeout))
 
     # ---- windows --------------------------------------------------------------------------------------------------
 
@@ -428,6 +443,10 @@ class Compositor(Closing):
                 _log.exception("%r has ended", self)
                 self._error = error
                 self._end_all(f"the compositor has ended: {error}")
+        with self._lock:
+            for asked in self._captures:
+                asked.set_exception(ClosedError("this compositor is closed"))
+            self._captures.clear()
 
     def _patience(self) -> float | None:
         """ms: where ticks are not observed, late frames are looked at now and then."""
@@ -445,12 +464,23 @@ class Compositor(Closing):
             self._observe(self._scheduler.input_arrived())
         for token, error in self._hub.drain():
             self._told(token, error)
+        while self._captures:
+            self._capture(self._captures.popleft())
         if self._is_wanted.is_set() or self._patience() is not None:
             self._is_wanted.clear()
             self._observe(self._scheduler.request())
         tick = self._observer.take()
         if tick is not None:
             self._tick(tick)
+
+    def _capture(self, asked: Future[Any]) -> None:
+        try:
+            asked.set_result(self._swapchain.capture())
+        except DeviceLostError as error:
+            asked.set_exception(error)
+            raise
+        except VkshareError as error:
+            asked.set_exception(error)
 
     def _told(self, token: int, error: BaseException | None) -> None:
         if token != _COMPOSITED:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from vkshare.queue_descriptor import QueueDescriptor
     from vkshare.surface_queue import QueueFrame
 
+_REOPENS = 10.0  # seconds in which a compositor that lost its device has another
+_RETRY = 0.005  # seconds between looks whether it has
 _LOOKS = 0.25  # seconds between looks at what the compositor says, where no tick comes
 
 
@@ -317,13 +320,41 @@ class RemoteWindow(Closing):
         except (TimeoutError, ClosedError):
             return None
 
-    def frame(self, metadata: bytes = b"", timeout: float | None = None) -> AbstractContextManager[QueueFrame]:
+    @contextlib.contextmanager
+    def frame(self, metadata: bytes = b"", timeout: float | None = None) -> Iterator[QueueFrame]:
         """``with window.frame() as frame:`` a surface to draw on, shown at the next tick once its work has run.
 
-        As of Sender.frame(). ClosedError: the compositor has closed the window; its text says why.
+        As of Sender.frame(). While the compositor has lost its device and opens another, the frame is drawn and not
+        shown. ClosedError: the compositor has closed the window; its text says why.
         """
         self._check()
-        return self.sender.frame(metadata, timeout)
+        scope, frame = self._enter(metadata, timeout)
+        try:
+            yield frame
+        except BaseException as error:
+            scope.__exit__(type(error), error, error.__traceback__)
+            raise
+        try:
+            scope.__exit__(None, None, None)
+        except ClosedError:
+            self._may_come_back()
+
+    def _enter(self, metadata: bytes, timeout: float | None) -> tuple[AbstractContextManager[QueueFrame], QueueFrame]:
+        deadline = time.monotonic() + (_REOPENS if timeout is None else min(timeout, _REOPENS))
+        while True:
+            scope = self.sender.frame(metadata, timeout)
+            try:
+                return scope, scope.__enter__()
+            except ClosedError:
+                self._may_come_back()
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(_RETRY)
+
+    def _may_come_back(self) -> None:
+        """The other end is gone. ClosedError: for good."""
+        self._desktop.poll()
+        self._check()
 
     def events(self) -> list[Event]:
         """What the user did on it since the last call, oldest first; positions are its own pixels."""

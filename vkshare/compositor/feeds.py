@@ -14,6 +14,7 @@ from vkshare.errors import (
     AbandonedError,
     AcquireTimeout,
     ClosedError,
+    DeviceLostError,
     InvalidCallError,
     UnsupportedError,
     VkshareError,
@@ -120,6 +121,8 @@ class PipeFeed:
             self.end = "the client has closed its end, or is gone"
         except AbandonedError:
             self.end = "the client died in a frame"
+        except DeviceLostError:  # ours
+            raise
         except InvalidCallError:
             pass  # no sender yet
         except VkshareError as error:
@@ -131,6 +134,8 @@ class PipeFeed:
             return True
         except TimeoutError:
             return False
+        except DeviceLostError:  # ours
+            raise
         except VkshareError:  # its work will never run, as its device is lost or its process dead
             return False
 
@@ -178,6 +183,8 @@ class SurfaceFeed:
             self.end = "the client died while it drew"
         except ClosedError:
             self.end = "the client's surface is closed"
+        except DeviceLostError:  # ours
+            raise
         except VkshareError as error:
             self.end = f"the client broke its surface: {error}"
         self.is_waiting = False
