@@ -17,26 +17,39 @@ from typing import Any, Final
 
 from vkshare import _native
 
-__all__ = ["counter", "instant", "is_on", "name_process", "name_thread", "span", "span_since", "tell_names", "tick"]
+__all__ = [
+    "NOTHING",
+    "counter",
+    "instant",
+    "is_on",
+    "name_process",
+    "name_thread",
+    "now",
+    "request",
+    "span",
+    "span_since",
+    "tell_names",
+    "tick",
+]
 
 is_on: Final[bool] = _native.trace_is_on()
 
-_PROCESS, _THREAD, _TICK, _SPAN, _INSTANT, _COUNTER = (
-    _native.TRACE_KINDS.index(name) for name in ("process", "thread", "tick", "span", "instant", "counter")
+_PROCESS, _THREAD, _TICK, _SPAN, _INSTANT, _COUNTER, _REQUEST = (
+    _native.TRACE_KINDS.index(name) for name in ("process", "thread", "tick", "span", "instant", "counter", "request")
 )
 
 
 class _Span:
-    __slots__ = ("_began", "_name", "_numbers")
+    __slots__ = ("_began", "_kind", "_name", "_numbers")
 
-    def __init__(self, name: str, numbers: tuple[int, int]) -> None:
-        self._name, self._numbers = name, numbers
+    def __init__(self, kind: int, name: str, numbers: tuple[int, int]) -> None:
+        self._kind, self._name, self._numbers = kind, name, numbers
 
     def __enter__(self) -> None:
         self._began = time.monotonic_ns()
 
     def __exit__(self, *exc_info: object) -> None:
-        _native.trace_mark(_SPAN, self._name, self._began, *self._numbers)
+        _native.trace_mark(self._kind, self._name, self._began, *self._numbers)
 
 
 class _Nothing:
@@ -47,12 +60,17 @@ class _Nothing:
     def __exit__(self, *exc_info: object) -> None: ...
 
 
-_NOTHING = _Nothing()
+NOTHING: Final[AbstractContextManager[None]] = _Nothing()  # what span() and request() give where nobody traces
+
+
+def now() -> int:
+    """When something begins, for what has a began_ns; 0 where nobody traces."""
+    return time.monotonic_ns() if is_on else 0
 
 
 def span(name: str, object: int = 0, value: int = 0) -> AbstractContextManager[None]:
     """What the block does, on this thread's track."""
-    return _Span(name, (object, value)) if is_on else _NOTHING
+    return _Span(_SPAN, name, (object, value)) if is_on else NOTHING
 
 
 def span_since(name: str, began_ns: int, object: int = 0, value: int = 0) -> None:
@@ -77,6 +95,11 @@ def tick(display: str, id: int, time_ns: int) -> None:
     """A tick of a display, where it is told. Those of vkshare.vsync mark themselves."""
     if is_on:
         _native.trace_mark(_TICK, display, 0, id, time_ns)
+
+
+def request(name: str, asker: int, sequence: int) -> AbstractContextManager[None]:
+    """A span that is a step of a request to a server; `asker`, if not 0, and `sequence` join them."""
+    return _Span(_REQUEST, name, (asker, sequence)) if is_on else NOTHING
 
 
 def name_process(name: str) -> None:

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/platform.h"
+#include "core/trace.h"
 
 enum {
     EVENTS_AT_ONCE = 64,
@@ -131,6 +132,13 @@ static bool is_no_op(const vks_front *f, const vks_wire_header *h)
            h->version == VKS_WIRE_VERSION && le32toh(h->generation) == f->generation;
 }
 
+/* The token of a client's connection is what its requests' records have, too. */
+static VKS_TRACED void trace_no_ops(uint64_t token, const vks_wire_header *headers, uint32_t n, uint64_t began)
+{
+    for (uint32_t i = 0; i < n; i++) /* one lies beside the other */
+        vks_trace_mark(VKS_TRACE_REQUEST, "reply no-op", i ? vks_now() : began, token, le32toh(headers[i].sequence));
+}
+
 /* Takes `n` headers, which were looked at already, off the stream. False: there was more to them than bytes. */
 static bool consume(int fd, vks_wire_header *headers, uint32_t n)
 {
@@ -143,10 +151,12 @@ static bool consume(int fd, vks_wire_header *headers, uint32_t n)
 
 static void reply(vks_front *f, int fd, vks_wire_header *headers, uint32_t n, vks_front_event *event)
 {
+    uint64_t began = vks_trace_begin();
     for (uint32_t i = 0; i < n; i++)
         headers[i].opcode = htole16(VKS_WIRE_REPLY);
     ssize_t sent = send(fd, headers, n * sizeof *headers, MSG_DONTWAIT | MSG_NOSIGNAL);
     f->answered += n;
+    VKS_TRACE(began, trace_no_ops(f->by_fd[fd].token, headers, n, began));
     if (sent == (ssize_t)(n * sizeof *headers))
         return;
     /* A Unix socket takes so few bytes whole or not at all. */

@@ -310,9 +310,13 @@ vks_status vks_display_heard(vks_display *display, uint32_t source, uint64_t tim
     vks_status status = vks_display_enter(display);
     if (status)
         return status;
-    if (display->source == source && display->ticker.kind != VKS_TICK_SOFTWARE && display->ticker.is_running)
+    uint64_t began = 0;
+    if (display->source == source && display->ticker.kind != VKS_TICK_SOFTWARE && display->ticker.is_running) {
+        began = vks_trace_begin();
         vks_mail_post(&display->own, &(vks_tick){.time = time});
+    }
     pthread_mutex_unlock(&display->lock);
+    VKS_TRACE(began, vks_trace_mark(VKS_TRACE_HEARD, "", began, display->number, time));
     return VKS_OK;
 }
 

@@ -86,6 +86,8 @@ class _Merge:
         self._runs: dict[tuple[int, int], list[Event]] = defaultdict(list)
         self._ticks: dict[int, list[Point]] = defaultdict(list)  # by their time, which is the same in all processes
         self._takes: dict[int, list[Point]] = defaultdict(list)
+        self._heard: dict[int, Point] = {}  # vertical blanks, likewise
+        self._requests: dict[tuple[int, int], list[Event]] = defaultdict(list)  # steps, by who asks and sequence
         self._counters: dict[int, tuple[int, str]] = {}  # by queue: the process whose track its counter is
         self._handlers: list[Callable[[Event], None] | None] = [
             getattr(self, f"_on_{name.replace(' ', '_')}", None) for name in _native.TRACE_KINDS
@@ -105,6 +107,7 @@ class _Merge:
         self._draw_runs()
         self._works.draw(self._sheet)
         self._draw_ticks()
+        self._draw_requests()
         self._name_tracks()
 
     # ---- what each kind of record is -----------------------------------------------------------------------------
@@ -206,6 +209,16 @@ class _Merge:
         self._bar(event, "wait for a tick", "vsync", id=event.object, time_ns=event.value)
         self._takes[event.value].append(event.stop)
 
+    def _on_heard(self, event: Event) -> None:
+        self._bar(event, f"blank told to display {event.object}", "vsync", time_ns=event.value)
+        self._heard[event.value] = event.start
+
+    def _on_request(self, event: Event) -> None:
+        args = {"server": event.object >> 32, "client": event.object & 0xFFFFFFFF, "sequence": event.value}
+        self._bar(event, self._text(event), "server", **args)
+        if event.object:
+            self._requests[event.object, event.value].append(event)
+
     def _on_span(self, event: Event) -> None:
         self._bar(event, self._text(event), "mark", object=event.object, value=event.value)
 
@@ -258,12 +271,21 @@ class _Merge:
         """From a display to those of other processes that its tick goes on to, and from each to its observers."""
         for time, ticks in self._ticks.items():
             first = min(ticks, key=lambda point: point.ns)
+            if time in self._heard:
+                self._sheet.flow("tick", [self._heard[time], first])
             for point in ticks:
                 if point.pid != first.pid:
                     self._sheet.flow("tick", [first, point])
             for taken in self._takes[time]:
                 near = next((point for point in ticks if point.pid == taken.pid), first)
                 self._sheet.flow("tick", [near, taken])
+
+    def _draw_requests(self) -> None:
+        """From the client's call over the loop and the worker; back to it, if it waited for the reply."""
+        for steps in self._requests.values():
+            way = [step.start for step in sorted(steps, key=lambda step: step.begin)]
+            call = next((step for step in steps if self._text(step).startswith("call ")), None)
+            self._sheet.flow("request", [*way, call.stop] if call else way)
 
     # ---- names -------------------------------------------------------------------------------------------------------
 

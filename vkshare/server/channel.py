@@ -8,10 +8,11 @@ import struct
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
-from vkshare import _fds, _transport
+from vkshare import _fds, _trace, _transport
 from vkshare.errors import ClosedError, DeviceLostError, RemoteLostError
-from vkshare.server import wire
+from vkshare.server import marks, wire
 from vkshare.server.conversation import GREETINGS
 from vkshare.server.messages import Body, Event, Failure, Op, decode, encode, rebuilt
 
@@ -23,10 +24,13 @@ _FD_SPACE = socket.CMSG_SPACE(wire.MAX_FDS * 4)
 
 
 class Channel:
-    """For one thread at a time. `generation` is that of the server's device, as far as it is known here."""
+    """For one thread at a time. `generation` is that of the server's device, as far as it is known here; set_client()
+    tells which of the server's clients this is, once that is known.
+    """
 
     def __init__(self, path: str, timeout: float | None) -> None:
         self.generation = 0
+        self._asker = marks.NOBODY
         self.deferred: deque[Exception] = deque(maxlen=_MOST_ERRORS)  # of requests without a reply; each has `sequence`
         self.events: deque[tuple[Event, list[int]]] = deque(maxlen=_MOST_EVENTS)
         self._sequence = 0
@@ -57,10 +61,23 @@ class Channel:
             _fds.close_all(fds)
         self.events.clear()
 
+    def set_client(self, number: int) -> None:
+        self._asker = marks.asker_here(self._sock, number)
+
+    def _step(self, what: str, opcode: int) -> AbstractContextManager[None]:
+        """The request that comes next, in a trace."""
+        if not _trace.is_on:
+            return _trace.NOTHING
+        return marks.step(what, opcode, self._asker, self._sequence + 1 & 0xFFFFFFFF)
+
     # ---- out ------------------------------------------------------------------------------------------------------
 
     def send(self, opcode: int, body: Body | None = None, fds: Sequence[int] = (), timeout: float | None = None) -> int:
         """Sends a request, whose fds stay the caller's; returns its number."""
+        with self._step("send", opcode):
+            return self._send(opcode, body, fds, timeout)
+
+    def _send(self, opcode: int, body: Body | None, fds: Sequence[int], timeout: float | None) -> int:
         self._check()
         self._set_timeout(timeout)
         sequence = self._next()
@@ -100,15 +117,15 @@ class Channel:
         self, opcode: int, body: Body | None, fds: Sequence[int], timeout: float | None
     ) -> tuple[bytes, list[int]]:
         """Sends a request and waits for its reply: the body, and fds that are the caller's."""
-        sequence = self.send(opcode, body, fds, timeout)
-        message = self._await(sequence, timeout)
+        with self._step("call", opcode):
+            message = self._await(self._send(opcode, body, fds, timeout), timeout)
         if opcode == Op.HELLO:
             self.generation = message.generation
         return message.body, message.take_fds()
 
     def no_op(self, timeout: float | None) -> None:
         """A no-op's round trip, in as few steps as that can be."""
-        if self._arrived or self._timeout != timeout or self.is_closed:
+        if self._arrived or self._timeout != timeout or self.is_closed or _trace.is_on:
             self.call(Op.NO_OP, None, (), timeout)
             return
         sequence = self._next()

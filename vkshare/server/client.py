@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from vkshare import _arguments
+from vkshare import _arguments, _trace
 from vkshare.descriptors import FenceDescriptor, SurfaceDescriptor
 from vkshare.device import DEFAULT_USAGE
 from vkshare.fence import Fence
@@ -63,6 +63,7 @@ class Client:
         *,
         device: Device | None = None,
     ) -> None:
+        _trace.tell_names()
         self._timeout = _arguments.timeout(timeout)
         self._path = checked(path)
         self._device = device
@@ -81,6 +82,7 @@ class Client:
             raise ValueError(f"name has {len(name)} characters; allowed are 64")
         body, _ = self._channel.call(m.Op.HELLO, m.Hello(name), (), self._timeout)
         welcome: m.Welcome = m.decode(m.Welcome, body)
+        self._channel.set_client(welcome.client)
         return welcome
 
     # ---- asking -----------------------------------------------------------------------------------------------------

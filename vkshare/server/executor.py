@@ -11,13 +11,15 @@ import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from vkshare import _native, _transport
+from vkshare import _native, _trace, _transport
 from vkshare.device import Device
 from vkshare.errors import ClosedError, InvalidCallError
 from vkshare.fence import Fence
+from vkshare.server import marks
 from vkshare.server.kinds import Answer, Request
 from vkshare.server.order import Identity, Order
 from vkshare.surface import Surface
@@ -92,16 +94,24 @@ class Executor:
         self._closing: list[Callable[[], object]] = []
         self.lock = threading.Lock()  # of what both the worker and the loop change
         self._is_closed = False
+        self._asker = marks.asker(client)
 
     # ---- running ------------------------------------------------------------------------------------------------
 
     def run(self, request: Request) -> Any:
         """The outcome of a request: an Answer, an exception, or LATER. Garbage passes."""
         try:
-            request.load()
-            return request.kind.run(self, request)
+            with self._step(request):
+                request.load()
+                return request.kind.run(self, request)
         finally:
             request.close()
+
+    def _step(self, request: Request) -> AbstractContextManager[None]:
+        """It is run, in a trace."""
+        if not _trace.is_on:
+            return _trace.NOTHING
+        return marks.step("run", request.kind.opcode, self._asker, request.sequence)
 
     def ask(self, notify: Callable[[_native.Hub, int], None], then: Then) -> None:
         """then(None, or why it never happens) is called by the loop once what `notify` asks for has happened."""

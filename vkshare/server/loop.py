@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
-from vkshare import _native
+from vkshare import _native, _trace
 
 READ, WRITE, GONE, GARBAGE = 1, 2, 4, 8
 
@@ -30,11 +30,15 @@ class Loop:
         self._lock = threading.Lock()  # of the pipe's end
         self._is_closed = False
         self.wakeups = 0  # returns from sleep
+        self.awake_since = 0  # ns, where somebody traces
         self.add(self._wake_read, READ, self._woken)
 
-    def add(self, fd: int, interest: int, handler: Handler) -> None:
-        """handler(what, owed) is called when something happens there. The fd stays the caller's."""
-        token = next(self._next)
+    def add(self, fd: int, interest: int, handler: Handler, token: int | None = None) -> None:
+        """handler(what, owed) is called when something happens there. The fd stays the caller's.
+
+        `token`, of 2**32 or more, is what a trace calls it, and nobody else's.
+        """
+        token = next(self._next) if token is None else token
         self.front.add(fd, token, interest)
         self._handlers[token] = handler
         self._tokens[fd] = token
@@ -52,6 +56,7 @@ class Loop:
         """Sleeps until something happens, at most so long, and tells the handlers."""
         events = self.front.wait(timeout)
         self.wakeups += 1
+        self.awake_since = _trace.now()
         for token, what, owed in events:
             handler = self._handlers.get(token)
             if handler is not None:

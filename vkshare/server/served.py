@@ -7,12 +7,13 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vkshare import _fds
+from vkshare import _fds, _trace
 from vkshare.errors import DeviceLostError, RemoteLostError
-from vkshare.server import wire
+from vkshare.server import marks, wire
 from vkshare.server.conversation import Conversation, Decision, Do, Route
 from vkshare.server.executor import Told
 from vkshare.server.kinds import Answer, Request
@@ -64,7 +65,8 @@ class ServedClient:
         self._splitter = wire.Splitter()
         self._unsent: deque[_Unsent] = deque()
         self._closing: list[Callable[[ServedClient], object]] = []
-        server.loop.add(sock.fileno(), READ, self._something)
+        self._asker = marks.asker(number)
+        server.loop.add(sock.fileno(), READ, self._something, self._asker)
 
     @property
     def is_closed(self) -> bool:
@@ -175,7 +177,8 @@ class ServedClient:
             self._hire()
         elif decision.do is Do.HAND:
             assert self.worker is not None
-            self.worker.give(request)
+            with self._step("hand", request):
+                self.worker.give(request)
         elif decision.do is Do.FINISH:
             self._finish(request, decision.outcome)
         elif decision.do is Do.REFUSE:
@@ -187,7 +190,8 @@ class ServedClient:
 
     def _answer(self, request: Request) -> None:
         try:
-            answer = request.kind.run(self, request)
+            with self._step("answer", request):
+                answer = request.kind.run(self, request)
         except Exception as error:
             self._fail(Op.ERROR, request, bare(error))
         else:
@@ -230,7 +234,8 @@ class ServedClient:
         """The hub told of the worker itself."""
         if self.worker is not None:
             for request, outcome in self.worker.news():
-                self.completed(request, outcome)
+                with self._step("collect", request):
+                    self.completed(request, outcome)
         self.server.has_work(self)
 
     def happened(self, serial: int, error: BaseException | None) -> None:
@@ -249,7 +254,8 @@ class ServedClient:
             self.server.look_for_loss(self, told.request, told.outcome)
             self._do(self.conversation.failed_late(told.request, told.outcome))
         else:
-            self.completed(told.request, told.outcome)
+            with self._step("finish", told.request):
+                self.completed(told.request, told.outcome)
         self.server.has_work(self)
 
     def hired(self) -> None:
@@ -280,10 +286,18 @@ class ServedClient:
     # ---- writing --------------------------------------------------------------------------------------------------
 
     def _reply(self, request: Request, answer: Answer) -> None:
-        self._send(Op.REPLY, request.sequence, answer.body, answer.fds)
+        with self._step("reply", request):
+            self._send(Op.REPLY, request.sequence, answer.body, answer.fds)
 
     def _fail(self, op: Op, request: Request, error: BaseException) -> None:
-        self._send(op, request.sequence, encode(failure(error)))
+        with self._step("fail", request):
+            self._send(op, request.sequence, encode(failure(error)))
+
+    def _step(self, what: str, request: Request) -> AbstractContextManager[None]:
+        """What the block does is a step of the request, in a trace."""
+        if not _trace.is_on:
+            return _trace.NOTHING
+        return marks.step(what, request.kind.opcode, self._asker, request.sequence)
 
     def _send(self, op: Op, sequence: int, body: bytes = b"", fds: list[int] | None = None) -> None:
         """Sends what finds room, keeps the rest; takes over the fds. Never waits (rule R12)."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vkshare import _arguments, _fds, _native
+from vkshare import _arguments, _fds, _native, _trace
 from vkshare._closing import Closing
 from vkshare.errors import DeviceLostError, InvalidCallError
 from vkshare.server import greeting, rendering
@@ -195,6 +195,7 @@ class RenderServer(Closing):
                 if not client.is_closed and client.serve(self.now()):
                     self._working.append(client)
             self._note_deadline(client)
+        _trace.span_since("awake", self.loop.awake_since, len(self.clients))
 
     def _sleep(self, timeout: float | None) -> float | None:
         if self._working:

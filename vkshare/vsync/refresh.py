@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from vkshare import _arguments
+from vkshare import _arguments, _trace
 from vkshare._closing import Closing
 from vkshare.errors import ClosedError, InvalidCallError
 from vkshare.vsync.drivers import Driver, Drivers, Observer
@@ -293,7 +293,7 @@ class RefreshTimer(Closing):
         wanted, due = drivers.take()
         calls = 0
         errors: list[Exception] = []
-        with drivers.calling():
+        with _trace.span("refresh", tick.display, tick.id), drivers.calling():
             for entry in wanted:
                 if drivers.enter(entry, due):
                     calls += 1
