@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import charts
 import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import ConnectionPatch, Patch
+from matplotlib.patches import Patch
 
 from vkshare.bench import plot_style
 
@@ -20,14 +21,13 @@ PRESENT = plot_style.ORANGE
 PROOF = plot_style.GREEN
 GONE = plot_style.GREY
 INK = plot_style.INK
-BAR = 0.66
 LOW = 0.3  # where proofs stand in their lane
 
 
 def draw(timeline: Timeline, output: Path) -> None:
     """Writes the picture; the ending chooses SVG or PNG."""
     with matplotlib.rc_context(plot_style.SETTINGS):
-        figure = Figure(figsize=(11, 11.6), facecolor="white")
+        figure = Figure(figsize=(charts.WIDTH, 11.6), facecolor="white")
         images = 1 + max(frame.image for frame in timeline.frames)
         rows = (len(timeline.chains), images, len(timeline.uses), 3)
         axes = figure.subplots(4, 1, sharex=True, height_ratios=rows, gridspec_kw={"hspace": 0.2})
@@ -40,33 +40,16 @@ def draw(timeline: Timeline, output: Path) -> None:
         axes[3].set_xlim(0, timeline.end * 1.02)
         axes[3].set_xlabel("ms since the swapchain was made")
         figure.subplots_adjust(left=0.175, right=0.98, top=0.885, bottom=0.05)
-        figure.savefig(output, dpi=100, metadata={"Date": None} if output.suffix == ".svg" else None)
-
-
-def _lanes(axis: Any, names: list[str], title: str) -> None:
-    axis.set_yticks(range(len(names)), names)
-    axis.set_ylim(len(names) - 0.45, -0.55)
-    _title(axis, title)
-    axis.tick_params(axis="y", length=0)
-    axis.grid(axis="x", color=plot_style.GRID, linewidth=0.8)
-    axis.set_axisbelow(True)
-
-
-def _title(axis: Any, text: str) -> None:
-    axis.set_title(text, loc="left", fontsize=11.5, fontweight="bold", pad=5)
-
-
-def _bar(axis: Any, lane: int, begin: float, end: float, colour: str, **options: Any) -> None:
-    axis.broken_barh([(begin, end - begin)], (lane - BAR / 2, BAR), facecolor=colour, linewidth=0, **options)
+        charts.save(figure, output)
 
 
 def _draw_chains(axis: Any, timeline: Timeline) -> None:
     for lane, chain in enumerate(timeline.chains):
         retired = chain.retired if chain.retired is not None else chain.destroyed
-        _bar(axis, lane, chain.created, retired, OURS)
-        _bar(axis, lane, retired, chain.destroyed, GONE)
+        charts.bar(axis, lane, chain.created, retired, OURS)
+        charts.bar(axis, lane, retired, chain.destroyed, GONE)
         axis.plot([chain.destroyed], [lane], marker="x", color=INK, markersize=8, markeredgewidth=2)
-    _lanes(axis, [chain.name for chain in timeline.chains], "VkSwapchainKHRs")
+    charts.lanes(axis, [chain.name for chain in timeline.chains], "VkSwapchainKHRs")
 
 
 def _draw_images(axis: Any, timeline: Timeline, images: int) -> None:
@@ -74,7 +57,7 @@ def _draw_images(axis: Any, timeline: Timeline, images: int) -> None:
         if frame.presented is None:
             axis.plot([frame.acquired], [frame.image], marker="|", color=INK, markersize=11)
         else:
-            _bar(axis, frame.image, frame.acquired, frame.presented, OURS)
+            charts.bar(axis, frame.image, frame.acquired, frame.presented, OURS)
             axis.plot([frame.presented], [frame.image], marker=">", color=PRESENT, markersize=9, zorder=4)
             axis.text(frame.presented, frame.image - 0.02, f"  {frame.number}", ha="left", va="center", fontsize=10)
         if frame.completed is not None and _proves(timeline, number):
@@ -83,7 +66,7 @@ def _draw_images(axis: Any, timeline: Timeline, images: int) -> None:
         if chain.retired is not None:
             axis.axvline(chain.retired, color=INK, linewidth=1, linestyle=(0, (4, 3)))
             axis.text(chain.retired, -0.62, " resized", fontsize=10, ha="left", va="bottom")
-    _lanes(axis, [f"image {image}" for image in range(images)], "Frames, by image")
+    charts.lanes(axis, [f"image {image}" for image in range(images)], "Frames, by image")
 
 
 def _proves(timeline: Timeline, number: int) -> bool:
@@ -94,10 +77,10 @@ def _draw_semaphores(axis: Any, timeline: Timeline) -> None:
     for lane, spans in enumerate(timeline.uses.values()):
         axis.plot([0, timeline.end], [lane, lane], color="#eeeeee", linewidth=1, zorder=0)
         for span in spans:
-            _bar(axis, lane, span.begin, span.end, PRESENT if span.present else OURS)
+            charts.bar(axis, lane, span.begin, span.end, PRESENT if span.present else OURS)
             if span.present:
                 axis.text((span.begin + span.end) / 2, lane, f"{span.present}", ha="center", va="center", fontsize=10)
-    _lanes(axis, [timeline.names[serial] for serial in timeline.uses], "Binary VkSemaphores in use")
+    charts.lanes(axis, [timeline.names[serial] for serial in timeline.uses], "Binary VkSemaphores in use")
 
 
 def _draw_history(axis: Any, timeline: Timeline) -> None:
@@ -108,7 +91,7 @@ def _draw_history(axis: Any, timeline: Timeline) -> None:
     axis.set_yticks(range(0, max(counts) + 2, 2))
     axis.grid(color=plot_style.GRID, linewidth=0.8)
     axis.set_axisbelow(True)
-    _title(axis, "Length of the history: presents that are not known to be over")
+    charts.heading(axis, "Length of the history: presents that are not known to be over")
 
 
 def _draw_proofs(figure: Figure, axes: Any, timeline: Timeline) -> None:
@@ -120,26 +103,20 @@ def _draw_proofs(figure: Figure, axes: Any, timeline: Timeline) -> None:
             continue
         for semaphore in frame.waits:
             end = _end_of(timeline, semaphore, frame)
-            tip = (end, lanes.index(semaphore) - BAR / 2)
-            _arrow(figure, axes[1], (proof.completed, proof.image + LOW), axes[2], tip)
+            tip = (end, lanes.index(semaphore) - charts.BAR / 2)
+            figure.add_artist(charts.arrow(axes[1], (proof.completed, proof.image + LOW), axes[2], tip, PROOF))
     for number, chain in enumerate(timeline.chains):
         last = [f for f in timeline.frames if f.chain == number and f.proof is not None]
         proof = timeline.frames[last[-1].proof] if chain.retired is not None and last else None  # type: ignore[index]
         if proof is not None and proof.completed is not None:
-            _arrow(figure, axes[1], (proof.completed, proof.image + LOW), axes[0], (chain.destroyed, number + BAR / 2))
+            tip = (chain.destroyed, number + charts.BAR / 2)
+            figure.add_artist(charts.arrow(axes[1], (proof.completed, proof.image + LOW), axes[0], tip, PROOF))
 
 
 def _end_of(timeline: Timeline, semaphore: int, frame: FrameOut) -> float:
     assert frame.presented is not None
     spans = [use for use in timeline.uses[semaphore] if use.present and use.begin <= frame.presented]
     return spans[-1].end
-
-
-def _arrow(figure: Figure, source: Any, begin: tuple[float, float], target: Any, end: tuple[float, float]) -> None:
-    look = {"color": PROOF, "linewidth": 0.9, "alpha": 0.75, "arrowstyle": "-|>", "mutation_scale": 9}
-    figure.add_artist(
-        ConnectionPatch(begin, end, "data", "data", axesA=source, axesB=target, shrinkA=3, shrinkB=0, **look)
-    )
 
 
 def _legend(figure: Figure) -> None:
