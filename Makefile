@@ -67,9 +67,10 @@ format: venv ## ruff and clang-format change the sources
 shaders: venv sysroot ## compile shaders/*.glsl to the checked-in SPIR-V
 	$(VENV)/python tools/shaders.py
 
-docs-images: build sysroot ## draw docs/images/presentation.svg from one real run
+docs-images: build sysroot ## draw the pictures in docs/images from real runs: presentation, vsync, server
 	$(VENV)/pip install -qq --disable-pip-version-check 'matplotlib>=3.8'
-	$(VENV)/python tools/timeline.py $(ARGS)
+	$(VENV)/python tools/timeline.py
+	$(VENV)/python tools/notifies.py $(ARGS)
 
 wheel: venv ## one abi3 wheel for CPython 3.11 and later, in dist/
 	$(VENV)/pip wheel -qq --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir dist .
