@@ -3,51 +3,53 @@
 #include <string.h>
 
 #include "raster/format.h"
-#include "raster/image.h"
+#include "raster/rows.h"
 
-struct fill {
-    const struct vks_image *target;
-    struct vks_area area;
-    uint8_t pixel[16];
-    size_t pixel_bytes, row_bytes;
-};
-
-static void fill_row(const struct fill *fill, uint8_t *row)
+static void fill_row(const struct vks_rows *rows, uint8_t *row, size_t row_bytes)
 {
-    memcpy(row, fill->pixel, fill->pixel_bytes);
-    for (size_t done = fill->pixel_bytes; done < fill->row_bytes;) {
-        size_t more = done < fill->row_bytes - done ? done : fill->row_bytes - done;
+    memcpy(row, rows->fill.pixel, rows->fill.pixel_bytes);
+    for (size_t done = rows->fill.pixel_bytes; done < row_bytes;) {
+        size_t more = done < row_bytes - done ? done : row_bytes - done;
         memcpy(row + done, row, more);
         done += more;
     }
 }
 
-static void fill_band(void *context, uint32_t first, uint32_t end)
+static void fill_band(const struct vks_rows *rows, uint32_t first, uint32_t end)
 {
-    const struct fill *fill = context;
-    size_t stride = fill->target->stride;
-    uint8_t *row = vks_pixel_at(fill->target, fill->area.x, fill->area.y + first);
-    fill_row(fill, row);
+    size_t stride = rows->target->stride, row_bytes = rows->area.width * rows->fill.pixel_bytes;
+    uint8_t *row = vks_pixel_at(rows->target, rows->area.x, rows->area.y + first);
+    fill_row(rows, row, row_bytes);
     for (uint32_t y = first + 1; y < end; y++)
-        memcpy(row + (y - first) * stride, row, fill->row_bytes);
+        memcpy(row + (y - first) * stride, row, row_bytes);
 }
 
-int vks_raster_fill_rect(const struct vks_image *target, int32_t x, int32_t y, int32_t width, int32_t height,
-                         const float rgba[4], struct vks_pool *pool)
+int vks_fill_rows(const struct vks_image *target, int32_t x, int32_t y, int32_t width, int32_t height,
+                  const float rgba[4], struct vks_rows *out)
 {
+    *out = (struct vks_rows){.target = target};
     int status = vks_image_check(target);
     if (status != VKS_RASTER_OK)
         return status;
     if (rgba == NULL)
         return VKS_RASTER_BAD_ARGUMENT;
-    struct fill fill = {.target = target};
-    if (!vks_clip_area(target, x, y, width, height, &fill.area))
+    if (!vks_clip_area(target, x, y, width, height, &out->area))
         return VKS_RASTER_OK;
-    vks_pack_colour(target->format, rgba, fill.pixel);
-    fill.pixel_bytes = vks_format_bytes(target->format);
-    fill.row_bytes = fill.area.width * fill.pixel_bytes;
-    vks_run_rows(pool, fill.area.height, fill.row_bytes * fill.area.height, fill_band, &fill);
+    vks_pack_colour(target->format, rgba, out->fill.pixel);
+    out->fill.pixel_bytes = vks_format_bytes(target->format);
+    out->bytes = (size_t)out->area.width * out->area.height * out->fill.pixel_bytes;
+    out->draw = fill_band;
     return VKS_RASTER_OK;
+}
+
+int vks_raster_fill_rect(const struct vks_image *target, int32_t x, int32_t y, int32_t width, int32_t height,
+                         const float rgba[4], struct vks_pool *pool)
+{
+    struct vks_rows rows;
+    int status = vks_fill_rows(target, x, y, width, height, rgba, &rows);
+    if (status == VKS_RASTER_OK)
+        vks_draw_rows(&rows, 1, pool);
+    return status;
 }
 
 int vks_raster_clear(const struct vks_image *target, const float rgba[4], struct vks_pool *pool)

@@ -4,6 +4,9 @@
 #include <string.h>
 
 #include "raster/image.h"
+#include "raster/rows.h"
+
+#define TOGETHER 32u // operations that go down their target together
 
 enum kind { FILL, COPY, BLIT, COMPOSITE, DRAW };
 
@@ -259,27 +262,58 @@ static int run_operation(const struct operation *o, const struct vks_image *imag
     const struct vks_image *target = &images[o->target];
     const struct vks_image *source = o->source == VKS_NO_SLOT ? NULL : &images[o->source];
     switch (o->kind) {
-    case FILL:
-        return vks_raster_fill_rect(target, o->fill.x, o->fill.y, o->fill.width, o->fill.height, o->fill.rgba, pool);
     case COPY:
         return vks_raster_copy(source, o->copy.source_x, o->copy.source_y, o->copy.width, o->copy.height, target,
                                o->copy.x, o->copy.y, pool);
     case BLIT:
         return vks_raster_blit(source, o->blit.from, target, o->blit.to, o->blit.filter, pool);
-    case COMPOSITE:
-        return vks_raster_composite(source, target, o->composite.x, o->composite.y, o->composite.opacity, pool);
     case DRAW:
         return vks_raster_draw_triangles(target, &o->draw.layout, o->draw.count, source, o->draw.filter,
                                          o->draw.subpixel_bits, pool);
+    case FILL:
+    case COMPOSITE: // run_some()
+        break;
     }
     return VKS_RASTER_BAD_ARGUMENT;
+}
+
+// Whether it can go down the target of `first` together with that: check_images() has seen to it that neither reads the
+// target.
+static bool joins(const struct operation *first, const struct operation *o)
+{
+    return (o->kind == FILL || o->kind == COMPOSITE) && o->target == first->target;
+}
+
+static int make_rows(const struct operation *o, const struct vks_image *images, struct vks_rows *out)
+{
+    const struct vks_image *target = &images[o->target];
+    if (o->kind == FILL)
+        return vks_fill_rows(target, o->fill.x, o->fill.y, o->fill.width, o->fill.height, o->fill.rgba, out);
+    return vks_composite_rows(&images[o->source], target, o->composite.x, o->composite.y, o->composite.opacity, out);
+}
+
+// Runs operations from the first one on, as many as may be run together, and counts them.
+static int run_some(const struct operation *first, uint32_t left, const struct vks_image *images, struct vks_pool *pool,
+                    uint32_t *count)
+{
+    struct vks_rows rows[TOGETHER];
+    int status = VKS_RASTER_OK;
+    uint32_t n = 0;
+    for (; n < left && n < TOGETHER && joins(first, &first[n]) && status == VKS_RASTER_OK; n++)
+        status = make_rows(&first[n], images, &rows[n]);
+    *count = n > 0 ? n : 1;
+    if (n == 0)
+        return run_operation(first, images, pool);
+    if (status == VKS_RASTER_OK)
+        vks_draw_rows(rows, n, pool);
+    return status;
 }
 
 int vks_program_run(const struct vks_program *program, const struct vks_image *images, uint32_t count,
                     struct vks_pool *pool)
 {
     int status = check_images(program, images, count);
-    for (uint32_t i = 0; i < program->length && status == VKS_RASTER_OK; i++)
-        status = run_operation(&program->operations[i], images, pool);
+    for (uint32_t i = 0, count; i < program->length && status == VKS_RASTER_OK; i += count)
+        status = run_some(&program->operations[i], program->length - i, images, pool, &count);
     return status;
 }

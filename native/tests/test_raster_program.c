@@ -178,6 +178,85 @@ static void a_program_may_hold_thousands_of_operations(void)
     free_image(&image);
 }
 
+#define WIDE 4000 // a band of rows.c has eight of its rows
+#define TALL 61
+
+struct window {
+    int32_t x, y;
+    float opacity;
+};
+
+// A clear, forty windows at random places, the extremes among them, and fills between: more than go down together.
+static void random_windows(struct window *windows, int count)
+{
+    static const int32_t extremes[] = {INT32_MIN, INT32_MIN + 7, -30, 0, TALL - 1, INT32_MAX};
+    for (int i = 0; i < count; i++) {
+        windows[i].x = random_between(-200, WIDE);
+        windows[i].y = i % 7 == 3 ? extremes[random_between(0, 5)] : random_between(-40, TALL);
+        windows[i].opacity = i % 3 == 0 ? 1.0f : random_unit();
+    }
+}
+
+static void windows_that_go_down_the_target_together_look_as_one_after_the_other(void)
+{
+    enum { COUNT = 40 };
+    static const uint32_t targets[] = {VKS_FORMAT_RGBA8_UNORM, VKS_FORMAT_BGRA8_UNORM, VKS_FORMAT_RGBA8_UNORM_SRGB};
+    struct vks_pool *pool;
+    CHECK(vks_pool_create(3, &pool) == 0, "no pool");
+    for (int format = 0; format < 3; format++) {
+        struct vks_image from = new_image(300, 50, VKS_FORMAT_RGBA8_UNORM, 0);
+        struct vks_image direct = new_image(WIDE, TALL, targets[format], 4),
+                         together = new_image(WIDE, TALL, targets[format], 4);
+        fill_with_noise(&from);
+        struct vks_program *program = vks_program_create();
+        vks_program_image(program, 300, 50, VKS_FORMAT_RGBA8_UNORM);
+        vks_program_image(program, WIDE, TALL, targets[format]);
+        struct window windows[COUNT];
+        random_windows(windows, COUNT);
+        vks_raster_clear(&direct, red, NULL);
+        GIVES(OK, vks_program_clear(program, 1, red));
+        for (int i = 0; i < COUNT; i++) {
+            const struct window *w = &windows[i];
+            vks_raster_fill_rect(&direct, w->x - 9, w->y, 99, 5, half_green, NULL);
+            vks_raster_composite(&from, &direct, w->x, w->y, w->opacity, NULL);
+            GIVES(OK, vks_program_fill_rect(program, 1, w->x - 9, w->y, 99, 5, half_green));
+            GIVES(OK, vks_program_composite(program, 0, 1, w->x, w->y, w->opacity));
+        }
+        const struct vks_image images[2] = {from, together};
+        for (int threads = 0; threads < 2; threads++) {
+            GIVES(OK, vks_program_run(program, images, 2, threads ? pool : NULL));
+            CHECK(same_pixels(&direct, &together), "format %d differs, threads %d", format, threads);
+            CHECK(guards_are_whole(&together), "wrote outside");
+        }
+        vks_program_destroy(program);
+        free_image(&from);
+        free_image(&direct);
+        free_image(&together);
+    }
+    vks_pool_destroy(pool);
+}
+
+static void what_is_drawn_into_in_between_is_read_as_it_is_then(void)
+{
+    struct vks_image a = new_image(WIDE, TALL, VKS_FORMAT_RGBA8_UNORM, 0), b = clone_image(&a);
+    struct vks_program *program = vks_program_create();
+    vks_program_image(program, WIDE, TALL, VKS_FORMAT_RGBA8_UNORM);
+    vks_program_image(program, WIDE, TALL, VKS_FORMAT_RGBA8_UNORM);
+    const float blue[4] = {0, 0, 1, 1};
+    GIVES(OK, vks_program_clear(program, 0, red));
+    GIVES(OK, vks_program_composite(program, 0, 1, 0, 0, 1)); // red
+    GIVES(OK, vks_program_clear(program, 0, blue));
+    GIVES(OK, vks_program_composite(program, 1, 0, 0, TALL / 2, 1)); // red in the lower half of what is blue
+    const struct vks_image images[2] = {a, b};
+    GIVES(OK, vks_program_run(program, images, 2, NULL));
+    static const uint8_t bytes[2][4] = {{0, 0, 255, 255}, {255, 0, 0, 255}};
+    for (uint32_t y = 0; y < TALL; y++)
+        CHECK(memcmp(pixel_at(&a, 17, y), bytes[y >= TALL / 2], 4) == 0, "row %u", y);
+    vks_program_destroy(program);
+    free_image(&a);
+    free_image(&b);
+}
+
 int main(void)
 {
     const struct test tests[] = {
@@ -186,6 +265,8 @@ int main(void)
         TEST(wrong_operations_are_refused_when_they_are_recorded),
         TEST(images_that_differ_from_their_declaration_stop_a_run_before_it_writes),
         TEST(a_program_may_hold_thousands_of_operations),
+        TEST(windows_that_go_down_the_target_together_look_as_one_after_the_other),
+        TEST(what_is_drawn_into_in_between_is_read_as_it_is_then),
     };
     return run_tests(tests, sizeof tests / sizeof tests[0]);
 }
