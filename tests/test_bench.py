@@ -38,7 +38,7 @@ from vkshare.cli import main
 ROOT = Path(__file__).parent.parent
 
 
-ON_THE_CPU_BACKEND = ("frames",)
+ON_THE_CPU_BACKEND = ("frames", "compositor")
 OF_EACH_DRIVER = ("submit", "swapchain")
 
 

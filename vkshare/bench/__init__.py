@@ -21,4 +21,5 @@ QUESTIONS = (
     "resize",
     "server",
     "vsync",
+    "compositor",
 )
