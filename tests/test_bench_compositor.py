@@ -102,3 +102,4 @@ def test_every_frame_that_clients_draw_is_counted_once() -> None:
     assert load.composites > 0
     assert load.compositor_cpu > 0
     assert load.clients_cpu > 0
+    assert load.machine_cpu > 0

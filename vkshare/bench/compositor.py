@@ -205,8 +205,10 @@ def _used(load: Load, limit: dict[str, list[float]]) -> Iterator[Row]:
         others={"memset": Spread.of(filled)} if filled else {},
         unit="bytes",
     )
-    cpu = Spread.of([(load.compositor_cpu + load.clients_cpu) / load.seconds])
+    used = load.compositor_cpu + load.clients_cpu
+    cpu = Spread.of([used / load.seconds])
     others = {
+        "of everything else, a second": max(0.0, load.machine_cpu - used) / load.seconds,
         "a composite": load.compositor_cpu / max(1, load.composites),
         "a client's frame": load.clients_cpu / max(1, load.drawn),
     }

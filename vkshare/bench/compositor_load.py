@@ -27,6 +27,7 @@ SURFACES = 3  # of each client's pipe
 _WARM_UP = 30  # frames
 _PATIENCE = 60.0  # seconds for a process to say something
 _SQUARE = 100  # pixels a side of what moves
+_JIFFIES: int = os.sysconf("SC_CLK_TCK")  # a second
 _SPAWN = multiprocessing.get_context("spawn")
 
 
@@ -46,6 +47,7 @@ class Load:
     composites: int
     compositor_cpu: float
     clients_cpu: float
+    machine_cpu: float  # of all processes of the machine
 
     @property
     def drawn(self) -> int:
@@ -74,7 +76,7 @@ class _Child(NamedTuple):
     def cpu(self) -> float:
         """Seconds of CPU time that it has used."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return (int(fields[11]) + int(fields[12])) / _JIFFIES
 
 
 def run(clients: int, seconds: float) -> Load:
@@ -85,7 +87,7 @@ def run(clients: int, seconds: float) -> Load:
         compositor.heard()
         children = [running.enter_context(_child(_draw, path, number)) for number in range(clients)]
         before = _settled(compositor, sum(child.heard() for child in children))
-        cpu = compositor.cpu(), sum(child.cpu() for child in children)
+        cpu = compositor.cpu(), sum(child.cpu() for child in children), _machine_cpu()
         began = time.monotonic()
         for child in children:
             child.pipe.send("go")
@@ -103,7 +105,15 @@ def run(clients: int, seconds: float) -> Load:
             **{name: after[name] - before[name] for name in _OF_THE_COMPOSITOR},
             compositor_cpu=compositor.cpu() - cpu[0],
             clients_cpu=sum(child.cpu() for child in children) - cpu[1],
+            machine_cpu=_machine_cpu() - cpu[2],
         )
+
+
+def _machine_cpu() -> float:
+    """Seconds of CPU time that was used by whomever, or stolen by the host's other guests."""
+    fields = [int(each) for each in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
+    user, nice, system, _idle, _iowait, irq, softirq, steal = fields[:8]
+    return (user + nice + system + irq + softirq + steal) / _JIFFIES
 
 
 _OF_THE_COMPOSITOR = ("shown", "lost", "superseded", "missed", "skipped", "composites")
