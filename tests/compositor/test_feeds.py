@@ -60,6 +60,74 @@ def seen(feed: feeds.Feed) -> list[int]:
     return pixel
 
 
+def stamped_pipe(
+    device: vks.Device, client: vks.Device, made: ExitStack, metadata_size: int = feeds.STAMP_SIZE
+) -> tuple[vks.Sender, feeds.PipeFeed]:
+    sender, descriptor = vks.pipe(client, 8, 4, metadata_size=metadata_size)
+    made.enter_context(sender)
+    with descriptor:
+        feed = feeds.PipeFeed(device, descriptor)
+    made.callback(feed.close)
+    return sender, feed
+
+
+def send_finished(sender: vks.Sender, feed: feeds.PipeFeed, colour: tuple[float, ...], metadata: bytes) -> None:
+    """A frame whose work is known to have run by the compositor's device, too."""
+    device = sender.device
+    with sender.frame(metadata, timeout=20) as frame:
+        device.submit(device.record().clear(frame.surface, colour))
+    feed._take()
+    until(lambda: feed._is_finished(-1))
+
+
+def test_a_frame_that_was_drawn_for_this_tick_does_not_displace_the_one_that_is_due(
+    device: vks.Device, client: vks.Device
+) -> None:
+    with ExitStack() as made:
+        sender, feed = stamped_pipe(device, client, made)
+        send_finished(sender, feed, RED, feeds.stamp(1000))
+        send_finished(sender, feed, GREEN, feeds.stamp(2000))
+        assert feed.latch(2000) == 1
+        assert seen(feed) == [255, 0, 0, 255]
+        assert feed.is_waiting
+        send_finished(sender, feed, BLUE, feeds.stamp(3000))
+        assert feed.latch(3000) == 1
+        assert seen(feed) == [0, 255, 0, 255]
+        assert feed.latch(4000) == 1
+        assert seen(feed) == [0, 0, 255, 255]
+        assert not feed.is_waiting
+
+
+def test_frames_of_several_ticks_ago_are_superseded_by_the_newest_that_is_due(
+    device: vks.Device, client: vks.Device
+) -> None:
+    with ExitStack() as made:
+        sender, feed = stamped_pipe(device, client, made)
+        for time, colour in ((1000, RED), (2000, GREEN), (3000, BLUE)):
+            send_finished(sender, feed, colour, feeds.stamp(time))
+        assert feed.latch(3000) == 2
+        assert seen(feed) == [0, 255, 0, 255]
+
+
+def test_a_frame_that_claims_to_be_of_the_future_waits_for_one_tick_and_no_longer(
+    device: vks.Device, client: vks.Device
+) -> None:
+    with ExitStack() as made:
+        sender, feed = stamped_pipe(device, client, made)
+        send_finished(sender, feed, RED, feeds.stamp(2**64 - 1))
+        assert feed.latch(1000) == 0
+        assert feed.latch(2000) == 1
+        assert seen(feed) == [255, 0, 0, 255]
+
+
+@pytest.mark.parametrize("metadata", [b"", b"\xff" * 8, b"\xff" * feeds.STAMP_SIZE, b"\xff" * 32])
+def test_metadata_of_the_users_own_is_no_stamp(device: vks.Device, client: vks.Device, metadata: bytes) -> None:
+    with ExitStack() as made:
+        sender, feed = stamped_pipe(device, client, made, len(metadata))
+        send_finished(sender, feed, RED, metadata)
+        assert feed.latch(1000) == 1
+
+
 @pytest.mark.rule("R18")
 def test_the_newest_frame_is_the_picture_and_the_older_ones_go_back(
     device: vks.Device, client: vks.Device, pipe: tuple[vks.Sender, feeds.PipeFeed]

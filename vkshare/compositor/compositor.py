@@ -531,7 +531,7 @@ class Compositor(Closing):
         with self._lock:
             has_changed = False
             for window in list(self._windows.values()):
-                has_come = window._latch(self._skipped)
+                has_come = window._latch(tick.vsync_time, self._skipped)
                 has_changed |= has_come
                 if window._closes_at is not None and tick.output_time >= window._closes_at:
                     self._take_off(window)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from vkshare import _arguments
 from vkshare._closing import Closing
 from vkshare.compositor import messages as m
+from vkshare.compositor.feeds import STAMP_SIZE, stamp
 from vkshare.descriptors import SurfaceDescriptor
 from vkshare.errors import ClosedError, InvalidCallError, VkshareError
 from vkshare.opening import open as open_device
@@ -128,7 +129,8 @@ class Desktop(Closing):
         InvalidCallError
             There is no such output, or this client has too many windows.
         """
-        sender, descriptor = pipe(self._device, width, height, format, _arguments.integer("count", count, 2, 64))
+        surfaces = _arguments.integer("count", count, 2, 64)
+        sender, descriptor = pipe(self._device, width, height, format, surfaces, STAMP_SIZE)
         try:
             with descriptor:
                 return self._open(
@@ -265,6 +267,7 @@ class RemoteWindow(Closing):
         self._sender = sender
         self._why = ""
         self._closed = False
+        self._drawn_for = 0  # vsync time of the newest tick of ticks(), ns
         self._events: deque[Event] = deque(maxlen=1024)
         with contextlib.ExitStack() as made:
             self.display = made.enter_context(Display(title, source=ticks))
@@ -309,6 +312,7 @@ class RemoteWindow(Closing):
                 if self._why:
                     return
                 if tick is not None:
+                    self._drawn_for = tick.vsync_time
                     yield tick
         finally:
             with contextlib.suppress(ClosedError):
@@ -321,14 +325,15 @@ class RemoteWindow(Closing):
             return None
 
     @contextlib.contextmanager
-    def frame(self, metadata: bytes = b"", timeout: float | None = None) -> Iterator[QueueFrame]:
-        """``with window.frame() as frame:`` a surface to draw on, shown at the next tick once its work has run.
+    def frame(self, timeout: float | None = None) -> Iterator[QueueFrame]:
+        """``with window.frame() as frame:`` a surface to draw on, shown at the tick after that which ticks() gave last,
+        once its work has run.
 
         As of Sender.frame(). While the compositor has lost its device and opens another, the frame is drawn and not
         shown. ClosedError: the compositor has closed the window; its text says why.
         """
         self._check()
-        scope, frame = self._enter(metadata, timeout)
+        scope, frame = self._enter(timeout)
         try:
             yield frame
         except BaseException as error:
@@ -339,10 +344,10 @@ class RemoteWindow(Closing):
         except ClosedError:
             self._may_come_back()
 
-    def _enter(self, metadata: bytes, timeout: float | None) -> tuple[AbstractContextManager[QueueFrame], QueueFrame]:
+    def _enter(self, timeout: float | None) -> tuple[AbstractContextManager[QueueFrame], QueueFrame]:
         deadline = time.monotonic() + (_REOPENS if timeout is None else min(timeout, _REOPENS))
         while True:
-            scope = self.sender.frame(metadata, timeout)
+            scope = self.sender.frame(stamp(self._drawn_for), timeout)
             try:
                 return scope, scope.__enter__()
             except ClosedError:

@@ -2,11 +2,16 @@
 
 For one thread. Nothing here waits for a client: neither for its frames, nor for the GPU work that draws them. A frame
 whose work has not run yet is looked at again at the next tick; until then the one before it stays.
+
+A frame that a client draws at a tick is due at the next one. Where the compositor is late for a tick (its thread and
+all clients wake at the same moment) fast clients have drawn theirs by then. A frame's metadata can say what it was
+drawn for, by stamp(): it then waits for its own tick, and does not displace the one that is due.
 """
 
 from __future__ import annotations
 
 import contextlib
+import struct
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from vkshare.descriptors import SurfaceDescriptor
@@ -28,6 +33,23 @@ if TYPE_CHECKING:
     from vkshare.surface import Surface
 
 Descriptor = QueueDescriptor | SurfaceDescriptor
+
+_STAMP = struct.Struct("<8sQ")
+_MAGIC = b"vks:tick"
+STAMP_SIZE = _STAMP.size
+
+
+def stamp(vsync_time: int) -> bytes:
+    """Metadata, STAMP_SIZE bytes, of a frame that is drawn for the tick of that vsync time, ns."""
+    return _STAMP.pack(_MAGIC, vsync_time)
+
+
+def _stamped(metadata: bytes) -> int:
+    """What stamp() was given; 0 for any other metadata."""
+    if len(metadata) != STAMP_SIZE:
+        return 0
+    magic, vsync_time = _STAMP.unpack(metadata)
+    return int(vsync_time) if magic == _MAGIC else 0
 
 
 class Keys(NamedTuple):
@@ -52,8 +74,11 @@ class Feed(Protocol):
     is_waiting: bool
     end: str
 
-    def latch(self) -> int:
-        """Takes what the client gave, and makes the newest that is finished the picture. How many frames that took."""
+    def latch(self, vsync_time: int | None = None) -> int:
+        """Takes what the client gave, and makes the newest that is finished the picture. How many frames that took.
+
+        What was drawn for the tick of that time, or for a later one, waits for the next call.
+        """
 
     def watch(self, hub: _native.Hub, token: int) -> bool:
         """Has the token put into the hub, once, when latch() is worth a try. False: nothing that could be told of."""
@@ -77,6 +102,11 @@ def opened(device: Device, descriptor: Descriptor, keys: Keys) -> Feed:
     return SurfaceFeed(device, descriptor, keys)
 
 
+class _Arrived(NamedTuple):
+    surface: Surface
+    drawn_for: int  # vsync time, ns; 0: unknown
+
+
 class PipeFeed:
     """Frames of a client's ``vks.pipe()``. The one that is shown stays with the compositor until there is a newer."""
 
@@ -89,7 +119,8 @@ class PipeFeed:
             )
         self._receiver: Receiver = open_receiver(device, descriptor)
         self._in, self._back = self._receiver._in, self._receiver._back
-        self._arrived: list[Surface] = []  # oldest first; their work may still run
+        self._arrived: list[_Arrived] = []  # oldest first; their work may still run
+        self._kept = 0  # of these were here at the latch() before
         self.picture: Surface | None = None
         self.is_waiting = False
         self.end = ""
@@ -99,22 +130,33 @@ class PipeFeed:
             self.close()
             raise
 
-    def latch(self) -> int:
+    def latch(self, vsync_time: int | None = None) -> int:
         self._take()
-        newest = next((i for i in reversed(range(len(self._arrived))) if self._is_finished(i)), None)
-        self.is_waiting = len(self._arrived) > (0 if newest is None else newest + 1)
-        if newest is None:
-            return 0
-        done, self._arrived = self._arrived[: newest + 1], self._arrived[newest + 1 :]
-        before, self.picture = self.picture, done.pop()
-        for surface in [before, *done] if before is not None else done:
-            self._give_back(surface)
-        return newest + 1
+        due = range(self._count_due(vsync_time))
+        newest = next((i for i in reversed(due) if self._is_finished(i)), None)
+        taken = 0 if newest is None else newest + 1
+        done, self._arrived = [each.surface for each in self._arrived[:taken]], self._arrived[taken:]
+        self._kept = len(self._arrived)
+        self.is_waiting = self._kept > 0
+        if done:
+            before, self.picture = self.picture, done.pop()
+            for surface in [before, *done] if before is not None else done:
+                self._give_back(surface)
+        return taken
+
+    def _count_due(self, vsync_time: int | None) -> int:
+        """Of the frames that are here, oldest first. One that has waited once is due, whatever it says."""
+        if vsync_time is not None:
+            for i in range(self._kept, len(self._arrived)):
+                if self._arrived[i].drawn_for >= vsync_time:
+                    return i
+        return len(self._arrived)
 
     def _take(self) -> None:
         try:
             while not self.end:
-                self._arrived.append(self._in.dequeue(0)[0])
+                surface, metadata = self._in.dequeue(0)
+                self._arrived.append(_Arrived(surface, _stamped(metadata)))
         except AcquireTimeout:
             pass
         except ClosedError:
@@ -130,7 +172,7 @@ class PipeFeed:
 
     def _is_finished(self, index: int) -> bool:
         try:
-            self._arrived[index]._cpu_access(0)
+            self._arrived[index].surface._cpu_access(0)
             return True
         except TimeoutError:
             return False
@@ -176,7 +218,7 @@ class SurfaceFeed:
             self.close()
             raise
 
-    def latch(self) -> int:
+    def latch(self, vsync_time: int | None = None) -> int:
         try:
             return self._latch()
         except AbandonedError:

@@ -236,10 +236,12 @@ class ClientWindow:
         """On the next device."""
         self._feed = feeds.opened(device, self._descriptor, self._keys)
 
-    def _latch(self, skipped: int) -> bool:
-        """Takes the newest frame that is finished, after so many ticks that brought no composite. Whether one came."""
+    def _latch(self, vsync_time: int, skipped: int) -> bool:
+        """Takes the newest frame that is finished and due at the tick of that time, after so many ticks that brought no
+        composite. Whether one came.
+        """
         feed = self._feed
-        count = 0 if feed is None else feed.latch()
+        count = 0 if feed is None else feed.latch(vsync_time)
         if not count:
             return False
         replaced = count - 1 + self._is_new
