@@ -15,6 +15,7 @@ _DEMOS = {
     "window": "demo_window",
     "triangle": "demo_triangle",
     "resize-storm": "demo_storm",
+    "desktop": "demo_desktop",
 }
 
 

@@ -35,7 +35,7 @@ class Child:
     def __init__(self, name: str, process: subprocess.Popen[bytes], status: int) -> None:
         self.name = name
         self.frames = 0  # checked so far, where it is the checker
-        self.done: dict[str, Any] = {}  # what it told at its end
+        self.told: dict[str, Any] = {}  # all that it told, the newest of each kind
         self._process = process
         self._status = status
         self._line = b""
@@ -58,11 +58,22 @@ class Child:
             message = json.loads(line)
             if "frame" in message:
                 self.frames = message["frame"] + 1
-            self.done = message.get("done", self.done)
+            self.told.update(message)
             if "failed" in message:
                 self._failure = message["failed"]
                 sys.stderr.write(message.get("trace", ""))
         return bool(data)
+
+    @property
+    def done(self) -> dict[str, Any]:
+        """What it told at its end; empty before."""
+        done: dict[str, Any] = self.told.get("done", {})
+        return done
+
+    @property
+    def was_killed(self) -> bool:
+        """By SIGKILL."""
+        return self._process.returncode == -signal.SIGKILL
 
     @property
     def has_ended(self) -> bool:

@@ -103,7 +103,7 @@ class Lettering:
         self._text(draw, (x + self._px(330), baseline), f"{rate:.0f} fps", 26, SOFT, "ls")
         if self._facts.frames is None:
             return
-        past = x + _length(number, self._px(48)) + self._px(10)
+        past = x + length(number, self._px(48)) + self._px(10)
         self._text(draw, (past, baseline), f"of {self._facts.frames}", 22, FAINT, "ls")
         bar = (x, baseline + self._px(18), width, max(1, self._px(4)))
         self._rectangle(draw, bar, TRACK)
@@ -155,5 +155,6 @@ def _font(size: int) -> Any:
     return ImageFont.load_default(size)
 
 
-def _length(said: str, size: int) -> int:
+def length(said: str, size: int) -> int:
+    """Pixels from its left end to its right one."""
     return int(_font(size).getlength(said) + 0.5)

@@ -1,0 +1,174 @@
+"""`vkshare serve`: a render server and a compositor, for clients that are other processes."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib.util
+import json
+import math
+import sys
+import time
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from vkshare.cli.demo_arguments import add_common_arguments
+
+if TYPE_CHECKING:
+    from vkshare.compositor.host import Host, HostOptions, Signals
+
+HELP = "a render server and a compositor, which show other processes' windows"
+DESCRIPTION = (
+    "Renders for other processes of this user, and shows their windows in one, composited at the display's ticks. A "
+    "client is a few lines: see docs/compositor.md. Ctrl-C, SIGTERM, Esc and the close button end it: exit status 0."
+)
+_SWITCH_INTERVAL = 0.0005  # seconds: docs/server.md, "Python's lock"
+_LONGEST = 86400.0 * 365
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = DESCRIPTION
+    parser.add_argument(
+        "--path", metavar="SOCKET", help="where to listen (default: VKSHARE_SERVER, else in XDG_RUNTIME_DIR)"
+    )
+    parser.add_argument("--headless", action="store_true", help="no window: what is shown nobody sees but --output")
+    add_common_arguments(parser, (1280, 720))
+    parser.add_argument(
+        "--rate",
+        type=_rate,
+        metavar="HZ",
+        help="ticks a second, by a timer, e.g. 144 or 60000/1001 (default: the display's own; headless 60)",
+    )
+    parser.add_argument(
+        "--isolation",
+        choices=("thread", "process"),
+        default="thread",
+        help="what a client that renders in the server has there (default: thread)",
+    )
+    parser.add_argument("--seconds", type=_seconds, metavar="S", help="end by itself after so long")
+    parser.add_argument("--statistics", type=_seconds, metavar="S", help="a line of statistics each so often")
+    parser.add_argument("--json", action="store_true", help="statistics as JSON at the end, and each line of them too")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit status 0 when somebody ended it, 1 after an error, 2 for wrong arguments and where there is no display."""
+    if args.output is not None and importlib.util.find_spec("PIL") is None:
+        return _failed("--output needs Pillow: pip install vkshare[demo]", 1)
+    from vkshare.compositor.host import Host, NoDisplay, Signals
+    from vkshare.errors import VkshareError
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_INTERVAL)
+    try:
+        with Signals() as signals, Host(_options(args)) as host:
+            _serve(args, host, signals)
+        return 0
+    except NoDisplay as error:
+        return _failed(f"{error}", 2)
+    except (ValueError, OSError) as error:
+        return _failed(str(error), 2)
+    except VkshareError as error:
+        return _failed(str(error), 1)
+    finally:
+        sys.setswitchinterval(before)
+
+
+def _options(args: argparse.Namespace) -> HostOptions:
+    from vkshare.compositor.host import HostOptions
+
+    if args.output is not None:
+        from vkshare.demos import pictures
+
+        pictures.check_writable(args.output)
+    width, height = args.size
+    if not (1 <= width <= 1 << 14 and 1 <= height <= 1 << 14):
+        raise ValueError(f"size is {width}x{height}; allowed is 1x1 to 16384x16384")
+    return HostOptions(
+        width=width,
+        height=height,
+        title="vkshare",
+        path=args.path,
+        is_headless=args.headless,
+        rate=args.rate,
+        isolation=args.isolation,
+        backend=args.backend,
+        adapter=args.adapter,
+        can_capture=args.output is not None,
+    )
+
+
+def _serve(args: argparse.Namespace, host: Host, signals: Signals) -> None:
+    if not args.json:
+        where = "headless" if host.window is None else f"in a window, by {host.display.statistics().kind}"
+        rate = float(1 / host.display.interval)
+        adapter = host.compositor.device.adapter.name
+        print(f"serving at {host.server.path}, on {adapter}, {rate:g} Hz {where}", flush=True)
+    else:
+        print(json.dumps({"path": str(host.server.path)}), flush=True)
+    start = time.monotonic()
+    told = 0
+    while not (signals.came or host.has_ended):
+        now = time.monotonic() - start
+        if args.seconds is not None and now >= args.seconds:
+            break
+        if args.statistics is not None and now >= (told + 1) * args.statistics:
+            told = math.floor(now / args.statistics)
+            _tell(host, now, args.json)
+        due = [math.inf if args.seconds is None else args.seconds]
+        due += [] if args.statistics is None else [(told + 1) * args.statistics]
+        host.turn(min(min(due) - now, 1.0), signals)
+    if args.output is not None:
+        _save(host, args.output)
+    _tell(host, time.monotonic() - start, args.json)
+
+
+def _tell(host: Host, seconds: float, as_json: bool) -> None:
+    server, shown = host.server.statistics(), host.compositor.statistics()
+    if as_json:
+        told: dict[str, Any] = {"seconds": seconds, "server": dataclasses.asdict(server)}
+        told["compositor"] = dataclasses.asdict(shown)
+        told["windows"] = [
+            {"title": window.title, **dataclasses.asdict(window.statistics())} for window in host.compositor.windows
+        ]
+        print(json.dumps(told), flush=True)
+        return
+    print(
+        f"{seconds:.1f} s: {server.clients} clients, {shown.windows} windows, {shown.composites} composites of "
+        f"{shown.ticks} ticks, {shown.missed} missed; frames: {shown.shown} shown, {shown.superseded} superseded, "
+        f"{shown.lost} lost",
+        flush=True,
+    )
+
+
+def _save(host: Host, path: str) -> None:
+    from vkshare.demos import pictures, stage
+
+    if not host.compositor.statistics().composites:
+        _failed(f"nothing was shown yet, so {path} was not written", 0)
+        return
+    pictures.save(stage.rgba(host.compositor.capture(), host.compositor.swapchain.format), path)
+
+
+def _failed(why: str, status: int) -> int:
+    print(f"vkshare serve: {why}", file=sys.stderr)
+    return status
+
+
+def _rate(text: str) -> Fraction:
+    try:
+        rate = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        rate = Fraction(0)
+    if not Fraction(1, 100) <= rate <= 1000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of Hz from 0.01 to 1000, e.g. 60 or 60000/1001")
+    return rate
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= _LONGEST:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return value

@@ -1,0 +1,258 @@
+"""The desktop's clients: each a process of its own, started by run.py with what it needs on its command line."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from PIL import Image
+
+import vkshare
+from vkshare.compositor import Desktop
+from vkshare.demos.desktop import pictures
+from vkshare.demos.desktop.drawing import canvas, number_by, number_on
+from vkshare.demos.desktop.places import DRIFT, NAMES, Desk, Picture
+from vkshare.demos.painter import Painter
+from vkshare.errors import ClosedError, RemoteLostError, VkshareError
+
+_PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
+_TURN = 8.0  # seconds of the cube's revolution
+_SLOW = 0.5  # seconds that the slow one takes for a frame
+_LEG = 2.5  # seconds that the drifter takes from one place to the next
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """What a client is started with."""
+
+    name: str
+    path: str  # of the compositor's socket
+    adapter: str  # the compositor's, its UUID in hex
+    parent: int  # pid
+    place: tuple[int, int, int, int]  # pixels
+    desk: tuple[int, int]  # pixels
+    crash_after: float  # seconds
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Invitation:
+        told = json.loads(text)
+        return cls(**{**told, "place": tuple(told["place"]), "desk": tuple(told["desk"])})
+
+
+class Guest:
+    """What the programs below have in common."""
+
+    def __init__(self, invitation: Invitation) -> None:
+        self.invitation = invitation
+        self.name = invitation.name
+        self.number = NAMES.index(self.name)
+        self.layout = Picture(*invitation.place[2:])
+
+    def device(self) -> vkshare.Device:
+        """On the compositor's adapter."""
+        return vkshare.open(bytes.fromhex(self.invitation.adapter), name=self.name)
+
+    def desktop(self, device: vkshare.Device) -> Desktop:
+        return Desktop(self.invitation.path, name=self.name, device=device)
+
+    def window(self, desktop: Desktop, says: str, **options: Any) -> Any:
+        """Opens it in its place. `says`: what stands beside its name."""
+        x, y, width, height = self.invitation.place
+        options = {"is_opaque": True, **options}
+        return desktop.open_window(width, height, title=f"{self.name}: {says}"[:64], at=(x, y), **options)
+
+    def drawn(self, window: Any, draw: Callable[[Image.Image, int, float], None], every: int = 1) -> None:
+        """Draws with Pillow, in the frames' own memory, at each tick or at every second, third ... one."""
+        for number, seconds in frames(window, every):
+            with window.frame() as frame, canvas(frame.view) as image:
+                draw(image, number, seconds)
+                number_on(image, self.layout, number, self.number)
+
+
+def frames(window: Any, every: int = 1) -> Iterator[tuple[int, float]]:
+    """(number, seconds since the first) at ticks, until the window is closed."""
+    numbers, start = itertools.count(), time.monotonic()
+    for count, _ in enumerate(window.ticks()):
+        if count % every == 0:
+            yield next(numbers), time.monotonic() - start
+
+
+# ---- the eight -----------------------------------------------------------------------------------------------------
+
+
+def cube(guest: Guest) -> None:
+    """The demos' scene, by the commands of the compositor's own kind of device."""
+    with (
+        guest.device() as device,
+        guest.desktop(device) as desktop,
+        Painter(device, guest.layout) as painter,
+        device.create_surface(guest.layout.width, guest.layout.height) as scene,
+    ):
+        scene.acquire()
+        window = guest.window(desktop, f"drawn by {device.adapter.name}")
+        for number, seconds in frames(window):
+            # Its edges are blended, which not every driver does in images that are shared.
+            commands = painter.record(scene, number, seconds / _TURN % 1)
+            with window.frame() as frame:
+                device.submit(commands.copy(scene, frame.surface))
+
+
+def ribbons(guest: Guest) -> None:
+    """A renderer on the CPU backend, whose memory the compositor's device takes as it is; not every one does."""
+    with vkshare.open(backend="cpu", name=guest.name) as device, guest.desktop(device) as desktop:
+        window = guest.window(desktop, "drawn by the CPU backend")
+        _ribbons(guest, device, window)
+        if not window.end.startswith("it could not be opened"):
+            return
+    with guest.device() as device, guest.desktop(device) as desktop:
+        _ribbons(guest, device, guest.window(desktop, f"CPU memory cannot be shared with {device.adapter.name}"))
+
+
+def _ribbons(guest: Guest, device: vkshare.Device, window: Any) -> None:
+    width, height = guest.layout.width, guest.layout.height
+    with device.create_surface(width, height) as drawn:
+        drawn.acquire()
+        for number, seconds in frames(window):
+            commands = device.record().clear(drawn, pictures.NIGHT)
+            commands.draw_triangles(drawn, pictures.ribbons(seconds))
+            number_by(commands, drawn, guest.layout, number, guest.number)
+            with window.frame() as frame:
+                device.submit(commands.copy(drawn, frame.surface))
+
+
+def clock(guest: Guest) -> None:
+    """Text by a 2D library."""
+    with guest.device() as device, guest.desktop(device) as desktop:
+        window = guest.window(desktop, "text by Pillow")
+        guest.drawn(window, pictures.clock, every=2)
+
+
+def tensor(guest: Guest) -> None:
+    """A tensor of PyTorch's over the frame's memory; an array of NumPy's where there is no PyTorch."""
+    library: Any = np
+    says = "NumPy, as torch is not installed"
+    try:
+        import torch
+
+        library = torch
+        says = f"PyTorch {torch.__version__}"
+    except (ImportError, OSError):
+        pass
+    with guest.device() as device, guest.desktop(device) as desktop:
+        window = guest.window(desktop, says)
+        waves = pictures.Waves(library, guest.layout.width, guest.layout.height)
+
+        def draw(image: Image.Image, number: int, seconds: float) -> None:
+            image.paste(Image.fromarray(waves.at(seconds)))
+
+        guest.drawn(window, draw, every=2)
+
+
+def bars(guest: Guest) -> None:
+    """One surface, which changes hands by its keyed mutex: 0 to draw, 1 to be shown."""
+    width, height = guest.layout.width, guest.layout.height
+    x, y, _, _ = guest.invitation.place
+    with (
+        guest.device() as device,
+        device.create_surface(width, height) as surface,
+        guest.desktop(device) as desktop,
+    ):
+        window = desktop.show(
+            surface, acquire=1, release=0, title=f"{guest.name}: one surface, by its keys", at=(x, y), is_opaque=True
+        )
+        for number, seconds in frames(window, every=2):
+            try:
+                with surface.access(0, 1, timeout=1) as view:
+                    commands = device.record().clear(view, pictures.NIGHT)
+                    for rect, colour in pictures.bars(width, height, seconds):
+                        commands.fill_rect(view, rect, colour)
+                    device.submit(number_by(commands, view, guest.layout, number, guest.number))
+            except vkshare.AcquireTimeout:
+                pass  # nobody looks: a minimised window
+
+
+def drifter(guest: Guest) -> None:
+    """Moves and fades, by the compositor's clock: it says where to, and how long that shall take."""
+    desk = Desk(*guest.invitation.desk)
+    places = itertools.cycle(DRIFT[1:] + DRIFT[:1])
+    with guest.device() as device, guest.desktop(device) as desktop:
+        window = guest.window(desktop, "moves and fades", is_opaque=False)
+        leg = -1
+        for number, seconds in frames(window, every=6):
+            if seconds // _LEG > leg:
+                leg = int(seconds // _LEG)
+                window.raise_to_top()
+                window.move(*desk.point(*next(places)), seconds=_LEG * 0.8)
+                window.fade(0.65 if leg % 2 else 1.0, seconds=_LEG * 0.5)
+            with window.frame() as frame, canvas(frame.view) as image:
+                pictures.card(image, number, seconds)
+                number_on(image, guest.layout, number, guest.number)
+
+
+def slow(guest: Guest) -> None:
+    """Takes half a second for a frame, which it holds all that time."""
+    with guest.device() as device, guest.desktop(device) as desktop:
+        window = guest.window(desktop, f"takes {_SLOW} s for a frame")
+
+        def draw(image: Image.Image, number: int, seconds: float) -> None:
+            time.sleep(_SLOW)
+            pictures.slow(image, number)
+
+        guest.drawn(window, draw)
+
+
+def crash(guest: Guest) -> None:
+    """Is killed in the middle of a frame, some seconds after it was started."""
+    after = guest.invitation.crash_after
+    with guest.device() as device, guest.desktop(device) as desktop:
+        window = guest.window(desktop, f"is killed every {after:g} s")
+
+        def draw(image: Image.Image, number: int, seconds: float) -> None:
+            if seconds >= after:
+                os.kill(os.getpid(), signal.SIGKILL)
+            pictures.countdown(image, after - seconds, after)
+
+        guest.drawn(window, draw, every=3)
+
+
+# ---- the process ---------------------------------------------------------------------------------------------------
+
+
+def main() -> NoReturn:
+    """Exit status 0 when the compositor closed the window, or is gone; 1 after an error that was told to the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent decides
+    invitation, status = Invitation.from_json(sys.argv[1]), int(sys.argv[2])  # a pipe: JSON lines to the parent
+    end_with_parent(invitation.parent)
+    program: Callable[[Guest], None] = globals()[invitation.name]
+    told: dict[str, str] = {}
+    try:
+        program(Guest(invitation))
+    except (ClosedError, RemoteLostError, ConnectionError):
+        pass
+    except (VkshareError, OSError, ValueError) as error:
+        told = {"failed": f"{type(error).__name__}: {error}"}
+    except Exception as error:
+        told = {"failed": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
+    if told:
+        os.write(status, json.dumps(told).encode() + b"\n")
+    sys.exit(1 if told else 0)
+
+
+def end_with_parent(parent: int) -> None:
+    """SIGTERM when the parent dies, however it dies."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != parent:  # it died before that
+        sys.exit(128 + signal.SIGTERM)

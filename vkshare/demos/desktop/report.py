@@ -1,0 +1,70 @@
+"""What the desktop demo found, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from vkshare.demos.desktop.options import Options
+
+if TYPE_CHECKING:
+    from vkshare.demos.desktop.run import Clients
+
+_FASTER = 3  # composites for each frame of the slow client: a compositor that waited for it would make one
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Of a whole run."""
+
+    adapter: str
+    seconds: float
+    display: dict[str, Any]  # kind, rate
+    clients: list[dict[str, Any]]  # see census.Count
+    compositor: dict[str, Any]  # see CompositorStatistics
+    steady: dict[str, float]  # of these the ones from when every client was shown; and slow: that one's frames
+    restarts: int  # of the one that crashes
+    faults: tuple[str, ...]
+    output: str | None
+
+    @classmethod
+    def of(cls, options: Options, told: dict[str, Any], clients: Clients) -> Report:
+        """From what the compositor's side told, and the processes."""
+        return cls(
+            adapter=told["adapter"],
+            seconds=told["seconds"],
+            display=told["display"],
+            clients=told["clients"],
+            compositor=told["compositor"],
+            steady=told["steady"],
+            restarts=clients.restarts,
+            faults=(*told["faults"], *clients.faults, *_faults(told["clients"], told["steady"], clients.restarts)),
+            output=options.output,
+        )
+
+    @property
+    def is_good(self) -> bool:
+        return not self.faults
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**asdict(self), "ok": self.is_good}
+
+
+def _faults(clients: list[dict[str, Any]], steady: dict[str, float], restarts: int) -> list[str]:
+    """What is not as it must be."""
+    found = []
+    for client in clients:
+        name = client["name"]
+        if not client["shown"]:
+            found.append(f"{name} was never shown")
+        elif not client["looks"]:
+            found.append(f"no frame number of {name} could be read in the picture")
+        found += [f"{name}: {fault}" for fault in client["faults"][:3]]
+        if name == "crash" and restarts > 1 and client["windows"] < 2:
+            found.append(f"the client that crashes was started again {restarts} times, and never seen again")
+    if steady["composites"] < _FASTER * steady["slow"]:
+        found.append(
+            f"{steady['composites']} composites for {steady['slow']} frames of the slow client: it was waited for"
+        )
+    return found

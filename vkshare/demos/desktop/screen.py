@@ -1,0 +1,161 @@
+"""The desktop's compositor: a process of its own, or part of the parent's."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any, NoReturn
+
+import vkshare
+from vkshare.compositor.host import Host, HostOptions, Signals
+from vkshare.demos import pictures
+from vkshare.demos.desktop.census import Census
+from vkshare.demos.desktop.clients import end_with_parent
+from vkshare.demos.desktop.options import Options
+from vkshare.demos.desktop.panel import Panel
+from vkshare.demos.desktop.places import NAMES, Desk
+from vkshare.demos.desktop.wallpaper import Wallpaper
+from vkshare.demos.stage import rgba
+from vkshare.errors import VkshareError
+
+_TURN = 0.05  # seconds between looks at who is there
+_PANEL = 0.25  # seconds between two pictures of the statistics
+_LOOK = 0.1  # seconds between two looks at the numbers in the picture
+_STARTING = 60.0  # seconds in which every client must have been shown
+_SWITCH_INTERVAL = 0.0005  # seconds: docs/server.md, "Python's lock"
+
+
+class Screen:
+    """Hosts the clients, and watches what becomes of them. Made, run and closed on the main thread."""
+
+    def __init__(self, options: Options, path: str) -> None:
+        self._options = options
+        self._desk = Desk(options.width, options.height)
+        sys.setswitchinterval(_SWITCH_INTERVAL)
+        with ExitStack() as made:
+            host = HostOptions(
+                width=options.width,
+                height=options.height,
+                title="vkshare: desktop",
+                path=path,
+                is_headless=options.is_headless,
+                backend=options.backend,
+                adapter=options.adapter,
+                can_capture=True,  # the numbers in the picture are looked at
+            )
+            self.host = made.enter_context(Host(host))
+            compositor = self.host.compositor
+            self.adapter = compositor.device.adapter
+            self._own = made.enter_context(vkshare.open(self.adapter, name="desktop"))
+            told = f"eight processes and a compositor, on {self.adapter.name}"
+            self._wallpaper = Wallpaper(self._own, self._desk, told)
+            made.callback(self._wallpaper.close)
+            self._panel = Panel(self._own, self._desk)
+            made.callback(self._panel.close)
+            compositor.open_window(self._wallpaper.surface, title="wallpaper", is_opaque=True)
+            compositor.open_window(self._panel.descriptor, title="statistics", at=self._panel.at, is_opaque=True)
+            self._census = Census(compositor, self._desk)
+            self._faults: list[str] = []
+            self._begin = self._looked = self._told = 0.0  # seconds of CLOCK_MONOTONIC
+            self._steady_since: dict[str, float] | None = None
+            self._made = made.pop_all()
+        self._wallpaper.show({})
+
+    def run(self, signals: Signals, look: Callable[[], None] = lambda: None) -> None:
+        """Until there were so many composites, or somebody ends it. look() is called now and then."""
+        self._begin = time.monotonic()
+        while not (signals.came or self.host.has_ended or self._is_over()):
+            self.host.turn(_TURN, signals)
+            look()
+            self._watch(time.monotonic())
+
+    def _watch(self, now: float) -> None:
+        """Who is there, whether what is seen is in order; tells it on the panel."""
+        self._census.take()
+        told = self.host.compositor.statistics()
+        if now - self._looked >= _LOOK and told.composites:
+            self._looked = now
+            self._census.look(self.shown())
+        if now - self._told >= _PANEL:
+            self._told = now
+            self._panel.show(self._census.counts, told)
+            self._wallpaper.show({count.name: count.detail for count in self._census.counts})
+        if self._steady_since is None and self._census.is_complete:
+            self._steady_since = self._totals()
+
+    def _is_over(self) -> bool:
+        if self._steady_since is None and time.monotonic() - self._begin > _STARTING:
+            self._faults.append(f"not every client was shown within {_STARTING:.0f} s")
+            return True
+        frames = self._options.frames
+        return self._steady_since is not None and frames is not None and self._steady()["composites"] >= frames
+
+    def _totals(self) -> dict[str, float]:
+        told = self.host.compositor.statistics()
+        counts = {name: getattr(told, name) for name in ("ticks", "missed", "composites", "skipped")}
+        return {**counts, "seconds": time.monotonic(), "slow": self._census.counts[NAMES.index("slow")].shown}
+
+    def _steady(self) -> dict[str, float]:
+        """What was counted from when every client was shown."""
+        since = self._steady_since or self._totals()
+        return {name: total - since[name] for name, total in self._totals().items()}
+
+    def shown(self) -> Any:
+        """(H, W, 4) uint8 RGBA."""
+        compositor = self.host.compositor
+        return rgba(compositor.capture(), compositor.swapchain.format)
+
+    def report(self) -> dict[str, Any]:
+        """What became of everybody, for JSON. Writes the picture."""
+        self._census.take()
+        if self._options.output is not None and self.host.compositor.statistics().composites:
+            pictures.save(self.shown(), self._options.output)
+        return {
+            "adapter": self.adapter.name,
+            "seconds": time.monotonic() - self._begin,
+            "clients": [dataclasses.asdict(count) for count in self._census.counts],
+            "compositor": dataclasses.asdict(self.host.compositor.statistics()),
+            "steady": self._steady(),
+            "display": {"kind": self.host.display.statistics().kind, "rate": float(1 / self.host.display.interval)},
+            "faults": self._faults,
+        }
+
+    def close(self) -> None:
+        """Idempotent."""
+        self._made.close()
+
+    def __enter__(self) -> Screen:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+
+def main() -> NoReturn:
+    """The process: JSON lines to the parent say where it listens, and at the end what became of everybody."""
+    options, path, parent, status = Options.from_json(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    end_with_parent(parent)
+    try:
+        with Signals() as signals, Screen(options, path) as screen:
+            _tell(status, ready=screen.adapter.uuid.hex())
+            screen.run(signals)
+            _tell(status, done=screen.report())
+    except BrokenPipeError:
+        sys.exit(1)  # the parent is gone
+    except (VkshareError, OSError, ValueError) as error:
+        _tell(status, failed=f"{type(error).__name__}: {error}")
+        sys.exit(1)
+    except Exception as error:
+        _tell(status, failed=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
+        sys.exit(1)
+    sys.exit(0)
+
+
+def _tell(status: int, **message: Any) -> None:
+    os.write(status, json.dumps(message).encode() + b"\n")

@@ -1,0 +1,114 @@
+"""What is behind the windows: a dusk, and a slot for each client with its name above."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from PIL import Image, ImageDraw, ImageFilter
+
+import vkshare
+from vkshare.demos import backdrop
+from vkshare.demos.desktop.drawing import fitted
+from vkshare.demos.desktop.places import PANEL, SEATS, Desk, Seat
+from vkshare.demos.layer import Layer
+from vkshare.demos.layout import Layout
+from vkshare.demos.lettering import FAINT, SOFT, WHITE, length, write
+
+_SHADE = (6, 5, 20)
+_DUSK = 128  # of 255: how far the backdrop is darkened, so that what is on it can be read
+_EDGE = (214, 208, 255, 46)
+_EMPTY = (14, 12, 36, 235)
+
+
+class _Sky(Layout):
+    """The backdrop's light is behind the middle of the upper half."""
+
+    __slots__ = ()
+
+    @property
+    def object_centre(self) -> tuple[float, float]:
+        return 0.5 * self.width, 0.36 * self.height
+
+    @property
+    def object_scale(self) -> float:
+        return 0.36 * self.height
+
+
+class Wallpaper:
+    """A keyed surface (drawn with key 0, handed on with key 1) that the compositor shows. For one thread."""
+
+    def __init__(self, device: vkshare.Device, desk: Desk, told: str) -> None:
+        self._device = device
+        self._desk = desk
+        self._told = told
+        self._captions: dict[str, str] | None = None
+        self._behind = backdrop.create(device, _Sky(desk.width, desk.height))
+        self._layer = Layer(device, (0, 0, desk.width, desk.height))
+        self._slots = _slots(desk)
+        self.surface = device.create_surface(desk.width, desk.height)
+
+    def show(self, captions: Mapping[str, str]) -> None:
+        """What is said beside each client's name. Does nothing while the compositor has not taken the last picture."""
+        if captions == self._captions:
+            return
+        try:
+            with self.surface.access(0, 1, timeout=0) as view:
+                self._layer.upload(self._write, captions)
+                commands = self._device.record().copy(self._behind, view)
+                self._layer.record(commands, view)
+                self._device.submit(commands)
+            self._captions = dict(captions)
+        except vkshare.AcquireTimeout:  # the compositor has not taken the one before
+            pass
+
+    def _write(self, image: Image.Image, captions: Mapping[str, str]) -> None:
+        image.alpha_composite(self._slots)
+        draw = ImageDraw.Draw(image)
+        desk = self._desk
+        write(draw, desk.point(32, 60), "vkshare desktop", _px(desk, 44), WHITE, "ls")
+        write(draw, desk.point(34, 85), fitted(self._told, _px(desk, 17), _px(desk, 940)), _px(desk, 17), SOFT, "ls")
+        for seat in (*SEATS, PANEL):
+            if seat.has_slot:
+                self._caption(draw, seat, captions.get(seat.name, ""))
+
+    def _caption(self, draw: ImageDraw.ImageDraw, seat: Seat, told: str) -> None:
+        desk = self._desk
+        x, y, width, _ = seat.place
+        dot_x, dot_y = desk.point(x + 6, y - 14)
+        radius = max(2, _px(desk, 4))
+        draw.ellipse((dot_x - radius, dot_y - radius, dot_x + radius, dot_y + radius), fill=seat.colour)
+        size = _px(desk, 16)
+        at = desk.point(x + 18, y - 9)
+        write(draw, at, seat.name, size, SOFT, "ls")
+        past = length(seat.name, size) + _px(desk, 10)
+        small = _px(desk, 13)
+        room = _px(desk, width - 18) - past
+        if told:
+            write(draw, (at[0] + past, at[1]), fitted(told, small, room), small, FAINT, "ls")
+
+    def close(self) -> None:
+        """Idempotent."""
+        for each in (self._behind, self._layer, self.surface):
+            each.close()
+
+
+def _slots(desk: Desk) -> Image.Image:
+    """Shadows, and empty frames: what is seen of a client that is not there."""
+    shadows = Image.new("L", (desk.width, desk.height), _DUSK)
+    drawn = ImageDraw.Draw(shadows)
+    rects = [desk.rect(seat.place) for seat in (*SEATS, PANEL) if seat.has_slot]
+    drop = _px(desk, 6)
+    for x, y, width, height in rects:
+        drawn.rectangle((x - drop, y, x + width + drop, y + height + 2 * drop), fill=210)
+    image = Image.new("RGBA", shadows.size, (*_SHADE, 0))
+    image.putalpha(shadows.filter(ImageFilter.GaussianBlur(_px(desk, 11))))
+    draw = ImageDraw.Draw(image)
+    for x, y, width, height in rects:
+        draw.rectangle((x - 1, y - 1, x + width, y + height), fill=_EMPTY, outline=_EDGE)
+        centre = (x + width // 2, y + height // 2)
+        write(draw, centre, "not here", _px(desk, 15), (96, 90, 140, 255), "ms")
+    return image
+
+
+def _px(desk: Desk, units: float) -> int:
+    return max(1, round(units * desk.unit))
