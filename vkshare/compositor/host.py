@@ -43,7 +43,8 @@ class HostOptions:
     backend, adapter
         As vks.open() takes them.
     can_capture
-        Whether what a window shows may be asked for: its images need a usage for that.
+        Whether what is shown will be asked for: a copy of each frame is kept for that. Without it a window cannot tell,
+        and a headless target on Vulkan only by acquiring its images one after the other.
     """
 
     width: int = 1280
@@ -77,9 +78,8 @@ class Host(Closing):
             self.window = None if options.is_headless else made.enter_context(_window(options))
             self.display = made.enter_context(self._open_display(made))
             target = self.window or Headless(options.width, options.height)
-            capture = options.can_capture and self.window is not None  # of a headless one it always can be asked
             self.compositor = made.enter_context(
-                Compositor(self._open_device, target, self.display, name=options.title, capture=capture)
+                Compositor(self._open_device, target, self.display, name=options.title, capture=options.can_capture)
             )
             self.service = made.enter_context(Service([self.compositor]))
             self.server = made.enter_context(
