@@ -19,7 +19,7 @@ from vkshare import _arguments, _fds, _native, _trace
 from vkshare._closing import Closing
 from vkshare.errors import DeviceLostError, InvalidCallError
 from vkshare.server import greeting, rendering
-from vkshare.server.conversation import PATIENCE
+from vkshare.server.conversation import PATIENCE, Route
 from vkshare.server.devices import Devices, Factory
 from vkshare.server.door import Door
 from vkshare.server.isolation import ProcessWorker
@@ -104,7 +104,8 @@ class RenderServer(Closing):
         self.isolation = _arguments.choice("isolation", isolation, ("thread", "process"))
         self.patience = _arguments.timeout(patience) or PATIENCE
         self.kinds = table((*greeting.KINDS, *rendering.KINDS), kinds)
-        self.plugged_in = tuple(kind for opcode, kind in self.kinds.items() if opcode >= 0x100)
+        # What workers that are processes are told of: the rest runs here, with whatever it is bound to.
+        self.plugged_in = tuple(k for k in self.kinds.values() if k.opcode >= 0x100 and k.route is not Route.INLINE)
         self.counts = ServerStatistics()
         self.order = Order()
         self.clients: dict[int, ServedClient] = {}
