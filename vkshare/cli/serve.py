@@ -142,11 +142,14 @@ def _tell(host: Host, seconds: float, as_json: bool) -> None:
 
 def _save(host: Host, path: str) -> None:
     from vkshare.demos import pictures, stage
+    from vkshare.errors import InvalidCallError
 
-    if not host.compositor.statistics().composites:
+    try:
+        pixels = host.compositor.capture()
+    except InvalidCallError:
         _failed(f"nothing was shown yet, so {path} was not written", 0)
         return
-    pictures.save(stage.rgba(host.compositor.capture(), host.compositor.swapchain.format), path)
+    pictures.save(stage.rgba(pixels, host.compositor.swapchain.format), path)
 
 
 def _failed(why: str, status: int) -> int:

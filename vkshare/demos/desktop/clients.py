@@ -118,7 +118,7 @@ def ribbons(guest: Guest) -> None:
         if not window.end.startswith("it could not be opened"):
             return
     with guest.device() as device, guest.desktop(device) as desktop:
-        _ribbons(guest, device, guest.window(desktop, f"CPU memory cannot be shared with {device.adapter.name}"))
+        _ribbons(guest, device, guest.window(desktop, "no: the CPU backend's memory cannot be shared here"))
 
 
 def _ribbons(guest: Guest, device: vkshare.Device, window: Any) -> None:
