@@ -32,6 +32,7 @@ SLOW = (
     "test_descriptors_from_strangers",
     "vsync/test_choosing",
     "vsync/test_x11_present",
+    "test_serve",
     "test_trace",
 )
 

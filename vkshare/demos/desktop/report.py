@@ -38,7 +38,7 @@ class Report:
             compositor=told["compositor"],
             steady=told["steady"],
             restarts=clients.restarts,
-            faults=(*told["faults"], *clients.faults, *_faults(told["clients"], told["steady"], clients.restarts)),
+            faults=(*told["faults"], *clients.faults, *faults(told["clients"], told["steady"], clients.restarts)),
             output=options.output,
         )
 
@@ -51,7 +51,7 @@ class Report:
         return {**asdict(self), "ok": self.is_good}
 
 
-def _faults(clients: list[dict[str, Any]], steady: dict[str, float], restarts: int) -> list[str]:
+def faults(clients: list[dict[str, Any]], steady: dict[str, float], restarts: int) -> list[str]:
     """What is not as it must be."""
     found = []
     for client in clients:
