@@ -17,19 +17,26 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from vkshare.compositor.compositor import Compositor as Compositor
-from vkshare.compositor.compositor import CompositorStatistics as CompositorStatistics
-from vkshare.compositor.window import ClientWindow as ClientWindow
-from vkshare.compositor.window import WindowStatistics as WindowStatistics
-
-# These need vkshare.server, and what that needs; a compositor in one process does not.
+# A client needs nothing of the compositor's, and a compositor in one process nothing of vkshare.server.
 _HOME = {
-    "Service": "vkshare.compositor.service",
+    "ClientWindow": "vkshare.compositor.window",
+    "Compositor": "vkshare.compositor.compositor",
+    "CompositorStatistics": "vkshare.compositor.compositor",
     "Desktop": "vkshare.compositor.desktop",
     "RemoteWindow": "vkshare.compositor.desktop",
+    "Service": "vkshare.compositor.service",
+    "WindowStatistics": "vkshare.compositor.window",
 }
 
-__all__ = ["ClientWindow", "Compositor", "CompositorStatistics", "WindowStatistics", *_HOME]
+__all__ = [
+    "ClientWindow",
+    "Compositor",
+    "CompositorStatistics",
+    "Desktop",
+    "RemoteWindow",
+    "Service",
+    "WindowStatistics",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -39,7 +46,15 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 if TYPE_CHECKING:
+    from vkshare.compositor.compositor import Compositor as Compositor
+    from vkshare.compositor.compositor import CompositorStatistics as CompositorStatistics
     from vkshare.compositor.desktop import Desktop as Desktop
     from vkshare.compositor.desktop import RemoteWindow as RemoteWindow
     from vkshare.compositor.service import Service as Service
+    from vkshare.compositor.window import ClientWindow as ClientWindow
+    from vkshare.compositor.window import WindowStatistics as WindowStatistics
