@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import json
+import os
 import re
 import subprocess
 import sys
@@ -22,7 +25,10 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = (
     "README.md",
-    *(f"docs/{name}.md" for name in ("guide", "presentation", "vsync", "server", "opengl", "cuda", "interop")),
+    *(
+        f"docs/{name}.md"
+        for name in ("guide", "presentation", "vsync", "server", "compositor", "opengl", "cuda", "interop")
+    ),
 )
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
@@ -90,8 +96,28 @@ def test_the_window_example_shows_a_triangle_until_somebody_closes_it(x11: XDisp
         assert started.end() == (0, [])
 
 
+def test_the_compositors_client_is_shown_by_vkshare_serve(tmp_path: Path) -> None:
+    environment = {**os.environ, "VKSHARE_SERVER": str(tmp_path / "socket")}
+    command = [sys.executable, "-m", "vkshare", "serve", "--headless", "--json", "--statistics", "0.1"]
+    client = command_of(ROOT / "examples" / "compositor_client.py")
+    with contextlib.ExitStack() as stack:
+        serve = stack.enter_context(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True))
+        stack.callback(serve.kill)
+        assert serve.stdout is not None
+        assert json.loads(serve.stdout.readline()) == {"path": str(tmp_path / "socket")}
+        shown = stack.enter_context(
+            subprocess.Popen(client, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        )
+        stack.callback(shown.kill)
+        told = (json.loads(line) for line in serve.stdout)
+        assert any(each["title"] == "pulse" and each["shown"] for one in told for each in one["windows"])
+        serve.terminate()
+        assert shown.communicate(timeout=30) == ("the compositor has ended\n", "")
+        assert (shown.returncode, serve.wait(30)) == (0, 0)
+
+
 def test_no_example_is_left_out_of_these_tests() -> None:
-    tested = {"cuda", "hand_over", "opengl", "owner_dies", "pillow_text", "pipe", "window"}
+    tested = {"compositor_client", "cuda", "hand_over", "opengl", "owner_dies", "pillow_text", "pipe", "window"}
     assert {example.stem for example in EXAMPLES} == tested
 
 

@@ -7,9 +7,10 @@ import os
 import select
 import signal
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from vkshare import opening
 from vkshare._closing import Closing
@@ -21,6 +22,9 @@ from vkshare.present.targets import Headless
 from vkshare.present.window import Window
 from vkshare.server.server import RenderServer
 from vkshare.vsync import Display, choose
+
+if TYPE_CHECKING:
+    from vkshare.present.events import Event
 
 _HEADLESS_RATE = 60  # Hz
 _LOOKS = 0.1  # seconds between two looks for signals, in a window, whose window system would not be woken by one
@@ -70,7 +74,8 @@ class Host(Closing):
         As vks.open(), device.create_swapchain(), vsync.choose() and RenderServer raise them.
     """
 
-    def __init__(self, options: HostOptions) -> None:
+    def __init__(self, options: HostOptions, on_input: Callable[[Event], object] | None = None) -> None:
+        """`on_input`: as the compositor's."""
         self.options = options
         self.has_ended = False  # the user pressed Esc, or the close button
         self._serving_error: BaseException | None = None
@@ -79,7 +84,14 @@ class Host(Closing):
             self.display = made.enter_context(self._open_display(made))
             target = self.window or Headless(options.width, options.height)
             self.compositor = made.enter_context(
-                Compositor(self._open_device, target, self.display, name=options.title, capture=options.can_capture)
+                Compositor(
+                    self._open_device,
+                    target,
+                    self.display,
+                    name=options.title,
+                    on_input=on_input,
+                    capture=options.can_capture,
+                )
             )
             self.service = made.enter_context(Service([self.compositor]))
             self.server = made.enter_context(

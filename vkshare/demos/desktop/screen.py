@@ -10,7 +10,7 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import vkshare
 from vkshare.compositor.host import Host, HostOptions, Signals
@@ -23,6 +23,9 @@ from vkshare.demos.desktop.places import NAMES, Desk
 from vkshare.demos.desktop.wallpaper import Wallpaper
 from vkshare.demos.stage import rgba
 from vkshare.errors import VkshareError
+
+if TYPE_CHECKING:
+    from vkshare.present.events import Event
 
 _TURN = 0.05  # seconds between looks at who is there
 _PANEL = 0.25  # seconds between two pictures of the statistics
@@ -49,7 +52,7 @@ class Screen:
                 adapter=options.adapter,
                 can_capture=True,  # the numbers in the picture are looked at
             )
-            self.host = made.enter_context(Host(host))
+            self.host = made.enter_context(Host(host, self._on_input))
             compositor = self.host.compositor
             self.adapter = compositor.device.adapter
             self._own = made.enter_context(vkshare.open(self.adapter, name="desktop"))
@@ -58,7 +61,7 @@ class Screen:
             made.callback(self._wallpaper.close)
             self._panel = Panel(self._own, self._desk)
             made.callback(self._panel.close)
-            compositor.open_window(self._wallpaper.surface, title="wallpaper", is_opaque=True)
+            self._lowest = compositor.open_window(self._wallpaper.surface, title="wallpaper", is_opaque=True)
             compositor.open_window(self._panel.descriptor, title="statistics", at=self._panel.at, is_opaque=True)
             self._census = Census(compositor, self._desk)
             self._faults: list[str] = []
@@ -105,6 +108,13 @@ class Screen:
         """What was counted from when every client was shown."""
         since = self._steady_since or self._totals()
         return {name: total - since[name] for name, total in self._totals().items()}
+
+    def _on_input(self, event: Event) -> bool:
+        """Windows are raised and dragged, the wallpaper stays where it is. On the compositor's thread."""
+        if event.event_type != "pointer_down" or self.host.window is None:
+            return False
+        scale = self.host.window.scale[0]
+        return self.host.compositor.window_at(event.x * scale, event.y * scale) is self._lowest
 
     def shown(self) -> Any:
         """(H, W, 4) uint8 RGBA."""
