@@ -30,7 +30,7 @@ from vkshare.demos.desktop import pictures
 from vkshare.demos.desktop.census import Census
 from vkshare.demos.desktop.drawing import fitted, number_on
 from vkshare.demos.desktop.order import Order
-from vkshare.demos.desktop.places import DRIFT, NAMES, PANEL, SEATS, Desk, Picture
+from vkshare.demos.desktop.places import DRIFT, NAMES, PANEL, SEATS, Desk, Picture, Seat
 from vkshare.demos.desktop.report import faults
 from vkshare.demos.lettering import length
 
@@ -77,27 +77,38 @@ def test_the_compositor_may_be_in_the_same_process(only_on_cpu: None) -> None:
 
 
 @pytest.mark.rule("R18")
-def test_in_a_window_all_are_seen_at_once_and_escape_ends_it(vks_adapter: Any, x11: XDisplay) -> None:
-    def is_there(pixels: Any, seat: Any) -> bool:
-        layout = Picture(*Desk(*SMALL).rect(seat.place)[2:])
-        x, y = Desk(*SMALL).point(*seat.place[:2])
-        at = layout.render_mark[0] + x, layout.render_mark[1] + y
+def test_in_a_window_all_are_seen_at_once_and_can_be_dragged_and_escape_ends_it(
+    vks_adapter: Any, x11: XDisplay
+) -> None:
+    desk = Desk(*SMALL)
+
+    def is_there(pixels: Any, seat: Seat, away: tuple[int, int] = (0, 0)) -> bool:
+        x, y, *size = desk.rect(seat.place)
+        layout = Picture(*size)
+        at = layout.render_mark[0] + x + away[0], layout.render_mark[1] + y + away[1]
         return marks.read(pixels, at, layout.mark_cell) >= 0
 
     def is_told(pixels: Any) -> bool:
         """The panel's last line has green in it: the drifter, who has no slot, is live."""
-        x, y, width, height = Desk(*SMALL).rect(PANEL.place)
+        x, y, width, height = desk.rect(PANEL.place)
         row = pixels[y + 78 * height // 100 : y + 87 * height // 100, x + 72 * width // 100 : x + width, :3].astype(int)
         return bool((row[..., 1] > row[..., [0, 2]].max(-1) + 40).any())
 
     def all_are_there() -> bool:
         pixels = x11.picture(run.window)
-        return is_told(pixels) and all(is_there(pixels, seat) for seat in slots)
+        return is_told(pixels) and all(is_there(pixels, seat) for seat in SEATS if seat.has_slot)
 
-    slots = [seat for seat in SEATS if seat.has_slot]
     more = ("--size", "640x360", "--crash-after", "20")
     with shown_demo(x11, "desktop", *on(vks_adapter), *more) as run:
         wait_for(all_are_there, "all eight", 60)
+        bars = SEATS[NAMES.index("bars")]
+        x, y = desk.rect(bars.place)[:2]
+        for start in ((5, 5), (x + 20, y + 20)):  # on the wallpaper, which stays below the others, and on a client's
+            x11.pointer_to(run.window, *start)
+            x11.button(1, down=True)
+            x11.pointer_to(run.window, start[0] - 8, start[1] + 16)
+            x11.button(1, down=False)
+        wait_for(lambda: is_there(x11.picture(run.window), bars, (-8, 16)), "it is where it was dragged to", 20)
         assert run.press_escape() == (0, [])
 
 
