@@ -118,12 +118,13 @@ def test_in_a_window_all_are_seen_at_once_and_can_be_dragged_and_escape_ends_it(
 class Endless:
     """A demo that nobody ends but the test."""
 
-    def __init__(self) -> None:
-        self.folders = set(Path(tempfile.gettempdir()).glob("vkshare-desktop-*"))
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder  # for what is temporary
         command = [sys.executable, "-m", "vkshare", "demo", "desktop", "--backend", "cpu", "--size", "640x360"]
         more = ["--headless", "--frames", "1000000", "--crash-after", "0.2"]
+        environment = {**ALONE, "TMPDIR": str(folder)}
         self.process = subprocess.Popen(
-            [*command, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ALONE
+            [*command, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
         )
 
     def children(self) -> dict[str, int]:
@@ -148,14 +149,20 @@ class Endless:
         """Exit status and stderr; no process, socket or folder of it is left."""
         _, err = self.process.communicate(timeout=30)
         assert not [pid for pid in children.values() if Path(f"/proc/{pid}/exe").exists()]
-        assert set(Path(tempfile.gettempdir()).glob("vkshare-desktop-*")) <= self.folders
+        assert list(self.folder.iterdir()) == []
         return self.process.returncode, err
 
 
 @pytest.fixture
 def endless(only_on_cpu: None) -> Iterator[Endless]:
-    run = Endless()
-    yield run
+    # A socket's path is short, which tmp_path may not be.
+    with tempfile.TemporaryDirectory(prefix="vks-") as folder:
+        run = Endless(Path(folder))
+        yield run
+        _end(run)
+
+
+def _end(run: Endless) -> None:
     if run.process.poll() is None:
         run.process.kill()
     run.process.communicate()
@@ -181,6 +188,13 @@ def test_a_compositor_that_is_killed_ends_the_run_with_its_name(endless: Endless
     status, err = endless.end(children)
     assert status == 1
     assert err == f"vkshare demo: the compositor process (pid {children['compositor']}) was killed by SIGKILL\n"
+
+
+def test_no_process_outlives_a_parent_that_is_killed(endless: Endless) -> None:
+    children = endless.wait_for(lambda children: len(children) == 9)
+    endless.process.kill()
+    endless.process.communicate(timeout=30)
+    wait_for(lambda: not [pid for pid in children.values() if Path(f"/proc/{pid}/exe").exists()], "all have ended", 30)
 
 
 @pytest.mark.parametrize(
