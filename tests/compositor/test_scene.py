@@ -119,3 +119,8 @@ def test_a_window_that_is_not_in_the_stack_cannot_be_raised_into_it() -> None:
     assert scene.stack == (a,)
     with pytest.raises(ValueError, match="not in list"):
         scene.remove(b)
+
+
+def test_what_is_moved_at_once_is_there_also_in_a_composite_of_an_earlier_time() -> None:
+    tween = Tween(0, 0).to(100, 10 * MS, 0)
+    assert [tween.at(time) for time in (9 * MS, 10 * MS, 11 * MS)] == [100, 100, 100]

@@ -16,7 +16,8 @@ class Tween(NamedTuple):
 
     def at(self, time: int) -> float:
         """Its value then: eased at both ends, so that what moves does not jerk."""
-        if time >= self.until:
+        # At once is at once, also in a composite whose time is before: a late compositor's is.
+        if time >= self.until or self.begin >= self.until:
             return self.end
         part = max(0.0, (time - self.begin) / (self.until - self.begin))
         return self.start + (self.end - self.start) * part * part * (3 - 2 * part)
