@@ -112,7 +112,10 @@ def test_the_compositors_client_is_shown_by_vkshare_serve(tmp_path: Path) -> Non
         told = (json.loads(line) for line in serve.stdout)
         assert any(each["title"] == "pulse" and each["shown"] for one in told for each in one["windows"])
         serve.terminate()
-        assert shown.communicate(timeout=30) == ("the compositor has ended\n", "")
+        out, err = shown.communicate(timeout=30)
+        assert out == "the compositor has ended\n", err
+        assert "Traceback" not in err
+        assert "ResourceWarning" not in err
         assert (shown.returncode, serve.wait(30)) == (0, 0)
 
 
