@@ -14,8 +14,9 @@ def main():
                 bright = abs(tick.id % 120 - 60) / 60
                 with window.frame() as frame:
                     desktop.device.submit(desktop.device.record().clear(frame.surface, (bright, 0.2, 0.4, 1)))
-    except vks.RemoteLostError:
-        print("the compositor has ended")
+    except (vks.RemoteLostError, vks.ClosedError):
+        pass  # while this waited for a tick, or for a surface to draw on
+    print("the compositor has ended")
 
 
 if __name__ == "__main__":
