@@ -46,7 +46,7 @@ def pipe(
         raise
 
 
-def open_receiver(device: Device, descriptor: QueueDescriptor) -> Receiver:
+def open_receiver(device: Device, descriptor: QueueDescriptor, *, _patience: float | None = None) -> Receiver:
     """The other end of a pipe. The descriptor stays usable: after a receiver's death another may take its place.
 
     Raises
@@ -62,7 +62,7 @@ def open_receiver(device: Device, descriptor: QueueDescriptor) -> Receiver:
         raise InvalidCallError("this descriptor is a queue's, not a pipe's: SurfaceQueue.open(device, descriptor)")
     there, back = _open_all(device, descriptor)
     try:
-        return Receiver(there, back, device)
+        return Receiver(there, back, device, _patience)
     except BaseException:
         there.close()
         back.close()
@@ -161,11 +161,26 @@ class Sender(_PipeEnd):
 class Receiver(_PipeEnd):
     """Receives frames, and iterates over them to the last. Made by ``vks.open_receiver()``. For one thread."""
 
-    def __init__(self, there: SurfaceQueue, back: SurfaceQueue, device: Device) -> None:
+    def __init__(self, there: SurfaceQueue, back: SurfaceQueue, device: Device, patience: float | None = None) -> None:
         super().__init__(there, back, device)
         self._in: Consumer = there.open_consumer(device)
         self._back: Producer = back.open_producer(device)
-        for surface in self._in.recover():  # of an earlier receiver, which died
+        self._left: list[Surface] = list(self._in.surfaces)  # that an earlier receiver may have died with
+        self._recover(patience)
+
+    def _recover(self, timeout: float | None) -> None:
+        """Sends back what an earlier receiver left. Work of the sender's on it is waited for `timeout` seconds each;
+        what has not run by then is left to another call.
+        """
+        tried, self._left = self._left, []
+        for surface in tried:
+            try:
+                surface.recover(timeout)
+            except InvalidCallError:  # nobody has left it
+                continue
+            except TimeoutError:
+                self._left.append(surface)
+                continue
             self._back.enqueue(surface, wait="gpu")
 
     @contextlib.contextmanager

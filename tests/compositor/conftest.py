@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from support.compositing import Painter
 
 import vkshare as vks
 from vkshare.vsync import Display
@@ -48,6 +49,16 @@ def compose(vks_open: Callable[..., vks.Device], quick: Display, stack: ExitStac
             assert may_end or made.error is None
 
         stack.callback(end)
+        return made
+
+    return make
+
+
+@pytest.fixture
+def painter(vks_open: Callable[..., vks.Device], stack: ExitStack) -> Callable[..., Painter]:
+    def make(width: int = 16, height: int = 12, device: vks.Device | None = None) -> Painter:
+        made = Painter(device or vks_open(name="client"), width, height)
+        stack.callback(made.close)
         return made
 
     return make

@@ -12,9 +12,9 @@ from contextlib import ExitStack
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import pytest
 from compositor.conftest import Compose
+from support.compositing import Painter, pixel, shows
 from support.servers import until
 
 import vkshare as vks
@@ -25,52 +25,6 @@ pytest_plugins = ["support.peers"]
 
 Open = Callable[..., vks.Device]
 RED, GREEN, BLUE, CLEAR = (1, 0, 0, 1), (0, 1, 0, 1), (0, 0, 1, 1), (0, 0, 0, 0)
-
-
-class Painter:
-    """A client with one pipe."""
-
-    def __init__(self, device: vks.Device, width: int, height: int) -> None:
-        self.device = device
-        self.sender, self.descriptor = vks.pipe(device, width, height)
-
-    def paint(self, colour: tuple[float, ...], waits: Any = ()) -> None:
-        with self.sender.frame(timeout=20) as frame:
-            self.device.submit(self.device.record().clear(frame.surface, colour), waits=waits)
-
-    def close(self) -> None:
-        self.descriptor.close()
-        self.sender.close()
-
-
-@pytest.fixture
-def painter(vks_open: Open, stack: ExitStack) -> Callable[..., Painter]:
-    def make(width: int = 16, height: int = 12, device: vks.Device | None = None) -> Painter:
-        made = Painter(device or vks_open(name="client"), width, height)
-        stack.callback(made.close)
-        return made
-
-    return make
-
-
-def pixel(compositor: vks.compositor.Compositor, x: int, y: int) -> list[int]:
-    """RGBA, as it is shown."""
-    shown = compositor.capture()
-    found: list[int] = shown[y, x].tolist()
-    return found if compositor.swapchain.format.startswith("rgba") else [found[i] for i in (2, 1, 0, 3)]
-
-
-def shows(compositor: vks.compositor.Compositor, x: int, y: int, colour: tuple[float, ...]) -> None:
-    """Waits until it does."""
-    wanted = [round(255 * each) for each in colour]
-
-    def is_so() -> bool:
-        try:
-            return bool(np.all(np.abs(np.subtract(pixel(compositor, x, y), wanted)) <= 1))
-        except InvalidCallError:  # nothing was presented, or what was is acquired again
-            return False
-
-    until(is_so)
 
 
 @pytest.mark.rule("R18")

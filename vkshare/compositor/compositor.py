@@ -226,6 +226,9 @@ class Compositor(Closing):
         TimeoutError
             The thread was at something else for so long.
         """
+        if threading.current_thread() is self._thread:
+            self._check()
+            return self._swapchain.capture()
         asked: Future[Any] = Future()
         with self._lock:
             self._check()
@@ -353,9 +356,12 @@ class Compositor(Closing):
 
     def close(self) -> None:
         """Takes all windows off and ends the thread. Waits for a composite that is under way. Idempotent."""
-        if self._closed or self._pid != os.getpid():
+        if self._pid != os.getpid():
             return
-        self._closed = True
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
         self._stopping.set()
         self._wake()
         if threading.current_thread() is not self._thread:
@@ -395,12 +401,17 @@ class Compositor(Closing):
             if self._wake_fd >= 0:
                 os.eventfd_write(self._wake_fd, 1)
 
-    def _put_on(self, window: ClientWindow, feed: feeds.Feed | None) -> None:
-        with self._lock:
+    def _put_on(self, window: ClientWindow, feed: feeds.Feed | None, device: Device) -> bool:
+        """False: the device that the feed was opened on has been replaced."""
+        with self._lock, window._state:
             self._check()
             window._check()
+            if self._device is not device:
+                return False
             if len(self._windows) >= MOST_WINDOWS:
                 raise InvalidCallError(f"{MOST_WINDOWS} windows are open, which is the limit: close some")
+            if window.dispatcher.display is not self._display:  # it was moved since, or the window
+                window.dispatcher.move(self._display)
             window.number = next(self._numbers)
             window._feed = feed
             window._compositor = self
@@ -409,6 +420,7 @@ class Compositor(Closing):
             self._by_number[window.number] = window
             self._scene.add(window._placement)
             self._wake()
+            return True
 
     def _take_off(self, window: ClientWindow) -> None:
         """Under the lock."""
@@ -452,7 +464,8 @@ class Compositor(Closing):
         """ms: where ticks are not observed, late frames are looked at now and then."""
         if self._scheduler.is_observing:
             return None
-        late = any(window._feed is not None and window._feed.is_waiting for window in list(self._windows.values()))
+        with self._lock:  # else a feed may be gone between two looks
+            late = any(window._feed is not None and window._feed.is_waiting for window in self._windows.values())
         return _LATE * 1000 if late else None
 
     def _turn(self) -> None:
@@ -531,22 +544,35 @@ class Compositor(Closing):
         with self._lock:
             has_changed = False
             for window in list(self._windows.values()):
-                has_come = window._latch(tick.vsync_time, self._skipped)
+                try:
+                    has_come = self._take_from(window, tick)
+                except DeviceLostError:  # ours
+                    raise
+                except Exception as error:
+                    _log.exception("%r is closed", window)
+                    window._ended(f"what its client brings could not be taken: {type(error).__name__}: {error}")
+                    ended.append(window)
+                    has_changed = True
+                    continue
                 has_changed |= has_come
                 if window._closes_at is not None and tick.output_time >= window._closes_at:
-                    self._take_off(window)
                     window._ended("")
                     has_changed = True
                 elif window.end:
                     ended.append(window)
-                elif not has_come and not window._is_watched and window._feed is not None:
-                    # Who brings a frame a tick is looked at anyway, without being woken for it.
-                    window._is_watched = window._feed.watch(self._hub, window.number)
             is_changing = self._scene.is_changing(tick.output_time)
             has_changed |= is_changing or self._was_changing  # its last step is seen too
             self._was_changing = is_changing
         self._tell_end(ended)
         return has_changed
+
+    def _take_from(self, window: ClientWindow, tick: Tick) -> bool:
+        """Whether a frame came; else the hub tells of the next one."""
+        has_come = window._latch(tick.vsync_time, self._skipped)
+        if not has_come and not window._is_watched and window._feed is not None:
+            # Who brings a frame a tick is looked at anyway, without being woken for it.
+            window._is_watched = window._feed.watch(self._hub, window.number)
+        return has_come
 
     @staticmethod
     def _tell_end(windows: list[ClientWindow]) -> None:
@@ -588,13 +614,13 @@ class Compositor(Closing):
         commands = device.record()
         if not is_covered:
             commands.clear(target, self._background)
-        for one in drawn:
-            self._record(commands, target, one)
         try:
+            for one in drawn:
+                self._record(commands, target, one)
             submission = device.submit(commands)
         except (DeviceLostError, SurfaceLostError):
             raise
-        except VkshareError:
+        except (VkshareError, ValueError):
             submission = self._draw_singly(target, drawn)
         submission.notify(self._hub, _COMPOSITED)
         for window in self._windows.values():
@@ -611,15 +637,14 @@ class Compositor(Closing):
         device = self._device
         submission = device.submit(device.record().clear(target, self._background))
         for one in drawn:
-            commands = device.record()
-            self._record(commands, target, one)
             try:
+                commands = device.record()
+                self._record(commands, target, one)
                 submission = device.submit(commands)
             except (DeviceLostError, SurfaceLostError):
                 raise
-            except VkshareError as error:
+            except (VkshareError, ValueError) as error:
                 window = self._windows[one.window]
-                self._take_off(window)
                 window._ended(f"what it shows could not be drawn: {error}")
                 self._ended.append(window)
         return submission
@@ -637,17 +662,10 @@ class Compositor(Closing):
         with contextlib.suppress(DeviceLostError):
             self._swapchain.close()
         self._device.close()
-        while True:
-            try:
-                device = factory()
-                break
-            except Exception:
-                _log.exception("no device could be opened; once more in %g s", _REOPENING)
-                if self._stopping.wait(_REOPENING):
-                    return
+        while not self._open_device(factory):
+            if self._stopping.wait(_REOPENING):
+                return
         self._hub.drain()
-        self._device = device
-        self._swapchain = device.create_swapchain(self._target, **self._options)
         self._counts.devices += 1
         if self._scheduler.is_compositing:
             self._scheduler.finished()
@@ -656,19 +674,34 @@ class Compositor(Closing):
         self._is_wanted.set()
         self._wake()
 
+    def _open_device(self, factory: Factory) -> bool:
+        try:
+            device = factory()
+        except Exception:
+            _log.exception("no device could be opened; once more in %g s", _REOPENING)
+            return False
+        try:
+            swapchain = device.create_swapchain(self._target, **self._options)
+        except BaseException as error:
+            device.close()
+            if isinstance(error, DeviceLostError):
+                return False
+            raise
+        with self._lock:
+            self._device, self._swapchain = device, swapchain
+        return True
+
     def _open_anew(self, window: ClientWindow) -> None:
         try:
             window._open_feed(self._device)
+        except DeviceLostError:  # ours, once more: it is opened on the one after
+            self._is_wanted.set()
         except Exception as error:
-            with self._lock:
-                self._take_off(window)
             window._ended(f"its memory could not be opened on the next device: {error}")
             self._tell_end([window])
 
     def _end_all(self, why: str) -> None:
         for window in self.windows:
-            with self._lock:
-                self._take_off(window)
             window._ended(why)
             self._tell_end([window])
 

@@ -117,7 +117,8 @@ class PipeFeed:
                 "the compositor keeps the frame that is shown, and the client could draw no other: give pipe() a count "
                 "of 2 or more",
             )
-        self._receiver: Receiver = open_receiver(device, descriptor)
+        # What an earlier receiver left is not waited for: a client decides when the work on it has run, if ever.
+        self._receiver: Receiver = open_receiver(device, descriptor, _patience=0)
         self._in, self._back = self._receiver._in, self._receiver._back
         self._arrived: list[_Arrived] = []  # oldest first; their work may still run
         self._kept = 0  # of these were here at the latch() before
@@ -132,12 +133,10 @@ class PipeFeed:
 
     def latch(self, vsync_time: int | None = None) -> int:
         self._take()
-        due = range(self._count_due(vsync_time))
-        newest = next((i for i in reversed(due) if self._is_finished(i)), None)
-        taken = 0 if newest is None else newest + 1
+        taken = self._count_finished(self._count_due(vsync_time))
         done, self._arrived = [each.surface for each in self._arrived[:taken]], self._arrived[taken:]
         self._kept = len(self._arrived)
-        self.is_waiting = self._kept > 0
+        self.is_waiting = self._kept > 0 or bool(self._receiver._left)
         if done:
             before, self.picture = self.picture, done.pop()
             for surface in [before, *done] if before is not None else done:
@@ -152,7 +151,20 @@ class PipeFeed:
                     return i
         return len(self._arrived)
 
+    def _count_finished(self, due: int) -> int:
+        """Of so many, up to the newest one that is. What is newer and never will be is dropped."""
+        for index in reversed(range(due)):
+            is_finished = self._is_finished(index)
+            if is_finished:
+                return index + 1
+            if is_finished is None:
+                del self._arrived[index]
+        return 0
+
     def _take(self) -> None:
+        if self._receiver._left:
+            with contextlib.suppress(ClosedError):  # nobody is there to take them
+                self._receiver._recover(0)
         try:
             while not self.end:
                 surface, metadata = self._in.dequeue(0)
@@ -170,7 +182,8 @@ class PipeFeed:
         except VkshareError as error:
             self.end = f"the client broke its queue: {error}"
 
-    def _is_finished(self, index: int) -> bool:
+    def _is_finished(self, index: int) -> bool | None:
+        """None: its work will never run, as its device is lost or its process dead."""
         try:
             self._arrived[index].surface._cpu_access(0)
             return True
@@ -178,8 +191,8 @@ class PipeFeed:
             return False
         except DeviceLostError:  # ours
             raise
-        except VkshareError:  # its work will never run, as its device is lost or its process dead
-            return False
+        except VkshareError:
+            return None
 
     def _give_back(self, surface: Surface) -> None:
         with contextlib.suppress(VkshareError):  # nobody is there to take it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 import warnings
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from vkshare import _arguments
 from vkshare.compositor import feeds
 from vkshare.compositor.feeds import Descriptor, Feed, Keys
 from vkshare.compositor.scene import Placement, Tween
-from vkshare.errors import ClosedError, VkshareError
+from vkshare.errors import ClosedError, DeviceLostError, VkshareError
 from vkshare.vsync import VsyncDispatcher
 
 if TYPE_CHECKING:
@@ -74,6 +75,8 @@ class ClientWindow:
         self._closes_at: int | None = None
         self._why = ""
         self._is_closed = False
+        self._moving = threading.Lock()  # held by who moves it to another compositor
+        self._state = threading.Lock()  # with its compositor's lock: whose it is, and whether it is closed
         self._is_watched = False  # the hub will tell of it
         self._is_new = False  # the picture was in no composite yet
         self._shown = self._superseded = self._lost = 0
@@ -137,7 +140,8 @@ class ClientWindow:
     def statistics(self) -> WindowStatistics:
         """A snapshot of the counters."""
         with self._compositor._lock:
-            is_late = self._feed is not None and self._feed.is_waiting
+            feed = self._feed
+            is_late = feed is not None and feed.is_waiting
             return WindowStatistics(
                 self._shown, self._superseded, self._lost, int(self._is_new), is_late, self.end
             )  # fmt: skip
@@ -179,24 +183,26 @@ class ClientWindow:
         Between the two it is opened anew where they have different devices: errors as of open_window(), and the window
         is closed then.
         """
-        before = self._compositor
-        if compositor is before:
-            return
-        with before._lock:
-            self._check()
-            before._take_off(self)
-            feed, self._feed = self._feed, None
-        try:
-            if compositor.device is not before.device and feed is not None:
-                feed.close()
-                feed = feeds.opened(compositor.device, self._descriptor, self._keys)
-            self.dispatcher.move(compositor.display)
-            compositor._put_on(self, feed)
-        except BaseException as error:
-            if feed is not None:
-                feed.close()
-            self._ended(f"it could not be moved: {error}")
-            raise
+        with self._moving:
+            before = self._compositor
+            if compositor is before:
+                return
+            with before._lock:
+                self._check()
+                before._take_off(self)
+                feed, self._feed = self._feed, None
+            device = before.device
+            try:
+                while feed is None or compositor.device is not device or not compositor._put_on(self, feed, device):
+                    if feed is not None:
+                        feed.close()
+                    device = compositor.device
+                    feed = feeds.opened(device, self._descriptor, self._keys)
+            except BaseException as error:
+                if feed is not None:
+                    feed.close()
+                self._ended(f"it could not be moved: {error}")
+                raise
 
     def close(self, seconds: float = 0) -> None:
         """Takes it off the screen, at once or fading out in so many seconds. Idempotent; a sooner end counts."""
@@ -212,29 +218,46 @@ class ClientWindow:
                 self._closes_at = soon if self._closes_at is None else min(soon, self._closes_at)
                 compositor._wake()
                 return
-            compositor._take_off(self)
         self._ended("")
 
     # ---- for the compositor, under its lock -------------------------------------------------------------------------
 
     def _show(self) -> None:
         """Not under the lock: opens the client's memory, and puts it on the screen. Else it is closed."""
-        compositor = self._compositor
+        compositor, is_shown = self._compositor, False
         try:
-            self._check()
-            feed = feeds.opened(compositor.device, self._descriptor, self._keys)
-            try:
-                compositor._put_on(self, feed)
-            except BaseException:
-                feed.close()
-                raise
+            while not is_shown:
+                self._check()
+                device = compositor.device
+                feed = self._opened(device)
+                try:
+                    is_shown = compositor._put_on(self, feed, device)
+                finally:
+                    if not is_shown and feed is not None:
+                        feed.close()
         except BaseException as error:
             self._ended(f"it could not be opened: {error}")
             raise
 
+    def _opened(self, device: Device) -> Feed | None:
+        try:
+            return feeds.opened(device, self._descriptor, self._keys)
+        except DeviceLostError:
+            if self._compositor._factory is None:
+                raise
+            return None  # it is opened on the next one
+
     def _open_feed(self, device: Device) -> None:
-        """On the next device."""
-        self._feed = feeds.opened(device, self._descriptor, self._keys)
+        """Not under the lock: on the next device."""
+        compositor = self._compositor
+        feed = feeds.opened(device, self._descriptor, self._keys)
+        with compositor._lock:
+            if self._placement in compositor._windows:
+                before, self._feed = self._feed, feed
+            else:  # it was closed meanwhile, or moved
+                before = feed
+        if before is not None:
+            before.close()
 
     def _latch(self, vsync_time: int, skipped: int) -> bool:
         """Takes the newest frame that is finished and due at the tick of that time, after so many ticks that brought no
@@ -277,10 +300,16 @@ class ClientWindow:
                 feed.close()
 
     def _ended(self, why: str) -> None:
-        """Taken off the screen: the rest of it."""
-        if self._is_closed:
-            return
-        self._why, self._is_closed = why, True
+        """Takes it off the screen, and lets go of all that it has. Idempotent, from any thread."""
+        while True:
+            compositor = self._compositor
+            with compositor._lock, self._state:
+                if self._is_closed:
+                    return
+                if self._compositor is compositor:  # it was not moved in this moment
+                    self._why, self._is_closed = why, True
+                    compositor._take_off(self)
+                    break
         self._let_go()
         self.dispatcher.close()
         self._descriptor.close()

@@ -1,0 +1,440 @@
+"""Clients, callers and callbacks at their worst: the compositor goes on, and nothing of them stays. Rule R18."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from compositor.conftest import Compose
+from support.compositing import Painter, shows
+from support.servers import until
+
+import vkshare as vks
+from vkshare.compositor import ClientWindow, Compositor, feeds
+from vkshare.compositor import compositor as compositor_module
+from vkshare.compositor.feeds import Keys
+from vkshare.errors import ClosedError, InvalidCallError
+from vkshare.vsync import Display
+
+Open = Callable[..., vks.Device]
+Paint = Callable[..., Painter]
+RED, GREEN, BLUE, BLACK = (1, 0, 0, 1), (0, 1, 0, 1), (0, 0, 1, 1), (0, 0, 0, 1)
+
+
+def elsewhere(call: Callable[[], object], seconds: float = 20) -> threading.Thread:
+    """Has another thread do it, and waits that long at most until it has."""
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return thread
+
+
+def closed_errors_aside(call: Callable[[], object]) -> Callable[[], None]:
+    def called() -> None:
+        with contextlib.suppress(ClosedError):
+            call()
+
+    return called
+
+
+# ---- what clients bring ----------------------------------------------------------------------------------------------
+
+
+def abandoned(sender: vks.Sender, descriptor: vks.QueueDescriptor, receiver: vks.Device, gate: vks.Fence) -> None:
+    """A receiver dies with a frame whose work waits for the client's gate."""
+    client = sender.device
+    there = vks.open_receiver(receiver, descriptor)
+    with sender.frame(timeout=20) as frame:
+        client.submit(client.record().clear(frame.surface, RED), waits=((gate, 1),))
+    there._in.dequeue(20)
+    receiver.close()
+
+
+@pytest.mark.rule("R18")
+def test_what_an_earlier_receiver_left_is_not_waited_for_but_looked_at_until_its_work_has_run(
+    device: vks.Device, vks_open: Open, stack: ExitStack
+) -> None:
+    """Else one client keeps the thread that opens everybody's windows; or the compositor's own, on the next device."""
+    client = vks_open(name="client")
+    sender, descriptor = vks.pipe(client, 8, 4)
+    stack.enter_context(sender)
+    stack.enter_context(descriptor)
+    gate = stack.enter_context(client.create_fence())
+    abandoned(sender, descriptor, vks_open(name="dies"), gate)
+    opened: list[feeds.Feed] = []
+    opening = elsewhere(lambda: opened.append(feeds.opened(device, descriptor, Keys(1, 0))))
+    was_waiting = opening.is_alive()
+    gate.signal(1)
+    opening.join(20)
+    assert not was_waiting
+    (feed,) = opened
+    stack.callback(feed.close)
+    until(lambda: feed.latch() == 0 and not feed.is_waiting)
+    with sender.frame(timeout=20) as frame:
+        client.submit(client.record().clear(frame.surface, GREEN))
+    until(feed.latch)
+
+
+@pytest.mark.rule("R18")
+def test_a_frame_whose_work_will_never_run_is_dropped_and_wakes_nobody(compose: Compose, painter: Paint) -> None:
+    compositor = compose(background=BLUE)
+    client = painter()
+    window = compositor.open_window(client.descriptor)
+    client.paint(RED)
+    shows(compositor, 2, 2, RED)
+    with client.device.create_fence() as gate:
+        client.paint(GREEN, waits=((gate, 1),))
+        until(lambda: window.statistics().is_late)
+        client.device.mark_lost()
+        until(lambda: not window.statistics().is_late)
+    until(lambda: compositor.display.statistics().observing == 0)
+    time.sleep(0.1)
+    before = compositor.statistics().wakeups
+    time.sleep(0.5)
+    assert compositor.statistics().wakeups == before
+    shows(compositor, 2, 2, RED)
+
+
+@pytest.mark.rule("R18")
+@pytest.mark.parametrize("step", ["latch", "watch"])
+def test_an_error_that_nobody_foresaw_closes_the_window_that_it_came_with_and_no_other(
+    compose: Compose, painter: Paint, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    compositor = compose()
+    a, b = painter(), painter()
+    ended: list[str] = []
+    bad = compositor.open_window(a.descriptor, on_end=lambda _, why: ended.append(why))
+    compositor.open_window(b.descriptor, at=(32, 0))
+    b.paint(GREEN)
+    shows(compositor, 34, 2, GREEN)
+    real = getattr(feeds.PipeFeed, step)
+
+    def fail(feed: feeds.PipeFeed, *arguments: Any) -> Any:
+        if feed is bad._feed:
+            raise OSError(24, "Too many open files")
+        return real(feed, *arguments)
+
+    monkeypatch.setattr(feeds.PipeFeed, step, fail)
+    with contextlib.suppress(ClosedError):
+        a.paint(RED)
+    b.paint(BLUE)
+    until(lambda: bad.is_closed)
+    shows(compositor, 34, 2, BLUE)
+    until(lambda: ended)
+    assert "Too many open files" in bad.why
+    assert "Too many open files" in ended[0]
+    assert len(compositor.windows) == 1
+
+
+@pytest.mark.rule("R18")
+def test_what_cannot_be_drawn_closes_its_window_and_no_other(
+    compose: Compose, painter: Paint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compositor = compose()
+    a, b = painter(), painter()
+    bad = compositor.open_window(a.descriptor)
+    compositor.open_window(b.descriptor, at=(32, 0))
+    a.paint(RED)
+    b.paint(GREEN)
+    shows(compositor, 2, 2, RED)
+    shows(compositor, 34, 2, GREEN)
+    real = Compositor._record
+
+    def fail(self: Compositor, commands: Any, target: Any, drawn: Any) -> None:
+        if self._windows[drawn.window] is bad:
+            raise ValueError("opacity is 2; allowed is 0 to 1")
+        real(self, commands, target, drawn)
+
+    monkeypatch.setattr(Compositor, "_record", fail)
+    b.paint(BLUE)
+    until(lambda: bad.is_closed)
+    assert "opacity is 2" in bad.why
+    b.paint(GREEN)
+    shows(compositor, 34, 2, GREEN)
+    shows(compositor, 2, 2, BLACK)
+
+
+def test_there_are_so_many_windows_and_no_more(
+    compose: Compose, painter: Paint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compositor_module, "MOST_WINDOWS", 2)
+    compositor = compose()
+    clients = [painter() for _ in range(3)]
+    first = compositor.open_window(clients[0].descriptor)
+    compositor.open_window(clients[1].descriptor)
+    with pytest.raises(InvalidCallError, match="2 windows are open, which is the limit: close some"):
+        compositor.open_window(clients[2].descriptor)
+    first.close()
+    compositor.open_window(clients[2].descriptor)  # nobody receives there since
+
+
+@pytest.mark.rule("R18")
+def test_a_thousand_windows_that_move_fade_and_go_leave_the_others_alone(compose: Compose, vks_open: Open) -> None:
+    compositor, client = compose(), vks_open(name="client")
+    with client.create_surface(4, 4) as ours, client.create_surface(4, 4) as theirs:
+        mine = compositor.open_window(ours, at=(40, 40))
+        for number in range(1000):
+            window = compositor.open_window(theirs, at=(number % 60, number % 40), opacity=0.5)
+            window.move(-(2**20), 2**20, seconds=3600)
+            window.fade(0, seconds=1e-9)
+            window.raise_to_top()
+            window.close(seconds=0.001 * (number % 3))
+        with ours.access(0, 1, 20):
+            client.submit(client.record().clear(ours, RED))
+        shows(compositor, 41, 41, RED)
+        until(lambda: compositor.windows == (mine,))
+
+
+# ---- callers on several threads --------------------------------------------------------------------------------------
+
+
+def test_what_a_feed_says_is_looked_at_while_nobody_can_close_it(
+    compose: Compose, painter: Paint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compositor = compose()
+    unguarded: list[str] = []
+
+    class Watched(feeds.PipeFeed):
+        @property
+        def is_waiting(self) -> bool:
+            if not compositor._lock._is_owned():  # type: ignore[attr-defined]
+                unguarded.append(threading.current_thread().name)
+            return bool(self._is_waiting)
+
+        @is_waiting.setter
+        def is_waiting(self, value: bool) -> None:
+            self._is_waiting = value
+
+    monkeypatch.setattr(feeds, "PipeFeed", Watched)
+    client = painter()
+    window = compositor.open_window(client.descriptor)
+    with client.device.create_fence() as gate:
+        client.paint(RED, waits=((gate, 1),))
+        until(lambda: window.statistics().is_late)
+        until(lambda: compositor.display.statistics().observing == 0)
+        gate.signal(1)
+        shows(compositor, 2, 2, RED)
+    assert unguarded == []
+
+
+def test_a_window_that_is_closed_while_it_is_put_on_is_on_no_compositor(
+    compose: Compose, painter: Paint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service opens on one thread what its clients close on another."""
+    compositor, client = compose(), painter()
+    window = compositor._prepare(client.descriptor, "", (0, 0), 1.0, False, Keys(1, 0))
+    ended = ClientWindow._ended
+
+    def end(self: ClientWindow, why: str) -> None:
+        monkeypatch.undo()
+        elsewhere(closed_errors_aside(self._show))
+        ended(self, why)
+
+    monkeypatch.setattr(ClientWindow, "_ended", end)
+    window.close()
+    assert window.is_closed
+    assert compositor.windows == ()
+    assert compositor.statistics().windows == 0
+    compositor.open_window(client.descriptor)  # it let go of the pipe
+
+
+def test_a_window_that_two_threads_move_is_on_one_compositor(
+    compose: Compose, painter: Paint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, middle, right = compose(), compose(), compose()
+    client = painter()
+    window = left.open_window(client.descriptor)
+    put_on = Compositor._put_on
+    movers: list[threading.Thread] = []
+
+    def late(self: Compositor, *arguments: Any) -> Any:
+        monkeypatch.undo()
+        movers.append(elsewhere(lambda: window.move_to(right), 0.5))  # waits until this one is done
+        return put_on(self, *arguments)
+
+    monkeypatch.setattr(Compositor, "_put_on", late)
+    window.move_to(middle)
+    movers[0].join(20)
+    assert [len(each.windows) for each in (left, middle, right)] == [0, 0, 1]
+    assert window.compositor is right
+    client.paint(GREEN)
+    shows(right, 2, 2, GREEN)
+
+
+def test_a_window_that_is_closed_on_its_way_to_another_compositor_is_on_none(
+    compose: Compose, painter: Paint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, right = compose(), compose()
+    client = painter()
+    window = left.open_window(client.descriptor)
+    check = ClientWindow._check
+    closers: list[threading.Thread] = []
+
+    def late(self: ClientWindow) -> None:
+        check(self)
+        if right._lock._is_owned():  # type: ignore[attr-defined]
+            monkeypatch.undo()
+            closers.append(elsewhere(window.close, 0.5))
+
+    monkeypatch.setattr(ClientWindow, "_check", late)
+    with contextlib.suppress(ClosedError):
+        window.move_to(right)
+    closers[0].join(20)
+    assert window.is_closed
+    assert (left.windows, right.windows) == ((), ())
+
+
+def test_a_window_that_was_prepared_before_its_compositor_moved_ticks_as_the_new_display(
+    compose: Compose, painter: Paint, stack: ExitStack
+) -> None:
+    other = stack.enter_context(Display("other", interval=Fraction(1, 100)))
+    compositor, client = compose(), painter()
+    window = compositor._prepare(client.descriptor, "", (0, 0), 1.0, False, Keys(1, 0))
+    compositor.move(other)
+    window._show()
+    assert window.dispatcher.display is other
+
+
+def test_close_by_many_threads_at_once_is_one_close(compose: Compose, painter: Paint) -> None:
+    raised: list[BaseException] = []
+    for _ in range(5):
+        compositor = compose()
+        compositor.open_window(painter().descriptor)
+        start = threading.Barrier(4)
+
+        def close(compositor: Compositor = compositor, start: threading.Barrier = start) -> None:
+            start.wait(20)
+            try:
+                compositor.close()
+            except BaseException as error:
+                raised.append(error)
+
+        threads = [threading.Thread(target=close) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+        assert not any(thread.is_alive() for thread in threads)
+        assert compositor.wait(20)
+    assert raised == []
+
+
+# ---- callbacks -------------------------------------------------------------------------------------------------------
+
+
+def test_on_end_may_close_the_compositor_that_calls_it(compose: Compose, painter: Paint) -> None:
+    compositor, client = compose(), painter()
+    window = compositor.open_window(client.descriptor, on_end=lambda *_: compositor.close())
+    client.paint(RED)
+    shows(compositor, 2, 2, RED)
+    client.sender.close()
+    assert compositor.wait(20)
+    assert window.is_closed
+    assert compositor.error is None
+
+
+def test_what_is_shown_can_be_captured_from_within_a_callback(compose: Compose, painter: Paint) -> None:
+    compositor, client = compose(), painter()
+    captured: list[Any] = []
+
+    def look(*_: object) -> None:
+        captured.append(compositor.capture(timeout=2))
+
+    compositor.open_window(client.descriptor, on_end=look)
+    client.paint(GREEN)
+    shows(compositor, 2, 2, GREEN)
+    client.sender.close()
+    until(lambda: captured)
+    assert captured[0][2, 2].tolist() == [0, 255, 0, 255]
+
+
+def test_on_end_that_raises_is_logged_and_the_compositor_goes_on(
+    compose: Compose, painter: Paint, caplog: pytest.LogCaptureFixture
+) -> None:
+    compositor, a, b = compose(), painter(), painter()
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a mistake")
+
+    compositor.open_window(a.descriptor, on_end=fail)
+    compositor.open_window(b.descriptor, at=(32, 0))
+    a.sender.close()
+    until(lambda: "a mistake" in caplog.text)
+    b.paint(GREEN)
+    shows(compositor, 34, 2, GREEN)
+
+
+# ---- a device that is lost -------------------------------------------------------------------------------------------
+
+
+def test_a_window_that_is_opened_while_the_device_is_lost_is_shown_on_the_next(
+    compose: Compose, painter: Paint, vks_open: Open
+) -> None:
+    compositor = compose(device=lambda: vks_open(name="compositor"))
+    client = painter()
+    compositor.device.mark_lost()
+    window = compositor.open_window(client.descriptor)
+    until(lambda: compositor.statistics().devices == 2)
+
+    def is_painted() -> bool:
+        with contextlib.suppress(ClosedError):
+            client.paint(BLUE)
+        return window.statistics().shown > 0
+
+    until(is_painted)
+    shows(compositor, 2, 2, BLUE)
+    assert compositor.error is None
+
+
+def test_a_device_that_is_lost_before_it_has_a_swapchain_is_not_the_last_one(
+    compose: Compose, painter: Paint, vks_open: Open
+) -> None:
+    opened: list[vks.Device] = []
+
+    def factory() -> vks.Device:
+        opened.append(vks_open(name=f"compositor {len(opened)}"))
+        if len(opened) == 2:
+            opened[1].mark_lost()
+        return opened[-1]
+
+    compositor = compose(device=factory)
+    client = painter()
+    compositor.open_window(client.descriptor)
+    client.paint(RED)
+    shows(compositor, 2, 2, RED)
+    compositor.device.mark_lost()
+    with contextlib.suppress(ClosedError):
+        client.paint(GREEN)
+    until(lambda: compositor.device in opened[2:])
+    assert opened[1].is_closed
+    assert compositor.error is None
+
+
+@pytest.mark.rule("R18")
+def test_a_window_that_is_closed_while_it_is_opened_anew_lets_go_of_what_was_opened(
+    compose: Compose, painter: Paint, vks_open: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compositor = compose(device=lambda: vks_open(name="compositor"))
+    client = painter()
+    window = compositor.open_window(client.descriptor)
+    client.paint(RED)
+    shows(compositor, 2, 2, RED)
+    real, made = feeds.opened, []
+
+    def late(*arguments: Any) -> Any:
+        made.append(real(*arguments))
+        elsewhere(window.close)
+        return made[-1]
+
+    monkeypatch.setattr(feeds, "opened", late)
+    compositor.device.mark_lost()
+    with contextlib.suppress(ClosedError):
+        client.paint(GREEN)
+    until(lambda: made and made[-1]._receiver.is_closed)
+    assert compositor.windows == ()
