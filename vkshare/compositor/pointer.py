@@ -26,6 +26,8 @@ class Pointer:
 
     A press raises the window under it and gives it the keys. The left button drags a window that takes no input, and
     with Alt held any. While a button is down, the window that was pressed gets what the pointer does.
+
+    Any thread may close a window meanwhile, and forget() it: what is noted here is read once for each use.
     """
 
     def __init__(self, compositor: Compositor, on_input: Callable[[Event], object] | None) -> None:
@@ -41,7 +43,8 @@ class Pointer:
             self._focus = None
         if self._pressed is window:
             self._pressed = None
-        if self._dragged is not None and self._dragged[0] is window:
+        dragged = self._dragged
+        if dragged is not None and dragged[0] is window:
             self._dragged = None
 
     def handle(self, event: Event) -> None:
@@ -61,8 +64,9 @@ class Pointer:
     def _at_a_place(self, event: Event) -> None:
         if event.event_type == "pointer_down":
             self._press(event)
-        if self._dragged is not None:
-            self._drag(*self._dragged, event)
+        dragged = self._dragged
+        if dragged is not None:
+            self._drag(*dragged, event)
         else:
             window = self._pressed or self._compositor.window_at(event.x, event.y)
             if window is not None:
