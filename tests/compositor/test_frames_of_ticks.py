@@ -1,4 +1,4 @@
-"""A client's frames say which tick they were drawn for."""
+"""A client's side: frames that say which tick they were drawn for, on a device of the server's adapter."""
 
 from __future__ import annotations
 
@@ -48,3 +48,21 @@ def test_a_window_stamps_each_frame_with_the_tick_that_it_gave_last(
     assert seen == drawn_for
     assert all(drawn_for)
     until(lambda: sum(window.statistics()[name] for name in ("shown", "superseded", "lost")) == 5)
+
+
+def test_a_desktop_without_a_device_takes_one_of_the_servers_adapter(
+    compose: Compose, stack: ExitStack, tmp_path: Path
+) -> None:
+    """Also where this process would have opened another one, whose memory is of no use to the compositor."""
+    compositor = compose(device=lambda: vks.open(backend="cpu"))
+    service = stack.enter_context(Service([compositor]))
+    server = stack.enter_context(Place(tmp_path)).server(kinds=service.kinds)  # on the CPU backend
+    desktop = stack.enter_context(Desktop(server.path, name="a name longer than a device's may be"))
+    assert desktop.device.backend == "cpu"
+    window = desktop.open_window(8, 4)
+    with window.frame(timeout=20) as frame:
+        desktop.device.submit(desktop.device.record().clear(frame.surface, (1, 0, 0, 1)))
+    until(lambda: window.statistics()["shown"] == 1)
+    device = desktop.device
+    desktop.close()
+    assert device.is_closed

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING
 
 from vkshare import _arguments
 from vkshare._closing import Closing
+from vkshare.adapter import adapters
 from vkshare.compositor import messages as m
 from vkshare.compositor.feeds import STAMP_SIZE, stamp
 from vkshare.descriptors import SurfaceDescriptor
-from vkshare.errors import ClosedError, InvalidCallError, VkshareError
+from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError, VkshareError
 from vkshare.opening import open as open_device
 from vkshare.pipes import Sender, pipe
 from vkshare.present.events import Event
@@ -50,12 +51,14 @@ class Desktop(Closing):
     path, name, timeout
         As of vkshare.server.Client.
     device
-        What its windows' pictures are made on; stays the caller's. None: vks.open(), closed with this.
+        What its windows' pictures are made on; stays the caller's. None: one of the server's adapter, closed with this.
 
     Raises
     ------
     OSError
         Nobody listens there.
+    UnsupportedError
+        No device is given, and this process does not have the server's adapter.
     RemoteLostError
         By every call: the compositor's process is gone.
     """
@@ -71,13 +74,13 @@ class Desktop(Closing):
         self._lock = threading.RLock()
         self._windows: dict[int, RemoteWindow] = {}
         self._owns_device = device is None
-        self._device: Device = open_device(name=name[:23]) if device is None else device
+        self._client = Client(path, name, timeout, device=device)
         try:
-            self._client = Client(path, name, timeout, device=self._device)
+            self._device: Device = _like(self._client.server, name) if device is None else device
         except BaseException:
-            if self._owns_device:
-                self._device.close()
+            self._client.close()
             raise
+        self._client._device = self._device
 
     @property
     def client(self) -> Client:
@@ -431,6 +434,21 @@ class RemoteWindow(Closing):
     def __repr__(self) -> str:
         state = "closed" if self._closed else self._why or "open"
         return f"<vkshare.compositor.RemoteWindow {self.title!r} {self.size[0]}x{self.size[1]}, {state}>"
+
+
+def _like(server: messages.Welcome, name: str) -> Device:
+    """A device of the adapter that the server draws on: memory of another one is of no use to it, as a rule.
+
+    UnsupportedError: this process has no such adapter.
+    """
+    for adapter in adapters(server.backend):
+        if adapter.capabilities.device_uuid == server.device_uuid:
+            return open_device(adapter, name=name[:23])
+    raise UnsupportedError(
+        "a Desktop without a device of its own",
+        f"this process has no adapter {server.adapter!r} ({server.backend}), which the server draws on",
+        "give it one: Desktop(device=vks.open(...))",
+    )
 
 
 def _event(told: m.Input) -> Event:
