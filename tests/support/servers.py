@@ -74,9 +74,11 @@ class Place:
         return raw
 
     @contextlib.contextmanager
-    def party(self, path: Path, role: str, argument: object = 0) -> Iterator[subprocess.Popen[str]]:
-        """Another process in a role of support.server_party's, once it is at what it does; killed in the end."""
-        command = [sys.executable, "-m", "support.server_party", os.fspath(path), role, str(argument)]
+    def party(
+        self, path: Path, role: str, argument: object = 0, *, of: str = "server_party"
+    ) -> Iterator[subprocess.Popen[str]]:
+        """Another process in a role of such a module's, once it is at what it does; killed in the end."""
+        command = [sys.executable, "-m", f"support.{of}", os.fspath(path), role, str(argument)]
         child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=TESTS)
         assert child.stdin is not None
         assert child.stdout is not None

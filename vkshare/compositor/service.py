@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vkshare import _arguments, _transport
+from vkshare import _arguments, _fds, _transport
 from vkshare._closing import Closing
 from vkshare.compositor import messages as m
 from vkshare.compositor.compositor import Compositor
@@ -37,17 +38,32 @@ MOST_WINDOWS = 16  # of one client
 _MOST_FDS = 253  # the kernel's SCM_MAX_FD
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Served:
     """One window of a client's."""
 
     window: ClientWindow
     bridge: VsyncBridge
     fds: int
+    goal: Compositor | None = None  # that the service's thread is to move it to
 
     def close(self, seconds: float) -> None:
-        self.bridge.close()
+        """ValueError: seconds is out of bounds, and nothing happened."""
         self.window.close(seconds)
+        self.bridge.close()
+
+
+class _Windows(dict[int, _Served]):
+    """A client's, by its numbers. Those that fade out have none any more, and count still."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fading: list[_Served] = []
+
+    def all(self) -> list[_Served]:
+        """That keep something open."""
+        self.fading = [served for served in self.fading if not served.window.is_closed]
+        return [*self.values(), *self.fading]
 
 
 class Service(Closing):
@@ -69,6 +85,7 @@ class Service(Closing):
         if not self._compositors or not all(isinstance(each, Compositor) for each in self._compositors):
             raise TypeError("compositors must be one Compositor or more")
         self._linger = _arguments.number("linger", linger, 0, 3600)
+        self._lock = threading.Lock()  # guards the windows' goals
         self._opener = ThreadPoolExecutor(1, "vks-open-windows")
         self._closed = False
         self.kinds = (
@@ -101,13 +118,16 @@ class Service(Closing):
         windows = self._windows(client)
         if body.id in windows:
             raise InvalidCallError(f"id {body.id} is taken: close that window, or choose another")
-        if len(windows) >= MOST_WINDOWS:
-            raise InvalidCallError(f"this client has {MOST_WINDOWS} windows, which is the limit: close one")
+        kept = windows.all()
+        if len(kept) >= MOST_WINDOWS:
+            raise InvalidCallError(
+                f"this client has {MOST_WINDOWS} windows, which is the limit: close one, and let it fade out"
+            )
         kind = QueueDescriptor if body.kind == "pipe" else SurfaceDescriptor
         with kind.from_bytes(body.descriptor, request.take_fds()) as descriptor:
             # Each fd is kept, and opened by a device.
             fds = 2 * descriptor.fd_count
-            used = sum(served.fds for served in windows.values())
+            used = sum(served.fds for served in kept)
             if used + fds > _transport.quota():
                 raise InvalidCallError(
                     f"this client's windows keep {used} file descriptors open in the compositor, and this one needs "
@@ -118,16 +138,17 @@ class Service(Closing):
                 on_input=(lambda event: self._tell_input(client, body.id, event)) if body.takes_input else None,
                 on_end=lambda window, why: self._tell_end(client, body.id, window, why),
             )  # fmt: skip
-        try:
-            bridge = VsyncBridge(window.dispatcher)
-        except BaseException:
-            window.close()
-            raise
+        with contextlib.ExitStack() as failed:
+            failed.callback(window.close)
+            bridge = failed.enter_context(VsyncBridge(window.dispatcher))
+            width, height = compositor.swapchain.extent
+            with bridge.export() as ticks:
+                answer = Answer.of(m.Opened(width, height, ticks.to_bytes()), ticks._duplicates())
+            failed.callback(_fds.close_all, answer.fds)
+            self._opener.submit(self._put_on, client, body.id, window)
+            failed.pop_all()
         windows[body.id] = _Served(window, bridge, fds)
-        self._opener.submit(self._put_on, client, body.id, window)
-        width, height = compositor.swapchain.extent
-        with bridge.export() as ticks:
-            return Answer.of(m.Opened(width, height, ticks.to_bytes()), ticks._duplicates())
+        return answer
 
     def _move(self, client: ServedClient, request: Request) -> Answer:
         body: m.Move = request.body
@@ -147,15 +168,22 @@ class Service(Closing):
 
     def _send(self, client: ServedClient, request: Request) -> Answer:
         body: m.Send = request.body
-        window, compositor = self._window(client, body.id), self._compositor(body.output)
-        self._opener.submit(self._move_to, window, compositor)
+        served, compositor = self._served(client, body.id), self._compositor(body.output)
+        with self._lock:  # one move of each window waits at most: who sends many keeps nobody's windows waiting
+            is_under_way = served.goal is not None
+            served.goal = compositor
+        if not is_under_way:
+            self._opener.submit(self._move_to_goal, client, body.id, served)
         return Answer()
 
     def _close_window(self, client: ServedClient, request: Request) -> Answer:
         body: m.Close = request.body
-        served = self._windows(client).pop(body.id, None)
+        windows = self._windows(client)
+        served = windows.get(body.id)
         if served is not None:
             served.close(body.seconds)
+            del windows[body.id]
+            windows.fading.append(served)
         return Answer()
 
     def _statistics(self, client: ServedClient, request: Request) -> Answer:
@@ -167,19 +195,22 @@ class Service(Closing):
 
     # ---- whose window ---------------------------------------------------------------------------------------------
 
-    def _windows(self, client: ServedClient) -> dict[int, _Served]:
+    def _windows(self, client: ServedClient) -> _Windows:
         found = client.notes.get(self)
         if found is None:
-            found = client.notes[self] = {}
+            found = client.notes[self] = _Windows()
             client.on_close(self._gone)
-        assert isinstance(found, dict)
+        assert isinstance(found, _Windows)
         return found
 
-    def _window(self, client: ServedClient, number: int) -> ClientWindow:
+    def _served(self, client: ServedClient, number: int) -> _Served:
         served = self._windows(client).get(number)
         if served is None:
             raise InvalidCallError(f"this client has no window {number}")
-        return served.window
+        return served
+
+    def _window(self, client: ServedClient, number: int) -> ClientWindow:
+        return self._served(client, number).window
 
     def _compositor(self, output: int) -> Compositor:
         if output >= len(self._compositors):
@@ -187,7 +218,7 @@ class Service(Closing):
         return self._compositors[output]
 
     def _gone(self, client: ServedClient) -> None:
-        for served in self._windows(client).values():
+        for served in self._windows(client).all():
             served.close(self._linger)
         client.notes.pop(self, None)
 
@@ -201,27 +232,31 @@ class Service(Closing):
         except Exception as error:
             self._tell_end(client, number, window, f"it could not be opened: {type(error).__name__}: {error}")
 
-    @staticmethod
-    def _move_to(window: ClientWindow, compositor: Compositor) -> None:
+    def _move_to_goal(self, client: ServedClient, number: int, served: _Served) -> None:
+        with self._lock:
+            compositor, served.goal = served.goal, None
+        assert compositor is not None
         try:
-            window.move_to(compositor)
+            served.window.move_to(compositor)
         except ClosedError:
             pass
-        except Exception:
-            _log.exception("%r could not be moved to %r", window, compositor)
+        except Exception as error:
+            _log.exception("%r could not be moved to %r", served.window, compositor)
+            self._tell_end(client, number, served.window, f"it could not be moved: {type(error).__name__}: {error}")
 
     # ---- events, from any thread ------------------------------------------------------------------------------------
 
     @staticmethod
-    def _tell_end(client: ServedClient, number: int, window: ClientWindow, why: str) -> None:
-        body = m.Ended(number, window.is_closed, why)
-        client.server.call_soon(lambda: client.tell(m.Op.ENDED, body))
+    def _tell(client: ServedClient, opcode: m.Op, body: messages.Body) -> None:
+        messages.encode(body)  # what cannot be told fails here, and not on the loop
+        client.server.call_soon(lambda: client.tell(opcode, body))
 
-    @staticmethod
-    def _tell_input(client: ServedClient, number: int, event: Event) -> None:
+    def _tell_end(self, client: ServedClient, number: int, window: ClientWindow, why: str) -> None:
+        self._tell(client, m.Op.ENDED, m.Ended(number, window.is_closed, why))
+
+    def _tell_input(self, client: ServedClient, number: int, event: Event) -> None:
         body = m.Input(
             number, event.event_type, event.time_stamp, event.x, event.y, event.button, event.buttons, event.modifiers,
             event.dx, event.dy, event.key, event.char_str,
         )  # fmt: skip
-        with contextlib.suppress(ClosedError):
-            client.server.call_soon(lambda: client.tell(m.Op.INPUT, body))
+        self._tell(client, m.Op.INPUT, body)

@@ -1,0 +1,641 @@
+"""The compositor over the render server: clients in other processes, however they end. Rules R18, R19."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compositor.conftest import Compose
+from support.compositing import pixel, shows
+from support.fds import open_fds
+from support.servers import Place, core_threads, nobody_is_left, open_cpu, until
+
+import vkshare as vks
+from vkshare import _transport
+from vkshare.compositor import Compositor, Desktop, RemoteWindow, Service, messages
+from vkshare.compositor import service as service_module
+from vkshare.errors import ClosedError, InvalidCallError, RemoteLostError
+from vkshare.present.events import Event
+from vkshare.server import messages as m
+from vkshare.vsync import Display
+
+RED, GREEN, BLUE, BLACK = (1, 0, 0, 1), (0, 1, 0, 1), (0, 0, 1, 1), (0, 0, 0, 1)
+
+
+class Served:
+    """A compositor, or more, with a server, and clients of it in this process and in others."""
+
+    def __init__(self, place: Place, stack: ExitStack, compositors: list[Compositor], **options: Any) -> None:
+        linger = options.pop("linger", 0.05)
+        self.place, self.stack = place, stack
+        self.compositor = compositors[0]
+        self.service = stack.enter_context(Service(compositors, linger=linger))
+        stack.enter_context(place)
+        self.server = place.server(kinds=self.service.kinds, **options)
+
+    def desktop(self, **options: Any) -> Desktop:
+        device = options.pop("device", None) or self.stack.enter_context(open_cpu())
+        return self.stack.enter_context(Desktop(self.server.path, device=device, **options))
+
+    def party(self, role: str, argument: object = 0) -> AbstractContextManager[subprocess.Popen[str]]:
+        return self.place.party(self.server.path, role, argument, of="desktop_party")
+
+    @property
+    def windows(self) -> int:
+        return len(self.compositor.windows)
+
+
+@pytest.fixture
+def serve(compose: Compose, stack: ExitStack, tmp_path: Path) -> Callable[..., Served]:
+    def make(outputs: int = 1, *, display: Display | None = None, width: int = 64, **options: Any) -> Served:
+        own = {} if display is None else {"display": display}
+        compositors = [compose(width, 48, **own) for _ in range(outputs)]
+        return Served(Place(tmp_path), stack, compositors, **options)
+
+    return make
+
+
+def paint(window: RemoteWindow, colour: tuple[float, ...]) -> None:
+    device = window._desktop.device
+    with window.frame(timeout=20) as frame:
+        device.submit(device.record().clear(frame.surface, colour))
+
+
+def ended(window: RemoteWindow) -> str:
+    window._desktop.poll()
+    return window.end
+
+
+# ---- a client of a few lines -----------------------------------------------------------------------------------------
+
+CLIENT = """
+import sys
+import vkshare as vks
+with vks.compositor.Desktop(sys.argv[1], name="a few lines") as desktop:
+    window = desktop.open_window(16, 12, at=(4, 4))
+    for tick in window.ticks():
+        with window.frame() as frame:
+            desktop.device.submit(desktop.device.record().clear(frame.surface, (0, 1, 0, 1)))
+"""
+
+
+@pytest.mark.rule("R19")
+def test_a_client_of_a_few_lines_is_shown_and_goes_with_its_process(serve: Callable[..., Served]) -> None:
+    served = serve()
+    environment = {**os.environ, "VKSHARE_BACKEND": "cpu"}
+    child = subprocess.Popen([sys.executable, "-c", CLIENT, os.fspath(served.server.path)], env=environment)
+    try:
+        shows(served.compositor, 5, 5, GREEN)
+        assert served.windows == 1
+    finally:
+        child.kill()
+        child.wait()
+    until(lambda: served.windows == 0)
+    shows(served.compositor, 5, 5, BLACK)
+
+
+@pytest.mark.rule("R19")
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+def test_a_window_moves_fades_and_is_stacked_by_its_client(serve: Callable[..., Served], isolation: str) -> None:
+    served = serve(isolation=isolation)
+    desktop = served.desktop()
+    below, above = desktop.open_window(16, 12, title="below"), desktop.open_window(16, 12, at=(8, 0))
+    paint(below, RED)
+    paint(above, GREEN)
+    shows(served.compositor, 10, 2, GREEN)
+    below.raise_to_top()
+    shows(served.compositor, 10, 2, RED)
+    below.lower_to_bottom()
+    shows(served.compositor, 10, 2, GREEN)
+    above.move(40, 30, seconds=0.02)
+    above.fade(0.5, seconds=0.02)
+    until(lambda: above.statistics()["opacity"] == 0.5)
+    shows(served.compositor, 41, 31, (0, 0.5, 0, 1))
+    told = above.statistics()
+    assert (told["x"], told["y"], told["opacity"], told["shown"]) == (40, 30, 0.5, 1)
+    assert below.output_size == (64, 48)
+    assert {window.title for window in served.compositor.windows} == {"below", ""}
+    above.close()
+    shows(served.compositor, 41, 31, BLACK)
+    with pytest.raises(ClosedError):
+        above.move(0, 0)
+    if isolation == "process":  # a client may render there, too
+        surface = desktop.client.create_surface(4, 4)
+        desktop.client.submit(desktop.client.record().clear(surface, RED), acquire={surface: 0}, release={surface: 1})
+        desktop.client.sync()
+
+
+@pytest.mark.rule("R18", "R19")
+def test_a_keyed_surface_of_a_client_is_shown_and_comes_back(serve: Callable[..., Served]) -> None:
+    served = serve()
+    desktop = served.desktop()
+    with desktop.device.create_surface(16, 12) as surface:
+        window = desktop.show(surface, acquire=3, release=7, at=(4, 4))
+        for key, colour in ((0, RED), (7, GREEN)):
+            with surface.access(key, 3, 20):
+                desktop.device.submit(desktop.device.record().clear(surface, colour))
+            shows(served.compositor, 5, 5, colour)
+        with pytest.raises(InvalidCallError, match="shows a surface: release that"):
+            window.sender  # noqa: B018
+
+
+@pytest.mark.rule("R18", "R19")
+def test_a_window_that_is_sent_to_another_output_ticks_as_that_one(
+    serve: Callable[..., Served], compose: Compose, stack: ExitStack, tmp_path: Path
+) -> None:
+    slow = stack.enter_context(Display("slow", interval=Fraction(1, 20)))
+    left, right = compose(), compose(display=slow)
+    served = Served(Place(tmp_path), stack, [left, right])
+    window = served.desktop().open_window(16, 12)
+    paint(window, RED)
+    shows(left, 2, 2, RED)
+    for _ in range(100):  # only the last one counts
+        window.move_to(0)
+        window.move_to(1)
+    until(lambda: len(right.windows) == 1)
+    assert left.windows == ()
+    paint(window, GREEN)
+    shows(right, 2, 2, GREEN)
+    ticks = window.ticks()
+    until(lambda: next(ticks).interval == Fraction(1, 20))
+    ticks.close()  # type: ignore[attr-defined]
+    with pytest.raises(InvalidCallError, match="output is 2; this compositor has 0 to 1"):
+        window.move_to(2)
+
+
+def test_moves_that_have_not_been_made_are_one(
+    compose: Compose, stack: ExitStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who sends a window to and fro keeps nobody else's waiting to be opened."""
+    served = Served(Place(tmp_path), stack, [compose(), compose()])
+    window = served.desktop().open_window(8, 8)
+    until(lambda: served.windows == 1)
+    gate, moves = threading.Event(), []
+    move = service_module.ClientWindow.move_to
+
+    def slowly(self: Any, compositor: Compositor) -> None:
+        moves.append(compositor)
+        assert gate.wait(20)
+        move(self, compositor)
+
+    monkeypatch.setattr(service_module.ClientWindow, "move_to", slowly)
+    for number in range(101):
+        window.move_to((number + 1) % 2)
+    gate.set()
+    until(lambda: len(served.service._compositors[1].windows) == 1)
+    assert 1 <= len(moves) <= 2
+
+
+# ---- limits and garbage ----------------------------------------------------------------------------------------------
+
+
+def test_ids_are_one_windows_each_and_others_windows_are_nobody_elses(serve: Callable[..., Served]) -> None:
+    served = serve()
+    ours, theirs = served.desktop(), served.desktop()
+    window, other = ours.open_window(8, 8), theirs.open_window(8, 8)
+    assert window._id == other._id, "each client has its own"
+    ours._client._last_id = window._id - 1
+    with pytest.raises(InvalidCallError, match=f"id {window._id} is taken: close that window"):
+        ours.open_window(8, 8)
+    with pytest.raises(InvalidCallError, match="this client has no window 77"):
+        ours.client.call(messages.Op.MOVE, messages.Move(77, 0.0, 0.0, 0.0))
+    ours.client.call(messages.Op.CLOSE, messages.Close(77, 0.0))  # is no error
+    until(lambda: served.windows == 2)
+
+
+def test_a_client_has_sixteen_windows_and_those_that_fade_out_count(serve: Callable[..., Served]) -> None:
+    served = serve()
+    desktop, other = served.desktop(), served.desktop()
+    windows = [desktop.open_window(4, 4) for _ in range(16)]
+    with pytest.raises(InvalidCallError, match="this client has 16 windows, which is the limit"):
+        desktop.open_window(4, 4)
+    other.open_window(4, 4)
+    paint(windows[0], RED)
+    shows(served.compositor, 1, 1, RED)
+    windows[0].close(seconds=3600)
+    with pytest.raises(InvalidCallError, match="this client has 16 windows"):
+        desktop.open_window(4, 4)
+    windows[1].close()
+    desktop.open_window(4, 4)
+    desktop.close()  # and what fades out for an hour goes with it
+    until(lambda: served.windows == 1)
+
+
+def test_a_clients_windows_keep_so_many_fds_and_no_more(
+    serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serve()
+    monkeypatch.setattr(_transport, "quota", lambda: 40)
+    desktop = served.desktop()
+    window = desktop.open_window(4, 4)
+    paint(window, RED)
+    shows(served.compositor, 1, 1, RED)
+    before = open_fds()
+    with pytest.raises(InvalidCallError, match=r"keep \d+ file descriptors open .* needs \d+; allowed are 40"):
+        desktop.open_window(4, 4, count=16)
+    until(lambda: len(open_fds()) <= len(before))
+    window.close()
+    desktop.open_window(4, 4)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"at": (math.nan, 0.0)}, "x is nan"),
+        ({"at": (0.0, 1e300)}, r"y is 1e\+300"),
+        ({"opacity": math.inf}, "opacity is inf"),
+        ({"opacity": -0.5}, "opacity is -0.5"),
+        ({"output": 9}, "output is 9; this compositor has 0 to 0"),
+        ({"descriptor": b"nonsense"}, "descriptor"),
+        ({"descriptor": b""}, "descriptor"),
+        ({"kind": "surface"}, "this is not a SurfaceDescriptor"),
+    ],
+)
+def test_a_window_out_of_bounds_is_its_clients_error_and_leaves_nothing(
+    serve: Callable[..., Served], change: dict[str, Any], said: str
+) -> None:
+    served = serve()
+    desktop = served.desktop()
+    sender, descriptor = vks.pipe(desktop.device, 8, 8)
+    fields = {
+        "id": 5, "output": 0, "title": "", "at": (0.0, 0.0), "opacity": 1.0, "is_opaque": False, "takes_input": False,
+        "keys": (1, 0), "kind": "pipe", "descriptor": descriptor.to_bytes(),
+    } | change  # fmt: skip
+    with sender, descriptor:
+        desktop.client.ping()
+        before = open_fds()
+        with pytest.raises((ValueError, vks.DescriptorError, InvalidCallError), match=said):
+            desktop.client.call(messages.Op.OPEN, messages.Open(**fields), descriptor._unused_fds())  # type: ignore[arg-type]
+        assert open_fds() <= before
+    assert served.windows == 0
+    desktop.client.ping()
+
+
+@pytest.mark.parametrize("seconds", [math.nan, -1.0, math.inf, 1e9])
+def test_a_close_that_is_refused_closes_nothing_and_loses_nothing(serve: Callable[..., Served], seconds: float) -> None:
+    served = serve()
+    desktop = served.desktop()
+    window = desktop.open_window(8, 8)
+    paint(window, RED)
+    shows(served.compositor, 1, 1, RED)
+    with pytest.raises(ValueError, match="seconds is"):
+        desktop.client.call(messages.Op.CLOSE, messages.Close(window._id, seconds))
+    for body in (messages.Move(window._id, seconds * math.inf, 0.0, 0.0), messages.Fade(window._id, math.nan, 0.0)):
+        opcode = messages.Op.MOVE if isinstance(body, messages.Move) else messages.Op.FADE
+        with pytest.raises(ValueError, match=" is "):
+            desktop.client.call(opcode, body)
+    paint(window, GREEN)
+    shows(served.compositor, 1, 1, GREEN)
+    desktop.close()
+    until(lambda: served.windows == 0)
+
+
+@pytest.mark.rule("R19")
+def test_garbage_ends_its_client_and_no_other(serve: Callable[..., Served]) -> None:
+    served = serve()
+    window = served.desktop().open_window(8, 8)
+    good = m.encode(messages.Move(1, 0.0, 0.0, 0.0))
+    for opcode in (op for op in messages.Op if op < messages.Op.ENDED):
+        for body in (b"", b"\xc1", good[:-1], good + b"\0", b"\x91" * 2000, os.urandom(100)):
+            with served.place.raw(served.server) as raw:
+                raw.send(opcode, body)
+                assert "the body is no" in str(raw.error())
+    for opcode in (messages.Op.ENDED, messages.Op.INPUT, 0x1FF):
+        with served.place.raw(served.server) as raw:
+            raw.send(opcode)
+            assert "there is no request with opcode" in str(raw.error())
+    with served.place.raw(served.server) as raw:
+        raw.send(messages.Op.MOVE, good, [0, 1])
+        assert "carries at most 0 fds" in str(raw.error())
+    paint(window, GREEN)
+    shows(served.compositor, 1, 1, GREEN)
+    until(lambda: served.server.statistics().clients == 1)
+
+
+@pytest.mark.rule("R18")
+def test_pages_that_a_client_scribbles_on_cost_it_its_window_and_nobody_else(serve: Callable[..., Served]) -> None:
+    served = serve()
+    good, bad = served.desktop().open_window(8, 8), served.desktop()
+    paint(good, GREEN)
+    for seed in range(12):
+        window = bad.open_window(8, 8, at=(20, 0))
+        paint(window, RED)
+        shows(served.compositor, 21, 1, RED)
+        pages = [queue._page for queue in window.sender._queues]
+        for page in pages:
+            os.pwrite(page, bytes((seed * 37 + i) % 256 for i in range(512)), 64 + 8 * seed)
+        with contextlib.suppress(Exception):
+            paint(window, BLUE)
+        paint(good, BLUE if seed % 2 else GREEN)
+        shows(served.compositor, 1, 1, BLUE if seed % 2 else GREEN)
+        with contextlib.suppress(vks.VkshareError):
+            window.close()
+        until(lambda: served.windows == 1)
+    assert served.compositor.is_running
+
+
+def test_a_window_that_cannot_be_opened_is_told_to_be_at_an_end(serve: Callable[..., Served]) -> None:
+    """That happens on the service's thread, when the client has its answer."""
+    served = serve()
+    desktop = served.desktop()
+    sender, descriptor = vks.pipe(desktop.device, 8, 8)
+    receiver = vks.open_receiver(desktop.device, descriptor)  # somebody receives there
+    with sender, descriptor, receiver:
+        window = desktop._open(descriptor, sender, "pipe", "", (0, 0), 1.0, False, (1, 0), False, 0)
+        until(lambda: ended(window))
+        assert "it could not be opened: InvalidCallError" in window.end
+        with pytest.raises(ClosedError, match="shows no further frame"):
+            window.move(1, 1)
+    assert served.windows == 0
+
+
+def test_a_window_that_fails_to_be_answered_is_not_kept(
+    serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No fd is free, say."""
+    served = serve()
+    desktop = served.desktop()
+    desktop.open_window(8, 8).close()
+    before = open_fds()
+
+    def fail(self: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(service_module.VsyncBridge, "export", fail)
+    for _ in range(20):
+        with pytest.raises(OSError, match="Too many open files"):
+            desktop.open_window(8, 8)
+    monkeypatch.undo()
+    until(lambda: len(open_fds()) <= len(before))
+    assert served.windows == 0
+    windows = [desktop.open_window(8, 8) for _ in range(16)]
+    until(lambda: served.windows == len(windows))
+
+
+# ---- what the compositor tells ---------------------------------------------------------------------------------------
+
+
+def post(compositor: Compositor, event_type: str, **fields: Any) -> None:
+    compositor.post(Event(event_type, time.perf_counter(), **fields))
+
+
+def test_input_travels_to_the_client_whose_window_it_is_on(serve: Callable[..., Served]) -> None:
+    served = serve()
+    desktop, other = served.desktop(), served.desktop()
+    window = desktop.open_window(16, 12, at=(4, 4), wants_input=True)
+    deaf = other.open_window(16, 12, at=(30, 4))
+    paint(window, RED)
+    paint(deaf, GREEN)
+    shows(served.compositor, 5, 5, RED)
+    shows(served.compositor, 31, 5, GREEN)
+    post(served.compositor, "pointer_down", x=6.0, y=7.0, button=1, buttons=(1,), modifiers=("Shift",))
+    post(served.compositor, "pointer_up", x=6.0, y=7.0, button=1)
+    post(served.compositor, "char", char_str="\u00e4")
+    told: list[Event] = []
+    until(lambda: told.extend(window.events()) or len(told) == 3)
+    assert [each.event_type for each in told] == ["pointer_down", "pointer_up", "char"]
+    assert (told[0].x, told[0].y, told[0].buttons, told[0].modifiers) == (2, 3, (1,), ("Shift",))
+    assert told[2].char_str == "\u00e4"
+    assert deaf.events() == []
+
+
+def test_input_that_cannot_be_told_is_lost_and_the_server_goes_on(
+    serve: Callable[..., Served], caplog: pytest.LogCaptureFixture
+) -> None:
+    served = serve()
+    window = served.desktop().open_window(16, 12, wants_input=True)
+    paint(window, RED)
+    shows(served.compositor, 5, 5, RED)
+    post(served.compositor, "pointer_down", x=6.0, y=7.0, button=1, buttons=(1,))
+    post(served.compositor, "char", char_str="\ud800")  # half a character
+    post(served.compositor, "key_down", key="a" * 100)
+    post(served.compositor, "key_up", key="a")
+    told: list[Event] = []
+    until(lambda: told.extend(window.events()) or (told and told[-1].event_type == "key_up"))
+    assert [each.event_type for each in told] == ["pointer_down", "key_down", "key_up"]
+    assert "on_input failed" in caplog.text
+
+
+def test_a_client_that_does_not_listen_is_cut_off_and_its_windows_go(serve: Callable[..., Served]) -> None:
+    served = serve()
+    deaf = served.desktop()
+    window = deaf.open_window(16, 12, wants_input=True)
+    other = served.desktop().open_window(16, 12, at=(30, 0))
+    paint(window, RED)
+    shows(served.compositor, 5, 5, RED)
+    key = "a" * 60
+    post(served.compositor, "pointer_down", x=6.0, y=7.0, button=1, buttons=(1,))
+
+    def is_cut_off() -> bool:
+        for _ in range(500):
+            with contextlib.suppress(InvalidCallError):
+                post(served.compositor, "key_down", key=key)
+        return served.server.statistics().cut_off == 1
+
+    until(is_cut_off, 60)
+    until(lambda: served.windows == 1)
+    paint(other, GREEN)
+    shows(served.compositor, 31, 1, GREEN)
+
+
+@pytest.mark.rule("R19")
+def test_ticks_come_over_the_bridge_until_the_window_is_closed(serve: Callable[..., Served]) -> None:
+    served = serve()
+    desktop = served.desktop()
+    window = desktop.open_window(8, 8)
+    ticks = []
+    for tick in window.ticks():
+        ticks.append(tick)
+        if len(ticks) == 20:
+            window.close()
+    assert len(ticks) == 20
+    assert all(a.vsync_time < b.vsync_time for a, b in itertools.pairwise(ticks))
+    assert {tick.interval for tick in ticks[5:]} == {Fraction(1, 200)}
+
+
+# ---- clients that end ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("R18")
+@pytest.mark.parametrize("at", ["between", "frame", "gpu", "surface"])
+def test_a_client_that_is_killed_fades_out_and_the_others_notice_nothing(serve: Callable[..., Served], at: str) -> None:
+    served = serve(linger=0.2)
+    other = served.desktop().open_window(8, 8, at=(40, 0))
+    paint(other, GREEN)
+    shows(served.compositor, 41, 1, GREEN)
+    with served.party("crashes", at) as child:
+        child.wait(20)
+        for number in range(10):
+            paint(other, BLUE if number % 2 else GREEN)
+            shows(served.compositor, 41, 1, BLUE if number % 2 else GREEN)
+        until(lambda: served.windows == 1)
+    shows(served.compositor, 1, 1, BLACK)
+    assert served.compositor.is_running
+
+
+@pytest.mark.rule("R18")
+def test_the_windows_of_a_client_that_is_gone_linger_and_fade(serve: Callable[..., Served]) -> None:
+    served = serve(linger=0.5)
+    with served.party("clock") as child:
+        until(lambda: served.windows == 1)
+        (window,) = served.compositor.windows
+        until(lambda: window.statistics().shown > 0)
+        began = time.monotonic()
+        child.kill()
+        seen = []
+        while not window.is_closed:
+            seen.append(window.opacity)
+            assert time.monotonic() < began + 20
+            time.sleep(0.005)
+    assert time.monotonic() - began >= 0.5
+    assert seen == sorted(seen, reverse=True)
+    assert any(0 < opacity < 1 for opacity in seen)
+
+
+@pytest.mark.rule("R18")
+def test_a_client_that_is_stopped_keeps_its_last_frame_and_nobody_waits(serve: Callable[..., Served]) -> None:
+    served = serve()
+    other = served.desktop().open_window(8, 8, at=(40, 0))
+    with served.party("clock") as child:
+        until(lambda: served.windows == 2)
+        until(lambda: pixel(served.compositor, 1, 1)[1] == 255)
+        for _ in range(5):  # at any point of what it does
+            child.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOWAIT)
+            paint(other, BLUE)
+            shows(served.compositor, 41, 1, BLUE)
+            last = pixel(served.compositor, 1, 1)
+            for number in range(10):
+                paint(other, GREEN if number % 2 else RED)
+                shows(served.compositor, 41, 1, GREEN if number % 2 else RED)
+            assert pixel(served.compositor, 1, 1) == last
+            child.send_signal(signal.SIGCONT)
+            until(lambda last=last: pixel(served.compositor, 1, 1) != last)  # type: ignore[misc]
+        assert served.windows == 2
+        with served.party("clock", 3):  # and others can come meanwhile
+            child.send_signal(signal.SIGSTOP)
+            until(lambda: served.windows == 3)
+
+
+@pytest.mark.rule("R18")
+def test_who_opens_and_closes_without_end_keeps_nobody_from_it(serve: Callable[..., Served]) -> None:
+    served = serve()
+    with served.party("comes_and_goes"), served.party("comes_and_goes"):
+        for number in range(5):
+            window = served.desktop().open_window(8, 8, at=(20 + 8 * number, 20))
+            paint(window, GREEN)
+            shows(served.compositor, 21 + 8 * number, 21, GREEN)
+    until(lambda: served.windows == 5)
+
+
+def test_a_server_that_is_closed_takes_its_clients_windows_along(serve: Callable[..., Served]) -> None:
+    served = serve()
+    windows = [served.desktop().open_window(8, 8, at=(8 * i, 0)) for i in range(3)]
+    for window in windows:
+        paint(window, RED)
+    shows(served.compositor, 17, 1, RED)
+    served.server.close()
+    with pytest.raises((RemoteLostError, ClosedError)):
+        for _ in windows[0].ticks():
+            pass
+    until(lambda: served.windows == 0)
+    assert served.compositor.is_running
+    served.service.close()
+
+
+def test_a_compositor_that_is_closed_tells_its_clients_why(serve: Callable[..., Served]) -> None:
+    served = serve()
+    desktop = served.desktop()
+    desktop.open_window(8, 8)
+    until(lambda: served.windows == 1)
+    served.compositor.close()
+    with pytest.raises(ClosedError, match="compositor is closed"):
+        desktop.open_window(8, 8)
+    desktop.client.ping()
+
+
+# ---- many ------------------------------------------------------------------------------------------------------------
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.rule("R19")
+def test_fifty_clients_that_came_and_went_leave_nothing(serve: Callable[..., Served]) -> None:
+    served = serve(linger=0.01)
+
+    def come_and_go(count: int) -> None:
+        with open_cpu() as device:
+            for number in range(count):
+                desktop = Desktop(served.server.path, device=device)
+                window = desktop.open_window(16, 12)
+                paint(window, RED)
+                if number % 3 == 0:
+                    until(lambda window=window: window.statistics()["shown"])  # type: ignore[misc]
+                if number % 2:
+                    desktop.close()
+                else:  # without a word
+                    desktop.client._channel.close()
+                    with contextlib.suppress(RemoteLostError):
+                        desktop.close()
+        nobody_is_left(served.server)
+        until(lambda: served.windows == 0)
+
+    come_and_go(5)
+    before = open_fds()
+    threads, memory = threading.active_count() + core_threads(), resident()
+    come_and_go(50)
+    until(lambda: len(open_fds()) <= len(before))
+    until(lambda: threading.active_count() + core_threads() <= threads)
+    assert resident() - memory < 16 << 20
+    assert served.compositor.statistics().windows == 0
+
+
+@pytest.mark.rule("R18", "R19")
+def test_eight_clients_at_sixty_hertz_keep_their_order_and_each_frame_is_counted_once(
+    serve: Callable[..., Served], stack: ExitStack
+) -> None:
+    count = 90
+    served = serve(display=stack.enter_context(Display("60 Hz")), width=8 * 64)
+    parties = [stack.enter_context(served.party("frames", f"{place},{count}")) for place in range(8)]
+    until(lambda: served.windows == 8)
+    for party in parties:
+        assert party.stdin is not None
+        party.stdin.write("go\n")
+        party.stdin.flush()
+    seen: list[list[int]] = [[] for _ in parties]
+    while served.windows == 8 and any(not each or each[-1] < count - 1 for each in seen):
+        try:
+            row = served.compositor.capture()[1]
+        except InvalidCallError:
+            continue
+        red = 0 if served.compositor.swapchain.format.startswith("rgba") else 2
+        for place, each in enumerate(seen):
+            if row[64 * place + 1, 1]:
+                each.append(int(row[64 * place + 1, red]))
+    for each in seen:
+        assert each == sorted(each), "an older frame after a newer one"
+        assert len(set(each)) > 1
+    for party in parties:
+        assert party.stdout is not None
+        told = json.loads(party.stdout.readline())
+        assert told["shown"] + told["superseded"] + told["lost"] == told["drawn"] == count
+        assert told["shown"] > 0
+        assert (told["ticks_grow"], told["displays"], told["waiting"]) == (True, 1, 0)
+    whole = served.compositor.statistics()
+    assert whole.shown + whole.superseded + whole.lost == 8 * count
