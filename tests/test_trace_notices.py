@@ -164,3 +164,33 @@ def test_a_tick_comes_from_the_hardware_that_a_source_heard(tmp_path: Path) -> N
         assert tick["name"].startswith("tick ")
         assert told["args"]["time_ns"] == tick["args"]["time_ns"]
         assert told["tid"] != tick["tid"]
+
+
+COMPOSITES = """
+    import vkshare as vks
+
+    with vks.open(backend="cpu", name="client") as client, vks.open(backend="cpu", name="screen") as device:
+        sender, descriptor = vks.pipe(client, 8, 8)
+        with vks.compositor.Compositor(device, vks.Headless(32, 32), name="left") as compositor:
+            window = compositor.open_window(descriptor, title="it")
+            while window.statistics().shown < 3:
+                with sender.frame(timeout=20) as frame:
+                    client.submit(client.record().clear(frame.surface, (1, 0, 0, 1)))
+        sender.close()
+        descriptor.close()
+"""
+
+
+def test_composites_are_bars_on_the_compositors_thread_with_their_ticks(tmp_path: Path) -> None:
+    found = traced(tmp_path, COMPOSITES)
+    composites = [row for row in found.rows if row["name"] == "composite"]
+    assert len(composites) >= 3
+    threads = found.names("thread_name")
+    assert {threads[row["pid"], row["tid"]] for row in composites} == {"compositor left"}
+    ticks = {row["args"]["id"] for row in found.rows if row["name"].startswith("tick") and "id" in row.get("args", {})}
+    assert {row["args"]["object"] for row in composites} <= ticks
+    assert {row["args"]["value"] for row in composites} <= {0, 1}, "windows"
+    presents = [row for row in found.rows if row["name"].startswith("present")]
+    for row in composites:
+        inside = [each for each in presents if row["ts"] <= each["ts"] <= row["ts"] + row["dur"]]
+        assert len(inside) == 1, "each is presented within it"
