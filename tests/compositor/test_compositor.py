@@ -254,6 +254,7 @@ def test_a_window_goes_to_another_compositor_and_ticks_as_that_ones_display(
         until(lambda: observer.wait(20).display == other.number)
 
 
+@pytest.mark.rule("R18")
 def test_a_device_that_is_lost_is_replaced_and_the_clients_are_seen_again(
     compose: Compose, painter: Callable[..., Painter], vks_open: Open
 ) -> None:

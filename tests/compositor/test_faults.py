@@ -194,6 +194,7 @@ def test_a_thousand_windows_that_move_fade_and_go_leave_the_others_alone(compose
 # ---- callers on several threads --------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("R18")
 def test_what_a_feed_says_is_looked_at_while_nobody_can_close_it(
     compose: Compose, painter: Paint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +224,7 @@ def test_what_a_feed_says_is_looked_at_while_nobody_can_close_it(
     assert unguarded == []
 
 
+@pytest.mark.rule("R18")
 def test_a_window_that_is_closed_while_it_is_put_on_is_on_no_compositor(
     compose: Compose, painter: Paint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,6 +246,7 @@ def test_a_window_that_is_closed_while_it_is_put_on_is_on_no_compositor(
     compositor.open_window(client.descriptor)  # it let go of the pipe
 
 
+@pytest.mark.rule("R18")
 def test_a_window_that_two_threads_move_is_on_one_compositor(
     compose: Compose, painter: Paint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,6 +270,7 @@ def test_a_window_that_two_threads_move_is_on_one_compositor(
     shows(right, 2, 2, GREEN)
 
 
+@pytest.mark.rule("R18")
 def test_a_window_that_is_closed_on_its_way_to_another_compositor_is_on_none(
     compose: Compose, painter: Paint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -290,6 +294,7 @@ def test_a_window_that_is_closed_on_its_way_to_another_compositor_is_on_none(
     assert (left.windows, right.windows) == ((), ())
 
 
+@pytest.mark.rule("R18")
 def test_a_window_that_was_prepared_before_its_compositor_moved_ticks_as_the_new_display(
     compose: Compose, painter: Paint, stack: ExitStack
 ) -> None:
@@ -373,6 +378,7 @@ def test_on_end_that_raises_is_logged_and_the_compositor_goes_on(
 # ---- a device that is lost -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("R18")
 def test_a_window_that_is_opened_while_the_device_is_lost_is_shown_on_the_next(
     compose: Compose, painter: Paint, vks_open: Open
 ) -> None:

@@ -177,6 +177,7 @@ def test_a_window_that_is_sent_to_another_output_ticks_as_that_one(
         window.move_to(2)
 
 
+@pytest.mark.rule("R19")
 def test_moves_that_have_not_been_made_are_one(
     compose: Compose, stack: ExitStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,6 +204,7 @@ def test_moves_that_have_not_been_made_are_one(
 # ---- limits and garbage ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("R19")
 def test_ids_are_one_windows_each_and_others_windows_are_nobody_elses(serve: Callable[..., Served]) -> None:
     served = serve()
     ours, theirs = served.desktop(), served.desktop()
@@ -217,6 +219,7 @@ def test_ids_are_one_windows_each_and_others_windows_are_nobody_elses(serve: Cal
     until(lambda: served.windows == 2)
 
 
+@pytest.mark.rule("R19")
 def test_a_client_has_sixteen_windows_and_those_that_fade_out_count(serve: Callable[..., Served]) -> None:
     served = serve()
     desktop, other = served.desktop(), served.desktop()
@@ -235,6 +238,7 @@ def test_a_client_has_sixteen_windows_and_those_that_fade_out_count(serve: Calla
     until(lambda: served.windows == 1)
 
 
+@pytest.mark.rule("R19")
 def test_a_clients_windows_keep_so_many_fds_and_no_more(
     serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,6 +289,7 @@ def test_a_window_out_of_bounds_is_its_clients_error_and_leaves_nothing(
     desktop.client.ping()
 
 
+@pytest.mark.rule("R19")
 @pytest.mark.parametrize("seconds", [math.nan, -1.0, math.inf, 1e9])
 def test_a_close_that_is_refused_closes_nothing_and_loses_nothing(serve: Callable[..., Served], seconds: float) -> None:
     served = serve()
@@ -348,6 +353,7 @@ def test_pages_that_a_client_scribbles_on_cost_it_its_window_and_nobody_else(ser
     assert served.compositor.is_running
 
 
+@pytest.mark.rule("R19")
 def test_a_window_that_cannot_be_opened_is_told_to_be_at_an_end(serve: Callable[..., Served]) -> None:
     """That happens on the service's thread, when the client has its answer."""
     served = serve()
@@ -363,13 +369,17 @@ def test_a_window_that_cannot_be_opened_is_told_to_be_at_an_end(serve: Callable[
     assert served.windows == 0
 
 
+@pytest.mark.rule("R19")
 def test_a_window_that_fails_to_be_answered_is_not_kept(
     serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No fd is free, say."""
     served = serve()
     desktop = served.desktop()
-    desktop.open_window(8, 8).close()
+    with desktop.open_window(8, 8) as window:
+        paint(window, RED)
+        shows(served.compositor, 1, 1, RED)
+    until(lambda: served.windows == 0)
     before = open_fds()
 
     def fail(self: object) -> None:
@@ -393,6 +403,7 @@ def post(compositor: Compositor, event_type: str, **fields: Any) -> None:
     compositor.post(Event(event_type, time.perf_counter(), **fields))
 
 
+@pytest.mark.rule("R19")
 def test_input_travels_to_the_client_whose_window_it_is_on(serve: Callable[..., Served]) -> None:
     served = serve()
     desktop, other = served.desktop(), served.desktop()
@@ -542,6 +553,7 @@ def test_who_opens_and_closes_without_end_keeps_nobody_from_it(serve: Callable[.
     until(lambda: served.windows == 5)
 
 
+@pytest.mark.rule("R19")
 def test_a_server_that_is_closed_takes_its_clients_windows_along(serve: Callable[..., Served]) -> None:
     served = serve()
     windows = [served.desktop().open_window(8, 8, at=(8 * i, 0)) for i in range(3)]
