@@ -128,7 +128,11 @@ class _Present:
 
 
 def _sigma(times: Samples) -> float:
-    return statistics.pstdev(b - a for a, b in itertools.pairwise(times))
+    """Of the time between two ticks that follow one another. Where the one who listens let some go by (he hears of the
+    newest), a share of the time between two that he heard of: that he was late says nothing of the ticks.
+    """
+    interval = float(_INTERVAL)
+    return statistics.pstdev((b - a) / max(1, round((b - a) / interval)) for a, b in itertools.pairwise(times))
 
 
 # ---- idle ------------------------------------------------------------------------------------------------------------
