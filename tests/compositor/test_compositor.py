@@ -83,7 +83,7 @@ def test_a_surface_with_keys_is_shown_each_time_that_it_comes(compose: Compose, 
         assert window.statistics().shown == 3
 
 
-@pytest.mark.rule("R18")
+@pytest.mark.rule("R18", "R19")
 def test_each_frame_is_shown_superseded_or_lost_and_the_newest_one_stays(
     compose: Compose, painter: Callable[..., Painter]
 ) -> None:

@@ -151,6 +151,20 @@ def test_the_newest_frame_is_the_picture_and_the_older_ones_go_back(
 
 
 @pytest.mark.rule("R18")
+def test_of_frames_that_are_finished_one_look_takes_all(
+    client: vks.Device, pipe: tuple[vks.Sender, feeds.PipeFeed]
+) -> None:
+    sender, feed = pipe
+    for colour in (RED, GREEN, BLUE):
+        send(sender, colour)
+    client.wait_idle(20)
+    feed._take()
+    until(lambda: all(feed._is_finished(index) for index in range(3)))
+    assert feed.latch() == 3
+    assert seen(feed) == [0, 0, 255, 255]
+
+
+@pytest.mark.rule("R18")
 def test_a_frame_whose_work_has_not_run_is_not_waited_for(
     device: vks.Device, client: vks.Device, pipe: tuple[vks.Sender, feeds.PipeFeed]
 ) -> None:
