@@ -17,7 +17,7 @@ from vkshare._closing import Closing
 from vkshare.compositor.compositor import Compositor
 from vkshare.compositor.service import Service
 from vkshare.device import Device
-from vkshare.errors import ClosedError, UnsupportedError
+from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError
 from vkshare.present.targets import Headless
 from vkshare.present.window import Window
 from vkshare.server.server import RenderServer
@@ -119,7 +119,8 @@ class Host(Closing):
             for event in self.window.poll(min(timeout, _LOOKS)):
                 if event.event_type == "key_down" and event.key == "Escape":
                     self.has_ended = True
-                self.compositor.post(event)
+                with contextlib.suppress(InvalidCallError):  # thousands wait, as the compositor hangs in its driver
+                    self.compositor.post(event)
             self.has_ended |= self.window.should_close
         error = self.compositor.error or self._serving_error
         if error is not None:
