@@ -159,7 +159,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="run only what answers to these names")
     parser.add_argument("--list", action="store_true", help="name the jobs and why some cannot run here")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time (2)")
-    parser.add_argument("--limit", type=float, default=900, help="seconds that one job may take (900)")
+    parser.add_argument("--limit", type=float, default=1800, help="seconds that one job may take (1800)")
     options = parser.parse_args(sys.argv[1:split])
     jobs = all_jobs(sys.argv[split + 1 :])
     if options.only:
