@@ -268,6 +268,7 @@ def test_two_parties_that_wait_for_each_other_time_out_and_stay_usable(
         assert time.monotonic() - start <= 1
 
 
+@pytest.mark.serial
 @pytest.mark.rule("X6")
 @pytest.mark.parametrize("what", ["fence", "follower", "surface"])
 def test_a_device_with_a_thousand_held_submissions_and_waits_closes_within_a_second(vks_open: Open, what: str) -> None:

@@ -64,9 +64,18 @@ def serve(compose: Compose, stack: ExitStack, tmp_path: Path) -> Callable[..., S
     def make(outputs: int = 1, *, display: Display | None = None, width: int = 64, **options: Any) -> Served:
         own = {} if display is None else {"display": display}
         compositors = [compose(width, 48, **own) for _ in range(outputs)]
+        for each in compositors:
+            warm_up(each)
         return Served(Place(tmp_path), stack, compositors, **options)
 
     return make
+
+
+def warm_up(compositor: vks.compositor.Compositor) -> None:
+    """Each of the swapchain's images is made when it first comes: fds are counted afterwards."""
+    for count in range(compositor.swapchain.image_count):
+        compositor._wake()
+        until(lambda count=count: compositor.statistics().composites > count)  # type: ignore[misc]
 
 
 def paint(window: RemoteWindow, colour: tuple[float, ...]) -> None:
