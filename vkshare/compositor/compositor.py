@@ -307,10 +307,7 @@ class Compositor(Closing):
         placement = placed(*_size_of(source), at, opacity, is_opaque)
         descriptor = source.export() if isinstance(source, Surface) else source.duplicate()
         try:
-            number = next(self._numbers)
-            return ClientWindow(
-                self, number, descriptor, keys, placement, _arguments.text("title", title), on_input, on_end
-            )
+            return ClientWindow(self, descriptor, keys, placement, _arguments.text("title", title), on_input, on_end)
         except BaseException:
             descriptor.close()
             raise

@@ -16,9 +16,9 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from vkshare import _arguments
+from vkshare import _arguments, _fds
 from vkshare._closing import Closing
 from vkshare.adapter import adapters
 from vkshare.compositor import messages as m
@@ -172,7 +172,7 @@ class Desktop(Closing):
         self,
         descriptor: QueueDescriptor | SurfaceDescriptor,
         sender: Sender | None,
-        kind: str,
+        kind: Literal["pipe", "surface"],
         title: str,
         at: Sequence[float],
         opacity: float,
@@ -188,7 +188,7 @@ class Desktop(Closing):
             number = self._client._new_id()
             body = m.Open(
                 number, _arguments.integer("output", output, 0, 255), title, (x, y), float(opacity), bool(is_opaque),
-                bool(wants_input), keys, "pipe" if kind == "pipe" else "surface", descriptor.to_bytes(),
+                bool(wants_input), keys, kind, descriptor.to_bytes(),
             )  # fmt: skip
             told, fds = self._client.call(m.Op.OPEN, body, descriptor._unused_fds())
             descriptor._used = True
@@ -204,8 +204,7 @@ class Desktop(Closing):
         """Takes in what the compositor has told, for the windows to know. Does not wait; ticks() and events() do it."""
         with self._lock:
             for opcode, told, fds in self._client.events():
-                for fd in fds:
-                    os.close(fd)
+                _fds.close_all(fds)
                 self._told(opcode, told)
 
     def _told(self, opcode: int, told: bytes) -> None:

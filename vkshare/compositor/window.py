@@ -55,7 +55,6 @@ class ClientWindow:
     def __init__(
         self,
         compositor: Compositor,
-        number: int,
         descriptor: Descriptor,
         keys: Keys,
         placement: Placement,
@@ -64,7 +63,7 @@ class ClientWindow:
         on_end: Callable[[ClientWindow, str], object] | None,
     ) -> None:
         self.title = title
-        self.number = number
+        self.number = 0  # the hub's token for it, on the compositor that it is on
         self._compositor = compositor
         self._descriptor = descriptor  # its own: another device, or another compositor, opens it anew
         self._keys = keys
