@@ -142,10 +142,11 @@ static void destroying_pools_leaves_no_thread(void)
         }
         vks_pool_destroy(pool);
     }
+    // A joined thread's entry may stay for a moment, one of the test before this one too: fewer than before is well.
     int after = 0;
-    for (int i = 0; i < 200 && (after = threads_of_this_process()) != before; i++)
-        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL); // a joined thread's entry may stay for a moment
-    CHECK(after == before, "%d threads became %d", before, after);
+    for (int i = 0; i < 200 && (after = threads_of_this_process()) > before; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    CHECK(after <= before, "%d threads became %d", before, after);
     vks_pool_destroy(NULL);
     CHECK(vks_pool_threads(NULL) == 1, "NULL is not one thread");
 }
