@@ -36,6 +36,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.every_driver
 def test_info_names_every_adapter_and_what_it_can_do(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["info"]) == 0
     told = capsys.readouterr().out

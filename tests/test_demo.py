@@ -54,6 +54,7 @@ SIZES = ((320, 180), (333, 334), (256, 400))
 demo = functools.partial(support.demos.demo, "shared")
 
 
+@pytest.mark.every_driver
 def test_a_run_checks_every_frame_and_writes_a_picture(tmp_path: Path) -> None:
     given, picture = tmp_path / "red.png", tmp_path / "out.png"
     Image.new("RGB", (90, 60), "red").save(given)
@@ -374,6 +375,7 @@ def _drawn(device: Any, size: tuple[int, int], frames: int = 2) -> list[Any]:
     return drawn
 
 
+@pytest.mark.every_driver
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
 def test_frames_as_they_are_drawn_have_no_fault(device: Any, size: tuple[int, int]) -> None:
     inspector = Inspector(Layout(*size))
@@ -454,6 +456,7 @@ def test_marks_of_parties_and_frames_differ_and_can_be_read() -> None:
     assert marks.read(pixels, (3, 2), 4) == marks.code(7, 1)
 
 
+@pytest.mark.every_driver
 def test_uploaded_text_looks_like_text_that_is_drawn_in_place(device: Any) -> None:
     layout = Layout(320, 180)
     lettering = Lettering(layout, Facts.of_three_processes("an adapter", 10, True))
@@ -468,6 +471,7 @@ def test_uploaded_text_looks_like_text_that_is_drawn_in_place(device: Any) -> No
     assert np.abs(actual.astype(int) - np.asarray(expected)).max() <= 2
 
 
+@pytest.mark.every_driver
 def test_the_backdrop_is_where_the_checker_expects_it(device: Any) -> None:
     layout = Layout(320, 180)
     with backdrop.create(device, layout) as surface:

@@ -48,6 +48,7 @@ def demo(*arguments: str) -> subprocess.CompletedProcess[str]:
 # ---- a run as a user starts it -------------------------------------------------------------------------------------
 
 
+@pytest.mark.every_driver
 @pytest.mark.rule("R18", "R19")
 def test_eight_processes_are_shown_in_order_and_the_report_says_so(vks_adapter: Any, tmp_path: Path) -> None:
     file = tmp_path / "out.png"

@@ -103,6 +103,7 @@ def draw(desktop: Any, window: Any, colour: Any, until: Callable[[dict[str, Any]
     raise AssertionError(f"the window was closed: {window.end}")
 
 
+@pytest.mark.every_driver
 @pytest.mark.rule("R19")
 def test_a_client_of_a_few_lines_is_shown_and_sigterm_ends_it_with_the_picture(
     serve: Callable[..., Serve], device: Any, tmp_path: Path

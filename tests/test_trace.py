@@ -39,6 +39,7 @@ def write(program: Path, text: str) -> tuple[str, ...]:
 # ---- what is in it ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every_driver
 def test_three_processes_that_hand_on_a_surface_are_on_one_clock(tmp_path: Path) -> None:
     frames, file = 12, tmp_path / "demo.json"
     demo = ("--", sys.executable, "-m", "vkshare", "demo", "shared", "--frames", str(frames), "--size", "256x144")

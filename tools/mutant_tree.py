@@ -49,6 +49,9 @@ def snapshot(folder: Path) -> Path:
             shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
         elif source.is_file():
             shutil.copy2(source, folder / name)
+    # Bytecode that goes by what a source says, not by when it was written: a patch within the same second counts too.
+    compile_all = [sys.executable, "-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "vkshare"]
+    subprocess.run(compile_all, cwd=folder, check=True)
     return folder
 
 
@@ -63,10 +66,10 @@ class Tree:
         self._python = folder / "venv" / "bin" / "python"
         self._unbroken: dict[str, str] = {}  # build -> digest of its binaries
         self._touched: set[str] = set()  # files that a patch changed
-        self._environment = os.environ | {
+        ours = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        self._environment = ours | {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "VKSHARE_SYSROOT": os.environ.get("VKSHARE_SYSROOT", str(ROOT / ".cache" / "sysroot")),
-            "PYTHONDONTWRITEBYTECODE": "1",
             "COLUMNS": "300",  # or pytest cuts off what a test said
             "VKSHARE_VALIDATION": "1",
         }

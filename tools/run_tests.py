@@ -28,6 +28,11 @@ from test_jobs import Job, all_jobs
 _running: set[subprocess.Popen[bytes]] = set()
 
 
+def environment(job: Job) -> dict[str, str]:
+    """Ours, as the job changes it. Bytecode is kept: tests start thousands of processes, each would compile it all."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | job.environment
+
+
 def run_command(command: list[str], job: Job, log: Path, limit: float) -> int:
     """Run one command of a job in a process group of its own; 124 when it ran past its limit, as timeout(1) has it."""
     with log.open("ab") as out:
@@ -36,7 +41,7 @@ def run_command(command: list[str], job: Job, log: Path, limit: float) -> int:
         process = subprocess.Popen(
             command,
             cwd=ROOT,
-            env=os.environ | job.environment,
+            env=environment(job),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,

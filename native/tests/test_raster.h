@@ -44,11 +44,14 @@ static inline int run_tests(const struct test *tests, size_t count)
     return failed != 0;
 }
 
-// Rounds of a random test. TSAN looks for races alone, and these tests have one thread: it gets a twentieth.
+// Rounds of a random test, and the step of one through the 256 values of a byte. TSAN looks for races alone, and these
+// tests have one thread: it gets a twentieth of the rounds, and each 17th value, 0 and 255 among them.
 #ifdef __SANITIZE_THREAD__
 #define ROUNDS(count) ((count) / 20)
+#define BYTE_STEP 17
 #else
 #define ROUNDS(count) (count)
+#define BYTE_STEP 1
 #endif
 
 static uint64_t random_state = 0x9e3779b97f4a7c15u;

@@ -27,6 +27,7 @@ def options(adapter: vks.Adapter, width: int = 320, height: int = 180) -> Option
     return Options(width=width, height=height, frames=3, backend=adapter.backend, adapter=name_of(adapter))
 
 
+@pytest.mark.every_driver
 @pytest.mark.rule("I7")
 @pytest.mark.parametrize("two_devices", [True, False], ids=["two devices", "one device"])
 @pytest.mark.parametrize("library", PACKAGES)

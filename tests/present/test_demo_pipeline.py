@@ -37,6 +37,7 @@ def run(adapter: vks.Adapter, frames: int = 12, size: tuple[int, int] = (320, 18
         return report, stage.shown()
 
 
+@pytest.mark.every_driver
 @pytest.mark.rule("Q21")
 @pytest.mark.parametrize("cores", ["one core", "all cores"])
 def test_every_frame_comes_in_order_as_it_was_drawn(vks_adapter: vks.Adapter, cores: str) -> None:

@@ -50,6 +50,7 @@ def check(run: subprocess.CompletedProcess[str], by: str, least: int, *, may_lea
     assert re.search(r"MiB early, .* at the end, ratio \d\.\d+.*; \d+ resizes a second$", memory)
 
 
+@pytest.mark.every_driver
 @pytest.mark.rule("A6", "A7")
 @pytest.mark.parametrize("policy", POLICIES)
 def test_headless_swapchains_and_memory_stay_bounded(vks_adapter: Any, tmp_path: Path, policy: str) -> None:
@@ -61,6 +62,7 @@ def test_headless_swapchains_and_memory_stay_bounded(vks_adapter: Any, tmp_path:
     assert picture(file).shape[:2] != (0, 0)
 
 
+@pytest.mark.every_driver
 @pytest.mark.rule("A6", "A24")
 @pytest.mark.parametrize("policy", POLICIES)
 def test_in_a_window_that_really_is_resized_they_stay_bounded(

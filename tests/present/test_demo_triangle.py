@@ -45,6 +45,7 @@ def check_middle(pixels: Any) -> None:
     assert np.abs(pixels[0, 0, :3] - NIGHT).max() <= 1
 
 
+@pytest.mark.every_driver
 @pytest.mark.rule("A24", "A25")
 @pytest.mark.parametrize(("size", "frames"), [((320, 200), 31), ((90, 240), 1)])
 def test_headless_its_colours_are_where_they_must_be(
@@ -59,6 +60,7 @@ def test_headless_its_colours_are_where_they_must_be(
     check(pixels, (frames - 1) / 60 / 6)
 
 
+@pytest.mark.every_driver
 @pytest.mark.rule("A24", "A25")
 def test_what_is_on_the_screen_is_what_was_drawn_and_what_capture_gives(vks_adapter: Any, x11: XDisplay) -> None:
     options = StageOptions(

@@ -45,6 +45,7 @@ def faults(pixels: Any, frame: int | None = None) -> list[str]:
 # ---- the demo as a user starts it ----------------------------------------------------------------------------------
 
 
+@pytest.mark.every_driver
 @pytest.mark.rule("A24", "A25")
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
 def test_headless_the_scene_is_as_the_shared_demos_checker_wants_it(
@@ -68,6 +69,7 @@ def _bars(pixels: Any) -> int:
     return int((row.max(1) > 180).sum())
 
 
+@pytest.mark.every_driver
 def test_a_window_follows_its_size_and_escape_ends_it(vks_adapter: Any, x11: XDisplay, tmp_path: Path) -> None:
     file = tmp_path / "out.png"
     with shown_demo(x11, "window", *on(vks_adapter), "--size", "320x180", "--output", str(file)) as run:
@@ -111,6 +113,7 @@ def test_a_display_that_dies_is_told_without_a_traceback(vks_adapter: Any) -> No
     assert "Traceback" not in "".join(told)
 
 
+@pytest.mark.every_driver
 @pytest.mark.rule("A24")
 def test_on_wayland_vulkan_shows_it_and_the_cpu_backend_says_what_would(vks_adapter: Any) -> None:
     command = [sys.executable, "-m", "vkshare", "demo", "window", *on(vks_adapter), "--size", "320x180"]
@@ -137,6 +140,7 @@ def test_on_wayland_vulkan_shows_it_and_the_cpu_backend_says_what_would(vks_adap
 # ---- in this process: exactly what is on the screen ----------------------------------------------------------------
 
 
+@pytest.mark.every_driver
 @pytest.mark.rule("A24", "A25")
 @pytest.mark.parametrize("size", [SMALL, (500, 300)], ids=["small", "larger"])
 def test_what_is_on_the_screen_is_the_frame_that_was_drawn_last(
