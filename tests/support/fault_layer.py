@@ -21,7 +21,6 @@ import ctypes
 import importlib.util
 import os
 import pickle
-import subprocess
 import sys
 import tempfile
 import traceback
@@ -30,7 +29,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from support.fault_build import LIBRARY, ROOT, environment
+from support import forks
+from support.fault_build import LIBRARY, environment
 
 __all__ = ["ChildDied", "Event", "FaultLayer", "Object", "Violation", "environment", "run_with_faults"]
 
@@ -296,47 +296,37 @@ def run_with_faults(
     timeout: float = 100,
     env: Mapping[str, str] | None = None,
 ) -> T:
-    """What ``function(FaultLayer(), *arguments)`` returns in a fresh interpreter with this run's driver and the layer.
+    """What ``function(FaultLayer(), *arguments)`` returns in a process of its own with this run's driver and the layer.
 
     The function is one at the top level of a file; arguments and result must pickle. What it raises is raised here.
     `messages`: complaints of the validation layer (VKSHARE_VALIDATION=1) fail the call too. The other options are
     those of environment().
     """
     path = sys.modules[function.__module__].__file__
+    child_env = environment({**os.environ, **(env or {})}, faults=faults, implicit=implicit, validation=validation)
     with tempfile.TemporaryDirectory(prefix="vkshare-faults-") as folder:
-        asked, answer = Path(folder, "asked"), Path(folder, "answer")
-        asked.write_bytes(pickle.dumps((path, function.__qualname__, arguments, messages)))
-        command = [sys.executable, "-c", "from support.fault_layer import _main; _main()", str(asked), str(answer)]
-        child_env = environment({**os.environ, **(env or {})}, faults=faults, implicit=implicit, validation=validation)
-        child_env["PYTHONPATH"] = ":".join([str(ROOT / "tests"), *filter(None, [child_env.get("PYTHONPATH")])])
-        child_env["PYTHONFAULTHANDLER"] = "1"
-        try:
-            done = subprocess.run(command, env=child_env, cwd=ROOT, text=True, capture_output=True, timeout=timeout)
-        except subprocess.TimeoutExpired as expired:
-            told = "".join(_text(s) if isinstance(s, bytes) else s or "" for s in (expired.stdout, expired.stderr))
-            raise ChildDied(f"{function.__qualname__} took more than {timeout} s:\n{told[-8000:]}") from None
+        answer = Path(folder, "answer")
+        call = path, function.__qualname__, arguments, messages, str(answer)
+        end = forks.parent().run(__name__, "_answer", call, child_env, timeout)
+        if end.status is None:
+            raise ChildDied(f"{function.__qualname__} took more than {timeout} s:\n{(end.stdout + end.stderr)[-8000:]}")
         if not answer.exists():
-            raise ChildDied(f"{function.__qualname__}: exit status {done.returncode}:\n{done.stderr[-8000:]}")
+            raise ChildDied(f"{function.__qualname__}: exit status {end.status}:\n{end.stderr[-8000:]}")
         kind, value, told = pickle.loads(answer.read_bytes())
-    sys.stdout.write(done.stdout)
-    sys.stderr.write(done.stderr)
+    sys.stdout.write(end.stdout)
+    sys.stderr.write(end.stderr)
     if kind == "error":
         value.add_note(told)
         raise value
     return value  # type: ignore[no-any-return]
 
 
-def _main() -> None:
-    path, name, arguments, fail_on_messages = pickle.loads(Path(sys.argv[1]).read_bytes())
+def _answer(path: str | None, name: str, arguments: tuple[Any, ...], fail_on_messages: bool, answer: str) -> None:
+    """In the child: what the function returned or raised, into a file."""
     reply: tuple[str, Any, str]
     try:
-        spec = importlib.util.spec_from_file_location("faulty", path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = sys.modules["faulty"] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
         with _no_messages() if fail_on_messages else contextlib.nullcontext():
-            reply = "value", getattr(module, name)(FaultLayer(), *arguments), ""
+            reply = "value", getattr(_module(path), name)(FaultLayer(), *arguments), ""
     except BaseException as error:
         reply = "error", error, traceback.format_exc()
         error.__traceback__ = error.__cause__ = error.__context__ = None
@@ -346,9 +336,19 @@ def _main() -> None:
     except Exception:
         error = AssertionError(f"{type(reply[1]).__name__}: {reply[1]}")
         data = pickle.dumps(("error", error, reply[2] or "it does not pickle"))
-    partial = Path(sys.argv[2] + ".part")
+    partial = Path(answer + ".part")
     partial.write_bytes(data)
-    partial.rename(sys.argv[2])
+    partial.rename(answer)
+
+
+def _module(path: str | None) -> Any:
+    """The test's module, by its file: it is in no package."""
+    spec = importlib.util.spec_from_file_location("faulty", path or "")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules["faulty"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @contextlib.contextmanager
