@@ -13,7 +13,7 @@ from pathlib import Path
 
 from results import NATIVE, RESULTS, ROOT, Results, from_junit
 
-SYSROOT_DRIVERS = ("lavapipe25", "swiftshader", "lavapipe22")  # the longest first
+DRIVERS = ("lavapipe25", "cpu", "swiftshader", "lavapipe22", "gpu")  # the longest first
 INTERPRETERS = ("3.11", "3.12", "3.13", "3.14")
 PYTEST = [sys.executable, "-m", "pytest", "--continue-on-collection-errors"]
 NO_TESTS_COLLECTED = 5  # pytest's exit status
@@ -62,9 +62,8 @@ def driver_environment(driver: str) -> dict[str, str] | None:
 
 def all_jobs(pytest_arguments: list[str]) -> list[Job]:
     """Return every job, the long ones first, those that cannot run here included."""
-    jobs = [_ctest_job(build, sanitizers) for build, sanitizers in C_BUILDS.items()]
-    for driver in (*SYSROOT_DRIVERS, "cpu", "gpu"):
-        jobs += _pytest_jobs(driver, pytest_arguments)
+    jobs = [job for driver in DRIVERS for job in _pytest_jobs(driver, pytest_arguments)]
+    jobs += [_ctest_job(build, sanitizers) for build, sanitizers in C_BUILDS.items()]
     jobs.append(_model_job())
     jobs += [_wheel_job(version) for version in INTERPRETERS]
     return jobs

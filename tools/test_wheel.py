@@ -23,7 +23,7 @@ from test_jobs import results_options
 BUILD = ROOT / "build" / "wheel"
 QUIET = ["-qq", "--disable-pip-version-check"]
 # The tests run in a copy of the tree without the package, so that only the installed one can be imported.
-NOT_TESTED = ("vkshare", "native", "build", "dist", ".*", "__pycache__")
+NOT_TESTED = shutil.ignore_patterns("vkshare", "native", "build", "dist", ".*")
 SOME_OF_EACH_PART = (
     "backends",
     "compositor/test_compositor.py",
@@ -68,6 +68,11 @@ def build_wheel() -> Path:
     return wheel
 
 
+def ignored(folder: str, names: list[str]) -> set[str]:
+    """What is not copied: at the top what is not tested, tests/native is."""
+    return NOT_TESTED(folder, names) if Path(folder) == ROOT else {name for name in names if name == "__pycache__"}
+
+
 def is_ours(interpreter: str) -> bool:
     """Whether an interpreter is of the version that runs us."""
     ask = [interpreter, "-c", "import sys; print(*sys.version_info[:2])"]
@@ -87,7 +92,7 @@ def main() -> int:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     subprocess.run([python, "-m", "pip", "install", *QUIET, str(wheel), *extras["demo"], *extras["test"]], check=True)
     tree = venv / "tree"
-    shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*NOT_TESTED), symlinks=True)
+    shutil.copytree(ROOT, tree, ignore=ignored, symlinks=True)
     command = [python, "-m", "pytest", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
     command += ["-m", "not serial and not slow", *pytest_arguments]
     if is_ours(options.interpreter):
