@@ -43,7 +43,6 @@ WITHOUT_A_DRIVER = (
     "backends/test_vulkan_shaders",
     "interop/test_cuda_ends",
     "interop/test_cuda_fences",
-    "interop/test_cuda_refusals",
     "present/test_demo_stage",
     "test_bench_plot",
     "tools/",
