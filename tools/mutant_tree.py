@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from results import ROOT
-from test_jobs import driver_environment
+from test_jobs import driver_environment, our_environment
 
 COPIED = (
     "CMakeLists.txt",
@@ -66,8 +66,7 @@ class Tree:
         self._python = folder / "venv" / "bin" / "python"
         self._unbroken: dict[str, str] = {}  # build -> digest of its binaries
         self._touched: set[str] = set()  # files that a patch changed
-        ours = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        self._environment = ours | {
+        self._environment = our_environment() | {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "VKSHARE_SYSROOT": os.environ.get("VKSHARE_SYSROOT", str(ROOT / ".cache" / "sysroot")),
             "COLUMNS": "300",  # or pytest cuts off what a test said

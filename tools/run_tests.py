@@ -23,14 +23,9 @@ from collections import Counter
 from pathlib import Path
 
 from results import RESULTS, ROOT, Case, Results
-from test_jobs import Job, all_jobs
+from test_jobs import Job, all_jobs, our_environment
 
 _running: set[subprocess.Popen[bytes]] = set()
-
-
-def environment(job: Job) -> dict[str, str]:
-    """Ours, as the job changes it. Bytecode is kept: tests start thousands of processes, each would compile it all."""
-    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | job.environment
 
 
 def run_command(command: list[str], job: Job, log: Path, limit: float) -> int:
@@ -41,7 +36,7 @@ def run_command(command: list[str], job: Job, log: Path, limit: float) -> int:
         process = subprocess.Popen(
             command,
             cwd=ROOT,
-            env=environment(job),
+            env=our_environment() | job.environment,
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,

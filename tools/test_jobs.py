@@ -48,6 +48,11 @@ class Job:
         return bool(names & {self.backend, self.suite, self.suite.partition("-")[0], self.name})
 
 
+def our_environment() -> dict[str, str]:
+    """Ours, with bytecode kept: tests start thousands of processes, of which each would compile everything anew."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 def sysroot(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run tools/sysroot; its progress goes to our stderr."""
     command = [sys.executable, str(ROOT / "tools" / "sysroot"), *arguments]

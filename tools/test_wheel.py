@@ -23,7 +23,7 @@ from test_jobs import results_options
 BUILD = ROOT / "build" / "wheel"
 QUIET = ["-qq", "--disable-pip-version-check"]
 # The tests run in a copy of the tree without the package, so that only the installed one can be imported.
-NOT_TESTED = shutil.ignore_patterns("vkshare", "native", "build", "dist", ".*")
+NOT_TESTED = ("vkshare", "native", "build", "dist", ".*")
 SOME_OF_EACH_PART = (
     "backends",
     "compositor/test_compositor.py",
@@ -69,8 +69,9 @@ def build_wheel() -> Path:
 
 
 def ignored(folder: str, names: list[str]) -> set[str]:
-    """What is not copied: at the top what is not tested, tests/native is."""
-    return NOT_TESTED(folder, names) if Path(folder) == ROOT else {name for name in names if name == "__pycache__"}
+    """What is not copied; tests/native is."""
+    patterns = NOT_TESTED if Path(folder) == ROOT else ()
+    return shutil.ignore_patterns("__pycache__", *patterns)(folder, names)
 
 
 def is_ours(interpreter: str) -> bool:

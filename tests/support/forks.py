@@ -16,8 +16,6 @@ import pickle
 import signal
 import socket
 import struct
-import subprocess
-import sys
 import tempfile
 import warnings
 from collections.abc import Mapping
@@ -25,11 +23,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import IO, Any
 
-from support.cmake_build import ROOT
+from support import zygote
 from support.wire import receive_fds
 
 _NUMBER = struct.Struct("<q")
-_LENGTH = 1 << 20  # of a request; environments and arguments are small
+_LENGTH = 1 << 17  # of a request; environments and arguments are small
 
 
 @dataclass(frozen=True)
@@ -45,18 +43,7 @@ class Parent:
     """The process that forks, seen from the test. One run at a time."""
 
     def __init__(self) -> None:
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        path = os.pathsep.join(filter(None, [str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]))
-        with theirs:
-            for each in (self._control, theirs):
-                each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LENGTH)
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", f"from support.forks import main; main({theirs.fileno()})"],
-                pass_fds=[theirs.fileno()],
-                env=os.environ | {"PYTHONPATH": path, "PYTHONFAULTHANDLER": "1"},
-                stdin=subprocess.DEVNULL,
-                cwd=ROOT,
-            )
+        self._control, self._process = zygote.start("support.forks", socket.SOCK_SEQPACKET, PYTHONFAULTHANDLER="1")
 
     def run(self, module: str, name: str, arguments: tuple[Any, ...], env: Mapping[str, str], timeout: float) -> End:
         """Runs the function `name` of a module of support/ with `arguments`, in an environment of its own."""

@@ -18,19 +18,15 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support import zygote
 from support.wire import Channel
-
-_TESTS = Path(__file__).resolve().parent.parent
 
 
 class PeerDied(Exception):
@@ -250,16 +246,7 @@ class Nursery:
 
     def _start(self) -> socket.socket:
         if self._control is None:
-            self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-            path = os.pathsep.join([str(_TESTS), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-            with theirs:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-c", "import sys; from support.zygote import main; main(int(sys.argv[1]))"]
-                    + [str(theirs.fileno())],
-                    pass_fds=[theirs.fileno()],
-                    env=os.environ | {"PYTHONPATH": path},
-                    stdin=subprocess.DEVNULL,
-                )
+            self._control, self._process = zygote.start("support.zygote", socket.SOCK_STREAM)
         return self._control
 
     def close(self) -> None:

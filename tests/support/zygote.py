@@ -12,14 +12,17 @@ import os
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from support.wire import Channel, receive_fds
 
 _PID = struct.Struct("<q")
+_TESTS = Path(__file__).resolve().parent.parent
 
 
 def main(control_fd: int) -> None:
@@ -153,6 +156,20 @@ class Server:
         vulkan.add_message_sink(self._collector)
 
 
+def start(module: str, kind: socket.SocketKind, **environment: str) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    """In the test: a process that runs `module`.main(fd), and our end of the socket to it."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
+    path = os.pathsep.join(filter(None, [str(_TESTS), os.environ.get("PYTHONPATH", "")]))
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-c", f"from {module} import main; main({theirs.fileno()})"],
+            pass_fds=[theirs.fileno()],
+            env=os.environ | {"PYTHONPATH": path} | environment,
+            stdin=subprocess.DEVNULL,
+        )
+    return ours, process
+
+
 def ask(control: socket.socket) -> tuple[socket.socket, int]:
     """In the test: a new peer's connection and pid."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -163,7 +180,3 @@ def ask(control: socket.socket) -> tuple[socket.socket, int]:
         ours.close()
         raise RuntimeError("the process that forks peers has ended")
     return ours, _PID.unpack(answer)[0]
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import notifies
@@ -10,9 +9,6 @@ import pytest
 from notifies import Arrow, Bar, Lane, Picture
 
 IMAGES = Path(notifies.__file__).resolve().parents[1] / "docs" / "images"
-ONLY_ON_CPU = pytest.mark.skipif(
-    os.environ.get("VKSHARE_TEST_DRIVER", "cpu") != "cpu", reason="its runs need no driver: the run on cpu tests them"
-)
 
 
 def ways(picture: Picture, kind: int) -> set[tuple[str, str]]:
@@ -21,7 +17,6 @@ def ways(picture: Picture, kind: int) -> set[tuple[str, str]]:
     return {(names[arrow.source], names[arrow.target]) for arrow in picture.arrows if arrow.kind == kind}
 
 
-@ONLY_ON_CPU
 def test_each_tick_goes_from_the_display_to_the_windows_and_to_the_other_process(tmp_path: Path) -> None:
     pictures = notifies.vsync_pictures(notifies.record("vsync", tmp_path / "vsync.json", 20))
     assert pictures
@@ -42,7 +37,6 @@ def test_each_tick_goes_from_the_display_to_the_windows_and_to_the_other_process
         assert any(bar.name == "refresh" for bar in picture.bars)
 
 
-@ONLY_ON_CPU
 def test_each_request_goes_to_the_loop_to_its_clients_worker_and_back(tmp_path: Path) -> None:
     pictures = notifies.server_pictures(notifies.record("server", tmp_path / "server.json", 20))
     assert pictures
