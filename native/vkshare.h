@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 #define VKS_FOREVER UINT64_MAX
-#define VKS_LAYOUT_VERSION 2u /* of the shared pages; others are refused (K32) */
+#define VKS_LAYOUT_VERSION 3u /* of the shared pages; others are refused (K32) */
 #define VKS_SLOTS 120u        /* handles that may share one surface at a time */
 #define VKS_NAME_SIZE 24u     /* a device's name in a slot, with its final 0 */
 #define VKS_MAX_FENCE_VALUE (UINT64_MAX - 1)

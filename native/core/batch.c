@@ -14,9 +14,21 @@ bool vks_debt_settled(const vks_surface *surface, const vks_debt *debt)
     return settled;
 }
 
+/* A slot tells of its first open promise until `completed` has it: one that tells of none, or of a later one only, will
+ * not bring the value, whatever another process wrote into the page. */
+static bool is_promised(const vks_mutex_page *page, const vks_debt *debt)
+{
+    uint64_t owes = atomic_load(&page->slots[debt->debtor_slot].owes);
+    return owes && owes <= debt->value;
+}
+
 bool vks_debt_alive(const vks_surface *surface, const vks_debt *debt)
 {
-    return vks_mutex_slot_is(surface->handle.page, debt->debtor_slot, debt->debtor) && vks_peer_alive(debt->debtor);
+    const vks_mutex_page *page = surface->handle.page;
+    if (!vks_mutex_slot_is(page, debt->debtor_slot, debt->debtor) || !is_promised(page, debt))
+        return false;
+    bool is_own = debt->debtor_slot == surface->handle.slot && debt->debtor == surface->handle.identity;
+    return is_own ? vks_surface_has_promised(surface, debt->value) : vks_peer_alive(debt->debtor);
 }
 
 static vks_readiness fail(vks_status *why, vks_status status)

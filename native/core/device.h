@@ -349,7 +349,8 @@ vks_status vks_surface_submit(vks_surface *surface, vks_point wait, uint64_t com
 vks_status vks_surface_give_away(vks_surface *surface);
 /* VKS_ABANDONED (and a broken chain) unless the surface's semaphore can be brought to the value. */
 vks_status vks_surface_check_value(vks_surface *surface, uint64_t value);
-/* Whether the one who promised can still bring it. */
+/* Whether a living process has promised to bring it. Asked before vks_debt_settled() is asked once more: a promise that
+ * was kept in between is none any longer. */
 bool vks_debt_alive(const vks_surface *surface, const vks_debt *debt);
 
 /* ---- usual.c (under the lock) ---- */
@@ -415,6 +416,8 @@ vks_status vks_surface_wait_certain(vks_surface *surface, uint64_t deadline);
 /* ---- surface.c (under the lock) ---- */
 void vks_surface_grant(vks_surface *surface, uint64_t tenure,
                        const vks_debt *debt); /* bookkeeping after the page was acquired */
+/* Whether a promise of this handle is open that brings `value`, or comes before it, as this process itself knows. */
+bool vks_surface_has_promised(const vks_surface *surface, uint64_t value);
 /* The promise of `value` is kept, or broken (then after vks_mutex_break). */
 void vks_surface_settle(vks_surface *surface, uint64_t value);
 /* The value that the tenure's work, or its next part, is to bring. */
@@ -434,13 +437,17 @@ bool vks_surface_is_owed(const vks_surface *surface, uint64_t value);
 vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behind);
 /* Makes a new surface a swapchain's image (`presentable` is NULL where no driver presents it). */
 vks_status vks_surface_present_from(vks_surface *surface, vks_presentable *presentable);
-/* For the queues: ownership comes and goes with the ring's pairs. take: at once, for nobody else may want it. give:
+/* For the queues: ownership comes and goes with the ring's pairs. take: at once, for nobody else may want it; the pair
+ * names the epoch in which the surface was given up for it (VKS_TIMEOUT: the word is in another one, or owned). give:
  * *value is what must have completed before the GPU has finished with it (0: it has). The epoch that the page will have
- * once an owned surface was given up tells later whether it was. */
-vks_status vks_surface_take(vks_surface *surface);
+ * once an owned surface was given up tells later whether it was. was_handed_on: the surface was given up for this epoch
+ * and has been owned since, or was recovered, so a pair that names the epoch has nothing to give. */
+vks_status vks_surface_take(vks_surface *surface, uint64_t epoch);
 vks_status vks_surface_give(vks_surface *surface, uint64_t *value);
 uint64_t vks_surface_epoch_once_given(const vks_surface *surface);
 bool vks_surface_was_given(const vks_surface *surface, uint64_t epoch);
+bool vks_surface_was_handed_on(const vks_surface *surface, uint64_t epoch);
+bool vks_surface_is_abandoned(const vks_surface *surface);
 vks_status vks_surface_wait_given(vks_surface *surface, uint64_t value, uint64_t deadline);
 /* queue.c: wakes who sleeps on it, to see what became of the device. */
 void vks_queue_disturb(const vks_device *device);

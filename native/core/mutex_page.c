@@ -57,6 +57,7 @@ vks_status vks_mutex_join(vks_mutex_page *page, const char *name, vks_mutex_hand
         uint64_t mine = incarnation << VKS_IDENTITY_BITS | vks_self();
         if (!atomic_compare_exchange_strong(&slot->identity, &free_identity, mine))
             continue;
+        vks_raise(&page->promised, atomic_load(&slot->owes)); /* of a dead tenant, whose signal may be with a driver */
         atomic_store(&slot->owes, 0);
         atomic_store(&slot->waiting_since, 0);
         snprintf(slot->name, VKS_NAME_SIZE, "%s", name);
@@ -91,7 +92,8 @@ void vks_mutex_leave(vks_mutex_handle *handle)
 
 /* ---- acquire ---- */
 
-vks_status vks_mutex_try(vks_mutex_handle *handle, uint64_t key, vks_debt *debt, uint64_t *seen)
+static inline vks_status try_in(vks_mutex_handle *handle, uint64_t key, const uint64_t *epoch, vks_debt *debt,
+                                uint64_t *seen)
 {
     vks_mutex_page *page = handle->page;
     for (;;) {
@@ -104,7 +106,8 @@ vks_status vks_mutex_try(vks_mutex_handle *handle, uint64_t key, vks_debt *debt,
             atomic_store(&handle->generation, generation);
             return VKS_ABANDONED;
         }
-        if (vks_word_state(word) != VKS_FREE || atomic_load_explicit(&page->key, memory_order_relaxed) != key)
+        if (vks_word_state(word) != VKS_FREE || atomic_load_explicit(&page->key, memory_order_relaxed) != key ||
+            (epoch && vks_word_epoch(word) != *epoch))
             return VKS_TIMEOUT;
         /* Read before the swap, valid if it succeeds: only an owner writes them, and then the epoch grows. */
         debt->value = atomic_load_explicit(&page->value, memory_order_relaxed);
@@ -120,6 +123,16 @@ vks_status vks_mutex_try(vks_mutex_handle *handle, uint64_t key, vks_debt *debt,
             return VKS_OK;
         }
     }
+}
+
+vks_status vks_mutex_try(vks_mutex_handle *handle, uint64_t key, vks_debt *debt, uint64_t *seen)
+{
+    return try_in(handle, key, NULL, debt, seen);
+}
+
+vks_status vks_mutex_try_epoch(vks_mutex_handle *handle, uint64_t key, uint64_t epoch, vks_debt *debt, uint64_t *seen)
+{
+    return try_in(handle, key, &epoch, debt, seen);
 }
 
 uint32_t vks_mutex_want(vks_mutex_page *page, uint64_t key)
@@ -310,6 +323,16 @@ void vks_mutex_break(vks_mutex_page *page)
 
 /* ---- debts ---- */
 
+bool vks_mutex_owe(vks_mutex_handle *handle, uint64_t value)
+{
+    vks_mutex_page *page = handle->page;
+    uint64_t nothing = 0;
+    if (atomic_compare_exchange_strong(&page->slots[handle->slot].owes, &nothing, value))
+        return true;
+    vks_raise(&page->promised, value);
+    return false;
+}
+
 void vks_mutex_queued(vks_mutex_page *page, uint64_t value)
 {
     if (vks_raise(&page->queued, value))
@@ -394,22 +417,29 @@ bool vks_mutex_debts(const vks_mutex_handle *handle, uint64_t *debtor)
 
 void vks_mutex_unqueue(vks_mutex_page *page, uint64_t promised)
 {
-    uint64_t queued = promised; /* else somebody else's work came behind it */
+    uint64_t queued = promised, last = promised; /* else another party's work came behind it */
     atomic_compare_exchange_strong(&page->queued, &queued, atomic_load(&page->completed));
+    atomic_compare_exchange_strong(&page->promised, &last, atomic_load(&page->completed));
+}
+
+uint64_t vks_mutex_last_promise(const vks_mutex_page *page)
+{
+    uint64_t last = atomic_load(&page->queued), promised = atomic_load(&page->promised);
+    last = last > promised ? last : promised;
+    for (uint32_t i = 0; i < VKS_SLOTS; i++) {
+        uint64_t owes = atomic_load(&page->slots[i].owes);
+        last = last > owes ? last : owes;
+    }
+    return last;
 }
 
 uint64_t vks_mutex_recover_finish(vks_mutex_handle *handle)
 {
     vks_mutex_page *page = handle->page;
     uint64_t value = atomic_load(&page->value), completed = atomic_load(&page->completed);
-    uint64_t queued = atomic_load(&page->queued); /* what a dead owner gave to its queue, and did not hand on */
+    uint64_t last = vks_mutex_last_promise(page); /* a dead owner's queue may have it, though `value` is behind */
     value = value > completed ? value : completed;
-    value = value > queued ? value : queued;
-    for (uint32_t i = 0; i < VKS_SLOTS; i++) { /* or was about to say that it gave it */
-        uint64_t owes = atomic_load(&page->slots[i].owes);
-        value = value > owes ? value : owes;
-    }
-    value++;
+    value = 1 + (value > last ? value : last);
     atomic_store(&page->value, value);
     atomic_store(&page->debtor, 0);
     vks_mutex_settle(handle, value, 0);

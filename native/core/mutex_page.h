@@ -49,6 +49,9 @@ void vks_mutex_leave(vks_mutex_handle *handle);
  * abandoned, or a new generation (then adopted: the next call works). */
 vks_status vks_mutex_try(vks_mutex_handle *handle, uint64_t key, vks_debt *debt, uint64_t *seen);
 
+/* The same, but VKS_TIMEOUT also where the word is free in another epoch. */
+vks_status vks_mutex_try_epoch(vks_mutex_handle *handle, uint64_t key, uint64_t epoch, vks_debt *debt, uint64_t *seen);
+
 /* After a try that saw `seen`: looks for as long as so many pauses take and never sleeps; most hand-overs between cores
  * come within 40 (some 2 us). True if another try is worth while. */
 #define VKS_MUTEX_PAUSES 40
@@ -87,6 +90,9 @@ static inline bool vks_mutex_is_broken(const vks_mutex_page *page)
 }
 /* Work that the chain depends on will never run: FREE becomes ABANDONED, an owner's release will abandon. */
 void vks_mutex_break(vks_mutex_page *page);
+/* Before a driver is given the signal of `value`, and before the word is free. A slot has room for one promise, the
+ * first that is open; false: there is one, and the page itself keeps the new one for recover(). */
+bool vks_mutex_owe(vks_mutex_handle *handle, uint64_t value);
 /* The work that was promised up to `value` is done (or will never be: then after vks_mutex_break). `next` is what the
  * handle owes from then on: the first of its promises that are still open, 0 if none is. */
 void vks_mutex_settle(vks_mutex_handle *handle, uint64_t value, uint64_t next);
@@ -100,6 +106,8 @@ vks_status vks_mutex_recover_begin(vks_mutex_handle *handle);
 bool vks_mutex_debts(const vks_mutex_handle *handle, uint64_t *debtor);
 /* The values of a lost device's handle above `completed`, up to `promised`, never come. */
 void vks_mutex_unqueue(vks_mutex_page *page, uint64_t promised);
+/* The highest value that any party, living or dead, may have given a driver to signal; 0: none. */
+uint64_t vks_mutex_last_promise(const vks_mutex_page *page);
 /* Settles everything, starts a new generation, wakes all. Returns the value that a native timeline must be brought to.
  */
 uint64_t vks_mutex_recover_finish(vks_mutex_handle *handle);

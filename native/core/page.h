@@ -63,7 +63,9 @@ typedef struct vks_mutex_page {
     _Atomic uint32_t debtor_slot;
     _Atomic uint32_t generation;
     _Atomic uint64_t next_key; /* K30 */
-    uint64_t reserved0[2];
+    _Atomic uint64_t promised; /* a driver may be given the signal of this value: of the promises that no slot tells of,
+                                  the last. Raised only */
+    uint64_t reserved0;
     /* the timeline of the surface */
     _Atomic uint64_t queued, completed; /* raised only */
     _Atomic uint32_t settle_seq;        /* the futex of `queued` and `completed` */

@@ -10,12 +10,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-
-#ifndef SYS_pidfd_open
-#define SYS_pidfd_open 434
-#endif
 
 #define LOOK_MS 50 /* K9 asks for 200 */
 
@@ -137,7 +132,7 @@ static bool open_epoll(void)
  * process is gone. */
 static bool pin(peer *p)
 {
-    int pidfd = (int)syscall(SYS_pidfd_open, vks_identity_pid(p->process), 0);
+    int pidfd = vks_pidfd_open(vks_identity_pid(p->process));
     if (vks_identity_gone(p->process)) {
         if (pidfd >= 0)
             close(pidfd);
@@ -281,13 +276,6 @@ void vks_peers_remove(vks_mapping *mapping)
 
 /* ---- liveness ---- */
 
-/* False only if the kernel says so: a poll that a signal interrupts says nothing. */
-static bool still_running(int pidfd)
-{
-    struct pollfd poll_one = {.fd = pidfd, .events = POLLIN};
-    return poll(&poll_one, 1, 0) <= 0;
-}
-
 /* Under the lock. NULL: the process is gone, or there is no memory to remember it. */
 static peer *watch(uint64_t process)
 {
@@ -323,7 +311,7 @@ bool vks_peer_alive(uint64_t identity)
         p = p->next;
     if (!p)
         p = watch(process);
-    bool alive = p ? !p->dead && (p->pidfd >= 0 ? still_running(p->pidfd) : !vks_identity_gone(process))
+    bool alive = p ? !p->dead && !(p->pidfd >= 0 ? vks_pidfd_exited(p->pidfd) : vks_identity_gone(process))
                    : !vks_identity_gone(process);
     pthread_mutex_unlock(&service.lock);
     return alive;

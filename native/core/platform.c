@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
@@ -18,6 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
@@ -121,9 +125,9 @@ void vks_at_fork_child(void (*reset)(void))
 
 /* ---- identity ---- */
 
-/* Field 22 of /proc/PID/stat; 0 and errno (ESRCH for a zombie too) when there is none. The name in parentheses may hold
- * spaces and parentheses itself, so count from the last ')'. */
-static uint64_t start_time(uint32_t pid)
+/* Field 22 of /proc/PID/stat; 0 and errno when there is none. The name in parentheses may hold spaces and parentheses
+ * itself, so count from the last ')'. *is_zombie: the main thread has ended (field 3). */
+static uint64_t start_time(uint32_t pid, bool *is_zombie)
 {
     char path[40], text[1024];
     snprintf(path, sizeof path, "/proc/%u/stat", pid);
@@ -140,18 +144,43 @@ static uint64_t start_time(uint32_t pid)
     char *p = strrchr(text, ')');
     if (!p)
         return 0;
-    errno = ESRCH;
-    if (p[1] == ' ' && (p[2] == 'Z' || p[2] == 'X')) /* a zombie runs no more: dead for us, reaped or not */
-        return 0;
+    *is_zombie = p[1] == ' ' && (p[2] == 'Z' || p[2] == 'X');
     for (int field = 2; p && field < 22; field++)
         p = strchr(p + 1, ' ');
     return p ? strtoull(p + 1, NULL, 10) : 0;
 }
 
+static uint64_t identity_of(uint32_t pid, bool *is_zombie)
+{
+    *is_zombie = false;
+    uint64_t start = start_time(pid, is_zombie);
+    return start ? (start & 0x3ffffff) << 22 | (pid & 0x3fffff) : 0;
+}
+
 uint64_t vks_identity_of(uint32_t pid)
 {
-    uint64_t start = start_time(pid);
-    return start ? (start & 0x3ffffff) << 22 | (pid & 0x3fffff) : 0;
+    bool is_zombie;
+    return identity_of(pid, &is_zombie);
+}
+
+int vks_pidfd_open(uint32_t pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
+
+bool vks_pidfd_exited(int pidfd)
+{
+    struct pollfd one = {.fd = pidfd, .events = POLLIN};
+    return poll(&one, 1, 0) > 0;
+}
+
+/* Of a process whose main thread has ended. Where no pidfd can be had it counts as living, until its parent has waited
+ * for it. */
+static bool has_exited(uint32_t pid)
+{
+    int pidfd = vks_pidfd_open(pid);
+    if (pidfd < 0)
+        return errno == ESRCH;
+    bool exited = vks_pidfd_exited(pidfd);
+    close(pidfd);
+    return exited;
 }
 
 bool vks_identity_gone(uint64_t process)
@@ -159,11 +188,11 @@ bool vks_identity_gone(uint64_t process)
     uint32_t pid = vks_identity_pid(process);
     if (!pid) /* nobody's, from a page; kill(0) is about our own group */
         return true;
-    uint64_t now = vks_identity_of(pid);
+    bool is_zombie;
+    uint64_t now = identity_of(pid, &is_zombie);
     if (now)
-        return now != process;
-    bool zombie = errno == ESRCH;
-    return zombie || (kill((pid_t)pid, 0) < 0 && errno == ESRCH); /* with hidepid, /proc shows no strangers */
+        return now != process || (is_zombie && has_exited(pid));
+    return kill((pid_t)pid, 0) < 0 && errno == ESRCH; /* with hidepid, /proc shows no strangers */
 }
 
 uint64_t vks_self(void)

@@ -66,9 +66,12 @@ extern char vks_tsan_cells[4096];
 static inline uint32_t vks_identity_pid(uint64_t identity) { return (uint32_t)(identity & 0x3fffff); }
 uint64_t vks_self(void); /* this process; 0 and errno while /proc cannot be read: no device is made then */
 uint64_t vks_identity_of(uint32_t pid); /* 0 and errno when there is no such process or /proc cannot be read */
-/* True only where it is certain that this process (an identity without incarnation) runs no more: the dead are robbed
- * of what they own, and a process without free file descriptors cannot look. */
+/* True only where it is certain that this process (an identity without incarnation) runs no more: a dead process loses
+ * what it owns, and a process without free file descriptors cannot look. A process lives until its last thread has
+ * ended, whatever state /proc shows: that state is the main thread's. */
 bool vks_identity_gone(uint64_t process);
+int vks_pidfd_open(uint32_t pid); /* CLOEXEC; -1 and errno */
+bool vks_pidfd_exited(int pidfd); /* every thread has ended; false if a signal interrupts the look */
 uint64_t vks_pid_namespace(void); /* inode of /proc/self/ns/pid, 0 when unknown */
 
 /* ---- memory that is shared ---- */

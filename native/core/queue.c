@@ -390,29 +390,59 @@ vks_status vks_queue_enqueue(vks_queue *queue, vks_surface *surface, const void 
 
 /* ---- the consumer ---- */
 
-/* One look, under the lock. VKS_TIMEOUT: nothing is there, and may come. */
-static vks_status take_one(vks_queue *queue, uint32_t *surface, void *metadata, size_t *length)
+typedef struct front_pair {
+    uint32_t *surface;
+    void *metadata;
+    size_t *length;
+    uint64_t epoch;
+} front_pair;
+
+/* The oldest pair, which stays where it is. VKS_TIMEOUT: nothing is there, and may come. */
+static vks_status look_at_front(vks_queue *queue, front_pair *pair)
 {
     vks_queue_ring *ring = &queue->ring;
     uint32_t state = other_end(queue);
     if (state == VKS_END_NEVER && !ring->early)
         return not_open_yet(queue);
-    vks_status status = vks_queue_peek(ring, surface, metadata, length);
-    if (status == VKS_TIMEOUT && state == VKS_END_CLOSED) {
-        adopt(queue);
-        if ((status = vks_queue_peek(ring, surface, metadata, length)) == VKS_TIMEOUT)
-            return vks_fail(VKS_CLOSED, 0, "the queue's producer is gone and nothing is left in it");
-    }
-    if (status)
+    vks_status status = vks_queue_peek(ring, pair->surface, &pair->epoch, pair->metadata, pair->length);
+    if (status != VKS_TIMEOUT || state != VKS_END_CLOSED)
         return status;
-    status = vks_surface_take(queue->surfaces[*surface]);
+    adopt(queue);
+    status = vks_queue_peek(ring, pair->surface, &pair->epoch, pair->metadata, pair->length);
+    return status == VKS_TIMEOUT ? vks_fail(VKS_CLOSED, 0, "the queue's producer is gone and nothing is left in it")
+                                 : status;
+}
+
+/* Under the lock. The pair leaves the ring with its surface, or where there is nothing to take: a consumer died between
+ * the two steps, or the surface was recovered out of the ring (*is_stale). An abandoned surface leaves it too. The
+ * notice of a new generation takes nothing out: the pair was put down since. */
+static vks_status take_front(vks_queue *queue, const front_pair *pair, bool *is_stale)
+{
+    vks_surface *surface = queue->surfaces[*pair->surface];
+    vks_status status = vks_surface_take(surface, pair->epoch);
     VKS_KILL_POINT(22);
-    if (status == VKS_TIMEOUT || status == VKS_ALREADY_OWNER)
+    *is_stale = status && vks_surface_was_handed_on(surface, pair->epoch);
+    if (!status || *is_stale || (status == VKS_ABANDONED && vks_surface_is_abandoned(surface)))
+        vks_queue_taken(&queue->ring);
+    else if (status == VKS_TIMEOUT || status == VKS_ALREADY_OWNER)
         return vks_fail(VKS_BAD_PAGE, 0,
-                        "surface %u is in the queue and owned at once: another process breaks the rules", *surface);
-    if (!status || status == VKS_ABANDONED)
-        vks_queue_taken(ring);
+                        "surface %u is in the queue and owned at once: another process breaks the rules",
+                        *pair->surface);
     return status;
+}
+
+/* One look, under the lock. VKS_TIMEOUT: nothing is there, and may come. */
+static vks_status take_one(vks_queue *queue, uint32_t *surface, void *metadata, size_t *length)
+{
+    front_pair pair = {.surface = surface, .metadata = metadata, .length = length};
+    vks_status status;
+    bool is_stale = true;
+    for (uint32_t i = 0; is_stale && i <= queue->ring.capacity; i++) {
+        if ((status = look_at_front(queue, &pair)))
+            return status;
+        status = take_front(queue, &pair, &is_stale);
+    }
+    return is_stale ? VKS_TIMEOUT : status;
 }
 
 static vks_status look(vks_queue *queue, bool may_sleep, uint32_t *surface, void *metadata, size_t *length)

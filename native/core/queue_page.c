@@ -21,10 +21,11 @@ static uint32_t stride_of(uint32_t metadata_size)
     return (uint32_t)(offsetof(vks_queue_entry, metadata) + metadata_size + 15) & ~15u;
 }
 
+/* Twice the surfaces: those in the ring may be abandoned with their producer, recovered, and put down again. */
 static uint32_t capacity_of(uint32_t count)
 {
     uint32_t capacity = 1;
-    while (capacity < count)
+    while (capacity < 2 * count)
         capacity *= 2;
     return capacity;
 }
@@ -184,6 +185,34 @@ void vks_queue_death(vks_queue_page *page, uint64_t process)
         if (vks_end_state(word) == VKS_END_OPEN && vks_end_process(word) == process)
             close_end(page, (vks_end)end, word);
     }
+    vks_queue_wake(page); /* in any case: the process may have died between its clearing of `want` and its wake */
+}
+
+/* ---- sleeping ---- */
+
+uint32_t vks_queue_want(vks_queue_page *page)
+{
+    uint32_t seq = atomic_load(&page->seq);
+    atomic_exchange(&page->want, 1);
+    return seq;
+}
+
+void vks_queue_wake(vks_queue_page *page)
+{
+    atomic_fetch_add(&page->seq, 1);
+    vks_futex_wake(&page->seq, VKS_ANY_BIT);
+}
+
+/* After a commit, by the holder of the producer end alone: each sleeper watches that process, so its death between two
+ * of these steps is followed by a wake. `want` is cleared first: cleared after the new seq, it could be that of a
+ * sleeper which has read the new seq already, and which no later commit would wake. */
+static void wake_wanting(vks_queue_page *page)
+{
+    if (!atomic_load(&page->want))
+        return;
+    atomic_store(&page->want, 0);
+    VKS_KILL_POINT(23);
+    vks_queue_wake(page);
 }
 
 /* ---- the producer's ---- */
@@ -215,7 +244,10 @@ vks_status vks_queue_put(vks_queue_ring *ring, uint32_t surface, uint64_t epoch,
     if (status)
         return status;
     if (written - taken >= ring->capacity)
-        return bad_ring(taken, committed, written);
+        return vks_fail(VKS_BAD_CALL, 0,
+                        "the queue holds %u pairs, most of them of surfaces that were recovered since: its consumer "
+                        "must dequeue first; the surface is yours still",
+                        ring->capacity);
     VKS_TSAN_ACQUIRE(ring->page->header.id + 1);
     vks_queue_entry *entry = entry_at(ring, written);
     entry->surface = surface;
@@ -289,7 +321,7 @@ void vks_queue_commit(vks_queue_ring *ring, uint32_t count)
     VKS_TSAN_RELEASE(ring->page->header.id);
     atomic_store_explicit(&ring->page->committed_at, about_now(), memory_order_relaxed);
     atomic_fetch_add(&ring->page->committed, count);
-    vks_queue_wake(ring->page);
+    wake_wanting(ring->page);
 }
 
 void vks_queue_adopt(vks_queue_ring *ring, bool is_whole, bool producer)
@@ -307,7 +339,8 @@ void vks_queue_adopt(vks_queue_ring *ring, bool is_whole, bool producer)
 
 /* ---- the consumer's ---- */
 
-vks_status vks_queue_peek(const vks_queue_ring *ring, uint32_t *surface, void *metadata, size_t *length)
+vks_status vks_queue_peek(const vks_queue_ring *ring, uint32_t *surface, uint64_t *epoch, void *metadata,
+                          size_t *length)
 {
     uint64_t taken = atomic_load_explicit(&ring->page->taken, memory_order_relaxed);
     uint64_t committed = atomic_load_explicit(&ring->page->committed, memory_order_acquire);
@@ -324,6 +357,7 @@ vks_status vks_queue_peek(const vks_queue_ring *ring, uint32_t *surface, void *m
     if (bytes)
         memcpy(metadata, (const void *)entry->metadata, bytes);
     *surface = number;
+    *epoch = entry->epoch;
     *length = bytes;
     return VKS_OK;
 }
@@ -338,24 +372,6 @@ void vks_queue_taken(vks_queue_ring *ring)
 void vks_queue_waits(vks_queue_ring *ring, bool waits)
 {
     atomic_store_explicit(&ring->page->waiting_since, waits ? about_now() : 0, memory_order_relaxed);
-}
-
-/* ---- sleeping ---- */
-
-uint32_t vks_queue_want(vks_queue_page *page)
-{
-    uint32_t seq = atomic_load(&page->seq);
-    atomic_store(&page->want, 1);
-    return seq;
-}
-
-void vks_queue_wake(vks_queue_page *page)
-{
-    atomic_fetch_add(&page->seq, 1);
-    if (atomic_load(&page->want)) {
-        atomic_store(&page->want, 0);
-        vks_futex_wake(&page->seq, VKS_ANY_BIT);
-    }
 }
 
 /* ---- the view for vkshare ps ---- */

@@ -37,7 +37,7 @@ typedef struct vks_queue_page {
     uint64_t reserved0[5];
     /* the producer's */
     _Atomic uint64_t written, committed;
-    _Atomic uint32_t seq;  /* the futex: grows with each commit, opening and closing */
+    _Atomic uint32_t seq;  /* the futex: grows with each opening and closing, and with commits that find `want` set */
     _Atomic uint32_t want; /* somebody sleeps on it */
     _Atomic uint64_t committed_at;
     uint64_t reserved1[4];
@@ -51,7 +51,8 @@ typedef struct vks_queue_page {
     char names[2][VKS_NAME_SIZE];
     _Atomic uint64_t ends_since[2];
     uint64_t reserved3[6];
-    uint8_t entries[]; /* the ring: a power of two of vks_queue_entry, each rounded up to 16 bytes */
+    uint8_t entries[]; /* the ring: a power of two, twice the surfaces or more, of vks_queue_entry, each rounded up to
+                          16 bytes */
 } vks_queue_page;
 
 /* What this process knows of a queue, copied from the page once, when it was checked. */
@@ -78,7 +79,7 @@ void vks_queue_end_close(vks_queue_ring *ring, vks_end end, uint64_t word);
 void vks_queue_death(vks_queue_page *page, uint64_t process);
 
 /* The producer's, all of them. A pair is put down first and committed later: what was put down by a process that died
- * in between is not lost. VKS_BAD_PAGE: the page says that the ring is full, or nonsense. */
+ * in between is not lost. VKS_BAD_PAGE: the page says nonsense; VKS_BAD_CALL: the ring is full. */
 vks_status vks_queue_put(vks_queue_ring *ring, uint32_t surface, uint64_t epoch, const void *metadata, size_t length);
 void vks_queue_take_back(vks_queue_ring *ring);                 /* the last that was put down, not committed */
 void vks_queue_set_value(vks_queue_ring *ring, uint64_t value); /* of the last that was put down */
@@ -93,13 +94,15 @@ vks_status vks_queue_last_pending(const vks_queue_ring *ring, uint32_t *surface,
 void vks_queue_adopt(vks_queue_ring *ring, bool is_whole, bool producer);
 
 /* The consumer's. VKS_TIMEOUT: nothing is there. `metadata` has room for metadata_size bytes. */
-vks_status vks_queue_peek(const vks_queue_ring *ring, uint32_t *surface, void *metadata, size_t *length);
+vks_status vks_queue_peek(const vks_queue_ring *ring, uint32_t *surface, uint64_t *epoch, void *metadata,
+                          size_t *length);
 void vks_queue_taken(vks_queue_ring *ring);
 /* What vkshare ps tells of it: a thread begins to sleep, or none does any more. */
 void vks_queue_waits(vks_queue_ring *ring, bool waits);
 
 /* To sleep on seq: call this first, then look, then sleep on the value that it returned. */
 uint32_t vks_queue_want(vks_queue_page *page);
+/* Wakes each sleeper, and leaves `want` to commits: a process that clears it must be watched by the sleepers. */
 void vks_queue_wake(vks_queue_page *page);
 
 #endif

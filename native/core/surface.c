@@ -503,46 +503,52 @@ vks_status vks_surface_acquire_on(vks_surface *surface, uint64_t key, uint64_t d
     return acquire(surface, key, deadline, vks_mutex_wait_on);
 }
 
+static vks_status try_once(vks_surface *surface, uint64_t key, const uint64_t *epoch, vks_debt *debt, uint64_t *seen)
+{
+    return epoch ? vks_mutex_try_epoch(&surface->handle, key, *epoch, debt, seen)
+                 : vks_mutex_try(&surface->handle, key, debt, seen);
+}
+
 /* One look at the page, under the lock: then no other thread can close the handle or open a tenure between the swap and
- * the grant. False: no look changes the answer. */
-static bool try_now(vks_surface *surface, uint64_t key, bool by_queue, uint64_t *seen, vks_status *status)
+ * the grant. `epoch`: for a queue, the one that the pair names; else NULL. False: no look changes the answer. */
+static bool try_now(vks_surface *surface, uint64_t key, const uint64_t *epoch, uint64_t *seen, vks_status *status)
 {
     vks_debt debt;
     pthread_mutex_lock(&surface->device->lock);
     bool may = !(*status = vks_surface_check(surface)) && !is_taken(surface) && !surface->held_acquires &&
-               !surface->has_page && (by_queue || !surface->network);
-    if (may && (*status = vks_mutex_try(&surface->handle, key, &debt, seen)) == VKS_OK)
+               !surface->has_page && (epoch || !surface->network);
+    if (may && (*status = try_once(surface, key, epoch, &debt, seen)) == VKS_OK)
         vks_surface_grant(surface, ++surface->next_tenure, &debt);
-    else if (!may && !*status && (by_queue || !(*status = refuse_managed(surface))))
+    else if (!may && !*status && (epoch || !(*status = refuse_managed(surface))))
         *status = is_taken(surface) ? VKS_ALREADY_OWNER : VKS_TIMEOUT; /* tenures that were queued come first */
     pthread_mutex_unlock(&surface->device->lock);
     return may;
 }
 
-static vks_status acquire_soon(vks_surface *surface, uint64_t key, bool by_queue)
+static vks_status acquire_soon(vks_surface *surface, uint64_t key, const uint64_t *epoch)
 {
     vks_status status = vks_surface_check(surface); /* first: after fork() the lock may be held for ever */
     if (status)
         return status;
     uint64_t seen;
     /* It may have been freed under another key, or be on its way. */
-    for (int tries = 0; try_now(surface, key, by_queue, &seen, &status) && status == VKS_TIMEOUT && tries < 4; tries++)
+    for (int tries = 0; try_now(surface, key, epoch, &seen, &status) && status == VKS_TIMEOUT && tries < 4; tries++)
         if (!vks_mutex_look(surface->handle.page, seen, VKS_MUTEX_PAUSES))
             break;
     return status;
 }
 
-VKS_TRACED static vks_status traced_acquire_soon(vks_surface *surface, uint64_t key, bool by_queue)
+VKS_TRACED static vks_status traced_acquire_soon(vks_surface *surface, uint64_t key, const uint64_t *epoch)
 {
     uint64_t began = vks_now();
-    vks_status status = acquire_soon(surface, key, by_queue);
+    vks_status status = acquire_soon(surface, key, epoch);
     vks_traced_acquire(surface, key, began, 0, status);
     return status;
 }
 
 vks_status vks_surface_acquire_soon(vks_surface *surface, uint64_t key)
 {
-    return vks_tracing() ? traced_acquire_soon(surface, key, false) : acquire_soon(surface, key, false);
+    return vks_tracing() ? traced_acquire_soon(surface, key, NULL) : acquire_soon(surface, key, NULL);
 }
 
 vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_op **out)
@@ -585,11 +591,7 @@ vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_op **
 
 /* Of several promises that are open the page has the first: who waits for a value needs to know whether a lower one may
  * come still (stuck.c). */
-bool vks_surface_owe(vks_surface *surface, uint64_t value)
-{
-    uint64_t nothing = 0;
-    return atomic_compare_exchange_strong(&surface->handle.page->slots[surface->handle.slot].owes, &nothing, value);
-}
+bool vks_surface_owe(vks_surface *surface, uint64_t value) { return vks_mutex_owe(&surface->handle, value); }
 
 void vks_surface_owe_no_more(vks_surface *surface, uint64_t value)
 {
@@ -616,6 +618,12 @@ static uint64_t first_promise(const vks_surface *surface, uint64_t value)
             op->value < first)
             first = op->value;
     return first == UINT64_MAX ? 0 : first;
+}
+
+bool vks_surface_has_promised(const vks_surface *surface, uint64_t value)
+{
+    uint64_t first = first_promise(surface, 0);
+    return first && first <= value;
 }
 
 void vks_surface_settle(vks_surface *surface, uint64_t value)
@@ -790,7 +798,9 @@ static vks_status wait_settled(vks_surface *surface, const vks_debt *debt, uint6
     while (!vks_debt_settled(surface, debt)) {
         uint32_t seq = vks_mutex_want_settle(page);
         vks_status status = watch(surface);
+        pthread_mutex_lock(&surface->device->lock);
         bool alive = vks_debt_alive(surface, debt);
+        pthread_mutex_unlock(&surface->device->lock);
         if (vks_debt_settled(surface, debt))
             break;
         if (!alive) {
@@ -891,9 +901,18 @@ vks_status vks_surface_join(vks_surface *surface, uint64_t network, uint32_t ind
 /* The ring says whose turn it is, so one key is enough. */
 #define QUEUE_KEY 0
 
-vks_status vks_surface_take(vks_surface *surface)
+static vks_status take(vks_surface *surface, uint64_t epoch)
 {
-    return vks_tracing() ? traced_acquire_soon(surface, QUEUE_KEY, true) : acquire_soon(surface, QUEUE_KEY, true);
+    return vks_tracing() ? traced_acquire_soon(surface, QUEUE_KEY, &epoch) : acquire_soon(surface, QUEUE_KEY, &epoch);
+}
+
+vks_status vks_surface_take(vks_surface *surface, uint64_t epoch)
+{
+    vks_status status = take(surface, epoch);
+    if (status != VKS_TIMEOUT || vks_surface_was_handed_on(surface, epoch))
+        return status;
+    vks_peers_watch_page(&surface->mapping); /* a consumer before this one may have died with it a moment ago */
+    return take(surface, epoch);
 }
 
 vks_status vks_surface_give(vks_surface *surface, uint64_t *value)
@@ -916,6 +935,17 @@ bool vks_surface_was_given(const vks_surface *surface, uint64_t epoch)
 {
     uint64_t word = atomic_load(&surface->handle.page->word);
     return vks_word_state(word) == VKS_FREE && vks_word_epoch(word) == epoch;
+}
+
+bool vks_surface_was_handed_on(const vks_surface *surface, uint64_t epoch)
+{
+    uint64_t word = atomic_load(&surface->handle.page->word);
+    return vks_word_epoch(word) > epoch + (vks_word_state(word) == VKS_ABANDONED_STATE);
+}
+
+bool vks_surface_is_abandoned(const vks_surface *surface)
+{
+    return vks_word_state(atomic_load(&surface->handle.page->word)) == VKS_ABANDONED_STATE;
 }
 
 vks_status vks_surface_wait_given(vks_surface *surface, uint64_t value, uint64_t deadline)
@@ -1028,16 +1058,18 @@ static vks_status wait_for_outside(vks_surface *surface, uint64_t deadline)
 #define DEAD_NS UINT64_C(1000000000)
 
 /* What a dead owner's queue was given still runs, and its signal still comes, though nobody counts on it (K7): a higher
- * value of ours before it would be taken back by it. Unless it waits for what never comes; then stuck.c ends the chain.
- */
+ * value of ours before it would be taken back by it. The owner may have died before it could say that its queue has the
+ * signal, or before its queue had it. Unless it waits for what never comes; then stuck.c ends the chain. */
 static vks_status wait_for_the_dead(const vks_surface *surface, uint64_t deadline)
 {
     vks_device *device = surface->device;
-    uint64_t queued = atomic_load(&surface->handle.page->queued), limit = vks_now() + DEAD_NS;
+    uint64_t last = vks_mutex_last_promise(surface->handle.page), limit = vks_now() + DEAD_NS;
+    uint64_t completed = atomic_load(&surface->handle.page->completed);
     vks_status status = VKS_OK;
     limit = limit < deadline ? limit : deadline;
-    if (surface->semaphore && queued > atomic_load(&surface->handle.page->completed)) /* else it came, or was lost */
-        while ((status = device->backend->wait_timeline(device, surface->semaphore, queued, limit)) == VKS_INTERRUPTED)
+    /* Else it came, or was lost, or no driver takes such a value. */
+    if (surface->semaphore && last > completed && last - completed <= device->max_difference)
+        while ((status = device->backend->wait_timeline(device, surface->semaphore, last, limit)) == VKS_INTERRUPTED)
             ;
     return status == VKS_TIMEOUT && vks_now() < deadline ? VKS_OK : status;
 }

@@ -46,13 +46,14 @@ static void a_full_ring_gives_every_surface_in_order_and_then_nothing(void)
         int fd;
         vks_queue_ring ring = new_ring(count, 0, true, &fd);
         uint32_t surface;
+        uint64_t epoch;
         size_t length;
         for (uint32_t i = 0; i < count; i++) {
-            CHECK(vks_queue_peek(&ring, &surface, NULL, &length) == VKS_OK && surface == i && !length, "%u of %u", i,
-                  count);
+            CHECK(vks_queue_peek(&ring, &surface, &epoch, NULL, &length) == VKS_OK && surface == i && !length,
+                  "%u of %u", i, count);
             vks_queue_taken(&ring);
         }
-        CHECK(vks_queue_peek(&ring, &surface, NULL, &length) == VKS_TIMEOUT, "it is empty");
+        CHECK(vks_queue_peek(&ring, &surface, &epoch, NULL, &length) == VKS_TIMEOUT, "it is empty");
         drop(&ring, fd);
     }
 }
@@ -66,6 +67,7 @@ static void pairs_are_pending_until_they_are_committed_and_come_out_as_they_went
     unsigned next = 0, seen = 0, committed = 0;
     for (int step = 0; step < 200000; step++) {
         uint32_t surface, pending;
+        uint64_t epoch;
         size_t length;
         uint8_t metadata[100], expected[100];
         switch (rand() % 3) {
@@ -85,10 +87,11 @@ static void pairs_are_pending_until_they_are_committed_and_come_out_as_they_went
             break;
         default:
             if (seen == committed) {
-                CHECK(vks_queue_peek(&ring, &surface, metadata, &length) == VKS_TIMEOUT, "nothing is committed");
+                CHECK(vks_queue_peek(&ring, &surface, &epoch, metadata, &length) == VKS_TIMEOUT,
+                      "nothing is committed");
                 break;
             }
-            CHECK(vks_queue_peek(&ring, &surface, metadata, &length) == VKS_OK, "%s", vks_last_error()->text);
+            CHECK(vks_queue_peek(&ring, &surface, &epoch, metadata, &length) == VKS_OK, "%s", vks_last_error()->text);
             memset(expected, (int)(seen & 0xff), sizeof expected);
             CHECK(surface == seen % 5 && length == seen % 101 && !memcmp(metadata, expected, length), "pair %u", seen);
             vks_queue_taken(&ring);
@@ -139,13 +142,13 @@ static void what_a_dead_producer_put_down_is_committed_by_whoever_finds_it_first
             vks_queue_adopt(&ring, is_whole, true);
             CHECK(vks_queue_pending(&ring, &pending) == VKS_OK && !pending, "%u are pending", pending);
             for (uint32_t i = 0; i < (is_whole ? 3u : 2u); i++) {
-                CHECK(vks_queue_peek(&ring, &surface, NULL, &length) == VKS_OK && surface == i, "pair %u", i);
+                CHECK(vks_queue_peek(&ring, &surface, &epoch, NULL, &length) == VKS_OK && surface == i, "pair %u", i);
                 vks_queue_taken(&ring);
             }
-            CHECK(vks_queue_peek(&ring, &surface, NULL, &length) == VKS_TIMEOUT, "and no more");
+            CHECK(vks_queue_peek(&ring, &surface, &epoch, NULL, &length) == VKS_TIMEOUT, "and no more");
             CHECK(vks_queue_put(&ring, 3, 0, NULL, 0) == VKS_OK, "a new producer goes on");
             vks_queue_commit(&ring, 1);
-            CHECK(vks_queue_peek(&ring, &surface, NULL, &length) == VKS_OK && surface == 3, "with its own");
+            CHECK(vks_queue_peek(&ring, &surface, &epoch, NULL, &length) == VKS_OK && surface == 3, "with its own");
             drop(&ring, fd);
         }
 }
@@ -167,10 +170,10 @@ static void a_page_that_is_written_over_is_refused_or_read_within_its_bounds(voi
         CHECK(looked == VKS_OK || looked == VKS_BAD_PAGE, "%d", looked);
         uint8_t metadata[64];
         uint32_t surface, pending;
-        uint64_t value;
+        uint64_t epoch, value;
         size_t length;
         for (int i = 0; i < 20; i++) {
-            if (vks_queue_peek(&ring, &surface, metadata, &length) == VKS_OK) {
+            if (vks_queue_peek(&ring, &surface, &epoch, metadata, &length) == VKS_OK) {
                 CHECK(surface < ring.count && length <= ring.metadata_size, "%u, %zu", surface, length);
                 vks_queue_taken(&ring);
             }
@@ -269,10 +272,11 @@ static void a_producer_and_a_consumer_on_two_threads_lose_nothing(void)
     pthread_t thread;
     pthread_create(&thread, NULL, produce, &theirs);
     uint32_t surface, number, wrong = 0;
+    uint64_t epoch;
     size_t length;
     for (uint32_t i = 0; i < PASSED_ON;) {
         uint32_t seq = vks_queue_want(ring.page);
-        vks_status status = vks_queue_peek(&ring, &surface, &number, &length);
+        vks_status status = vks_queue_peek(&ring, &surface, &epoch, &number, &length);
         if (status == VKS_TIMEOUT) {
             vks_futex_wait(&ring.page->seq, seq, VKS_ANY_BIT, vks_now() + UINT64_C(5000000000));
             continue;

@@ -43,6 +43,11 @@ QUICK: tuple[Instance, ...] = (
         {},
         drops("SEQ_FIRST BUMP WAKE_ALL LOOK_AGAIN COMPLETED_AFTER QUEUED_AFTER WAKE_UNTIL_GONE"),
     ),
+    Instance(
+        "queue_page", "two sleepers", {"VICTIMS": 0, "PAIRS": 2}, drops("CLEAR_FIRST WAKE_ALL SEQ_FIRST WANT_FIRST")
+    ),
+    Instance("queue_page", "producers die", {"VICTIMS": 3, "SLEEPERS": 1}, drops("PLAIN_WAKE DEATH_WAKE")),
+    Instance("queue_ring", "a receiver dies", {"FRAMES": 3}, drops("EPOCH TAKEN_LAST STALE NOTICE_KEEPS")),
     Instance("keyed_mutex", "one key", {**ONE_KEY, "EXPIRIES": 1}, drops("EPOCH WORD_FIRST")),
     Instance("keyed_mutex", "shared bucket", {**BUCKET, "EXPIRIES": 1}, drops("WAKE_ALL SEQ_FIRST")),
     Instance(
@@ -113,6 +118,8 @@ QUICK: tuple[Instance, ...] = (
 
 #: More at once in one run: minutes and gigabytes each.
 FULL: tuple[Instance, ...] = (
+    Instance("queue_page", "two sleepers, producers die", {"VICTIMS": 3, "PAIRS": 2}, (), COLLAPSE),
+    Instance("queue_ring", "more frames", {"FRAMES": 5}, (), COLLAPSE),
     Instance("keyed_mutex", "any keys", {**CALM, "EXPIRIES": 1}, (), COLLAPSE),
     Instance("keyed_mutex", "death of any in a ring, recovered", {**RING, "DEATHS": 1, "RECOVERIES": 1}, (), COLLAPSE),
     Instance("slots", "everything", {}, (), COLLAPSE),
