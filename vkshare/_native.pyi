@@ -297,6 +297,11 @@ class BridgeEnd:
 
 def page_look(fd: int) -> dict[str, Any]: ...  # vks_page_view as a dict, slots a list of dicts; DescriptorError
 def queue_page_look(fd: int) -> dict[str, Any]: ...  # vks_queue_view as a dict, its ends dicts; DescriptorError
+def memfd_create(name: str, size: int) -> int: ...  # the fd; OSError, UnsupportedError
+def memfd_check(fd: int, what: str, writable: bool, size: int) -> None: ...  # DescriptorError; at least `size` bytes
+def memory_check(fd: int, is_memfd: bool, size: int) -> None: ...  # DescriptorError
+def memory_replace(own: int, fd: int, address: int, offset: int) -> int: ...  # native/core/memory.h
+def memory_reserve(mapping: Any, fd: int) -> None: ...  # the whole of it; OSError; hears Ctrl-C
 def queue_page_make(
     width: int, height: int, format: int, count: int, metadata_size: int, network: int, single_threaded: bool, kind: int
 ) -> int: ...

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 from vkshare import _arguments, _fds, _native, _parcels, _transport, formats
+from vkshare.backends import host_memory
 from vkshare.backends.base import ImageSpec, MemoryHandle
 from vkshare.errors import ClosedError, DescriptorError
 
@@ -342,7 +343,7 @@ class SurfaceDescriptor(Descriptor):
             raise DescriptorError(f"a surface's descriptor carries 2 or 3 fds, and {len(self._fds)} came")
         memory_fd, page, *semaphores = self._fds
         _fds.check_memory(memory_fd, _MEMORY_KINDS[kind], rest[0])
-        _fds.check_page(page)
+        _fds.check_page(page, writable=True)
         for semaphore in semaphores:
             _fds.check_open("semaphore", semaphore)
 
@@ -384,7 +385,7 @@ class FenceDescriptor(Descriptor):
         _unpack_name(_FENCE.unpack(self._fields)[-1])
         if len(self._fds) not in (1, 2):
             raise DescriptorError(f"a fence's descriptor carries 1 or 2 fds, and {len(self._fds)} came")
-        _fds.check_page(self._fds[0])
+        _fds.check_page(self._fds[0], writable=False)
         for semaphore in self._fds[1:]:
             _fds.check_open("semaphore", semaphore)
 
@@ -407,6 +408,8 @@ def _check_memory(spec: ImageSpec, memory: MemoryHandle) -> None:
         raise DescriptorError(
             f"descriptor: {needed} bytes at offset {memory.offset} do not fit a memory of {memory.size} bytes"
         )
+    if memory.kind == "memfd":
+        host_memory.check(spec, memory)
 
 
 def _pack_name(name: str) -> bytes:

@@ -501,8 +501,14 @@ class Device(_native.Device):
         self, wanted: tuple[int, int, Format], tiling: str, usage: frozenset[str], in_device_memory: bool = False
     ) -> Image:
         """Resolves "auto": linear where the CPU can use it and the driver can make it."""
-        if tiling == "auto" and (self.adapter.kind == "gpu" or not self.capabilities.host_visible):
+        can = self.capabilities
+        if not can.tilings:
+            why = "; ".join(dict.fromkeys(can.reasons[each] for each in ("linear", "optimal") if each in can.reasons))
+            raise UnsupportedError(f"a surface on {self.adapter.name}", why, "`vkshare doctor` says what is missing")
+        if tiling == "auto" and (self.adapter.kind == "gpu" or "linear" not in can.tilings or not can.host_visible):
             tiling = "optimal"
+        if tiling == "auto" and "optimal" not in can.tilings:
+            tiling = "linear"
         if tiling == "auto":
             with contextlib.suppress(UnsupportedError):
                 return self._backend.create_image(ImageSpec(*wanted, "linear", usage, in_device_memory))

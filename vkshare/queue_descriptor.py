@@ -102,7 +102,7 @@ class QueueDescriptor(Descriptor):
         if len(self._fields) != _QUEUE.size + count * SURFACE_BODY.size:
             raise DescriptorError(f"descriptor: {count} surfaces, and the fields are of another number")
         for page in self._fds[:queues]:
-            _fds.check_page(page)
+            _fds.check_page(page, writable=True)
         with contextlib.ExitStack() as opened:
             surfaces = [opened.enter_context(surface) for surface in self.open_surfaces()]
             for surface in surfaces:

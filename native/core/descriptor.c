@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "platform.h"
+#include "memory.h"
 #include "raster/raster.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "descriptors are little-endian, and read as they lie");
@@ -23,7 +23,6 @@ _Static_assert(sizeof VKS_DESCRIPTOR_MAGIC == sizeof((vks_descriptor_header *)0)
 
 #define MAX_MESSAGE 4096
 #define LARGEST_MEMORY (UINT64_C(1) << 48)
-#define NEEDED_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
 /* One message, as it comes in. */
 typedef struct message {
@@ -190,45 +189,6 @@ static vks_status check_name(const char *name)
                                         : vks_fail(VKS_BAD_PAGE, 0, "descriptor: the device's name is not UTF-8");
 }
 
-static vks_status check_seals(const char *what, int fd)
-{
-    int seals = fcntl(fd, F_GET_SEALS);
-    if (seals < 0)
-        return vks_fail(VKS_BAD_PAGE, errno, "the %s's fd is not a memfd", what);
-    if ((seals & NEEDED_SEALS) != NEEDED_SEALS)
-        return vks_fail(VKS_BAD_PAGE, 0, "the %s's memfd is not sealed against shrinking and growing", what);
-    return VKS_OK;
-}
-
-/* A sealed memfd, or ("opaque fd") what a driver gave, but nothing that cannot be memory. */
-static vks_status check_memory_fd(const vks_surface_body *b, int fd)
-{
-    struct stat info;
-    if (fstat(fd, &info) < 0)
-        return vks_fail(VKS_BAD_PAGE, errno, "the image memory's fd cannot be used");
-    vks_status status = b->memory_kind == VKS_MEMFD ? check_seals("image memory", fd) : VKS_OK;
-    if (status)
-        return status;
-    if (S_ISREG(info.st_mode)) {
-        if (fcntl(fd, F_GET_SEALS) < 0)
-            return vks_fail(VKS_BAD_PAGE, 0, "the image memory's fd is a file on disk, not a memfd");
-        if ((uint64_t)info.st_size < b->memory_size)
-            return vks_fail(VKS_BAD_PAGE, 0, "the image memory has %lld bytes; the descriptor says %llu",
-                            (long long)info.st_size, (unsigned long long)b->memory_size);
-    } else if (!S_ISCHR(info.st_mode) && (info.st_mode & S_IFMT) != 0) { /* 0: an anonymous inode (dma-buf) */
-        return vks_fail(VKS_BAD_PAGE, 0, "the image memory's fd is a socket, pipe, folder or block device");
-    }
-    return VKS_OK;
-}
-
-static vks_status check_page_fd(int fd)
-{
-    struct stat info;
-    if (fstat(fd, &info) < 0 || !S_ISREG(info.st_mode))
-        return vks_fail(VKS_BAD_PAGE, 0, "the shared page's fd is not a memfd");
-    return check_seals("shared page", fd);
-}
-
 /* Sizes are recomputed. Sides are below 2^20 and a pixel has at most 16 bytes, so that nothing overflows. */
 static vks_status check_sizes(const vks_surface_body *b)
 {
@@ -253,6 +213,25 @@ static vks_status check_sizes(const vks_surface_body *b)
     return VKS_OK;
 }
 
+/* A surface of the CPU backend: its size is what its rows need, in whole pages. Rows are tight, or padded. */
+static vks_status check_memfd_sizes(const vks_surface_body *b)
+{
+    uint64_t row = b->width * (uint64_t)vks_format_bytes(b->format), page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t padded = (row + VKS_ROW_ALIGNMENT - 1) / VKS_ROW_ALIGNMENT * VKS_ROW_ALIGNMENT;
+    if (b->tiling != VKS_LINEAR || b->memory_offset)
+        return vks_fail(VKS_BAD_PAGE, 0, "descriptor: memory of the CPU backend is linear at offset 0");
+    if (b->stride > padded)
+        return vks_fail(VKS_BAD_PAGE, 0,
+                        "descriptor: a row is %llu bytes and has a stride of %llu; allowed is at most %llu",
+                        (unsigned long long)row, (unsigned long long)b->stride, (unsigned long long)padded);
+    uint64_t needed = (b->stride * b->height + page - 1) / page * page;
+    if (b->memory_size != needed)
+        return vks_fail(VKS_BAD_PAGE, 0, "descriptor: the memory has %llu bytes; %u rows of %llu need exactly %llu",
+                        (unsigned long long)b->memory_size, b->height, (unsigned long long)b->stride,
+                        (unsigned long long)needed);
+    return VKS_OK;
+}
+
 static vks_status check_body(const vks_surface_body *b)
 {
     if (b->width < 1 || b->width > VKS_LARGEST_SIDE || b->height < 1 || b->height > VKS_LARGEST_SIDE)
@@ -265,6 +244,8 @@ static vks_status check_body(const vks_surface_body *b)
         return vks_fail(VKS_BAD_PAGE, 0, "descriptor: unknown tiling %u, usage %u, memory kind %u or dedicated flag %u",
                         b->tiling, b->usage, b->memory_kind, b->dedicated);
     vks_status status = check_sizes(b);
+    if (!status && b->memory_kind == VKS_MEMFD)
+        status = check_memfd_sizes(b);
     return status ? status : check_name(b->name);
 }
 
@@ -311,8 +292,8 @@ vks_status vks_surface_descriptor_recv(int sock, uint64_t deadline, vks_surface_
     memcpy(&out->body, in.data + sizeof(vks_descriptor_header), sizeof out->body);
     if ((status = check_body(&out->body)) == VKS_OK && in.n_fds != 2 && in.n_fds != 3)
         status = vks_fail(VKS_BAD_PAGE, 0, "a surface's descriptor carries 2 or 3 fds, and %zu came", in.n_fds);
-    if (!status && !(status = check_memory_fd(&out->body, in.fds[0])))
-        status = check_page_fd(in.fds[1]);
+    if (!status && !(status = vks_memory_check(in.fds[0], out->body.memory_kind == VKS_MEMFD, out->body.memory_size)))
+        status = vks_memfd_check(in.fds[1], "shared page", VKS_MEMFD_WRITE, 0);
     if (status) {
         close_all(in.fds, in.n_fds);
         return status;
@@ -335,7 +316,7 @@ vks_status vks_fence_descriptor_recv(int sock, uint64_t deadline, vks_fence_desc
     if ((status = check_name(out->body.name)) == VKS_OK && in.n_fds != 1 && in.n_fds != 2)
         status = vks_fail(VKS_BAD_PAGE, 0, "a fence's descriptor carries 1 or 2 fds, and %zu came", in.n_fds);
     if (!status)
-        status = check_page_fd(in.fds[0]);
+        status = vks_memfd_check(in.fds[0], "shared page", VKS_MEMFD_READ, 0);
     if (status) {
         close_all(in.fds, in.n_fds);
         return status;
@@ -375,9 +356,13 @@ vks_status vks_surface_descriptor_map(const vks_surface_descriptor *d, void **pi
         return vks_fail(VKS_UNSUPPORTED, 0,
                         "its memory belongs to a Vulkan driver: open it on a device of the same adapter, or create the "
                         "surface on the CPU backend");
-    if (b->memory_offset || b->tiling != VKS_LINEAR || b->stride > b->memory_size / b->height)
-        return vks_fail(VKS_BAD_PAGE, 0, "a memfd surface is linear at offset 0, of whole rows");
-    return vks_memfd_map(d->memory_fd, b->memory_size, true, pixels);
+    vks_status status = check_memfd_sizes(b);
+    if (status || (status = vks_memory_check(d->memory_fd, true, b->memory_size)))
+        return status;
+    *pixels = mmap(NULL, b->memory_size, PROT_READ | PROT_WRITE, MAP_SHARED, d->memory_fd, 0);
+    return *pixels != MAP_FAILED ? VKS_OK
+                                 : vks_fail(VKS_OS_ERROR, errno, "mmap() of a surface of %llu bytes failed",
+                                            (unsigned long long)b->memory_size);
 }
 
 vks_status vks_surface_open_descriptor(vks_device *device, const vks_surface_descriptor *d, void *pixels,

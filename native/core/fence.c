@@ -189,14 +189,9 @@ static vks_status share_page(vks_fence *fence)
         return VKS_OK;
     void *map;
     int fd;
-    vks_status status = vks_memfd_create("vkshare:fence", VKS_FENCE_PAGE_SIZE, &fd, &map);
+    vks_status status = vks_memfd_create("vkshare:fence", VKS_FENCE_PAGE_SIZE, true, &fd, &map);
     if (status)
         return status;
-    if ((status = vks_memfd_make_read_only(fd))) {
-        munmap(map, VKS_FENCE_PAGE_SIZE);
-        close(fd);
-        return status;
-    }
     vks_fence_page *shared = map, *old = fence->page;
     memcpy(shared, old, sizeof *shared);
     shared->header.native = fence->device->native_timelines;

@@ -5,7 +5,7 @@
 #ifndef VKS_PAGE_H
 #define VKS_PAGE_H
 
-#include "platform.h"
+#include "memory.h"
 
 #define VKS_PAGE_MAGIC UINT64_C(0x65676170736b76) /* "vkspage" */
 enum { VKS_PAGE_FENCE = 1, VKS_PAGE_MUTEX = 2, VKS_PAGE_QUEUE = 3, VKS_PAGE_VSYNC = 4 };

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -21,9 +20,6 @@
 
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
-#endif
-#ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
 /* ---- errors ---- */
@@ -217,57 +213,6 @@ uint64_t vks_pid_namespace(void)
         atomic_store(&known_in, vks_process);
     }
     return atomic_load(&known);
-}
-
-/* ---- shared memory ---- */
-
-int vks_dup(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 0); }
-
-vks_status vks_memfd_create(const char *name, size_t size, int *fd, void **map)
-{
-    *fd = (int)syscall(SYS_memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (*fd < 0)
-        return vks_fail(VKS_OS_ERROR, errno, "memfd_create failed");
-    const char *call = "ftruncate";
-    if (ftruncate(*fd, (off_t)size) < 0)
-        goto failed;
-    call = "sealing a memfd";
-    if (fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0)
-        goto failed;
-    call = "mmap";
-    *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
-    if (*map != MAP_FAILED)
-        return VKS_OK;
-failed:;
-    int code = errno;
-    close(*fd);
-    *fd = -1;
-    return vks_fail(VKS_OS_ERROR, code, "%s failed", call);
-}
-
-vks_status vks_memfd_make_read_only(int fd)
-{
-    if (fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) < 0)
-        return vks_fail(VKS_OS_ERROR, errno, "F_SEAL_FUTURE_WRITE was refused (Linux 5.1 has it)");
-    return VKS_OK;
-}
-
-vks_status vks_memfd_map(int fd, size_t size, bool writable, void **map)
-{
-    int seals = fcntl(fd, F_GET_SEALS);
-    if (seals < 0)
-        return vks_fail(VKS_BAD_PAGE, errno, "the file descriptor is not a memfd (it has no seals)");
-    if ((seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW))
-        return vks_fail(VKS_BAD_PAGE, 0, "the memfd has the seals 0x%x, and SHRINK|GROW (0x6) are needed",
-                        (unsigned)seals);
-    struct stat info;
-    if (fstat(fd, &info) < 0 || info.st_size < 0 || (uint64_t)info.st_size < size)
-        return vks_fail(VKS_BAD_PAGE, 0, "the memfd holds %lld bytes, and %zu are needed", (long long)info.st_size,
-                        size);
-    *map = mmap(NULL, size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
-    if (*map == MAP_FAILED)
-        return vks_fail(VKS_BAD_PAGE, errno, "the memfd cannot be mapped%s", writable ? " for writing" : "");
-    return VKS_OK;
 }
 
 /* ---- threads ---- */

@@ -1,4 +1,4 @@
-/* platform.h: what the core needs of Linux: clock, futexes, sealed memfds, the identity of a process, fork. */
+/* platform.h: what the core needs of Linux: clock, futexes, the identity of a process, fork. */
 #ifndef VKS_PLATFORM_H
 #define VKS_PLATFORM_H
 
@@ -74,14 +74,6 @@ int vks_pidfd_open(uint32_t pid); /* CLOEXEC; -1 and errno */
 bool vks_pidfd_exited(int pidfd); /* every thread has ended; false if a signal interrupts the look */
 uint64_t vks_pid_namespace(void); /* inode of /proc/self/ns/pid, 0 when unknown */
 
-/* ---- memory that is shared ---- */
-/* A memfd of `size` bytes, CLOEXEC, sealed against shrinking and growing, mapped for writing. */
-vks_status vks_memfd_create(const char *name, size_t size, int *fd, void **map);
-/* After this nobody else can map it for writing or write to it; the mapping that exists stays writable. */
-vks_status vks_memfd_make_read_only(int fd);
-/* X15: maps a foreign memfd only if it is one, its seals hold SHRINK|GROW and it has at least `size` bytes. Does not
- * close the fd. */
-vks_status vks_memfd_map(int fd, size_t size, bool writable, void **map);
 int vks_dup(int fd); /* CLOEXEC; -1 and errno */
 
 /* A thread that blocks every signal but those of its own faults, has a name, and is counted by vks_thread_count(). */

@@ -80,7 +80,7 @@ vks_status vks_queue_page_create(const vks_queue_info *info, int *fd, vks_queue_
         return status;
     size_t size = vks_queue_page_size(info->count, info->metadata_size);
     void *map;
-    if ((status = vks_memfd_create("vkshare:queue", size, fd, &map)))
+    if ((status = vks_memfd_create("vkshare:queue", size, false, fd, &map)))
         return status;
     vks_queue_page *page = map;
     vks_page_init(&page->header, VKS_PAGE_QUEUE, size);

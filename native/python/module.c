@@ -80,6 +80,18 @@ static PyObject *thread_count(PyObject *module, PyObject *ignored)
 static PyMethodDef functions[] = {
     {"page_look", VKPY_FASTCALL(vkpy_page_look), METH_FASTCALL | METH_KEYWORDS,
      "page_look($module, fd)\n--\n\nWhat a shared page says, as a dict; the fd stays the caller's."},
+    {"memfd_create", VKPY_FASTCALL(vkpy_memfd_create), VKPY_FAST,
+     "memfd_create($module, name, size)\n--\n\nThe fd of a new memfd whose size and seals are final, the caller's."},
+    {"memfd_check", VKPY_FASTCALL(vkpy_memfd_check), VKPY_FAST,
+     "memfd_check($module, fd, what, writable, size)\n--\n\nDescriptorError unless the fd of another process is a memfd of "
+     "at least `size` bytes that can be mapped safely."},
+    {"memory_check", VKPY_FASTCALL(vkpy_memory_check), VKPY_FAST,
+     "memory_check($module, fd, is_memfd, size)\n--\n\nDescriptorError unless the fd can be an image's memory."},
+    {"memory_replace", VKPY_FASTCALL(vkpy_memory_replace), VKPY_FAST,
+     "memory_replace($module, own, fd, address, offset)\n--\n\nMaps `fd` over a driver's mapping of its file `own`, "
+     "from `address` (0: from the file offset `offset`) to its end. The file offset of the first page replaced."},
+    {"memory_reserve", VKPY_FASTCALL(vkpy_memory_reserve), VKPY_FAST,
+     "memory_reserve($module, mapping, fd)\n--\n\nTakes all pages of a mapping of `fd` from the system now."},
     {"have_futex_waitv", have_futex_waitv, METH_NOARGS,
      "have_futex_waitv($module)\n--\n\nWhether the kernel can wait for many futexes at once."},
     {"queue_page_look", vkpy_queue_page_look, METH_O,

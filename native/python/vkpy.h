@@ -137,6 +137,11 @@ PyObject *vkpy_pending_new(vkpy_surface *surface, vks_op *op); /* takes over `op
 PyObject *vkpy_submit(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *vkpy_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *vkpy_page_look(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
+PyObject *vkpy_memfd_create(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
+PyObject *vkpy_memfd_check(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
+PyObject *vkpy_memory_check(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
+PyObject *vkpy_memory_replace(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
+PyObject *vkpy_memory_reserve(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *vkpy_queue_page_look(PyObject *module, PyObject *fd);
 /* _native.trace_is_on, trace_mark and their constants (0, or -1 with an exception). */
 PyObject *vkpy_trace_is_on(PyObject *module, PyObject *ignored);

@@ -61,7 +61,7 @@ static void bury(void *pointer)
 static vks_status make_page(vks_bridge *bridge)
 {
     void *map;
-    vks_status status = vks_memfd_create("vkshare-vsync", PAGE_SIZE, &bridge->fd, &map);
+    vks_status status = vks_memfd_create("vkshare-vsync", PAGE_SIZE, false, &bridge->fd, &map);
     if (status)
         return status;
     bridge->page = map;

@@ -19,10 +19,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from vkshare import _arguments, _fds, formats
+from vkshare import _arguments, _native, formats
 from vkshare._closing import Closing
 from vkshare.backends.base import ImageSpec
 from vkshare.backends.cpu import memory
+from vkshare.backends.host_memory import ROW_ALIGNMENT
 from vkshare.errors import ClosedError, InvalidCallError, SurfaceLostError, UnsupportedError
 from vkshare.present import _x11_visual
 from vkshare.present._shm_segment import Segment, Token, rows_of, swap_red_and_blue
@@ -168,7 +169,7 @@ class ShmWindow(Closing):
         Parameters
         ----------
         fd
-            A memfd sealed against shrinking and growing. It stays the caller's: a duplicate is sent.
+            A memfd with the seals SEAL, SHRINK and GROW. It stays the caller's: a duplicate is sent.
         size
             Bytes of it to use.
 
@@ -182,7 +183,7 @@ class ShmWindow(Closing):
         fd = _arguments.integer("fd", fd, -(2**31), 2**31 - 1)
         size = _arguments.integer("size", size, 1, 2**32 - 1)  # offsets are 32 bits in MIT-SHM
         with self._using():
-            _fds.check_memory(fd, "memfd", size)
+            _native.memfd_check(fd, "picture", False, size)
             pixels = memoryview(mmap.mmap(fd, size, prot=mmap.PROT_READ, **_NO_DUPLICATE))
             segment = Segment(self, pixels, self._attach(fd))
             self._segments.add(segment)
@@ -322,7 +323,7 @@ class ShmWindow(Closing):
         It needs no token of its own: it changes only when the picture is shown again, before which the caller
         has waited.
         """
-        stride_here = -(-width * 4 // memory.ROW_ALIGNMENT) * memory.ROW_ALIGNMENT
+        stride_here = -(-width * 4 // ROW_ALIGNMENT) * ROW_ALIGNMENT
         if segment._staging is None or segment._staging[0].size < stride_here * height:
             made = self._new_staging(width, height)
             if segment._staging is not None:

@@ -33,7 +33,7 @@ class VsyncDescriptor(Descriptor):
     def _check(self) -> None:
         if len(self._fds) != 1:
             raise DescriptorError(f"a bridge's descriptor carries 1 fd, and {len(self._fds)} came")
-        _fds.check_page(self._fds[0])
+        _fds.check_page(self._fds[0], writable=True)
 
     def __repr__(self) -> str:
         return f"<vkshare.vsync.VsyncDescriptor{' closed' if self.is_closed else ''}>"

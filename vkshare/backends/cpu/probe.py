@@ -10,7 +10,7 @@ import uuid
 from vkshare import formats
 from vkshare.backends.base import Adapter, Capabilities, ImageSpec
 from vkshare.backends.cpu import memory
-from vkshare.errors import VkshareError
+from vkshare.errors import UnsupportedError, VkshareError
 
 # The same on every machine: memory is shared by fd, never by UUID.
 _UUID = uuid.UUID("76b5a1e0-0c70-5c9e-8f0e-637075000001").bytes
@@ -45,7 +45,7 @@ def _reasons(why: str) -> dict[str, str]:
         "opaque_fd": "memory of Vulkan drivers cannot be mapped without them",
         "export_timelines": "there are no semaphores: fences are shared pages",
     }
-    return {**reasons, "linear": why, "memfd": why} if why else reasons
+    return {**reasons, "linear": why, "optimal": why, "memfd": why} if why else reasons
 
 
 def _trial() -> str:
@@ -66,5 +66,7 @@ def _trial() -> str:
                 opened.destroy()
         finally:
             made.destroy()
+    except UnsupportedError as error:
+        return error.why
     except (OSError, VkshareError) as error:
         return str(error)

@@ -7,19 +7,21 @@ the same one.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import mmap
 import os
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from vkshare import _fds
+from vkshare import _fds, _native
 from vkshare.backends.base import ImageSpec, MemoryHandle
-from vkshare.backends.vulkan import barriers, support
+from vkshare.backends.vulkan import barriers, sealed, support
 from vkshare.backends.vulkan.api import VK, Struct, address, ffi, new
 from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.memory import DeviceMemory, mappable_flags
 from vkshare.backends.vulkan.objects import Objects
-from vkshare.errors import ClosedError, UnsupportedError
+from vkshare.errors import ClosedError, UnsupportedError, VulkanError
 
 
 class VulkanImage:
@@ -42,7 +44,8 @@ class VulkanImage:
         self.is_dedicated = False
         self._memory: DeviceMemory | None = None
         self._host_memory: mmap.mmap | None = None  # a surface of the CPU backend
-        self._imported_fd = -1  # of memory that another party made: drivers export only their own
+        self._file = -1  # what export() duplicates; -1: the driver is asked for an fd
+        self._pages_at = 0  # file offset of the memory in it
         self._offset = 0  # bytes from the start of the memory to row 0
         self._objects = Objects(context, self._forget)
         try:
@@ -73,7 +76,7 @@ class VulkanImage:
         physical = self.context.physical
         return MemoryHandle(
             kind="opaque_fd",
-            fd=_fds.duplicate(self._imported_fd) if self._imported_fd >= 0 else self._exported_fd(),
+            fd=_fds.duplicate(self._file) if self._file >= 0 else self._driver_fd(),
             size=self._memory.size,
             offset=0,
             stride=self.stride,
@@ -82,7 +85,8 @@ class VulkanImage:
             driver_uuid=physical.driver_uuid,
         )
 
-    def _exported_fd(self) -> int:
+    def _driver_fd(self) -> int:
+        """A new fd of the driver's own memory; of a software driver's, no other process may have it."""
         assert self._memory is not None
         info = new(
             "VkMemoryGetFdInfoKHR", memory=self._memory.handle, handleType=VK.EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
@@ -114,7 +118,7 @@ class VulkanImage:
         self.image = self.image_view = 0
         self.ownership_commands = ()
         self.is_mappable = False
-        self._imported_fd = -1
+        self._file = -1
 
     # ---- how it is made, in this order ----
 
@@ -195,10 +199,62 @@ class VulkanImage:
         self._memory = DeviceMemory(self._objects, info)
         self.is_mappable = self._is_for_host and self.context.physical.is_mappable(memory_type)
 
-    def keep_imported(self, fd: int) -> None:
-        """Keeps a duplicate of the fd that the memory was imported from: export() hands it on."""
-        self._imported_fd = _fds.duplicate(fd)
-        self._objects.close_with(self._imported_fd)
+    def allocate_shared(self) -> None:
+        """Takes memory that can be exported."""
+        handle_types = VK.EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
+        export = new("VkExportMemoryAllocateInfo", handleTypes=handle_types)
+        try:
+            self.allocate(export, size=self.needs.size, memory_type=self.memory_type())
+        except VulkanError:
+            if self.context.physical.is_software:  # it says "no memory" where this process may make no memfds
+                os.close(_native.memfd_create("vkshare:trial", 1))
+            raise
+
+    def share_pages(self, fd: int = -1) -> None:
+        """Puts pages of a sealed memfd in the place of a software driver's own (sealed.py).
+
+        They are another party's where an `fd` is given, which stays the caller's, else new ones.
+        """
+        assert self._memory is not None
+        physical = self.context.physical
+        if not physical.is_mappable(self.memory_type()):
+            raise UnsupportedError("image memory", f"{physical.name} ({physical.driver}) does not let the CPU see it")
+        own = self._driver_fd()
+        try:
+            if fd >= 0:
+                self._pages_at = sealed.adopt(own, self._memory.address, fd)
+                self.keep_file(_fds.duplicate(fd))
+            else:
+                made, self._pages_at = sealed.make(own, self._memory.address)
+                self.keep_file(made)
+        finally:
+            os.close(own)
+
+    def import_elsewhere(self, importer: Callable[[MemoryHandle], None]) -> None:
+        """Has another API of this process import the memory: `importer` takes over the handle's fd, unless it raises.
+
+        A software driver's API maps the driver's file, which no peer can write, and gets the pages afterwards. Calls must
+        not overlap: the new mapping is found by its file.
+        """
+        memory = self.export()
+        is_software = self.context.physical.is_software
+        kept = self._driver_fd() if is_software else memory.fd
+        try:
+            fd = _fds.duplicate(kept)
+            try:
+                importer(dataclasses.replace(memory, fd=fd))
+            except BaseException:
+                _fds.close_unless_driver_did(fd, kept)
+                raise
+            if is_software:
+                _native.memory_replace(kept, memory.fd, 0, self._pages_at)
+        finally:
+            _fds.close_all({kept, memory.fd})
+
+    def keep_file(self, fd: int) -> None:
+        """Takes over the fd that others open the memory by: export() hands it on."""
+        self._objects.close_with(fd)
+        self._file = fd
 
     def bind(self, host_memory: mmap.mmap | None = None) -> None:
         """Binds the memory and makes the view and the command buffers.
@@ -273,8 +329,9 @@ def create_image(context: Context, spec: ImageSpec) -> VulkanImage:
     handle_type = VK.EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
     image = VulkanImage(context, spec, handle_type, VK.EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT)
     try:
-        export = new("VkExportMemoryAllocateInfo", handleTypes=handle_type)
-        image.allocate(export, size=image.needs.size, memory_type=image.memory_type())
+        image.allocate_shared()
+        if context.physical.is_software:
+            image.share_pages()
         image.bind()
         image.name(f"{spec.width}x{spec.height} {spec.format.name} {spec.tiling}")
     except BaseException:

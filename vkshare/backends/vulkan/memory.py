@@ -17,6 +17,12 @@ class DeviceMemory:
         self.handle = objects.make("vkAllocateMemory", info)
         self._mapping: Any = None
 
+    @property
+    def address(self) -> int:
+        """Where the CPU sees it; maps it as map() does."""
+        self.map()
+        return int(ffi.cast("uintptr_t", ffi.from_buffer(self._mapping)))
+
     def map(self) -> memoryview:
         """The memory as writable bytes, mapped once and until it is freed.
 

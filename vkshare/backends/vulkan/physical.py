@@ -31,7 +31,6 @@ class PhysicalDevice:
     max_timeline_difference: int
     host_pointer_alignment: int  # bytes; 0: host pointers cannot be imported
     memory_types: tuple[int, ...]  # VkMemoryPropertyFlags by memory type index
-    seals_memory: bool  # its opaque fds are memfds sealed against shrinking and growing
     graphics_family: int | None  # the first queue family that draws
     transfer_family: int | None  # the first that only copies, any rectangle of pixels: a copy engine of its own
     can_name: bool  # VK_EXT_debug_utils is enabled on the instance
@@ -73,7 +72,6 @@ class PhysicalDevice:
                 memory.memoryProperties.memoryTypes[i].propertyFlags
                 for i in range(memory.memoryProperties.memoryTypeCount)
             ),
-            seals_memory=driver.driverID == VK.DRIVER_ID_MESA_LLVMPIPE,
             graphics_family=next((i for i, f in enumerate(families) if f.queueFlags & VK.QUEUE_GRAPHICS_BIT), None),
             # NVIDIA's alone were tried. With Mesa's backend_vulkan.c would destroy semaphores too early (DYING_LIMIT).
             transfer_family=next((i for i, family in enumerate(families) if _only_copies(family)), None)
@@ -82,6 +80,11 @@ class PhysicalDevice:
             can_name=can_name,
             missing=_missing(vk, handle, core.apiVersion, extensions),
         )
+
+    @property
+    def is_software(self) -> bool:
+        """Its memory is this process's, and what others open of it are files: see sealed.py."""
+        return self.kind == "software"
 
     def format_features(self, vk_format: int, tiling: str) -> int:
         """VkFormatFeatureFlags of a format with "linear" or "optimal" tiling."""

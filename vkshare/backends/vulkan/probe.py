@@ -5,13 +5,14 @@ Make it, export it, open it on a second device, write on one side and read on th
 
 from __future__ import annotations
 
-import fcntl
 import mmap
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
+from vkshare import _native
+from vkshare.backends import host_memory
 from vkshare.backends.base import Capabilities, ImageSpec, MemoryHandle
 from vkshare.backends.vulkan import barriers, support, timelines
 from vkshare.backends.vulkan.api import VK, ffi
@@ -114,11 +115,9 @@ def _host_memory_opens(context: Context) -> bool:
     """As a surface of the CPU backend is: written by the CPU and read by the device, and the other way."""
     spec = _spec("rgba8unorm", "linear")
     stride = 4 * _SIZE
-    fd = os.memfd_create("vkshare:trial", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    _, size = host_memory.layout(spec)
+    fd = _native.memfd_create("vkshare:trial", size)
     try:
-        size = 4 * mmap.PAGESIZE
-        os.ftruncate(fd, size)
-        _seal(fd)
         with mmap.mmap(fd, size) as pages:
             pages[: stride * _SIZE] = bytes(reversed(_PIXEL)) * _SIZE * _SIZE
             handle = MemoryHandle("memfd", os.dup(fd), size, 0, stride, False, b"", b"")
@@ -131,10 +130,6 @@ def _host_memory_opens(context: Context) -> bool:
                 image.destroy()
     finally:
         os.close(fd)
-
-
-def _seal(fd: int) -> None:
-    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
 
 
 def _paint(context: Context, image: VulkanImage) -> None:

@@ -11,7 +11,6 @@ import uuid
 from ctypes import c_char, c_int
 from typing import TYPE_CHECKING, Any
 
-from vkshare import _fds
 from vkshare.errors import DeviceMismatchError, UnsupportedError
 from vkshare.interop.gl.context import GL
 from vkshare.interop.gl.formats import FORMATS
@@ -52,14 +51,8 @@ class SharedTexture:
         check(gl, surface)
         gl.forget_errors()
         try:
-            with surface._exported() as descriptor:
-                fd, page, semaphore = descriptor.open_fds()
-                _fds.close_all(each for each in (page, semaphore) if each >= 0)
-                try:
-                    self._import(descriptor.memory(fd))
-                except BaseException:
-                    _fds.close_unless_driver_did(fd, descriptor.memory_fd)
-                    raise
+            with surface._exported():  # hands the image over to other users
+                self._import(surface)
             self._make_texture(surface.spec)
             self._make_framebuffer()
         except BaseException:
@@ -86,7 +79,12 @@ class SharedTexture:
                 self.gl.delete(function, name)
         self.memory = self.texture = self.framebuffer = 0
 
-    def _import(self, memory: MemoryHandle) -> None:
+    def _import(self, surface: Surface) -> None:
+        with surface.device._inside(), surface.device._lock:  # one at a time: the image looks for the new mapping
+            image: Any = surface._open_image()
+            image.import_elsewhere(self._import_memory)
+
+    def _import_memory(self, memory: MemoryHandle) -> None:
         gl = self.gl
         self.memory = gl.make("glCreateMemoryObjectsEXT")
         if memory.dedicated:
