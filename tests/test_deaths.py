@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import mmap
+import os
+import resource
 import statistics
+import struct
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from support import roles
 from support.peers import Peer, PeerDied, later
+from support.processes import in_child
 from support.scale import SOAK, rounds, seeded, unhurried
 from support.sharing import followed, opened, wait_until
 
@@ -330,3 +338,89 @@ def test_a_request_to_a_peer_that_was_killed_says_that_it_died(peers: Peers) -> 
     peer.kill()
     with pytest.raises(PeerDied):
         waits.result(5)
+
+
+# ---- pages that name processes at will -------------------------------------------------------------------------------
+
+_SLOTS, _SLOT_SIZE, _ROSTER = 256, 64, 200  # where a mutex page has them (native/core/page.h)
+
+
+def _identity(pid: int) -> int:
+    """The word that says "a handle of that process" (native/core/platform.h)."""
+    started = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
+    return 1 << 48 | (started & 0x3FFFFFF) << 22 | pid
+
+
+def _name(page: mmap.mmap, processes: list[subprocess.Popen[bytes]]) -> None:
+    """Writes them into the page's slots from 4 on, in place of those that were there, as any party can."""
+    for slot in range(4, 120):
+        identity = _identity(processes[slot - 4].pid) if slot - 4 < len(processes) else 0
+        struct.pack_into("<Q", page, _SLOTS + _SLOT_SIZE * slot, identity)
+    struct.pack_into("<I", page, _ROSTER, struct.unpack_from("<I", page, _ROSTER)[0] + 1)
+
+
+@contextlib.contextmanager
+def _page_and_sleepers(
+    count: int,
+) -> Iterator[tuple[vks.Surface, vks.Surface, mmap.mmap, list[subprocess.Popen[bytes]]]]:
+    """An owner and a waiter of one surface, its page, and so many processes that have no part in it."""
+    sleepers = [subprocess.Popen(["sleep", "60"]) for _ in range(count)]
+    try:
+        with vks.open(backend="cpu") as one, vks.open(backend="cpu") as two, one.create_surface(4, 4) as surface:
+            with surface.export() as descriptor, mmap.mmap(descriptor._fds[1], 0) as page:
+                with two.open_surface(descriptor) as waiter:
+                    surface.acquire(0)
+                    yield surface, waiter, page, sleepers
+    finally:
+        for each in sleepers:
+            each.kill()
+            each.wait()
+
+
+def _wait_in_vain(waiter: vks.Surface) -> None:
+    with pytest.raises(AcquireTimeout):
+        waiter.acquire(5, 0.01)
+
+
+def _pidfds() -> int:
+    found = 0
+    for fd in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            found += "pidfd" in os.readlink(f"/proc/self/fd/{fd}")
+    return found
+
+
+@pytest.mark.rule("X14", "X19")
+def test_a_process_that_no_page_names_any_more_costs_no_pidfd() -> None:
+    def body() -> None:
+        with _page_and_sleepers(100) as (_, waiter, page, sleepers):
+            for first in range(0, 100, 10):
+                _name(page, sleepers[first : first + 10])
+                _wait_in_vain(waiter)
+            assert 10 <= _pidfds() < 100
+            waiter.close()
+            assert _pidfds() == 10  # the owner's mapping is of a page that names these
+        assert _pidfds() == 0
+
+    in_child(body)  # no other test's pages name any process there
+
+
+@pytest.mark.rule("X14", "X19")
+def test_pidfds_of_processes_that_pages_name_are_at_most_a_quarter_of_the_fds() -> None:
+    """The processes past that are looked up in /proc: the death of one is noticed all the same."""
+
+    def body() -> None:
+        with _page_and_sleepers(40) as (surface, waiter, page, sleepers):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+            _name(page, sleepers)
+            _wait_in_vain(waiter)
+            assert 0 < _pidfds() <= 16
+            with vks.open(backend="cpu") as other, other.create_surface(4, 4):
+                pass  # there are fds for it
+            last = _SLOTS + _SLOT_SIZE * (4 + 39)
+            sleepers[39].kill()
+            sleepers[39].wait()
+            wait_until(lambda: struct.unpack_from("<Q", page, last)[0] & 0x3FFFFF == 0)
+            assert surface.is_owned
+
+    in_child(body)

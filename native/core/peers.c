@@ -10,14 +10,19 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define LOOK_MS 50 /* K9 asks for 200 */
+/* Identities come from pages that other processes write: one that names living processes at will gets no more pidfds
+ * than these, or a quarter of RLIMIT_NOFILE where that is less. */
+#define MOST_PIDFDS 256u
+#define FEW_PEERS 64u /* below that many records the unnamed ones may wait for the next close */
 
 typedef struct peer {
     struct peer *next;
     uint64_t process; /* identity without incarnation */
-    int pidfd;        /* -1 while none can be had: the service thread looks every LOOK_MS then */
+    int pidfd;        /* -1 while none can be had, or all are used: the service thread looks every LOOK_MS then */
     bool dead;
 } peer;
 
@@ -29,12 +34,14 @@ static struct {
     int epoll;         /* made by the service thread, as soon as there are fds for it */
     int kick;          /* an eventfd in it: a peer without a pidfd was added */
     uint32_t unpinned; /* peers without one */
+    uint32_t n_pidfds;
+    uint32_t n_peers, tidy_at; /* past so many peers those that no page names are looked for */
     bool started;
     vks_mapping *telling; /* the mapping whose told() runs now */
     vks_mapping *cursor;  /* the one after it */
     uintptr_t thread;
     pthread_t thread_id;
-} service = {.lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER, .epoll = -1, .kick = -1};
+} service = {.lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER, .epoll = -1, .kick = -1, .tidy_at = FEW_PEERS};
 
 static void forget(void)
 {
@@ -51,7 +58,8 @@ static void forget(void)
     service.mappings = NULL;
     service.telling = service.cursor = NULL;
     service.epoll = service.kick = -1;
-    service.unpinned = 0;
+    service.unpinned = service.n_pidfds = service.n_peers = 0;
+    service.tidy_at = FEW_PEERS;
     service.started = false;
 }
 
@@ -128,20 +136,30 @@ static bool open_epoll(void)
     return false;
 }
 
+/* Under the lock. */
+static bool has_pidfds_left(void)
+{
+    struct rlimit limit;
+    bool is_known = getrlimit(RLIMIT_NOFILE, &limit) == 0;
+    return service.n_pidfds < MOST_PIDFDS && (!is_known || service.n_pidfds < limit.rlim_cur / 4);
+}
+
 /* Under the lock. Opens a pidfd first and compares the start time after, so that a reused pid cannot pass. False: the
  * process is gone. */
 static bool pin(peer *p)
 {
-    int pidfd = vks_pidfd_open(vks_identity_pid(p->process));
+    int pidfd = has_pidfds_left() ? vks_pidfd_open(vks_identity_pid(p->process)) : -1;
     if (vks_identity_gone(p->process)) {
         if (pidfd >= 0)
             close(pidfd);
         return false;
     }
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = p};
+    /* No pointer: the record may be freed between epoll_wait() and the lock. */
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = p->process};
     if (pidfd >= 0 && open_epoll() && epoll_ctl(service.epoll, EPOLL_CTL_ADD, pidfd, &event) == 0) {
         p->pidfd = pidfd;
         service.unpinned--;
+        service.n_pidfds++;
     } else if (pidfd >= 0) {
         close(pidfd);
     }
@@ -163,8 +181,8 @@ static uint64_t find_dead(void)
     return dead;
 }
 
-/* A peer whose pidfd became readable, or NULL. */
-static peer *wait_for_death(void)
+/* The process whose pidfd became readable, or 0. */
+static uint64_t wait_for_death(void)
 {
     pthread_mutex_lock(&service.lock);
     bool open = open_epoll();
@@ -172,15 +190,34 @@ static peer *wait_for_death(void)
     pthread_mutex_unlock(&service.lock);
     struct epoll_event event = {0};
     int n = open ? epoll_wait(epoll, &event, 1, limit) : poll(NULL, 0, LOOK_MS);
-    if (n > 0 && !event.data.ptr) {
+    if (n > 0 && !event.data.u64) {
         uint64_t ignored;
         ssize_t got = read(kick, &ignored, sizeof ignored);
         (void)got;
     }
-    return n > 0 ? event.data.ptr : NULL;
+    return n > 0 ? event.data.u64 : 0;
 }
 
-/* Forgets the dead that no mapping mentions any more. */
+/* Under the lock. */
+static peer *find(uint64_t process)
+{
+    peer *p = service.peers;
+    while (p && p->process != process)
+        p = p->next;
+    return p;
+}
+
+/* Under the lock. Closing takes it out of the epoll set: nobody else has the open file. */
+static void close_pidfd(peer *p)
+{
+    if (p->pidfd < 0)
+        return;
+    close(p->pidfd);
+    p->pidfd = -1;
+    service.n_pidfds--;
+}
+
+/* Under the lock. Forgets the peers, dead or alive, that no mapping names any more. */
 static void drop_strangers(void)
 {
     for (peer **link = &service.peers; *link;) {
@@ -188,33 +225,41 @@ static void drop_strangers(void)
         bool wanted = !service.started;
         for (vks_mapping *m = service.mappings; m && !wanted; m = m->next)
             wanted = mentions(m, p->process);
-        if (wanted || !p->dead) { /* a living stranger's record may be in the service thread's hands: keep it */
+        if (wanted) {
             link = &p->next;
             continue;
         }
         *link = p->next;
-        if (p->pidfd >= 0)
-            close(p->pidfd);
+        if (p->pidfd < 0 && !p->dead)
+            service.unpinned--;
+        close_pidfd(p);
+        service.n_peers--;
         free(p);
     }
+    service.tidy_at = 2 * service.n_peers > FEW_PEERS ? 2 * service.n_peers : FEW_PEERS;
+}
+
+/* False: the record went meanwhile, as no page names that process any more. */
+static bool note_death(uint64_t process)
+{
+    pthread_mutex_lock(&service.lock);
+    peer *p = find(process);
+    if (p) {
+        p->dead = true;
+        close_pidfd(p); /* the record stays while a page mentions the dead; an fd for each death would use up the
+                           limit */
+    }
+    pthread_mutex_unlock(&service.lock);
+    return p != NULL;
 }
 
 static void *serve(void *unused)
 {
     (void)unused;
     for (;;) {
-        peer *p = wait_for_death();
-        if (p) {
-            pthread_mutex_lock(&service.lock);
-            p->dead = true;
-            epoll_ctl(service.epoll, EPOLL_CTL_DEL, p->pidfd, NULL);
-            close(p->pidfd); /* the record stays while a page mentions the dead; an fd for each death would use up the
-                                limit */
-            p->pidfd = -1;
-            uint64_t process = p->process;
-            pthread_mutex_unlock(&service.lock);
-            tell_all(process);
-        }
+        uint64_t ended = wait_for_death();
+        if (ended && note_death(ended))
+            tell_all(ended);
         for (uint64_t process; (process = find_dead());)
             tell_all(process);
         pthread_mutex_lock(&service.lock);
@@ -279,6 +324,8 @@ void vks_peers_remove(vks_mapping *mapping)
 /* Under the lock. NULL: the process is gone, or there is no memory to remember it. */
 static peer *watch(uint64_t process)
 {
+    if (service.n_peers >= service.tidy_at)
+        drop_strangers();
     peer *p = calloc(1, sizeof *p);
     if (!p)
         return NULL;
@@ -292,6 +339,7 @@ static peer *watch(uint64_t process)
     }
     p->next = service.peers;
     service.peers = p;
+    service.n_peers++;
     start_service();
     if (p->pidfd < 0 && service.kick >= 0) {
         ssize_t ignored = write(service.kick, &(uint64_t){1}, sizeof(uint64_t));
@@ -306,9 +354,7 @@ bool vks_peer_alive(uint64_t identity)
     if (process == vks_self())
         return true;
     pthread_mutex_lock(&service.lock);
-    peer *p = service.peers;
-    while (p && p->process != process)
-        p = p->next;
+    peer *p = find(process);
     if (!p)
         p = watch(process);
     bool alive = p ? !p->dead && !(p->pidfd >= 0 ? vks_pidfd_exited(p->pidfd) : vks_identity_gone(process))

@@ -27,7 +27,8 @@ void vks_peers_add(vks_mapping *mapping);
 /* When this returns, told() runs no more and will not again. */
 void vks_peers_remove(vks_mapping *mapping);
 
-/* True while the process of this identity lives; from the first call on it is watched. False is final. */
+/* True while the process of this identity lives. False is final. From the first call on the process is watched, for as
+ * long as a mapping names it. */
 bool vks_peer_alive(uint64_t identity);
 /* A death in one mutex page. */
 void vks_peers_bury(vks_mapping *mapping, uint64_t process);
