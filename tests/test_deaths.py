@@ -366,11 +366,16 @@ def _page_and_sleepers(
     """An owner and a waiter of one surface, its page, and so many processes that have no part in it."""
     sleepers = [subprocess.Popen(["sleep", "60"]) for _ in range(count)]
     try:
-        with vks.open(backend="cpu") as one, vks.open(backend="cpu") as two, one.create_surface(4, 4) as surface:
-            with surface.export() as descriptor, mmap.mmap(descriptor._fds[1], 0) as page:
-                with two.open_surface(descriptor) as waiter:
-                    surface.acquire(0)
-                    yield surface, waiter, page, sleepers
+        with (
+            vks.open(backend="cpu") as one,
+            vks.open(backend="cpu") as two,
+            one.create_surface(4, 4) as surface,
+            surface.export() as descriptor,
+            mmap.mmap(descriptor._fds[1], 0) as page,
+            two.open_surface(descriptor) as waiter,
+        ):
+            surface.acquire(0)
+            yield surface, waiter, page, sleepers
     finally:
         for each in sleepers:
             each.kill()
