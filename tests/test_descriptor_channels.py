@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import multiprocessing
 import os
 import pickle
+import resource
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -23,7 +26,7 @@ from support.processes import in_child
 from support.sharing import wait_until
 
 import vkshare as vks
-from vkshare import _parcels, _transport
+from vkshare import _parcels, _sockets, _transport
 from vkshare.errors import ClosedError, DescriptorError
 
 # Things that a test leaves open, its device's fixture closes.
@@ -226,30 +229,122 @@ def test_fds_are_given_to_those_of_the_same_user_who_know_the_token_only(
         address, token = _parcels.share(descriptor._fds)
         for garbage in (b"", b"x", token[:-1], token + b"x", bytes(16), bytes(5000)):
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
-                sock.connect(b"\0" + address.encode())
+                sock.connect(address)
                 sock.send(garbage)
                 _, fds, _, _ = socket.recv_fds(sock, 10, 8)
                 assert fds == []
         us = os.geteuid()
         monkeypatch.setattr(os, "geteuid", lambda: us + (threading.current_thread().name == "vkshare-parcels"))
-        with pytest.raises(DescriptorError, match="another user's"):
+        with pytest.raises(DescriptorError, match="file descriptors are gone"):
+            _parcels.collect((address, token))
+        monkeypatch.undo()
+        monkeypatch.setattr(os, "geteuid", lambda: us + (threading.current_thread().name != "vkshare-parcels"))
+        with pytest.raises(
+            DescriptorError, match=f"cannot be trusted: .*the peer is user {us}, this process user {us + 1}"
+        ):
             _parcels.collect((address, token))
         monkeypatch.undo()
         for fd in _parcels.collect((address, token)):
             os.close(fd)
 
 
-@pytest.mark.rule("I8")
-def test_one_who_connects_and_says_nothing_does_not_keep_the_others_waiting_for_long(
-    surface: vks.Surface, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.rule("I8", "X14")
+@pytest.mark.parametrize("patience", [3600.0, 0.1])
+def test_connections_that_say_nothing_keep_no_other_waiting(
+    surface: vks.Surface, monkeypatch: pytest.MonkeyPatch, patience: float
 ) -> None:
-    monkeypatch.setattr(_parcels, "_PATIENCE", 0.1)
-    with surface.export() as descriptor:
+    """As many as are served at a time, less one; and more than those, which go when their time is over."""
+    monkeypatch.setattr(_parcels, "_PATIENCE", patience)
+    count = _parcels._MOST_CONNECTIONS + (-1 if patience > 1 else 8)
+    with contextlib.ExitStack() as silent, surface.export() as descriptor:
         shared = _parcels.share(descriptor._fds)
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
-            silent.connect(b"\0" + shared[0].encode())
-            for fd in _parcels.collect(shared):
-                os.close(fd)
+        for _ in range(count):
+            silent.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)).connect(shared[0])
+        for fd in _parcels.collect(shared):
+            os.close(fd)
+
+
+@pytest.mark.rule("I8", "X19")
+def test_the_socket_of_a_pickle_is_its_users_alone_and_goes_with_the_last_pickle(
+    surface: vks.Surface, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its folder is the first of XDG_RUNTIME_DIR, the user's in /tmp, one made for it that only the user can write."""
+    shared_by_all, private = tmp_path / "shared", tmp_path / "private"
+    for folder, mode in ((shared_by_all, 0o777), (private, 0o700)):
+        folder.mkdir()
+        folder.chmod(mode)
+    cases = [
+        (private, shared_by_all, private),
+        (shared_by_all, private, private),
+        (tmp_path / "missing", private, private),
+        (tmp_path / ("long" * 30), private, private),
+        (shared_by_all, shared_by_all, None),
+    ]
+    for runtime, in_tmp, expected in cases:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+        monkeypatch.setattr(_sockets, "_in_tmp", lambda in_tmp=in_tmp: in_tmp)
+        with surface.export() as descriptor:
+            pickled, path = pickle.dumps(descriptor), Path(_parcels._counter.listener.path)  # type: ignore[union-attr]
+            folder = path.parent
+            assert expected in (None, folder)
+            assert folder != shared_by_all
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+            assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+            pickle.loads(pickled).close()
+        wait_until(lambda: _parcels._counter.listener is None)
+        wait_until(lambda path=path: not path.exists())  # type: ignore[misc]
+        assert folder.exists() == (expected is not None)
+
+
+@pytest.mark.rule("I8")
+def test_sockets_of_senders_that_were_killed_are_removed_by_the_next_one(
+    surface: vks.Surface, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    with surface.export() as descriptor, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as alive:
+        for _ in range(2):
+            in_child(lambda: pickle.dumps(descriptor) and None)
+        old, new = tmp_path.iterdir()
+        alive.bind(os.fspath(tmp_path / "vkshare-pickles-alive"))
+        alive.listen()
+        for path in (old, tmp_path / "vkshare-pickles-alive"):
+            os.utime(path, (0, 0))
+        pickle.loads(pickle.dumps(descriptor)).close()
+        wait_until(lambda: _parcels._counter.listener is None)
+        left = {path.name for path in tmp_path.iterdir()}
+    assert left == {new.name, "vkshare-pickles-alive"}
+
+
+@pytest.mark.rule("I8", "X14")
+def test_a_sender_without_a_free_fd_answers_once_it_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until then it looks now and then, and does not spin."""
+    accepted, looks = _parcels._accepted, []
+
+    def accept(listener: socket.socket) -> socket.socket | None:
+        looks.append(accepted(listener))
+        return looks[-1]
+
+    def child() -> None:
+        shared = _parcels.share([0])
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock, contextlib.ExitStack() as fillers:
+            resource.setrlimit(
+                resource.RLIMIT_NOFILE, (max(open_fds()) + 5, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+            )
+            with contextlib.suppress(OSError):
+                while True:
+                    fillers.callback(os.close, os.open("/dev/null", os.O_RDONLY))
+            sock.settimeout(30)
+            sock.connect(shared[0])
+            sock.send(shared[1])
+            wait_until(lambda: len(looks) == 2)
+            time.sleep(0.3)
+            assert len(looks) < 10
+            fillers.close()
+            data, fds, _, _ = socket.recv_fds(sock, 10, 8)
+            assert (data, len(fds)) == (b"here", 1)
+
+    monkeypatch.setattr(_parcels, "_accepted", accept)
+    in_child(child)
 
 
 @pytest.mark.rule("I8", "X11")

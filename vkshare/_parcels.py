@@ -1,30 +1,39 @@
 """How the file descriptors of a pickle cross: they wait in the sender until the process that unpickles fetches them.
 
-A pickle is bytes, whatever carries it (a Queue, a Pipe, a pool of multiprocessing; a file): it holds the address of an
-abstract Unix socket of the sender and a random token. A thread serves that socket for as long as fds wait, which is
-bounded: LIFETIME seconds, and as many fds as a peer may have here (the oldest go first). multiprocessing's own
-resource_sharer keeps them for ever, needs its authkey on both sides, and a connection for each fd.
+A pickle is bytes, whatever carries it (a Queue, a Pipe, a pool of multiprocessing; a file): it holds the path of a Unix
+socket of the sender, in a folder of the user's own, and a random token. A thread serves that socket for as long as fds
+wait, which is bounded: LIFETIME seconds, and as many fds as a peer may have here (the oldest go first). No connection
+keeps another waiting. multiprocessing's own resource_sharer keeps fds for ever, needs its authkey on both sides, and a
+connection for each fd.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import errno
 import os
 import select
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from vkshare import _fds, _transport
-from vkshare.errors import DescriptorError
+from vkshare import _fds, _sockets, _transport
+from vkshare.errors import DescriptorError, InvalidCallError
 
-LIFETIME = 300.0  # seconds that a pickle's fds wait for whoever unpickles it
-_PATIENCE = 1.0  # seconds for one who connected to say what he wants: the others wait meanwhile
+LIFETIME = 300.0  # seconds that a pickle's fds wait to be fetched
+_PATIENCE = 1.0  # seconds for a connection to say what it wants
+_MOST_CONNECTIONS = 32  # at a time; the next ones wait in the listener's queue
+_PAUSE = 0.1  # seconds without accepting, where there is no fd for a connection
 _FETCH = 30.0  # seconds for the sender to answer
 _TOKEN_SIZE = 16
-_HERE, _GONE, _STRANGER = b"here", b"gone", b"user"
+_HERE, _GONE = b"here", b"gone"
+_PREFIX = "vkshare-pickles-"  # of sockets' names
+_STALE = 10.0  # seconds after which a socket where no process listens is a dead process's
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +42,63 @@ class _Parcel:
     expires: float  # time.monotonic()
 
 
+class _Listener:
+    """A socket in a folder of the user's own: in XDG_RUNTIME_DIR, else in /tmp, else in a folder made for it."""
+
+    def __init__(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._made: Path | None = None
+        try:
+            self.path = self._place()
+            _sockets.listen(self.sock, self.path, 128)
+            self.sock.setblocking(False)
+        except BaseException:
+            self.sock.close()
+            self._remove_folder()
+            raise
+
+    def _place(self) -> Path:
+        name = _PREFIX + os.urandom(8).hex()
+        for folder in _sockets.folders():
+            if len(os.fsencode(folder / name)) > _sockets.LONGEST_PATH:
+                continue
+            with contextlib.suppress(OSError, InvalidCallError):  # it is not there, or not this user's alone
+                _sockets.make_folder(folder)
+                _remove_stale(folder)
+                return folder / name
+        self._made = Path(tempfile.mkdtemp(prefix="vkshare-"))
+        return self._made / name
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+        self.sock.close()
+        self._remove_folder()
+
+    def _remove_folder(self) -> None:
+        if self._made is not None:
+            with contextlib.suppress(OSError):
+                self._made.rmdir()
+
+
+def _remove_stale(folder: Path) -> None:
+    """Sockets of processes that were killed. OSError: the folder cannot be read."""
+    for path in folder.iterdir():
+        if path.name.startswith(_PREFIX):
+            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
+                is_old = time.time() - path.lstat().st_mtime > _STALE  # a new one may be about to listen
+                probe.setblocking(False)
+                if is_old and probe.connect_ex(os.fspath(path)) == errno.ECONNREFUSED:
+                    path.unlink()
+
+
 class _Counter:
     """What waits in this process, the oldest first, and the thread that hands it out while there is something."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.parcels: dict[bytes, _Parcel] = {}
-        self.listener: socket.socket | None = None
+        self.listener: _Listener | None = None
 
     def deposit(self, fds: Sequence[int]) -> tuple[str, bytes]:
         token = os.urandom(_TOKEN_SIZE)
@@ -51,17 +110,15 @@ class _Counter:
                     self._open()
                 assert self.listener is not None
                 self.parcels[token] = parcel
-                return self.listener.getsockname()[1:].decode(), token
+                return os.fspath(self.listener.path), token
         except BaseException:
             self.parcels.pop(token, None)
             _fds.close_all(parcel.fds)
             raise
 
     def _open(self) -> None:
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        listener = _Listener()
         try:
-            listener.bind(b"\0vkshare-" + os.urandom(16).hex().encode())
-            listener.listen(128)
             threading.Thread(target=self._serve, args=(listener,), name="vkshare-parcels", daemon=True).start()
         except BaseException:
             listener.close()
@@ -76,55 +133,98 @@ class _Counter:
     def _drop(self, token: bytes) -> None:
         _fds.close_all(self.parcels.pop(token).fds)
 
-    def _serve(self, listener: socket.socket) -> None:
-        poll = select.poll()
-        poll.register(listener, select.POLLIN)
-        while True:
-            with self.lock:
-                now = time.monotonic()
-                for token in [token for token, parcel in self.parcels.items() if parcel.expires <= now]:
-                    self._drop(token)
-                if not self.parcels:
-                    if self.listener is listener:
-                        self.listener = None
-                    listener.close()
-                    return
-                left = next(iter(self.parcels.values())).expires - now
-            if poll.poll(max(1, int(left * 1000) + 1)):
-                with contextlib.suppress(OSError):  # whoever asked is gone, or this process has no fd left
-                    sock, _ = listener.accept()
-                    with sock:
-                        self._answer(sock)
+    def _serve(self, listener: _Listener) -> None:
+        asking: dict[int, _Asking] = {}
+        pause = 0.0  # until when no connection is accepted
+        while (until := self._next_end(listener)) is not None:
+            now = time.monotonic()
+            poll = select.poll()
+            for fd in asking:
+                poll.register(fd, select.POLLIN)
+            if len(asking) < _MOST_CONNECTIONS and now >= pause:
+                poll.register(listener.sock, select.POLLIN)
+            until = min([until, *(one.expires for one in asking.values()), *([pause] if now < pause else [])])
+            for fd, _ in poll.poll(max(1, int((until - now) * 1000) + 1)):
+                if fd in asking:
+                    self._answer(asking.pop(fd).sock)
+                elif (sock := _accepted(listener.sock)) is not None:
+                    asking[sock.fileno()] = _Asking(sock, time.monotonic() + _PATIENCE)
+                else:
+                    pause = time.monotonic() + _PAUSE
+            now = time.monotonic()
+            for fd in [fd for fd, one in asking.items() if one.expires <= now]:
+                asking.pop(fd).sock.close()
+        for one in asking.values():
+            one.sock.close()
+
+    def _next_end(self, listener: _Listener) -> float | None:
+        """When the oldest parcel expires; None: there is none, and the listener is closed."""
+        with self.lock:
+            now = time.monotonic()
+            for token in [token for token, parcel in self.parcels.items() if parcel.expires <= now]:
+                self._drop(token)
+            if self.parcels:
+                return next(iter(self.parcels.values())).expires
+            if self.listener is listener:
+                self.listener = None
+            listener.close()
+            return None
 
     def _answer(self, sock: socket.socket) -> None:
-        sock.settimeout(_PATIENCE)
-        token = sock.recv(_TOKEN_SIZE + 1)  # first: closing a socket that has unread bytes resets the connection
-        _, uid = _transport.peer_of(sock)
-        if uid != os.geteuid():
-            sock.send(_STRANGER)
-            return
-        with self.lock:
-            parcel = self.parcels.pop(token, None)
-        if parcel is None:
-            sock.send(_GONE)
-            return
-        try:
-            _transport.send(sock, _HERE, parcel.fds, _PATIENCE)
-        finally:
-            _fds.close_all(parcel.fds)
+        """Closes the connection."""
+        with sock, contextlib.suppress(OSError, DescriptorError):  # the peer is gone
+            token = sock.recv(_TOKEN_SIZE + 1)
+            with self.lock:
+                parcel = self.parcels.pop(token, None)
+            if parcel is None:
+                sock.send(_GONE)
+                return
+            try:
+                _transport.send(sock, _HERE, parcel.fds, _PATIENCE)
+            finally:
+                _fds.close_all(parcel.fds)
+
+    def close(self) -> None:
+        """At the interpreter's exit: no file is left behind."""
+        if self.listener is not None:
+            self.listener.close()
 
     def forget(self) -> None:
         """In a forked child, which has copies of all fds, and not the thread."""
         for parcel in self.parcels.values():
             _fds.close_all(parcel.fds)
         if self.listener is not None:
-            self.listener.close()
+            self.listener.sock.close()  # the path is the parent's
         self.lock = threading.Lock()  # a thread that is not here may have held it
         self.parcels, self.listener = {}, None
 
 
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """A connection that has not said what it wants."""
+
+    sock: socket.socket
+    expires: float  # time.monotonic()
+
+
+def _accepted(listener: socket.socket) -> socket.socket | None:
+    """The next connection, of a process of this user. None: there is none."""
+    try:
+        sock, _ = listener.accept()
+    except OSError:  # it went, or this process has no fd left
+        return None
+    try:
+        sock.setblocking(False)
+        _sockets.check_peer(sock)
+    except OSError:
+        sock.close()
+        return None
+    return sock
+
+
 _counter = _Counter()
 os.register_at_fork(after_in_child=_counter.forget)
+atexit.register(_counter.close)
 
 
 def share(fds: Sequence[int]) -> tuple[str, bytes]:
@@ -134,24 +234,24 @@ def share(fds: Sequence[int]) -> tuple[str, bytes]:
 
 def collect(shared: tuple[str, bytes], most_fds: int = _transport.MAX_FDS) -> list[int]:
     """The fds, CLOEXEC, the caller's. DescriptorError if the sender is gone or has them no more."""
-    address, token = shared
+    path, token = shared
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
         sock.settimeout(_FETCH)
         try:
-            sock.connect(b"\0" + address.encode())
+            _sockets.connect(sock, Path(path))
             sock.send(token)
             with _transport.Receiver(sock, most_fds) as receiver:
                 answer, fds = receiver.message(0, len, _FETCH)
+        except (PermissionError, InvalidCallError) as error:
+            raise _refused("cannot be trusted", str(error)) from None
         except (OSError, EOFError) as error:
             why = f"{type(error).__name__}: {error}"
             raise _refused("has exited, or this pickle was opened before", why) from None
     if answer == _HERE:
         return fds
     _fds.close_all(fds)
-    if answer == _GONE:
-        why = f"this pickle was opened before, or not within {LIFETIME:.0f} s"
-        raise _refused("has them no more", why)
-    raise _refused("did not give them", "it is another user's")
+    why = f"this pickle was opened before, or not within {LIFETIME:.0f} s"
+    raise _refused("has them no more", why)
 
 
 def _refused(what: str, why: str) -> DescriptorError:

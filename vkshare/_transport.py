@@ -5,17 +5,15 @@ from __future__ import annotations
 import array
 import errno
 import math
-import os
 import resource
 import select
 import socket
-import struct
 import time
 import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Self
 
-from vkshare import _arguments, _fds
+from vkshare import _arguments, _fds, _sockets
 from vkshare.errors import DescriptorError
 
 if TYPE_CHECKING:
@@ -25,17 +23,10 @@ _MAX_MESSAGE = 65536
 MAX_FDS = 8  # in one message of a surface or a fence: more than they have
 _LONGEST_POLL = 2**31 - 1  # milliseconds: poll(2) takes an int
 _QUOTA = 256  # fds of unclosed descriptors from one peer process, or a quarter of the fd limit where that is less
-_PEERCRED = struct.Struct("3i")  # struct ucred: pid, uid, gid
 _received: dict[int, weakref.WeakSet[Descriptor]] = {}  # by the peer's pid
 
 
 # ---- what others that speak over such sockets need ----------------------------------------------------------------
-
-
-def peer_of(sock: socket.socket) -> tuple[int, int]:
-    """The pid and the user of the process at the other end."""
-    pid, uid, _ = _PEERCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size))
-    return pid, uid
 
 
 def fds_of(ancillary: Sequence[tuple[int, int, bytes]]) -> list[int]:
@@ -58,6 +49,7 @@ def rights(fds: Sequence[int]) -> list[tuple[int, int, array.array[int]]]:
 def send(sock: socket.socket, data: bytes, fds: Sequence[int], timeout: float | None) -> None:
     """Sends `data` with `fds` on its first byte. See Descriptor.send()."""
     _check_socket(sock)
+    _check_peer(sock)
     deadline = _deadline(timeout)
     beside = rights(fds)
     pause = 0.001
@@ -135,9 +127,7 @@ class Receiver:
         _received.setdefault(self._pid, weakref.WeakSet()).add(descriptor)
 
     def _check_peer(self) -> None:
-        self._pid, uid = peer_of(self._sock)
-        if uid != os.geteuid():
-            raise DescriptorError(f"the peer is user {uid}, this process user {os.geteuid()}: connection dropped")
+        self._pid = _check_peer(self._sock)
         for pid in [pid for pid, kept in _received.items() if not any(d.fd_count for d in kept)]:
             del _received[pid]
         held = sum(descriptor.fd_count for descriptor in _received.get(self._pid, ()))
@@ -186,6 +176,13 @@ def _check_socket(sock: socket.socket) -> None:
         raise TypeError(f"sock must be a socket.socket, not {_kind_of(sock)}")
     if sock.family != socket.AF_UNIX or sock.type not in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
         raise ValueError(f"sock is {sock!r}; fds travel over AF_UNIX, SOCK_STREAM or SOCK_SEQPACKET only")
+
+
+def _check_peer(sock: socket.socket) -> int:
+    try:
+        return _sockets.check_peer(sock)
+    except PermissionError as error:
+        raise DescriptorError(str(error)) from None
 
 
 def _kind_of(sock: object) -> str:

@@ -130,11 +130,14 @@ class Descriptor:
     def send(self, sock: socket.socket, timeout: float | None = None) -> None:
         """Sends it over a connected Unix socket (SOCK_STREAM or SOCK_SEQPACKET), in one message with its fds.
 
+        The peer must run as the same user (SO_PEERCRED, rule X19); a socket to another user's process stays open.
         Waits, at most `timeout` seconds, while the receiver's queue is full (EAGAIN) or too many fds of this user are
         in flight (ETOOMANYREFS, rule X14). The descriptor stays open: close it when done.
 
         Raises
         ------
+        DescriptorError
+            The peer is another user's process; nothing was sent.
         TimeoutError
             The receiver did not make room in time; nothing was sent.
         OSError

@@ -41,7 +41,8 @@ static struct {
     vks_mapping *cursor;  /* the one after it */
     uintptr_t thread;
     pthread_t thread_id;
-} service = {.lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER, .epoll = -1, .kick = -1, .tidy_at = FEW_PEERS};
+} service = {
+    .lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER, .epoll = -1, .kick = -1, .tidy_at = FEW_PEERS};
 
 static void forget(void)
 {

@@ -55,8 +55,8 @@ class Desktop(Closing):
 
     Raises
     ------
-    OSError
-        Nobody listens there.
+    OSError, InvalidCallError
+        As of vkshare.server.Client.
     UnsupportedError
         No device is given, and this process does not have the server's adapter.
     RemoteLostError

@@ -9,8 +9,9 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 
-from vkshare import _fds, _trace, _transport
+from vkshare import _fds, _sockets, _trace, _transport
 from vkshare.errors import ClosedError, DeviceLostError, RemoteLostError
 from vkshare.server import marks, wire
 from vkshare.server.conversation import GREETINGS
@@ -28,7 +29,7 @@ class Channel:
     tells which of the server's clients this is, once that is known.
     """
 
-    def __init__(self, path: str, timeout: float | None) -> None:
+    def __init__(self, path: Path, timeout: float | None) -> None:
         self.generation = 0
         self._asker = marks.NOBODY
         self.deferred: deque[Exception] = deque(maxlen=_MOST_ERRORS)  # of requests without a reply; each has `sequence`
@@ -41,7 +42,7 @@ class Channel:
         try:
             # The kernel's own timeouts: Python's would poll() before each call.
             self._set_timeout(timeout)
-            self._sock.connect(path)
+            _sockets.connect(self._sock, path)
         except BaseException:
             self._sock.close()
             raise

@@ -50,7 +50,9 @@ class Client:
     Raises
     ------
     OSError
-        Nobody listens there.
+        No process listens there; PermissionError: one of another user does, and was sent nothing.
+    InvalidCallError
+        No path is given, and XDG_RUNTIME_DIR, or the user's folder in /tmp, can be written by another user.
     RemoteLostError
         By every call: the server has ended the connection; the text says why.
     """
@@ -70,7 +72,7 @@ class Client:
         self._lock = threading.RLock()
         self._last_id = 0
         self._things: dict[tuple[type, int], Served] = {}
-        self._channel = Channel(os.fspath(self._path), self._timeout)
+        self._channel = Channel(self._path, self._timeout)
         try:
             self.server: m.Welcome = self._hello(_arguments.text("name", name))
         except BaseException:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import logging
 import os
 import socket
 from collections.abc import Callable, Sequence
 
-from vkshare import _transport
+from vkshare import _sockets
 from vkshare.server.loop import READ, Loop
 from vkshare.server.socket_path import Listener
 
@@ -17,7 +16,6 @@ _log = logging.getLogger("vkshare.server")
 
 _AT_ONCE = 16  # connections in a turn
 _PAUSE = 0.1  # seconds without taking any, where there is no fd at all
-_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Door:
@@ -59,7 +57,7 @@ class Door:
             except BlockingIOError:
                 return
             except OSError as error:
-                if error.errno in _NO_ROOM:
+                if error.errno in _sockets.NO_ROOM:
                     return self._turn_away()
                 _log.debug("accept: %s", error)
                 continue
@@ -68,10 +66,12 @@ class Door:
     def _let_in(self, sock: socket.socket) -> None:
         try:
             sock.setblocking(False)
-            pid, uid = _transport.peer_of(sock)
-            if uid == os.geteuid() and self._take(sock, pid):
+            pid = _sockets.check_peer(sock)
+            if self._take(sock, pid):
                 return
-            _log.warning("process %d of user %d was turned away", pid, uid)
+            _log.warning("process %d was turned away: there are as many clients as there may be", pid)
+        except PermissionError as error:
+            _log.warning("%s", error)
         except Exception:
             _log.exception("a connection could not be taken")
         self.refused += 1

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import os
 import socket
-import struct
 from contextlib import AbstractContextManager
 
-from vkshare import _trace
+from vkshare import _sockets, _trace
 from vkshare.server.messages import Op
 
-_UCRED = struct.Struct("@iII")
 NOBODY = 0  # whose number is not known yet
 
 
@@ -27,8 +25,7 @@ def asker(client: int) -> int:
 
 def asker_here(sock: socket.socket, client: int) -> int:
     """The same number, at the client's end."""
-    pid, _, _ = _UCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
-    return int(pid) << 32 | client
+    return _sockets.check_peer(sock) << 32 | client
 
 
 def step(what: str, opcode: int, asker: int, sequence: int) -> AbstractContextManager[None]:

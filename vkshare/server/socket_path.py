@@ -10,28 +10,27 @@ import socket
 import stat
 from pathlib import Path
 
+from vkshare import _sockets
 from vkshare.errors import InvalidCallError
-
-_LONGEST = 107  # bytes: sockaddr_un has room for these and a 0
 
 
 def default_path() -> Path:
-    """What VKSHARE_SERVER says, else vkshare-server in XDG_RUNTIME_DIR, else in a folder of the user's in /tmp."""
+    """VKSHARE_SERVER, else vkshare-server in XDG_RUNTIME_DIR, else server in the user's own folder in /tmp."""
     said = os.environ.get("VKSHARE_SERVER")
     if said:
         return Path(said)
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    if runtime:
-        return Path(runtime) / "vkshare-server"
-    return Path(f"/tmp/vkshare-{os.geteuid()}") / "server"
+    folder, *rest = _sockets.folders()
+    return folder / ("vkshare-server" if rest else "server")
 
 
 def checked(path: str | os.PathLike[str] | None) -> Path:
     """`path`, or the default. ValueError: a socket cannot be there."""
     found = default_path() if path is None else Path(path)
     raw = os.fsencode(found)
-    if path == "" or b"\0" in raw or len(raw) > _LONGEST:
-        raise ValueError(f"path is {os.fspath(found)!r}; a socket's path has 1 to {_LONGEST} bytes, none of them 0")
+    if path == "" or b"\0" in raw or len(raw) > _sockets.LONGEST_PATH:
+        raise ValueError(
+            f"path is {os.fspath(found)!r}; a socket's path has 1 to {_sockets.LONGEST_PATH} bytes, none of them 0"
+        )
     return found
 
 
@@ -41,15 +40,13 @@ class Listener:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._pid = os.getpid()
-        _make_folder(path.parent)
+        _sockets.make_folder(path.parent)
         self._lock = _lock(path)
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             _remove_stale(path)
             self.sock.setblocking(False)
-            self.sock.bind(os.fspath(path))
-            os.chmod(path, 0o600)  # nobody can connect before it listens
-            self.sock.listen(64)
+            _sockets.listen(self.sock, path, 64)
         except BaseException:
             self.sock.close()
             os.close(self._lock)
@@ -65,15 +62,6 @@ class Listener:
                     left.unlink()
         self.sock.close()
         os.close(self._lock)
-
-
-def _make_folder(folder: Path) -> None:
-    if folder == Path(f"/tmp/vkshare-{os.geteuid()}"):
-        with contextlib.suppress(FileExistsError):
-            folder.mkdir(0o700)
-        status = folder.lstat()
-        if status.st_uid != os.geteuid() or not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o077:
-            raise InvalidCallError(f"{folder} is not this user's alone: set XDG_RUNTIME_DIR, or give a path")
 
 
 def _lock_path(path: Path) -> Path:
