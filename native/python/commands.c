@@ -1,10 +1,6 @@
 /* CommandList: what submit() takes. The public class records, and compiles when first submitted. */
 #include "vkpy.h"
 
-#define LIVE(self)                                                                                                     \
-    if (VKPY_UNLIKELY((self)->device == NULL))                                                                         \
-    return vkpy_raise_uninitialised("CommandList")
-
 /* ---- making one -------------------------------------------------------------------------------------------------- */
 
 static int commands_init(PyObject *object, PyObject *arguments, PyObject *keywords)
@@ -54,7 +50,7 @@ static void commands_dealloc(PyObject *object)
 static PyObject *commands_reset(PyObject *object, PyObject *ignored)
 {
     (void)ignored;
-    LIVE((vkpy_commands *)object);
+    VKPY_LIVE_BY((vkpy_commands *)object, device);
     forget((vkpy_commands *)object);
     Py_RETURN_NONE;
 }
@@ -83,7 +79,7 @@ static bool read_use(PyObject *pair, PyObject **surface, vks_use *use)
     *surface = PyTuple_GetItem(pair, 0);
     use->surface = ((vkpy_surface *)*surface)->core;
     if (use->surface == NULL)
-        return vkpy_raise_uninitialised("Surface") != NULL;
+        return vkpy_raise_uninitialised(*surface) != NULL;
     writes = PyObject_IsTrue(PyTuple_GetItem(pair, 1));
     use->writes = writes > 0;
     return writes >= 0;
@@ -172,7 +168,7 @@ static PyObject *commands_set_vulkan(PyObject *object, PyObject *const *argument
     PyObject *values[4];
     uint64_t command_buffer, transfer_buffer = 0;
     use_list list;
-    LIVE(self);
+    VKPY_LIVE_BY(self, device);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
         !vkpy_u64(values[0], "command_buffer", &command_buffer) ||
         (values[3] != NULL && !vkpy_u64(values[3], "transfer_buffer", &transfer_buffer)))
@@ -250,7 +246,7 @@ static PyObject *commands_set_program(PyObject *object, PyObject *const *argumen
     vkpy_program *program;
     use_list list;
     Py_ssize_t n_slots;
-    LIVE(self);
+    VKPY_LIVE_BY(self, device);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !read_uses(values[1], &list))
         return NULL;
     uint32_t *slots = read_slots(values[2], list.count, &n_slots);
@@ -277,7 +273,7 @@ static PyObject *commands_device(PyObject *object, void *ignored)
 {
     vkpy_commands *self = (vkpy_commands *)object;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE_BY(self, device);
     return Py_NewRef((PyObject *)self->device);
 }
 

@@ -76,6 +76,8 @@ static int timeline_init(PyObject *object, PyObject *arguments, PyObject *keywor
     unsigned long long semaphore, context;
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "KK", names, &semaphore, &context))
         return -1;
+    if (self->semaphore != NULL)
+        return vkpy_raise_initialised("CudaTimeline");
     const char *missing = cu.is_loaded ? NULL : load();
     if (missing != NULL) {
         PyErr_Format(PyExc_OSError, "CUDA's driver has no %s", missing);

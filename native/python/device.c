@@ -3,10 +3,6 @@
 
 #include <string.h>
 
-#define LIVE(self)                                                                                                     \
-    if (VKPY_UNLIKELY((self)->core == NULL))                                                                           \
-    return vkpy_raise_uninitialised("Device")
-
 vkpy_device *vkpy_device_argument(PyObject *object, const char *name)
 {
     if (!PyObject_TypeCheck(object, vkpy_device_type)) {
@@ -14,7 +10,7 @@ vkpy_device *vkpy_device_argument(PyObject *object, const char *name)
         return NULL;
     }
     vkpy_device *device = (vkpy_device *)object;
-    return device->core != NULL ? device : (vkpy_device *)vkpy_raise_uninitialised("Device");
+    return device->core != NULL ? device : (vkpy_device *)vkpy_raise_uninitialised(object);
 }
 
 /* ---- making one -------------------------------------------------------------------------------------------------- */
@@ -192,7 +188,7 @@ static PyObject *device_shutdown(PyObject *object, PyObject *ignored)
 {
     vkpy_device *self = (vkpy_device *)object;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     Py_BEGIN_ALLOW_THREADS
     vks_device_shutdown(self->core);
     Py_END_ALLOW_THREADS
@@ -206,7 +202,7 @@ static PyObject *device_reap(PyObject *object, PyObject *const *arguments, Py_ss
     vkpy_device *self = (vkpy_device *)object;
     PyObject *values[1];
     bool all = false;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_bool(values[0], &all))
         return NULL;
     size_t reaped = vks_device_reap(self->core, all); /* calls back into Python: with the GIL */
@@ -223,7 +219,7 @@ static PyObject *device_wait_idle(PyObject *object, PyObject *const *arguments, 
     vkpy_device *self = (vkpy_device *)object;
     PyObject *values[1];
     uint64_t timeout;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_timeout(values[0], &timeout))
         return NULL;
     vks_status status;
@@ -239,7 +235,7 @@ static PyObject *device_check(PyObject *object, PyObject *ignored)
 {
     vkpy_device *self = (vkpy_device *)object;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     return vkpy_none_or_raise(vks_device_state(self->core), "Device");
 }
 
@@ -247,7 +243,7 @@ static PyObject *device_mark_lost(PyObject *object, PyObject *ignored)
 {
     vkpy_device *self = (vkpy_device *)object;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     VKPY_SHORT(self, vks_device_mark_lost(self->core));
     Py_RETURN_NONE;
 }
@@ -258,7 +254,7 @@ static PyObject *device_count_copy(PyObject *object, PyObject *const *arguments,
     vkpy_device *self = (vkpy_device *)object;
     PyObject *values[1];
     uint64_t bytes;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_u64(values[0], "nbytes", &bytes))
         return NULL;
     VKPY_SHORT(self, vks_device_count_copy(self->core, bytes));
@@ -270,7 +266,7 @@ static PyObject *device_counters(PyObject *object, PyObject *ignored)
     vkpy_device *self = (vkpy_device *)object;
     vks_device_statistics s;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     VKPY_SHORT(self, vks_device_get_statistics(self->core, &s));
     return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K}", "submitted", s.submitted, "completed",
                          s.completed, "transfers", s.transfers, "submissions", s.submissions, "held", s.held,
@@ -288,7 +284,7 @@ static PyObject *device_submitted(PyObject *object, void *ignored)
     vkpy_device *self = (vkpy_device *)object;
     uint64_t submitted;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     VKPY_SHORT(self, submitted = vks_device_submitted(self->core));
     return PyLong_FromUnsignedLongLong(submitted);
 }
@@ -298,7 +294,7 @@ static PyObject *device_completed(PyObject *object, void *ignored)
     vkpy_device *self = (vkpy_device *)object;
     uint64_t serial = 0;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     VKPY_SHORT(self, serial = vks_device_completed(self->core));
     return PyLong_FromUnsignedLongLong(serial);
 }

@@ -166,10 +166,14 @@ PyObject *vkpy_raise_acquire_timeout(uint64_t key, uint64_t timeout)
     return NULL;
 }
 
-PyObject *vkpy_raise_uninitialised(const char *type)
+PyObject *vkpy_raise_uninitialised(PyObject *object)
 {
-    return vkpy_raise_named("InvalidCallError", "this %s was never initialised: its __init__ did not run, or failed",
-                            type);
+    PyObject *name = PyType_GetName(Py_TYPE(object));
+    if (name != NULL)
+        vkpy_raise_named("InvalidCallError", "this %U was never initialised: its __init__ did not run, or failed",
+                         name);
+    Py_XDECREF(name);
+    return NULL;
 }
 
 int vkpy_raise_initialised(const char *type)

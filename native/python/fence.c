@@ -3,10 +3,6 @@
 
 #include <unistd.h>
 
-#define LIVE(self)                                                                                                     \
-    if (VKPY_UNLIKELY((self)->core == NULL))                                                                           \
-    return vkpy_raise_uninitialised("Fence")
-
 /* ---- making one -------------------------------------------------------------------------------------------------- */
 
 static bool set_core(vkpy_fence *self, vkpy_device *device, vks_status status, vks_fence *core, const char *what)
@@ -126,7 +122,7 @@ static PyObject *fence_close(PyObject *object, PyObject *ignored)
 {
     vkpy_fence *self = (vkpy_fence *)object;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     /* It waits for what another API's queue was given, where a host function may need the GIL. */
     Py_BEGIN_ALLOW_THREADS
     vks_fence_close(self->core);
@@ -150,7 +146,7 @@ static PyObject *fence_signal(PyObject *object, PyObject *const *arguments, Py_s
     static vkpy_signature signature = {"Fence.signal", 1, 1, 1, {"value"}, {NULL}};
     vkpy_fence *self = (vkpy_fence *)object;
     uint64_t value;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!read_value(&signature, arguments, count, keywords, 1, &value))
         return NULL;
     vks_status status;
@@ -164,7 +160,7 @@ static PyObject *fence_wait(PyObject *object, PyObject *const *arguments, Py_ssi
     vkpy_fence *self = (vkpy_fence *)object;
     PyObject *values[2];
     uint64_t value, timeout;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
         !vkpy_fence_value(values[0], "value", 0, "", &value) || !vkpy_timeout(values[1], &timeout))
         return NULL;
@@ -182,7 +178,7 @@ static PyObject *fence_is_done(PyObject *object, PyObject *const *arguments, Py_
     static vkpy_signature signature = {"Fence.is_done", 1, 1, 1, {"value"}, {NULL}};
     vkpy_fence *self = (vkpy_fence *)object;
     uint64_t value;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!read_value(&signature, arguments, count, keywords, 0, &value))
         return NULL;
     vks_status status;
@@ -196,7 +192,7 @@ static PyObject *fence_event_fd(PyObject *object, PyObject *const *arguments, Py
     vkpy_fence *self = (vkpy_fence *)object;
     uint64_t value;
     int fd = -1;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!read_value(&signature, arguments, count, keywords, 0, &value))
         return NULL;
     vks_status status;
@@ -211,7 +207,7 @@ static PyObject *fence_notify(PyObject *object, PyObject *const *arguments, Py_s
     PyObject *values[3];
     uint64_t value, token;
     vks_hub *hub;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
         !vkpy_fence_value(values[0], "value", 0, "", &value) || !vkpy_hub_and_token(values[1], values[2], &hub, &token))
         return NULL;
@@ -225,7 +221,7 @@ static PyObject *fence_export(PyObject *object, PyObject *ignored)
     vkpy_fence *self = (vkpy_fence *)object;
     int page_fd = -1, semaphore_fd = -1;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     vks_status status;
     VKPY_SHORT(self->device, status = vks_fence_export(self->core, &page_fd, &semaphore_fd));
     return status == VKS_OK ? Py_BuildValue("(ii)", page_fd, semaphore_fd) : vkpy_raise(status, "Fence.export");
@@ -239,7 +235,7 @@ static PyObject *fence_lend_wait(PyObject *object, PyObject *const *arguments, P
     vkpy_fence *self = (vkpy_fence *)object;
     PyObject *values[2];
     uint64_t value, timeout, wait = 0;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
         !vkpy_fence_value(values[0], "value", 0, "", &value) || !vkpy_timeout(values[1], &timeout))
         return NULL;
@@ -257,7 +253,7 @@ static PyObject *fence_lend_value(PyObject *object, PyObject *const *arguments, 
     static vkpy_signature signature = {"Fence._lend_value", 1, 1, 1, {"value"}, {NULL}};
     vkpy_fence *self = (vkpy_fence *)object;
     uint64_t value, wait = 0;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!read_value(&signature, arguments, count, keywords, 1, &value))
         return NULL;
     vks_status status;
@@ -269,7 +265,7 @@ static PyObject *fence_lent_back(PyObject *object, PyObject *number)
 {
     vkpy_fence *self = (vkpy_fence *)object;
     uint64_t value;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_u64(number, "value", &value))
         return NULL;
     vks_status status;
@@ -281,7 +277,7 @@ static PyObject *fence_outside_lost(PyObject *object, PyObject *ignored)
 {
     vkpy_fence *self = (vkpy_fence *)object;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     vks_status status;
     VKPY_SHORT(self->device, status = vks_fence_outside_lost(self->core));
     return vkpy_none_or_raise(status, "CUDAFence");
@@ -294,7 +290,7 @@ static PyObject *fence_value(PyObject *object, void *ignored)
     vkpy_fence *self = (vkpy_fence *)object;
     uint64_t value;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     vks_status status;
     VKPY_SHORT(self->device, status = vks_fence_value(self->core, &value));
     return VKPY_LIKELY(status == VKS_OK) ? PyLong_FromUnsignedLongLong(value) : vkpy_raise(status, "Fence.value");
@@ -305,7 +301,7 @@ static PyObject *fence_queued_value(PyObject *object, void *ignored)
     vkpy_fence *self = (vkpy_fence *)object;
     uint64_t value;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     vks_status status;
     VKPY_SHORT(self->device, status = vks_fence_queued(self->core, &value));
     return VKPY_LIKELY(status == VKS_OK) ? PyLong_FromUnsignedLongLong(value)

@@ -111,7 +111,7 @@ static PyObject *frame_swapchain(PyObject *object, void *ignored)
 {
     vkpy_frame *self = (vkpy_frame *)object;
     (void)ignored;
-    return self->swapchain == NULL ? vkpy_raise_uninitialised("Frame") : Py_NewRef((PyObject *)self->swapchain);
+    return self->swapchain == NULL ? vkpy_raise_uninitialised(object) : Py_NewRef((PyObject *)self->swapchain);
 }
 
 #define FRAME_GETTER(name, value)                                                                                      \

@@ -1,10 +1,6 @@
 /* Front: the part of a render server's loop that needs no Python, over native/server/front.h. */
 #include "vkpy_server.h"
 
-#define LIVE(self)                                                                                                     \
-    if (VKPY_UNLIKELY((self)->core == NULL))                                                                           \
-    return vkpy_raise_uninitialised("Front")
-
 enum { TOLD_AT_ONCE = 64 };
 
 static int front_init(PyObject *object, PyObject *arguments, PyObject *keywords)
@@ -37,7 +33,7 @@ static PyObject *front_add(PyObject *object, PyObject *const *arguments, Py_ssiz
     uint64_t token;
     long long interest;
     int fd;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_fd(values[0], "fd", false, &fd) ||
         !vkpy_u64(values[1], "token", &token) || !vkpy_integer(values[2], "interest", 0, 3, &interest))
         return NULL;
@@ -52,7 +48,7 @@ static PyObject *front_watch(PyObject *object, PyObject *const *arguments, Py_ss
     long long interest;
     bool is_quick;
     int fd;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_fd(values[0], "fd", false, &fd) ||
         !vkpy_integer(values[1], "interest", 0, 3, &interest) || !vkpy_bool(values[2], &is_quick))
         return NULL;
@@ -63,7 +59,7 @@ static PyObject *front_remove(PyObject *object, PyObject *fd_object)
 {
     vkpy_front *self = (vkpy_front *)object;
     int fd;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_fd(fd_object, "fd", false, &fd))
         return NULL;
     vks_front_remove(self->core, fd);
@@ -74,7 +70,7 @@ static PyObject *front_set_generation(PyObject *object, PyObject *value)
 {
     vkpy_front *self = (vkpy_front *)object;
     long long generation;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_integer(value, "generation", 0, UINT32_MAX, &generation))
         return NULL;
     vks_front_set_generation(self->core, (uint32_t)generation);
@@ -100,7 +96,7 @@ static PyObject *front_wait(PyObject *object, PyObject *timeout_object)
     uint64_t timeout;
     uint32_t count = 0;
     vks_status status;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_timeout(timeout_object, &timeout))
         return NULL;
     uint64_t deadline = vkpy_deadline(timeout);
@@ -125,7 +121,7 @@ static PyObject *front_answered(PyObject *object, void *ignored)
 {
     vkpy_front *self = (vkpy_front *)object;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     return PyLong_FromUnsignedLongLong(vks_front_answered(self->core));
 }
 

@@ -1,10 +1,6 @@
 /* HandOff: requests on their way to a rendering thread and back, over native/server/hand_off.h. */
 #include "vkpy_server.h"
 
-#define LIVE(self)                                                                                                     \
-    if (VKPY_UNLIKELY((self)->core == NULL))                                                                           \
-    return vkpy_raise_uninitialised("HandOff")
-
 static int hand_off_init(PyObject *object, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {"hub", "token", NULL};
@@ -46,7 +42,7 @@ static void hand_off_dealloc(PyObject *object)
 static PyObject *hand_off_give(PyObject *object, PyObject *request)
 {
     vkpy_hand_off *self = (vkpy_hand_off *)object;
-    LIVE(self);
+    VKPY_LIVE(self);
     vks_status status = vks_hand_off_give(self->core, Py_NewRef(request));
     if (status != VKS_OK)
         Py_DECREF(request);
@@ -59,7 +55,7 @@ static PyObject *hand_off_take(PyObject *object, PyObject *ignored)
     void *request = NULL;
     vks_status status;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     VKPY_BLOCKING(status, vks_hand_off_take(self->core, &request));
     if (status == VKS_CLOSED)
         Py_RETURN_NONE;
@@ -70,7 +66,7 @@ static PyObject *hand_off_take(PyObject *object, PyObject *ignored)
 static PyObject *hand_off_done(PyObject *object, PyObject *result)
 {
     vkpy_hand_off *self = (vkpy_hand_off *)object;
-    LIVE(self);
+    VKPY_LIVE(self);
     vks_hand_off_done(self->core, Py_NewRef(result));
     Py_RETURN_NONE;
 }
@@ -80,7 +76,7 @@ static PyObject *hand_off_collect(PyObject *object, PyObject *ignored)
     vkpy_hand_off *self = (vkpy_hand_off *)object;
     vks_command command;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vks_hand_off_collect(self->core, &command))
         Py_RETURN_NONE;
     return Py_BuildValue("(NN)", (PyObject *)command.request, (PyObject *)command.result);
@@ -91,7 +87,7 @@ static PyObject *hand_off_drop(PyObject *object, PyObject *ignored)
     vkpy_hand_off *self = (vkpy_hand_off *)object;
     void *request;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vks_hand_off_drop(self->core, &request))
         Py_RETURN_NONE;
     return (PyObject *)request;
@@ -101,7 +97,7 @@ static PyObject *hand_off_close(PyObject *object, PyObject *ignored)
 {
     vkpy_hand_off *self = (vkpy_hand_off *)object;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     vks_hand_off_close(self->core);
     Py_RETURN_NONE;
 }
@@ -110,7 +106,7 @@ static PyObject *hand_off_leave(PyObject *object, PyObject *ignored)
 {
     vkpy_hand_off *self = (vkpy_hand_off *)object;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     vks_hand_off_leave(self->core);
     Py_RETURN_NONE;
 }
@@ -119,7 +115,7 @@ static PyObject *hand_off_has_left(PyObject *object, void *ignored)
 {
     vkpy_hand_off *self = (vkpy_hand_off *)object;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     return PyBool_FromLong(vks_hand_off_has_left(self->core));
 }
 

@@ -14,10 +14,10 @@ typedef struct vkpy_history {
     if (VKPY_UNLIKELY((self)->core == NULL || (self)->is_looking))                                                     \
     return raise_not_live(self)
 
-static PyObject *raise_not_live(const vkpy_history *self)
+static PyObject *raise_not_live(vkpy_history *self)
 {
     if (self->core == NULL)
-        return vkpy_raise_uninitialised("PresentHistory");
+        return vkpy_raise_uninitialised((PyObject *)self);
     return vkpy_raise_named("InvalidCallError", "the PresentHistory is in collect(): call it when that has returned");
 }
 

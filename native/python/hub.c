@@ -1,10 +1,6 @@
 /* Hub: one eventfd for any number of outstanding events. */
 #include "vkpy.h"
 
-#define LIVE(self)                                                                                                     \
-    if (VKPY_UNLIKELY((self)->core == NULL))                                                                           \
-    return vkpy_raise_uninitialised("Hub")
-
 enum { DRAINED_AT_ONCE = 64 };
 
 vkpy_hub *vkpy_hub_argument(PyObject *object, const char *name)
@@ -14,7 +10,7 @@ vkpy_hub *vkpy_hub_argument(PyObject *object, const char *name)
         return NULL;
     }
     vkpy_hub *hub = (vkpy_hub *)object;
-    return hub->core != NULL ? hub : (vkpy_hub *)vkpy_raise_uninitialised("Hub");
+    return hub->core != NULL ? hub : (vkpy_hub *)vkpy_raise_uninitialised(object);
 }
 
 static int hub_init(PyObject *object, PyObject *arguments, PyObject *keywords)
@@ -46,7 +42,7 @@ static PyObject *hub_fileno(PyObject *object, PyObject *ignored)
 {
     vkpy_hub *self = (vkpy_hub *)object;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     return PyLong_FromLong(vks_hub_fd(self->core));
 }
 
@@ -77,7 +73,7 @@ static PyObject *hub_drain(PyObject *object, PyObject *ignored)
     vks_status results[DRAINED_AT_ONCE];
     size_t count;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     PyObject *list = PyList_New(0);
     if (list == NULL)
         return NULL;

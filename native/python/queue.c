@@ -1,16 +1,11 @@
 /* Queues: the two ends of a surface queue, and the pages between them. */
 #include "vkpy_queue.h"
 
-#define LIVE(self)                                                                                                     \
-    if (VKPY_UNLIKELY((self)->core == NULL))                                                                           \
-    return vkpy_raise_uninitialised((self)->name)
-
 typedef struct vkpy_queue {
     PyObject_HEAD
     vkpy_device *device;
     vks_queue *core;
     PyObject *surfaces; /* tuple: the device's handles, in the network's order */
-    const char *name;   /* of the class, for errors */
     PyObject *weakrefs;
 } vkpy_queue;
 
@@ -86,6 +81,8 @@ PyObject *vkpy_queue_page_counts(PyObject *module, PyObject *fd_object)
 
 /* ---- an end's beginning ------------------------------------------------------------------------------------------ */
 
+static const char *const end_names[] = {[VKS_PRODUCER] = "Producer", [VKS_CONSUMER] = "Consumer"};
+
 static vkpy_surface *surface_argument(PyObject *object)
 {
     if (!PyObject_TypeCheck(object, vkpy_surface_type)) {
@@ -93,7 +90,7 @@ static vkpy_surface *surface_argument(PyObject *object)
         return NULL;
     }
     vkpy_surface *surface = (vkpy_surface *)object;
-    return surface->core != NULL ? surface : (vkpy_surface *)vkpy_raise_uninitialised("Surface");
+    return surface->core != NULL ? surface : (vkpy_surface *)vkpy_raise_uninitialised(object);
 }
 
 static bool open_end(vkpy_queue *self, vkpy_device *device, int page_fd, vks_end end, PyObject *surfaces)
@@ -114,10 +111,10 @@ static bool open_end(vkpy_queue *self, vkpy_device *device, int page_fd, vks_end
     vks_status status;
     VKPY_SHORT(device, status = vks_queue_open(device->core, page_fd, end, cores, (uint32_t)count, &core));
     if (status != VKS_OK)
-        return vkpy_raise(status, self->name) != NULL;
+        return vkpy_raise(status, end_names[end]) != NULL;
     if (self->core != NULL) { /* by another thread, while the lock was taken */
         VKPY_SHORT(device, vks_queue_close(core); vks_queue_unref(core));
-        return vkpy_raise_named("InvalidCallError", "%s.__init__ ran already", self->name) != NULL;
+        return vkpy_raise_initialised(end_names[end]) == 0;
     }
     self->device = (vkpy_device *)Py_NewRef((PyObject *)device);
     self->surfaces = Py_NewRef(surfaces);
@@ -125,13 +122,12 @@ static bool open_end(vkpy_queue *self, vkpy_device *device, int page_fd, vks_end
     return true;
 }
 
-static int init(PyObject *object, PyObject *arguments, PyObject *keywords, vks_end end, const char *name)
+static int init(PyObject *object, PyObject *arguments, PyObject *keywords, vks_end end)
 {
     static char *names[] = {"device", "page_fd", "surfaces", NULL};
     vkpy_queue *self = (vkpy_queue *)object;
     PyObject *device_object, *fd_object, *surfaces;
     int page_fd;
-    self->name = name;
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OOO!:QueueEnd", names, &device_object, &fd_object,
                                      &PyTuple_Type, &surfaces) ||
         !vkpy_fd(fd_object, "page_fd", false, &page_fd))
@@ -142,12 +138,12 @@ static int init(PyObject *object, PyObject *arguments, PyObject *keywords, vks_e
 
 static int producer_init(PyObject *object, PyObject *arguments, PyObject *keywords)
 {
-    return init(object, arguments, keywords, VKS_PRODUCER, "Producer");
+    return init(object, arguments, keywords, VKS_PRODUCER);
 }
 
 static int consumer_init(PyObject *object, PyObject *arguments, PyObject *keywords)
 {
-    return init(object, arguments, keywords, VKS_CONSUMER, "Consumer");
+    return init(object, arguments, keywords, VKS_CONSUMER);
 }
 
 /* ---- and its end ------------------------------------------------------------------------------------------------- */
@@ -177,7 +173,7 @@ static PyObject *queue_close(PyObject *object, PyObject *ignored)
 {
     vkpy_queue *self = (vkpy_queue *)object;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     PyThreadState *thread = PyEval_SaveThread(); /* whoever is inside ends first */
     vks_queue_close(self->core);
     PyEval_RestoreThread(thread);
@@ -218,7 +214,7 @@ static PyObject *producer_enqueue(PyObject *object, PyObject *const *arguments, 
     vkpy_queue *self = (vkpy_queue *)object;
     PyObject *values[3];
     vks_enqueue_mode mode;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !read_mode(values[2], &mode))
         return NULL;
     vkpy_surface *surface = surface_argument(values[0]);
@@ -243,7 +239,7 @@ static PyObject *producer_flush(PyObject *object, PyObject *const *arguments, Py
     PyObject *values[1];
     bool wait = true;
     uint32_t committed, pending;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_bool(values[0], &wait))
         return NULL;
     vks_status status;
@@ -298,7 +294,7 @@ static PyObject *consumer_dequeue(PyObject *object, PyObject *const *arguments, 
     PyObject *values[1];
     uint64_t timeout;
     char small[SMALL_METADATA];
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_timeout(values[0], &timeout))
         return NULL;
     uint32_t size = vks_queue_metadata_size(self->core);
@@ -317,7 +313,7 @@ static PyObject *consumer_notify(PyObject *object, PyObject *const *arguments, P
     PyObject *values[2];
     vks_hub *hub;
     uint64_t token;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
         !vkpy_hub_and_token(values[0], values[1], &hub, &token))
         return NULL;
@@ -333,7 +329,7 @@ static PyObject *queue_counts(PyObject *object, PyObject *ignored)
     vkpy_queue *self = (vkpy_queue *)object;
     vks_queue_statistics told;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     vks_queue_get_statistics(self->core, &told);
     return counts(&told);
 }

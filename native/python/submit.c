@@ -140,7 +140,7 @@ static inline PyObject *item_at(const items *list, Py_ssize_t i)
 static inline bool read_fence(PyObject *object, vks_fence **fence)
 {
     *fence = ((vkpy_fence *)object)->core;
-    return VKPY_LIKELY(*fence != NULL) || vkpy_raise_uninitialised("Fence") != NULL;
+    return VKPY_LIKELY(*fence != NULL) || vkpy_raise_uninitialised(object) != NULL;
 }
 
 /* `fence` is borrowed from the items. */
@@ -521,8 +521,7 @@ PyObject *vkpy_submit(PyObject *self, PyObject *const *arguments, Py_ssize_t cou
     work.raw = work.raw_on_stack;
     work.waits = work.waits_on_stack;
     work.signals = work.signals_on_stack;
-    if (VKPY_UNLIKELY(work.device->core == NULL))
-        return vkpy_raise_uninitialised("Device");
+    VKPY_LIVE(work.device);
     if (keywords != NULL && !read_keywords(arguments + count, keywords, &waits, &signals))
         return NULL;
     /* Commands last: reading values may run Python code, which may reset a list. */

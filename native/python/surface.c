@@ -4,10 +4,6 @@
 #include <limits.h>
 #include <unistd.h>
 
-#define LIVE(self)                                                                                                     \
-    if (VKPY_UNLIKELY((self)->core == NULL))                                                                           \
-    return vkpy_raise_uninitialised("Surface")
-
 /* ---- making one -------------------------------------------------------------------------------------------------- */
 
 typedef struct options {
@@ -41,7 +37,7 @@ static bool read_alias_of(const options *given, const vkpy_device *device, vkpy_
         return vkpy_type_error(given->alias_of, "alias_of", "a Surface or None");
     vkpy_surface *other = (vkpy_surface *)given->alias_of;
     if (other->core == NULL)
-        return vkpy_raise_uninitialised("Surface") != NULL;
+        return vkpy_raise_uninitialised((PyObject *)other) != NULL;
     if (other->device != device) {
         PyErr_SetString(PyExc_ValueError,
                         "alias_of is a surface of another device: export it, and open the descriptor");
@@ -132,7 +128,7 @@ static PyObject *surface_set_commands(PyObject *object, PyObject *const *argumen
     vkpy_surface *self = (vkpy_surface *)object;
     PyObject *values[4];
     uint64_t handles[4] = {0};
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values))
         return NULL;
     for (int i = 0; i < 4; i++)
@@ -187,7 +183,7 @@ static PyObject *surface_close(PyObject *object, PyObject *ignored)
 {
     vkpy_surface *self = (vkpy_surface *)object;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     uint64_t serial = close_surface(self);
     vkpy_pixels *pixels = self->pixels;
     self->pixels = NULL; /* a closed surface that somebody still holds must not hold its memory */
@@ -229,7 +225,7 @@ static PyObject *surface_acquire(PyObject *object, PyObject *const *arguments, P
     PyObject *values[3];
     uint64_t key = 0, timeout;
     bool gpu;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
         (values[0] != NULL && !vkpy_u64(values[0], "key", &key)) || !vkpy_timeout(values[1], &timeout) ||
         !read_mode(values[2], &gpu))
@@ -256,7 +252,7 @@ static PyObject *surface_acquire_start(PyObject *object, PyObject *const *argume
     vkpy_surface *self = (vkpy_surface *)object;
     PyObject *values[1];
     uint64_t key;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_u64(values[0], "key", &key))
         return NULL;
     vks_op *op = NULL;
@@ -273,7 +269,7 @@ static PyObject *surface_release(PyObject *object, PyObject *const *arguments, P
     vkpy_surface *self = (vkpy_surface *)object;
     PyObject *values[1];
     uint64_t key = 0;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
         (values[0] != NULL && !vkpy_u64(values[0], "key", &key)))
         return NULL;
@@ -288,7 +284,7 @@ static PyObject *surface_recover(PyObject *object, PyObject *const *arguments, P
     vkpy_surface *self = (vkpy_surface *)object;
     PyObject *values[1];
     uint64_t timeout;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_timeout(values[0], &timeout))
         return NULL;
     /* No try with deadline 0 before: each attempt that fails abandons the surface once more, for all to see. */
@@ -304,7 +300,7 @@ static PyObject *surface_cpu_access(PyObject *object, PyObject *const *arguments
     vkpy_surface *self = (vkpy_surface *)object;
     PyObject *values[1];
     uint64_t timeout;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_timeout(values[0], &timeout))
         return NULL;
     vks_status status;
@@ -323,7 +319,7 @@ static PyObject *surface_export(PyObject *object, PyObject *ignored)
     vkpy_surface *self = (vkpy_surface *)object;
     int page_fd = -1, semaphore_fd = -1;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     vks_status status;
     VKPY_BLOCKING(status, vks_surface_export(self->core, &page_fd, &semaphore_fd));
     return status == VKS_OK ? Py_BuildValue("(ii)", page_fd, semaphore_fd) : vkpy_raise(status, "Surface.export");
@@ -334,7 +330,7 @@ static PyObject *surface_page(PyObject *object, PyObject *ignored)
     vkpy_surface *self = (vkpy_surface *)object;
     int page_fd = -1;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     vks_status status;
     VKPY_SHORT(self->device, status = vks_surface_page(self->core, &page_fd));
     return status == VKS_OK ? PyLong_FromLong(page_fd) : vkpy_raise(status, "Surface.mutex");
@@ -345,7 +341,7 @@ static PyObject *surface_sync(PyObject *object, PyObject *ignored)
     vkpy_surface *self = (vkpy_surface *)object;
     vks_semaphore_point wait = {0}, signal = {0};
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     vks_status status;
     VKPY_BLOCKING(status, vks_surface_sync(self->core, VKS_FOREVER, &wait, &signal));
     return status == VKS_OK
@@ -361,7 +357,7 @@ static PyObject *surface_join(PyObject *object, PyObject *const *arguments, Py_s
     PyObject *values[2];
     uint64_t network;
     long long index;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_u64(values[0], "network", &network) ||
         !vkpy_integer(values[1], "index", 0, VKS_MAX_QUEUE_SURFACES - 1, &index))
         return NULL;
@@ -380,7 +376,7 @@ static PyObject *surface_hand_out(PyObject *object, PyObject *semaphore)
 {
     vkpy_surface *self = (vkpy_surface *)object;
     uint64_t handle;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!read_semaphore(semaphore, &handle))
         return NULL;
     vks_status status;
@@ -392,7 +388,7 @@ static PyObject *surface_take_back(PyObject *object, PyObject *semaphore)
 {
     vkpy_surface *self = (vkpy_surface *)object;
     uint64_t handle;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!read_semaphore(semaphore, &handle))
         return NULL;
     vks_status status;
@@ -407,7 +403,7 @@ static PyObject *surface_lend_out(PyObject *object, PyObject *const *arguments, 
     PyObject *values[2];
     uint64_t timeout, value = 0;
     bool after_cpu = false;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_bool(values[0], &after_cpu) ||
         !vkpy_timeout(values[1], &timeout))
         return NULL;
@@ -425,7 +421,7 @@ static PyObject *surface_lent_value(PyObject *object, PyObject *ignored)
     vkpy_surface *self = (vkpy_surface *)object;
     uint64_t value = 0;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     vks_status status;
     VKPY_SHORT(self->device, status = vks_surface_lent_value(self->core, &value));
     return status == VKS_OK ? PyLong_FromUnsignedLongLong(value) : vkpy_raise(status, "Surface._lent_value");
@@ -435,7 +431,7 @@ static PyObject *surface_lent_back(PyObject *object, PyObject *number)
 {
     vkpy_surface *self = (vkpy_surface *)object;
     uint64_t value;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_u64(number, "value", &value))
         return NULL;
     vks_status status;
@@ -447,7 +443,7 @@ static PyObject *surface_outside_lost(PyObject *object, PyObject *ignored)
 {
     vkpy_surface *self = (vkpy_surface *)object;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     vks_status status;
     VKPY_SHORT(self->device, status = vks_surface_outside_lost(self->core));
     return vkpy_none_or_raise(status, "Surface._outside_lost");
@@ -458,7 +454,7 @@ static PyObject *surface_next_key(PyObject *object, PyObject *ignored)
     vkpy_surface *self = (vkpy_surface *)object;
     uint64_t key = 0;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (vks_device_state(self->device->core) == VKS_FORKED)
         return vkpy_raise(VKS_FORKED, "Surface.mutex");
     if (vks_surface_is_closed(self->core))
@@ -476,7 +472,7 @@ static PyObject *surface_is_owned(PyObject *object, void *ignored)
     vkpy_surface *self = (vkpy_surface *)object;
     bool owned = false;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     VKPY_SHORT(self->device, owned = vks_surface_is_owned(self->core));
     return PyBool_FromLong(owned);
 }

@@ -4,10 +4,6 @@
 
 #include <limits.h>
 
-#define LIVE(self)                                                                                                     \
-    if (VKPY_UNLIKELY((self)->core == NULL))                                                                           \
-    return vkpy_raise_uninitialised("Swapchain")
-
 /* ---- making one -------------------------------------------------------------------------------------------------- */
 
 /* An int of the dict `from`, in [least, most]; required. */
@@ -78,7 +74,8 @@ static bool read_vulkan(PyObject *from, vks_present_info *info)
     return true;
 }
 
-static bool create(vkpy_swapchain *self, vkpy_device *device, PyObject *options, PyObject *vulkan)
+static bool create(vkpy_swapchain *self, vkpy_device *device, PyObject *frame_type, PyObject *options,
+                   PyObject *vulkan)
 {
     vks_present_info vulkan_info = {0};
     vks_swapchain_info info = {.device = device->core};
@@ -95,15 +92,18 @@ static bool create(vkpy_swapchain *self, vkpy_device *device, PyObject *options,
             return false;
         info.vulkan = &vulkan_info;
     }
+    vks_swapchain *core;
     vks_status status;
     Py_BEGIN_ALLOW_THREADS
-    status = vks_swapchain_create(&info, &self->core);
+    status = vks_swapchain_create(&info, &core);
     Py_END_ALLOW_THREADS
     if (status != VKS_OK) {
         vkpy_raise(status, "Device.create_swapchain");
         return false;
     }
     self->device = (vkpy_device *)Py_NewRef((PyObject *)device);
+    self->frame_type = (PyTypeObject *)Py_NewRef(frame_type);
+    self->core = core; /* last: other threads may call it from here on */
     return true;
 }
 
@@ -125,9 +125,7 @@ static int swapchain_init(PyObject *object, PyObject *arguments, PyObject *keywo
     if (self->initialised)
         return vkpy_raise_initialised("Swapchain");
     self->initialised = true; /* before the GIL is released in create() */
-    self->initialised = create(self, device, options, vulkan);
-    if (self->initialised)
-        self->frame_type = (PyTypeObject *)Py_NewRef(frame_type);
+    self->initialised = create(self, device, frame_type, options, vulkan);
     return self->initialised ? 0 : -1;
 }
 
@@ -176,7 +174,7 @@ static PyObject *swapchain_close(PyObject *object, PyObject *ignored)
 {
     vkpy_swapchain *self = (vkpy_swapchain *)object;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     self->is_closed = true;
     Py_BEGIN_ALLOW_THREADS
     vks_swapchain_close(self->core);
@@ -292,7 +290,7 @@ static PyObject *swapchain_acquire(PyObject *object, PyObject *const *arguments,
     vkpy_swapchain *self = (vkpy_swapchain *)object;
     PyObject *values[1];
     uint64_t timeout;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_timeout(values[0], &timeout))
         return NULL;
     return acquire(self, values[0] == NULL ? Py_None : values[0], timeout);
@@ -304,7 +302,7 @@ static PyObject *swapchain_acquire_same(PyObject *object, PyObject *timeout_obje
     vkpy_swapchain *self = (vkpy_swapchain *)object;
     uint64_t timeout;
     vks_frame frame;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_timeout(timeout_object, &timeout))
         return NULL;
     vks_clear_error();
@@ -337,7 +335,7 @@ static PyObject *swapchain_present(PyObject *object, PyObject *const *arguments,
     static vkpy_signature signature = {"Swapchain.present", 1, 1, 1, {"frame"}, {NULL}};
     vkpy_swapchain *self = (vkpy_swapchain *)object;
     PyObject *values[1];
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values))
         return NULL;
     vkpy_frame *frame = vkpy_frame_argument(self, values[0]);
@@ -369,7 +367,7 @@ static PyObject *swapchain_run(PyObject *object, PyObject *const *arguments, Py_
     vkpy_swapchain *self = (vkpy_swapchain *)object;
     PyObject *values[2], *prepared;
     uint64_t timeout;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_timeout(values[1], &timeout))
         return NULL;
     prepared = values[0];
@@ -397,7 +395,7 @@ static PyObject *swapchain_resize(PyObject *object, PyObject *const *arguments, 
     vkpy_swapchain *self = (vkpy_swapchain *)object;
     PyObject *values[2];
     long long width, height;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
         !vkpy_integer(values[0], "width", 0, INT32_MAX, &width) ||
         !vkpy_integer(values[1], "height", 0, INT32_MAX, &height))
@@ -412,7 +410,7 @@ static PyObject *swapchain_set_mode(PyObject *object, PyObject *const *arguments
     PyObject *values[2];
     long long mode;
     uint64_t pace;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
         !vkpy_integer(values[0], "present_mode", 0, UINT32_MAX, &mode) || !vkpy_u64(values[1], "pace", &pace))
         return NULL;
@@ -424,7 +422,7 @@ static PyObject *swapchain_retarget(PyObject *object, PyObject *surface_object)
 {
     vkpy_swapchain *self = (vkpy_swapchain *)object;
     uint64_t surface;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_u64(surface_object, "surface", &surface))
         return NULL;
     vks_status status;
@@ -436,7 +434,7 @@ static PyObject *swapchain_lose(PyObject *object, PyObject *ignored)
 {
     vkpy_swapchain *self = (vkpy_swapchain *)object;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     vks_swapchain_lose(self->core);
     Py_RETURN_NONE;
 }
@@ -447,7 +445,7 @@ static PyObject *swapchain_prepare(PyObject *object, PyObject *ignored)
     vkpy_swapchain *self = (vkpy_swapchain *)object;
     vks_status status;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     vks_clear_error();
     VKPY_BLOCKING(status, vks_swapchain_prepare(self->core, VKS_FOREVER));
     if (status == VKS_OK || status == VKS_HIDDEN)
@@ -469,7 +467,7 @@ static PyObject *swapchain_image(PyObject *object, PyObject *const *arguments, P
     long long index;
     uint64_t generation;
     vks_frame_image image = {0};
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !read_place(values, &index, &generation))
         return NULL;
     vks_status status;
@@ -487,7 +485,7 @@ static PyObject *swapchain_attach(PyObject *object, PyObject *const *arguments, 
     PyObject *values[3];
     long long index;
     uint64_t generation;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !read_place(values, &index, &generation))
         return NULL;
     if (!PyObject_TypeCheck(values[2], vkpy_surface_type) || ((vkpy_surface *)values[2])->core == NULL) {
@@ -509,7 +507,7 @@ static PyObject *swapchain_new_ring(PyObject *object, PyObject *const *arguments
     PyObject *values[3];
     long long width, height, n;
     uint64_t generation = 0;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
         !vkpy_integer(values[0], "width", 1, INT32_MAX, &width) ||
         !vkpy_integer(values[1], "height", 1, INT32_MAX, &height) ||
@@ -525,7 +523,7 @@ static PyObject *swapchain_take_semaphores(PyObject *object, PyObject *frame_obj
 {
     vkpy_swapchain *self = (vkpy_swapchain *)object;
     uint64_t acquired, rendered;
-    LIVE(self);
+    VKPY_LIVE(self);
     vkpy_frame *frame = vkpy_frame_argument(self, frame_object);
     if (frame == NULL)
         return NULL;
@@ -553,7 +551,7 @@ static PyObject *swapchain_set_hooks(PyObject *object, PyObject *const *argument
     static vkpy_signature signature = {"Swapchain._set_hooks", 0, 0, 3, {"acquired", "presenting", "look"}, {NULL}};
     vkpy_swapchain *self = (vkpy_swapchain *)object;
     PyObject *values[3];
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
         !read_hook(values[0], "acquired", &self->acquired) || !read_hook(values[1], "presenting", &self->presenting) ||
         !read_hook(values[2], "look", &self->look))
@@ -575,7 +573,7 @@ static PyObject *swapchain_pin(PyObject *object, PyObject *generation_object)
 {
     vkpy_swapchain *self = (vkpy_swapchain *)object;
     uint64_t generation;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_u64(generation_object, "generation", &generation))
         return NULL;
     PyObject *pin = PyCapsule_New(self->core, PIN, NULL);
@@ -597,7 +595,7 @@ static PyObject *swapchain_lend_shown(PyObject *object, PyObject *lend_object)
     vkpy_swapchain *self = (vkpy_swapchain *)object;
     bool lend;
     uint32_t index;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bool(lend_object, &lend))
         return NULL;
     vks_status status;
@@ -610,7 +608,7 @@ static PyObject *swapchain_counters(PyObject *object, PyObject *ignored)
     vkpy_swapchain *self = (vkpy_swapchain *)object;
     vks_swapchain_statistics s;
     (void)ignored;
-    LIVE(self);
+    VKPY_LIVE(self);
     Py_BEGIN_ALLOW_THREADS
     vks_swapchain_get_statistics(self->core, &s);
     Py_END_ALLOW_THREADS

@@ -108,14 +108,19 @@ extern PyType_Spec vkpy_device_spec, vkpy_submission_spec, vkpy_commands_spec, v
 #define VKPY_FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
 #define VKPY_FAST (METH_FASTCALL | METH_KEYWORDS) /* the flags of such a function */
 
-/* The getter of a property: `value`, an expression of a `self` that is LIVE() in the file's own sense. For what needs
- * no VKPY_SHORT(). */
+/* Every call on an object begins with one of these: `field` is NULL until its __init__ has succeeded. */
+#define VKPY_LIVE_BY(self, field)                                                                                      \
+    if (VKPY_UNLIKELY((self)->field == NULL))                                                                          \
+    return vkpy_raise_uninitialised((PyObject *)(self))
+#define VKPY_LIVE(self) VKPY_LIVE_BY(self, core)
+
+/* The getter of a property: `value`, an expression of a `self` that is live. For what needs no VKPY_SHORT(). */
 #define VKPY_GETTER(function, type, value)                                                                             \
     static PyObject *function(PyObject *object, void *ignored)                                                         \
     {                                                                                                                  \
         type *self = (type *)object;                                                                                   \
         (void)ignored;                                                                                                 \
-        LIVE(self);                                                                                                    \
+        VKPY_LIVE(self);                                                                                               \
         return value;                                                                                                  \
     }
 
@@ -123,8 +128,8 @@ extern PyType_Spec vkpy_device_spec, vkpy_submission_spec, vkpy_commands_spec, v
 void vkpy_dealloc_begin(PyObject *self, PyObject **weakrefs, bool collected);
 void vkpy_dealloc_free(PyObject *self);
 
-/* Raises InvalidCallError: `type` was made without its __init__, or that failed. Returns NULL. */
-PyObject *vkpy_raise_uninitialised(const char *type);
+/* Raises InvalidCallError: the object was made without its __init__, or that failed. Returns NULL. */
+PyObject *vkpy_raise_uninitialised(PyObject *object);
 /* Raises InvalidCallError: __init__ was called on an object that has gone through it. Returns -1, as that one does. */
 int vkpy_raise_initialised(const char *type);
 /* Checks that an argument is a live object of ours; else TypeError or InvalidCallError, and NULL. Borrowed. */

@@ -36,10 +36,6 @@ typedef struct vkpy_bridge_end {
     PyObject *weakrefs;
 } vkpy_bridge_end;
 
-#define LIVE(self, name)                                                                                               \
-    if (VKPY_UNLIKELY((self)->core == NULL))                                                                           \
-    return vkpy_raise_uninitialised(name)
-
 static const char *const kinds[] = {
     [VKS_TICK_SOFTWARE] = "software",
     [VKS_TICK_X11_PRESENT] = "x11-present",
@@ -71,7 +67,7 @@ static vkpy_display *display_argument(PyObject *object)
         return NULL;
     }
     vkpy_display *display = (vkpy_display *)object;
-    return display->core != NULL ? display : (vkpy_display *)vkpy_raise_uninitialised("Display");
+    return display->core != NULL ? display : (vkpy_display *)vkpy_raise_uninitialised(object);
 }
 
 static int display_init(PyObject *object, PyObject *arguments, PyObject *keywords)
@@ -108,7 +104,7 @@ static PyObject *display_number(PyObject *object, void *ignored)
 {
     vkpy_display *self = (vkpy_display *)object;
     (void)ignored;
-    LIVE(self, "Display");
+    VKPY_LIVE(self);
     return PyLong_FromUnsignedLong(vks_display_number(self->core));
 }
 
@@ -124,7 +120,7 @@ static PyObject *display_set_interval(PyObject *object, PyObject *const *argumen
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !read_interval(values[0], values[1], &interval) ||
         !vkpy_bool(values[2], &is_estimated))
         return NULL;
-    LIVE(self, "Display");
+    VKPY_LIVE(self);
     return vkpy_none_or_raise(vks_display_set_interval(self->core, interval, is_estimated), "Display.set_interval");
 }
 
@@ -151,7 +147,7 @@ static PyObject *display_listen(PyObject *object, PyObject *kind_object)
     uint32_t source;
     if (!read_kind(kind_object, &kind))
         return NULL;
-    LIVE(self, "Display");
+    VKPY_LIVE(self);
     vks_status status;
     Py_BEGIN_ALLOW_THREADS
     status = vks_display_listen(self->core, kind, NULL, &source);
@@ -168,7 +164,7 @@ static PyObject *display_heard(PyObject *object, PyObject *const *arguments, Py_
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_u64(values[0], "source", &source) ||
         !vkpy_u64(values[1], "time", &time))
         return NULL;
-    LIVE(self, "Display");
+    VKPY_LIVE(self);
     return vkpy_none_or_raise(vks_display_heard(self->core, (uint32_t)source, time), "Display");
 }
 
@@ -182,7 +178,7 @@ static PyObject *display_wait_wanted(PyObject *object, PyObject *const *argument
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_u64(values[0], "source", &source) ||
         !vkpy_bool(values[1], &is_wanted) || !vkpy_timeout(values[2], &timeout))
         return NULL;
-    LIVE(self, "Display");
+    VKPY_LIVE(self);
     uint64_t deadline = vkpy_deadline(timeout);
     vks_status status;
     VKPY_BLOCKING(status, vks_display_wait_wanted(self->core, (uint32_t)source, is_wanted, deadline));
@@ -193,7 +189,7 @@ static PyObject *display_shutdown(PyObject *object, PyObject *ignored)
 {
     vkpy_display *self = (vkpy_display *)object;
     (void)ignored;
-    LIVE(self, "Display");
+    VKPY_LIVE(self);
     Py_BEGIN_ALLOW_THREADS
     vks_display_shutdown(self->core);
     Py_END_ALLOW_THREADS
@@ -205,7 +201,7 @@ static PyObject *display_counters(PyObject *object, PyObject *ignored)
     vkpy_display *self = (vkpy_display *)object;
     vks_display_statistics told;
     (void)ignored;
-    LIVE(self, "Display");
+    VKPY_LIVE(self);
     vks_display_get_statistics(self->core, &told);
     return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:I,s:s,s:K,s:I,s:N}", "ticks", (unsigned long long)told.ticks,
                          "hardware", (unsigned long long)told.hardware, "skipped", (unsigned long long)told.skipped,
@@ -261,7 +257,7 @@ static vkpy_dispatcher *dispatcher_argument(PyObject *object)
         return NULL;
     }
     vkpy_dispatcher *dispatcher = (vkpy_dispatcher *)object;
-    return dispatcher->core != NULL ? dispatcher : (vkpy_dispatcher *)vkpy_raise_uninitialised("VsyncDispatcher");
+    return dispatcher->core != NULL ? dispatcher : (vkpy_dispatcher *)vkpy_raise_uninitialised(object);
 }
 
 static int dispatcher_init(PyObject *object, PyObject *arguments, PyObject *keywords)
@@ -299,7 +295,7 @@ static PyObject *dispatcher_move(PyObject *object, PyObject *display_object)
     vkpy_display *display = display_argument(display_object);
     if (display == NULL)
         return NULL;
-    LIVE(self, "VsyncDispatcher");
+    VKPY_LIVE(self);
     return vkpy_none_or_raise(vks_dispatcher_move(self->core, display->core), "VsyncDispatcher.move");
 }
 
@@ -307,7 +303,7 @@ static PyObject *dispatcher_close(PyObject *object, PyObject *ignored)
 {
     vkpy_dispatcher *self = (vkpy_dispatcher *)object;
     (void)ignored;
-    LIVE(self, "VsyncDispatcher");
+    VKPY_LIVE(self);
     vks_dispatcher_close(self->core);
     Py_RETURN_NONE;
 }
@@ -370,7 +366,7 @@ static PyObject *observer_attend(PyObject *object, PyObject *ignored)
 {
     vkpy_observer *self = (vkpy_observer *)object;
     (void)ignored;
-    LIVE(self, "Observer");
+    VKPY_LIVE(self);
     return vkpy_none_or_raise(vks_observer_attend(self->core), "Observer.attend");
 }
 
@@ -378,7 +374,7 @@ static PyObject *observer_rest(PyObject *object, PyObject *ignored)
 {
     vkpy_observer *self = (vkpy_observer *)object;
     (void)ignored;
-    LIVE(self, "Observer");
+    VKPY_LIVE(self);
     return vkpy_none_or_raise(vks_observer_rest(self->core), "Observer.rest");
 }
 
@@ -386,7 +382,7 @@ static PyObject *observer_close(PyObject *object, PyObject *ignored)
 {
     vkpy_observer *self = (vkpy_observer *)object;
     (void)ignored;
-    LIVE(self, "Observer");
+    VKPY_LIVE(self);
     vks_observer_close(self->core);
     Py_RETURN_NONE;
 }
@@ -410,7 +406,7 @@ static PyObject *observer_wait(PyObject *object, PyObject *timeout_object)
     vks_tick tick;
     if (!vkpy_timeout(timeout_object, &timeout))
         return NULL;
-    LIVE(self, "Observer");
+    VKPY_LIVE(self);
     vks_status status = vks_observer_wait(self->core, 0, &tick, &missed);
     if (status == VKS_TIMEOUT && timeout) {
         uint64_t deadline = vkpy_deadline(timeout);
@@ -424,7 +420,7 @@ static PyObject *observer_fileno(PyObject *object, PyObject *ignored)
     vkpy_observer *self = (vkpy_observer *)object;
     int fd;
     (void)ignored;
-    LIVE(self, "Observer");
+    VKPY_LIVE(self);
     vks_status status = vks_observer_fd(self->core, &fd);
     return status == VKS_OK ? PyLong_FromLong(fd) : vkpy_raise(status, "Observer.fileno");
 }
@@ -492,7 +488,7 @@ static PyObject *bridge_fd(PyObject *object, void *ignored)
 {
     vkpy_bridge *self = (vkpy_bridge *)object;
     (void)ignored;
-    LIVE(self, "VsyncBridge");
+    VKPY_LIVE(self);
     return PyLong_FromLong(vks_bridge_fd(self->core));
 }
 
@@ -500,7 +496,7 @@ static PyObject *bridge_has_reader(PyObject *object, void *ignored)
 {
     vkpy_bridge *self = (vkpy_bridge *)object;
     (void)ignored;
-    LIVE(self, "VsyncBridge");
+    VKPY_LIVE(self);
     return PyBool_FromLong(vks_bridge_has_reader(self->core));
 }
 
@@ -508,7 +504,7 @@ static PyObject *bridge_is_attending(PyObject *object, void *ignored)
 {
     vkpy_bridge *self = (vkpy_bridge *)object;
     (void)ignored;
-    LIVE(self, "VsyncBridge");
+    VKPY_LIVE(self);
     return PyBool_FromLong(vks_bridge_is_attending(self->core));
 }
 
@@ -516,7 +512,7 @@ static PyObject *bridge_close(PyObject *object, PyObject *ignored)
 {
     vkpy_bridge *self = (vkpy_bridge *)object;
     (void)ignored;
-    LIVE(self, "VsyncBridge");
+    VKPY_LIVE(self);
     Py_BEGIN_ALLOW_THREADS
     vks_bridge_close(self->core);
     Py_END_ALLOW_THREADS

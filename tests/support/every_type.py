@@ -1,0 +1,200 @@
+"""Uses every type of the package without an __init__, with one that fails and with a second one; runs as a child process.
+
+Types and their members are found, not listed: a new type is covered, and must have an entry in `makers` below.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import random
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import vkshare
+from vkshare import _native
+
+# Python's own entries of a class that make no call into it, or that make another class.
+LEFT_OUT = {"__class__", "__new__", "__init__", "__init_subclass__", "__subclasshook__", "__getattribute__", "__dict__"}
+OPTIONS = {
+    "width": 8,
+    "height": 8,
+    "image_count": 2,
+    "frames_in_flight": 2,
+    "retired_limit": 2,
+    "proof_deadline": 1,
+    "fence_deadline": 1,
+}
+MOST_ARGUMENTS = 9  # VKPY_MAX_PARAMETERS
+
+
+def native_types() -> dict[str, type]:
+    return {name: kind for name, kind in vars(_native).items() if isinstance(kind, type)}
+
+
+def public_types() -> dict[str, type]:
+    """The classes of all modules of the package that can be imported here, by their full names."""
+    found: dict[str, type] = {}
+    for module in pkgutil.walk_packages(vkshare.__path__, "vkshare."):
+        if any(part in module.name for part in ("__main__", "cli", "bench", "demos", "testing", "interop", "_native")):
+            continue
+        try:
+            members = vars(importlib.import_module(module.name))
+        except (ImportError, OSError):
+            continue  # no Vulkan loader
+        for kind in members.values():
+            if isinstance(kind, type) and kind.__module__ == module.name and not issubclass(kind, BaseException):
+                found[f"{kind.__module__}.{kind.__qualname__}"] = kind
+    return found
+
+
+def makers() -> dict[str, Callable[[], Any]]:
+    """How each native type is made."""
+    from support.native import RGBA8, Device, make_surface
+
+    def ends(number: int) -> Any:
+        device = Device()
+        page = _native.queue_page_make(8, 8, RGBA8, 1, 0, 7, False, 0)
+        try:
+            surface = make_surface(device)
+            surface._join(7, 0)
+            return (_native.Producer, _native.Consumer)[number](device, page, (surface,))
+        finally:
+            os.close(page)
+
+    display = _native.Display(16_666_667, 1, False)
+    bridge = _native.Bridge(_native.Dispatcher(display))
+    swapchain = lambda: _native.Swapchain(Device(), _native.Frame, OPTIONS)  # noqa: E731
+    return {
+        "Device": Device,
+        "CommandList": lambda: _native.CommandList(Device()),
+        "Program": _native.Program,
+        "Fence": lambda: _native.Fence(Device()),
+        "Surface": lambda: make_surface(Device()),
+        "Hub": _native.Hub,
+        "ArrayBuffer": _native.ArrayBuffer,
+        "Swapchain": swapchain,
+        "Frame": lambda: _native.Frame(swapchain(), 8, 8),
+        "Prepared": _native.Prepared,
+        "PresentHistory": _native.PresentHistory,
+        "Producer": lambda: ends(0),
+        "Consumer": lambda: ends(1),
+        "HandOff": lambda: _native.HandOff(_native.Hub(), 1),
+        "Front": _native.Front,
+        "Display": lambda: _native.Display(16_666_667, 1, False),
+        "Dispatcher": lambda: _native.Dispatcher(display),
+        "Observer": lambda: _native.Observer(_native.Dispatcher(display)),
+        "Bridge": lambda: _native.Bridge(_native.Dispatcher(display)),
+        "BridgeEnd": lambda: _native.BridgeEnd(display, bridge._page),
+    }
+
+
+NEEDS_CUDA = {"CudaTimeline"}
+WITHOUT_INIT = {"ArrayBuffer", "Prepared"}  # object's own, which may run as often as it likes
+
+
+class Prober:
+    """Calls members with arguments of every kind."""
+
+    def __init__(self, seed: int) -> None:
+        self.dice = random.Random(seed)
+        self.null = os.open(os.devnull, os.O_RDWR)
+        self.calls = 0
+
+    def junk(self) -> list[Any]:
+        """Numbers that are open files here are left out, but for 0: some calls take files over."""
+        kinds = [kind for kind in native_types().values() if kind.__name__ not in ("Submission", "PendingAcquire")]
+        return [
+            None,
+            *(0, -1, 7000, 2**32, 2**63, 2**64 - 1, 2**64, 0.5, float("nan"), False),
+            *("", "gpu", b"", b"bytes", bytearray(4096), (), (0, 1), [], [0], {}, OPTIONS, object(), len),
+            *(kind.__new__(kind) for kind in kinds),
+        ]
+
+    def arguments(self) -> list[tuple[Any, ...]]:
+        junk = self.junk()
+        pairs = [tuple(self.dice.choice(junk) for _ in range(n)) for n in range(MOST_ARGUMENTS + 1)]
+        return [(), *((item,) for item in junk), *pairs]
+
+    def call(self, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+        """What it gave, or the exception: the interpreter itself must survive, and no exception may be lost."""
+        self.calls += 1
+        try:
+            return function(*arguments, **keywords)
+        except Exception as error:
+            return error
+        finally:
+            os.dup2(self.null, 0)
+
+    def use(self, item: Any, *, thoroughly: bool) -> None:
+        """Each member: read and called; thoroughly: written and deleted too, and called with more."""
+        for name in sorted(set(dir(type(item))) - LEFT_OUT):
+            where(type(item), name)
+            member = self.call(getattr, item, name)
+            if thoroughly:
+                self.call(setattr, item, name, None)
+                self.call(delattr, item, name)
+            if callable(member) and not isinstance(member, Exception):
+                for arguments in self.arguments() if thoroughly else [()]:
+                    self.call(member, *arguments)
+        for function in (repr, str, hash, bool, len, iter, memoryview, dir):
+            where(type(item), function.__name__)
+            self.call(function, item)
+
+
+def where(kind: type, name: str) -> None:
+    """The last line before a crash names the member."""
+    sys.stderr.write(f"\r{kind.__module__}.{kind.__name__}.{name}\x1b[K")
+
+
+def without_init(prober: Prober, kind: type, *, thoroughly: bool) -> None:
+    item = prober.call(kind.__new__, kind)
+    if not isinstance(item, Exception):
+        prober.use(item, thoroughly=thoroughly)
+
+
+def with_a_failed_init(prober: Prober, kind: type) -> None:
+    for arguments in prober.arguments():
+        item = prober.call(kind.__new__, kind)
+        if isinstance(item, Exception):
+            return
+        error = prober.call(kind.__init__, item, *arguments)  # type: ignore[misc]
+        prober.call(repr, item)
+        if isinstance(error, Exception) and len(arguments) in (0, 3):
+            prober.use(item, thoroughly=False)
+
+
+def with_a_second_init(prober: Prober, name: str, kind: type, make: Callable[[], Any]) -> None:
+    item = make()
+    before = repr(item)
+    for arguments in prober.arguments():
+        error = prober.call(kind.__init__, item, *arguments)  # type: ignore[misc]
+        assert isinstance(error, Exception) or name in WITHOUT_INIT, f"{name}.__init__{arguments} ran twice"
+    assert repr(item) == before
+
+
+def main() -> None:
+    lost: list[Any] = []
+    sys.unraisablehook = lambda told: lost.append((told.object, told.exc_value))
+    seed = int(sys.argv[1])
+    prober = Prober(seed)
+    natives, make = native_types(), makers()
+    made = set(make) | NEEDS_CUDA | {"Submission", "PendingAcquire"}
+    assert set(natives) == made, f"makers() lacks {set(natives) - made}"
+    for name, kind in natives.items():
+        without_init(prober, kind, thoroughly=True)
+        with_a_failed_init(prober, kind)
+        if name in make:
+            with_a_second_init(prober, name, kind, make[name])
+    public = public_types()
+    for kind in public.values():
+        without_init(prober, kind, thoroughly=False)
+    sys.stderr.write("\n")
+    assert not lost, f"exceptions that went nowhere: {lost[:3]}"
+    print(f"{len(natives)} native types, {len(public)} classes, {prober.calls} calls")
+
+
+if __name__ == "__main__":
+    main()
