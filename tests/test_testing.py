@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace as Namespace
 
 import numpy as np
 import pytest
 
-from vkshare.testing import assert_images_close, assert_images_equal, validation
+from vkshare.testing import assert_images_close, assert_images_equal, plugin, validation
 
 pytest_plugins = ["pytester"]
 
@@ -133,7 +134,7 @@ def test_the_device_fixture_works_in_another_suite(suite: pytest.Pytester) -> No
             assert vks_open(name="second").name == "second"
 
         @pytest.mark.rule("K1")
-        @pytest.mark.gpu
+        @pytest.mark.vks_gpu
         def test_needs_a_gpu():
             raise AssertionError("there is none")
 
@@ -148,11 +149,83 @@ def test_the_device_fixture_works_in_another_suite(suite: pytest.Pytester) -> No
 def test_a_driver_that_is_not_there_skips_with_its_name(
     suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("VKSHARE_TEST_DRIVER", "lavapipe99")
+    monkeypatch.setenv("VKSHARE_TEST_DRIVER", "swiftshader")
     suite.makepyfile("def test_paints(device): raise AssertionError")
     result = suite.runpytest_subprocess("-rs")
     result.assert_outcomes(skipped=1)
-    result.stdout.fnmatch_lines(["*driver lavapipe99 was not found*"])
+    result.stdout.fnmatch_lines(["*no adapter of swiftshader: *"])
+
+
+def test_a_driver_of_another_name_is_refused_with_those_that_are_allowed(
+    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VKSHARE_TEST_DRIVER", "lavapipe99")
+    suite.makepyfile("def test_paints(device): pass")
+    result = suite.runpytest_subprocess()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*VKSHARE_TEST_DRIVER is 'lavapipe99'; allowed are cpu, gpu, *swiftshader*"])
+
+
+def test_a_driver_is_chosen_by_its_name_not_by_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = [
+        Namespace(kind=kind, name=name, driver=driver)
+        for kind, name, driver in (
+            ("gpu", "NVIDIA H200", "nvidia 570.1"),
+            ("software", "SwiftShader Device", "SwiftShader 5.0.0"),
+            ("software", "llvmpipe (LLVM 19.1.7)", "Mesa 25.0.7"),
+            ("cpu", "CPU", "vkshare"),
+        )
+    ]
+    chosen = {name: [a.driver for a in there if plugin.is_of(name, a)] for name in plugin.DRIVERS}
+    assert chosen == {
+        "cpu": ["vkshare"],
+        "gpu": ["nvidia 570.1"],
+        "lavapipe": ["Mesa 25.0.7"],
+        "lavapipe22": [],
+        "lavapipe25": ["Mesa 25.0.7"],
+        "swiftshader": ["SwiftShader 5.0.0"],
+    }
+
+
+def test_markers_of_other_projects_are_left_alone(suite: pytest.Pytester) -> None:
+    suite.makeini("[pytest]\nmarkers =\n  gpu: mine\n  cuda: mine\n  display: mine")
+    suite.makepyfile("""
+        import pytest
+
+        @pytest.mark.gpu
+        def test_a(): pass
+
+        @pytest.mark.cuda
+        def test_b(): pass
+
+        @pytest.mark.display
+        def test_c(): pass
+    """)
+    suite.runpytest_subprocess("--strict-markers").assert_outcomes(passed=3)
+
+
+def test_a_missing_display_and_a_missing_driver_of_cuda_are_skips_with_their_reasons(
+    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bindings = suite.mkpydir("cuda").joinpath("bindings")
+    bindings.mkdir()
+    bindings.joinpath("__init__.py").touch()
+    bindings.joinpath("driver.py").write_text("def cuInit(flags): raise RuntimeError('Failed to dlopen libcuda.so.1')")
+    monkeypatch.setenv("PYTHONPATH", str(suite.path))
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    suite.makepyfile("""
+        import pytest
+
+        @pytest.mark.vks_cuda
+        def test_b(): raise AssertionError
+
+        @pytest.mark.vks_display
+        def test_c(): raise AssertionError
+    """)
+    result = suite.runpytest_subprocess("-rs", "--strict-markers")
+    result.assert_outcomes(skipped=2)
+    result.stdout.fnmatch_lines(["*Failed to dlopen libcuda*", "*neither DISPLAY nor WAYLAND_DISPLAY*"])
 
 
 def test_a_validation_message_fails_the_test_that_caused_it(

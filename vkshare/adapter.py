@@ -55,8 +55,10 @@ def vulkan_requirements() -> Any:
     return vulkan.requirements()
 
 
-def choose(adapter: Any = None, backend: str = "auto") -> Adapter:
+def choose(adapter: Any = None, backend: str = "auto", *, validation: bool = False) -> Adapter:
     """The adapter that a call of open() means; see there.
+
+    Where `validation` is wanted, the CPU backend is chosen only if the caller or the environment names it.
 
     Raises
     ------
@@ -83,6 +85,10 @@ def choose(adapter: Any = None, backend: str = "auto") -> Adapter:
     found = adapters(backend)
     if not found:
         raise UnsupportedError(f"backend={backend!r}", _why_none(), "open with backend='cpu', or run vkshare doctor")
+    if validation and backend == "auto" and found[0].backend == "cpu":
+        hint = "install a driver and the layer, or do without: unset VKSHARE_VALIDATION, or open(backend='cpu')"
+        why = f"the validation layer checks Vulkan, and there is no Vulkan adapter ({_why_none()})"
+        raise UnsupportedError("validation", why, hint)
     return found[0]
 
 

@@ -35,7 +35,8 @@ def open(
     backend
         ``"vulkan"``, ``"cpu"``, or ``"auto"``: what VKSHARE_BACKEND says, else any.
     validation
-        Whether to load the Vulkan validation layer; None: VKSHARE_VALIDATION=1 says yes.
+        Whether to load the Vulkan validation layer; None: VKSHARE_VALIDATION=1 says yes. It checks nothing on the CPU
+        backend, which is then taken only where `adapter`, `backend` or the environment names it.
     name
         Shown by ``vkshare ps`` and in debug names.
     held_limit
@@ -48,16 +49,17 @@ def open(
     ValueError, TypeError
         No such adapter or backend; the text lists what there is.
     UnsupportedError
-        Nothing here can run it, or this process was forked from one that had opened a GPU (rule X11).
+        Nothing here can run it, the validation layer is wanted and missing, or this process was forked from one that
+        had opened a GPU (rule X11).
     """
     _arguments.text("name", name)
     _arguments.integer("held_limit", held_limit, 0, 2**20)
     _arguments.integer("raster_threads", raster_threads, 0, 1024)
     _adapter.refuse_after_gpu_fork()
     _trace.tell_names()
-    chosen = _adapter.choose(adapter, backend)
     if validation is None:
         validation = os.environ.get("VKSHARE_VALIDATION", "") not in ("", "0")
+    chosen = _adapter.choose(adapter, backend, validation=bool(validation))
     below: Backend
     if chosen.backend == "vulkan":
         from vkshare.backends import vulkan

@@ -18,7 +18,7 @@ from vkshare import formats
 from vkshare.errors import AbandonedError, ClosedError, InvalidCallError, NotOwnerError, UnsupportedError
 
 pytest_plugins = ["support.peers"]
-pytestmark = [pytest.mark.gpu, unhurried]
+pytestmark = [pytest.mark.vks_gpu, unhurried]
 
 Open = Callable[..., vks.Device]
 SIDE = 4096

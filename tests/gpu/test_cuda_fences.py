@@ -21,7 +21,7 @@ import vkshare as vks
 from vkshare.errors import AbandonedError, InvalidCallError
 
 pytest_plugins = ["support.peers"]
-pytestmark = [pytest.mark.gpu, unhurried]
+pytestmark = [pytest.mark.vks_gpu, unhurried]
 
 Open = Callable[..., vks.Device]
 SIDE = 4096

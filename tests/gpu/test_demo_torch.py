@@ -21,7 +21,7 @@ from vkshare.demos.stage import StageOptions, opened
 from vkshare.demos.turns import Turns
 from vkshare.errors import UnsupportedError
 
-pytestmark = pytest.mark.gpu
+pytestmark = pytest.mark.vks_gpu
 
 Open = Callable[..., vks.Device]
 

@@ -18,7 +18,7 @@ SIDE = 4096
 
 
 @pytest.mark.rule("I6")
-@pytest.mark.gpu
+@pytest.mark.vks_gpu
 @pytest.mark.usefixtures("gpu", "context")
 def test_the_driver_has_semaphores_and_they_are_used(device: vks.Device) -> None:
     for tiling in gl_party.tilings(device):
@@ -27,7 +27,7 @@ def test_the_driver_has_semaphores_and_they_are_used(device: vks.Device) -> None
 
 
 @pytest.mark.rule("I6")
-@pytest.mark.gpu
+@pytest.mark.vks_gpu
 @pytest.mark.usefixtures("gpu", "context")
 @pytest.mark.parametrize("tiling", ["linear", "optimal"])
 def test_long_drawing_of_either_is_waited_for_by_the_other(device: vks.Device, tiling: str) -> None:
@@ -38,7 +38,7 @@ def test_long_drawing_of_either_is_waited_for_by_the_other(device: vks.Device, t
 
 
 @pytest.mark.rule("I6")
-@pytest.mark.gpu
+@pytest.mark.vks_gpu
 @pytest.mark.usefixtures("gpu", "context")
 def test_a_turn_begins_while_vulkan_still_draws(device: vks.Device) -> None:
     """No CPU wait: the block is entered and left before the work that it is behind has run."""

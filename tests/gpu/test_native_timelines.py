@@ -14,7 +14,7 @@ from support.sharing import followed
 import vkshare as vks
 
 pytest_plugins = ["support.peers"]
-pytestmark = pytest.mark.gpu
+pytestmark = pytest.mark.vks_gpu
 Open = Callable[..., vks.Device]
 
 SIDE = 4096  # one clear of it is long enough to be seen unfinished by the CPU, when there are a hundred

@@ -15,7 +15,7 @@ import vkshare as vks
 from vkshare import formats
 
 pytest_plugins = ["support.engines", "support.peers"]
-pytestmark = [pytest.mark.gpu, unhurried]
+pytestmark = [pytest.mark.vks_gpu, unhurried]
 
 Open = Callable[..., vks.Device]
 Array = np.ndarray[Any, Any]

@@ -19,7 +19,7 @@ from support.scale import rounds, seeded, unhurried
 import vkshare as vks
 from vkshare.errors import DeviceMismatchError
 
-pytestmark = [pytest.mark.gpu, unhurried, pytest.mark.rule("I5")]
+pytestmark = [pytest.mark.vks_gpu, unhurried, pytest.mark.rule("I5")]
 
 LINEAR: dict[str, Any] = {"tiling": "linear", "memory": "device"}
 

@@ -1,4 +1,4 @@
-"""Uses every type of the package without an __init__, with one that fails and with a second one; runs as a child process.
+"""Uses every type of the package: without an __init__, with one that fails, and with a second one. A child process.
 
 Types and their members are found, not listed: a new type is covered, and must have an entry in `makers` below.
 """

@@ -6,8 +6,11 @@ Fixtures
     vks_device, device   an open Device; a test that takes one runs once for each adapter found
     vks_open             callable: opens one more device on the same adapter; all are closed after the test
     vks_adapter          the adapter itself
+Markers
+    vks_gpu, vks_cuda, vks_display   a test that has one is skipped, with the reason, where a real GPU, CUDA or a
+                                     display is missing
 Environment
-    VKSHARE_TEST_DRIVER  the one driver of this run: "cpu", or any name for the Vulkan driver that the loader finds
+    VKSHARE_TEST_DRIVER  the one driver of this run, a key of DRIVERS; another value ends the run at its start
     VKSHARE_VALIDATION   1: devices are opened with the validation layer, and its messages fail the test
 """
 
@@ -26,16 +29,29 @@ if TYPE_CHECKING:
 
 _MARKERS = (
     'rule(*ids): the rules that this test checks, e.g. rule("K7", "X3")',
-    "gpu: needs a real GPU",
-    "cuda: needs CUDA",
-    "display: needs a display",
+    "vks_gpu: needs a real GPU",
+    "vks_cuda: needs CUDA",
+    "vks_display: needs a display",
 )
+# What VKSHARE_TEST_DRIVER may be: the adapter's kind, a part of its name, and a part of its driver's name and version.
+DRIVERS = {
+    "cpu": ("cpu", "", ""),
+    "gpu": ("gpu", "", ""),
+    "lavapipe": ("software", "llvmpipe", ""),
+    "lavapipe22": ("software", "llvmpipe", "22."),
+    "lavapipe25": ("software", "llvmpipe", "25."),
+    "swiftshader": ("software", "SwiftShader", ""),
+}
 _collector = pytest.StashKey["Collector"]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     for marker in _MARKERS:
         config.addinivalue_line("markers", marker)
+    driver = os.environ.get("VKSHARE_TEST_DRIVER", "")
+    if driver and driver not in DRIVERS:
+        allowed = ", ".join(DRIVERS)
+        raise pytest.UsageError(f"VKSHARE_TEST_DRIVER is {driver!r}; allowed are {allowed}, and unset for all adapters")
 
 
 # ---- adapters and devices ----------------------------------------------------------------------------------------
@@ -51,14 +67,20 @@ def _parameters() -> list[Any]:
     try:
         from vkshare import adapters
 
-        backend = "auto" if not driver else "cpu" if driver == "cpu" else "vulkan"
-        found = adapters(backend)
+        found = adapters("cpu" if driver == "cpu" else "auto")
     except Exception as error:
         return [_skipped(driver or "vkshare", f"vkshare cannot be used: {error}")]
-    if driver:
-        best = found[:1]
-        return [pytest.param(a, id=driver) for a in best] or [_skipped(driver, f"driver {driver} was not found")]
-    return [pytest.param(adapter, id=_slug(adapter)) for adapter in found]
+    if not driver:
+        return [pytest.param(adapter, id=_slug(adapter)) for adapter in found]
+    best = [adapter for adapter in found if is_of(driver, adapter)][:1]
+    there = ", ".join(f"{a.name}, {a.driver}" for a in found)
+    return [pytest.param(a, id=driver) for a in best] or [_skipped(driver, f"no adapter of {driver}: {there}")]
+
+
+def is_of(driver: str, adapter: Adapter) -> bool:
+    """Whether VKSHARE_TEST_DRIVER=`driver` means this adapter."""
+    kind, name, version = DRIVERS[driver]
+    return adapter.kind == kind and name in adapter.name and version in str(adapter.driver)
 
 
 def _skipped(driver: str, reason: str) -> Any:
@@ -133,10 +155,11 @@ def _collect(config: pytest.Config) -> Collector | None:
         from vkshare.backends import vulkan
         from vkshare.testing.validation import Collector
 
-        made = config.stash[_collector] = Collector(vulkan.validation_layer_version() or "")
+        made = Collector(vulkan.validation_layer_version() or "")
+        vulkan.add_message_sink(made)
     except Exception:
-        return None  # no Vulkan here: nothing speaks
-    vulkan.add_message_sink(made)
+        return None  # no Vulkan here, so no messages; a device that wants the layer does not open
+    config.stash[_collector] = made
     return made
 
 
@@ -144,7 +167,7 @@ def _collect(config: pytest.Config) -> Collector | None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    for marker, missing in (("gpu", _no_gpu), ("cuda", _no_cuda), ("display", _no_display)):
+    for marker, missing in (("vks_gpu", _no_gpu), ("vks_cuda", _no_cuda), ("vks_display", _no_display)):
         if item.get_closest_marker(marker) is not None and (reason := missing()):
             pytest.skip(reason)
 
@@ -160,7 +183,10 @@ def _no_cuda() -> str:
         from cuda.bindings import driver  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
         return "cuda-bindings is not installed"
-    (result,) = driver.cuInit(0)
+    try:
+        (result,) = driver.cuInit(0)
+    except Exception as error:  # a RuntimeError where there is no libcuda
+        return f"CUDA's driver cannot be loaded: {error}"
     if int(result) != 0:
         return f"cuInit failed: {result}"
     _, count = driver.cuDeviceGetCount()

@@ -105,7 +105,8 @@ def _enumerate() -> tuple[list[VulkanAdapter], list[tuple[str, str]]]:
     usable: list[VulkanAdapter] = []
     refused: list[tuple[str, str]] = []
     try:
-        instance = instances.get()
+        # A missing layer makes no adapter unusable: open() refuses, with the layer's name.
+        instance = instances.get(instances.validation_wanted() and instances.validation_layer_version() is not None)
         handles = instance.physical_devices()
     except VkshareError as error:
         return [], [("Vulkan", f"no instance: {error}")]

@@ -91,7 +91,7 @@ def _create(validation: bool) -> Instance:
         raise UnsupportedError(
             "validation",
             f"the loader finds no {VALIDATION_LAYER}",
-            "install vulkan-validationlayers, or unset VKSHARE_VALIDATION",
+            "install vulkan-validationlayers, or do without: unset VKSHARE_VALIDATION, or open(validation=False)",
         )
     layers = [VALIDATION_LAYER] if validation else []
     names = {text(e.extensionName) for layer in (None, *layers) for e in _extensions(vk, layer)}
