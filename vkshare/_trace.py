@@ -9,6 +9,8 @@ Names are cut to 23 bytes; `object` and `value` are the caller's numbers, in [0,
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
 import threading
 import time
@@ -33,6 +35,13 @@ __all__ = [
 ]
 
 is_on: Final[bool] = _native.trace_is_on()
+
+if _problem := _native.trace_problem():
+    logging.getLogger("vkshare.trace").warning(
+        "VKSHARE_TRACE is %r, so that nothing is traced: %s; it must name a directory that can be written",
+        os.environ.get("VKSHARE_TRACE"),
+        os.strerror(_problem),
+    )
 
 _PROCESS, _THREAD, _TICK, _SPAN, _INSTANT, _COUNTER, _REQUEST = (
     _native.TRACE_KINDS.index(name) for name in ("process", "thread", "tick", "span", "instant", "counter", "request")

@@ -31,6 +31,7 @@ _Atomic bool vks_trace_is_on;
 static struct {
     pthread_mutex_t lock; /* of opening it */
     char directory[PATH_MAX], path[PATH_MAX + 32];
+    int problem;                        /* errno: why the directory of VKSHARE_TRACE is not used */
     uint64_t most;                      /* chunks */
     _Atomic(vks_trace_header *) header; /* the mapping; NULL until the first record */
     _Atomic bool is_full;               /* or the file could not be made, or grow */
@@ -49,10 +50,21 @@ uint64_t vks_trace_next(void) { return atomic_fetch_add_explicit(&file.numbers, 
 
 /* ---- on ---- */
 
+/* 0, or why no file can be made in it. */
+static int open_directory(const char *directory)
+{
+    if (!realpath(directory, file.directory))
+        return errno;
+    snprintf(file.path, sizeof file.path, "%s/.", file.directory);
+    return access(file.path, W_OK | X_OK) ? errno : 0;
+}
+
+int vks_trace_problem(void) { return file.problem; }
+
 void vks_trace_init(void)
 {
     const char *directory = secure_getenv("VKSHARE_TRACE"), *size = secure_getenv("VKSHARE_TRACE_SIZE");
-    if (!directory || !*directory || !realpath(directory, file.directory))
+    if (!directory || !*directory || (file.problem = open_directory(directory)))
         return;
     uint64_t bytes = size ? strtoull(size, NULL, 10) : DEFAULT_SIZE;
     bytes = bytes < MOST_SIZE ? bytes : MOST_SIZE;

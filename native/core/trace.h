@@ -94,6 +94,8 @@ static inline bool vks_tracing(void)
 {
     return __builtin_expect(atomic_load_explicit(&vks_trace_is_on, memory_order_relaxed), 0);
 }
+/* Why VKSHARE_TRACE is set and nothing is traced, as an errno: its directory is none, or cannot be written. Else 0. */
+int vks_trace_problem(void);
 /* When something begins; 0: nobody traces. */
 static inline uint64_t vks_trace_begin(void) { return vks_tracing() ? vks_now() : 0; }
 /* The hot paths' line: `call` writes what began then. */

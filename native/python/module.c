@@ -110,6 +110,8 @@ static PyMethodDef functions[] = {
      "consumer that knows DLPack before 1.0."},
     {"trace_is_on", vkpy_trace_is_on, METH_NOARGS,
      "trace_is_on($module)\n--\n\nWhether VKSHARE_TRACE named a directory when the process began."},
+    {"trace_problem", vkpy_trace_problem, METH_NOARGS,
+     "trace_problem($module)\n--\n\nWhy VKSHARE_TRACE is set and nothing is traced, as an errno; else 0."},
     {"trace_mark", VKPY_FASTCALL(vkpy_trace_mark), METH_FASTCALL | METH_KEYWORDS,
      "trace_mark($module, kind, name, began=0, object=0, value=0)\n--\n\nWrites a record of kind TRACE_KINDS[kind] "
      "that "

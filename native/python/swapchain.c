@@ -74,8 +74,7 @@ static bool read_vulkan(PyObject *from, vks_present_info *info)
     return true;
 }
 
-static bool create(vkpy_swapchain *self, vkpy_device *device, PyObject *frame_type, PyObject *options,
-                   PyObject *vulkan)
+static bool create(vkpy_swapchain *self, vkpy_device *device, PyObject *frame_type, PyObject *options, PyObject *vulkan)
 {
     vks_present_info vulkan_info = {0};
     vks_swapchain_info info = {.device = device->core};

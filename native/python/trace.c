@@ -17,6 +17,12 @@ PyObject *vkpy_trace_is_on(PyObject *module, PyObject *ignored)
     return PyBool_FromLong(vks_tracing());
 }
 
+PyObject *vkpy_trace_problem(PyObject *module, PyObject *ignored)
+{
+    (void)module, (void)ignored;
+    return PyLong_FromLong(vks_trace_problem());
+}
+
 PyObject *vkpy_trace_mark(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
     static vkpy_signature signature = {"trace_mark", 5, 2, 5, {"kind", "name", "began", "object", "value"}, {NULL}};

@@ -148,8 +148,9 @@ PyObject *vkpy_memory_check(PyObject *module, PyObject *const *arguments, Py_ssi
 PyObject *vkpy_memory_replace(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *vkpy_memory_reserve(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *vkpy_queue_page_look(PyObject *module, PyObject *fd);
-/* _native.trace_is_on, trace_mark and their constants (0, or -1 with an exception). */
+/* _native.trace_is_on, trace_problem, trace_mark and their constants (0, or -1 with an exception). */
 PyObject *vkpy_trace_is_on(PyObject *module, PyObject *ignored);
+PyObject *vkpy_trace_problem(PyObject *module, PyObject *ignored);
 PyObject *vkpy_trace_mark(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 int vkpy_add_trace_constants(PyObject *module);
 

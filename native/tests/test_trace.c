@@ -412,19 +412,27 @@ static void without_the_variable_nothing_is_written(void)
     CHECK(status == 0, "%d", status);
 }
 
-static void a_directory_that_does_not_exist_traces_nothing(void)
+static void tracing_into(const char *path, int problem)
 {
     pid_t pid = fork();
     if (pid == 0) {
         check_failures = 0;
-        setenv("VKSHARE_TRACE", "/nonexistent/directory", 1);
+        setenv("VKSHARE_TRACE", path, 1);
         vks_platform_init();
         mark_nothing();
+        CHECK(vks_trace_problem() == problem, "%s: %s", path, strerror(vks_trace_problem()));
         _exit(check_failures != 0);
     }
     int status;
     waitpid(pid, &status, 0);
     CHECK(status == 0, "%d", status);
+}
+
+static void a_directory_that_cannot_be_written_traces_nothing_and_says_why(void)
+{
+    tracing_into("/nonexistent/directory", ENOENT);
+    tracing_into("/proc/self/status", ENOTDIR);
+    tracing_into("", 0);
 }
 
 int main(void)
@@ -440,7 +448,7 @@ int main(void)
     RUN(a_release_and_the_acquire_that_it_lets_in_have_one_epoch);
     RUN(a_held_submission_tells_since_when_and_how_it_went_on);
     RUN(without_the_variable_nothing_is_written);
-    RUN(a_directory_that_does_not_exist_traces_nothing);
+    RUN(a_directory_that_cannot_be_written_traces_nothing_and_says_why);
     forget_files();
     return check_result();
 }

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from vkshare import __version__
+from vkshare.cli import output
 from vkshare.errors import VkshareError
 
 # In the order that the help shows. Those whose module is not installed are left out.
@@ -18,20 +19,28 @@ _COMMANDS = ("info", "doctor", "ps", "demo", "bench", "serve", "trace")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a sub-command; returns the exit status: 0, 1 when it failed, 2 for wrong arguments, 130 after Ctrl-C."""
+    output.fill_closed_streams()
+    try:
+        with output.checked():
+            return _run(argv)
+    except output.OutputError as error:
+        output.discard()
+        print(f"vkshare: {error}", file=sys.stderr)
+        return 1
+
+
+def _run(argv: Sequence[str] | None) -> int:
     args = _parser().parse_args(argv)
+    if os.environ.get("VKSHARE_TRACE"):
+        importlib.import_module("vkshare._trace")  # warns where it cannot be traced
     try:
         status: int = args.run(args)
-        sys.stdout.flush()
         return status
     except VkshareError as error:
         print(f"vkshare {args.command}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        # The reader of a pipe left, e.g. head. Python would complain once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
 
 
 def _parser() -> argparse.ArgumentParser:
