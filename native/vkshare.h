@@ -83,7 +83,7 @@ typedef struct vks_hub vks_hub;
 vks_status vks_hub_create(vks_hub **out);
 int vks_hub_fd(const vks_hub *hub); /* owned by the hub */
 /* Moves up to `capacity` tokens out and returns how many; the fd stays readable while more are left.
- * failed[i] tells how the event ended: VKS_OK, or why it can never happen. */
+ * results[i] tells how the event ended: VKS_OK, or why it can never happen. */
 size_t vks_hub_drain(vks_hub *hub, uint64_t *tokens, vks_status *results, size_t capacity);
 /* Closes the eventfd; events that come later are dropped. Idempotent. */
 void vks_hub_close(vks_hub *hub);
@@ -142,7 +142,7 @@ typedef struct vks_device_statistics {
     uint64_t fences, surfaces;     /* open */
 } vks_device_statistics;
 void vks_device_get_statistics(vks_device *device, vks_device_statistics *out);
-void vks_device_count_copy(vks_device *device, uint64_t bytes);
+void vks_device_count_copy(vks_device *device, uint64_t bytes); /* adds to copied_bytes */
 
 /* ---- commands -------------------------------------------------------------------------------------------------- */
 
@@ -154,11 +154,11 @@ typedef struct vks_use {
 } vks_use;
 
 /* A compiled command list: a VkCommandBuffer (recorded for simultaneous use) or a program, and the surfaces that it
- * touches. Takes over `program`. When the last reference goes and the device has run its last use, `retire(user)` is
- * called from vks_device_reap(), never from another thread: the place to free the command buffer. */
+ * touches. When the last reference goes and the device has run its last use, `retire(user)` is called from
+ * vks_device_reap(), never from another thread: the place to free the command buffer. */
 vks_status vks_commands_create_vulkan(vks_device *device, uint64_t command_buffer, const vks_use *uses, size_t n_uses,
                                       void (*retire)(void *user), void *user, vks_commands **out);
-/* images slot i of the program is uses[slots[i]]'s surface. */
+/* Takes over `program`, whose slot i is the surface of uses[slots[i]]. */
 vks_status vks_commands_create_cpu(vks_device *device, vks_program *program, const vks_use *uses, size_t n_uses,
                                    const uint32_t *slots, size_t n_slots, vks_commands **out);
 /* The same work recorded for the family of the device's transfer queue, where it only copies. Set once, before it is
@@ -232,7 +232,7 @@ vks_status vks_fence_open(vks_device *device, int page_fd, int semaphore_fd, vks
 vks_status vks_fence_export(vks_fence *fence, int *page_fd, int *semaphore_fd);
 void vks_fence_ref(vks_fence *fence);
 void vks_fence_unref(vks_fence *fence);
-/* Waiters for what cannot come any more get VKS_CLOSED; followers VKS_ABANDONED. */
+/* Waiters for what cannot come any more get VKS_CLOSED; followers VKS_ABANDONED. Idempotent. */
 void vks_fence_close(vks_fence *fence);
 bool vks_fence_is_closed(const vks_fence *fence);
 bool vks_fence_is_follower(const vks_fence *fence);
@@ -319,21 +319,45 @@ vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_op **
 vks_status vks_op_poll(vks_op *op);
 vks_status vks_op_cancel(vks_op *op);
 vks_status vks_op_notify(vks_op *op, vks_hub *hub, uint64_t token);
+/* Hands the surface to the party that acquires with this key. VKS_NOT_OWNER, VKS_ABANDONED (the chain before is). */
 vks_status vks_surface_release(vks_surface *surface, uint64_t key);
 vks_status vks_surface_recover(vks_surface *surface, uint64_t deadline); /* blocks (debts of the living) */
 /* Blocks until the CPU may touch the pixels: owned, the previous owner's work and this handle's own have run. */
 vks_status vks_surface_cpu_access(vks_surface *surface, uint64_t deadline);
-/* The CPU changed the pixels: the next hand-over counts it. Never needed for correctness on coherent memory. */
-uint64_t vks_surface_next_key(vks_surface *surface); /* K30 */
+/* The key after the last one that it gave, for any handle of the surface; the first is 1 (K30). */
+uint64_t vks_surface_next_key(vks_surface *surface);
 
-/* For an engine's own vkQueueSubmit2: makes the acquire known to the queue and gives the pair to wait for and the pair
- * to signal. The engine must have submitted the signal before it calls release. Blocks where semaphores are not shared:
- * until the previous owner's work has run. Vulkan only. */
 typedef struct vks_semaphore_point {
     uint64_t semaphore, value;
 } vks_semaphore_point;
+/* For an engine's own vkQueueSubmit2: makes the acquire known to the queue and gives the pair to wait for and the pair
+ * to signal. The engine must have submitted the signal before it calls release. Blocks where semaphores are not shared:
+ * until the previous owner's work has run. Vulkan only. */
 vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semaphore_point *wait,
                             vks_semaphore_point *signal);
+
+/* For another API of the same GPU (OpenGL), by binary semaphores (VkSemaphore), in an owned tenure. hand_out: gives the
+ * image to VK_QUEUE_FAMILY_EXTERNAL in layout GENERAL and signals `semaphore`, behind all that was submitted.
+ * take_back: the queue waits for `semaphore`, whose signal must have been submitted (0: the CPU has waited), and takes
+ * the image: what is submitted later, release too, comes after. Each is one submission, at once, and they take turns.
+ * hand_out blocks where semaphores are not shared between parties: until the previous owner's work has run. Vulkan
+ * only. */
+vks_status vks_surface_hand_out(vks_surface *surface, uint64_t deadline, uint64_t semaphore);
+vks_status vks_surface_take_back(vks_surface *surface, uint64_t semaphore);
+/* For another API of the same GPU that imported the surface's semaphore (CUDA), in an owned tenure. lend_out: *value is
+ * what the API's queue must wait for before its work (0: nothing is left to wait for); blocks until that is certain to
+ * come. Where commands of this device came first in the tenure, or the CPU may have written (`after_cpu`: other APIs'
+ * queues look for nothing of the CPU's), a batch of this device brings that; else no batch comes between. Until
+ * lent_back commands of this device are refused (VKS_NOT_OWNER). lent_value: what the API's queue must signal after its
+ * work; from now on the others, and close(), wait for it. lent_back: that signal is with the API's queue, and the
+ * tenure goes on: commands come after the API's work, and so does the next owner's work. With 0 the API signals
+ * nothing. outside_lost: that API died (an error of CUDA's that ends its context), and brings nothing of what it was
+ * to: then the chain is broken, so that whoever is next gets VKS_ABANDONED, and nobody waits. VKS_UNSUPPORTED: the
+ * surface was never exported, or is not ordered by a timeline semaphore. */
+vks_status vks_surface_lend_out(vks_surface *surface, bool after_cpu, uint64_t deadline, uint64_t *value);
+vks_status vks_surface_lent_value(vks_surface *surface, uint64_t *value);
+vks_status vks_surface_lent_back(vks_surface *surface, uint64_t value);
+vks_status vks_surface_outside_lost(vks_surface *surface);
 
 /* ---- surface queues: a ring of (surface, metadata) pairs from a producer to a consumer --------------------------- */
 
@@ -405,29 +429,6 @@ typedef struct vks_queue_statistics {
 } vks_queue_statistics;
 void vks_queue_get_statistics(const vks_queue *queue, vks_queue_statistics *out);
 vks_status vks_queue_page_count(int fd, vks_queue_statistics *out); /* the same, by a page */
-
-/* For another API of the same GPU (OpenGL), by binary semaphores (VkSemaphore), in an owned tenure. hand_out: gives the
- * image to VK_QUEUE_FAMILY_EXTERNAL in layout GENERAL and signals `semaphore`, behind all that was submitted.
- * take_back: the queue waits for `semaphore`, whose signal must have been submitted (0: the CPU has waited), and takes
- * the image: what is submitted later, release too, comes after. Each is one submission, at once, and they take turns.
- * hand_out blocks where semaphores are not shared between parties: until the previous owner's work has run. Vulkan
- * only. */
-vks_status vks_surface_hand_out(vks_surface *surface, uint64_t deadline, uint64_t semaphore);
-vks_status vks_surface_take_back(vks_surface *surface, uint64_t semaphore);
-/* For another API of the same GPU that imported the surface's semaphore (CUDA), in an owned tenure. lend_out: *value is
- * what the API's queue must wait for before its work (0: nothing is left to wait for); blocks until that is certain to
- * come. Where commands of this device came first in the tenure, or the CPU may have written (`after_cpu`: other APIs'
- * queues look for nothing of the CPU's), a batch of this device brings that; else no batch comes between. Until
- * lent_back commands of this device are refused (VKS_NOT_OWNER). lent_value: what the API's queue must signal after its
- * work; from now on the others, and close(), wait for it. lent_back: that signal is with the API's queue, and the
- * tenure goes on: commands come after the API's work, and so does the next owner's work. With 0 the API signals
- * nothing. outside_lost: that API died (an error of CUDA's that ends its context), and brings nothing of what it was
- * to: then the chain is broken, so that whoever is next gets VKS_ABANDONED, and nobody waits. VKS_UNSUPPORTED: the
- * surface was never exported, or is not ordered by a timeline semaphore. */
-vks_status vks_surface_lend_out(vks_surface *surface, bool after_cpu, uint64_t deadline, uint64_t *value);
-vks_status vks_surface_lent_value(vks_surface *surface, uint64_t *value);
-vks_status vks_surface_lent_back(vks_surface *surface, uint64_t value);
-vks_status vks_surface_outside_lost(vks_surface *surface);
 
 /* ---- descriptors: surfaces and fences from other processes ------------------------------------------------------ */
 
@@ -517,8 +518,7 @@ vks_status vks_surface_descriptor_map(const vks_surface_descriptor *descriptor, 
 vks_status vks_surface_open_descriptor(vks_device *device, const vks_surface_descriptor *descriptor, void *pixels,
                                        vks_surface **out);
 
-/* ---- a look at a page, for vkshare ps (K33); never disturbs it
- * ------------------------------------------------------------------ */
+/* ---- a look at a page, for vkshare ps (K33); never disturbs it -------------------------------------------------- */
 
 typedef struct vks_slot_view {
     uint32_t slot, pid;

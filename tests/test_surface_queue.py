@@ -488,8 +488,9 @@ def test_after_enqueue_the_producer_may_not_use_the_surface(loop: Loop) -> None:
     roles.clear(surface, 1)
     loop.out.enqueue(surface)
     for use in (lambda: roles.clear(surface, 2), surface.read, lambda: roles.draw(surface, 1)):
-        with pytest.raises(NotOwnerError):
+        with pytest.raises(NotOwnerError, match=r"in a queue; dequeue\(\) it") as caught:
             use()
+        assert "surface.access" not in str(caught.value)  # which would be refused
     assert look(loop.seen.dequeue(0)[0], 1)
 
 

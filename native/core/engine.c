@@ -108,7 +108,7 @@ static vks_status check_lendable(const vks_surface *surface)
         return vks_fail(VKS_UNSUPPORTED, 0, "the surface has no timeline semaphore that another API could import");
     if (surface->lent)
         return vks_fail(VKS_BAD_CALL, 0, "another API has the surface already: end its block first");
-    return surface->owned ? VKS_OK : VKS_NOT_OWNER;
+    return surface->owned ? VKS_OK : vks_surface_not_owned(surface);
 }
 
 /* Whether a batch must come first: the image is the queue's, or what the API is to wait for gets no semaphore. */
@@ -210,7 +210,7 @@ vks_status vks_surface_lent_value(vks_surface *surface, uint64_t *value)
         return status;
     pthread_mutex_lock(&device->lock);
     if (!(status = vks_surface_check(surface)) && !surface->lent)
-        status = VKS_NOT_OWNER;
+        status = vks_surface_not_owned(surface);
     if (!status && !surface->offered)
         status = offer(surface);
     *value = surface->offered;
@@ -226,7 +226,7 @@ vks_status vks_surface_lent_back(vks_surface *surface, uint64_t value)
         return status;
     pthread_mutex_lock(&device->lock);
     if (!(status = vks_surface_check(surface)) && !surface->lent)
-        status = VKS_NOT_OWNER;
+        status = vks_surface_not_owned(surface);
     else if (!status && value && value != surface->offered)
         status = vks_fail(VKS_BAD_VALUE, (int64_t)value, "the value to signal is %llu (0: nobody asked for it yet)",
                           (unsigned long long)surface->offered);

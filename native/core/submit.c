@@ -24,7 +24,7 @@ static vks_status touch(touch_list *list, vks_device *device, vks_surface *surfa
         return VKS_CLOSED;
     bool owned = atomic_load_explicit(&surface->owned, memory_order_relaxed);
     if (__builtin_expect(!owned && !surface->pending, 0))
-        return VKS_NOT_OWNER;
+        return vks_surface_not_owned(surface);
     if (__builtin_expect(list->n == list->capacity, 0)) {
         vks_touch *more = malloc(2 * list->capacity * sizeof *more);
         if (!more)

@@ -227,10 +227,22 @@ vks_status vks_surface_check(const vks_surface *surface)
     return __builtin_expect(surface->closed, 0) ? VKS_CLOSED : vks_device_check(surface->device);
 }
 
+/* Without a text for a surface that the caller acquires by itself: bindings have their own advice for that. */
 vks_status vks_surface_not_owned(const vks_surface *surface)
 {
     vks_status status = vks_surface_check(surface);
-    return status ? status : VKS_NOT_OWNER;
+    if (status)
+        return status;
+    if (surface->lent)
+        return vks_fail(VKS_NOT_OWNER, 0, "another API has the surface; end its block first");
+    if (surface->is_presentable)
+        return vks_fail(VKS_NOT_OWNER, 0,
+                        "the frame of this image was presented or closed, or its swapchain was resized; acquire() "
+                        "another frame");
+    if (surface->network)
+        return vks_fail(VKS_NOT_OWNER, 0, "the surface is in a queue; dequeue() it, or take it by frame()");
+    vks_clear_error();
+    return VKS_NOT_OWNER;
 }
 
 /* Takes its part of the page and the semaphore of `of`, which a close() of that handle then leaves alone. */
@@ -1143,7 +1155,7 @@ static vks_status debts_certain(vks_surface *surface, uint64_t deadline)
         vks_status status = watch(surface), why;
         pthread_mutex_lock(&device->lock);
         if (!(why = vks_surface_check(surface)) && !surface->owned)
-            why = VKS_NOT_OWNER;
+            why = vks_surface_not_owned(surface);
         vks_readiness ready = why ? VKS_FAIL : vks_tenure_ready(surface, &why);
         pthread_mutex_unlock(&device->lock);
         if (ready != VKS_HOLD)

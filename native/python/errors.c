@@ -15,8 +15,10 @@ static const translation translations[] = {
     [VKS_TIMEOUT] = {"TimeoutError", "it did not happen in time", NULL},
     [VKS_ABANDONED] = {"AbandonedError", "an owner or signaller died, was closed or failed before it was done",
                        "a surface's recover() makes it usable again"},
-    [VKS_NOT_OWNER] = {"NotOwnerError", "this handle does not own the surface",
-                       "write 'with surface.access(acquire=KEY, release=KEY) as view:' around the work"},
+    [VKS_NOT_OWNER] = {"NotOwnerError",
+                       "this handle does not own the surface; write 'with surface.access(acquire=KEY, release=KEY) as "
+                       "view:' around the work",
+                       NULL},
     [VKS_ALREADY_OWNER] = {"InvalidCallError", "this handle owns the surface already", "release(key) it first"},
     [VKS_NOT_ABANDONED] = {"InvalidCallError", "the surface is not abandoned",
                            "recover() is for after an AbandonedError"},

@@ -54,6 +54,20 @@ def together(*calls: Callable[[], Any]) -> None:
         running.result(100)
 
 
+def test_what_is_drawn_after_another_threads_resize_is_refused_with_the_way_out(swapchain: vks.Swapchain) -> None:
+    device, frame = swapchain.device, swapchain.acquire()
+    commands = device.record().clear(frame.view, (1, 0, 0, 1))
+    later(swapchain.resize, 20, 16).result(30)
+    show(swapchain, clearing(1))
+    with pytest.raises(InvalidCallError, match=r"swapchain was resized; acquire\(\) another frame") as caught:
+        device.submit(commands)
+    assert "surface.access" not in str(caught.value)  # of a frame there is none
+    mine = device.create_surface(4, 4)
+    with pytest.raises(NotOwnerError, match=r"with surface\.access\(") as caught:
+        device.submit(device.record().clear(mine, (1, 0, 0, 1)))
+    assert "frame" not in str(caught.value)
+
+
 @pytest.mark.rule("A22")
 def test_one_thread_acquires_another_draws_and_a_third_presents(swapchain: vks.Swapchain) -> None:
     device, count = swapchain.device, rounds(100_000, 1000)
