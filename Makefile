@@ -72,8 +72,8 @@ docs-images: build sysroot ## draw the pictures in docs/images from real runs: p
 	$(VENV)/python tools/timeline.py
 	$(VENV)/python tools/notifies.py $(ARGS)
 
-wheel: venv ## one abi3 wheel for CPython 3.11 and later, in dist/
-	$(VENV)/pip wheel -qq --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir dist .
+wheel: venv ## one abi3 wheel for CPython 3.11 and later and glibc 2.34 and later, in dist/
+	$(VENV)/python tools/build_wheel.py
 
 sdist: venv ## the source archive, in dist/
 	$(VENV)/python -m build --sdist --no-isolation --outdir dist .

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -122,6 +124,45 @@ def test_vkshare_works_on_the_cpu_where_there_is_no_vulkan_loader() -> None:
         env={"PATH": "/usr/bin:/bin", "VK_DRIVER_FILES": "/nonexistent"},
     )
     assert told.split("\n")[:2] == ["['cpu']", "cpu"]
+
+
+# ---- a checkout in which nothing was built ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder that has the package's Python files without the C core, as a fresh clone has them."""
+    package = Path(vkshare.__file__).parent
+    shutil.copytree(package, tmp_path / "clone" / "vkshare", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    return tmp_path / "clone"
+
+
+def fails_to_open(folder: Path, *also: Path) -> str:
+    """The last line of a program that opens a device with these folders first on sys.path, and no other vkshare."""
+    code = f"import sys; sys.path[:0] = {[str(folder), *map(str, also)]}; import vkshare; vkshare.open(backend='cpu')"
+    result = subprocess.run(
+        [sys.executable, "-S", "-c", code], capture_output=True, text=True, timeout=60, check=False, cwd=folder
+    )
+    assert result.returncode == 1
+    return result.stderr.splitlines()[-1]
+
+
+def test_a_checkout_without_its_core_says_what_it_is_and_how_to_build_it(checkout: Path) -> None:
+    said = fails_to_open(checkout)
+    assert said.startswith(
+        f"ImportError: vkshare was imported from {checkout / 'vkshare'}, which holds its Python files"
+    )
+    assert "hides" not in said
+    assert "make build" in said
+
+
+def test_a_checkout_that_hides_the_installed_package_names_it_and_the_way_to_it(checkout: Path, tmp_path: Path) -> None:
+    installed = tmp_path / "site-packages"
+    (installed / "vkshare").mkdir(parents=True)
+    (installed / "vkshare" / "_native.abi3.so").touch()
+    said = fails_to_open(checkout, installed)
+    assert f"It hides the installed package in {installed / 'vkshare'}" in said
+    assert "PYTHONSAFEPATH=1" in said
 
 
 def test_the_version_is_the_packages() -> None:

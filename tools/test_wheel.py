@@ -17,6 +17,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import build_wheel
 from results import ROOT
 from test_jobs import results_options
 
@@ -51,21 +52,17 @@ def newest_source() -> float:
     return max(path.stat().st_mtime for path in sources if path.is_file() and path.suffix != ".pyc")
 
 
-def build_wheel() -> Path:
+def current_wheel() -> Path:
     """Return the wheel of the tree as it is; several of us may ask at once."""
     BUILD.mkdir(parents=True, exist_ok=True)
     with (BUILD / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         wheels = sorted(BUILD.glob("vkshare-*.whl"))
-        if len(wheels) != 1 or wheels[0].stat().st_mtime < newest_source():
-            for wheel in wheels:
-                wheel.unlink()
-            pip = [sys.executable, "-m", "pip", "wheel", *QUIET, "--no-build-isolation", "--no-deps"]
-            subprocess.run([*pip, "--wheel-dir", str(BUILD), str(ROOT)], check=True)
-        (wheel,) = BUILD.glob("vkshare-*.whl")
-    if "-cp311-abi3-" not in wheel.name:
-        raise SystemExit(f"{wheel.name} is not an abi3 wheel for CPython 3.11 and later")
-    return wheel
+        if len(wheels) == 1 and wheels[0].stat().st_mtime >= newest_source():
+            return wheels[0]
+        for old in wheels:
+            old.unlink()
+        return build_wheel.build(BUILD)
 
 
 def ignored(folder: str, names: list[str]) -> set[str]:
@@ -86,12 +83,12 @@ def main() -> int:
     parser.add_argument("interpreter")
     parser.add_argument("--results", type=Path)
     options, pytest_arguments = parser.parse_known_args()
-    wheel = build_wheel()
+    built = current_wheel()
     venv = BUILD / Path(options.interpreter).name
     subprocess.run([options.interpreter, "-m", "venv", "--clear", str(venv)], check=True)
     python = str(venv / "bin" / "python")
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    subprocess.run([python, "-m", "pip", "install", *QUIET, str(wheel), *extras["demo"], *extras["test"]], check=True)
+    subprocess.run([python, "-m", "pip", "install", *QUIET, str(built), *extras["demo"], *extras["test"]], check=True)
     tree = venv / "tree"
     shutil.copytree(ROOT, tree, ignore=ignored, symlinks=True)
     command = [python, "-m", "pytest", "-p", "no:cacheprovider", "--continue-on-collection-errors"]

@@ -64,10 +64,24 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_HOME[name]), name)
     elif name in _MODULES:
         value = importlib.import_module(f"vkshare.{name}")
+    elif name == "_native":
+        value = _core()
     else:
         raise AttributeError(f"module 'vkshare' has no attribute {name!r}")
     globals()[name] = value
     return value
+
+
+def _core() -> Any:
+    """Load the C core; ImportError says why it is missing, which "cannot import name" does not."""
+    try:
+        return importlib.import_module("vkshare._native")
+    except ModuleNotFoundError as error:
+        if error.name != "vkshare._native":
+            raise
+        from vkshare import _unbuilt
+
+        raise _unbuilt.error() from None
 
 
 def __dir__() -> list[str]:

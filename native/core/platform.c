@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "platform.h"
 
+#include "decimal.h"
 #include "trace.h"
 
 #include <errno.h>
@@ -143,7 +144,7 @@ static uint64_t start_time(uint32_t pid, bool *is_zombie)
     *is_zombie = p[1] == ' ' && (p[2] == 'Z' || p[2] == 'X');
     for (int field = 2; p && field < 22; field++)
         p = strchr(p + 1, ' ');
-    return p ? strtoull(p + 1, NULL, 10) : 0;
+    return p ? vks_decimal(p + 1) : 0;
 }
 
 static uint64_t identity_of(uint32_t pid, bool *is_zombie)
@@ -281,7 +282,7 @@ void vks_kill_point(int number)
 {
     if (kill_number < 0) {
         const char *text = getenv("VKS_KILL"), *after = getenv("VKS_KILL_AFTER");
-        vks_kill_arm(text ? atoi(text) : 0, after ? atoi(after) : 1);
+        vks_kill_arm(text ? (int)vks_decimal(text) : 0, after ? (int)vks_decimal(after) : 1);
     }
     if (number == kill_number && atomic_fetch_sub(&kills_left, 1) == 1)
         kill(getpid(), SIGKILL);

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "trace.h"
 
+#include "decimal.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -66,7 +68,7 @@ void vks_trace_init(void)
     const char *directory = secure_getenv("VKSHARE_TRACE"), *size = secure_getenv("VKSHARE_TRACE_SIZE");
     if (!directory || !*directory || (file.problem = open_directory(directory)))
         return;
-    uint64_t bytes = size ? strtoull(size, NULL, 10) : DEFAULT_SIZE;
+    uint64_t bytes = size ? vks_decimal(size) : DEFAULT_SIZE;
     bytes = bytes < MOST_SIZE ? bytes : MOST_SIZE;
     file.most = bytes > HEADER_SIZE + CHUNK_SIZE ? (bytes - HEADER_SIZE) / CHUNK_SIZE : 1;
     atomic_store(&vks_trace_is_on, true);
