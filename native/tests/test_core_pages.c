@@ -44,6 +44,74 @@ static pid_t start_owner(vks_mutex_page *page)
     return pid;
 }
 
+/* ---- a process whose main thread has ended ---- */
+
+static int told[2]; /* a pipe: the child ends once it is closed */
+
+static void *outlive_the_main_thread(void *unused)
+{
+    char end;
+    (void)unused;
+    close(told[1]);
+    ssize_t n = read(told[0], &end, 1);
+    _exit(n == 0 ? 0 : 1);
+}
+
+static bool is_zombie(pid_t pid)
+{
+    char path[40], text[256] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return false;
+    const char *state = fgets(text, sizeof text, file) ? strrchr(text, ')') : NULL;
+    fclose(file);
+    return state && state[1] == ' ' && state[2] == 'Z';
+}
+
+/* Owns the surface in a process of which only a second thread is left. */
+static pid_t start_headless_owner(vks_mutex_page *page)
+{
+    CHECK(pipe(told) == 0, "a pipe");
+    pid_t pid = fork();
+    if (pid == 0) {
+        vks_mutex_handle owner;
+        vks_debt debt;
+        pthread_t thread;
+        if (vks_mutex_join(page, "owner", &owner) || vks_mutex_wait(&owner, 0, 0, NULL, NULL, &debt) ||
+            pthread_create(&thread, NULL, outlive_the_main_thread, NULL))
+            _exit(1);
+        pthread_exit(NULL);
+    }
+    for (uint64_t limit = vks_now() + 10000 * MS; !is_zombie(pid) && vks_now() < limit;)
+        usleep(1000);
+    CHECK(is_zombie(pid), "its main thread has ended");
+    return pid;
+}
+
+/* rules: K9, X19 */
+static void an_owner_lives_until_its_last_thread_has_ended(void)
+{
+    vks_mutex_page *page = new_page();
+    vks_mutex_handle handle;
+    vks_mapping mapping = {.mutex = page};
+    CHECK(vks_mutex_join(page, "ours", &handle) == VKS_OK, "join");
+    vks_peers_add(&mapping);
+    pid_t pid = start_headless_owner(page);
+    uint64_t process = atomic_load(&page->slots[vks_word_slot(page->word)].identity) & VKS_IDENTITY_MASK;
+    vks_debt debt;
+    CHECK(!vks_identity_gone(process) && vks_peer_alive(process), "another thread of it runs");
+    vks_status status = vks_mutex_wait(&handle, 1, vks_now() + 50 * MS, watch, &mapping, &debt);
+    CHECK(status == VKS_TIMEOUT && vks_word_state(page->word) == VKS_OWNED, "status %d", status);
+    close(told[1]);
+    close(told[0]);
+    status = vks_mutex_wait(&handle, 1, vks_now() + 10000 * MS, watch, &mapping, &debt);
+    CHECK(status == VKS_ABANDONED, "status %d: nothing of it runs", status);
+    CHECK(is_zombie(pid) && vks_identity_gone(process) && !vks_peer_alive(process), "its parent has not waited for it");
+    waitpid(pid, NULL, 0);
+    vks_peers_remove(&mapping);
+}
+
 static void *kill_soon(void *pid)
 {
     usleep(100000);
@@ -256,6 +324,45 @@ static void slots_and_words_out_of_range_harm_nobody(void)
     drop_party(&a);
 }
 
+typedef struct scribble {
+    uint64_t value, owes; /* what the page says that the debt is, and that the debtor has promised */
+    bool is_ours;         /* the debtor is the reader's own handle; else another living one */
+} scribble;
+
+static void read_behind(const scribble *s)
+{
+    party a = new_party("a", NULL), b = new_party("b", &a);
+    uint32_t debtor = s->is_ours; /* the slots, in the order of the handles */
+    CHECK(vks_surface_acquire(a.surface, 0, 0) == VKS_OK && vks_surface_release(a.surface, 1) == VKS_OK, "turn");
+    atomic_store(&b.page->value, s->value);
+    atomic_store(&b.page->debtor, atomic_load(&b.page->slots[debtor].identity));
+    atomic_store(&b.page->debtor_slot, debtor);
+    atomic_store(&b.page->slots[debtor].owes, s->owes);
+    CHECK(vks_surface_acquire(b.surface, 1, 0) == VKS_OK, "it is free");
+    vks_status status;
+    uint64_t limit = vks_now() + 5000 * MS;
+    while ((status = vks_surface_cpu_access(b.surface, limit)) == VKS_INTERRUPTED)
+        ;
+    CHECK(status == VKS_ABANDONED, "value %llu, owes %llu, ours %d: status %d", (unsigned long long)s->value,
+          (unsigned long long)s->owes, s->is_ours, status);
+    atomic_store(&b.page->slots[debtor].owes, 0);
+    drop_party(&b);
+    drop_party(&a);
+}
+
+/* rules: K18 */
+static void a_debt_that_no_living_handle_has_promised_is_not_waited_for(void)
+{
+    const scribble scribbles[] = {{1000, 0, false},
+                                  {1000, 0, true},
+                                  {1000, 1001, false},
+                                  {1000, 1001, true},
+                                  {1000, 7, true}, /* a promise of ours that we know nothing of */
+                                  {UINT64_MAX, UINT64_MAX, true}};
+    for (size_t i = 0; i < sizeof scribbles / sizeof *scribbles; i++)
+        read_behind(&scribbles[i]);
+}
+
 static void a_newcomer_wakes_who_waits_for_the_debts_of_its_place(void)
 {
     vks_mutex_page *page = new_page();
@@ -268,11 +375,13 @@ static void a_newcomer_wakes_who_waits_for_the_debts_of_its_place(void)
 int main(void)
 {
     RUN(a_process_without_free_fds_neither_robs_the_living_nor_misses_the_dead);
+    RUN(an_owner_lives_until_its_last_thread_has_ended);
     RUN(a_newcomer_wakes_who_waits_for_the_debts_of_its_place);
     RUN(a_blocking_acquire_and_a_queued_one_on_one_handle_do_not_mix);
     RUN(no_value_in_a_page_brings_the_driver_a_signal_that_it_cannot_take);
     RUN(a_page_that_never_stands_still_keeps_nobody_past_the_deadline);
     RUN(slots_and_words_out_of_range_harm_nobody);
+    RUN(a_debt_that_no_living_handle_has_promised_is_not_waited_for);
     CHECK(stub_violations() == 0, "%u violations", stub_violations());
     return check_result();
 }

@@ -206,17 +206,24 @@ static void *recover(void *argument)
     return NULL;
 }
 
-/* What SIGKILL leaves: the word abandoned, the slot free, and the batch, which still runs.
- * rules: K7, K27 */
-static void a_dead_owners_signal_comes_before_the_one_of_who_recovers(void)
+/* What SIGKILL leaves: the word abandoned, the slot free, and the batch, which still runs. The kill may come before the
+ * page says that a driver has the signal, and a newcomer may take the slot. rules: K7, K27 */
+static void recover_after_a_dead_owner(bool is_announced, bool is_slot_taken)
 {
     pair p = new_pair();
     pthread_t thread;
+    vks_mutex_handle newcomer;
+    vks_mutex_page *page = p.far.surface->handle.page;
     own(&p.near, 1);
     stub_stall(true);
     draw_once(&p.near);
+    if (!is_announced)
+        atomic_store(&page->queued, page->completed);
     vks_mutex_abandon(&p.near.surface->handle);
     vks_mutex_leave(&p.near.surface->handle);
+    if (is_slot_taken)
+        CHECK(vks_mutex_join(page, "newcomer", &newcomer) == VKS_OK && newcomer.slot == p.near.surface->handle.slot,
+              "the slot of the dead one");
     pthread_create(&thread, NULL, recover, &p.far);
     usleep(50000);
     stub_stall(false);
@@ -225,7 +232,17 @@ static void a_dead_owners_signal_comes_before_the_one_of_who_recovers(void)
     hand_on(&p.far, 1);
     idle(&p.near);
     idle(&p.far);
+    if (is_slot_taken)
+        vks_mutex_leave(&newcomer);
     drop_pair(&p);
+}
+
+static void a_dead_owners_signal_comes_before_the_one_of_who_recovers(void) { recover_after_a_dead_owner(true, false); }
+
+static void so_it_does_where_the_owner_died_before_it_could_say_that_a_driver_has_it(void)
+{
+    recover_after_a_dead_owner(false, false);
+    recover_after_a_dead_owner(false, true);
 }
 
 /* rules: X21, K27 */
@@ -267,6 +284,7 @@ int main(void)
     BOTH(a_submission_that_the_driver_refuses_promises_nothing);
     BOTH(who_ends_before_the_release_has_handed_nothing_on);
     BOTH(a_dead_owners_signal_comes_before_the_one_of_who_recovers);
+    BOTH(so_it_does_where_the_owner_died_before_it_could_say_that_a_driver_has_it);
     BOTH(a_device_that_is_lost_in_the_submission_owes_nothing);
     CHECK(stub_violations() == 0, "%u violations", stub_violations());
     return check_result();

@@ -146,7 +146,7 @@ static void the_death_of_an_owner_abandons_and_the_death_of_a_debtor_too(void)
         waitpid(pid, NULL, 0);
         uint64_t dead = page->slots[1].identity & VKS_IDENTITY_MASK;
         CHECK(vks_identity_pid(dead) == (uint32_t)pid, "slot 1 is the child's");
-        CHECK(vks_identity_of((uint32_t)pid) == 0, "it is gone");
+        CHECK(vks_identity_gone(dead), "it is gone");
         vks_mutex_death(page, dead);
         vks_mutex_death(page, dead);
         CHECK(acquire(&a, owes ? 3 : 0, 0) == VKS_ABANDONED, "owes %d", owes);
@@ -169,6 +169,28 @@ static void a_dead_party_that_neither_owned_nor_owed_changes_nothing(void)
     waitpid(pid, NULL, 0);
     vks_mutex_death(page, page->slots[1].identity & VKS_IDENTITY_MASK);
     CHECK(acquire(&a, 9, 0) == VKS_OK, "the hand-over was whole");
+}
+
+/* rules: K27 */
+static void recover_goes_above_what_a_dead_owners_queue_may_still_signal(void)
+{
+    for (int promises = 1; promises < 4; promises++) {
+        vks_mutex_page *page = new_page();
+        vks_mutex_handle dead = join(page), heir, newcomer;
+        CHECK(acquire(&dead, 0, 0) == VKS_OK, "fresh");
+        for (int i = 1; i <= promises; i++) /* the last of them is with a driver, which the page does not say yet */
+            CHECK(vks_mutex_owe(&dead, 10u * (unsigned)i) == (i == 1), "a slot tells of one");
+        heir = join(page);
+        vks_mutex_abandon(&dead);
+        vks_mutex_leave(&dead);
+        newcomer = join(page);
+        CHECK(newcomer.slot == dead.slot, "the newcomer has the dead one's slot");
+        CHECK(vks_mutex_last_promise(page) == 10u * (unsigned)promises, "%llu is the last promise",
+              (unsigned long long)vks_mutex_last_promise(page));
+        CHECK(vks_mutex_recover_begin(&heir) == VKS_OK, "it is abandoned");
+        uint64_t value = vks_mutex_recover_finish(&heir);
+        CHECK(value > 10u * (unsigned)promises, "recover() brings the value %llu", (unsigned long long)value);
+    }
 }
 
 static void a_page_has_as_many_slots_as_it_says(void)
@@ -252,6 +274,7 @@ int main(void)
     RUN(a_broken_chain_makes_the_owners_release_abandon);
     RUN(the_death_of_an_owner_abandons_and_the_death_of_a_debtor_too);
     RUN(a_dead_party_that_neither_owned_nor_owed_changes_nothing);
+    RUN(recover_goes_above_what_a_dead_owners_queue_may_still_signal);
     RUN(a_page_has_as_many_slots_as_it_says);
     RUN(eight_threads_on_one_key_are_all_served_and_never_two_at_once);
     RUN(three_threads_in_a_ring_of_keys_go_round_robin);
