@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import threading
 import time
@@ -392,6 +393,79 @@ def test_a_write_behind_a_gpu_acquire_waits_for_its_turn_and_then_lands(vks_open
     mine.acquire(2, 10)
     assert_images_equal(mine.read(), picture)
     mine.release(0)
+
+
+@pytest.mark.rule("K34")
+@pytest.mark.parametrize("tiling", ["linear", "optimal"])
+def test_read_and_write_give_up_in_time_and_leave_the_surface_owned(vks_open: Open, tiling: str) -> None:
+    one, two = vks_open(), vks_open()
+    if tiling not in one.capabilities.tilings:
+        pytest.skip(f"the driver has no surfaces of {tiling} tiling")
+    mine = one.create_surface(16, 16, tiling=tiling)
+    theirs = opened(mine, two)
+    gate = one.create_fence()
+    mine.acquire()
+    submission = one.submit(one.record().clear(mine, (1, 0, 0, 1)), waits=(gate, 1))
+    for timeout in (0, 0.05):
+        with pytest.raises(AcquireTimeout, match="nothing was copied"):
+            mine.read(timeout)
+    mine.release(1)
+    theirs.acquire(1, 10)
+    with pytest.raises(AcquireTimeout, match=r"Surface\.read: .* within 0\.05 s"):
+        theirs.read(timeout=0.05)
+    if theirs.is_host_visible:
+        with pytest.raises(AcquireTimeout, match=r"Surface\.write: "):
+            theirs.write(picture_of(theirs), timeout=0.05)
+    assert theirs.is_owned
+    gate.signal(1)
+    submission.wait(10)
+    assert (theirs.read(30) == (255, 0, 0, 255)).all()
+    theirs.write(picture_of(theirs), 30)
+    assert_images_equal(theirs.read(), picture_of(theirs))
+
+
+@pytest.mark.rule("K34")
+def test_read_and_write_refuse_a_timeout_that_is_no_duration(device: vks.Device) -> None:
+    surface = device.create_surface(8, 8)
+    surface.acquire()
+    pixels = surface.read()
+    for wrong in (-1, float("nan")):
+        with pytest.raises(ValueError, match="timeout"):
+            surface.read(wrong)
+        with pytest.raises(ValueError, match="timeout"):
+            surface.write(pixels, wrong)
+    with pytest.raises(TypeError, match="timeout"):
+        surface.read("soon")  # type: ignore[arg-type]
+
+
+def scribble_a_debt(surface: vks.Surface, slot: int) -> None:
+    """Writes into the surface's page that the handle of this slot is to bring a value, which it has not promised."""
+    with surface.export() as descriptor, mmap.mmap(descriptor._fds[1], 8192) as page:
+        identity = page[256 + 64 * slot : 264 + 64 * slot]
+        page[80:88] = (1 << 20).to_bytes(8, "little")  # value, debtor, its slot
+        page[88:96] = identity if any(identity) else (4711).to_bytes(8, "little")
+        page[96:100] = slot.to_bytes(4, "little")
+
+
+@pytest.mark.rule("K34")
+@pytest.mark.parametrize("debtor", [0, 1, 7], ids=["other", "reader", "nobody"])
+@pytest.mark.parametrize("call", ["read", "write"])
+def test_a_debt_that_no_handle_has_promised_ends_read_and_write(vks_open: Open, debtor: int, call: str) -> None:
+    mine = vks_open().create_surface(8, 8)
+    theirs = opened(mine, vks_open())
+    mine.acquire()
+    mine.release(1)
+    scribble_a_debt(mine, debtor)
+    theirs.acquire(1, 10)
+    if call == "write" and not theirs.is_host_visible:
+        pytest.skip("the copy is submitted, and write() does not wait")
+    with pytest.raises(AbandonedError):
+        theirs.read(30) if call == "read" else theirs.write(picture_of(theirs), 30)
+    with pytest.raises(AbandonedError):
+        theirs.release(2)
+    mine.recover(10)
+    mine.write(picture_of(mine))
+    assert_images_equal(mine.read(), picture_of(mine))
 
 
 @pytest.mark.rule("X17")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vkshare import _native
+from vkshare import _arguments, _native
 from vkshare._graveyard import Lease
-from vkshare.errors import ClosedError, NotOwnerError
+from vkshare.errors import AcquireTimeout, ClosedError, NotOwnerError
 
 if TYPE_CHECKING:
     from vkshare.backends.base import Image, Stage
@@ -17,12 +18,15 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-def read(surface: Surface) -> Array:
+def read(surface: Surface, timeout: float | None = None) -> Array:
     """Surface.read()."""
+    limit = _Limit("read", timeout)
     image = surface._open_image()
     try:
-        surface._cpu_access()
-        pixels = over(surface).copy() if surface.is_host_visible else _download(surface, image)
+        surface._cpu_access(limit.left())
+        pixels = over(surface).copy() if surface.is_host_visible else _download(surface, image, limit)
+    except TimeoutError:
+        raise limit.passed() from None
     except NotOwnerError:
         if not surface.discards:
             raise
@@ -31,21 +35,42 @@ def read(surface: Surface) -> Array:
     return pixels
 
 
-def write(surface: Surface, array: Any) -> None:
+def write(surface: Surface, array: Any, timeout: float | None = None) -> None:
     """Surface.write()."""
+    limit = _Limit("write", timeout)
     pixels = _checked(surface, array)
     image = surface._open_image()
     try:
         if surface.is_host_visible:
-            surface._cpu_access()
+            surface._cpu_access(limit.left())
             over(surface)[...] = pixels
         else:
             _upload(surface, image, pixels)
+    except TimeoutError:
+        raise limit.passed() from None
     except NotOwnerError:
         if not surface.discards:
             raise
         return
     surface.device.count_copy(pixels.nbytes)
+
+
+class _Limit:
+    """Of one call that waits more than once."""
+
+    def __init__(self, call: str, timeout: float | None) -> None:
+        self._call = call
+        self._timeout = _arguments.timeout(timeout)
+        self._end = 0.0 if self._timeout is None else time.monotonic() + self._timeout
+
+    def left(self) -> float | None:
+        return None if self._timeout is None else max(0.0, self._end - time.monotonic())
+
+    def passed(self) -> AcquireTimeout:
+        return AcquireTimeout(
+            f"Surface.{self._call}: work on the surface did not end within {self._timeout} s; nothing was copied, and "
+            "the surface is owned still: call again"
+        )
 
 
 def over(surface: Surface) -> Array:
@@ -78,11 +103,11 @@ def _checked(surface: Surface, array: Any) -> Array:
     return pixels
 
 
-def _download(surface: Surface, image: Image) -> Array:
+def _download(surface: Surface, image: Image, limit: _Limit) -> Array:
     pixel = surface.spec.format
     nbytes = surface.width * surface.height * pixel.bytes_per_pixel
     stage, commands = _staged(surface, image, nbytes, upload=False)
-    surface.device.submit(commands).wait()
+    surface.device.submit(commands).wait(limit.left())
     return np.frombuffer(stage.data, pixel.numpy_dtype).reshape(surface.shape).copy()
 
 

@@ -139,7 +139,7 @@ class NotOwnerError(InvalidCallError):
 
 
 class AcquireTimeout(VkshareError, TimeoutError):
-    """The surface was not released with that key in time; nothing changed."""
+    """The surface was not released with that key, or work on it did not end, in time; nothing changed."""
 
 
 class AbandonedError(VkshareError):

@@ -191,29 +191,50 @@ class Surface(Closable, _native.Surface):
 
     # ---- pixels ---------------------------------------------------------------------------------------------------
 
-    def read(self) -> np.ndarray[Any, Any]:
+    def read(self, timeout: float | None = None) -> np.ndarray[Any, Any]:
         """A copy of the pixels, (H, W, C) in memory order, row 0 on top, ordered behind the work submitted so far.
+
+        Parameters
+        ----------
+        timeout
+            Seconds to wait for work on the surface, this device's and the last owner's. None: without limit.
 
         Raises
         ------
+        AcquireTimeout
+            The work did not end in time; nothing was copied, and the surface stays owned.
+        AbandonedError
+            The last owner's work will never end.
         NotOwnerError
             This handle does not own the surface (zeros if it was made with unowned="discard").
         """
         with self.device._inside():
-            return _pixels.read(self)
+            return _pixels.read(self, timeout)
 
-    def write(self, array: Any) -> None:
+    def write(self, array: Any, timeout: float | None = None) -> None:
         """Copies an array of shape (H, W, C) and the format's dtype into the surface, ordered like any other work.
+
+        Parameters
+        ----------
+        array
+            The pixels.
+        timeout
+            Seconds to wait for work on the surface, where the CPU writes to its memory. None: without limit. Elsewhere
+            the copy is submitted, and write() does not wait.
 
         Raises
         ------
         ValueError, TypeError
             Another shape or dtype; nothing is converted.
+        AcquireTimeout
+            The work did not end in time; nothing was copied, and the surface stays owned.
+        AbandonedError
+            The last owner's work will never end.
         NotOwnerError
             This handle does not own the surface (no effect if it was made with unowned="discard").
         """
         with self.device._inside():
-            _pixels.write(self, array)
+            _pixels.write(self, array, timeout)
 
     def to_linear(self) -> Surface:
         """A new linear surface of the device with this one's contents, copied on the GPU; nobody owns it, its key is 0.
