@@ -198,6 +198,97 @@ def take_and_sleep(receiver: Any) -> None:
         threading.Event().wait()
 
 
+ENDS = ["close", "device closed", "device lost", "killed"]
+
+
+@pytest.mark.rule("Q27")
+@pytest.mark.parametrize("way", ENDS)
+def test_receivers_that_end_with_a_frame_in_hand_starve_no_sender(vks_open: Open, peers: Peers, way: str) -> None:
+    """More of them than there are surfaces, here and in other processes."""
+    sender, descriptor = vks.pipe(vks_open(), 16, 12, metadata_size=16)
+    kept = vks_open(), vks_open()  # two devices that receive in turn, and live on
+    with descriptor:
+        for turn in range(8):
+            here = turn % 2 == 0 and way != "killed"
+            peer = None if here else peers(validation=False)
+            device = peer.device if peer else vks_open() if way.startswith("device") else kept[turn // 2 % 2]
+            if peer is None:
+                receiver = vks.open_receiver(device, descriptor)
+                send_at_last(sender, turn)
+                take_and_end(receiver, way)
+                continue
+            receiver = peer.run(queues.open_receiver, device, descriptor)
+            send_at_last(sender, turn)
+            peer.run(take_and_end, receiver, way)
+            if way == "killed":
+                peer.kill()
+            peer.end()
+        last = vks.open_receiver(kept[0], descriptor)
+        send_at_last(sender, 99)
+        with last.frame(10) as (surface, metadata):
+            assert metadata == b"99"
+            assert look(surface, 99)
+
+
+def send_at_last(sender: Any, number: int) -> None:
+    """The receiver before may be gone since, which is told once."""
+    for _ in range(8):
+        try:
+            with sender.frame(b"%d" % number, 10) as frame:
+                roles.clear(frame.surface, number)
+            return
+        except ClosedError:
+            pass
+    raise AssertionError("the sender is told of a receiver's end again and again")
+
+
+def take_and_end(receiver: Any, way: str) -> None:
+    """Where the receiver lives."""
+    frame = receiver.frame(10)
+    frame.__enter__()
+    if way == "close":
+        receiver.close()
+        assert not any(surface.is_owned for surface in receiver._in.surfaces)
+        frame.__exit__(None, None, None)  # it was given back already
+    elif way == "device closed":
+        receiver.device.close()
+    elif way == "device lost":
+        receiver.device.mark_lost()
+        receiver.close()
+
+
+@pytest.mark.rule("Q27")
+def test_a_frame_that_is_not_over_when_its_receiver_is_closed_goes_back_once(vks_open: Open) -> None:
+    sender, receiver = joined(vks_open(), vks_open(), count=2)
+    send(sender, 1)
+    send(sender, 2)
+    with receiver.frame(5) as (surface, _):
+        receiver.close()
+        assert not surface.is_owned
+        with pytest.raises(ClosedError):
+            surface.read()
+    assert sender._free.statistics().enqueued == 2 + 1
+    with pytest.raises(ClosedError), sender.frame(timeout=5):
+        pass
+
+
+@pytest.mark.rule("Q27")
+def test_the_handles_of_a_receivers_device_end_with_the_receiver(vks_open: Open) -> None:
+    sender, descriptor = vks.pipe(vks_open(), 16, 12, metadata_size=16)
+    devices = vks_open(), vks_open()
+    with descriptor:
+        for turn in range(6):
+            receiver = vks.open_receiver(devices[turn % 2], descriptor)
+            surfaces = receiver._in.surfaces
+            send_at_last(sender, turn)
+            with receiver.frame(5):
+                pass
+            receiver.close()
+            assert all(surface.is_closed for surface in surfaces)
+            assert len(sender._queues[0]._network._handles) == 1
+    assert not any(surface.is_closed for surface in sender._free.surfaces)
+
+
 def test_a_sender_that_is_killed_ends_the_pipe(vks_open: Open, peers: Peers) -> None:
     peer = peers(validation=False)
     sender, descriptor = peer.run(make_pipe, peer.device)

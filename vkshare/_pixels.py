@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vkshare import _arguments, _native
+from vkshare import _native
+from vkshare._deadline import Deadline
 from vkshare._graveyard import Lease
 from vkshare.errors import AcquireTimeout, ClosedError, NotOwnerError
 
@@ -20,13 +20,13 @@ Array = np.ndarray[Any, Any]
 
 def read(surface: Surface, timeout: float | None = None) -> Array:
     """Surface.read()."""
-    limit = _Limit("read", timeout)
+    deadline = Deadline(timeout)
     image = surface._open_image()
     try:
-        surface._cpu_access(limit.left())
-        pixels = over(surface).copy() if surface.is_host_visible else _download(surface, image, limit)
+        surface._cpu_access(deadline.left())
+        pixels = over(surface).copy() if surface.is_host_visible else _download(surface, image, deadline)
     except TimeoutError:
-        raise limit.passed() from None
+        raise _too_late("read", deadline) from None
     except NotOwnerError:
         if not surface.discards:
             raise
@@ -37,17 +37,17 @@ def read(surface: Surface, timeout: float | None = None) -> Array:
 
 def write(surface: Surface, array: Any, timeout: float | None = None) -> None:
     """Surface.write()."""
-    limit = _Limit("write", timeout)
+    deadline = Deadline(timeout)
     pixels = _checked(surface, array)
     image = surface._open_image()
     try:
         if surface.is_host_visible:
-            surface._cpu_access(limit.left())
+            surface._cpu_access(deadline.left())
             over(surface)[...] = pixels
         else:
             _upload(surface, image, pixels)
     except TimeoutError:
-        raise limit.passed() from None
+        raise _too_late("write", deadline) from None
     except NotOwnerError:
         if not surface.discards:
             raise
@@ -55,22 +55,11 @@ def write(surface: Surface, array: Any, timeout: float | None = None) -> None:
     surface.device.count_copy(pixels.nbytes)
 
 
-class _Limit:
-    """Of one call that waits more than once."""
-
-    def __init__(self, call: str, timeout: float | None) -> None:
-        self._call = call
-        self._timeout = _arguments.timeout(timeout)
-        self._end = 0.0 if self._timeout is None else time.monotonic() + self._timeout
-
-    def left(self) -> float | None:
-        return None if self._timeout is None else max(0.0, self._end - time.monotonic())
-
-    def passed(self) -> AcquireTimeout:
-        return AcquireTimeout(
-            f"Surface.{self._call}: work on the surface did not end within {self._timeout} s; nothing was copied, and "
-            "the surface is owned still: call again"
-        )
+def _too_late(call: str, deadline: Deadline) -> AcquireTimeout:
+    return AcquireTimeout(
+        f"Surface.{call}: work on the surface did not end within {deadline.timeout} s; nothing was copied, and the "
+        "surface is owned still: call again"
+    )
 
 
 def over(surface: Surface) -> Array:
@@ -103,11 +92,11 @@ def _checked(surface: Surface, array: Any) -> Array:
     return pixels
 
 
-def _download(surface: Surface, image: Image, limit: _Limit) -> Array:
+def _download(surface: Surface, image: Image, deadline: Deadline) -> Array:
     pixel = surface.spec.format
     nbytes = surface.width * surface.height * pixel.bytes_per_pixel
     stage, commands = _staged(surface, image, nbytes, upload=False)
-    surface.device.submit(commands).wait(limit.left())
+    surface.device.submit(commands).wait(deadline.left())
     return np.frombuffer(stage.data, pixel.numpy_dtype).reshape(surface.shape).copy()
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from vkshare._closing import Closable
-from vkshare.errors import AbandonedError, ClosedError, InvalidCallError
+from vkshare._deadline import Deadline
+from vkshare.errors import AbandonedError, ClosedError, InvalidCallError, VkshareError
 from vkshare.queue_descriptor import QueueDescriptor
-from vkshare.surface_queue import EARLY, FULL, Consumer, Producer, QueueFrame, QueueStatistics, SurfaceQueue
+from vkshare.surface_queue import EARLY, FULL, Consumer, Producer, QueueFrame, QueueStatistics, SurfaceQueue, recovered
 from vkshare.surface_queue import export_all as _export_all
 from vkshare.surface_queue import open_all as _open_all
 
@@ -113,6 +114,7 @@ class Sender(_PipeEnd):
         self._out: Producer = there.open_producer(device)
         self._free: Consumer = back.open_consumer(device)
         self._kept: list[Surface] = []  # of frames that were not sent, and what a dead receiver had
+        self._left: list[Surface] = []  # abandoned, and work on them has not ended
 
     @contextlib.contextmanager
     def frame(self, metadata: bytes = b"", timeout: float | None = None) -> Iterator[QueueFrame]:
@@ -141,21 +143,26 @@ class Sender(_PipeEnd):
         self._kept.pop()
 
     def _take(self, timeout: float | None) -> Surface:
+        deadline = Deadline(timeout)
         try:
-            while True:
+            if self._left:
+                self._recover(self._left, 0)
+            while not self._kept:
                 try:
-                    surface: Surface = self._free.dequeue(timeout)[0]
-                    return surface
+                    self._kept.append(self._free.dequeue(deadline.left())[0])
                 except AbandonedError:
                     # The receiver died, or lost its device, at work on it. It is drawn anew anyway; where another
-                    # receiver has recovered it already, it comes once more.
-                    self._kept += self._free.recover(timeout)
-                    if self._kept:
-                        return self._kept.pop()
+                    # receiver has recovered it already, the next dequeue gives it.
+                    self._recover(self._free.surfaces, deadline.left())
+            return self._kept.pop()
         except ClosedError:
             if not self.is_closed:
-                self._kept += self._free.recover(timeout)  # another receiver may come yet
+                self._recover(self._free.surfaces, deadline.left())  # another receiver may come yet
             raise
+
+    def _recover(self, surfaces: Iterable[Surface], timeout: float | None) -> None:
+        found, self._left = recovered(surfaces, timeout)
+        self._kept += found
 
 
 class Receiver(_PipeEnd):
@@ -165,6 +172,7 @@ class Receiver(_PipeEnd):
         super().__init__(there, back, device)
         self._in: Consumer = there.open_consumer(device)
         self._back: Producer = back.open_producer(device)
+        self._taken: list[Surface] = []  # of frames that are not over
         self._left: list[Surface] = list(self._in.surfaces)  # that an earlier receiver may have died with
         self._recover(patience)
 
@@ -172,15 +180,8 @@ class Receiver(_PipeEnd):
         """Sends back what an earlier receiver left. Work of the sender's on it is waited for `timeout` seconds each;
         what has not run by then is left to another call.
         """
-        tried, self._left = self._left, []
-        for surface in tried:
-            try:
-                surface.recover(timeout)
-            except InvalidCallError:  # nobody has left it
-                continue
-            except TimeoutError:
-                self._left.append(surface)
-                continue
+        found, self._left = recovered(self._left, timeout)
+        for surface in found:
             self._back.enqueue(surface, wait="gpu")
 
     @contextlib.contextmanager
@@ -192,14 +193,29 @@ class Receiver(_PipeEnd):
         """
         take = self._in.dequeue_latest(timeout, into=self._back) if latest else self._in.dequeue(timeout)
         frame = QueueFrame(*take)
+        self._taken.append(frame.surface)
         with contextlib.ExitStack() as ending:
             ending.callback(self._give_back, frame.surface)
             ending.callback(frame._end)
             yield frame
 
     def _give_back(self, surface: Surface) -> None:
-        with contextlib.suppress(ClosedError):  # the sender is gone: nobody wants it
-            self._back.enqueue(surface, wait="gpu")
+        """Once: close() may have done it before the frame was over."""
+        if surface in self._taken:
+            self._taken.remove(surface)
+            with contextlib.suppress(ClosedError):  # the sender is gone, so no party wants it
+                self._back.enqueue(surface, wait="gpu")
+
+    def close(self) -> None:
+        """Ends the pipe's receiving end, and gives back the frames that are not over. Idempotent.
+
+        Another receiver may take its place. A frame's surface is not owned any more after this.
+        """
+        self.device._refuse_in_forked_child()
+        for surface in list(self._taken):
+            with contextlib.suppress(VkshareError):  # a surface of a lost device is abandoned, and recovered
+                self._give_back(surface)
+        super().close()
 
     def __iter__(self) -> Iterator[QueueFrame]:
         while True:

@@ -47,15 +47,15 @@ class Network:
     """The surfaces of some queues in this process: for each device that takes part, its handles of all of them.
 
     There is one for each set of surfaces, whichever way this process came to it. It lives until its last queue here is
-    closed; the memory, until the last process's is.
+    closed; the memory, until the last process's is. A device's handles end with its last queue and end here, so that a
+    receiver that is replaced leaves none behind.
     """
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.lock = threading.RLock()
-        self.producers: weakref.WeakSet[Producer] = weakref.WeakSet()
+        self._queues: weakref.WeakSet[SurfaceQueue] = weakref.WeakSet()  # open
         self._handles: dict[Device, tuple[Surface, ...]] = {}
-        self._queues = 0  # open
 
     @classmethod
     def of(cls, number: int) -> Network:
@@ -67,21 +67,29 @@ class Network:
                 network = _networks[key] = cls(number)
             return network
 
-    def enter(self) -> None:
+    def enter(self, queue: SurfaceQueue) -> None:
         """A queue of it was opened here."""
         with self.lock:
-            self._queues += 1
+            self._queues.add(queue)
 
-    def leave(self) -> None:
-        """One was closed: with the last, the handles go."""
+    def leave(self, queue: SurfaceQueue) -> None:
+        """One was closed: the handles of devices that take no part any more end, with the last queue all of them."""
         with self.lock:
-            self._queues -= 1
-            handles = [] if self._queues else list(self._handles.values())
-            if not self._queues:
-                self._handles.clear()
+            self._queues.discard(queue)
+            unused = [device for device in self._handles if not self._is_used(device)]
+            handles = [self._handles.pop(device) for device in unused]
         for surfaces in handles:
             for surface in surfaces:
                 surface._end()
+
+    def _is_used(self, device: Device) -> bool:
+        """Under the lock. What a device has dequeued stays with it until the last queue is closed."""
+        queues = list(self._queues)
+        return bool(queues) and (
+            any(surface.is_owned for surface in self._handles[device])
+            or any(queue.device is device for queue in queues)
+            or any(end.device is device and not end.is_closed for queue in queues for end in queue._ends)
+        )
 
     def handles(self, device: Device, offered: Iterable[SurfaceDescriptor] | None = None) -> tuple[Surface, ...]:
         """The device's handles, opened if it has none: from `offered`, else from another device's of this process."""
@@ -125,7 +133,9 @@ class Network:
 
     def way_back(self, device: Device, queue: SurfaceQueue) -> Producer:
         """The one producer of `device` into another queue than `queue`."""
-        found = [p for p in list(self.producers) if p.device is device and not p.is_closed and p.queue is not queue]
+        with self.lock:
+            ends = [end for other in self._queues if other is not queue for end in other._ends]
+        found = [p for p in ends if isinstance(p, Producer) and p.device is device and not p.is_closed]
         if len(found) != 1:
             raise InvalidCallError(
                 f"the device produces into {len(found)} other queues of this network: say with into=PRODUCER where the "
@@ -143,7 +153,7 @@ class Network:
                 descriptor.close()
 
     def __repr__(self) -> str:
-        return f"<vkshare surface queues' network {self.number:016x}, {self._queues} queues>"
+        return f"<vkshare surface queues' network {self.number:016x}, {len(self._queues)} queues>"
 
 
 _networks: weakref.WeakValueDictionary[tuple[int, int], Network] = weakref.WeakValueDictionary()
@@ -264,7 +274,7 @@ class SurfaceQueue(Closable):
         _, _, _, self._count, self._size, number, self._single, _ = told
         self._ends: weakref.WeakSet[Producer | Consumer] = weakref.WeakSet()
         self._network = Network.of(number)
-        self._network.enter()
+        self._network.enter(self)
         device._queues.add(self)
 
     # ---- what it is -----------------------------------------------------------------------------------------------
@@ -329,7 +339,7 @@ class SurfaceQueue(Closable):
     def _open_end(self, kind: type[_End], device: Device) -> _End:
         if not isinstance(device, Device):
             raise TypeError(f"device must be a Device, not {type(device).__name__}")
-        with self._lock:
+        with self._lock, self._network.lock:  # the second: until the end is there, its device may take no part yet
             page = self._open_page()
             end = kind(self, device, page, self._network.handles(device))
             self._ends.add(end)
@@ -356,7 +366,7 @@ class SurfaceQueue(Closable):
         for end in list(self._ends):
             end.close()
         os.close(page)
-        self._network.leave()
+        self._network.leave(self)
 
     def _open_page(self) -> int:
         if self._page < 0:
@@ -394,13 +404,12 @@ class _QueueEnd(Closable):
         those that this device has dequeued and whose work will never run (AbandonedError).
 
         Enqueue them, into any queue of the network that this device produces into. Their contents are undefined.
-        Waits, at most `timeout` seconds for each, for work of living parties on them (rules K27, Q18).
+        Waits, at most `timeout` seconds for each, for work of living parties on them (rules K27, Q18). A surface whose
+        work has not ended by then is left to another call; TimeoutError if no surface was recovered for that reason.
         """
-        found: list[Surface] = []
-        for surface in self.surfaces:
-            with contextlib.suppress(InvalidCallError):  # it is not abandoned
-                surface.recover(timeout)
-                found.append(surface)
+        found, late = recovered(self.surfaces, timeout)
+        if late and not found:
+            raise TimeoutError(f"recover: work on {len(late)} abandoned surfaces did not end within {timeout} s each")
         return found
 
     def statistics(self) -> QueueStatistics:
@@ -426,6 +435,21 @@ class _QueueEnd(Closable):
         raise TypeError(f"a {type(self).__name__} cannot be pickled: send queue.export(), and open its end over there")
 
 
+def recovered(surfaces: Iterable[Surface], timeout: float | None) -> tuple[list[Surface], list[Surface]]:
+    """Of these the abandoned ones, which are owned now; and those whose work did not end in `timeout` seconds each."""
+    found: list[Surface] = []
+    late: list[Surface] = []
+    for surface in surfaces:
+        try:
+            surface.recover(timeout)
+            found.append(surface)
+        except InvalidCallError:  # it is not abandoned
+            pass
+        except TimeoutError:
+            late.append(surface)
+    return found, late
+
+
 class Producer(_QueueEnd, _native.Producer):
     """The end of a queue that surfaces go into. Made by ``queue.open_producer(device)``. Thread-safe.
 
@@ -447,7 +471,6 @@ class Producer(_QueueEnd, _native.Producer):
     def __init__(self, queue: SurfaceQueue, device: Device, page: int, surfaces: tuple[Surface, ...]) -> None:
         self.queue = queue
         super().__init__(device, page, surfaces)
-        queue._network.producers.add(self)
 
 
 class Consumer(_QueueEnd, _native.Consumer):

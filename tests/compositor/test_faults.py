@@ -450,3 +450,38 @@ def test_a_window_that_is_closed_while_it_is_opened_anew_lets_go_of_what_was_ope
         client.paint(GREEN)
     until(lambda: made and made[-1]._receiver.is_closed)
     assert compositor.windows == ()
+
+
+@pytest.mark.rule("R18", "Q27")
+def test_a_client_is_shown_after_more_lost_devices_and_moves_than_its_pipe_has_surfaces(
+    compose: Compose, painter: Paint, vks_open: Open
+) -> None:
+    compositors = [compose(device=lambda: vks_open(name="compositor")) for _ in range(2)]
+    client = painter()
+    window = compositors[0].open_window(client.descriptor)
+    for turn in range(10):
+        colour = (RED, GREEN, BLUE)[turn % 3]
+        paint_at_last(client, colour)
+        shows(window.compositor, 2, 2, colour)
+        if turn % 2:
+            before = window.compositor.statistics().devices
+            window.compositor.device.mark_lost()
+            with contextlib.suppress(ClosedError):
+                client.paint(colour)  # so that it looks
+            until(lambda before=before: window.compositor.statistics().devices > before)
+        else:
+            window.move_to(compositors[window.compositor is compositors[0]])
+    assert not window.end
+    assert not window.is_closed
+
+
+def paint_at_last(client: Any, colour: Any) -> None:
+    """The feed before may be gone since, which is told once."""
+
+    def is_painted() -> bool:
+        with contextlib.suppress(ClosedError):
+            client.paint(colour)
+            return True
+        return False
+
+    until(is_painted)

@@ -205,6 +205,11 @@ class PipeFeed:
         return True
 
     def close(self) -> None:
+        shown = [self.picture] if self.picture is not None else []
+        self.picture = None
+        for surface in [*shown, *(each.surface for each in self._arrived)]:
+            self._give_back(surface)
+        self._arrived = []
         self._receiver.close()
 
 

@@ -1,0 +1,21 @@
+"""How much time is left to a call that waits more than once."""
+
+from __future__ import annotations
+
+import time
+
+from vkshare import _arguments
+
+
+class Deadline:
+    """Of a `timeout` as a caller gives it: seconds, or None for no limit."""
+
+    __slots__ = ("_end", "timeout")
+
+    def __init__(self, timeout: float | None) -> None:
+        self.timeout = _arguments.timeout(timeout)
+        self._end = 0.0 if self.timeout is None else time.monotonic() + self.timeout
+
+    def left(self) -> float | None:
+        """Seconds, 0 once it has passed; None: no limit."""
+        return None if self.timeout is None else max(0.0, self._end - time.monotonic())
