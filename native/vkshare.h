@@ -409,7 +409,8 @@ typedef enum vks_enqueue_mode {
 
 /* Gives up the surface. Only VKS_ENQUEUE_WAIT blocks. VKS_NOT_OWNER, VKS_FOREIGN_DEVICE (another device's handle),
  * VKS_BAD_CALL (not of this network; an end is not open; a second thread of a single-threaded queue), VKS_BAD_VALUE
- * (metadata is too long), VKS_CLOSED (this end, or the consumer): the surface is the caller's as before (Q19).
+ * (metadata is too long), VKS_CLOSED (this end, or the consumer): the surface is the caller's as before (Q19). Also
+ * VKS_BAD_CALL where the ring is full of pairs whose surfaces were recovered since: the consumer must dequeue first.
  * *committed: it can be dequeued. VKS_TIMEOUT: nothing changed. */
 vks_status vks_queue_enqueue(vks_queue *queue, vks_surface *surface, const void *metadata, size_t length,
                              vks_enqueue_mode mode, uint64_t deadline, bool *committed);
@@ -418,7 +419,8 @@ vks_status vks_queue_enqueue(vks_queue *queue, vks_surface *surface, const void 
 vks_status vks_queue_flush(vks_queue *queue, bool wait, uint64_t deadline, uint32_t *committed, uint32_t *pending);
 /* Blocks. The first pair: the caller's device owns the surface, whose index is *surface. `metadata` has room for
  * metadata_size bytes. VKS_CLOSED: nothing is left and the producer is gone. VKS_ABANDONED: the pair is taken off the
- * queue and its surface is there for vks_surface_recover(). */
+ * queue and its surface is there for vks_surface_recover(); or the surface was recovered since this handle had it, and
+ * the next call gives the pair. */
 vks_status vks_queue_dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surface, void *metadata, size_t *length);
 /* Puts `token` into the hub once a dequeue is worth a try, or fails for good. */
 vks_status vks_queue_notify(vks_queue *queue, vks_hub *hub, uint64_t token);

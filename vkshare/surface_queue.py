@@ -480,7 +480,8 @@ class Consumer(_QueueEnd, _native.Consumer):
 
     dequeue(timeout=None) -> (surface, metadata)
         The oldest pair; this device owns the surface. AcquireTimeout; ClosedError (nothing is left and the producer is
-        gone); AbandonedError (who drew it died: see recover()); InvalidCallError (no producer yet).
+        gone); AbandonedError (the process that drew it died: see recover(); or the surface was recovered since, and the
+        next call gives it); InvalidCallError (no producer yet).
     device, surfaces, metadata_size, is_closed
     """
 

@@ -167,9 +167,12 @@ def _fence(page: dict[str, Any], processes: set[int]) -> dict[str, Any]:
 
 
 def _queue(page: dict[str, Any], processes: set[int], now: float) -> dict[str, Any]:
-    """`ready` can be dequeued; `pending` were enqueued and wait for a flush; `free` places are left in the ring."""
+    """`ready` can be dequeued; `pending` were enqueued and wait for a flush; `free` surfaces have room in the ring, which
+    is larger: pairs whose surfaces were recovered since are among the ready ones until a dequeue passes over them.
+    """
     count, taken, committed, written = (page[name] for name in ("count", "taken", "committed", "written"))
-    if not (0 < count <= _native_most() and taken <= committed <= written <= taken + count):
+    places = 1 << (2 * count - 1).bit_length()
+    if not (0 < count <= _native_most() and taken <= committed <= written <= taken + places):
         raise ValueError(f"of {count} surfaces {written} were enqueued, {committed} committed and {taken} dequeued")
 
     def ago(time_ns: int) -> float | None:
@@ -194,7 +197,7 @@ def _queue(page: dict[str, Any], processes: set[int], now: float) -> dict[str, A
         "single_threaded": page["single_threaded"],
         "ready": committed - taken,
         "pending": written - committed,
-        "free": taken + count - written,
+        "free": max(0, taken + count - written),
         "enqueued": written,
         "dequeued": taken,
         "enqueued_seconds_ago": ago(page["committed_at"]),
