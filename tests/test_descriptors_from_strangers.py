@@ -9,6 +9,7 @@ import os
 import random
 import resource
 import socket
+import stat
 import struct
 import threading
 from collections.abc import Callable, Iterator
@@ -45,6 +46,16 @@ def packed(surface: vks.Surface) -> Iterator[tuple[bytes, tuple[int, ...]]]:
     """A good descriptor's bytes and fds, to be spoiled."""
     with surface.export() as descriptor:
         yield descriptor.to_bytes(), descriptor._fds
+
+
+SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
+
+
+def memfd(size: int, seals: int = SEALS) -> int:
+    fd = os.memfd_create("foreign", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, size)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+    return fd
 
 
 def duplicates(fds: tuple[int, ...]) -> list[int]:
@@ -130,14 +141,15 @@ def test_a_page_that_is_no_sealed_memfd_is_refused(
     packed: tuple[bytes, tuple[int, ...]], tmp_path: os.PathLike[str]
 ) -> None:
     data, fds = packed
-    unsealed = os.memfd_create("x", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    half = os.memfd_create("x", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    fcntl.fcntl(half, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+    unsealed = memfd(4096, 0)
+    half = memfd(4096, SEALS & ~fcntl.F_SEAL_GROW)
+    open_ended = memfd(4096, SEALS & ~fcntl.F_SEAL_SEAL)
     on_disk = os.open(os.path.join(tmp_path, "file"), os.O_RDWR | os.O_CREAT)
     pipe, end = os.pipe()
     for bad, text in (
         (unsealed, "not sealed"),
         (half, "not sealed"),
+        (open_ended, "not sealed"),
         (on_disk, "not a|on disk"),
         (pipe, "not a memfd"),
     ):
@@ -145,7 +157,7 @@ def test_a_page_that_is_no_sealed_memfd_is_refused(
         os.close(_)
         with pytest.raises(DescriptorError, match=text):
             vks.SurfaceDescriptor.from_bytes(data, [memory, os.dup(bad), *rest])
-    for fd in (unsealed, half, on_disk, pipe, end):
+    for fd in (unsealed, half, open_ended, on_disk, pipe, end):
         os.close(fd)
 
 
@@ -155,9 +167,7 @@ def test_a_sealed_memfd_that_holds_no_page_is_refused_when_opened(
 ) -> None:
     data, fds = packed
     for size in (0, 1, 4096, 1 << 20):
-        page = os.memfd_create("x", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(page, size)
-        fcntl.fcntl(page, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+        page = memfd(size)
         memory, old, *rest = duplicates(fds)
         os.close(old)
         before = open_fds()
@@ -168,9 +178,7 @@ def test_a_sealed_memfd_that_holds_no_page_is_refused_when_opened(
 
 def test_memory_that_is_too_small_or_no_memory_is_refused(packed: tuple[bytes, tuple[int, ...]]) -> None:
     data, fds = packed
-    small = os.memfd_create("x", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    os.ftruncate(small, 8)
-    fcntl.fcntl(small, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+    small = memfd(8)
     pipe, end = os.pipe()
     for bad, text in ((small, "has 8 bytes"), (pipe, "not a memfd|socket, pipe")):
         old, *rest = duplicates(fds)
@@ -179,6 +187,136 @@ def test_memory_that_is_too_small_or_no_memory_is_refused(packed: tuple[bytes, t
             vks.SurfaceDescriptor.from_bytes(data, [os.dup(bad), *rest])
     for fd in (small, pipe, end):
         os.close(fd)
+
+
+def replaced(fds: tuple[int, ...], index: int, fd: int) -> list[int]:
+    """Duplicates of the fds, and `fd` itself in the place of one."""
+    given = duplicates(fds)
+    os.close(given[index])
+    given[index] = fd
+    return given
+
+
+def is_file(fd: int) -> bool:
+    return stat.S_ISREG(os.fstat(fd).st_mode)
+
+
+def copy_of(fd: int, seals: int) -> int:
+    """A memfd of the same size and content with other seals."""
+    copy = memfd(os.fstat(fd).st_size, 0)
+    os.pwrite(copy, os.pread(fd, 1 << 16, 0), 0)
+    fcntl.fcntl(copy, fcntl.F_ADD_SEALS, seals)
+    return copy
+
+
+@pytest.mark.rule("X15")
+@pytest.mark.parametrize("index", [0, 1], ids=["memory", "page"])
+@pytest.mark.parametrize("how", ["read-only", "write-only", "sealed", "sealed for the future"])
+def test_memory_that_cannot_be_written_is_refused_with_what_to_do(
+    packed: tuple[bytes, tuple[int, ...]], device: vks.Device, index: int, how: str
+) -> None:
+    data, fds = packed
+    if not is_file(fds[index]):
+        pytest.skip("of memory in files: a GPU's is none")
+    if how in ("read-only", "write-only"):
+        mode = os.O_RDONLY if how == "read-only" else os.O_WRONLY
+        bad, text = os.open(f"/proc/self/fd/{fds[index]}", mode | os.O_CLOEXEC), "open for .*ing only.*O_RDWR"
+    else:
+        bad = copy_of(fds[index], SEALS | (fcntl.F_SEAL_WRITE if how == "sealed" else 0x10))
+        text = "sealed against writing.*without F_SEAL_WRITE"
+    before = open_fds()
+    with pytest.raises(DescriptorError, match=text):
+        vks.SurfaceDescriptor.from_bytes(data, replaced(fds, index, bad))
+    assert open_fds() == before - {bad}
+
+
+@pytest.mark.rule("X15")
+def test_no_party_can_change_the_size_or_the_seals_of_what_it_was_sent(
+    surface: vks.Surface, packed: tuple[bytes, tuple[int, ...]], device: vks.Device
+) -> None:
+    with device.create_fence().export() as fence, vks.SurfaceQueue(device, 8, 8).export() as queue:
+        files = [fd for fd in (*packed[1], *fence._fds, *queue._fds) if is_file(fd)]
+        assert files
+        for fd in files:
+            size = os.fstat(fd).st_size
+            for change in (0, size - 1, size + 1):
+                with pytest.raises(PermissionError):
+                    os.ftruncate(fd, change)
+            for seal in (fcntl.F_SEAL_WRITE, 0x10):
+                with pytest.raises(PermissionError):
+                    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seal)
+    with surface.access():
+        assert not surface.read().any()
+
+
+@pytest.mark.rule("X16")
+def test_a_small_surface_with_a_large_memory_is_refused_and_takes_no_page_of_it(
+    packed: tuple[bytes, tuple[int, ...]], device: vks.Device
+) -> None:
+    data, fds = packed
+    if not is_file(fds[0]):
+        pytest.skip("of memory in files: a GPU's is none")
+    size = 1 << 36
+    memory = memfd(size)
+    watched = os.dup(memory)
+    try:
+        with pytest.raises(DescriptorError, match="exactly|must be"):  # noqa: PT012
+            with vks.SurfaceDescriptor.from_bytes(
+                spoiled(data, B + 16, "<Q", size), replaced(fds, 0, memory)
+            ) as descriptor:
+                device.open_surface(descriptor)
+        memory = os.dup(watched)
+        with pytest.raises(DescriptorError, match="exactly"):  # noqa: PT012
+            with vks.SurfaceDescriptor.from_bytes(data, replaced(fds, 0, memory)) as descriptor:
+                device.open_surface(descriptor)
+        assert os.fstat(watched).st_blocks == 0
+    finally:
+        os.close(watched)
+
+
+@pytest.mark.rule("X16")
+def test_opening_takes_no_page_of_a_memory_with_holes(packed: tuple[bytes, tuple[int, ...]], device: vks.Device) -> None:
+    data, fds = packed
+    if not is_file(fds[0]):
+        pytest.skip("of memory in files: a GPU's is none")
+    memory = memfd(os.fstat(fds[0]).st_size)
+    watched = os.dup(memory)
+    with vks.SurfaceDescriptor.from_bytes(data, replaced(fds, 0, memory)) as descriptor:
+        opened = device.open_surface(descriptor)
+    assert os.fstat(watched).st_blocks == 0
+    with opened.access():
+        assert not opened.read().any()
+    opened.close()
+    os.close(watched)
+
+
+@pytest.mark.rule("X16")
+@pytest.mark.parametrize("stride", [95, 97, 129, 192, 1 << 20])
+def test_rows_of_a_cpu_surface_are_tight_or_padded_to_64_bytes(
+    packed: tuple[bytes, tuple[int, ...]], device: vks.Device, stride: int
+) -> None:
+    if device.backend != "cpu":
+        pytest.skip("of the CPU backend's memory")
+    data, fds = packed
+    size = -(-stride * 10 // 4096) * 4096
+    forged = spoiled(spoiled(data, B + 32, "<Q", stride), B + 16, "<Q", size)
+    with pytest.raises(DescriptorError, match="stride"):
+        vks.SurfaceDescriptor.from_bytes(forged, replaced(fds, 0, memfd(size)))
+    tight = vks.SurfaceDescriptor.from_bytes(spoiled(data, B + 32, "<Q", 24 * 4), duplicates(fds))
+    with tight, device.open_surface(tight) as opened:
+        assert opened.stride == 96
+
+
+@pytest.mark.rule("X15")
+def test_huge_pages_are_refused(packed: tuple[bytes, tuple[int, ...]], device: vks.Device) -> None:
+    data, fds = packed
+    try:
+        huge = os.memfd_create("huge", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING | os.MFD_HUGETLB)
+    except OSError as error:
+        pytest.skip(f"no huge pages: {error}")
+    fcntl.fcntl(huge, fcntl.F_ADD_SEALS, SEALS)
+    with pytest.raises(DescriptorError, match="MFD_HUGETLB"):
+        vks.SurfaceDescriptor.from_bytes(data, replaced(fds, 1, huge))
 
 
 def test_an_fd_that_is_not_open_is_refused(packed: tuple[bytes, tuple[int, ...]]) -> None:

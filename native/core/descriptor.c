@@ -219,7 +219,7 @@ static vks_status check_memfd_sizes(const vks_surface_body *b)
     uint64_t row = b->width * (uint64_t)vks_format_bytes(b->format), page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t padded = (row + VKS_ROW_ALIGNMENT - 1) / VKS_ROW_ALIGNMENT * VKS_ROW_ALIGNMENT;
     if (b->tiling != VKS_LINEAR || b->memory_offset)
-        return vks_fail(VKS_BAD_PAGE, 0, "descriptor: memory of the CPU backend is linear at offset 0");
+        return vks_fail(VKS_BAD_PAGE, 0, "descriptor: memory of the CPU backend is linear host memory at offset 0");
     if (b->stride > padded)
         return vks_fail(VKS_BAD_PAGE, 0,
                         "descriptor: a row is %llu bytes and has a stride of %llu; allowed is at most %llu",

@@ -115,7 +115,7 @@ def test_a_window_made_by_glfw_is_shown_on(client: Client) -> None:
         window_id = glfw.get_x11_window(made)
         fd = os.memfd_create("x", os.MFD_ALLOW_SEALING)
         os.write(fd, bytes((1, 2, 3, 4)) * (64 * 32))
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
         with ShmWindow(None, window_id) as window:
             segment = window.attach(fd, 64 * 32 * 4)
             while not (seen := window.capture())[..., :3].any():

@@ -31,8 +31,8 @@ def check(spec: ImageSpec, memory: MemoryHandle) -> None:
         The size, the stride or the offset is another one. Rows may be tight.
     """
     widest, _ = layout(spec)
-    if spec.tiling != "linear" or memory.offset:
-        raise DescriptorError(f"descriptor: memory of the CPU backend is linear at offset 0, not {spec.tiling}")
+    if spec.tiling != "linear" or spec.in_device_memory or memory.offset:
+        raise DescriptorError("descriptor: memory of the CPU backend is linear host memory at offset 0")
     row = spec.width * spec.format.bytes_per_pixel
     if not row <= memory.stride <= widest:
         raise DescriptorError(
