@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import os
+import struct
 import threading
 from collections.abc import Callable, Iterator
 
@@ -68,6 +71,28 @@ def test_what_opengl_writes_vulkan_reads_in_every_format_tiling_and_size(device:
             with surface.access():
                 full = surface.read()
             assert (full == (0xFFFFFFFF if full.dtype == np.uint32 else 255 if full.dtype == np.uint8 else 1)).all()
+
+
+@pytest.mark.rule("X25")
+@pytest.mark.usefixtures("context")
+@pytest.mark.parametrize("count", [1, 3])
+def test_opengl_does_not_believe_a_header_that_a_peer_rewrote(device: vks.Device, count: int) -> None:
+    if device.adapter.kind != "software":
+        pytest.skip("of software drivers: a GPU's memory has no header")
+    surface = device.create_surface(64, 32)
+    pixels = gl_party.random_pixels(surface, np.random.default_rng(3))
+    with surface.access(acquire=0, release=1):
+        surface.write(pixels)
+    with surface.export() as descriptor, contextlib.ExitStack() as stack:
+        size, offset = struct.unpack("<QQ", os.pread(descriptor.memory_fd, 16, 0))
+        os.pwrite(descriptor.memory_fd, struct.pack("<QQ", size, offset + 4096), 0)
+        theirs = [stack.enter_context(device.open_surface(descriptor)) for _ in range(count)]
+        for each in theirs:
+            shared = stack.enter_context(vks.interop.gl.open(each))
+            os.pwrite(descriptor.memory_fd, struct.pack("<Q", 1 << 40), offset - 8)  # what is read when it is freed
+            with shared.access(acquire=1, release=1) as view:
+                assert gl_party.read(gl_party.functions(), view).tobytes() == pixels.tobytes()
+    surface.close()
 
 
 @pytest.mark.rule("I6")
