@@ -53,7 +53,8 @@ def adapters() -> list[Finding]:
         works = bool(can.surface_memory & {"opaque_fd", "memfd"})
         reasons = "; ".join(f"{what}: {why}" for what, why in can.reasons.items())
         advice = "" if works else "surfaces of this adapter cannot be shared: update its driver, or use another adapter"
-        found = f"{each.name}, {each.driver}" + ("" if works else f" ({reasons})")
+        where = "the driver's memory" if each.kind == "gpu" else "sealed memfds, which no party can cut off"
+        found = f"{each.name}, {each.driver}" + (f"; surfaces are in {where}" if works else f" ({reasons})")
         findings.append(Finding(f"adapter ({each.kind})", "ok" if works else "odd", found, advice))
     for name, reason in _adapter.skipped():
         advice = "install libvulkan1 and a driver (mesa-vulkan-drivers has lavapipe), or go on with the CPU backend"
@@ -90,9 +91,9 @@ def memfd_seals() -> list[Finding]:
     try:
         os.ftruncate(fd, 4096)
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
-        findings = [Finding("memfd seals", "ok", "SHRINK and GROW work")]
+        findings = [Finding("memfd seals", "ok", "SHRINK, GROW and SEAL work")]
         try:
-            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _FUTURE_WRITE)
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SEAL | _FUTURE_WRITE)
             findings.append(Finding("memfd FUTURE_WRITE", "ok", "works"))
         except OSError as error:
             advice = "followers could write a fence page: use Linux 5.1 or later"
