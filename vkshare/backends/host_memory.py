@@ -49,9 +49,10 @@ def _whole_pages(size: int) -> int:
     return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
-def map_pages(fd: int, size: int) -> mmap.mmap:
-    """All of a memfd, writable. No page is taken for it: the memory of another party may have holes."""
-    return mmap.mmap(fd, size, flags=mmap.MAP_SHARED, **_NO_DUPLICATE)
+def map_pages(fd: int, size: int, *, writable: bool = True) -> mmap.mmap:
+    """The first `size` bytes of a memfd. No page is taken for it: the memory of another party may have holes."""
+    protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
+    return mmap.mmap(fd, size, flags=mmap.MAP_SHARED, prot=protection, **_NO_DUPLICATE)
 
 
 def open_pages(spec: ImageSpec, memory: MemoryHandle) -> mmap.mmap:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import mmap
 import os
 import select
 import struct
@@ -23,7 +22,7 @@ from vkshare import _arguments, _native, formats
 from vkshare._closing import Closing
 from vkshare.backends.base import ImageSpec
 from vkshare.backends.cpu import memory
-from vkshare.backends.host_memory import ROW_ALIGNMENT
+from vkshare.backends.host_memory import ROW_ALIGNMENT, map_pages
 from vkshare.errors import ClosedError, InvalidCallError, SurfaceLostError, UnsupportedError
 from vkshare.present import _x11_visual
 from vkshare.present._shm_segment import Segment, Token, rows_of, swap_red_and_blue
@@ -53,8 +52,6 @@ _STRUCTURE_NOTIFY = 1 << 17
 _EVENT_MASK = 1 << 11  # CWEventMask
 _DESTROY_NOTIFY = 17
 _CLOSE_TIMEOUT = 1.0  # seconds that close() gives the server to finish reading
-# Python 3.13 and later can map without keeping a duplicate of the fd for mmap.resize().
-_NO_DUPLICATE = memory._NO_DUPLICATE
 
 
 def unsupported_on_wayland() -> UnsupportedError:
@@ -184,7 +181,7 @@ class ShmWindow(Closing):
         size = _arguments.integer("size", size, 1, 2**32 - 1)  # offsets are 32 bits in MIT-SHM
         with self._using():
             _native.memfd_check(fd, "picture", False, size)
-            pixels = memoryview(mmap.mmap(fd, size, prot=mmap.PROT_READ, **_NO_DUPLICATE))
+            pixels = memoryview(map_pages(fd, size, writable=False))
             segment = Segment(self, pixels, self._attach(fd))
             self._segments.add(segment)
             return segment
