@@ -460,9 +460,9 @@ typedef struct __attribute__((packed)) vks_descriptor_header { /* 28 bytes */
  * the first that is HOST_VISIBLE and HOST_COHERENT; the others in the first that is DEVICE_LOCAL. */
 enum { VKS_LINEAR = 0, VKS_OPTIMAL = 1, VKS_LINEAR_IN_DEVICE_MEMORY = 2 };
 enum { VKS_USAGE_RENDER = 1, VKS_USAGE_SAMPLE = 2, VKS_USAGE_COPY = 4, VKS_USAGE_STORAGE = 8 }; /* usage, bits */
-/* memory_kind: a Vulkan driver's, or the CPU backend's: a memfd with the seals SEAL, SHRINK and GROW and no others, whose
- * rows have a stride of their length to that rounded up to VKS_ROW_ALIGNMENT, and whose size is stride * height rounded
- * up to whole pages. */
+/* memory_kind: a Vulkan driver's, or the CPU backend's: a memfd with the seals SEAL, SHRINK and GROW and no others,
+ * whose rows have a stride of their length to that rounded up to VKS_ROW_ALIGNMENT, and whose size is stride * height
+ * rounded up to whole pages. */
 enum { VKS_OPAQUE_FD = 0, VKS_MEMFD = 1 };
 
 /* Its fds, in this order: the image's memory, the keyed-mutex page and, where the driver exports semaphores, the
@@ -470,10 +470,10 @@ enum { VKS_OPAQUE_FD = 0, VKS_MEMFD = 1 };
  * 2D, one level, one layer, one sample, exclusive, initialLayout UNDEFINED, VkExternalMemoryImageCreateInfo with
  * OPAQUE_FD; TRANSFER_SRC and TRANSFER_DST always, COLOR_ATTACHMENT with VKS_USAGE_RENDER, SAMPLED with _SAMPLE,
  * STORAGE with _STORAGE; flags MUTABLE_FORMAT for rgba8unorm-srgb, else none. allocationSize is memory_size.
- * The opaque fd of a software driver is a memfd with the seals SEAL, SHRINK and GROW, laid out as the driver's own file.
- * lavapipe's begins with {size, offset}, which every party can rewrite and which lavapipe believes when it imports and
- * when it frees: import only what a trusted party sent, or allocate memory for export in its place and map the fd's pages
- * over it, as vkshare's own devices do. */
+ * The opaque fd of a software driver is a memfd with the seals SEAL, SHRINK and GROW, laid out as the driver's own
+ * file. lavapipe's begins with {size, offset}, which every party can rewrite and which lavapipe believes when it
+ * imports and when it frees: import only what a trusted party sent, or allocate memory for export in its place and map
+ * the fd's pages over it, as vkshare's own devices do. */
 typedef struct __attribute__((packed)) vks_surface_body { /* 112 bytes */
     uint32_t width, height, format;
     uint8_t tiling, usage, memory_kind;

@@ -32,10 +32,11 @@ static vks_status refuse_memfd(int code)
 {
     if (code != ENOSYS && code != EPERM && code != EACCES) /* there are no more fds, or there is no memory */
         return vks_fail(VKS_OS_ERROR, code, "memfd_create() failed");
-    return vks_fail(VKS_UNSUPPORTED, code,
-                    "memfd_create() was refused (%s), and each surface and each shared page is a memfd: allow the call in "
-                    "the seccomp profile of this container",
-                    strerror(code));
+    return vks_fail(
+        VKS_UNSUPPORTED, code,
+        "memfd_create() was refused (%s), and each surface and each shared page is a memfd: allow the call in "
+        "the seccomp profile of this container",
+        strerror(code));
 }
 
 vks_status vks_memfd_create(const char *name, uint64_t size, bool read_only, int *fd, void **map)
@@ -73,20 +74,22 @@ static vks_status check_seals(int fd, const char *what, bool writes)
     if (seals < 0)
         return vks_fail(VKS_BAD_PAGE, 0, "the %s's fd is a file on disk, not a memfd", what);
     if ((seals & SIZE_SEALS) != SIZE_SEALS || !(seals & F_SEAL_SEAL))
-        return vks_fail(VKS_BAD_PAGE, 0,
-                        "the %s's memfd is not sealed against shrinking, growing and further seals: its seals are 0x%x, "
-                        "and SEAL|SHRINK|GROW (0x7) are needed",
-                        what, (unsigned)seals);
+        return vks_fail(
+            VKS_BAD_PAGE, 0,
+            "the %s's memfd is not sealed against shrinking, growing and further seals: its seals are 0x%x, "
+            "and SEAL|SHRINK|GROW (0x7) are needed",
+            what, (unsigned)seals);
     if (writes && seals & WRITE_SEALS)
         return vks_fail(VKS_BAD_PAGE, 0,
                         "the %s's memfd is sealed against writing (its seals are 0x%x), and both parties write to it: "
                         "send it without F_SEAL_WRITE and F_SEAL_FUTURE_WRITE",
                         what, (unsigned)seals);
     if (writes && (flags & O_ACCMODE) != O_RDWR)
-        return vks_fail(VKS_BAD_PAGE, 0,
-                        "the %s's fd is open for %s only, and both parties read and write: send one that is opened with "
-                        "O_RDWR",
-                        what, (flags & O_ACCMODE) == O_RDONLY ? "reading" : "writing");
+        return vks_fail(
+            VKS_BAD_PAGE, 0,
+            "the %s's fd is open for %s only, and both parties read and write: send one that is opened with "
+            "O_RDWR",
+            what, (flags & O_ACCMODE) == O_RDONLY ? "reading" : "writing");
     return VKS_OK;
 }
 
@@ -198,5 +201,6 @@ vks_status vks_memory_reserve(int fd, void *address, size_t size, uint64_t offse
     do
         code = fallocate(fd, 0, (off_t)offset, (off_t)size) == 0 ? 0 : errno;
     while (code == EINTR);
-    return code ? vks_fail(VKS_OS_ERROR, code, "no memory for an image: fallocate() of %zu bytes failed", size) : VKS_OK;
+    return code ? vks_fail(VKS_OS_ERROR, code, "no memory for an image: fallocate() of %zu bytes failed", size)
+                : VKS_OK;
 }

@@ -124,8 +124,9 @@ vks_status vks_surface_create(vks_device *device, const vks_surface_info *info, 
     void *map = NULL;
     uint64_t semaphore = 0;
     bool native = device->native_timelines && !info->is_presentable;
-    status = info->is_presentable ? private_page(&map)
-                                  : vks_memfd_create("vkshare:mutex", VKS_MUTEX_PAGE_SIZE, false, &surface->page_fd, &map);
+    status = info->is_presentable
+                 ? private_page(&map)
+                 : vks_memfd_create("vkshare:mutex", VKS_MUTEX_PAGE_SIZE, false, &surface->page_fd, &map);
     if (!status) {
         vks_mutex_page *page = map;
         vks_page_init(&page->header, VKS_PAGE_MUTEX, VKS_MUTEX_PAGE_SIZE);

@@ -83,7 +83,8 @@ static PyMethodDef functions[] = {
     {"memfd_create", VKPY_FASTCALL(vkpy_memfd_create), VKPY_FAST,
      "memfd_create($module, name, size)\n--\n\nThe fd of a new memfd whose size and seals are final, the caller's."},
     {"memfd_check", VKPY_FASTCALL(vkpy_memfd_check), VKPY_FAST,
-     "memfd_check($module, fd, what, writable, size)\n--\n\nDescriptorError unless the fd of another process is a memfd of "
+     "memfd_check($module, fd, what, writable, size)\n--\n\nDescriptorError unless the fd of another process is a "
+     "memfd of "
      "at least `size` bytes that can be mapped safely."},
     {"memory_check", VKPY_FASTCALL(vkpy_memory_check), VKPY_FAST,
      "memory_check($module, fd, is_memfd, size)\n--\n\nDescriptorError unless the fd can be an image's memory."},

@@ -36,7 +36,8 @@ static int count_fds(void)
 static int new_memfd(void)
 {
     int fd = memfd_create("pixels", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    CHECK(ftruncate(fd, SIZE) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW) == 0, "a memfd");
+    CHECK(ftruncate(fd, SIZE) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW) == 0,
+          "a memfd");
     return fd;
 }
 

@@ -41,7 +41,8 @@ def check(spec: ImageSpec, memory: MemoryHandle) -> None:
     needed = _whole_pages(memory.stride * spec.height)
     if memory.size != needed:
         raise DescriptorError(
-            f"descriptor: the memory has {memory.size} bytes; {spec.height} rows of {memory.stride} need exactly {needed}"
+            f"descriptor: the memory has {memory.size} bytes; {spec.height} rows of {memory.stride} need exactly "
+            f"{needed}"
         )
 
 

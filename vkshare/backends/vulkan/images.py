@@ -233,8 +233,8 @@ class VulkanImage:
     def import_elsewhere(self, importer: Callable[[MemoryHandle], None]) -> None:
         """Has another API of this process import the memory: `importer` takes over the handle's fd, unless it raises.
 
-        A software driver's API maps the driver's file, which no peer can write, and gets the pages afterwards. Calls must
-        not overlap: the new mapping is found by its file.
+        An API of a software driver maps the driver's file, which no peer can write, and gets the pages afterwards.
+        Calls must not overlap: the new mapping is found by its file.
         """
         memory = self.export()
         is_software = self.context.physical.is_software
