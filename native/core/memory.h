@@ -24,7 +24,7 @@ vks_status vks_memory_check(int fd, bool is_memfd, uint64_t size);
 /* The first `size` bytes of a foreign page after that check. Does not close the fd. */
 vks_status vks_memfd_map(int fd, size_t size, bool writable, void **map);
 
-/* X25: maps `fd`, memory that vks_memfd_check() passes as large as the file `own`, over the pages of `own`, which a
+/* X26: maps `fd`, memory that vks_memfd_check() passes as large as the file `own`, over the pages of `own`, which a
  * driver has mapped: from `address` to the end of that mapping. NULL: over the first mapping of `own` that has the file
  * offset *offset. *offset becomes the file offset of the first page that was replaced; the pages before it stay. */
 vks_status vks_memory_replace(int own, int fd, const void *address, uint64_t *offset);

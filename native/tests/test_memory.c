@@ -108,7 +108,7 @@ static driver start_driver(void)
     return d;
 }
 
-/* rules: X25 */
+/* rules: X26 */
 static void pages_are_replaced_from_an_address_or_an_offset_to_the_end_and_the_header_stays(void)
 {
     size_t page = page_size();
@@ -139,7 +139,7 @@ static void not_replaced(int own, int fd, const void *address, uint64_t offset, 
     CHECK(found == status && strstr(vks_last_error()->text, why), "%s: %d %s", why, found, vks_last_error()->text);
 }
 
-/* rules: X25, X16 */
+/* rules: X26, X16 */
 static void nothing_but_a_drivers_own_mapping_is_ever_replaced(void)
 {
     driver d = start_driver();

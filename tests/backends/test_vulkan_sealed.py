@@ -68,7 +68,7 @@ def has_header(image: Any) -> bool:
 # ---- what is in the file ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.rule("X25")
+@pytest.mark.rule("X26")
 @pytest.mark.parametrize("header", HEADERS)
 def test_the_pixels_lie_in_the_files_own_pages_whatever_its_header_says(image: Any, backend: Any, header: str) -> None:
     memory = image.export()
@@ -82,7 +82,7 @@ def test_the_pixels_lie_in_the_files_own_pages_whatever_its_header_says(image: A
     opened.destroy()
 
 
-@pytest.mark.rule("X25")
+@pytest.mark.rule("X26")
 @pytest.mark.parametrize("when", ["before it is opened", "after it was opened"])
 @pytest.mark.parametrize("header", HEADERS)
 def test_a_peer_that_rewrites_the_drivers_header_harms_nobody(
@@ -111,7 +111,7 @@ def test_a_peer_that_rewrites_the_drivers_header_harms_nobody(
         assert peer.device.open_surface(descriptor).width == 64
 
 
-@pytest.mark.rule("X25")
+@pytest.mark.rule("X26")
 def test_the_drivers_own_file_never_leaves_the_process(image: Any) -> None:
     own = image._driver_fd()
     with contextlib.closing(os.fdopen(own, "rb")), os.fdopen(image.export().fd, "rb") as shared:
@@ -135,7 +135,7 @@ def test_opening_takes_no_page_of_a_memory_that_has_holes(image: Any, backend: A
 # ---- what the file may be --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.rule("X15", "X16", "X25")
+@pytest.mark.rule("X15", "X16", "X26")
 @pytest.mark.parametrize("change", [-PAGE, -1, 1, PAGE, 1 << 40])
 def test_a_file_that_is_not_as_large_as_the_drivers_own_is_refused(image: Any, backend: Any, change: int) -> None:
     before = open_fds()
@@ -148,7 +148,7 @@ def test_a_file_that_is_not_as_large_as_the_drivers_own_is_refused(image: Any, b
     assert open_fds() == before
 
 
-@pytest.mark.rule("X25")
+@pytest.mark.rule("X26")
 def test_pages_are_put_over_a_drivers_own_mapping_only(image: Any) -> None:
     own, memory = image._driver_fd(), image.export()
     unmapped = _native.memfd_create("unmapped", os.fstat(own).st_size)
@@ -181,7 +181,7 @@ def test_a_driver_whose_memory_the_cpu_cannot_see_is_unsupported(
     assert open_fds() == before
 
 
-@pytest.mark.rule("X15", "X25")
+@pytest.mark.rule("X15", "X26")
 def test_nobody_can_change_the_size_or_the_seals_of_what_is_exported(image: Any) -> None:
     memory = image.export()
     size = os.fstat(memory.fd).st_size

@@ -73,7 +73,7 @@ def test_what_opengl_writes_vulkan_reads_in_every_format_tiling_and_size(device:
             assert (full == (0xFFFFFFFF if full.dtype == np.uint32 else 255 if full.dtype == np.uint8 else 1)).all()
 
 
-@pytest.mark.rule("X25")
+@pytest.mark.rule("X26")
 @pytest.mark.usefixtures("context")
 @pytest.mark.parametrize("count", [1, 3])
 def test_opengl_does_not_believe_a_header_that_a_peer_rewrote(device: vks.Device, count: int) -> None:

@@ -1,4 +1,4 @@
-"""Memory of software drivers: their own mappings, filled with pages of a sealed memfd (rule X25).
+"""Memory of software drivers: their own mappings, filled with pages of a sealed memfd (rule X26).
 
 A software driver maps a file for memory that can be exported. lavapipe's file begins with {size, offset} of the
 mapping, which the driver reads when it imports the file and again when it frees the memory; every party can rewrite
