@@ -121,6 +121,11 @@ class Descriptor:
         self._used = True
         return fds
 
+    def give_away(self) -> tuple[bytes, tuple[int, ...]]:
+        """Its fields and fds, which are the caller's from now on; it is closed."""
+        fds, self._closed = self._unused_fds(), True
+        return self._fields, fds
+
     def duplicate(self) -> Self:
         """Another one of the same, with fds of its own, to be closed by itself."""
         return type(self)(self._fields, self._duplicates())
@@ -310,11 +315,6 @@ class SurfaceDescriptor(Descriptor):
     def check(self) -> None:
         """DescriptorError unless everything in it is as it must be."""
         self._check()
-
-    def give_away(self) -> tuple[bytes, tuple[int, ...]]:
-        """Its fields and fds, which are the caller's from now on; it is closed."""
-        fds, self._closed = self._unused_fds(), True
-        return self._fields, fds
 
     @property
     def memory_fd(self) -> int:

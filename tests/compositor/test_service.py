@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import json
 import math
@@ -22,11 +23,12 @@ import pytest
 from compositor.conftest import Compose
 from support.compositing import pixel, shows
 from support.fds import open_fds
-from support.servers import Place, core_threads, nobody_is_left, open_cpu, until
+from support.servers import Place, core_threads, losing_fds, nobody_is_left, open_cpu, until
 
 import vkshare as vks
 from vkshare import _transport
 from vkshare.compositor import Compositor, Desktop, RemoteWindow, Service, messages
+from vkshare.compositor import desktop as desktop_module
 from vkshare.compositor import service as service_module
 from vkshare.errors import ClosedError, InvalidCallError, RemoteLostError
 from vkshare.present.events import Event
@@ -661,3 +663,38 @@ def test_eight_clients_at_sixty_hertz_keep_their_order_and_each_frame_is_counted
         assert (told["ticks_grow"], told["displays"], told["waiting"]) == (True, 1, 0)
     whole = served.compositor.statistics()
     assert whole.shown + whole.superseded + whole.lost == 8 * count
+
+
+@pytest.mark.rule("R20", "R19")
+def test_a_window_for_whose_ticks_no_fd_is_free_is_an_oserror_and_counts_no_longer(
+    serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serve()
+    desktop = served.desktop()
+    found = losing_fds(monkeypatch)
+    for _ in range(service_module.MOST_WINDOWS + 4):
+        with pytest.raises(OSError, match="no file descriptor was free for those of the server's reply"):
+            desktop.open_window(8, 8)
+    found()
+    desktop.open_window(8, 8)
+    assert len(desktop.windows) == 1
+    until(lambda: served.windows == 1)
+
+
+@pytest.mark.rule("R20", "R19")
+def test_a_window_that_cannot_be_set_up_here_is_closed_there(
+    serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serve()
+    desktop = served.desktop()
+    with monkeypatch.context() as without:
+        without.setattr(desktop_module, "VsyncDispatcher", _no_more)
+        for _ in range(service_module.MOST_WINDOWS + 4):
+            with pytest.raises(OSError, match="Too many open files"):
+                desktop.open_window(8, 8)
+    desktop.open_window(8, 8)
+    until(lambda: served.windows == 1)
+
+
+def _no_more(*arguments: Any) -> Any:
+    raise OSError(errno.EMFILE, "Too many open files")

@@ -6,7 +6,20 @@ from dataclasses import dataclass
 
 import pytest
 
-from vkshare.server.conversation import GREETING, GREETINGS, MOST_OUTPUT, MOST_QUEUED, Conversation, Decision, Do, Route
+from vkshare.server.conversation import (
+    CONGESTION,
+    GREETING,
+    GREETINGS,
+    MOST_OUTPUT,
+    MOST_OUTPUT_FDS,
+    MOST_QUEUED,
+    RETRY,
+    UNFINISHED,
+    Conversation,
+    Decision,
+    Do,
+    Route,
+)
 
 CAN_FAIL, CANNOT_FAIL, INLINE = Route.CAN_FAIL, Route.CANNOT_FAIL, Route.INLINE
 
@@ -199,6 +212,63 @@ def test_a_client_that_says_nothing_or_does_not_say_hello_first_is_cut_off() -> 
     talk = Talk()
     talk.it.arrived(Asked(1, INLINE, GREETINGS, is_greeting=True))
     assert talk.step() == (Do.CUT_OFF, -1)
+
+
+@pytest.mark.rule("R20")
+def test_a_message_with_fds_must_be_whole_in_time_and_the_time_runs_while_it_is_read_only() -> None:
+    talk = Talk()
+    talk.it.unfinished(True, 100.0)
+    assert talk.it.deadline == 100.0 + UNFINISHED
+    assert talk.it.unfinished_since == 100.0
+    talk.it.unfinished(False, 101.0)
+    assert talk.it.deadline is None
+    talk.it.unfinished(True, 102.0)
+    talk.ask(CAN_FAIL)
+    talk.steps()  # what came before has the worker: the rest is not read
+    talk.it.waits_elsewhere(talk.asked[0])
+    talk.it.unfinished(True, 103.0)
+    assert talk.it.deadline is None
+    assert talk.it.due(500.0) is None
+    talk.done(1, now=500.0)
+    talk.steps()
+    talk.it.unfinished(True, 500.0)
+    assert talk.it.deadline == 500.0 + UNFINISHED
+    talk.it.unfinished(True, 501.0)  # it goes on, byte by byte
+    assert talk.it.due(499.9 + UNFINISHED) is None
+    assert talk.told(talk.it.due(500.0 + UNFINISHED)) == (Do.CUT_OFF, -1)
+
+
+@pytest.mark.rule("R20", "R12")
+def test_a_client_that_does_not_read_replies_with_fds_is_cut_off_past_so_many() -> None:
+    talk = Talk()
+    assert talk.it.queued(100, MOST_OUTPUT_FDS) is None
+    talk.it.wrote(100, 1)
+    assert talk.it.queued(1, 1) is None
+    assert talk.told(talk.it.queued(1, 1)) == (Do.CUT_OFF, -1)
+
+
+@pytest.mark.rule("R20")
+def test_output_that_the_kernel_refuses_for_its_fds_is_tried_again_for_a_while() -> None:
+    talk = Talk()
+    assert talk.it.congested(True, 100.0) is None
+    assert talk.it.is_congested
+    assert talk.it.deadline == 100.0 + RETRY
+    assert talk.it.due(100.0) is None
+    assert talk.told(talk.it.due(100.0 + RETRY)) == (Do.SEND, -1)
+    assert talk.it.congested(False, 100.1) is None
+    assert not talk.it.is_congested
+    assert talk.it.deadline is None
+    talk.it.congested(True, 200.0)
+    assert talk.it.congested(True, 199.9 + CONGESTION) is None
+    assert talk.told(talk.it.congested(True, 200.0 + CONGESTION)) == (Do.CUT_OFF, -1)
+
+
+@pytest.mark.rule("R20", "R1")
+def test_a_request_for_which_no_worker_can_be_had_is_given_back_and_the_next_tries_again() -> None:
+    talk = Talk(CAN_FAIL, CAN_FAIL, with_worker=False)
+    assert talk.steps() == [(Do.HIRE, 1)]
+    assert talk.it.not_hired() is talk.asked[0]
+    assert talk.steps() == [(Do.HIRE, 2)]
 
 
 @pytest.mark.rule("R16")

@@ -7,7 +7,8 @@ import socket
 import struct
 
 import pytest
-from support.fds import open_fds
+from support.fds import no_fd_left, open_fds
+from support.processes import in_child
 from support.scale import rounds, seeded
 
 from vkshare import errors
@@ -86,10 +87,60 @@ def test_received_fds_are_not_inherited() -> None:
         fds = null()
         wire.transmit(here, b"x", fds)
         os.close(fds[0])
-        data, got = wire.receive(there)
-        assert data == b"x"
+        data, got, has_lost_fds = wire.receive(there)
+        assert (data, has_lost_fds) == (b"x", False)
         assert not os.get_inheritable(got[0])
         os.close(got[0])
+
+
+@pytest.mark.rule("R20")
+def test_a_message_whose_fds_found_no_room_is_whole_without_them_and_the_next_has_its_own() -> None:
+    before = open_fds()
+    splitter = Splitter()
+    stream = pack(1, 1, 1, b"a") + pack(1, 2, 1, b"bb", 3)
+    assert [message.sequence for message in splitter.feed(stream[:-1], null(2), True)] == [1]
+    assert open_fds() == before
+    kept = null(1)
+    lost, whole = splitter.feed(stream[-1:] + pack(1, 3, 1, b"c", 1), kept)
+    assert (lost.body, lost.fds, lost.has_lost_fds) == (b"bb", [], True)
+    assert (whole.fds, whole.has_lost_fds) == (kept, False)
+    whole.close()
+    with pytest.raises(Garbage, match="fds came that no message said it has"):
+        splitter.feed(pack(1, 4, 1), null(1), True)
+    assert splitter.feed(pack(1, 5, 1, b"xy", 3)[:-1], null(1)) == []
+    assert splitter.feed(b"", null(1), True) == []
+    (mixed,) = splitter.feed(b"y")
+    assert (mixed.fds, mixed.has_lost_fds) == ([], True)
+    assert open_fds() == before
+
+
+@pytest.mark.rule("R20")
+def test_a_header_is_checked_before_the_rest_of_its_message_is_there() -> None:
+    def check(opcode: int, n_fds: int) -> None:
+        if n_fds > 2:
+            raise Garbage(f"{opcode} with {n_fds}")
+
+    before = open_fds()
+    splitter = Splitter(check)
+    assert splitter.feed(pack(7, 1, 1, b"body", 2)[:-1], null(2)) == []
+    assert splitter.fd_count == 2
+    splitter.close()
+    assert splitter.fd_count == 0
+    with pytest.raises(Garbage, match="7 with 3"):
+        splitter.feed(pack(7, 1, 1, b"body", 3)[:-1], null(3))
+    assert open_fds() == before
+
+
+@pytest.mark.rule("R20")
+def test_what_is_received_without_room_for_its_fds_says_so() -> None:
+    def child() -> None:
+        here, there = socket.socketpair()
+        fds = null(3)
+        wire.transmit(here, b"some", fds)
+        with no_fd_left():
+            assert wire.receive(there) == (b"some", [], True)
+
+    in_child(child)
 
 
 # ---- bodies ---------------------------------------------------------------------------------------------------------

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
+import resource
+from collections.abc import Iterator
 
 
 def open_fds() -> set[int]:
@@ -18,3 +21,16 @@ def _is_open(fd: int) -> bool:
     except OSError:
         return False
     return True
+
+
+@contextlib.contextmanager
+def no_fd_left() -> Iterator[None]:
+    """For this process, whose limit is another one afterwards."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(open_fds()) + 4, most[1]))
+    with contextlib.ExitStack() as fillers:
+        with contextlib.suppress(OSError):
+            while True:
+                fillers.callback(os.close, os.open("/dev/null", os.O_RDONLY))
+        yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, most)

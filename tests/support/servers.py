@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+import pytest
+
 import vkshare as vks
 from vkshare import _native
 from vkshare.server import messages as m
@@ -141,12 +143,12 @@ class Raw:
         """The next message. EOFError: the server has ended the connection."""
         while not self._messages:
             try:
-                data, fds = wire.receive(self.sock)
+                data, fds, has_lost_fds = wire.receive(self.sock)
             except ConnectionResetError:
-                data, fds = b"", []
+                data, fds, has_lost_fds = b"", [], False
             if not data:
                 raise EOFError("the server has ended the connection")
-            self._messages += self._splitter.feed(data, fds)
+            self._messages += self._splitter.feed(data, fds, has_lost_fds)
         return self._messages.pop(0)
 
     def until_end(self) -> list[wire.Message]:
@@ -204,3 +206,15 @@ def one_frame(client: vks.server.Client, surface: vks.server.handles.ServedSurfa
     surface.surface.acquire(key + 1, 20)
     surface.surface.release(key + 2)
     return key + 2
+
+
+def losing_fds(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """As if this thread had no room for the fds that come; until the function that is returned is called."""
+    receive, here = wire.receive, threading.get_ident()
+
+    def lossy(sock: Any, flags: int = 0) -> tuple[bytes, list[int], bool]:
+        data, fds, has_lost_fds = receive(sock, flags)
+        return data, fds, has_lost_fds or (bool(fds) and threading.get_ident() == here)
+
+    monkeypatch.setattr(wire, "receive", lossy)
+    return lambda: monkeypatch.setattr(wire, "receive", receive)

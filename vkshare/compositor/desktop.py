@@ -190,13 +190,13 @@ class Desktop(Closing):
                 number, _arguments.integer("output", output, 0, 255), title, (x, y), float(opacity), bool(is_opaque),
                 bool(wants_input), keys, kind, descriptor.to_bytes(),
             )  # fmt: skip
-            told, fds = self._client.call(m.Op.OPEN, body, descriptor._unused_fds())
-            descriptor._used = True
-            opened: m.Opened = messages.decode(m.Opened, told)
-            with VsyncDescriptor.from_bytes(opened.descriptor, fds) as ticks:
-                spec = descriptor.spec
-                size = spec.width, spec.height
-                window = RemoteWindow(self, number, title, size, (opened.width, opened.height), sender, ticks)
+            with self._client._undoing(m.Op.CLOSE, m.Close(number, 0.0)):
+                told, fds = self._client.call(m.Op.OPEN, body, descriptor._unused_fds())
+                descriptor._used = True
+                opened: m.Opened = self._client.decoded(m.Opened, told, fds)
+                with VsyncDescriptor.from_bytes(opened.descriptor, fds) as ticks:
+                    size = descriptor.spec.width, descriptor.spec.height
+                    window = RemoteWindow(self, number, title, size, (opened.width, opened.height), sender, ticks)
             self._windows[number] = window
             return window
 
@@ -209,12 +209,12 @@ class Desktop(Closing):
 
     def _told(self, opcode: int, told: bytes) -> None:
         if opcode == m.Op.ENDED:
-            ended: m.Ended = messages.decode(m.Ended, told)
+            ended: m.Ended = self._client.decoded(m.Ended, told)
             window = self._windows.get(ended.id)
             if window is not None:
                 window._why = ended.why
         elif opcode == m.Op.INPUT:
-            came: m.Input = messages.decode(m.Input, told)
+            came: m.Input = self._client.decoded(m.Input, told)
             window = self._windows.get(came.id)
             if window is not None:
                 window._events.append(_event(came))
@@ -268,7 +268,7 @@ class RemoteWindow(Closing):
         self._id = number
         self._sender = sender
         self._why = ""
-        self._closed = False
+        self._closed = True  # until all of it is there
         self._drawn_for = 0  # vsync time of the newest tick of ticks(), ns
         self._events: deque[Event] = deque(maxlen=1024)
         with contextlib.ExitStack() as made:
@@ -277,6 +277,7 @@ class RemoteWindow(Closing):
             self._observer = made.enter_context(self._dispatcher.observe())
             self._observer.rest()
             made.pop_all()
+        self._closed = False
 
     @property
     def sender(self) -> Sender:
@@ -395,7 +396,7 @@ class RemoteWindow(Closing):
 
     def statistics(self) -> dict[str, int | float]:
         """As WindowStatistics: shown, superseded, lost, waiting, is_late; and x, y, opacity."""
-        told: messages.Told = messages.decode(messages.Told, self._ask(m.Op.STATISTICS, m.Of(self._id)))
+        told: messages.Told = self._desktop.client.decoded(messages.Told, self._ask(m.Op.STATISTICS, m.Of(self._id)))
         return told.numbers
 
     def close(self, seconds: float = 0) -> None:

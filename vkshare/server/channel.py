@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 from vkshare import _fds, _sockets, _trace, _transport
 from vkshare.errors import ClosedError, DeviceLostError, RemoteLostError
@@ -21,7 +22,6 @@ _TIMEVAL = struct.Struct("@ll")
 _NO_OP = wire.HEADER.pack
 _REPLIES = 4096  # bytes that most replies fit
 _MOST_EVENTS = _MOST_ERRORS = 1024  # kept for one who does not look: the newest
-_FD_SPACE = socket.CMSG_SPACE(wire.MAX_FDS * 4)
 
 
 class Channel:
@@ -117,11 +117,16 @@ class Channel:
     def call(
         self, opcode: int, body: Body | None, fds: Sequence[int], timeout: float | None
     ) -> tuple[bytes, list[int]]:
-        """Sends a request and waits for its reply: the body, and fds that are the caller's."""
+        """Sends a request and waits for its reply: the body, and fds that are the caller's.
+
+        wire.LostFds: the server has done it, and this process had no room for the reply's fds.
+        """
         with self._step("call", opcode):
             message = self._await(self._send(opcode, body, fds, timeout), timeout)
         if opcode == Op.HELLO:
             self.generation = message.generation
+        if message.has_lost_fds:
+            raise wire.LostFds("the server's reply")
         return message.body, message.take_fds()
 
     def no_op(self, timeout: float | None) -> None:
@@ -133,13 +138,13 @@ class Channel:
         size = wire.HEADER.size
         try:
             self._sock.send(_NO_OP(size, 2, 0, wire.VERSION, sequence, self.generation))
-            data, ancillary, _, _ = self._sock.recvmsg(_REPLIES, _FD_SPACE, socket.MSG_CMSG_CLOEXEC)
+            data, ancillary, flags, _ = self._sock.recvmsg(_REPLIES, wire.FD_SPACE, socket.MSG_CMSG_CLOEXEC)
         except (BrokenPipeError, ConnectionResetError):
             raise self._why_it_ended() from None
         except BlockingIOError:
             raise TimeoutError("the server did not answer in time") from None
         if data != _NO_OP(size, 0x8000, 0, wire.VERSION, sequence, self.generation):
-            self._take(data, _transport.fds_of(ancillary))
+            self._take(data, _transport.fds_of(ancillary), bool(flags & socket.MSG_CTRUNC))
             self._await(sequence, timeout).close()
 
     def _await(self, sequence: int, timeout: float | None) -> wire.Message:
@@ -179,12 +184,29 @@ class Channel:
         elif message.opcode == Op.EVENT:
             if len(self.events) == _MOST_EVENTS:
                 _fds.close_all(self.events.popleft()[1])
-            self.events.append((decode(Event, message.body), message.take_fds()))
+            self._keep_event(message)
         message.close()  # an answer that came too late, too
         return False
 
+    def _keep_event(self, message: wire.Message) -> None:
+        if message.has_lost_fds:
+            self.deferred.append(wire.LostFds("what the server told"))
+        else:
+            self.events.append((self.decoded(Event, message.body), message.take_fds()))
+
+    def decoded(self, kind: type[Body], data: bytes) -> Any:
+        """The body in `data`. RemoteLostError: it is none, and the connection is closed."""
+        try:
+            return decode(kind, data)
+        except wire.Garbage as error:
+            raise self._garbage(error) from None
+
+    def _garbage(self, why: wire.Garbage) -> RemoteLostError:
+        self.close()
+        return RemoteLostError(f"what came from the server is garbage: {why}")
+
     def _error(self, message: wire.Message) -> Exception:
-        error = rebuilt(decode(Failure, message.body))
+        error = rebuilt(self.decoded(Failure, message.body))
         error.sequence = message.sequence  # type: ignore[attr-defined]
         if message.opcode == Op.DEFERRED:
             error.add_note(f"of request {message.sequence}, which was sent earlier")
@@ -203,15 +225,14 @@ class Channel:
         except ConnectionResetError:
             raise self._why_it_ended() from None
 
-    def _take(self, data: bytes, fds: list[int]) -> None:
+    def _take(self, data: bytes, fds: list[int], has_lost_fds: bool) -> None:
         if not data:
             self.close()
             raise RemoteLostError("the server has closed the connection")
         try:
-            self._arrived.extend(self._splitter.feed(data, fds))
+            self._arrived.extend(self._splitter.feed(data, fds, has_lost_fds))
         except wire.Garbage as error:
-            self.close()
-            raise RemoteLostError(f"what came from the server is garbage: {error}") from None
+            raise self._garbage(error) from None
 
     def _why_it_ended(self) -> Exception:
         """What the server said last, as far as it got here."""

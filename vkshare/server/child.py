@@ -51,8 +51,8 @@ class Child:
             self._executor.close()
 
     def _read(self) -> bool:
-        data, fds = wire.receive(self._sock)
-        for message in self._splitter.feed(data, fds):
+        data, fds, has_lost_fds = wire.receive(self._sock)
+        for message in self._splitter.feed(data, fds, has_lost_fds):
             self._message(message)
         return bool(data)
 

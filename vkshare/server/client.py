@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from vkshare import _arguments, _trace
-from vkshare.descriptors import FenceDescriptor, SurfaceDescriptor
+from vkshare import _arguments, _fds, _trace
+from vkshare.descriptors import Descriptor, FenceDescriptor, SurfaceDescriptor
 from vkshare.device import DEFAULT_USAGE
+from vkshare.errors import RemoteLostError, VkshareError
 from vkshare.fence import Fence
 from vkshare.server import messages as m
 from vkshare.server.channel import Channel
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 _FLUSH = 5.0  # seconds that close() waits
 _DEFAULT: Any = object()  # the client's own timeout
 _T = TypeVar("_T", bound=Served)
+_D = TypeVar("_D", bound=Descriptor)
 _O = TypeVar("_O")
 Keys = Mapping["ServedSurface", int] | Iterable[tuple["ServedSurface", int]]
 
@@ -83,7 +86,7 @@ class Client:
         if len(name) > 64:
             raise ValueError(f"name has {len(name)} characters; allowed are 64")
         body, _ = self._channel.call(m.Op.HELLO, m.Hello(name), (), self._timeout)
-        welcome: m.Welcome = m.decode(m.Welcome, body)
+        welcome: m.Welcome = self.decoded(m.Welcome, body)
         self._channel.set_client(welcome.client)
         return welcome
 
@@ -96,7 +99,7 @@ class Client:
 
     def statistics(self) -> dict[str, int | float]:
         """The server's statistics()."""
-        told: m.Told = m.decode(m.Told, self._call(m.Op.STATISTICS)[0])
+        told: m.Told = self.decoded(m.Told, self._call(m.Op.STATISTICS)[0])
         return told.numbers
 
     @property
@@ -125,10 +128,10 @@ class Client:
             number = self._new_id()
             words = (usage,) if isinstance(usage, str) else tuple(usage)
             body = m.CreateSurface(number, *size, str(format), tiling, words)
-            told, fds = self._call(m.Op.CREATE_SURFACE, body)
-            descriptor = SurfaceDescriptor.from_bytes(m.decode(m.Made, told).descriptor, fds)
             opener = None if self._device is None else self._device.open_surface
-            surface = self._opened(m.Op.CLOSE_SURFACE, number, descriptor, opener)
+            descriptor, surface = self._made(
+                m.Op.CREATE_SURFACE, body, m.Op.CLOSE_SURFACE, number, SurfaceDescriptor, opener
+            )
             return self._keep(
                 ServedSurface(self, number, descriptor.spec, surface, None if surface is not None else descriptor)
             )
@@ -155,10 +158,9 @@ class Client:
         initial = _arguments.integer("initial", initial, 0, 2**64 - 2)
         with self._lock:
             number = self._new_id()
-            told, fds = self._call(m.Op.CREATE_FENCE, m.CreateFence(number, initial))
-            descriptor = FenceDescriptor.from_bytes(m.decode(m.Made, told).descriptor, fds)
+            body = m.CreateFence(number, initial)
             opener = None if self._device is None else self._device.open_fence
-            fence = self._opened(m.Op.CLOSE_FENCE, number, descriptor, opener)
+            descriptor, fence = self._made(m.Op.CREATE_FENCE, body, m.Op.CLOSE_FENCE, number, FenceDescriptor, opener)
             kept = None if fence is not None else descriptor
             return self._keep(ServedFence(self, number, fence, kept, owns=True))
 
@@ -176,16 +178,37 @@ class Client:
             descriptor._used = True
             return self._keep(ServedFence(self, number, fence, None, owns=False))
 
-    def _opened(self, close: m.Op, number: int, descriptor: Any, opener: Callable[[Any], _O] | None) -> _O | None:
-        """A handle of this process's; if that fails, the server gives up its own too."""
-        if opener is None:
-            return None
-        with descriptor:
-            try:
-                return opener(descriptor)
-            except BaseException:
-                self.send(close, m.Close(number))
-                raise
+    def _made(
+        self,
+        opcode: m.Op,
+        body: m.Body,
+        close: m.Op,
+        number: int,
+        kind: type[_D],
+        opener: Callable[[Any], _O] | None,
+    ) -> tuple[_D, _O | None]:
+        """The descriptor of what the server makes, and, with an opener, a handle of this process's, which uses it up.
+
+        What fails here, the server gives up too.
+        """
+        with self._undoing(close, m.Close(number)):
+            told, fds = self._call(opcode, body)
+            descriptor = kind.from_bytes(self.decoded(m.Made, told, fds).descriptor, fds)
+            if opener is None:
+                return descriptor, None
+            with descriptor:
+                return descriptor, opener(descriptor)
+
+    @contextlib.contextmanager
+    def _undoing(self, opcode: int, body: m.Body) -> Iterator[None]:
+        """Where the block fails at what the server has done, or may do yet, that request is sent to undo it."""
+        try:
+            yield
+        except BaseException as error:
+            if not hasattr(error, "sequence"):  # else the server has refused it
+                with contextlib.suppress(VkshareError, OSError):
+                    self.send(opcode, body)
+            raise
 
     # ---- drawing ----------------------------------------------------------------------------------------------------
 
@@ -256,8 +279,19 @@ class Client:
         fds: Iterable[int] = (),
         timeout: float | None = _DEFAULT,
     ) -> tuple[bytes, list[int]]:
-        """A plug-in's request that has a reply: its body and its fds, the caller's. `fds` stay the caller's too."""
+        """A plug-in's request that has a reply: its body and its fds, the caller's. `fds` stay the caller's too.
+
+        OSError (EMFILE): the server has done it, and this process has no room for the reply's fds.
+        """
         return self._call(opcode, body, tuple(fds), timeout)
+
+    def decoded(self, kind: type[m.Body], data: bytes, fds: Iterable[int] = ()) -> Any:
+        """The body of a reply or an event. RemoteLostError: it is none; the connection and the fds are closed then."""
+        try:
+            return self._channel.decoded(kind, data)
+        except RemoteLostError:
+            _fds.close_all(fds)
+            raise
 
     def send(self, opcode: int, body: m.Body | None = None, fds: Iterable[int] = ()) -> int:
         """A request that has no reply; returns its number."""

@@ -17,6 +17,10 @@ MOST_QUEUED = 64  # requests that cannot fail and are with the worker (rule R6)
 MOST_OUTPUT = 1 << 20  # bytes that a client has not read (rule R12)
 PATIENCE = 2.0  # seconds that a worker may take for one request (rule R15)
 GREETING = 10.0  # seconds within which a client must have said who it is
+UNFINISHED = 10.0  # seconds within which a message with file descriptors must be whole (rule R20)
+MOST_OUTPUT_FDS = 256  # of replies that a client has not read, where the owner does not say
+CONGESTION = 10.0  # seconds in which more fds of this user are under way than the kernel allows
+RETRY = 0.05  # seconds between two tries to send then
 
 GREETINGS = 0xFFFFFFFF  # the device generation that a hello names: it is about no device
 
@@ -54,6 +58,7 @@ class Do(enum.Enum):
     FINISH = "finish"  # dispatch it once more, with its outcome, and reply
     REFUSE = "refuse"  # reply that the device is lost, with the new generation
     DEFER = "defer"  # tell the error of a request that has no reply
+    SEND = "send"  # what found no room may find some now
     CUT_OFF = "cut off"  # close the connection; the worker is well
     LOSE = "lose"  # close the connection; the worker is not
 
@@ -81,7 +86,15 @@ class Counts:
 class Conversation(Generic[R]):
     """One client's state. `number` is its generation: no two clients of a server ever have the same (rule R14)."""
 
-    def __init__(self, number: int, device_generation: int, now: float, *, patience: float = PATIENCE) -> None:
+    def __init__(
+        self,
+        number: int,
+        device_generation: int,
+        now: float,
+        *,
+        patience: float = PATIENCE,
+        most_output_fds: int = MOST_OUTPUT_FDS,
+    ) -> None:
         self.number = number
         self.counts = Counts()
         self.is_open = True
@@ -97,6 +110,12 @@ class Conversation(Generic[R]):
         self._has_worker = self._is_hiring = False
         self._since = now  # of the last progress
         self._output = 0  # bytes
+        self._output_fds = 0
+        self._most_output_fds = most_output_fds
+        self._unfinished_since: float | None = None
+        self._was_attended = True
+        self._congested_since: float | None = None
+        self._retry_at: float | None = None
 
     # ---- what the owner asks ------------------------------------------------------------------------------------
 
@@ -109,6 +128,11 @@ class Conversation(Generic[R]):
     def is_idle(self) -> bool:
         """Whether nothing of it is anywhere: a no-op can be answered at once."""
         return self._is_greeted and self.is_attended and not self._out and not self._output
+
+    @property
+    def is_congested(self) -> bool:
+        """Whether output waits for due(), however much room the connection has."""
+        return self._retry_at is not None
 
     @property
     def is_greeted(self) -> bool:
@@ -129,9 +153,25 @@ class Conversation(Generic[R]):
         """When due() is to be called."""
         if not self.is_open:
             return None
+        found = [self._worker_deadline, self._unfinished_deadline, self._retry_at]
+        return min((deadline for deadline in found if deadline is not None), default=None)
+
+    @property
+    def _worker_deadline(self) -> float | None:
         if not self._is_greeted:
             return self._since + GREETING
         return self._since + self._patience if self._out and not self._waits_elsewhere else None
+
+    @property
+    def _unfinished_deadline(self) -> float | None:
+        if self._unfinished_since is None or not self._was_attended:
+            return None
+        return self._unfinished_since + UNFINISHED
+
+    @property
+    def unfinished_since(self) -> float | None:
+        """When a message with file descriptors began that is not whole yet."""
+        return self._unfinished_since
 
     # ---- what the client did ------------------------------------------------------------------------------------
 
@@ -139,6 +179,18 @@ class Conversation(Generic[R]):
         """It was read, behind what was read before."""
         self._buffered.append(request)
         self.counts.requests += 1
+
+    def unfinished(self, has_fds: bool, now: float) -> None:
+        """After each step(): whether there are file descriptors of a message that is not whole (rule R20).
+
+        Its time does not count while the connection is not read.
+        """
+        is_attended = self.is_attended
+        if not has_fds:
+            self._unfinished_since = None
+        elif self._unfinished_since is None or not (is_attended and self._was_attended):
+            self._unfinished_since = now
+        self._was_attended = is_attended
 
     def step(self, now: float) -> Decision[R] | None:
         """What to do about the oldest request that was not dispatched; None: nothing now."""
@@ -203,6 +255,11 @@ class Conversation(Generic[R]):
         """There is a worker from now on."""
         self._has_worker, self._is_hiring = True, False
 
+    def not_hired(self) -> R:
+        """There can be none now: the request that wanted one, to be answered with why."""
+        self._is_hiring = False
+        return self._buffered.popleft()
+
     def expects(self, request: R) -> bool:
         """Whether it is the oldest one that is out, and somebody waits for it."""
         return self.is_open and bool(self._out) and self._out[0] is request
@@ -240,6 +297,11 @@ class Conversation(Generic[R]):
         deadline = self.deadline
         if deadline is None or now < deadline:
             return None
+        if self._unfinished_deadline is not None and now >= self._unfinished_deadline:
+            return self._cut_off(f"a message with file descriptors was not whole within {UNFINISHED:g} s")
+        if self._retry_at is not None and now >= self._retry_at:
+            self._retry_at = now + RETRY
+            return Decision(Do.SEND)
         if not self._is_greeted:
             return self._cut_off(f"no hello came within {GREETING:g} s")
         self.is_open = False
@@ -248,16 +310,34 @@ class Conversation(Generic[R]):
             Do.LOSE, request, None, f"request {request.sequence} has kept its worker for {self._patience:g} s"
         )
 
-    def queued(self, nbytes: int) -> Decision[R] | None:
+    def queued(self, nbytes: int, n_fds: int = 0) -> Decision[R] | None:
         """So much output found no room in the connection (rule R12)."""
         self._output += nbytes
-        if self._output <= MOST_OUTPUT:
-            return None
-        return self._cut_off(f"{self._output} bytes of replies were not read; allowed are {MOST_OUTPUT}")
+        self._output_fds += n_fds
+        if self._output > MOST_OUTPUT:
+            return self._cut_off(f"{self._output} bytes of replies were not read; allowed are {MOST_OUTPUT}")
+        if self._output_fds > self._most_output_fds:
+            return self._cut_off(
+                f"{self._output_fds} file descriptors of replies were not read; allowed are {self._most_output_fds}"
+            )
+        return None
 
-    def wrote(self, nbytes: int) -> None:
+    def wrote(self, nbytes: int, n_fds: int = 0) -> None:
         """So much of the output found room after all."""
         self._output -= nbytes
+        self._output_fds -= n_fds
+
+    def congested(self, is_congested: bool, now: float) -> Decision[R] | None:
+        """Whether a try to send met too many fds of this user that are under way, which may be any process's fault."""
+        if not is_congested:
+            self._congested_since = self._retry_at = None
+            return None
+        self._retry_at = now + RETRY
+        if self._congested_since is None:
+            self._congested_since = now
+        if now < self._congested_since + CONGESTION:
+            return None
+        return self._cut_off(f"a reply's file descriptors could not be sent within {CONGESTION:g} s")
 
     def device_lost(self, generation: int, *, with_worker: bool = False) -> None:
         """Requests for the device before are refused from now on; others wait for device_opened() (rule R16).

@@ -102,6 +102,8 @@ class Executor:
         """The outcome of a request: an Answer, an exception, or LATER. Garbage passes."""
         try:
             with self._step(request):
+                if request.refused is not None:
+                    raise request.refused
                 request.load()
                 return request.kind.run(self, request)
         finally:

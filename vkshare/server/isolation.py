@@ -155,8 +155,8 @@ class ProcessWorker:
         if self._sock.fileno() < 0:
             return False
         try:
-            data, fds = wire.receive(self._sock, socket.MSG_DONTWAIT)
-            messages = self._splitter.feed(data, fds)
+            data, fds, has_lost_fds = wire.receive(self._sock, socket.MSG_DONTWAIT)
+            messages = self._splitter.feed(data, fds, has_lost_fds)
         except BlockingIOError:
             return False
         except (OSError, wire.Garbage) as error:
@@ -194,7 +194,9 @@ class ProcessWorker:
             boss.completed(request, LATER)
             return
         del self._out[message.sequence]
-        if message.opcode == Op.REPLY:
+        if message.has_lost_fds:
+            boss.completed(request, wire.LostFds("the reply, in the server"))
+        elif message.opcode == Op.REPLY:
             boss.completed(request, Answer(message.body, message.take_fds()))
         elif message.opcode == IS_GARBAGE:
             boss.completed(request, wire.Garbage(message.body.decode(errors="replace")))

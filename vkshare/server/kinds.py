@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from vkshare.server.conversation import Route
 from vkshare.server.messages import Body, Op, decode, encode
-from vkshare.server.wire import IN_MEMORY, Garbage, Message
+from vkshare.server.wire import IN_MEMORY, Garbage, LostFds, Message
 
 _FIRST_PLUG_IN, _LAST_PLUG_IN = int(Op.PLUG_INS), IN_MEMORY - 1
 
@@ -65,22 +65,28 @@ class Kind:
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """A message of a known kind. `body` is decoded before run() sees it."""
+    """A message of a known kind. `body` is decoded before run() sees it.
+
+    Attributes
+    ----------
+    refused
+        Why it cannot be run, which its client is told in its turn.
+    """
 
     message: Message
     kind: Kind
     body: Any = None
+    refused: OSError | None = None
 
     @classmethod
     def of(cls, message: Message, kinds: dict[int, Kind]) -> Request:
         """Checked as far as the loop can do so at once. Garbage: there is no such kind, or it is out of its bounds."""
         in_memory = message.opcode & IN_MEMORY
-        kind = kinds.get(message.opcode ^ in_memory)
-        if kind is None:
-            raise Garbage(f"there is no request with opcode {message.opcode:#x}")
-        if len(message.fds) > kind.most_fds + bool(in_memory):
-            raise Garbage(f"opcode {kind.opcode:#x} carries at most {kind.most_fds} fds, and {len(message.fds)} came")
+        kind = checked(kinds, message.opcode, len(message.fds))
         request = cls(message, kind)
+        if message.has_lost_fds:
+            request.refused = LostFds("this request, in the server")
+            return request
         if not in_memory:
             request.body = decode(kind.body, message.body)
         elif kind.route is Route.INLINE or message.body:
@@ -102,7 +108,7 @@ class Request:
 
     @property
     def route(self) -> Route:
-        return self.kind.route
+        return self.kind.route if self.refused is None else Route.INLINE
 
     @property
     def is_greeting(self) -> bool:
@@ -115,6 +121,17 @@ class Request:
     def close(self) -> None:
         """Closes the fds that nobody took."""
         self.message.close()
+
+
+def checked(kinds: dict[int, Kind], opcode: int, n_fds: int) -> Kind:
+    """The kind of a message with that opcode. Garbage: there is none, or it has not so many fds."""
+    in_memory = opcode & IN_MEMORY
+    kind = kinds.get(opcode ^ in_memory)
+    if kind is None:
+        raise Garbage(f"there is no request with opcode {opcode:#x}")
+    if n_fds > kind.most_fds + bool(in_memory):
+        raise Garbage(f"opcode {kind.opcode:#x} carries at most {kind.most_fds} fds, and {n_fds} came")
+    return kind
 
 
 def table(own: Iterable[Kind], plugged_in: Iterable[Kind]) -> dict[int, Kind]:

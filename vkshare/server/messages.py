@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from vkshare import errors
 from vkshare.errors import VkshareError
-from vkshare.server.wire import Garbage
+from vkshare.server.wire import Garbage, LostFds
 
 
 class Op(enum.IntEnum):
@@ -230,6 +230,8 @@ _LONGEST_TEXT = 2000
 
 def failure(error: BaseException) -> Failure:
     """An error as it travels. Classes that the other side does not have become VkshareError."""
+    if isinstance(error, LostFds):
+        return Failure("OSError", (error.errno, error.strerror))
     name = type(error).__name__
     known = getattr(errors, name, None) is type(error) or (name in _BUILTINS and getattr(builtins, name) is type(error))
     if not known:

@@ -85,8 +85,9 @@ def close_fence(executor: Executor, request: Request) -> None:
 
 
 def _given(descriptor: SurfaceDescriptor | FenceDescriptor) -> Answer:
-    """With fds of its own."""
-    return Answer.of(m.Made(descriptor.to_bytes()), descriptor._duplicates())
+    """With the descriptor's fds: others might not be had, and the thing is kept already."""
+    told = m.Made(descriptor.to_bytes())
+    return Answer.of(told, descriptor.give_away()[1])
 
 
 # ---- drawing ----------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import socket
 from collections import deque
@@ -11,12 +12,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vkshare import _fds, _trace
+from vkshare import _fds, _trace, _transport
 from vkshare.errors import DeviceLostError, RemoteLostError
 from vkshare.server import marks, wire
 from vkshare.server.conversation import Conversation, Decision, Do, Route
 from vkshare.server.executor import Told
-from vkshare.server.kinds import Answer, Request
+from vkshare.server.kinds import Answer, Request, checked
 from vkshare.server.loop import GARBAGE, GONE, READ, WRITE
 from vkshare.server.messages import Body, Event, Op, encode, failure
 from vkshare.server.worker import Outcome, Worker, bare
@@ -35,7 +36,7 @@ class _Unsent:
 
     data: memoryview
     fds: list[int]
-    counted: int = 0  # bytes that the conversation was told of
+    is_counted: bool = False  # the conversation was told of it
 
 
 class ServedClient:
@@ -58,11 +59,11 @@ class ServedClient:
         self.pid = pid
         self.notes: dict[object, object] = {}
         self.conversation: Conversation[Request] = Conversation(
-            number, server.generation, now, patience=server.patience
+            number, server.generation, now, patience=server.patience, most_output_fds=_transport.quota()
         )
         self.worker: Worker | None = None
         self._sock = sock
-        self._splitter = wire.Splitter()
+        self._splitter = wire.Splitter(lambda opcode, n_fds: checked(server.kinds, opcode, n_fds))
         self._unsent: deque[_Unsent] = deque()
         self._closing: list[Callable[[ServedClient], object]] = []
         self._asker = marks.asker(number)
@@ -71,6 +72,11 @@ class ServedClient:
     @property
     def is_closed(self) -> bool:
         return self._sock.fileno() < 0
+
+    @property
+    def unfinished_fds(self) -> int:
+        """File descriptors of a message that is not whole (rule R20)."""
+        return self._splitter.fd_count
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
@@ -115,10 +121,10 @@ class ServedClient:
 
     def _read(self) -> None:
         try:
-            data, fds = wire.receive(self._sock, socket.MSG_DONTWAIT)
+            data, fds, has_lost_fds = wire.receive(self._sock, socket.MSG_DONTWAIT)
             if not data:
                 return self._end("")
-            for message in self._splitter.feed(data, fds):
+            for message in self._splitter.feed(data, fds, has_lost_fds):
                 self._arrived(message)
         except BlockingIOError:
             pass
@@ -153,12 +159,16 @@ class ServedClient:
             if decision is None:
                 break
             self._do(decision)
+        self.conversation.unfinished(self.unfinished_fds > 0, now)
+        if self.unfinished_fds:
+            self.server.bound_unfinished_fds()
         self._watch()
         return decision is not None
 
     def due(self, now: float) -> None:
         """It is `now`."""
         self._do(self.conversation.due(now))
+        self._watch()
 
     def _do(self, decision: Decision[Request] | None) -> None:
         if decision is None:
@@ -170,6 +180,8 @@ class ServedClient:
             if decision.do is Do.LOSE and self.worker is not None:
                 self.worker.abandon()
             return self._end(decision.why)
+        if decision.do is Do.SEND:
+            return self._flush()
         assert request is not None
         if decision.do is Do.ANSWER:
             self._answer(request)
@@ -191,9 +203,11 @@ class ServedClient:
     def _answer(self, request: Request) -> None:
         try:
             with self._step("answer", request):
+                if request.refused is not None:
+                    raise request.refused
                 answer = request.kind.run(self, request)
         except Exception as error:
-            self._fail(Op.ERROR, request, bare(error))
+            self._fail(_failure_op(request), request, bare(error))
         else:
             self._reply(request, answer or Answer())
         finally:
@@ -202,9 +216,11 @@ class ServedClient:
     def _hire(self) -> None:
         try:
             self.worker = self.server.hire(self)
-        except Exception as error:
+        except Exception as error:  # no memory, no fd: there may be some for the next request
             _log.exception("client %d: no worker could be started", self.number)
-            self._end(f"no worker could be started: {error}")
+            request = self.conversation.not_hired()
+            request.close()
+            self._fail(_failure_op(request), request, bare(error))
 
     def _finish(self, request: Request, outcome: object) -> None:
         try:
@@ -222,11 +238,9 @@ class ServedClient:
         request.close()
         if isinstance(outcome, Answer):
             _fds.close_all(outcome.fds)
-        op = Op.DEFERRED if request.route is Route.CANNOT_FAIL else Op.ERROR
         generation = self.conversation.device_generation
-        self._fail(
-            op, request, DeviceLostError(f"the server's device is lost; its next one is generation {generation}")
-        )
+        lost = DeviceLostError(f"the server's device is lost; its next one is generation {generation}")
+        self._fail(_failure_op(request), request, lost)
 
     # ---- what the worker has to tell --------------------------------------------------------------------------------
 
@@ -314,8 +328,8 @@ class ServedClient:
         if self._unsent[0] is last:
             self._flush()
         if self._unsent and not self.is_closed:
-            last.counted = len(last.data)
-            self._do(self.conversation.queued(last.counted))
+            last.is_counted = True
+            self._do(self.conversation.queued(len(last.data), len(last.fds)))
         return None
 
     def _flush(self) -> None:
@@ -324,24 +338,30 @@ class ServedClient:
             try:
                 sent = wire.transmit(self._sock, head.data, head.fds, socket.MSG_DONTWAIT)
             except BlockingIOError:
-                return
-            except OSError as error:  # gone; or ETOOMANYREFS: more of its fds are under way than the kernel allows
+                return None
+            except OSError as error:
                 _log.debug("client %d: %s", self.number, error)
-                return self._end("")
+                if error.errno != errno.ETOOMANYREFS:
+                    return self._end("")
+                # More fds of this user are under way than the kernel allows, in whichever process.
+                return self._do(self.conversation.congested(True, self.server.now()))
+            self.conversation.congested(False, 0.0)
+            if head.is_counted:
+                self.conversation.wrote(sent, len(head.fds))
             _fds.close_all(head.fds)
             head.fds = []
             head.data = head.data[sent:]
-            if head.counted:
-                self.conversation.wrote(sent)
             if not head.data:
                 self._unsent.popleft()
+        return None
 
     def _watch(self) -> None:
         """What the loop is to tell of it, and whether no-ops may be answered without asking."""
         if self.is_closed:
             return
         conversation = self.conversation
-        interest = (READ if conversation.is_attended else 0) | (WRITE if self._unsent else 0)
+        can_write = self._unsent and not conversation.is_congested
+        interest = (READ if conversation.is_attended else 0) | (WRITE if can_write else 0)
         is_quick = conversation.is_idle and self._splitter.is_empty and not self._unsent
         self.server.loop.watch(self._sock.fileno(), interest, is_quick)
 
@@ -378,3 +398,8 @@ class ServedClient:
         data = wire.pack(Op.LOST, 0, self.conversation.device_generation, encode(failure(RemoteLostError(why))))
         with contextlib.suppress(OSError):
             wire.transmit(self._sock, data, (), socket.MSG_DONTWAIT)
+
+
+def _failure_op(request: Request) -> Op:
+    """What says that it failed."""
+    return Op.DEFERRED if request.kind.route is Route.CANNOT_FAIL else Op.ERROR

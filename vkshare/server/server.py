@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vkshare import _arguments, _fds, _native, _trace
+from vkshare import _arguments, _fds, _native, _trace, _transport
 from vkshare._closing import Closing
 from vkshare.errors import DeviceLostError, InvalidCallError
 from vkshare.server import greeting, rendering
@@ -276,6 +276,21 @@ class RenderServer(Closing):
         del self.clients[client.number]
         self._timed.discard(client)
         self.counts.requests += client.conversation.counts.requests
+
+    def bound_unfinished_fds(self) -> None:
+        """Messages that are not whole hold so many file descriptors of this process at most (rule R20).
+
+        Past that, clients are cut off whose message could be read on, and began first.
+        """
+        holding = [client for client in self.clients.values() if client.unfinished_fds]
+        holding.sort(key=lambda client: (not client.conversation.is_attended, client.conversation.unfinished_since))
+        excess = sum(client.unfinished_fds for client in holding) - _transport.quota()
+        for client in holding:
+            if excess <= 0:
+                return
+            excess -= client.unfinished_fds
+            self.counts.cut_off += 1
+            client.cut_off("messages that are not whole hold too many file descriptors: send each at once")
 
     def _let_go(self, client: int, worker: Worker) -> None:
         leaving = _Leaving(client, worker, self.now() + self.patience)

@@ -6,13 +6,14 @@ checked before it is used, and a received file descriptor has an owner at once.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import socket
 import stat
 import struct
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from vkshare import _fds, _transport
@@ -26,22 +27,40 @@ MAX_FDS = 253  # of one message: the kernel's SCM_MAX_FD
 READ_SIZE = 1 << 16  # bytes at a time
 IN_MEMORY = 0x4000  # a bit of the opcode: the body is in a memfd, the first of the message's fds
 
-_FD_SPACE = socket.CMSG_SPACE(MAX_FDS * 4)
+FD_SPACE = socket.CMSG_SPACE(MAX_FDS * 4)  # for recvmsg()
+_LOST = -1  # among fds: a message's, of which this process had no room for all
 
 
 class Garbage(Exception):
     """What came cannot be a message: the connection is of no use any more (rule R13)."""
 
 
+class LostFds(OSError):
+    """A message is whole, but that this process had no room for its fds. They are closed; the connection is well."""
+
+    def __init__(self, of: str) -> None:
+        super().__init__(
+            errno.EMFILE,
+            f"no file descriptor was free for those of {of}: close some, or raise RLIMIT_NOFILE",
+        )
+
+
 @dataclass(slots=True)
 class Message:
-    """One message. Owns its fds until they are taken."""
+    """One message. Owns its fds until they are taken.
+
+    Attributes
+    ----------
+    has_lost_fds
+        It came with fds, and this process had no room for them.
+    """
 
     opcode: int
     sequence: int
     generation: int
     body: bytes
     fds: list[int] = field(default_factory=list)
+    has_lost_fds: bool = False
 
     def take_fds(self) -> list[int]:
         """The fds, the caller's from now on."""
@@ -78,25 +97,41 @@ def _copy_of(fd: int) -> bytes:
 
 
 class Splitter:
-    """Cuts a stream into messages: bytes and fds go in as they are read. Pure, but that it owns the fds."""
+    """Cuts a stream into messages: bytes and fds go in as they are read. Pure, but that it owns the fds.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    check
+        check(opcode, n_fds) is called for each header that has fds, before the body is there; raises Garbage where no
+        such message may have so many.
+    """
+
+    def __init__(self, check: Callable[[int, int], object] | None = None) -> None:
         self._bytes = bytearray()
         self._fds: deque[int] = deque()
+        self._check = check
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is left of a message that began."""
         return not self._bytes and not self._fds
 
-    def feed(self, data: bytes, fds: Sequence[int] = ()) -> list[Message]:
-        """The messages that are whole now; takes over `fds`.
+    @property
+    def fd_count(self) -> int:
+        """File descriptors of a message that is not whole."""
+        return len(self._fds)
+
+    def feed(self, data: bytes, fds: Sequence[int] = (), has_lost_fds: bool = False) -> list[Message]:
+        """The messages that are whole now; takes over `fds`, which are not all that came where some were lost.
 
         Raises
         ------
         Garbage
             A length, version or number of fds is wrong. Messages that came before are lost too; no fd stays open.
         """
+        if has_lost_fds:
+            _fds.close_all(fds)
+            fds = (_LOST,)
         self._fds.extend(fds)
         self._bytes += data
         messages: list[Message] = []
@@ -125,12 +160,23 @@ class Splitter:
             raise Garbage(f"a message says it has {length} bytes; allowed are {HEADER.size} to {MAX_MESSAGE}")
         if n_fds > MAX_FDS:
             raise Garbage(f"a message says it has {n_fds} fds; allowed are {MAX_FDS}")
+        if n_fds and self._check is not None:
+            self._check(opcode, n_fds)
         if len(self._bytes) - at < length:
             return None
-        if n_fds > len(self._fds):
-            raise Garbage(f"a message says it has {n_fds} fds, and {len(self._fds)} came")
         body = bytes(self._bytes[at + HEADER.size : at + length])
-        return Message(opcode, sequence, generation, body, [self._fds.popleft() for _ in range(n_fds)])
+        fds, has_lost_fds = self._taken(n_fds)
+        return Message(opcode, sequence, generation, body, fds, has_lost_fds)
+
+    def _taken(self, count: int) -> tuple[list[int], bool]:
+        """The oldest fds; none, where some of these were lost."""
+        if _LOST in list(self._fds)[:count]:
+            while (fd := self._fds.popleft()) != _LOST:
+                os.close(fd)
+            return [], True
+        if count > len(self._fds):
+            raise Garbage(f"a message says it has {count} fds, and {len(self._fds)} came")
+        return [self._fds.popleft() for _ in range(count)], False
 
     def close(self) -> None:
         """Forgets what began."""
@@ -149,24 +195,19 @@ def pack(opcode: int, sequence: int, generation: int, body: bytes = b"", n_fds: 
     return HEADER.pack(length, opcode, n_fds, VERSION, sequence, generation) + body
 
 
-def receive(sock: socket.socket, flags: int = 0) -> tuple[bytes, list[int]]:
-    """What can be read now, with its fds, the caller's. b"": the peer has closed its end.
+def receive(sock: socket.socket, flags: int = 0) -> tuple[bytes, list[int], bool]:
+    """What can be read now, with its fds, the caller's, and whether some were lost, as this process has no room for
+    more: what Splitter.feed() takes. b"": the peer has closed its end.
 
     Raises
     ------
-    Garbage
-        More fds came than any message has, or than this process can open; none stays open.
     OSError
         As recvmsg(); BlockingIOError where nothing is there.
     """
-    data, ancillary, told, _ = sock.recvmsg(READ_SIZE, _FD_SPACE, flags | socket.MSG_CMSG_CLOEXEC)
+    data, ancillary, told, _ = sock.recvmsg(READ_SIZE, FD_SPACE, flags | socket.MSG_CMSG_CLOEXEC)
     if not ancillary and not told & socket.MSG_CTRUNC:
-        return data, []
-    fds = _transport.fds_of(ancillary)
-    if told & socket.MSG_CTRUNC:
-        _fds.close_all(fds)
-        raise Garbage(f"fds were lost on the way: allowed are {MAX_FDS}, or this process has no room for more")
-    return data, fds
+        return data, [], False
+    return data, _transport.fds_of(ancillary), bool(told & socket.MSG_CTRUNC)
 
 
 def transmit(sock: socket.socket, data: bytes | memoryview, fds: Sequence[int], flags: int = 0) -> int:
