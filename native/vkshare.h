@@ -299,6 +299,11 @@ void vks_surface_unref(vks_surface *surface);
  * completed before the image may be destroyed. Blocks for at most some 10 s, until the work of this handle, another
  * API's in its name too, has run: nobody may take the surface before. */
 uint64_t vks_surface_close(vks_surface *surface);
+/* The first half of a close, which several surfaces can have with one deadline: lets work behind a release of this
+ * handle go that others were promised. Without it half a second is allowed for each. vks_surface_close_now() is the
+ * other half. */
+void vks_surface_keep_promises(vks_surface *surface, uint64_t deadline);
+uint64_t vks_surface_close_now(vks_surface *surface);
 vks_device *vks_surface_device(const vks_surface *surface);
 bool vks_surface_is_closed(const vks_surface *surface);
 bool vks_surface_is_owned(const vks_surface *surface);

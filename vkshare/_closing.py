@@ -2,11 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+import time
 import warnings
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from vkshare.device import Device
+
+
+PROMISE = 0.5  # seconds that a surface's end waits for work which others were promised by a release
+_common = threading.local()
+
+
+@contextlib.contextmanager
+def common_deadline() -> Iterator[None]:
+    """What this thread closes in the block shares one wait of PROMISE seconds for such work.
+
+    For what other processes had: a page that one of them wrote to can make each wait last to its end.
+    """
+    before = getattr(_common, "until", None)
+    _common.until = time.monotonic() + PROMISE if before is None else before
+    try:
+        yield
+    finally:
+        _common.until = before
+
+
+def patience() -> float:
+    """Seconds that the end of a surface may wait now, on this thread."""
+    until: float | None = getattr(_common, "until", None)
+    return PROMISE if until is None else max(0.0, until - time.monotonic())
 
 
 class Closing:

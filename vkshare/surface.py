@@ -8,7 +8,7 @@ import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from vkshare import _async, _native, _pixels
+from vkshare import _async, _closing, _native, _pixels
 from vkshare._closing import Closable
 from vkshare._graveyard import Lease, Part
 from vkshare.access import Access
@@ -328,6 +328,7 @@ class Surface(Closable, _native.Surface):
     def _end(self) -> None:
         device = self.device
         with self._ending:  # what an interrupted close() left undone, the next one does
+            self._keep_promises(_closing.patience())  # others need the device's lock meanwhile
             with device._lock:  # nobody exports it or takes a lease of it after this
                 serial = self._close()
                 self._mapped = None

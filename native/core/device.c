@@ -10,7 +10,6 @@
 #include "watcher.h"
 
 #define HELD_LIMIT 1024u
-#define PROMISE_NS UINT64_C(500000000)
 /* A driver that has not finished by then hangs: what it holds is leaked, not destroyed under it. */
 #define SHUTDOWN_NS UINT64_C(10000000000)
 
@@ -398,9 +397,8 @@ static bool has_promise(const vks_device *device, const vks_surface *surface)
     return false;
 }
 
-void vks_device_keep_promises(vks_device *device, const vks_surface *surface)
+void vks_device_keep_promises(vks_device *device, const vks_surface *surface, uint64_t deadline)
 {
-    uint64_t limit = vks_now() + PROMISE_NS;
     atomic_fetch_add(&device->waiters, 1);
     for (;;) {
         uint32_t seen = atomic_load(&device->progress);
@@ -408,7 +406,7 @@ void vks_device_keep_promises(vks_device *device, const vks_surface *surface)
         bool any = has_promise(device, surface);
         pthread_mutex_unlock(&device->lock);
         if (!any || vks_device_check(device) ||
-            vks_futex_wait(&device->progress, seen, VKS_ANY_BIT, limit) == VKS_TIMEOUT)
+            vks_futex_wait(&device->progress, seen, VKS_ANY_BIT, deadline) == VKS_TIMEOUT)
             break;
     }
     atomic_fetch_sub(&device->waiters, 1);
@@ -531,7 +529,7 @@ void vks_device_shutdown(vks_device *device)
 {
     if (device->process != vks_process)
         return;
-    vks_device_keep_promises(device, NULL);
+    vks_device_keep_promises(device, NULL, vks_now() + VKS_PROMISE_NS);
     pthread_mutex_lock(&device->lock);
     if (device->shut_down) {
         pthread_mutex_unlock(&device->lock);

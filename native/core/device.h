@@ -315,10 +315,12 @@ vks_status vks_device_poll_serial(vks_device *device, uint64_t serial);
 vks_status vks_device_wait_serial(vks_device *device, uint64_t serial, uint64_t deadline);
 /* Like it, until n_held falls below `below` or `surface` (may be NULL) has no held operation. */
 vks_status vks_device_wait_held(vks_device *device, uint32_t below, const vks_surface *surface, uint64_t deadline);
-/* Before a close: gives work behind a release (of `surface`, or all) that others were promised half a second to go; it
- * only waits for their work, as a rule, and cancelling it would abandon a surface that was handed over in good order.
+/* Before a close: gives work behind a release (of `surface`, or all) that others were promised until the deadline to
+ * go; it only waits for their work, as a rule, and cancelling it would abandon a surface that was handed over in good
+ * order.
  */
-void vks_device_keep_promises(vks_device *device, const vks_surface *surface);
+#define VKS_PROMISE_NS UINT64_C(500000000)
+void vks_device_keep_promises(vks_device *device, const vks_surface *surface, uint64_t deadline);
 
 /* A present may last as long as the rendering or the display does, so the queue is its own meanwhile, without the lock:
  * submissions are held until it ends. begin blocks while another present has the queue, and lets go of the lock then.

@@ -1173,13 +1173,27 @@ vks_status vks_surface_wait_certain(vks_surface *surface, uint64_t deadline)
 
 /* ---- the end ---- */
 
-uint64_t vks_surface_close(vks_surface *surface)
+void vks_surface_keep_promises(vks_surface *surface, uint64_t deadline)
 {
     vks_device *device = surface->device;
-    if (surface->process != vks_process || !vks_device_enter(device)) /* else it is closed already */
-        return surface->last_serial;
+    if (surface->process != vks_process || !vks_device_enter(device)) /* it is closed already */
+        return;
     if (!surface->closed && surface->held && !surface->has_page)
-        vks_device_keep_promises(device, surface);
+        vks_device_keep_promises(device, surface, deadline);
+    vks_device_leave(device);
+}
+
+uint64_t vks_surface_close(vks_surface *surface)
+{
+    vks_surface_keep_promises(surface, vks_now() + VKS_PROMISE_NS);
+    return vks_surface_close_now(surface);
+}
+
+uint64_t vks_surface_close_now(vks_surface *surface)
+{
+    vks_device *device = surface->device;
+    if (surface->process != vks_process || !vks_device_enter(device)) /* it is closed already */
+        return surface->last_serial;
     pthread_mutex_lock(&device->lock);
     if (surface->closed) {
         pthread_mutex_unlock(&device->lock);

@@ -153,10 +153,10 @@ static int surface_traverse(PyObject *object, visitproc visit, void *arg)
 }
 
 /* Without the GIL: it waits for the work that still draws on the surface. */
-static uint64_t close_surface(vkpy_surface *self)
+static uint64_t close_surface(vkpy_surface *self, uint64_t (*end)(vks_surface *))
 {
     PyThreadState *thread = PyEval_SaveThread();
-    uint64_t serial = vks_surface_close(self->core);
+    uint64_t serial = end(self->core);
     PyEval_RestoreThread(thread);
     if (self->pixels != NULL)
         self->pixels->last_use = serial;
@@ -170,7 +170,7 @@ static void surface_dealloc(PyObject *object)
     if (self->core != NULL) {
         PyObject *type, *value, *traceback;
         PyErr_Fetch(&type, &value, &traceback);
-        close_surface(self);
+        close_surface(self, vks_surface_close);
         VKPY_SHORT(self->device, vks_surface_unref(self->core));
         vkpy_pixels_retire(self->device, self->pixels);
         Py_DECREF(self->device);
@@ -179,12 +179,29 @@ static void surface_dealloc(PyObject *object)
     vkpy_dealloc_free(object);
 }
 
+static PyObject *surface_keep_promises(PyObject *object, PyObject *const *arguments, Py_ssize_t count,
+                                       PyObject *keywords)
+{
+    static vkpy_signature signature = {"Surface._keep_promises", 1, 1, 1, {"timeout"}, {NULL}};
+    vkpy_surface *self = (vkpy_surface *)object;
+    PyObject *values[1];
+    uint64_t timeout;
+    LIVE(self);
+    if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_timeout(values[0], &timeout))
+        return NULL;
+    uint64_t deadline = vkpy_deadline(timeout);
+    Py_BEGIN_ALLOW_THREADS;
+    vks_surface_keep_promises(self->core, deadline);
+    Py_END_ALLOW_THREADS;
+    Py_RETURN_NONE;
+}
+
 static PyObject *surface_close(PyObject *object, PyObject *ignored)
 {
     vkpy_surface *self = (vkpy_surface *)object;
     (void)ignored;
     VKPY_LIVE(self);
-    uint64_t serial = close_surface(self);
+    uint64_t serial = close_surface(self, vks_surface_close_now);
     vkpy_pixels *pixels = self->pixels;
     self->pixels = NULL; /* a closed surface that somebody still holds must not hold its memory */
     vkpy_pixels_retire(self->device, pixels);
@@ -518,6 +535,8 @@ static PyMethodDef methods[] = {
     {"_outside_lost", surface_outside_lost, METH_NOARGS,
      "_outside_lost($self)\n--\n\nIt died: what it was to signal never comes."},
     {"_next_key", surface_next_key, METH_NOARGS, "_next_key($self)\n--\n\nThe key after the last one handed out."},
+    {"_keep_promises", VKPY_FASTCALL(surface_keep_promises), VKPY_FAST,
+     "_keep_promises($self, timeout)\n--\n\nLets work behind a release go that others were promised."},
     {"_close", surface_close, METH_NOARGS,
      "_close($self)\n--\n\nEnds the handle; the serial after which the image may go. Idempotent."},
     {NULL, NULL, 0, NULL},

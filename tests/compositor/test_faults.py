@@ -239,10 +239,10 @@ def test_a_window_that_is_closed_while_it_is_put_on_is_on_no_compositor(
     window = compositor._prepare(client.descriptor, "", (0, 0), 1.0, False, Keys(1, 0))
     ended = ClientWindow._ended
 
-    def end(self: ClientWindow, why: str) -> None:
+    def end(self: ClientWindow, why: str, **how: Any) -> None:
         monkeypatch.undo()
         elsewhere(closed_errors_aside(self._show))
-        ended(self, why)
+        ended(self, why, **how)
 
     monkeypatch.setattr(ClientWindow, "_ended", end)
     window.close()

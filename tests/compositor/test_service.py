@@ -27,7 +27,7 @@ from support.servers import Place, core_threads, losing_fds, nobody_is_left, ope
 
 import vkshare as vks
 from vkshare import _transport
-from vkshare.compositor import Compositor, Desktop, RemoteWindow, Service, messages
+from vkshare.compositor import Compositor, Desktop, RemoteWindow, Service, feeds, messages
 from vkshare.compositor import desktop as desktop_module
 from vkshare.compositor import service as service_module
 from vkshare.errors import ClosedError, InvalidCallError, RemoteLostError
@@ -663,6 +663,85 @@ def test_eight_clients_at_sixty_hertz_keep_their_order_and_each_frame_is_counted
         assert (told["ticks_grow"], told["displays"], told["waiting"]) == (True, 1, 0)
     whole = served.compositor.statistics()
     assert whole.shown + whole.superseded + whole.lost == 8 * count
+
+
+@pytest.mark.rule("R18")
+@pytest.mark.parametrize("has_picture", [False, True])
+@pytest.mark.parametrize("way", ["leaves", "closes"])
+def test_surfaces_whose_end_takes_long_keep_neither_the_loop_nor_the_compositor(
+    serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch, has_picture: bool, way: str
+) -> None:
+    """A client's page can make it wait for work of the client's. Without a picture no window fades out first."""
+    served = serve()
+    hostile, other = served.desktop(), served.desktop()
+    shown = [hostile.device.create_surface(4, 4) for _ in range(8)]
+    theirs = [hostile.show(surface, at=(4 * n, 0)) for n, surface in enumerate(shown)]
+    honest = other.open_window(8, 8, at=(40, 20))
+    until(lambda: served.windows == 9)
+    if has_picture:
+        for window in served.compositor.windows[:8]:
+            window._placement.has_picture = True
+    gate, closed = threading.Event(), list[str]()
+    close = feeds.SurfaceFeed.close
+
+    def late(feed: feeds.SurfaceFeed) -> None:
+        closed.append(threading.current_thread().name)
+        gate.wait(60)
+        close(feed)
+
+    monkeypatch.setattr(feeds.SurfaceFeed, "close", late)
+    if way == "leaves":
+        hostile.client._channel.close()
+    else:
+        for window in theirs:
+            window.close(seconds=0.001)
+        assert not hostile.client.is_closed
+    until(lambda: closed and served.windows == 1)
+    for colour in (RED, GREEN, BLUE):
+        paint(honest, colour)
+        shows(served.compositor, 42, 22, colour)
+        other.client.ping()
+    if way == "closes":  # what is being closed counts still
+        for _ in range(service_module.MOST_WINDOWS - 8):
+            hostile.open_window(4, 4)
+        with pytest.raises(InvalidCallError, match="16 windows, which is the limit"):
+            hostile.open_window(4, 4)
+    assert not gate.is_set()
+    gate.set()
+    until(lambda: len(closed) == 8)
+    assert set(closed) == {"vks-close-windows"}
+
+
+@pytest.mark.rule("R18", "R15")
+@pytest.mark.parametrize("what", ["windows", "surfaces"])
+def test_all_that_a_client_had_waits_for_its_work_once(
+    serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """As if each surface's page made its end wait for as long as that may take."""
+    served = serve(linger=0)
+    hostile = served.desktop()
+    shown = [hostile.device.create_surface(4, 4) for _ in range(16)]
+    for surface in shown:
+        if what == "windows":
+            hostile.show(surface)
+        else:
+            hostile.client.create_surface(4, 4)
+    until(lambda: what == "surfaces" or served.windows == 16)
+    hostile.client.ping()
+    waits, locked = list[float](), list[bool]()
+
+    def keep_promises(surface: vks.Surface, seconds: float) -> None:
+        if surface.device is hostile.device:
+            return
+        waits.append(seconds)
+        locked.append(surface.device._lock._is_owned())  # type: ignore[attr-defined]
+        time.sleep(seconds)
+
+    monkeypatch.setattr(vks.Surface, "_keep_promises", keep_promises, raising=False)
+    hostile.client._channel.close()
+    until(lambda: len(waits) >= 16 and nobody_is_left(served.server) is None, 60)
+    assert 0.4 < sum(waits) < 1.2  # the first window's alone, and all others' together
+    assert not any(locked), "other threads wait for the device meanwhile"
 
 
 @pytest.mark.rule("R20", "R19")

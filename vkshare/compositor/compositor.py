@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from vkshare import _arguments, _native, _trace
 from vkshare._closing import Closing
 from vkshare.compositor import feeds
+from vkshare.compositor.closer import Closer
 from vkshare.compositor.feeds import Descriptor, Keys
 from vkshare.compositor.pointer import Pointer
 from vkshare.compositor.scene import Drawn, Placement, Scene
@@ -153,6 +154,7 @@ class Compositor(Closing):
             self._observer = made.enter_context(self._dispatcher.observe())
             self._observer.rest()
             self._hub = _native.Hub()
+            self._closer = Closer(f"vks-close-windows {self.name}".strip())
             self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
             made.callback(os.close, self._wake_fd)
             self._thread = threading.Thread(target=self._run, name=f"compositor {self.name}".strip(), daemon=True)
@@ -364,7 +366,8 @@ class Compositor(Closing):
         if threading.current_thread() is not self._thread:
             self._thread.join()
         for window in self.windows:
-            window.close()
+            window._ended("")
+        self._closer.join()
         self._observer.close()
         self._dispatcher.close()
         if self._owns_display:

@@ -83,8 +83,11 @@ class Feed(Protocol):
     def watch(self, hub: _native.Hub, token: int) -> bool:
         """Has the token put into the hub, once, when latch() is worth a try. False: nothing that could be told of."""
 
+    def hand_back(self) -> None:
+        """Before close(): gives the client what it gets back. Does not wait."""
+
     def close(self) -> None:
-        """Lets go of the client's surfaces."""
+        """Lets go of the client's surfaces. May wait for work of the client's, some half a second for each surface."""
 
 
 def opened(device: Device, descriptor: Descriptor, keys: Keys) -> Feed:
@@ -204,6 +207,9 @@ class PipeFeed:
         self._in._notify(hub, token)
         return True
 
+    def hand_back(self) -> None:
+        pass
+
     def close(self) -> None:
         shown = [self.picture] if self.picture is not None else []
         self.picture = None
@@ -284,12 +290,15 @@ class SurfaceFeed:
         self._pending.notify(hub, token)
         return True
 
-    def close(self) -> None:
+    def hand_back(self) -> None:
         if self._pending is not None and not self._surface.is_closed:
             self._pending.cancel()
         if self._surface.is_owned:  # taken over in this moment, or not finished: the client gets it back as it is
             with contextlib.suppress(VkshareError):
                 self._surface.release(self._keys.release)
+
+    def close(self) -> None:
+        self.hand_back()
         self._surface.close()
         if self._copy is not None:
             self._copy.close()

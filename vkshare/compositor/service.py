@@ -48,13 +48,13 @@ class _Served:
     goal: Compositor | None = None  # that the service's thread is to move it to
 
     def close(self, seconds: float) -> None:
-        """ValueError: seconds is out of bounds, and nothing happened."""
-        self.window.close(seconds)
+        """Waits for nothing of the client's. ValueError: seconds is out of bounds, and nothing happened."""
+        self.window._close(seconds, is_patient=False)
         self.bridge.close()
 
 
 class _Windows(dict[int, _Served]):
-    """A client's, by its numbers. Those that fade out have none any more, and count still."""
+    """A client's, by its numbers. Those that fade out, or are being closed, have none any more, and count still."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class _Windows(dict[int, _Served]):
 
     def all(self) -> list[_Served]:
         """That keep something open."""
-        self.fading = [served for served in self.fading if not served.window.is_closed]
+        self.fading = [served for served in self.fading if served.window._keeps_memory]
         return [*self.values(), *self.fading]
 
 
@@ -139,7 +139,7 @@ class Service(Closing):
                 on_end=lambda window, why: self._tell_end(client, body.id, window, why),
             )  # fmt: skip
         with contextlib.ExitStack() as failed:
-            failed.callback(window.close)
+            failed.callback(window.close)  # nothing was opened for it
             bridge = failed.enter_context(VsyncBridge(window.dispatcher))
             width, height = compositor.swapchain.extent
             with bridge.export() as ticks:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vkshare import _arguments
+from vkshare._closing import common_deadline
 from vkshare.compositor import feeds
 from vkshare.compositor.feeds import Descriptor, Feed, Keys
 from vkshare.compositor.scene import Placement, Tween
@@ -204,7 +205,14 @@ class ClientWindow:
                 raise
 
     def close(self, seconds: float = 0) -> None:
-        """Takes it off the screen, at once or fading out in so many seconds. Idempotent; a sooner end counts."""
+        """Takes it off the screen, at once or fading out in so many seconds. Idempotent; a sooner end counts.
+
+        At once, it waits until the client's memory is let go, half a second at most where the client's work keeps it.
+        """
+        self._close(seconds, is_patient=True)
+
+    def _close(self, seconds: float, *, is_patient: bool) -> None:
+        """Else the compositor's closer lets go of the client's memory, and this returns at once."""
         duration = _duration(seconds)
         compositor = self._compositor
         with compositor._lock:
@@ -217,7 +225,7 @@ class ClientWindow:
                 self._closes_at = soon if self._closes_at is None else min(soon, self._closes_at)
                 compositor._wake()
                 return
-        self._ended("")
+        self._ended("", is_patient=is_patient)
 
     # ---- for the compositor, under its lock -------------------------------------------------------------------------
 
@@ -290,16 +298,32 @@ class ClientWindow:
         if self._is_closed:
             raise ClosedError(f"this window is closed{': ' if self._why else ''}{self._why}")
 
+    @property
+    def _keeps_memory(self) -> bool:
+        """Whether a client's memory is open here for it."""
+        return not self._is_closed or self._feed is not None
+
+    def _hand_back(self) -> None:
+        """Before _let_go(): what the client gets back."""
+        feed = self._feed
+        if feed is not None:
+            feed.hand_back()
+
     def _let_go(self) -> None:
         """Its feed's surfaces go, its place stays."""
-        feed, self._feed = self._feed, None
+        feed = self._feed
         self._is_watched = False
-        if feed is not None:
-            with contextlib.suppress(VkshareError):
-                feed.close()
+        try:
+            if feed is not None:
+                with contextlib.suppress(VkshareError):
+                    feed.close()
+        finally:
+            self._feed = None
 
-    def _ended(self, why: str) -> None:
-        """Takes it off the screen, and lets go of all that it has. Idempotent, from any thread."""
+    def _ended(self, why: str, *, is_patient: bool = False) -> None:
+        """Takes it off the screen, and lets go of all that it has, is_patient: before it returns. Idempotent, from any
+        thread.
+        """
         while True:
             compositor = self._compositor
             with compositor._lock, self._state:
@@ -309,7 +333,11 @@ class ClientWindow:
                     self._why, self._is_closed = why, True
                     compositor._take_off(self)
                     break
-        self._let_go()
+        if is_patient and threading.current_thread() is not compositor._thread:
+            with common_deadline():
+                self._let_go()
+        elif self._feed is not None:
+            compositor._closer.add(self)
         self.dispatcher.close()
         self._descriptor.close()
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from vkshare import _native, _trace, _transport
+from vkshare._closing import common_deadline
 from vkshare.device import Device
 from vkshare.errors import ClosedError, InvalidCallError
 from vkshare.fence import Fence
@@ -189,11 +190,12 @@ class Executor:
         self.order.waited(self.client)
         for served in fences.values():
             self.order.ended(served.identity)
-        for end in [*closing, *(s.fence.close for s in fences.values()), *(s.close for s in surfaces.values())]:
-            try:
-                end()
-            except Exception:
-                _log.exception("client %d: something of it could not be closed", self.client)
+        with common_deadline():
+            for end in [*closing, *(s.fence.close for s in fences.values()), *(s.close for s in surfaces.values())]:
+                try:
+                    end()
+                except Exception:
+                    _log.exception("client %d: something of it could not be closed", self.client)
         self._asked.clear()
         self.held.clear()
         self.last = None

@@ -1,0 +1,64 @@
+"""What ends windows' feeds, on a thread of its own: a client's page can make the end of each wait for half a second."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from vkshare._closing import common_deadline
+
+if TYPE_CHECKING:
+    from vkshare.compositor.window import ClientWindow
+
+_log = logging.getLogger("vkshare.compositor")
+
+
+class Closer:
+    """Lets go of what windows had that are off the screen. Thread-safe. Its thread is there while there is such a one.
+
+    All windows that wait when it begins share one deadline: a client has one wait, however many windows it had.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._windows: list[ClientWindow] = []
+        self._thread: threading.Thread | None = None
+
+    def add(self, window: ClientWindow) -> None:
+        """Returns at once. RuntimeError: no thread can be started."""
+        with self._lock:
+            self._windows.append(window)
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                thread.start()
+                self._thread = thread
+
+    def join(self) -> None:
+        """Waits until everything is closed that was added before."""
+        with self._lock:
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                windows, self._windows = self._windows, []
+                if not windows:
+                    self._thread = None
+                    return
+            for window in windows:  # first all of them: what the clients get back moves on meanwhile
+                self._do(window, window._hand_back)
+            with common_deadline():
+                for window in windows:
+                    self._do(window, window._let_go)
+
+    @staticmethod
+    def _do(window: ClientWindow, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except Exception:
+            _log.exception("%r could not be closed", window)
