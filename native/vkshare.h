@@ -118,9 +118,15 @@ typedef struct vks_device_info {
 vks_status vks_device_create(const vks_device_info *info, vks_device **out);
 void vks_device_ref(vks_device *device);
 void vks_device_unref(vks_device *device);
-/* Blocks, at most about a second unless the driver hangs: cancels what is held (VKS_CLOSED), abandons what is owned,
- * waits for what the driver has, stops the threads, destroys the core's semaphores. Idempotent. */
+/* Blocks, at most about a second unless the driver hangs, and then some 20 seconds: cancels what is held (VKS_CLOSED),
+ * abandons what is owned, waits for what the driver has (that of a lost device too), stops the threads, destroys the
+ * core's semaphores. Idempotent. */
 void vks_device_shutdown(vks_device *device);
+/* The same in steps: VKS_INTERRUPTED until it is done. VKS_TIMEOUT: a call of another thread has not returned from the
+ * driver; later calls go on from there. */
+vks_status vks_device_try_shutdown(vks_device *device);
+/* After it: the driver may use what it was given still. Neither that nor the VkDevice may be destroyed. */
+bool vks_device_leaks(const vks_device *device);
 /* VKS_OK, VKS_CLOSED, VKS_DEVICE_LOST or VKS_FORKED. */
 vks_status vks_device_state(const vks_device *device);
 void vks_device_mark_lost(vks_device *device); /* as after VK_ERROR_DEVICE_LOST (X21) */

@@ -385,9 +385,17 @@ class Device(_native.Device):
     def close(self) -> None:
         """Cancels what is held, abandons what is owned, waits for what the driver has, frees all. Idempotent.
 
-        Surfaces and fences of the device are closed with it. Takes about a second at most, unless the driver hangs.
-        Interrupted (Ctrl-C), or called by a signal handler or finalizer in the middle of another call of this thread
-        on the device, it leaves memory for the next close() to free.
+        Surfaces and fences of the device are closed with it. Takes about a second at most, unless the driver hangs:
+        then what the driver may still use is leaked after some ten seconds. Interrupted (Ctrl-C), or called by a signal
+        handler or finalizer in the middle of another call of this thread on the device, it leaves memory for the next
+        close() to free.
+
+        Raises
+        ------
+        TimeoutError
+            A call of another thread has not returned from the driver for ten seconds (a present to a window system
+            that is silent), or a swapchain's frames have not run. Nothing that they use is destroyed; close() again
+            goes on from there.
         """
         self._refuse_in_forked_child()
         if self._is_torn_down:
@@ -399,8 +407,10 @@ class Device(_native.Device):
         if not self._is_here():
             for swapchain in swapchains:  # first: they wait for presents, on a queue that runs
                 swapchain.close()
-        self.shutdown()
-        if not self._is_here():
+        if not self.shutdown():
+            _log.error("%r: the driver does not finish what it was given, which is leaked", self)
+            self._is_torn_down = True
+        elif not self._is_here():
             self._tear_down()
 
     def __enter__(self) -> Self:

@@ -109,7 +109,8 @@ void vks_commands_unref(vks_commands *commands)
 
 size_t vks_device_reap(vks_device *device, bool all)
 {
-    if (device->process != vks_process || !atomic_load_explicit(&device->dead, memory_order_relaxed))
+    if (device->process != vks_process || !atomic_load_explicit(&device->dead, memory_order_relaxed) ||
+        vks_device_leaks(device))
         return 0;
     vks_commands *list = atomic_exchange(&device->dead, NULL);
     uint64_t done = all ? UINT64_MAX : vks_device_completed(device);

@@ -12,6 +12,7 @@
 #define HELD_LIMIT 1024u
 /* A driver that has not finished by then hangs: what it holds is leaked, not destroyed under it. */
 #define SHUTDOWN_NS UINT64_C(10000000000)
+#define LOST_NS UINT64_C(2000000000) /* the same of a lost device */
 
 vks_status vks_device_create(const vks_device_info *info, vks_device **out)
 {
@@ -47,6 +48,8 @@ void vks_device_unref(vks_device *device)
 {
     if (atomic_fetch_sub(&device->references, 1) != 1)
         return;
+    if (device->gone && device->shut_down != 2 && device->process == vks_process)
+        return; /* a thread is inside the driver still */
     pthread_mutex_destroy(&device->lock);
     free(device->ring);
     free(device->outside);
@@ -369,17 +372,30 @@ vks_status vks_device_wait_held(vks_device *device, uint32_t below, const vks_su
     return status;
 }
 
-void vks_device_begin_present(vks_device *device)
+vks_status vks_device_begin_present(vks_device *device, uint64_t deadline)
 {
+    vks_status status = VKS_OK;
     atomic_fetch_add(&device->waiters, 1);
-    while (device->presenting) {
+    while (device->presenting && !status) {
         uint32_t seen = atomic_load(&device->progress);
+        uint64_t limit = device->presenting_since + VKS_LONGEST_PRESENT_NS;
+        limit = deadline < limit ? deadline : limit;
         pthread_mutex_unlock(&device->lock);
-        vks_futex_wait(&device->progress, seen, VKS_ANY_BIT, VKS_FOREVER);
+        status = vks_now() < limit ? vks_futex_wait(&device->progress, seen, VKS_ANY_BIT, limit) : VKS_TIMEOUT;
         pthread_mutex_lock(&device->lock);
     }
     atomic_fetch_sub(&device->waiters, 1);
-    device->presenting = true;
+    if (!device->presenting) {
+        device->presenting = true;
+        device->presenting_since = vks_now();
+        return VKS_OK;
+    }
+    return status == VKS_TIMEOUT
+               ? vks_fail(VKS_TIMEOUT, 0,
+                          "a present has the queue for %llu ms: the driver waits for the window system, or for the "
+                          "rendering",
+                          (unsigned long long)((vks_now() - device->presenting_since) / 1000000u))
+               : status;
 }
 
 void vks_device_end_present(vks_device *device)
@@ -397,19 +413,21 @@ static bool has_promise(const vks_device *device, const vks_surface *surface)
     return false;
 }
 
-void vks_device_keep_promises(vks_device *device, const vks_surface *surface, uint64_t deadline)
+vks_status vks_device_keep_promises(vks_device *device, const vks_surface *surface, uint64_t limit)
 {
+    vks_status status = VKS_OK;
     atomic_fetch_add(&device->waiters, 1);
-    for (;;) {
+    while (!status) {
         uint32_t seen = atomic_load(&device->progress);
         pthread_mutex_lock(&device->lock);
         bool any = has_promise(device, surface);
         pthread_mutex_unlock(&device->lock);
-        if (!any || vks_device_check(device) ||
-            vks_futex_wait(&device->progress, seen, VKS_ANY_BIT, deadline) == VKS_TIMEOUT)
+        if (!any || vks_device_check(device))
             break;
+        status = vks_futex_wait(&device->progress, seen, VKS_ANY_BIT, limit);
     }
     atomic_fetch_sub(&device->waiters, 1);
+    return status == VKS_TIMEOUT ? VKS_OK : status;
 }
 
 vks_status vks_device_wait_idle(vks_device *device, uint64_t deadline)
@@ -473,14 +491,14 @@ void vks_device_mark_lost(vks_device *device)
     pthread_mutex_unlock(&device->lock);
 }
 
-static bool drain(vks_device *device)
+vks_status vks_device_drain(vks_device *device, uint64_t serial, uint64_t deadline)
 {
-    uint64_t limit = vks_now() + SHUTDOWN_NS;
-    vks_status status;
-    do
-        status = vks_device_wait_serial(device, device->submitted, limit);
-    while (status == VKS_INTERRUPTED && vks_now() < limit);
-    return status == VKS_OK;
+    if (!vks_device_enter(device))
+        return device->leaks ? VKS_TIMEOUT : VKS_OK;
+    bool ran = device->backend->completed(device) >= serial;
+    vks_status status = ran ? VKS_OK : device->backend->wait(device, serial, deadline);
+    vks_device_leave(device);
+    return status == VKS_DEVICE_LOST ? VKS_OK : status;
 }
 
 /* Closing takes an object off its list; the lock is given up meanwhile, since closing a mapping waits for the peers'
@@ -525,31 +543,89 @@ static void close_all(vks_device *device)
     pthread_mutex_unlock(&device->lock);
 }
 
-void vks_device_shutdown(vks_device *device)
+static void refuse_calls(vks_device *device)
 {
-    if (device->process != vks_process)
-        return;
-    vks_device_keep_promises(device, NULL, vks_now() + VKS_PROMISE_NS);
     pthread_mutex_lock(&device->lock);
-    if (device->shut_down) {
-        pthread_mutex_unlock(&device->lock);
-        while (device->shut_down != 2) /* by another thread: whoever returns first may destroy the VkDevice */
-            usleep(1000);
-        return;
-    }
     device->shut_down = 1;
     fail_all_held(device, VKS_CLOSED);
     atomic_store(&device->state, VKS_CLOSED);
     vks_device_progress(device);
+    device->end_limit = vks_now() + (device->lost ? LOST_NS : SHUTDOWN_NS);
     pthread_mutex_unlock(&device->lock);
+}
 
-    bool idle = drain(device) || device->lost;
-    vks_watcher_remove(device);
-    close_all(device);
-    while (atomic_load(&device->inside))
+/* The driver did not finish. Peers hear of it as of a loss, and nothing here waits for the driver again. */
+static void leak(vks_device *device)
+{
+    pthread_mutex_lock(&device->lock);
+    device->leaks = true;
+    vks_device_lose(device);
+    pthread_mutex_unlock(&device->lock);
+}
+
+/* Until nobody is inside the driver. */
+static vks_status wait_for_insiders(vks_device *device)
+{
+    uint64_t began = vks_now();
+    while (atomic_load(&device->inside)) {
+        uint64_t now = vks_now();
+        if (now >= device->end_limit)
+            return vks_fail(VKS_TIMEOUT, 0, "a call of another thread has not returned from the driver: close() again");
+        if (vks_patience() && now - began >= vks_patience())
+            return VKS_INTERRUPTED;
         usleep(100);
+    }
+    return VKS_OK;
+}
+
+/* Every step can be repeated: who was interrupted calls again. */
+static vks_status end_device(vks_device *device)
+{
+    vks_status status;
+    if (!device->shut_down) {
+        device->end_limit = device->end_limit ? device->end_limit : vks_now() + VKS_PROMISE_NS;
+        if ((status = vks_device_keep_promises(device, NULL, device->end_limit)))
+            return status;
+        refuse_calls(device);
+    }
+    if (!device->gone) {
+        if ((status = vks_device_drain(device, device->submitted, device->end_limit)) == VKS_INTERRUPTED)
+            return status;
+        if (status)
+            leak(device);
+        vks_watcher_remove(device);
+        close_all(device);
+        device->end_limit = vks_now() + SHUTDOWN_NS;
+    }
+    if ((status = wait_for_insiders(device)))
+        return status;
     device->backend->stop(device);
-    if (idle)
+    if (!device->leaks)
         device->backend->destroy(device);
     device->shut_down = 2;
+    return VKS_OK;
+}
+
+vks_status vks_device_try_shutdown(vks_device *device)
+{
+    if (device->process != vks_process || device->shut_down == 2)
+        return VKS_OK;
+    if (atomic_exchange(&device->ending, true)) { /* another thread: whoever returns first may destroy the VkDevice */
+        usleep(1000);
+        return VKS_INTERRUPTED;
+    }
+    vks_status status = device->shut_down == 2 ? VKS_OK : end_device(device);
+    atomic_store(&device->ending, false);
+    return status;
+}
+
+void vks_device_shutdown(vks_device *device)
+{
+    while (vks_device_try_shutdown(device) == VKS_INTERRUPTED)
+        ;
+}
+
+bool vks_device_leaks(const vks_device *device)
+{
+    return device->process == vks_process && (device->leaks || (device->shut_down == 1 && device->gone));
 }

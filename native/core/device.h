@@ -102,6 +102,7 @@ struct vks_device {
     uint64_t round; /* of the pump: marks what it found blocked */
     bool pumping, pump_again, watching;
     bool presenting;        /* a present has the queue: what is submitted meanwhile is held */
+    uint64_t presenting_since;
     uint32_t adopted_waits; /* held waits for an engine's semaphores: nobody announces them, so they are polled */
 
     vks_due *ring; /* in order of serials */
@@ -118,6 +119,9 @@ struct vks_device {
     _Atomic bool lost;          /* DEVICE_LOST was seen; stays so when the device is closed */
     _Atomic bool gone;          /* shut down: nobody asks the driver any more */
     _Atomic uint32_t shut_down; /* 1: a shutdown has begun; 2: it has ended */
+    _Atomic bool ending;        /* a thread is in a step of it */
+    uint64_t end_limit;         /* of the step that waits */
+    bool leaks;                 /* the driver did not finish: what it may use is never destroyed */
     _Atomic uint32_t inside;    /* calls that use the driver without the lock */
     uint64_t final;             /* once it is gone: the last serial that has run */
 };
@@ -313,19 +317,23 @@ void vks_device_lose(vks_device *device);     /* DEVICE_LOST was seen */
 vks_status vks_device_poll_serial(vks_device *device, uint64_t serial);
 /* Without the lock. Blocks; may answer VKS_INTERRUPTED. */
 vks_status vks_device_wait_serial(vks_device *device, uint64_t serial, uint64_t deadline);
+/* Like it, before something is destroyed: a loss of the device does not end the wait, the driver's own word does (Vulkan
+ * 4.2.3: such a wait is finite, and after VK_ERROR_DEVICE_LOST nothing is in use). VKS_TIMEOUT: it may be in use. */
+vks_status vks_device_drain(vks_device *device, uint64_t serial, uint64_t deadline);
 /* Like it, until n_held falls below `below` or `surface` (may be NULL) has no held operation. */
 vks_status vks_device_wait_held(vks_device *device, uint32_t below, const vks_surface *surface, uint64_t deadline);
-/* Before a close: gives work behind a release (of `surface`, or all) that others were promised until the deadline to
- * go; it only waits for their work, as a rule, and cancelling it would abandon a surface that was handed over in good
- * order.
- */
+/* Before a close: gives work behind a release (of `surface`, or all) that others were promised until `limit` (half a
+ * second from when the close began) to go; it only waits for their work, as a rule, and cancelling it would abandon a
+ * surface that was handed over in good order. VKS_OK, or VKS_INTERRUPTED. */
 #define VKS_PROMISE_NS UINT64_C(500000000)
-void vks_device_keep_promises(vks_device *device, const vks_surface *surface, uint64_t deadline);
+vks_status vks_device_keep_promises(vks_device *device, const vks_surface *surface, uint64_t limit);
 
 /* A present may last as long as the rendering or the display does, so the queue is its own meanwhile, without the lock:
- * submissions are held until it ends. begin blocks while another present has the queue, and lets go of the lock then.
- */
-void vks_device_begin_present(vks_device *device);
+ * submissions are held until it ends. begin blocks while another present has the queue, and lets go of the lock then:
+ * until the deadline, and no longer than VKS_LONGEST_PRESENT_NS after that present began. Unless it answers VKS_OK
+ * (else VKS_TIMEOUT, VKS_INTERRUPTED) there is nothing to end. */
+#define VKS_LONGEST_PRESENT_NS UINT64_C(10000000000)
+vks_status vks_device_begin_present(vks_device *device, uint64_t deadline);
 void vks_device_end_present(vks_device *device);
 
 /* ---- batch.c: from an operation to the driver (under the lock) ---- */

@@ -22,6 +22,22 @@ static vks_status prepare(vks_surface *surface, uint64_t deadline)
     return surface->semaphore ? VKS_OK : vks_surface_wait_settled(surface, deadline);
 }
 
+/* The device's lock, and the queue to ourselves: not for a present of ours, but it must be free just so. */
+static vks_status lock_queue(vks_device *device, uint64_t deadline)
+{
+    pthread_mutex_lock(&device->lock);
+    vks_status status = vks_device_begin_present(device, deadline);
+    if (status)
+        pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+static void unlock_queue(vks_device *device)
+{
+    vks_device_end_present(device);
+    pthread_mutex_unlock(&device->lock);
+}
+
 /* The queue takes the image over from the owners before. Under the lock, with the queue to ourselves. */
 static vks_status take_over(vks_surface *surface, uint64_t *serial)
 {
@@ -47,8 +63,8 @@ vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semapho
     vks_status status = prepare(surface, deadline);
     if (status)
         return status;
-    pthread_mutex_lock(&device->lock);
-    vks_device_begin_present(device); /* not one of ours, but the queue must be free just so */
+    if ((status = lock_queue(device, deadline)))
+        return status;
     if (!surface->engine_semaphore && surface->owned)
         status = device->backend->create_timeline(device, 0, &surface->engine_semaphore);
     if (!status && !(status = take_over(surface, &serial))) {
@@ -56,8 +72,7 @@ vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semapho
         *signal = (vks_semaphore_point){surface->engine_semaphore, ++surface->engine_value};
         vks_surface_original(surface)->is_raw = true; /* nobody knows what barriers it has */
     }
-    vks_device_end_present(device);
-    pthread_mutex_unlock(&device->lock);
+    unlock_queue(device);
     return status;
 }
 
@@ -68,13 +83,12 @@ vks_status vks_surface_hand_out(vks_surface *surface, uint64_t deadline, uint64_
     vks_status status = prepare(surface, deadline);
     if (status)
         return status;
-    pthread_mutex_lock(&device->lock);
-    vks_device_begin_present(device);
+    if ((status = lock_queue(device, deadline)))
+        return status;
     if (!(status = take_over(surface, &serial)))
         status = vks_surface_submit(surface, (vks_point){0}, surface->release_commands[VKS_GRAPHICS],
                                     (vks_point){semaphore, 0});
-    vks_device_end_present(device);
-    pthread_mutex_unlock(&device->lock);
+    unlock_queue(device);
     return status;
 }
 
@@ -84,15 +98,14 @@ vks_status vks_surface_take_back(vks_surface *surface, uint64_t semaphore)
     vks_status status = vks_surface_check(surface);
     if (status)
         return status;
-    pthread_mutex_lock(&device->lock);
-    vks_device_begin_present(device);
+    if ((status = lock_queue(device, VKS_FOREVER)))
+        return status;
     status = !device->timeline ? vks_fail(VKS_UNSUPPORTED, 0, "the CPU backend has no semaphores")
              : surface->closed ? VKS_CLOSED
              : !surface->owned ? vks_surface_not_owned(surface)
                                : vks_surface_submit(surface, (vks_point){semaphore, 0},
                                                     surface->acquire_commands[VKS_GRAPHICS], (vks_point){0});
-    vks_device_end_present(device);
-    pthread_mutex_unlock(&device->lock);
+    unlock_queue(device);
     return status;
 }
 
@@ -176,15 +189,11 @@ vks_status vks_surface_lend_out(vks_surface *surface, bool after_cpu, uint64_t d
         return status;
     pthread_mutex_lock(&device->lock);
     bool by_queue = after_cpu || needs_queue(surface);
-    if (by_queue && device->presenting && !deadline) { /* a present may take a frame's time: a test does not wait */
-        pthread_mutex_unlock(&device->lock);
-        return VKS_TIMEOUT;
+    if (!by_queue || !(status = vks_device_begin_present(device, deadline))) {
+        status = lend(surface, by_queue, value);
+        if (by_queue)
+            vks_device_end_present(device);
     }
-    if (by_queue)
-        vks_device_begin_present(device); /* not one of ours, but the queue must be free just so */
-    status = lend(surface, by_queue, value);
-    if (by_queue)
-        vks_device_end_present(device);
     pthread_mutex_unlock(&device->lock);
     return status == VKS_INTERRUPTED && !deadline ? VKS_TIMEOUT : status;
 }

@@ -59,6 +59,8 @@ static _Thread_local uint64_t patience;
 
 void vks_set_patience(uint64_t ns) { patience = ns; }
 
+uint64_t vks_patience(void) { return patience; }
+
 vks_status vks_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t bits, uint64_t deadline)
 {
     uint64_t now = patience ? vks_now() : 0;

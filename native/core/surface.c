@@ -299,7 +299,11 @@ static vks_status give_away(vks_surface *surface)
     pthread_mutex_lock(&device->lock);
     original->is_shared = true;
     if (vks_surface_goes_out(surface)) {
-        vks_device_begin_present(device); /* not one of ours, but the queue must be free just so */
+        /* not one of ours, but the queue must be free just so */
+        if ((status = vks_device_begin_present(device, VKS_FOREVER))) {
+            pthread_mutex_unlock(&device->lock);
+            return status;
+        }
         if (!(status = vks_surface_check(surface)))
             status = vks_surface_give_away(surface);
         vks_device_end_present(device);
@@ -1179,7 +1183,8 @@ void vks_surface_keep_promises(vks_surface *surface, uint64_t deadline)
     if (surface->process != vks_process || !vks_device_enter(device)) /* it is closed already */
         return;
     if (!surface->closed && surface->held && !surface->has_page)
-        vks_device_keep_promises(device, surface, deadline);
+        while (vks_device_keep_promises(device, surface, deadline))
+            ;
     vks_device_leave(device);
 }
 

@@ -52,8 +52,9 @@ typedef struct vks_chain_image {
     uint64_t acquire_semaphore; /* of the acquire that it is out by; `frame.acquired` until somebody waited */
     uint64_t image, view, fresh_commands;
     vks_image_state state;
-    bool by_engine;        /* an engine waits for, and signals, the semaphores */
-    bool by_engine_before; /* it was given them for an earlier frame, that came back unpresented */
+    uint64_t engine[2]; /* semaphores that an engine was given, to wait for and to signal: it may have done neither */
+    bool by_engine;     /* for the frame that is out */
+    _Atomic bool is_returned; /* ACQUIRED for the lock's owner alone: the frame was dropped (the device's lock) */
 } vks_chain_image;
 
 /* A VkSwapchainKHR, or a ring. */
@@ -78,6 +79,8 @@ typedef struct vks_handle_pool {
 
 struct vks_swapchain {
     pthread_mutex_t lock;
+    _Atomic uint64_t locked_since;
+    _Atomic bool has_returned; /* frames came back while the lock was another thread's: `is_returned` of their images */
     _Atomic uint32_t references;
     uint32_t process;
     uint64_t number;    /* for traces */
@@ -101,6 +104,11 @@ struct vks_swapchain {
     _Atomic bool is_stale; /* recreate at the next acquire */
     bool has_tried;        /* vks_swapchain_acquire_soon() was the first of two attempts */
     _Atomic bool is_lost, is_closed;
+    _Atomic bool is_ended; /* and closing has come to its end */
+    struct vks_finishing { /* of closing, or of leaving a surface: it may be interrupted and go on */
+        uint64_t since;    /* 0: none is under way */
+        uint64_t left, patience;
+    } finishing;
     uint64_t proof_until; /* while a resize waits for room: when it stops waiting; else 0 */
 
     /* Under the device's lock. */
@@ -151,11 +159,13 @@ void vks_bury_chains(vks_swapchain *s);
 /* Somebody records for images that are to go, which takes microseconds. Under the device's lock, which it lets go of.
  */
 bool vks_wait_for_pins(vks_swapchain *s);
-/* A batch that waits for what the frame's acquire signals, with its first barrier; with `shows` it signals what a
- * present waits for. Under the device's lock too. */
-vks_status vks_submit_frame(vks_swapchain *s, vks_chain_image *image, bool shows);
-/* Everything that was presented is over, or is given up. */
-void vks_finish_presents(vks_swapchain *s, uint64_t deadline);
+/* A batch that waits for what the frame's acquire signals; with `signal` (not 0) it has the image's first barrier too,
+ * and signals that semaphore. Under the device's lock too, and with the queue. */
+vks_status vks_submit_frame(vks_swapchain *s, vks_chain_image *image, uint64_t signal);
+/* The semaphores of image->engine go when `serial`, of a later batch than the engine's, has run. */
+void vks_part_with_engine(vks_swapchain *s, vks_chain_image *image, uint64_t serial);
+/* Everything that was presented is over, or is given up; or VKS_INTERRUPTED: again, with s->finishing as it is. */
+vks_status vks_finish_presents(vks_swapchain *s, uint64_t deadline);
 
 /* How long a call of the driver may wait before its caller looks up again: until the deadline, or `slice`. */
 static inline uint64_t vks_slice(uint64_t deadline, uint64_t slice)

@@ -7,6 +7,7 @@
  * device to idle: that proves nothing of a presentation engine (A17).
  */
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "present.h"
@@ -65,24 +66,23 @@ void vks_collect(vks_swapchain *s)
 
 /* ---- a batch of our own ---- */
 
-vks_status vks_submit_frame(vks_swapchain *s, vks_chain_image *image, bool shows)
+vks_status vks_submit_frame(vks_swapchain *s, vks_chain_image *image, uint64_t signal)
 {
     vks_device *device = s->device;
     vks_presentable *frame = &image->frame;
-    vks_status status = shows ? vks_refill_frame(frame) : VKS_OK;
-    if (status)
-        return status;
-    vks_point wait = {frame->acquired, 0}, signal = {frame->spare, 0};
+    bool anew = frame->n_rendered && signal == frame->rendered[frame->n_rendered - 1]; /* a binary one: waited for */
+    vks_point wait = {anew ? signal : frame->acquired, 0}, signalled = {signal, 0};
     vks_batch batch = {
         .waits = &wait,
-        .signals = &signal,
+        .signals = &signalled,
         .buffers = &frame->fresh_commands,
-        .n_waits = frame->acquired != 0,
-        .n_signals = shows,
-        .n_buffers = shows && frame->fresh_commands != 0,
+        .n_waits = wait.semaphore != 0,
+        .n_signals = signal != 0,
+        .n_buffers = signal && frame->fresh_commands,
         .serial = device->submitted + 1,
     };
-    if ((status = device->backend->submit(device, &batch))) {
+    vks_status status = device->backend->submit(device, &batch);
+    if (status) {
         if (status == VKS_DEVICE_LOST)
             vks_device_lose(device);
         return status;
@@ -93,11 +93,8 @@ vks_status vks_submit_frame(vks_swapchain *s, vks_chain_image *image, bool shows
     if (frame->acquired)
         frame->waited = batch.serial;
     frame->acquired = 0;
-    if (shows) {
+    if (signal)
         frame->fresh_commands = 0;
-        frame->rendered[frame->n_rendered++] = frame->spare;
-        frame->spare = 0;
-    }
     return VKS_OK;
 }
 
@@ -110,6 +107,13 @@ static void hand_in(vks_swapchain *s, uint64_t semaphore, uint64_t serial, bool 
         vks_spoil_semaphore(s, semaphore); /* no memory to remember when */
 }
 
+void vks_part_with_engine(vks_swapchain *s, vks_chain_image *image, uint64_t serial)
+{
+    for (int i = 0; i < 2; i++)
+        hand_in(s, image->engine[i], serial, true);
+    memset(image->engine, 0, sizeof image->engine);
+}
+
 /* Its semaphores go back to the pool when nobody uses them any more. Under the device's lock. If it fails the frame is
  * as it was. */
 static vks_status give_up_frame(vks_swapchain *s, vks_chain *chain, vks_chain_image *image)
@@ -117,11 +121,11 @@ static vks_status give_up_frame(vks_swapchain *s, vks_chain *chain, vks_chain_im
     vks_presentable *frame = &image->frame;
     vks_status status = VKS_OK;
     /* What the acquire signals must be waited for (A19), and an engine's submissions be left behind. */
-    if ((frame->acquired || image->by_engine) && (status = vks_submit_frame(s, image, false)))
+    if ((frame->acquired || image->engine[0]) && (status = vks_submit_frame(s, image, 0)))
         return status;
     uint64_t last = image->surface ? image->surface->last_serial : frame->waited;
-    if (image->by_engine)
-        frame->waited = last = s->device->submitted;
+    if (image->engine[0])
+        last = s->device->submitted;
     if (frame->waited && (status = vks_history_waited(s->history, (uint32_t)(image - chain->images), frame->waited)))
         return status;
     if (image->surface)
@@ -129,21 +133,25 @@ static vks_status give_up_frame(vks_swapchain *s, vks_chain *chain, vks_chain_im
     hand_in(s, image->acquire_semaphore, frame->waited, false);
     for (uint32_t i = 0; i < frame->n_rendered; i++)
         hand_in(s, frame->rendered[i], last, true);
+    vks_part_with_engine(s, image, last);
     vks_put_semaphore(s, frame->spare);
     image->acquire_semaphore = frame->spare = 0;
     frame->n_rendered = 0;
-    image->by_engine = image->by_engine_before = false;
+    image->by_engine = image->is_returned = false;
     image->state = VKS_IMAGE_AWAY;
     return VKS_OK;
 }
 
 /* The last submission that touched an image of the chain, whose frames that are out are given up. */
-static vks_status give_up_frames(vks_swapchain *s, vks_chain *chain, uint64_t *last_use)
+static vks_status give_up_frames(vks_swapchain *s, vks_chain *chain, uint64_t deadline, uint64_t *last_use)
 {
-    vks_status status = VKS_OK;
     *last_use = 0;
     pthread_mutex_lock(&s->device->lock);
-    vks_device_begin_present(s->device); /* for the queue */
+    vks_status status = vks_device_begin_present(s->device, deadline); /* for the queue */
+    if (status) {
+        pthread_mutex_unlock(&s->device->lock);
+        return status;
+    }
     for (uint32_t i = 0; i < chain->n && !status; i++) {
         vks_chain_image *image = &chain->images[i];
         if (image->state != VKS_IMAGE_AWAY || image->frame.spare)
@@ -316,22 +324,34 @@ static vks_status wait_for_room(vks_swapchain *s, uint64_t deadline)
  * presented, so who closes waits for it only as long as a display may take. */
 #define LAST_PROOF_NS UINT64_C(100000000)
 
-void vks_finish_presents(vks_swapchain *s, uint64_t deadline)
+/* On a lost device the fences alone: their waits end (see vks_device_drain), an acquire's may not. */
+static bool may_come(const vks_swapchain *s, vks_wanted wanted)
+{
+    if (wanted.kind == VKS_WANTS_NOTHING || wanted.kind == VKS_WANTS_PRESENT)
+        return false;
+    return wanted.kind == VKS_WANTS_FENCE || !s->device->lost;
+}
+
+vks_status vks_finish_presents(vks_swapchain *s, uint64_t deadline)
 {
     bool by_fences = s->vulkan.policy == VKS_PRESENTS_BY_FENCES;
-    uint64_t left = UINT64_MAX, patience = deadline;
+    struct vks_finishing *f = &s->finishing;
+    uint64_t began = vks_now();
     vks_status status = VKS_OK;
-    while (!status && vks_now() < patience && vks_device_check(s->device) == VKS_OK && (by_fences || !s->is_lost)) {
+    while (!status && vks_now() < f->patience && (by_fences || !s->is_lost)) {
         vks_collect(s);
         vks_wanted wanted = look(s, true);
-        if (wanted.kind == VKS_WANTS_NOTHING || wanted.kind == VKS_WANTS_PRESENT)
-            return;
+        if (!may_come(s, wanted))
+            break;
         uint64_t now_left = count(s).presents;
-        if (now_left < left && !by_fences)
-            patience = vks_now() + LAST_PROOF_NS < deadline ? vks_now() + LAST_PROOF_NS : deadline;
-        left = now_left;
-        status = seek(s, wanted, patience);
+        if (now_left < f->left && !by_fences)
+            f->patience = vks_now() + LAST_PROOF_NS < deadline ? vks_now() + LAST_PROOF_NS : deadline;
+        f->left = now_left;
+        status = seek(s, wanted, f->patience);
+        if (!status && vks_patience() && vks_now() - began >= vks_patience())
+            return VKS_INTERRUPTED;
     }
+    return VKS_OK;
 }
 
 /* ---- replacing ---- */
@@ -407,7 +427,7 @@ static vks_status retire_current(vks_swapchain *s, uint64_t deadline, uint64_t *
         return VKS_OK;
     if (old->was_presented && (status = wait_for_room(s, deadline)))
         return status;
-    if ((status = give_up_frames(s, old, last_use)))
+    if ((status = give_up_frames(s, old, deadline, last_use)))
         return status;
     bool has_room = old->was_presented || count(s).retired < s->info.retired_limit;
     if (has_room && !is_over(s, *last_use))

@@ -15,6 +15,69 @@
 /* Between a status and the caller: the swapchain is out of date, recreate it. Never leaves this file. */
 #define STALE ((vks_status) - 1)
 
+/* ---- its lock ---- */
+
+/* A frame that is dropped. Under the device's lock too. */
+static void put_back(vks_swapchain *s, vks_chain_image *image)
+{
+    image->is_returned = image->by_engine = false;
+    image->state = s->info.vulkan ? VKS_IMAGE_SHELVED : VKS_IMAGE_AWAY;
+    s->counts.acquired--;
+    s->shelved += s->info.vulkan != NULL;
+}
+
+/* Frames that came back while another thread had the lock. */
+static void take_returned(vks_swapchain *s)
+{
+    pthread_mutex_lock(&s->device->lock);
+    s->has_returned = false;
+    for (uint32_t i = 0; s->current && i < s->current->n; i++)
+        if (s->current->images[i].is_returned)
+            put_back(s, &s->current->images[i]);
+    pthread_mutex_unlock(&s->device->lock);
+}
+
+static vks_status wait_for_lock(vks_swapchain *s, uint64_t deadline)
+{
+    for (;;) {
+        uint64_t now = vks_now(), since = s->locked_since, limit = since + VKS_LONGEST_PRESENT_NS;
+        limit = deadline < limit ? deadline : limit;
+        if (now >= limit)
+            return vks_fail(VKS_TIMEOUT, 0,
+                            "another thread has the swapchain for %llu ms: the driver waits for the window system, or "
+                            "for the rendering",
+                            (unsigned long long)((now - since) / 1000000u));
+        uint64_t left = limit - now, slice = vks_patience();
+        slice = slice && slice < left ? slice : left;
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        uint64_t nanoseconds = (uint64_t)until.tv_nsec + slice;
+        until.tv_sec += (time_t)(nanoseconds / 1000000000u);
+        until.tv_nsec = (long)(nanoseconds % 1000000000u);
+        if (!pthread_mutex_timedlock(&s->lock, &until))
+            return VKS_OK;
+        if (slice < left)
+            return VKS_INTERRUPTED;
+    }
+}
+
+static void note_locked(vks_swapchain *s)
+{
+    s->locked_since = vks_now();
+    if (__builtin_expect(s->has_returned, 0))
+        take_returned(s);
+}
+
+/* A thread that is inside the driver has it as well. */
+static vks_status lock_swapchain(vks_swapchain *s, uint64_t deadline)
+{
+    vks_status status = pthread_mutex_trylock(&s->lock) ? wait_for_lock(s, deadline) : VKS_OK;
+    if (status)
+        return status;
+    note_locked(s);
+    return VKS_OK;
+}
+
 /* ---- making one ---- */
 
 static const char *load(vks_swapchain *s)
@@ -49,13 +112,17 @@ static vks_status open_vulkan(vks_swapchain *s)
                               "vkCreateCommandPool");
 }
 
-static vks_status open_ring(vks_swapchain *s)
+/* Without images, or in place of the one before: vks_swapchain_new_ring(). */
+static vks_status open_ring(vks_swapchain *s, const vks_chain *like)
 {
-    vks_chain *ring = calloc(1, sizeof *ring);
+    vks_chain *ring = malloc(sizeof *ring);
     if (!ring)
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for a swapchain");
+    *ring = *like;
     ring->shown = UINT32_MAX;
+    pthread_mutex_lock(&s->device->lock);
     s->chains = s->current = ring;
+    pthread_mutex_unlock(&s->device->lock);
     return VKS_OK;
 }
 
@@ -103,7 +170,7 @@ vks_status vks_swapchain_create(const vks_swapchain_info *info, vks_swapchain **
         if (!status)
             status = open_vulkan(s);
     } else {
-        status = open_ring(s);
+        status = open_ring(s, &(vks_chain){0});
     }
     vks_device_leave(s->device);
     if (status)
@@ -120,70 +187,93 @@ void vks_swapchain_ref(vks_swapchain *s) { atomic_fetch_add_explicit(&s->referen
 static void drop_ring(vks_swapchain *s)
 {
     vks_chain *ring = s->current;
+    pthread_mutex_lock(&s->device->lock);
     s->chains = s->current = NULL;
-    if (!ring)
-        return;
-    for (uint32_t i = 0; i < ring->n; i++)
-        if (ring->images[i].surface) {
+    for (uint32_t i = 0; ring && i < ring->n; i++)
+        if (ring->images[i].surface)
             vks_surface_lend(ring->images[i].surface, false);
+    pthread_mutex_unlock(&s->device->lock);
+    for (uint32_t i = 0; ring && i < ring->n; i++)
+        if (ring->images[i].surface)
             vks_surface_unref(ring->images[i].surface);
-        }
     free(ring);
 }
 
-/* What is left without proof waits for our own work at least. Whether that has run. */
-static bool end_presents(vks_swapchain *s)
+static vks_status drain(vks_swapchain *s)
+{
+    vks_status status =
+        vks_device_drain(s->device, s->device->submitted, s->finishing.since + VKS_LONGEST_PRESENT_NS);
+    return status == VKS_TIMEOUT
+               ? vks_fail(VKS_TIMEOUT, 0,
+                          "what was submitted to the device has not run for 10 s: the driver hangs, or waits for a "
+                          "semaphore that nothing signals; close() again")
+               : status;
+}
+
+/* What is left without proof waits for our own work at least. VKS_TIMEOUT: that does not end. */
+static vks_status end_presents(vks_swapchain *s)
 {
     vks_device *device = s->device;
-    uint64_t deadline = vks_now() + s->info.proof_deadline;
-    vks_finish_presents(s, deadline);
+    if (!s->finishing.since) {
+        uint64_t now = vks_now();
+        s->finishing = (struct vks_finishing){now, UINT64_MAX, now + s->info.proof_deadline};
+    }
+    vks_status status = device->lost ? drain(s) : VKS_OK; /* what has run proves more */
+    if (status || (status = vks_finish_presents(s, s->finishing.since + s->info.proof_deadline)))
+        return status;
     vks_chain *current = s->current;
     if (current) {
         pthread_mutex_lock(&device->lock);
-        vks_device_begin_present(device);
+        if ((status = vks_device_begin_present(device, VKS_FOREVER))) {
+            pthread_mutex_unlock(&device->lock);
+            return status;
+        }
         for (uint32_t i = 0; i < current->n; i++) {
             vks_chain_image *image = &current->images[i];
             if (image->surface)
                 vks_surface_lend(image->surface, false);
-            if ((image->frame.acquired || image->by_engine) && vks_device_check(device) == VKS_OK)
-                vks_submit_frame(s, image, false); /* A19: an acquire's semaphore ends waited for */
+            if ((image->frame.acquired || image->engine[0]) && vks_device_check(device) == VKS_OK)
+                vks_submit_frame(s, image, 0); /* A19: an acquire's semaphore ends waited for */
         }
         vks_device_end_present(device);
         pthread_mutex_unlock(&device->lock);
     }
-    uint64_t limit = vks_now() + VKS_HELD_FRAME_NS;
-    vks_status status;
-    while ((status = vks_device_wait_serial(device, device->submitted, limit)) == VKS_INTERRUPTED)
-        ;
-    return status == VKS_OK;
+    return drain(s);
 }
 
 /* Of the current chain: those that no present and no submission has. What is signalled, and waited for by nobody, is
  * never used again. */
-static void take_frame_semaphores(vks_swapchain *s, bool ran)
+static void take_frame_semaphores(vks_swapchain *s)
 {
     for (uint32_t i = 0; s->current && i < s->current->n; i++) {
         vks_chain_image *image = &s->current->images[i];
-        if (ran && !image->frame.acquired)
+        if (!image->frame.acquired)
             vks_put_semaphore(s, image->acquire_semaphore);
         else
             vks_spoil_semaphore(s, image->acquire_semaphore);
         vks_put_semaphore(s, image->frame.spare);
         for (uint32_t n = 0; n < image->frame.n_rendered; n++)
             vks_spoil_semaphore(s, image->frame.rendered[n]);
+        for (int n = 0; n < 2; n++)
+            vks_spoil_semaphore(s, image->engine[n]);
+        memset(image->engine, 0, sizeof image->engine);
         image->acquire_semaphore = image->frame.spare = image->frame.acquired = 0;
         image->frame.n_rendered = 0;
     }
 }
 
-/* The chains first, then what their presents used. */
-static void drop_vulkan(vks_swapchain *s)
+/* The chains first, then what their presents used. Unless it answers VKS_OK everything is as it was, but for frames that
+ * were out. */
+static vks_status drop_vulkan(vks_swapchain *s)
 {
     vks_device *device = s->device;
-    bool ran = end_presents(s);
+    vks_status status = end_presents(s);
+    if (status)
+        return status;
+    s->finishing.since = 0;
     pthread_mutex_lock(&device->lock);
     s->is_ending = true;
-    take_frame_semaphores(s, ran);
+    take_frame_semaphores(s);
     vks_history_close(s->history);
     s->current = NULL;
     s->counts.acquired = s->shelved = 0;
@@ -196,26 +286,45 @@ static void drop_vulkan(vks_swapchain *s)
     vks_destroy_spoiled(s);
     s->is_ending = false;
     pthread_mutex_unlock(&device->lock);
+    return VKS_OK;
+}
+
+static vks_status end_vulkan(vks_swapchain *s)
+{
+    vks_status status = drop_vulkan(s);
+    if (status)
+        return status;
+    pthread_mutex_lock(&s->device->lock);
+    vks_destroy_pools(s);
+    pthread_mutex_unlock(&s->device->lock);
+    s->vk.DestroyCommandPool(s->vk_device, s->commands, NULL);
+    return VKS_OK;
+}
+
+vks_status vks_swapchain_try_close(vks_swapchain *s)
+{
+    if (s->process != vks_process || s->is_ended)
+        return VKS_OK;
+    atomic_store(&s->is_closed, true);
+    bool inside = vks_device_enter(s->device);
+    vks_status status = lock_swapchain(s, VKS_FOREVER);
+    if (!status) {
+        if (!s->is_ended && !s->info.vulkan)
+            drop_ring(s);
+        else if (!s->is_ended && inside)
+            status = end_vulkan(s);
+        s->is_ended = !status;
+        pthread_mutex_unlock(&s->lock);
+    }
+    if (inside)
+        vks_device_leave(s->device);
+    return status;
 }
 
 void vks_swapchain_close(vks_swapchain *s)
 {
-    if (s->process != vks_process || atomic_exchange(&s->is_closed, true))
-        return;
-    bool inside = vks_device_enter(s->device);
-    pthread_mutex_lock(&s->lock);
-    if (!s->info.vulkan) {
-        drop_ring(s);
-    } else if (inside) {
-        drop_vulkan(s);
-        pthread_mutex_lock(&s->device->lock);
-        vks_destroy_pools(s);
-        pthread_mutex_unlock(&s->device->lock);
-        s->vk.DestroyCommandPool(s->vk_device, s->commands, NULL);
-    }
-    pthread_mutex_unlock(&s->lock);
-    if (inside)
-        vks_device_leave(s->device);
+    while (vks_swapchain_try_close(s) == VKS_INTERRUPTED)
+        ;
 }
 
 void vks_swapchain_unref(vks_swapchain *s)
@@ -223,7 +332,8 @@ void vks_swapchain_unref(vks_swapchain *s)
     if (atomic_fetch_sub(&s->references, 1) != 1)
         return;
     vks_swapchain_close(s);
-    free_swapchain(s);
+    if (s->is_ended || s->process != vks_process) /* else it is leaked */
+        free_swapchain(s);
 }
 
 /* ---- state ---- */
@@ -241,18 +351,17 @@ static vks_status check(const vks_swapchain *s)
 }
 
 /* Round every call that uses the driver. */
-static vks_status enter(vks_swapchain *s)
+static vks_status enter(vks_swapchain *s, uint64_t deadline)
 {
     vks_status status = check(s);
     if (status)
         return status;
     if (!vks_device_enter(s->device))
         return VKS_CLOSED;
-    pthread_mutex_lock(&s->lock);
-    if ((status = check(s))) {
+    if (!(status = lock_swapchain(s, deadline)) && (status = check(s)))
         pthread_mutex_unlock(&s->lock);
+    if (status)
         vks_device_leave(s->device);
-    }
     return status;
 }
 
@@ -297,9 +406,10 @@ vks_status vks_swapchain_retarget(vks_swapchain *s, uint64_t surface)
     if (status)
         return status;
     if (!s->info.vulkan) { /* the frames that are out were drawn for another target */
-        pthread_mutex_lock(&s->lock);
+        if ((status = lock_swapchain(s, VKS_FOREVER)))
+            return status;
         drop_ring(s);
-        status = open_ring(s);
+        status = open_ring(s, &(vks_chain){0});
         s->made_for = 0;
         s->counts.acquired = 0;
         atomic_store(&s->is_lost, surface == 0 || status);
@@ -308,10 +418,15 @@ vks_status vks_swapchain_retarget(vks_swapchain *s, uint64_t surface)
     }
     if (!vks_device_enter(s->device))
         return VKS_CLOSED;
-    pthread_mutex_lock(&s->lock);
+    if ((status = lock_swapchain(s, VKS_FOREVER))) {
+        vks_device_leave(s->device);
+        return status;
+    }
     vks_history *fresh = NULL;
-    if (!(status = vks_history_create(s->vulkan.policy, s->info.fence_deadline, &fresh))) {
-        drop_vulkan(s);
+    if (!(status = vks_history_create(s->vulkan.policy, s->info.fence_deadline, &fresh)) &&
+        (status = drop_vulkan(s))) {
+        vks_history_destroy(fresh);
+    } else if (!status) {
         vks_history_destroy(s->history);
         s->history = fresh;
         s->vulkan.surface = surface;
@@ -337,7 +452,7 @@ static bool is_current(const vks_swapchain *s)
 
 vks_status vks_swapchain_prepare(vks_swapchain *s, uint64_t deadline)
 {
-    vks_status status = enter(s);
+    vks_status status = enter(s, deadline);
     if (status)
         return status;
     if (s->info.vulkan && !is_current(s))
@@ -354,10 +469,10 @@ static void hand_out(vks_swapchain *s, uint32_t index, vks_frame *out)
     vks_chain_image *image = &chain->images[index];
     s->shelved -= image->state == VKS_IMAGE_SHELVED;
     s->counts.acquired++;
-    image->by_engine_before = image->by_engine;
     image->state = VKS_IMAGE_ACQUIRED;
     if (chain->shown == index)
         chain->shown = UINT32_MAX; /* it may be drawn over, and never be presented again */
+    image->is_returned = false;
     if (image->surface)
         vks_surface_lend(image->surface, true);
     *out = (vks_frame){index, chain->width, chain->height, chain->generation};
@@ -555,7 +670,7 @@ static vks_status wait_and_acquire(vks_swapchain *s, uint64_t deadline, vks_fram
     if (status || (status = wait_for_pace(s, deadline)) ||
         (status = wait_in_flight(s, deadline))) /* without the lock: others may present meanwhile */
         return status;
-    if ((status = enter(s)))
+    if ((status = enter(s, deadline)))
         return status;
     if (!(status = leave(s, acquire(s, deadline, out))))
         keep_pace(s);
@@ -576,7 +691,7 @@ vks_status vks_swapchain_acquire(vks_swapchain *s, uint64_t deadline, vks_frame 
 
 vks_status vks_swapchain_acquire_same(vks_swapchain *s, uint64_t deadline, vks_frame *out)
 {
-    vks_status status = enter(s);
+    vks_status status = enter(s, deadline);
     if (status)
         return status;
     if (!s->current || !s->current->n)
@@ -597,6 +712,7 @@ static vks_status acquire_soon(vks_swapchain *s, vks_frame *out)
         vks_device_leave(s->device);
         return VKS_TIMEOUT;
     }
+    note_locked(s);
     if (!(status = check(s))) {
         if (s->info.vulkan ? !is_current(s) : check_ring(s, out))
             status = VKS_TIMEOUT;
@@ -628,7 +744,7 @@ static vks_status find(vks_swapchain *s, const vks_frame *frame, vks_chain_image
     if (!chain || frame->generation != chain->generation || frame->index >= chain->n)
         return vks_fail(VKS_BAD_CALL, 0, "the frame is of before the swapchain was resized: acquire another");
     *out = &chain->images[frame->index];
-    return (*out)->state == VKS_IMAGE_ACQUIRED
+    return (*out)->state == VKS_IMAGE_ACQUIRED && !(*out)->is_returned
                ? VKS_OK
                : vks_fail(VKS_BAD_CALL, 0, "the frame was presented or closed already: acquire another");
 }
@@ -636,19 +752,26 @@ static vks_status find(vks_swapchain *s, const vks_frame *frame, vks_chain_image
 vks_status vks_swapchain_drop(vks_swapchain *s, const vks_frame *frame)
 {
     vks_chain_image *image;
-    vks_status status = enter(s);
+    vks_status status = check(s);
     if (status)
         return status;
-    pthread_mutex_lock(&s->device->lock);
+    bool locked = !pthread_mutex_trylock(&s->lock);
+    if (locked)
+        note_locked(s);
+    pthread_mutex_lock(&s->device->lock); /* which is enough to see what is out */
     if (!(status = find(s, frame, &image))) {
         if (image->surface)
             vks_surface_lend(image->surface, false);
-        image->state = s->info.vulkan ? VKS_IMAGE_SHELVED : VKS_IMAGE_AWAY;
-        s->counts.acquired--;
-        s->shelved += s->info.vulkan != NULL;
+        image->is_returned = true;
+        if (locked)
+            put_back(s, image);
+        else
+            s->has_returned = true; /* for who locks it next */
     }
     pthread_mutex_unlock(&s->device->lock);
-    return leave(s, status);
+    if (locked)
+        pthread_mutex_unlock(&s->lock);
+    return status;
 }
 
 static vks_status make_view(vks_swapchain *s, vks_chain_image *image)
@@ -675,7 +798,7 @@ static vks_chain *chain_of(vks_swapchain *s, uint64_t generation, uint32_t index
 
 vks_status vks_swapchain_image(vks_swapchain *s, uint32_t index, uint64_t generation, vks_frame_image *out)
 {
-    vks_status status = enter(s);
+    vks_status status = enter(s, VKS_FOREVER);
     if (status)
         return status;
     vks_chain *chain = chain_of(s, generation, index);
@@ -692,7 +815,7 @@ vks_status vks_swapchain_attach(vks_swapchain *s, uint32_t index, uint64_t gener
 {
     if (surface->device != s->device)
         return VKS_FOREIGN_DEVICE;
-    vks_status status = enter(s);
+    vks_status status = enter(s, VKS_FOREVER);
     if (status)
         return status;
     vks_chain *chain = chain_of(s, generation, index);
@@ -713,14 +836,16 @@ vks_status vks_swapchain_new_ring(vks_swapchain *s, uint32_t width, uint32_t hei
 {
     if (s->info.vulkan || !image_count || image_count > VKS_SWAPCHAIN_IMAGES)
         return vks_fail(VKS_BAD_CALL, 0, "a ring has 1 to %u images, and no window", VKS_SWAPCHAIN_IMAGES);
-    vks_status status = enter(s);
+    vks_status status = enter(s, VKS_FOREVER);
     if (status)
         return status;
     uint64_t frames = s->generation;
     drop_ring(s);
-    if (!(status = open_ring(s))) {
-        *s->current = (vks_chain){
-            .n = image_count, .width = width, .height = height, .generation = ++s->generation, .shown = UINT32_MAX};
+    if (!(status = open_ring(s, &(vks_chain){.n = image_count,
+                                             .width = width,
+                                             .height = height,
+                                             .generation = s->generation + 1}))) {
+        s->generation++;
         s->counts.recreated += frames != 0;
         s->counts.most_alive = 1;
         s->counts.acquired = 0;
@@ -753,7 +878,7 @@ void vks_swapchain_unpin(vks_swapchain *s)
 
 vks_status vks_swapchain_lend_shown(vks_swapchain *s, bool lend, uint32_t *index)
 {
-    vks_status status = enter(s);
+    vks_status status = enter(s, VKS_FOREVER);
     if (status)
         return status;
     vks_chain *ring = s->current;
@@ -766,6 +891,28 @@ vks_status vks_swapchain_lend_shown(vks_swapchain *s, bool lend, uint32_t *index
     return leave(s, VKS_OK);
 }
 
+/* An engine may fail before its submission, and nothing tells. So it gets semaphores of its own, which nothing of ours
+ * waits for: the acquire's is waited for here, and the present comes after a batch behind the engine's (close_frame).
+ * With the queue. */
+static vks_status give_to_engine(vks_swapchain *s, vks_chain_image *image)
+{
+    uint64_t given[2] = {0};
+    vks_status status = vks_device_check(s->device);
+    for (int i = 0; i < 2 && !status; i++)
+        status = vks_take_semaphore(s, &given[i]);
+    if (!status)
+        status = vks_submit_frame(s, image, given[0]);
+    if (status) {
+        vks_put_semaphore(s, given[0]);
+        vks_put_semaphore(s, given[1]);
+        return status;
+    }
+    vks_part_with_engine(s, image, s->device->submitted); /* of a frame that came back */
+    memcpy(image->engine, given, sizeof given);
+    image->by_engine = true;
+    return VKS_OK;
+}
+
 vks_status vks_swapchain_take_semaphores(vks_swapchain *s, const vks_frame *frame, uint64_t *acquired,
                                          uint64_t *rendered)
 {
@@ -773,32 +920,21 @@ vks_status vks_swapchain_take_semaphores(vks_swapchain *s, const vks_frame *fram
     *acquired = *rendered = 0;
     if (!s->info.vulkan)
         return vks_fail(VKS_UNSUPPORTED, 0, "an offscreen ring has no semaphores to wait for");
-    vks_status status = enter(s);
+    vks_status status = enter(s, VKS_FOREVER);
     if (status)
         return status;
     pthread_mutex_lock(&s->device->lock);
     status = find(s, frame, &image);
-    if (!status && image->by_engine_before)
+    if (!status && !image->by_engine && image->frame.n_rendered)
         status = vks_fail(VKS_BAD_CALL, 0,
-                          "they were taken for this image before, and the frame came back: present it, or draw by "
-                          "device.submit()");
-    if (!status && !image->by_engine) {
-        if (!image->frame.acquired || image->frame.n_rendered)
-            status = vks_fail(VKS_BAD_CALL, 0,
-                              "device.submit() has drawn into the frame: its semaphores are taken before that");
-        else
-            status = vks_refill_frame(&image->frame);
-        if (!status) {
-            image->by_engine = true;
-            image->frame.acquired = 0;
-            image->frame.fresh_commands = 0; /* the engine's own barrier comes from UNDEFINED */
-            image->frame.rendered[image->frame.n_rendered++] = image->frame.spare;
-            image->frame.spare = 0;
-        }
+                          "device.submit() has drawn into the frame: its semaphores are taken before that");
+    if (!status && !image->by_engine && !(status = vks_device_begin_present(s->device, VKS_FOREVER))) {
+        status = give_to_engine(s, image);
+        vks_device_end_present(s->device);
     }
     if (!status) {
-        *acquired = image->acquire_semaphore;
-        *rendered = image->frame.rendered[0];
+        *acquired = image->engine[0];
+        *rendered = image->engine[1];
     }
     pthread_mutex_unlock(&s->device->lock);
     return leave(s, status);
@@ -806,17 +942,28 @@ vks_status vks_swapchain_take_semaphores(vks_swapchain *s, const vks_frame *fram
 
 /* ---- present ---- */
 
+/* One more batch for the present to come after, whose signal it waits for. */
+static vks_status submit_last(vks_swapchain *s, vks_chain_image *image)
+{
+    vks_presentable *frame = &image->frame;
+    if (frame->n_rendered == VKS_FRAME_SEMAPHORES)
+        return vks_submit_frame(s, image, frame->rendered[VKS_FRAME_SEMAPHORES - 1]);
+    vks_status status = vks_refill_frame(frame);
+    if (!status && !(status = vks_submit_frame(s, image, frame->spare))) {
+        frame->rendered[frame->n_rendered++] = frame->spare;
+        frame->spare = 0;
+    }
+    return status;
+}
+
 /* A batch that has what the present is to come after; its serial is the frame's. Under the device's lock. */
 static vks_status close_frame(vks_swapchain *s, vks_chain_image *image, uint64_t *serial)
 {
     vks_status status = VKS_OK;
-    if (image->by_engine) /* which of the engine's submissions waited nobody told us: one behind them all */
-        status = vks_submit_frame(s, image, false);
-    else if (!image->frame.n_rendered) /* nothing was drawn */
-        status = vks_submit_frame(s, image, true);
+    if (image->by_engine || !image->frame.n_rendered) /* behind whatever the engine submitted; nothing was drawn */
+        status = submit_last(s, image);
+    image->by_engine &= status != VKS_OK;
     *serial = image->surface ? image->surface->last_serial : s->device->submitted;
-    if (!status && image->by_engine)
-        image->frame.waited = *serial = s->device->submitted;
     return status;
 }
 
@@ -867,9 +1014,9 @@ static vks_status remember_present(vks_swapchain *s, vks_chain *chain, uint32_t 
         status = vks_history_semaphore(s->history, image->acquire_semaphore, frame->waited, false);
     if (!status)
         status = vks_history_presented(s->history, index, frame->rendered, frame->n_rendered, fence, vks_now());
+    vks_part_with_engine(s, image, serial);
     image->acquire_semaphore = 0;
     frame->n_rendered = 0;
-    image->by_engine = false;
     chain->was_presented = true;
     chain->shown = index;
     s->in_flight[s->frames++ % s->info.frames_in_flight] = serial;
@@ -912,14 +1059,15 @@ static vks_status keep_frame(vks_swapchain *s, vks_chain_image *image, VkResult 
 }
 
 /* Under the device's lock, which it lets go of while the driver presents: that may take as long as the rendering. */
-static vks_status present_by_driver(vks_swapchain *s, vks_chain *chain, uint32_t index)
+static vks_status present_by_driver(vks_swapchain *s, vks_chain *chain, uint32_t index, uint64_t deadline)
 {
     vks_device *device = s->device;
     vks_chain_image *image = &chain->images[index];
     uint64_t serial = 0, fence = 0;
-    vks_device_begin_present(device);
-    vks_status status = vks_device_check(device);
-    if (!status)
+    vks_status status = vks_device_begin_present(device, deadline);
+    if (status)
+        return status;
+    if (!(status = vks_device_check(device)))
         status = close_frame(s, image, &serial);
     if (!status && s->vulkan.policy == VKS_PRESENTS_BY_FENCES)
         status = vks_take_fence(s, &fence);
@@ -960,7 +1108,7 @@ static vks_status wait_for_held(vks_swapchain *s, vks_surface *surface, uint64_t
 static vks_status present(vks_swapchain *s, const vks_frame *frame, uint64_t deadline)
 {
     vks_chain_image *image;
-    vks_status status = enter(s);
+    vks_status status = enter(s, deadline);
     if (status)
         return status;
     if (!(status = find(s, frame, &image)) && image->surface && image->surface->held) {
@@ -969,15 +1117,17 @@ static vks_status present(vks_swapchain *s, const vks_frame *frame, uint64_t dea
         leave(s, VKS_OK);
         status = wait_for_held(s, surface, deadline);
         vks_surface_unref(surface);
-        if (status || (status = enter(s)))
+        if (status || (status = enter(s, deadline)))
             return status;
         status = find(s, frame, &image);
     }
     if (status)
         return leave(s, status);
     pthread_mutex_lock(&s->device->lock);
-    if (s->info.vulkan)
-        status = present_by_driver(s, s->current, frame->index);
+    if ((status = find(s, frame, &image))) /* it was dropped by another thread */
+        ;
+    else if (s->info.vulkan)
+        status = present_by_driver(s, s->current, frame->index, deadline);
     else
         present_to_ring(s, s->current, frame->index);
     bool dead = s->dead != NULL;

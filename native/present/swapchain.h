@@ -9,7 +9,9 @@
  * their handle from acquire to present, and refused to every submission else.
  *
  * Every function is safe to call from any thread. A wait answers VKS_INTERRUPTED now and then: the caller looks for
- * signals and calls again with the same deadline. */
+ * signals and calls again with the same deadline. Every function that uses the driver waits for its turn where another
+ * thread is inside it; after 10 s that is VKS_TIMEOUT. A call of the driver itself cannot be bounded: it lasts as long
+ * as the window system is silent. */
 #ifndef VKS_SWAPCHAIN_H
 #define VKS_SWAPCHAIN_H
 
@@ -49,8 +51,11 @@ vks_status vks_swapchain_create(const vks_swapchain_info *info, vks_swapchain **
 void vks_swapchain_ref(vks_swapchain *swapchain);
 void vks_swapchain_unref(vks_swapchain *swapchain); /* closes it first, if nobody did */
 /* Blocks: waits up to `proof_deadline` until everything presented is known to be over. Idempotent. What has no proof by
- * then is destroyed when the device's queue has run dry: no better proof can come. */
+ * then is destroyed when the device's queue has run dry: no better proof can come. Where that does not happen, or a call
+ * of another thread does not return from the driver, all is leaked after some 10 s. */
 void vks_swapchain_close(vks_swapchain *swapchain);
+/* The same in steps: VKS_INTERRUPTED until it is done; VKS_TIMEOUT in place of the leak: later calls go on from there. */
+vks_status vks_swapchain_try_close(vks_swapchain *swapchain);
 
 /* Another size from the next acquire on. Never blocks. */
 vks_status vks_swapchain_resize(vks_swapchain *swapchain, uint32_t width, uint32_t height);

@@ -187,13 +187,14 @@ static void device_dealloc(PyObject *object)
 static PyObject *device_shutdown(PyObject *object, PyObject *ignored)
 {
     vkpy_device *self = (vkpy_device *)object;
+    vks_status status;
     (void)ignored;
     VKPY_LIVE(self);
-    Py_BEGIN_ALLOW_THREADS
-    vks_device_shutdown(self->core);
-    Py_END_ALLOW_THREADS
+    VKPY_BLOCKING(status, vks_device_try_shutdown(self->core));
+    if (status != VKS_OK)
+        return vkpy_raise(status, "Device.close");
     vkpy_kept_clear(self);
-    Py_RETURN_NONE;
+    return PyBool_FromLong(!vks_device_leaks(self->core));
 }
 
 static PyObject *device_reap(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
@@ -315,7 +316,7 @@ static PyMethodDef methods[] = {
      "count_copy($self, nbytes)\n--\n\nAdds to copied_bytes."},
     {"reap", VKPY_FASTCALL(device_reap), VKPY_FAST,
      "reap($self, all=False)\n--\n\nCalls the retire functions of dead command lists whose work is done; how many."},
-    {"shutdown", device_shutdown, METH_NOARGS, "shutdown($self)\n--\n\nEnds everything; idempotent."},
+    {"shutdown", device_shutdown, METH_NOARGS, "shutdown($self)\n--\n\nEnds everything; idempotent. False: the driver hangs, and may use what it was given for ever."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -186,7 +186,7 @@ static PyObject *surface_keep_promises(PyObject *object, PyObject *const *argume
     vkpy_surface *self = (vkpy_surface *)object;
     PyObject *values[1];
     uint64_t timeout;
-    LIVE(self);
+    VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_timeout(values[0], &timeout))
         return NULL;
     uint64_t deadline = vkpy_deadline(timeout);

@@ -173,11 +173,12 @@ static PyObject *swapchain_close(PyObject *object, PyObject *ignored)
 {
     vkpy_swapchain *self = (vkpy_swapchain *)object;
     (void)ignored;
+    vks_status status;
     VKPY_LIVE(self);
     self->is_closed = true;
-    Py_BEGIN_ALLOW_THREADS
-    vks_swapchain_close(self->core);
-    Py_END_ALLOW_THREADS
+    VKPY_BLOCKING(status, vks_swapchain_try_close(self->core));
+    if (status != VKS_OK)
+        return vkpy_raise(status, "Swapchain.close");
     swapchain_clear(object);
     Py_RETURN_NONE;
 }

@@ -412,7 +412,10 @@ static void without_threads_nothing_is_lent(void)
 static void present(vks_device *device, bool begins)
 {
     pthread_mutex_lock(&device->lock);
-    begins ? vks_device_begin_present(device) : vks_device_end_present(device);
+    if (begins)
+        vks_device_begin_present(device, VKS_FOREVER);
+    else
+        vks_device_end_present(device);
     pthread_mutex_unlock(&device->lock);
 }
 

@@ -109,6 +109,40 @@ static void an_engine_may_draw_a_frame(void)
     }
 }
 
+/* rules: A26, A19 */
+static void an_engine_that_never_submits_leaves_nothing_behind(void)
+{
+    ON_BOTH_POLICIES(policy)
+    {
+        app a;
+        app_open(&a, (choices){.pace = PRESENTS_RANDOM, .policy = policy});
+        for (uint32_t i = 0; i < 60; i++) {
+            vks_frame frame;
+            uint64_t acquired, rendered, first = 0;
+            for (uint32_t turn = 0; turn < i % 3; turn++) {
+                CHECK(app_acquire(&a, 1000, &frame) == VKS_OK, "%s", vks_last_error()->text);
+                CHECK(vks_swapchain_take_semaphores(a.swapchain, &frame, &acquired, &rendered) == VKS_OK, "%s",
+                      vks_last_error()->text);
+                CHECK(acquired != first && rendered != first, "the ones of the frame that came back");
+                first = acquired;
+                CHECK(vks_swapchain_drop(a.swapchain, &frame) == VKS_OK, "%s", vks_last_error()->text);
+            }
+            CHECK(app_acquire(&a, 1000, &frame) == VKS_OK, "%s", vks_last_error()->text);
+            if (i % 2)
+                CHECK(vks_swapchain_take_semaphores(a.swapchain, &frame, &acquired, &rendered) == VKS_OK, "%s",
+                      vks_last_error()->text);
+            for (uint32_t turn = 0; turn < (i % 5 == 4) * (VKS_FRAME_SEMAPHORES + 2); turn++)
+                CHECK(app_draw(&a, &frame) == VKS_OK, "%s", vks_last_error()->text);
+            CHECK(app_present(&a, &frame) == VKS_OK, "%s", vks_last_error()->text);
+            if (i % 20 == 19)
+                app_resize(&a, 64 + i, 64);
+        }
+        vks_swapchain_statistics now = app_statistics(&a);
+        CHECK(now.semaphores <= 24, "%d semaphores", (int)now.semaphores);
+        app_close(&a);
+    }
+}
+
 /* ---- resizes ---- */
 
 static void resizing(uint32_t frames_between, vks_present_policy policy, presents_pace pace)
@@ -258,6 +292,7 @@ int main(void)
     RUN(frames_that_are_never_drawn_are_presented);
     RUN(a_frame_that_is_dropped_comes_again);
     RUN(an_engine_may_draw_a_frame);
+    RUN(an_engine_that_never_submits_leaves_nothing_behind);
     RUN(resizes_keep_few_swapchains_whatever_is_presented_between);
     RUN(past_the_bound_a_resize_waits_for_proof_and_says_when_none_comes);
     RUN(a_hidden_window_presents_nothing_and_comes_back);

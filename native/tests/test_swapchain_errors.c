@@ -1,4 +1,5 @@
 /* The swapchain over a driver and a presentation engine that are stubs: errors, presents that last, and the end. */
+#include "core/device.h"
 #include "presenting.h"
 
 /* ---- errors ---- */
@@ -328,6 +329,97 @@ static void a_fence_past_its_deadline_is_quarantined_and_found_again(void)
     app_close(&a);
 }
 
+/* rules: A28 */
+static void a_lost_device_is_waited_for_before_what_it_uses_is_destroyed(void)
+{
+    ON_BOTH_POLICIES(policy)
+    {
+        for (uint32_t i = 0; i < 24; i++) {
+            app a;
+            presents_pace pace = (presents_pace[]){PRESENTS_LAZY, PRESENTS_RANDOM, PRESENTS_THREAD}[i % 3];
+            app_open(&a, (choices){.pace = pace, .seed = i, .policy = policy, .proof_ms = 300});
+            app_frames(&a, i / 3, 1);
+            if (i % 2)
+                app_resize(&a, 65 + i, 64);
+            vks_device_mark_lost(a.device); /* the caller's word: the driver goes on with what it has */
+            presents_give_up(policy == VKS_PRESENTS_BY_ACQUIRES); /* of whose presents no proof can come */
+            if (i % 4 < 2)
+                app_close_swapchain(&a);
+            app_close(&a);
+        }
+    }
+}
+
+static void *present_one(void *argument)
+{
+    app *a = argument;
+    vks_frame frame;
+    CHECK(app_acquire(a, 1000, &frame) == VKS_OK && app_draw(a, &frame) == VKS_OK && app_present(a, &frame) == VKS_OK,
+          "%s", vks_last_error()->text);
+    return NULL;
+}
+
+/* rules: A27 */
+static void who_comes_behind_a_present_waits_until_his_deadline_and_is_told_why(void)
+{
+    app a;
+    vks_frame late, frame;
+    app_open(&a, (choices){.pace = PRESENTS_EAGER, .policy = VKS_PRESENTS_BY_FENCES, .image_count = 4});
+    app_frames(&a, 2, 1);
+    CHECK(app_acquire(&a, 1000, &late) == VKS_OK, "%s", vks_last_error()->text);
+    presents_last(300);
+    pthread_t thread;
+    uint32_t before = presents_calls("QueuePresentKHR");
+    pthread_create(&thread, NULL, present_one, &a);
+    while (presents_calls("QueuePresentKHR") == before)
+        usleep(1000);
+    CHECK(app_acquire(&a, 10, &frame) == VKS_TIMEOUT && TEXT_HAS("another thread has the swapchain"), "%s",
+          vks_last_error()->text);
+    vks_set_patience(5 * MS);
+    CHECK(vks_swapchain_acquire(a.swapchain, VKS_FOREVER, &frame) == VKS_INTERRUPTED, "looks for signals");
+    CHECK(vks_swapchain_try_close(a.swapchain) == VKS_INTERRUPTED, "this too");
+    vks_set_patience(0);
+    pthread_mutex_lock(&a.device->lock);
+    CHECK(vks_device_begin_present(a.device, 0) == VKS_TIMEOUT && TEXT_HAS("a present has the queue"), "%s",
+          vks_last_error()->text);
+    CHECK(vks_device_begin_present(a.device, vks_now() + 10 * MS) == VKS_TIMEOUT, "%s", vks_last_error()->text);
+    pthread_mutex_unlock(&a.device->lock);
+    CHECK(vks_swapchain_drop(a.swapchain, &late) == VKS_CLOSED, "it is being closed");
+    pthread_join(thread, NULL);
+    presents_last(0);
+    app_close(&a);
+}
+
+/* rules: A27, A20 */
+static void a_frame_that_is_dropped_behind_a_present_comes_back(void)
+{
+    app a;
+    vks_frame late, frame;
+    app_open(&a, (choices){.pace = PRESENTS_EAGER, .policy = VKS_PRESENTS_BY_FENCES, .image_count = 4});
+    for (uint32_t i = 0; i < 8; i++) {
+        CHECK(app_acquire(&a, 1000, &late) == VKS_OK, "%s", vks_last_error()->text);
+        presents_last(30);
+        pthread_t thread;
+        uint32_t before = presents_calls("QueuePresentKHR");
+        pthread_create(&thread, NULL, present_one, &a);
+        while (presents_calls("QueuePresentKHR") == before)
+            usleep(1000);
+        CHECK(vks_swapchain_drop(a.swapchain, &late) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(vks_swapchain_drop(a.swapchain, &late) == VKS_BAD_CALL, "once");
+        if (i % 2)
+            CHECK(app_present(&a, &late) == VKS_BAD_CALL, "it is nobody's");
+        pthread_join(thread, NULL);
+        presents_last(0);
+        if (i == 5)
+            app_resize(&a, 80, 64);
+        CHECK(app_acquire(&a, 1000, &frame) == VKS_OK && (i == 5 || frame.index == late.index), "%s",
+              vks_last_error()->text);
+        CHECK(app_present(&a, &frame) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(app_statistics(&a).acquired == 0, "%d", (int)app_statistics(&a).acquired);
+    }
+    app_close(&a);
+}
+
 int main(void)
 {
     RUN(out_of_date_at_acquire_is_tried_twice);
@@ -342,5 +434,8 @@ int main(void)
     RUN(closing_with_frames_out_leaves_nothing);
     RUN(closing_without_proof_ends_all_the_same);
     RUN(a_fence_past_its_deadline_is_quarantined_and_found_again);
+    RUN(a_lost_device_is_waited_for_before_what_it_uses_is_destroyed);
+    RUN(who_comes_behind_a_present_waits_until_his_deadline_and_is_told_why);
+    RUN(a_frame_that_is_dropped_behind_a_present_comes_back);
     return check_result();
 }

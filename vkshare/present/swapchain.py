@@ -257,7 +257,14 @@ class Swapchain(Closable, _native.Swapchain):
     # ---- closing --------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Waits until what was presented is over (a second at most) and frees all. The window stays. Idempotent."""
+        """Waits until what was presented is over (a second at most) and frees all. The window stays. Idempotent.
+
+        Raises
+        ------
+        TimeoutError
+            Another thread's call has not returned from the driver for ten seconds, or what was submitted has not run:
+            nothing was freed, and close() again goes on from there. So after Ctrl-C.
+        """
         self.device._refuse_in_forked_child()
         with self._lock:
             self._close()
