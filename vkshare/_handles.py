@@ -43,6 +43,29 @@ def not_null(obj: Any, name: str) -> int:
     return number
 
 
+def may_be_of_type(obj: Any, name: str) -> bool:
+    """Whether its own type says that it is a handle of that type, e.g. ``"VkSurfaceKHR"``, or that it is any handle.
+
+    A cffi or ctypes pointer to a type of that name, as Vulkan's headers declare it, or a ctypes.c_void_p or
+    ctypes.c_uint64: the two that hold a handle. No int does.
+    """
+    if type(obj).__module__ == "_cffi_backend":
+        import _cffi_backend  # type: ignore[import-untyped, unused-ignore]
+
+        try:
+            return str(_cffi_backend.FFI().typeof(obj).cname) == f"struct {name}_T *"
+        except TypeError:
+            return False
+    if not any(base.__module__ in ("ctypes", "_ctypes") for base in type(obj).__mro__):
+        return False
+    import ctypes
+
+    pointed = getattr(type(obj), "_type_", None)
+    return isinstance(obj, (ctypes.c_void_p, ctypes.c_uint64)) or (
+        isinstance(obj, ctypes._Pointer) and str(getattr(pointed, "__name__", "")).startswith(name)
+    )
+
+
 def _number(obj: Any) -> int | None:
     if obj is None:
         return 0

@@ -326,7 +326,9 @@ class Device(_native.Device):
         ----------
         target
             A vkshare.Window (resizes are followed by themselves), vkshare.Headless(width, height), a window of the glfw
-            package, or an engine's VkSurfaceKHR.
+            package, or an engine's VkSurfaceKHR, made on the device's VkInstance: a cffi pointer of that type (as
+            PyPI's ``vulkan`` has it), a ctypes.c_void_p or a ctypes.c_uint64. An int is refused, since nothing tells a
+            surface's handle from any other number, and drivers crash on those.
         image_count
             Wanted; the target may have more.
         present_mode

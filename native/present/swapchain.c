@@ -478,12 +478,19 @@ static void hand_out(vks_swapchain *s, uint32_t index, vks_frame *out)
     *out = (vks_frame){index, chain->width, chain->height, chain->generation};
 }
 
-static bool take_shelved(vks_swapchain *s, vks_frame *out)
+/* Whether a headless target keeps the image that it shows, for capture(): unless there is nothing else to draw into. */
+static bool is_kept(const vks_swapchain *s, uint32_t index)
+{
+    const vks_chain *chain = s->current;
+    return s->info.vulkan && s->vulkan.sizes_itself && index == chain->shown && s->counts.acquired + 1 < chain->n;
+}
+
+static bool take_shelved(vks_swapchain *s, bool shown_too, vks_frame *out)
 {
     if (!s->shelved)
         return false;
     for (uint32_t i = 0; i < s->current->n; i++)
-        if (s->current->images[i].state == VKS_IMAGE_SHELVED) {
+        if (s->current->images[i].state == VKS_IMAGE_SHELVED && (shown_too || !is_kept(s, i))) {
             pthread_mutex_lock(&s->device->lock);
             hand_out(s, i, out);
             pthread_mutex_unlock(&s->device->lock);
@@ -561,10 +568,11 @@ static vks_status acquire_from_ring(vks_swapchain *s, vks_frame *out)
     return VKS_TIMEOUT;
 }
 
-static vks_status acquire_from_driver(vks_swapchain *s, uint64_t timeout, vks_frame *out)
+static vks_status acquire_from_driver(vks_swapchain *s, uint64_t timeout, bool shown_too, vks_frame *out)
 {
     uint64_t semaphore;
     uint32_t index = 0;
+    bool kept = false;
     pthread_mutex_lock(&s->device->lock);
     vks_status status = vks_take_semaphore(s, &semaphore);
     pthread_mutex_unlock(&s->device->lock);
@@ -578,11 +586,18 @@ static vks_status acquire_from_driver(vks_swapchain *s, uint64_t timeout, vks_fr
         image->acquire_semaphore = image->frame.acquired = semaphore;
         image->frame.waited = 0;
         image->by_engine = false;
-        hand_out(s, index, out);
+        if ((kept = code == VK_SUCCESS && !shown_too && is_kept(s, index))) {
+            image->state = VKS_IMAGE_SHELVED;
+            s->shelved++;
+        } else {
+            hand_out(s, index, out);
+        }
     } else {
         vks_put_semaphore(s, semaphore);
     }
     pthread_mutex_unlock(&s->device->lock);
+    if (kept)
+        return acquire_from_driver(s, timeout, true, out); /* which cannot be the same */
     switch (code) {
     case VK_SUBOPTIMAL_KHR:
         return VKS_OK;
@@ -596,14 +611,14 @@ static vks_status acquire_from_driver(vks_swapchain *s, uint64_t timeout, vks_fr
     }
 }
 
-static vks_status acquire_image(vks_swapchain *s, uint64_t deadline, vks_frame *out)
+static vks_status acquire_image(vks_swapchain *s, uint64_t deadline, bool shown_too, vks_frame *out)
 {
     if (s->counts.acquired >= most_acquired(s) && deadline == VKS_FOREVER)
         return vks_fail(VKS_BAD_CALL, 0,
                         "all %u images are acquired: present or close a frame first, or give a timeout",
                         most_acquired(s));
     uint64_t slice = vks_slice(deadline, SLICE_NS);
-    vks_status status = s->info.vulkan ? acquire_from_driver(s, slice, out) : acquire_from_ring(s, out);
+    vks_status status = s->info.vulkan ? acquire_from_driver(s, slice, shown_too, out) : acquire_from_ring(s, out);
     if (status != VKS_TIMEOUT || !slice)
         return status;
     return vks_now() >= deadline ? VKS_TIMEOUT : VKS_INTERRUPTED;
@@ -635,9 +650,9 @@ static vks_status acquire(vks_swapchain *s, uint64_t deadline, vks_frame *out)
             status = vks_swapchain_configure(s, deadline);
         if (status && !may_go_on(s, status, deadline))
             return status;
-        if (take_shelved(s, out))
+        if (take_shelved(s, false, out))
             return VKS_OK;
-        if ((status = acquire_image(s, deadline, out)) != STALE)
+        if ((status = acquire_image(s, deadline, false, out)) != STALE)
             return status;
         s->is_stale = s->current->is_out_of_date = true;
     }
@@ -696,7 +711,7 @@ vks_status vks_swapchain_acquire_same(vks_swapchain *s, uint64_t deadline, vks_f
         return status;
     if (!s->current || !s->current->n)
         return leave(s, vks_fail(VKS_BAD_CALL, 0, "there are no images now"));
-    if (!take_shelved(s, out) && (status = acquire_image(s, deadline, out)) == STALE)
+    if (!take_shelved(s, true, out) && (status = acquire_image(s, deadline, true, out)) == STALE)
         status = vks_fail(VKS_BAD_CALL, 0, "the window has changed: its images are out of date");
     return leave(s, status);
 }
@@ -716,8 +731,8 @@ static vks_status acquire_soon(vks_swapchain *s, vks_frame *out)
     if (!(status = check(s))) {
         if (s->info.vulkan ? !is_current(s) : check_ring(s, out))
             status = VKS_TIMEOUT;
-        else if (!take_shelved(s, out))
-            status = acquire_image(s, 0, out);
+        else if (!take_shelved(s, false, out))
+            status = acquire_image(s, 0, false, out);
     }
     if (status == STALE) {
         s->is_stale = s->current->is_out_of_date = s->has_tried = true;

@@ -112,8 +112,10 @@ vks_status vks_swapchain_pin(vks_swapchain *swapchain, uint64_t generation);
 void vks_swapchain_unpin(vks_swapchain *swapchain);
 /* Lends the image that a ring shows to its surface's handle, or takes it back: to be read between two presents. */
 vks_status vks_swapchain_lend_shown(vks_swapchain *swapchain, bool lend, uint32_t *index);
-/* For an engine's own vkQueueSubmit2 on the frame: it waits for the one and signals the other, takes the image from
- * layout UNDEFINED or PRESENT_SRC_KHR and leaves it in PRESENT_SRC_KHR. Before any vks_submit to the frame. */
+/* For an engine's own vkQueueSubmit2 on the frame, to the device's queue: it waits for the one and signals the other,
+ * takes the image from layout UNDEFINED or PRESENT_SRC_KHR and leaves it in PRESENT_SRC_KHR. Before any vks_submit to
+ * the frame. Submits a batch, which waits for what the driver's acquire signals: so it does not matter whether the
+ * engine ever submits. */
 vks_status vks_swapchain_take_semaphores(vks_swapchain *swapchain, const vks_frame *frame, uint64_t *acquired,
                                          uint64_t *rendered);
 

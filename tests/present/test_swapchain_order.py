@@ -482,10 +482,8 @@ def _extents(layer: FaultLayer, fences: bool) -> list[Any]:
     with vks.open(backend="vulkan") as device:
         layer.reset()
         layer.force_extent((40, 30))
-        from vkshare.backends.vulkan.api import address
-
         surface = device._backend.headless_surface()  # type: ignore[attr-defined]
-        swapchain = device.create_swapchain(address(surface.handle), present_fences=fences)
+        swapchain = device.create_swapchain(surface.handle, present_fences=fences)
         sizes = ((40, 30), (1, 1), (300, 200), (0, 0), (50, 20), (0, 0), (50, 20))
         for size in sizes:
             layer.force_extent(size)

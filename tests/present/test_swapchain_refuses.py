@@ -113,15 +113,41 @@ def test_a_target_that_is_none_is_refused(vks_device: vks.Device, target: Any) -
         assert_works(swapchain)
 
 
+@pytest.mark.rule("A29")
+@pytest.mark.parametrize(
+    "target",
+    [5, 0x200007, 2**63, True, np.uint64(7), ctypes.c_uint32(5), ctypes.pointer(ctypes.c_uint64(5))],
+    ids=repr,
+)
+def test_a_number_is_no_target(vks_device: vks.Device, target: Any) -> None:
+    """What winId() and winfo_id() give; the driver would read memory there."""
+    with create(vks_device) as swapchain:
+        for use in (vks_device.create_swapchain, swapchain.retarget):
+            with pytest.raises(TypeError, match=r"target must be .*cffi pointer of that type.*ctypes\.c_uint64"):
+                use(target)
+        assert_works(swapchain)
+
+
+@pytest.mark.rule("A29")
+def test_a_handle_of_another_type_is_no_target(vks_device: vks.Device) -> None:
+    if vks_device.backend != "vulkan":
+        pytest.skip("there are no Vulkan handles on the CPU backend")
+    from vkshare.backends.vulkan.api import ffi
+
+    for target in (ffi.cast("VkInstance", 16), ffi.new("VkSurfaceKHR *"), ffi.cast("uint64_t", 16)):
+        with pytest.raises(TypeError, match="target must be"):
+            vks_device.create_swapchain(target)
+
+
 def test_a_vulkan_surface_is_refused_by_a_device_without_vulkan(vks_device: vks.Device) -> None:
     if vks_device.backend == "vulkan":
         pytest.skip("has Vulkan: a wrong handle is the engine's to avoid")
-    for target in (5, ctypes.c_void_p(5)):
+    for target in (ctypes.c_uint64(5), ctypes.c_void_p(5)):
         with pytest.raises(UnsupportedError, match=r"VkSurfaceKHR.*backend='vulkan'"):
             vks_device.create_swapchain(target)
     with create(vks_device) as swapchain:
         with pytest.raises(UnsupportedError, match="VkSurfaceKHR"):
-            swapchain.retarget(5)
+            swapchain.retarget(ctypes.c_uint64(5))
         assert_works(swapchain)
 
 

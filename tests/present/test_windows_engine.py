@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import pytest
 from support.displays import XDisplay, run_child
 from support.window_child import START
@@ -36,7 +38,7 @@ _SURFACE = """
         made = ctypes.c_uint64()
         instance = device._backend.context.instance
         assert create(address(instance), ctypes.cast(theirs, ctypes.c_void_p), None, ctypes.byref(made)) == 0
-        return made.value
+        return made
     def destroy(device, surface):
         from vkshare.backends.vulkan.api import handle
         context = device._backend.context
@@ -98,7 +100,7 @@ def test_an_engines_surface_is_presented_to_and_never_destroyed(x11: XDisplay, d
         """
     with opened() as device:
         surface = surface_of(device)
-        for form in (surface, ctypes.c_void_p(surface)):    # any form of a handle will do
+        for form in (surface, ctypes.c_void_p(surface.value)):
             with device.create_swapchain(form, present_fences=fences) as swapchain:
                 assert swapchain.extent == (96, 64), swapchain
                 for seed in range(3):
@@ -170,7 +172,7 @@ def test_a_surface_on_the_cpu_backend_is_refused_with_what_to_do(device: vks.Dev
     if device.backend != "cpu":
         pytest.skip("the run on cpu tests it")
     with pytest.raises(vks.UnsupportedError, match="give the window itself"):
-        device.create_swapchain(0x1234)
+        device.create_swapchain(ctypes.c_void_p(0x1234))
 
 
 _CANVAS = """

@@ -17,6 +17,7 @@ from fractions import Fraction
 from multiprocessing.connection import Connection
 
 import pytest
+from support.fds import open_fds
 from vsync.conftest import SOON
 from vsync.made_up import MadeUpSource
 
@@ -233,6 +234,17 @@ def test_a_descriptor_that_is_refused_leaves_the_display_with_the_bridge_or_the_
             Display(source=wrong)
     gc.collect()
     assert [str(each.message) for each in recwarn.list] == []
+
+
+def test_a_closed_bridge_gives_no_descriptor(window: VsyncDispatcher) -> None:
+    bridge = VsyncBridge(window)
+    bridge.export().close()
+    before = len(open_fds())
+    bridge.close()
+    for _ in range(2):
+        with pytest.raises(ClosedError, match="make another"):
+            bridge.export()
+    assert len(open_fds()) <= before
 
 
 def test_a_bridge_of_a_closed_display_is_refused(window: VsyncDispatcher, recwarn: pytest.WarningsRecorder) -> None:

@@ -117,6 +117,24 @@ def test_a_named_source_that_is_lost_is_refused(sources: dict[str, StubSource]) 
     sources["display-control"].close()
 
 
+@pytest.mark.parametrize("name", [":77", "nonsense"])
+def test_a_source_of_a_server_that_is_not_there_is_unsupported(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("DISPLAY", name)
+    before = len(open_fds())
+    with pytest.raises(UnsupportedError, match=name):
+        choose(name="x11-present")
+    assert choose() is None
+    monkeypatch.delenv("DISPLAY")
+    with pytest.raises(UnsupportedError, match="DISPLAY"):
+        choose(name="x11-present")
+    assert len(open_fds()) == before
+
+
+def test_a_source_of_a_window_that_is_not_there_is_unsupported(server: XDisplay) -> None:
+    with pytest.raises(UnsupportedError, match="0x3f00000"):
+        choose(0x3F00000, name="x11-present")
+
+
 def test_the_environment_names_one_and_the_call_knows_better(
     sources: dict[str, StubSource], trials: dict[str, bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:

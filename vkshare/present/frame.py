@@ -39,9 +39,11 @@ class Frame(_native.Frame):
     def acquired(self) -> int:
         """The VkSemaphore that is signalled when the image may be drawn into: for an engine's own vkQueueSubmit2.
 
-        Reading this, or `rendered`, makes the engine responsible for both: its submission waits for the one and signals
-        the other before ``present()``; it takes the image from layout UNDEFINED or PRESENT_SRC_KHR and leaves it in
-        PRESENT_SRC_KHR. ``device.submit()`` sees to all that by itself.
+        The engine's submission, to the device's queue and before ``present()``, waits for this one and signals
+        `rendered`; it takes the image from layout UNDEFINED or PRESENT_SRC_KHR and leaves it in PRESENT_SRC_KHR.
+        ``device.submit()`` sees to all that by itself. The first reading of either submits a batch to the queue: hold
+        no lock of it. An engine that fails and submits nothing may present the frame, draw it by ``device.submit()`` or
+        close it all the same; a frame that comes back has other semaphores.
 
         Raises
         ------
@@ -49,12 +51,16 @@ class Frame(_native.Frame):
             device.submit() drew into the frame already, or the frame was presented.
         UnsupportedError
             An offscreen ring has no semaphores.
+        TimeoutError
+            Another thread's present has had the queue for ten seconds.
         """
         return self.swapchain._take_semaphores(self)[0]
 
     @property
     def rendered(self) -> int:
-        """The VkSemaphore that the present waits for; see `acquired`."""
+        """The VkSemaphore that the engine's submission signals; see `acquired`. The present comes behind all that the
+        queue was given.
+        """
         return self.swapchain._take_semaphores(self)[1]
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:

@@ -106,7 +106,8 @@ class Shown:
         swapchain = self._swapchain
         if self._keep or swapchain.counters()["shown"] >= swapchain.image_count:
             raise InvalidCallError(
-                "Swapchain.capture: nothing was presented since the last resize, or what was is acquired again"
+                "Swapchain.capture: nothing was presented since the last resize, or all images are acquired, the shown "
+                "one too: present or close a frame first"
             )
         if swapchain._images.native is None:
             return self._read_ring()

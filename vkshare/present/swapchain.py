@@ -126,7 +126,11 @@ class Swapchain(Closable, _native.Swapchain):
 
     @property
     def extent(self) -> tuple[int, int]:
-        """(width, height) in pixels of the frames that acquire() gives now."""
+        """(width, height) in pixels of the frames that acquire() gives now.
+
+        After a resize() they are those asked for from the next acquire() on, within what the driver's surface allows
+        (its maxImageExtent): SwiftShader makes no swapchain wider or higher than 3840, of any target.
+        """
         counters = self.counters()
         return counters["width"], counters["height"]
 
@@ -195,7 +199,8 @@ class Swapchain(Closable, _native.Swapchain):
         target, and where an engine's own window changes: not every window system tells the driver.
 
         Frames that are out then can be presented until the next acquire. ValueError: a size outside 1 to what the
-        device allows.
+        device allows. Where the driver's surface allows less than the device, the frames are as large as it allows, and
+        `extent` says so.
         """
         self._check_open()
         if self._window is not None:
@@ -232,13 +237,14 @@ class Swapchain(Closable, _native.Swapchain):
     def capture(self) -> np.ndarray[Any, Any]:
         """The pixels that are shown: those of the last presented frame, as (H, W, C) in memory order. A copy.
 
-        Headless targets can always tell. For a window create the swapchain with capture=True: each frame is then copied
-        before it is presented.
+        Headless targets can tell at any time, whatever frame is out meanwhile: the shown image is handed out again only
+        when all others are out. For a window create the swapchain with capture=True: each frame is then copied before
+        it is presented.
 
         Raises
         ------
         InvalidCallError
-            Nothing was presented yet, or a window's frames were not kept.
+            Nothing was presented yet, all images of a headless target are acquired, or a window's frames were not kept.
         """
         self._check_open()
         with self.device._inside():

@@ -23,7 +23,8 @@ class Headless:
     Parameters
     ----------
     width, height
-        Pixels, at least 1. ``Swapchain.resize()`` changes them.
+        Pixels, at least 1. ``Swapchain.resize()`` changes them. A driver whose surfaces allow less than its images
+        (SwiftShader: 3840) gives frames of what they allow: ``Swapchain.extent``.
 
     Raises
     ------
@@ -58,10 +59,19 @@ class GlfwTarget:
 
 @dataclass(frozen=True, slots=True)
 class SurfaceTarget:
-    """An engine's VkSurfaceKHR, which stays the engine's."""
+    """An engine's VkSurfaceKHR, which stays the engine's. Its instance is the device's, which no driver can check."""
 
     handle: int
 
+
+_ALLOWED = (
+    "target must be a vkshare.Window, a vkshare.Headless, a window of the glfw package, a canvas of rendercanvas.glfw, "
+    "or a VkSurfaceKHR of the device's VkInstance (a cffi pointer of that type, or a ctypes.c_void_p or ctypes.c_uint64)"
+)
+_WHY = (
+    ": an int may be the number of anything, and drivers crash on what is no VkSurfaceKHR; where it is one, pass "
+    "ctypes.c_uint64(number)"
+)
 
 Target = Headless | GlfwTarget | SurfaceTarget
 
@@ -83,15 +93,11 @@ def resolve(target: Any) -> Target:
         import ctypes
 
         return GlfwTarget(ctypes.cast(target, ctypes.c_void_p).value or 0, None)
-    try:
-        if target is not None:
-            return SurfaceTarget(_handles.not_null(target, "target"))
-        raise TypeError
-    except TypeError:
-        raise TypeError(
-            f"target must be a vkshare.Window, a vkshare.Headless, a window of the glfw package, a canvas of "
-            f"rendercanvas.glfw, or a VkSurfaceKHR (an int, a cffi or ctypes pointer), not {type(target).__name__}"
-        ) from None
+    if type(target) is int and target == 0:
+        raise ValueError("target is VK_NULL_HANDLE")
+    if not _handles.may_be_of_type(target, "VkSurfaceKHR"):
+        raise TypeError(f"{_ALLOWED}, not {type(target).__name__}{_WHY if isinstance(target, int) else ''}")
+    return SurfaceTarget(_handles.not_null(target, "target"))
 
 
 def _window_of_canvas(target: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vkshare import _fds, _native
+from vkshare.errors import ClosedError
 from vkshare.vsync._ending import Ending
 from vkshare.vsync.descriptor import VsyncDescriptor
 from vkshare.vsync.dispatcher import VsyncDispatcher
@@ -26,7 +27,9 @@ class VsyncBridge(Ending, _native.Bridge):
         self._closed = False
 
     def export(self) -> VsyncDescriptor:
-        """What the other process needs; to be sent, or pickled, and closed."""
+        """What the other process needs; to be sent, or pickled, and closed. ClosedError after close()."""
+        if self._closed:
+            raise ClosedError("this VsyncBridge is closed and tells no ticks; make another of the dispatcher")
         return VsyncDescriptor.made(*_fds.duplicate_all([self._page]))
 
     def __repr__(self) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vkshare import _arguments
-from vkshare.errors import UnsupportedError, VkshareError
+from vkshare.errors import SurfaceLostError, UnsupportedError, VkshareError
 from vkshare.vsync.sources import (
     DisplayControlSource,
     PresentTimingSource,
@@ -115,7 +115,10 @@ def forced(name: str | None = None) -> str:
 
 
 def _insist(kind: str, make: Callable[[], VsyncSource], seconds: float) -> VsyncSource:
-    source = make()
+    try:
+        source = make()
+    except SurfaceLostError as error:  # no server at all, or no such window: nothing of ours was lost
+        raise UnsupportedError(kind, str(error), "see vkshare info for what works here") from error
     with contextlib.ExitStack() as stack:
         stack.push(source)
         trial = try_source(source, seconds)

@@ -105,8 +105,13 @@ class X11PresentSource(VsyncSource):
     kind = KIND
 
     def __init__(self, window: Window | int | None = None, *, display_name: str | None = None) -> None:
-        window_id, display_name = _resolve(window, display_name)
-        self._x = X11Connection(display_name)
+        window_id, name = _resolve(window, display_name)
+        try:
+            self._x = X11Connection(name)
+        except ValueError as error:
+            if display_name is not None:
+                raise
+            raise UnsupportedError(KIND, str(error), "see DISPLAY") from None
         try:
             opcode = _open_present(self._x)
             self.window_id = window_id or int(self._x.setup.roots[self._x.screen].root)
