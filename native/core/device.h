@@ -101,7 +101,7 @@ struct vks_device {
     uint32_t n_held, held_limit;
     uint64_t round; /* of the pump: marks what it found blocked */
     bool pumping, pump_again, watching;
-    bool presenting;        /* a present has the queue: what is submitted meanwhile is held */
+    bool presenting; /* a present has the queue: what is submitted meanwhile is held */
     uint64_t presenting_since;
     uint32_t adopted_waits; /* held waits for an engine's semaphores: nobody announces them, so they are polled */
 
@@ -317,8 +317,9 @@ void vks_device_lose(vks_device *device);     /* DEVICE_LOST was seen */
 vks_status vks_device_poll_serial(vks_device *device, uint64_t serial);
 /* Without the lock. Blocks; may answer VKS_INTERRUPTED. */
 vks_status vks_device_wait_serial(vks_device *device, uint64_t serial, uint64_t deadline);
-/* Like it, before something is destroyed: a loss of the device does not end the wait, the driver's own word does (Vulkan
- * 4.2.3: such a wait is finite, and after VK_ERROR_DEVICE_LOST nothing is in use). VKS_TIMEOUT: it may be in use. */
+/* Like it, before something is destroyed: a loss of the device does not end the wait, the driver's own word does
+ * (Vulkan 4.2.3: such a wait is finite, and after VK_ERROR_DEVICE_LOST nothing is in use). VKS_TIMEOUT: it may be in
+ * use. */
 vks_status vks_device_drain(vks_device *device, uint64_t serial, uint64_t deadline);
 /* Like it, until n_held falls below `below` or `surface` (may be NULL) has no held operation. */
 vks_status vks_device_wait_held(vks_device *device, uint32_t below, const vks_surface *surface, uint64_t deadline);

@@ -32,7 +32,7 @@ static void take_returned(vks_swapchain *s)
     pthread_mutex_lock(&s->device->lock);
     s->has_returned = false;
     for (uint32_t i = 0; s->current && i < s->current->n; i++)
-        if (s->current->images[i].is_returned)
+        if (s->current->images[i].is_returned && s->current->images[i].state == VKS_IMAGE_ACQUIRED)
             put_back(s, &s->current->images[i]);
     pthread_mutex_unlock(&s->device->lock);
 }
@@ -201,8 +201,7 @@ static void drop_ring(vks_swapchain *s)
 
 static vks_status drain(vks_swapchain *s)
 {
-    vks_status status =
-        vks_device_drain(s->device, s->device->submitted, s->finishing.since + VKS_LONGEST_PRESENT_NS);
+    vks_status status = vks_device_drain(s->device, s->device->submitted, s->finishing.since + VKS_LONGEST_PRESENT_NS);
     return status == VKS_TIMEOUT
                ? vks_fail(VKS_TIMEOUT, 0,
                           "what was submitted to the device has not run for 10 s: the driver hangs, or waits for a "
@@ -262,8 +261,8 @@ static void take_frame_semaphores(vks_swapchain *s)
     }
 }
 
-/* The chains first, then what their presents used. Unless it answers VKS_OK everything is as it was, but for frames that
- * were out. */
+/* The chains first, then what their presents used. Unless it answers VKS_OK everything is as it was, but for frames
+ * that were out. */
 static vks_status drop_vulkan(vks_swapchain *s)
 {
     vks_device *device = s->device;
@@ -423,8 +422,7 @@ vks_status vks_swapchain_retarget(vks_swapchain *s, uint64_t surface)
         return status;
     }
     vks_history *fresh = NULL;
-    if (!(status = vks_history_create(s->vulkan.policy, s->info.fence_deadline, &fresh)) &&
-        (status = drop_vulkan(s))) {
+    if (!(status = vks_history_create(s->vulkan.policy, s->info.fence_deadline, &fresh)) && (status = drop_vulkan(s))) {
         vks_history_destroy(fresh);
     } else if (!status) {
         vks_history_destroy(s->history);
@@ -856,10 +854,8 @@ vks_status vks_swapchain_new_ring(vks_swapchain *s, uint32_t width, uint32_t hei
         return status;
     uint64_t frames = s->generation;
     drop_ring(s);
-    if (!(status = open_ring(s, &(vks_chain){.n = image_count,
-                                             .width = width,
-                                             .height = height,
-                                             .generation = s->generation + 1}))) {
+    if (!(status = open_ring(
+              s, &(vks_chain){.n = image_count, .width = width, .height = height, .generation = s->generation + 1}))) {
         s->generation++;
         s->counts.recreated += frames != 0;
         s->counts.most_alive = 1;
@@ -941,8 +937,8 @@ vks_status vks_swapchain_take_semaphores(vks_swapchain *s, const vks_frame *fram
     pthread_mutex_lock(&s->device->lock);
     status = find(s, frame, &image);
     if (!status && !image->by_engine && image->frame.n_rendered)
-        status = vks_fail(VKS_BAD_CALL, 0,
-                          "device.submit() has drawn into the frame: its semaphores are taken before that");
+        status =
+            vks_fail(VKS_BAD_CALL, 0, "device.submit() has drawn into the frame: its semaphores are taken before that");
     if (!status && !image->by_engine && !(status = vks_device_begin_present(s->device, VKS_FOREVER))) {
         status = give_to_engine(s, image);
         vks_device_end_present(s->device);
@@ -1042,6 +1038,7 @@ static void take_back(vks_swapchain *s, vks_chain_image *image)
 {
     if (image->surface)
         vks_surface_lend(image->surface, false);
+    image->is_returned = false; /* too late: it is presented */
     image->state = VKS_IMAGE_AWAY;
     s->counts.acquired--;
 }

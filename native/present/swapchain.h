@@ -51,10 +51,11 @@ vks_status vks_swapchain_create(const vks_swapchain_info *info, vks_swapchain **
 void vks_swapchain_ref(vks_swapchain *swapchain);
 void vks_swapchain_unref(vks_swapchain *swapchain); /* closes it first, if nobody did */
 /* Blocks: waits up to `proof_deadline` until everything presented is known to be over. Idempotent. What has no proof by
- * then is destroyed when the device's queue has run dry: no better proof can come. Where that does not happen, or a call
- * of another thread does not return from the driver, all is leaked after some 10 s. */
+ * then is destroyed when the device's queue has run dry: no better proof can come. Where that does not happen, or a
+ * call of another thread does not return from the driver, all is leaked after some 10 s. */
 void vks_swapchain_close(vks_swapchain *swapchain);
-/* The same in steps: VKS_INTERRUPTED until it is done; VKS_TIMEOUT in place of the leak: later calls go on from there. */
+/* The same in steps: VKS_INTERRUPTED until it is done; VKS_TIMEOUT in place of the leak: later calls go on from there.
+ */
 vks_status vks_swapchain_try_close(vks_swapchain *swapchain);
 
 /* Another size from the next acquire on. Never blocks. */

@@ -316,7 +316,9 @@ static PyMethodDef methods[] = {
      "count_copy($self, nbytes)\n--\n\nAdds to copied_bytes."},
     {"reap", VKPY_FASTCALL(device_reap), VKPY_FAST,
      "reap($self, all=False)\n--\n\nCalls the retire functions of dead command lists whose work is done; how many."},
-    {"shutdown", device_shutdown, METH_NOARGS, "shutdown($self)\n--\n\nEnds everything; idempotent. False: the driver hangs, and may use what it was given for ever."},
+    {"shutdown", device_shutdown, METH_NOARGS,
+     "shutdown($self)\n--\n\nEnds everything; idempotent. False: the driver hangs, and may use what it was given for "
+     "ever."},
     {NULL, NULL, 0, NULL},
 };
 

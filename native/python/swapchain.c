@@ -90,6 +90,7 @@ static bool create(vkpy_swapchain *self, vkpy_device *device, PyObject *frame_ty
         if (!read_vulkan(vulkan, &vulkan_info))
             return false;
         info.vulkan = &vulkan_info;
+        self->asks_server = !vulkan_info.sizes_itself;
     }
     vks_swapchain *core;
     vks_status status;
@@ -185,10 +186,12 @@ static PyObject *swapchain_close(PyObject *object, PyObject *ignored)
 
 /* ---- acquire ----------------------------------------------------------------------------------------------------- */
 
-/* The hot calls keep the GIL where they do not wait; an engine's lock as a Python callable may be waited for. */
+/* The hot calls keep the GIL where they do not wait; an engine's lock as a Python callable may be waited for, and a
+ * window system that is silent (Mesa 22 asks X11 in each vkAcquireNextImageKHR). */
 static vks_status acquire_soon(vkpy_swapchain *self, vks_frame *frame)
 {
-    return self->device->locks != NULL ? VKS_TIMEOUT : vks_swapchain_acquire_soon(self->core, frame);
+    bool may_wait = self->device->locks != NULL || self->asks_server;
+    return may_wait ? VKS_TIMEOUT : vks_swapchain_acquire_soon(self->core, frame);
 }
 
 /* Who waits long asks now and then whether the window is still there: not every driver tells. */

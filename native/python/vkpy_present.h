@@ -15,6 +15,7 @@ typedef struct vkpy_swapchain {
     uint64_t adopted_generation;     /* of which the images in `adopted` have their surface */
     uint32_t adopted;                /* a bit an image */
     bool initialised, is_closed;
+    bool asks_server; /* a window's: the driver may make a round trip in any call, also where it need not wait */
     PyObject *weakrefs;
 } vkpy_swapchain;
 

@@ -81,6 +81,11 @@ CALLS: dict[str, Callable[[Scene], object]] = {
 }
 
 
+def _call_and_wait(name: str, stuck: Scene) -> None:
+    CALLS[name](stuck)
+    time.sleep(1)  # it has ended by itself, which is no answer to Ctrl-C
+
+
 def _sync(surface: vks.Surface) -> object:
     with surface.access():
         return surface.sync()
@@ -91,11 +96,10 @@ def test_ctrl_c_ends_a_call_behind_a_present_that_does_not_return(stuck: Scene, 
     unlock = threading.Timer(HANG, stuck.engine.unlock)  # a call that is deaf ends then, too late
     ctrl_c = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
     unlock.start()
+    ctrl_c.start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            ctrl_c.start()
-            CALLS[name](stuck)
-            time.sleep(1)  # it ended by itself, which is no answer
+            _call_and_wait(name, stuck)
         assert stuck.presenter.is_alive()
     finally:
         unlock.cancel()

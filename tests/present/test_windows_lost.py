@@ -198,3 +198,47 @@ def test_closing_all_without_having_noticed_the_loss_is_clean(run: Callable[...,
     """
         )
         assert told == "alive\n", order
+
+
+@pytest.mark.rule("A27")
+@pytest.mark.parametrize("call", ["acquire", "present"])
+def test_other_threads_run_while_the_x_server_is_stopped(call: str, policy: str) -> None:
+    with displays.xvfb() as display:
+        told = run_child(
+            START
+            + f"""
+    import subprocess, threading
+    def is_stopped():
+        with open("/proc/{display.pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] == "T"
+    with opened() as device, vks.Window(64, 48, "mine") as window:
+        swapchain = device.create_swapchain(window, present_fences=fences)
+        for seed in range(3):
+            show(swapchain, seed)
+        frame = swapchain.acquire(10) if "{call}" == "present" else None
+        def use():
+            try:
+                swapchain.acquire(0.2).close() if frame is None else swapchain.present(frame)
+            except TimeoutError:
+                pass
+        stopper = subprocess.Popen(["sh", "-c", "kill -STOP {display.pid}; sleep 2; kill -CONT {display.pid}"])
+        wait_until(is_stopped, "stopped")
+        user = threading.Thread(target=use)
+        user.start()
+        naps = 0
+        while is_stopped():
+            naps += 1
+            time.sleep(0.01)
+        user.join(20)
+        assert not user.is_alive()
+        stopper.wait()
+        if frame is not None:
+            frame.close()
+        for seed in range(3):
+            show(swapchain, seed)
+        tell(naps > 20)
+    """,
+            display.environment | {"VKSHARE_TEST_POLICY": policy},
+            timeout=60,
+        )
+    assert told == "True\n"

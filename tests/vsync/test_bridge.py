@@ -236,6 +236,7 @@ def test_a_descriptor_that_is_refused_leaves_the_display_with_the_bridge_or_the_
     assert [str(each.message) for each in recwarn.list] == []
 
 
+@pytest.mark.rule("V18")
 def test_a_closed_bridge_gives_no_descriptor(window: VsyncDispatcher) -> None:
     bridge = VsyncBridge(window)
     bridge.export().close()

@@ -66,10 +66,12 @@ class Swapchain(Closable, _native.Swapchain):
     acquire(timeout=None) -> Frame
         The next frame to draw. Waits while `frames_in_flight` frames are being drawn, and while all images are out.
         TimeoutError; InvalidCallError when all images are acquired already and no timeout would end the wait;
-        SurfaceLostError: retarget(), or close it.
+        SurfaceLostError: retarget(), or close it. A window's driver may wait for the window system (Mesa 22: in each
+        call): while that is stopped, neither the timeout nor Ctrl-C ends the call; other threads run.
     present(frame)
         Shows the frame, behind all that was submitted to it. InvalidCallError: it was presented or closed before, is of
-        another swapchain, or of before a resize. TimeoutError: work of the frame is held for 10 s.
+        another swapchain, or of before a resize. TimeoutError: work of the frame is held for 10 s, or another thread's
+        call has not returned from the driver for 10 s.
     device, is_closed
     """
 

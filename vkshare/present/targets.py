@@ -66,7 +66,7 @@ class SurfaceTarget:
 
 _ALLOWED = (
     "target must be a vkshare.Window, a vkshare.Headless, a window of the glfw package, a canvas of rendercanvas.glfw, "
-    "or a VkSurfaceKHR of the device's VkInstance (a cffi pointer of that type, or a ctypes.c_void_p or ctypes.c_uint64)"
+    "or a VkSurfaceKHR of the device's VkInstance (a cffi pointer of that type, a ctypes.c_void_p or ctypes.c_uint64)"
 )
 _WHY = (
     ": an int may be the number of anything, and drivers crash on what is no VkSurfaceKHR; where it is one, pass "
