@@ -4,13 +4,14 @@ PYTHON ?= python3
 VENV := .venv/bin
 SOURCES := CMakeLists.txt pyproject.toml $(shell find native shaders -type f 2>/dev/null)
 ARGS ?=
+export T K
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sysroot build demo test ctest model rules mutants soak bench lint format shaders docs-images wheel sdist system-deps clean
+.PHONY: help venv sysroot build setup optional-sysroot demo test test-full check ctest model rules mutants soak bench lint format shaders docs-images wheel sdist system-deps clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo "  ARGS='...' is passed on to demo, test, mutants, bench and soak"
+	@echo "  ARGS='...' is passed on to demo, test, test-full, check, mutants, bench and soak"
 
 venv: ## .venv with what vkshare and its developers need; names what the system lacks
 	@$(PYTHON) tools/venv.py
@@ -20,34 +21,49 @@ sysroot: ## .cache/sysroot: drivers, validation layer and tools, without changin
 
 # A make of its own: a .venv that was made anew has taken the stamp with it.
 build: venv ## build the C core and install the package into .venv, editable
-	@$(MAKE) --no-print-directory build/.stamp
+	@$(MAKE) --silent build/.stamp
 
 # The editable install finds Python modules in the tree; only C and CMake need it again.
 build/.stamp: $(SOURCES)
 	@mkdir -p build
-	flock build/.lock $(VENV)/pip install -qq --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@echo "build: the C core, into .venv"
+	@flock build/.lock $(VENV)/pip install -qq --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	@touch $@
 
 demo: build ## the main job: three processes draw one surface in turn
 	$(VENV)/vkshare demo shared --output build/demo.png $(ARGS)
 
-test: $(if $(and $(CI),$(filter 0,$(shell id -u))),system-deps) build ## everything, on each driver; ends with a table (ARGS='--only cpu', '-- -k fence', ...)
+# The packages of .venv and the drivers of the sysroot are fetched at the same time. Without a sysroot the CPU backend
+# is tested; the table says why the others were not.
+setup: $(if $(and $(CI),$(filter 0,$(shell id -u))),system-deps)
+	@$(MAKE) --no-print-directory -j2 build optional-sysroot
+
+optional-sysroot:
+	@$(PYTHON) tools/sysroot || true
+
+test: setup ## the tests, in some minutes; ends with a table (ARGS='--only cpu', '-- -k fence', ...)
 	$(VENV)/python tools/run_tests.py $(ARGS)
 
+test-full: setup ## everything on each driver, ASAN, TSAN, the wheel on each interpreter; half an hour
+	$(VENV)/python tools/run_tests.py --full $(ARGS)
+
+check: build ## some tests on one driver, in seconds: T=tests/test_fence.py K=signal D=lavapipe25
+	@$(VENV)/python tools/check.py --driver "$(D)" $(if $(K),-k "$$K") $(if $(T),"$$T") $(ARGS)
+
 ctest: venv ## the C tests: plain, under ASAN + UBSAN, and under TSAN
-	$(VENV)/python tools/run_tests.py --only ctest
+	$(VENV)/python tools/run_tests.py --full --only ctest
 
 model: venv sysroot ## check the protocol's Promela model with spin
 	$(VENV)/python tests/model/run.py $(ARGS)
 
-rules: ## rule x backend, from the results of the last test run
+rules: ## rule x backend, from the results of the last test or test-full
 	$(VENV)/python tools/rules.py $(ARGS)
 
 mutants: build sysroot ## break each rule once; its tests must notice (ARGS='K7 X3' selects)
 	$(VENV)/python tools/mutants.py $(ARGS)
 
 soak: build sysroot ## the full volumes of the rules; takes hours
-	VKSHARE_SOAK=1 $(VENV)/python tools/run_tests.py --limit 14400 $(ARGS)
+	VKSHARE_SOAK=1 $(VENV)/python tools/run_tests.py --full --limit 86400 $(ARGS)
 
 bench: build ## measure (ARGS='submit --json', ...)
 	$(VENV)/vkshare bench $(ARGS)

@@ -192,6 +192,7 @@ class Tree:
         environment = (driver_environment(driver) or {}) | {
             "VKSHARE_TEST_DRIVER": driver,
             "VKSHARE_BACKEND": "cpu" if driver == "cpu" else "vulkan",
+            "VKSHARE_FULL": "1",
         }
         # Verbose names the test that was running when all ended; the thread ends one that hears no signals.
         options = ["-v", "--tb=short", "-p", "no:cacheprovider", "--timeout=40", "--timeout-method=thread"]

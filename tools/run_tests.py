@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Run every test suite on every driver that is here, two jobs at a time, and say in a table what ran.
+"""Run the jobs of `make test`, or with --full those of `make test-full`, some at a time, and say in a table what ran.
 
-    python tools/run_tests.py [--only NAME ...] [--list] [-- pytest arguments]
+    python tools/run_tests.py [--full] [--only NAME ...] [--list] [-- pytest arguments]
 
 NAME is a driver (cpu, lavapipe25, lavapipe22, swiftshader, gpu), an interpreter for the wheel (python3.12), a suite
 (pytest, ctest, ctest-tsan, model, wheel) or both (cpu.pytest). VKSHARE_TEST_REQUIRE=cpu,lavapipe25,... makes it a
@@ -19,9 +19,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
 from pathlib import Path
 
+from report import failure_lines, summary_line, table
 from results import RESULTS, ROOT, Case, Results
 from test_jobs import Job, all_jobs, our_environment
 
@@ -73,6 +73,7 @@ def run_job(job: Job, required: set[str], limit: float) -> Results:
         return results
     log = RESULTS / f"{job.name}.log"
     started = time.monotonic()
+    print(f"{job.name:28} started", flush=True)
     status = 0
     for command in job.commands:
         status = run_command(command, job, log, limit - (time.monotonic() - started))
@@ -81,12 +82,11 @@ def run_job(job: Job, required: set[str], limit: float) -> Results:
     results = job.collect() or results
     broken = status not in job.accepts and not results.count("failed")
     if broken or (status == 0 and not results.tests):
-        how = breakdown(job, status, limit)
-        results.tests.append(Case(f"({job.name})", "failed", f"{how}: see {log.relative_to(ROOT)}"))
+        results.tests.append(Case(f"({job.name})", "failed", breakdown(job, status, limit)))
     results.save(job.results_path)
     print(summary_line(results, time.monotonic() - started), flush=True)
-    if results.count("failed"):
-        print(tail(log), flush=True)
+    for line in failure_lines(job, results, log):
+        print(line, flush=True)
     return results
 
 
@@ -96,18 +96,6 @@ def breakdown(job: Job, status: int, limit: float) -> str:
     how = hows.get(status, f"exit status {status}")
     running = job.results_path.with_suffix(".running")
     return f"{how} in {running.read_text()}" if running.is_file() else how
-
-
-def summary_line(results: Results, seconds: float) -> str:
-    """Return one line for a job that has ended."""
-    counts = ", ".join(f"{results.count(outcome)} {outcome}" for outcome in ("passed", "failed", "skipped"))
-    return f"{results.backend:12} {results.suite:14} {seconds:6.1f} s  {counts}"
-
-
-def tail(log: Path, lines: int = 60) -> str:
-    """Return the end of a log, indented."""
-    text = log.read_text(errors="replace").splitlines() if log.is_file() else []
-    return "\n".join(f"    {line}" for line in text[-lines:])
 
 
 def run_all(jobs: list[Job], workers: int, required: set[str], limit: float) -> list[Results]:
@@ -135,45 +123,29 @@ def run_all(jobs: list[Job], workers: int, required: set[str], limit: float) -> 
     return [done[job.name] for job in jobs]
 
 
-def print_table(all_results: list[Results]) -> None:
-    """Print driver x suite, and beneath each row why tests were skipped or failed."""
-    print(f"\n{'driver':12} {'suite':14} {'ran':>6} {'failed':>7} {'skipped':>8}  why")
-    for results in all_results:
-        if not results.tests:
-            continue
-        ran = results.count("passed") + results.count("failed")
-        row = (
-            f"{results.backend:12} {results.suite:14} {ran:6} {results.count('failed'):7} {results.count('skipped'):8}"
-        )
-        skipped = Counter(test.reason for test in results.tests if test.outcome == "skipped")
-        whys = [f"{count} x {reason}" if count > 1 else reason for reason, count in skipped.most_common()]
-        print(f"{row}  " + f"\n{'':52}".join(whys))
-        for test in results.tests:
-            if test.outcome == "failed":
-                print(f"    FAILED {test.id}: {test.reason}")
-
-
 def main() -> int:
     split = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--full", action="store_true", help="everything on each driver, sanitizers, other interpreters")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="run only what answers to these names")
     parser.add_argument("--list", action="store_true", help="name the jobs and why some cannot run here")
-    parser.add_argument("--jobs", type=int, default=2, help="how many at a time (2)")
-    parser.add_argument("--limit", type=float, default=1800, help="seconds that one job may take (1800)")
+    at_a_time = (os.cpu_count() or 1) + 1  # tests wait as often as they compute
+    parser.add_argument("--jobs", type=int, default=at_a_time, help=f"how many at a time ({at_a_time})")
+    parser.add_argument("--limit", type=float, default=3600, help="seconds that one job may take (3600)")
     options = parser.parse_args(sys.argv[1:split])
-    jobs = all_jobs(sys.argv[split + 1 :])
+    jobs = all_jobs(sys.argv[split + 1 :], full=options.full)
     if options.only:
         jobs = [job for job in jobs if job.answers_to(set(options.only))]
         if not jobs:
-            parser.error(f"nothing answers to {', '.join(options.only)}; --list names the jobs")
+            parser.error(f"no job answers to {', '.join(options.only)}; see --list, and --full --list")
     if options.list:
         for job in jobs:
             print(f"{job.name:28} {job.unavailable or 'can run'}")
         return 0
     RESULTS.mkdir(parents=True, exist_ok=True)
-    for job in jobs:
-        for stale in RESULTS.glob(f"{job.name}.*"):
-            stale.unlink()
+    stale = [RESULTS.glob(f"{job.name}.*") for job in jobs] if options.only else [RESULTS.glob("*")]
+    for path in (path for paths in stale for path in paths):
+        path.unlink()
     required = {name.strip() for name in os.environ.get("VKSHARE_TEST_REQUIRE", "").split(",")} - {""}
     started = time.monotonic()
     try:
@@ -182,11 +154,8 @@ def main() -> int:
         for process in list(_running):
             end_group(process)
         return 130
-    print_table(all_results)
-    passed, failed, skipped = (sum(r.count(o) for r in all_results) for o in ("passed", "failed", "skipped"))
-    print(f"\nin {time.monotonic() - started:.0f} s")
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    return int(failed > 0)
+    print("\n".join(["", *table(all_results, time.monotonic() - started)]))
+    return int(any(results.count("failed") for results in all_results))
 
 
 if __name__ == "__main__":

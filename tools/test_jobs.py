@@ -1,9 +1,14 @@
-"""The jobs of a test run: which suite runs on which backend, by which commands, in which environment."""
+"""The jobs of a test run: which suite runs on which backend, by which commands, in which environment.
+
+A new job is a function that returns a `Job`, and one line in `all_jobs`. A new module of pytest needs nothing here;
+tests/selection.toml says on which drivers it runs, tests/support/scale.py how much it does.
+"""
 
 from __future__ import annotations
 
 import glob
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,11 +18,15 @@ from pathlib import Path
 
 from results import NATIVE, RESULTS, ROOT, Results, from_junit
 
-DRIVERS = ("lavapipe25", "cpu", "swiftshader", "lavapipe22", "gpu")  # the longest first
+DRIVERS = ("cpu", "lavapipe25", "swiftshader", "lavapipe22", "gpu")  # the longest first
+SERIAL_DRIVERS = ("cpu", "lavapipe25")  # in `make test`; in `make test-full` each driver has a serial part
 INTERPRETERS = ("3.11", "3.12", "3.13", "3.14")
 PYTEST = [sys.executable, "-m", "pytest", "--continue-on-collection-errors"]
 NO_TESTS_COLLECTED = 5  # pytest's exit status
 C_BUILDS = {"tsan": "thread", "asan": "address,undefined", "plain": ""}  # the longest first
+C_BUILDS_OF_TEST = ("plain",)
+KILLS = {False: "1000", True: "10000"}  # in native/tests/test_kills.c, by whether this is `make test-full`
+OLDEST_CMAKE = "3.22.6"  # CMakeLists.txt's cmake_minimum_required, of which PyPI has this release
 
 
 @dataclass
@@ -32,6 +41,7 @@ class Job:
     unavailable: str = ""
     alone: bool = False
     accepts: tuple[int, ...] = (0,)
+    again: Callable[[str], str] = lambda test: ""  # the command that runs one of its tests again
 
     @property
     def name(self) -> str:
@@ -65,33 +75,51 @@ def driver_environment(driver: str) -> dict[str, str] | None:
     return None if done.returncode else dict(line.split("=", 1) for line in done.stdout.splitlines())
 
 
-def all_jobs(pytest_arguments: list[str]) -> list[Job]:
-    """Return every job, the long ones first, those that cannot run here included."""
-    jobs = [job for driver in DRIVERS for job in _pytest_jobs(driver, pytest_arguments)]
-    jobs += [_ctest_job(build, sanitizers) for build, sanitizers in C_BUILDS.items()]
-    jobs.append(_model_job())
-    jobs += [_wheel_job(version) for version in INTERPRETERS]
+def all_jobs(pytest_arguments: list[str], *, full: bool = False) -> list[Job]:
+    """Return every job of `make test`, or of `make test-full`, the long ones first, and those that cannot run here."""
+    jobs = [job for driver in DRIVERS for job in _pytest_jobs(driver, pytest_arguments, full)]
+    jobs += [_ctest_job(build, full) for build in C_BUILDS if full or build in C_BUILDS_OF_TEST]
+    jobs.append(_model_job(full))
+    if full:
+        jobs += [_wheel_job(version) for version in INTERPRETERS]
+        jobs.append(_cmake_job())
     return jobs
 
 
 # --- pytest, a driver at a time
 
 
-def _pytest_jobs(driver: str, arguments: list[str]) -> Iterator[Job]:
-    environment, unavailable = _prepare_driver(driver)
-    environment |= {
+def pytest_environment(driver: str) -> dict[str, str]:
+    """Return the variables that make pytest run on a driver, those of the sysroot aside."""
+    return {
         "VKSHARE_TEST_DRIVER": driver,
         "VKSHARE_BACKEND": "cpu" if driver == "cpu" else "vulkan",
         "VKSHARE_VALIDATION": "1",
         "PYTHONFAULTHANDLER": "1",
     }
+
+
+def _pytest_jobs(driver: str, arguments: list[str], full: bool) -> Iterator[Job]:
+    environment, unavailable = prepare_driver(driver)
+    environment |= pytest_environment(driver) | ({"VKSHARE_FULL": "1"} if full else {})
+    selection = [] if full else ["--brief"]
     for suite, marks in (("pytest", "not serial"), ("pytest-serial", "serial")):
-        job = Job(driver, suite, environment=environment, unavailable=unavailable, alone=suite == "pytest-serial")
+        is_serial = suite == "pytest-serial"
+        if is_serial and not full and driver not in SERIAL_DRIVERS:
+            continue
+        job = Job(driver, suite, environment=environment, unavailable=unavailable, alone=is_serial)
         results = results_options(job.results_path, driver)
-        job.commands = [[*PYTEST, "-m", marks, *results, *arguments]]
+        files = _serial_files() if is_serial and not arguments else []
+        job.commands = [[*PYTEST, *selection, "-m", marks, *results, *arguments, *files]]
         job.collect = _loader(job.results_path, suite)
         job.accepts = (0, NO_TESTS_COLLECTED) if job.alone or arguments else (0,)
+        job.again = lambda test: f"make check D={driver} T={shlex.quote(test)}"
         yield job
+
+
+def _serial_files() -> list[str]:
+    """Return the modules that have serial tests: to collect all the others takes longer than to run these."""
+    return sorted(str(path) for path in (ROOT / "tests").rglob("test_*.py") if "mark.serial" in path.read_text())
 
 
 def results_options(path: Path, backend: str) -> list[str]:
@@ -110,7 +138,8 @@ def _loader(path: Path, suite: str) -> Callable[[], Results | None]:
     return load
 
 
-def _prepare_driver(driver: str) -> tuple[dict[str, str], str]:
+def prepare_driver(driver: str) -> tuple[dict[str, str], str]:
+    """Return the sysroot's variables for a driver, and why it cannot run here where it cannot."""
     environment = driver_environment(driver)
     if driver == "cpu" and environment is None:
         # The CPU backend needs nothing of the sysroot, only that no driver is found.
@@ -132,7 +161,7 @@ def _prepare_driver(driver: str) -> tuple[dict[str, str], str]:
 # --- C tests, the model, the wheel
 
 
-def _ctest_job(build: str, sanitizers: str) -> Job:
+def _ctest_job(build: str, full: bool) -> Job:
     folder = ROOT / "build" / build
     junit = RESULTS / f"ctest-{build}.xml"
     job = Job(NATIVE, f"ctest-{build}", environment=driver_environment("lavapipe25") or {})
@@ -140,35 +169,59 @@ def _ctest_job(build: str, sanitizers: str) -> Job:
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",  # the venv's cmake and ninja
         "ASAN_OPTIONS": "detect_stack_use_after_return=1",
         "TSAN_OPTIONS": "second_deadlock_stack=1",
+        "VKS_KILLS": os.environ.get("VKS_KILLS", KILLS[full]),
     }
-    options = ["-DVKSHARE_PYTHON=OFF", "-DVKSHARE_TESTS=ON", "-DVKSHARE_KILL_POINTS=ON"]
-    job.commands = [
-        ["cmake", "-G", "Ninja", "-S", str(ROOT), "-B", str(folder), *options, f"-DVKSHARE_SANITIZE={sanitizers}"],
-        ["cmake", "--build", str(folder), "-j2"],
-        ["ctest", "--test-dir", str(folder), "--no-tests=error", "--output-on-failure", "--output-junit", str(junit)],
-    ]
+    run = ["ctest", "--test-dir", str(folder), "-j2", "--no-tests=error", "--output-on-failure"]
+    job.commands = [*c_build_commands(build), [*run, "--output-junit", str(junit)]]
     if build == "tsan" and shutil.which("setarch"):
         # TSAN cannot map its shadow where the kernel randomises addresses widely.
         job.commands[-1][:0] = ["setarch", os.uname().machine, "-R"]
     job.collect = lambda: from_junit(junit, ROOT / "native" / "tests", job.suite) if junit.is_file() else None
-    if not list((ROOT / "native" / "tests").glob("test_*.c")):
-        job.unavailable = "there are no C tests yet"
+    job.again = lambda test: f"make check D={build} T={test}"
     return job
 
 
-def _model_job() -> Job:
+def c_build_commands(build: str) -> list[list[str]]:
+    """Return the commands that bring one of the C tests' builds up to date."""
+    folder = str(ROOT / "build" / build)
+    options = ["-DVKSHARE_PYTHON=OFF", "-DVKSHARE_TESTS=ON", "-DVKSHARE_KILL_POINTS=ON"]
+    sanitize = f"-DVKSHARE_SANITIZE={C_BUILDS[build]}"
+    return [
+        ["cmake", "-G", "Ninja", "-S", str(ROOT), "-B", folder, *options, sanitize],
+        ["cmake", "--build", folder, "-j2"],
+    ]
+
+
+def _cmake_job() -> Job:
+    """Build the C core with the oldest CMake that CMakeLists.txt accepts, and run one test of it."""
+    folder = ROOT / "build" / "cmake"
+    old, tree, junit = folder / OLDEST_CMAKE, str(folder / "tree"), RESULTS / "ctest-cmake.xml"
+    job = Job(NATIVE, "cmake", environment={"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"})
+    pip = [sys.executable, "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--no-deps"]
+    cmake, ctest = (["env", f"PYTHONPATH={old}", str(old / "bin" / name)] for name in ("cmake", "ctest"))
+    options = ["-DVKSHARE_PYTHON=OFF", "-DVKSHARE_TESTS=ON", "-DVKSHARE_EXAMPLES=ON", "-DVKSHARE_FAULT_LAYER=ON"]
+    job.commands = [
+        [*pip, "--upgrade", "--target", str(old), f"cmake=={OLDEST_CMAKE}"],
+        [*cmake, "-G", "Ninja", "-S", str(ROOT), "-B", tree, *options],
+        [*cmake, "--build", tree, "-j2"],
+        [*ctest, "--test-dir", tree, "--no-tests=error", "-R", "^test_decimal$", "--output-junit", str(junit)],
+    ]
+    job.collect = lambda: from_junit(junit, ROOT / "native" / "tests", job.suite) if junit.is_file() else None
+    return job
+
+
+def _model_job(full: bool) -> Job:
     job = Job(NATIVE, "model")
     script = ROOT / "tests" / "model" / "run.py"
     spin = sysroot("--tool", "spin")
-    if not script.is_file():
-        job.unavailable = "tests/model/run.py does not exist yet"
-    elif spin.returncode:
+    if spin.returncode:
         job.unavailable = "spin is not here: tools/sysroot could not be made"
     else:
         job.environment = {"PATH": f"{Path(spin.stdout.strip()).parent}:{os.environ['PATH']}"}
-        volume = "--full" if os.environ.get("VKSHARE_SOAK") else "--quick"
+        volume = "--full" if os.environ.get("VKSHARE_SOAK") else "--quick" if full else "--holding"
         job.commands = [[sys.executable, str(script), volume, "--json", str(job.results_path)]]
         job.collect = _loader(job.results_path, "model")
+        job.again = lambda test: f"make model ARGS={shlex.quote(f'--only {shlex.quote(test)}')}"
     return job
 
 
@@ -178,11 +231,12 @@ def _wheel_job(version: str) -> Job:
     if interpreter is None:
         job.unavailable = f"no usable python{version} was found on PATH or in pyenv"
         return job
-    job.environment, _ = _prepare_driver("cpu")
+    job.environment, _ = prepare_driver("cpu")
     job.environment |= {"VKSHARE_TEST_DRIVER": "cpu", "VKSHARE_BACKEND": "cpu"}
     script = str(ROOT / "tools" / "test_wheel.py")
     job.commands = [[sys.executable, script, interpreter, "--results", str(job.results_path)]]
     job.collect = _loader(job.results_path, job.suite)
+    job.again = lambda test: f"make test-full ARGS='--only {job.name}'"
     return job
 
 

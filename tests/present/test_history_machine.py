@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 from support.history_machine import DEADLINE, IMAGES, Machine
 from support.machine_runs import Rules
+from support.scale import FULL, rounds
 
-STEPS = 1_000_000
+STEPS = rounds(1_000_000, 100_000, full=1_000_000)
 
 pytestmark = [
     pytest.mark.slow,
@@ -113,7 +114,7 @@ def test_whatever_hypothesis_does_nothing_comes_out_that_may_be_in_use(policy: s
 
     OfPolicy.policy = policy
     every = settings(
-        max_examples=200,
+        max_examples=200 if FULL else 20,
         stateful_step_count=50,
         deadline=None,
         database=None,

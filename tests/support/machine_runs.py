@@ -13,14 +13,16 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, run_state_mach
 
 import vkshare as vks
 from support.peers import Peer
-from support.scale import SOAK, seeded, unhurried
+from support.scale import FULL, SOAK, seeded, unhurried
 
 DEVICES = 3
 
 MARKS = [unhurried, pytest.mark.slow, pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")]
 
 _STEPS = 1_000_000
-_QUICK_SECONDS = 2.5
+_LEAST = 500  # however slow this machine is
+_SECONDS = 2.5 if FULL else 0.8
+_EXAMPLES = 300 if FULL else 60
 
 
 @pytest.fixture(params=["one process", "three processes"])
@@ -53,11 +55,11 @@ def _cheap(devices: list[Any]) -> bool:
 
 
 def run_by_hypothesis(rules: type[Rules], devices: list[Any]) -> None:
-    """300 runs of 50 steps, or what fits a quick run."""
+    """300 runs of 50 steps, or as many as fit this run."""
     run_state_machine_as_test(
         rules,
         settings=settings(
-            max_examples=300 if SOAK or _cheap(devices) else 30,
+            max_examples=_EXAMPLES if SOAK or _cheap(devices) else _EXAMPLES // 10,
             stateful_step_count=50,
             deadline=None,
             database=None,
@@ -67,13 +69,12 @@ def run_by_hypothesis(rules: type[Rules], devices: list[Any]) -> None:
 
 
 def run_by_chance(machine: Any, devices: list[Any], steps_a_check: int) -> None:
-    """A seeded million of steps, or what fits a quick run."""
+    """A seeded million of steps, or as many as fit this run."""
     dice = seeded()
-    end = time.monotonic() + _QUICK_SECONDS * (2 if _cheap(devices) else 1)
-    while machine.steps < _STEPS and (SOAK or time.monotonic() < end):
+    end = time.monotonic() + _SECONDS * (2 if _cheap(devices) else 1)
+    while machine.steps < _STEPS and (SOAK or machine.steps < _LEAST or time.monotonic() < end):
         for _ in range(steps_a_check):
             machine.step(dice)
         machine.check()
     print(f"\n{machine.steps} steps")
     machine.end()
-    assert machine.steps >= 500

@@ -1,4 +1,4 @@
-"""How much a test does: as much as fits a quick run, or, with VKSHARE_SOAK=1, the full volume that the rule names."""
+"""How much a test does: what fits `make test`, more in `make test-full`, the full volume of its rule in `make soak`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ import sys
 import pytest
 
 SOAK = os.environ.get("VKSHARE_SOAK", "") not in ("", "0")
+FULL = SOAK or os.environ.get("VKSHARE_FULL", "") not in ("", "0")
 
-unhurried = pytest.mark.timeout(14_000 if SOAK else 120)  # for modules whose tests have a full volume
+unhurried = pytest.mark.timeout(14_000 if SOAK else 240)  # for modules whose tests have a full volume
 
 
-def rounds(full: int, quick: int) -> int:
-    """Rounds to run: `full` in a soak, else `quick`."""
-    return full if SOAK else quick
+def rounds(soak: int, quick: int, *, full: int | None = None) -> int:
+    """Rounds to run: `soak` in `make soak`, `full` (if given) in `make test-full`, else `quick`."""
+    if SOAK:
+        return soak
+    return full if FULL and full is not None else quick
 
 
 def seeded() -> random.Random:

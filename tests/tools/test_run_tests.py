@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
-import time
+import tomllib
+from pathlib import Path
 
 import pytest
+import report
 import run_tests
 from results import Case, Results
-from test_jobs import Job
+from support.patience import until
+from test_jobs import Job, all_jobs
 
 PYTHON = sys.executable
 
@@ -18,6 +21,15 @@ def results_in_tmp(tmp_path, monkeypatch):
     monkeypatch.setattr("run_tests.RESULTS", tmp_path)
     monkeypatch.setattr("run_tests.ROOT", tmp_path)
     monkeypatch.setattr("test_jobs.RESULTS", tmp_path)
+    monkeypatch.setattr("report.ROOT", tmp_path)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        Path(f"/proc/{pid}/exe").readlink()
+    except OSError:
+        return False  # there is none, or its new parent has not reaped it yet
+    return True
 
 
 def run(job: Job, required: set[str] = frozenset(), limit: float = 30) -> Results:
@@ -78,13 +90,83 @@ def test_requiring_another_driver_leaves_a_missing_one_skipped():
 
 
 def test_a_process_that_a_suite_leaves_behind_is_ended(tmp_path):
-    child = f"import time; time.sleep(1.5); open({str(tmp_path / 'late')!r}, 'w')"
-    run(
-        Job(
-            "cpu",
-            "pytest",
-            [[PYTHON, "-c", f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {child!r}])"]],
-        )
+    child = "import time; time.sleep(60)"
+    leave = (
+        "import pathlib, subprocess, sys;"
+        f" process = subprocess.Popen([sys.executable, '-c', {child!r}]);"
+        f" pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(process.pid))"
     )
-    time.sleep(2)
-    assert not (tmp_path / "late").exists()
+    run(Job("cpu", "pytest", [[PYTHON, "-c", leave]]))
+    until(lambda: not is_alive(int((tmp_path / "pid").read_text())))
+
+
+# ---- what is printed -------------------------------------------------------------------------------------------------
+
+
+def test_a_failure_shows_the_test_the_reason_the_log_and_how_to_run_it_again(capsys):
+    job = Job("cpu", "pytest", [[PYTHON, "-c", "raise SystemExit(1)"]], again=lambda test: f"make check T={test}")
+    job.collect = lambda: Results("cpu", "pytest", [Case("tests/test_a.py::test_b", "failed", "it is broken")])
+    run(job)
+    shown = capsys.readouterr().out
+    for line in ("FAILED tests/test_a.py::test_b", "it is broken", "log: cpu.pytest.log", "again: make check T=tests/"):
+        assert line in shown
+
+
+def test_a_job_that_broke_down_is_run_again_as_a_whole(capsys):
+    run(Job("cpu", "pytest", [[PYTHON, "-c", "raise SystemExit(3)"]], again=lambda test: f"make check T={test}"))
+    assert "again: make test-full ARGS='--only cpu.pytest'" in capsys.readouterr().out
+
+
+def test_the_table_fits_a_screen_and_sums_skips_by_reason():
+    results = [
+        Results(
+            driver, "pytest", [Case(f"{n}", "skipped", f"reason {n % 50}") for n in range(1000)] + [Case("x", "passed")]
+        )
+        for driver in ("cpu", "lavapipe25", "lavapipe22", "swiftshader")
+    ]
+    lines = report.table(results, 60)
+    assert len(lines) <= 30
+    assert "    80 x reason 0" in lines
+    rest = next(line for line in lines if "other reasons" in line)
+    shown = sum(int(line.split(" x ")[0]) for line in lines if " x " in line)
+    assert shown == 4000, rest
+    assert lines[-1] == "4 passed, 0 failed, 4000 skipped in 60 s"
+
+
+def test_a_table_of_many_jobs_keeps_its_last_line():
+    results = [Results(f"driver{n}", "pytest", [Case("x", "passed")]) for n in range(26)]
+    lines = report.table(results, 1)
+    assert len(lines) <= 30
+    assert lines[-1].startswith("26 passed")
+
+
+@pytest.mark.parametrize(("outcome", "status"), [("passed", 0), ("skipped", 0), ("failed", 1)])
+def test_the_exit_status_says_whether_anything_failed(monkeypatch, outcome, status):
+    job = Job("cpu", "pytest", [[PYTHON, "-c", "pass"]])
+    job.collect = lambda: Results("cpu", "pytest", [Case("a", outcome, "why"), Case("b", "passed")])
+    monkeypatch.setattr(run_tests, "all_jobs", lambda arguments, full: [job])
+    monkeypatch.setattr(sys, "argv", ["run_tests.py"])
+    assert run_tests.main() == status
+
+
+def test_the_jobs_of_make_test_are_among_those_of_make_test_full():
+    test, full = ({job.name for job in all_jobs([], full=full)} for full in (False, True))
+    assert test < full
+    assert {"cpu.pytest", "lavapipe25.pytest", "lavapipe22.pytest", "swiftshader.pytest", "native.ctest-plain"} <= test
+    assert {"native.ctest-asan", "native.ctest-tsan", "swiftshader.pytest-serial", "native.cmake"} <= full - test
+    assert not any(name.startswith("python") for name in test)  # which interpreters there are differs between users
+
+
+# ---- tests/selection.toml --------------------------------------------------------------------------------------------
+
+
+def test_each_entry_of_the_selection_names_a_test_that_there_is():
+    tests = Path(__file__).parents[1]
+    modules = [path.relative_to(tests) for path in tests.rglob("test_*.py")]
+    selection = tomllib.loads((tests / "selection.toml").read_text())
+    for kind, chosen in selection.items():
+        for entry in chosen["modules"]:
+            module, _, name = entry.partition("::")
+            found = [path for path in modules if str(path).startswith(module)]
+            assert found, (kind, entry)
+            assert not name or f"def {name}" in (tests / found[0]).read_text(), (kind, entry)
