@@ -6,9 +6,11 @@ import gc
 import os
 import signal
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.patience import Measured
 
 pytest_plugins = ["support.rule_results"]
 
@@ -32,6 +34,17 @@ def pytest_collection_finish() -> None:
     # What collecting made stays: the collections that tests ask for need not go through it each time.
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def measured(request: pytest.FixtureRequest) -> Iterator[Measured]:
+    """Measures in the serial part; what was measured again is in the results, and in the run's table."""
+    if request.node.get_closest_marker("serial") is None:
+        raise RuntimeError("what is measured is marked serial, so that nothing of ours runs beside it")
+    measure = Measured()
+    yield measure
+    if measure.retries:
+        request.node.user_properties.append(("retries", measure.retries))
 
 
 def is_listed(item: pytest.Item, kind: str) -> bool:

@@ -253,12 +253,10 @@ def test_sigterm_to_the_parent_ends_all_three(endless: Run) -> None:
 def test_a_killed_process_ends_the_run_with_its_name(endless: Run, party: str) -> None:
     endless.wait_for_frames(5)
     os.kill(endless.children[party], signal.SIGKILL)
-    began = time.monotonic()
     status, err = endless.end()
     assert status == 1
     assert f"the {party} process (pid {endless.children[party]}) was killed by SIGKILL" in err
     assert "Traceback" not in err
-    assert time.monotonic() - began < 10
 
 
 def test_no_process_outlives_a_parent_that_is_killed(endless: Run) -> None:

@@ -14,7 +14,6 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -406,9 +405,8 @@ def test_descriptors_cross_the_sockets_of_asyncio(
             server, _ = await accepting
             with server, surface.export() as descriptor:
                 receiving = asyncio.create_task(asyncio.to_thread(vks.SurfaceDescriptor.recv, server, 10))
-                started = time.monotonic()
                 await asyncio.sleep(0.05)  # the loop runs meanwhile
-                assert time.monotonic() - started < 5
+                assert not receiving.done()
                 descriptor.send(client)
                 return await receiving
 

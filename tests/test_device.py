@@ -458,10 +458,8 @@ def test_wait_idle_times_out_while_work_is_held(vks_open: Open) -> None:
     follower = followed(gate, device)
     submission = device.submit(waits=(follower, 1))
     assert submission.is_held
-    start = time.monotonic()
     with pytest.raises(TimeoutError):
         device.wait_idle(0.05)
-    assert time.monotonic() - start < 2
     gate.signal(1)
     device.wait_idle(5)
     assert submission.is_done()

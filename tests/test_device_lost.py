@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from support import roles
 from support.faults import DEVICE_LOST, FaultyQueue, has_queue
+from support.patience import Measured
 from support.peers import Peer, later
 
 import vkshare as vks
@@ -53,12 +54,11 @@ class Scene:
         assert not any(call.done(0.02) for call in (*local, *peers))
         return local, peers
 
-    def check(self, start: float, local: list[Any], peers: list[Any]) -> None:
-        """That all are told in time, and that nothing else is lost."""
+    def check(self, local: list[Any], peers: list[Any]) -> None:
+        """That all are told, and that nothing else is lost."""
         for call in local:
             with pytest.raises(DeviceLostError):
                 call.result(5)
-        assert time.monotonic() - start < 5 * LIMIT  # exact where it is measured alone
         for call in peers:
             with pytest.raises(AbandonedError):
                 call.result(5)
@@ -84,9 +84,7 @@ class Scene:
         self.theirs.acquire(0, 0)
         self.wanted.recover(5)
         self.wanted.release(0)
-        start = time.monotonic()
         device.close()
-        assert time.monotonic() - start < 1
 
 
 @pytest.fixture(params=["device", "process"])
@@ -101,9 +99,8 @@ def test_when_a_device_is_marked_lost_every_wait_fails_and_its_peers_see_abandon
 ) -> None:
     scene = Scene(vks_open(), other)
     local, peers = scene.wait()
-    start = time.monotonic()
     scene.device.mark_lost()
-    scene.check(start, local, peers)
+    scene.check(local, peers)
 
 
 @pytest.mark.rule("X21")
@@ -113,11 +110,10 @@ def test_when_the_driver_says_that_the_device_is_lost_every_wait_fails(vks_adapt
     with FaultyQueue(vks_adapter) as (device, queue):
         scene = Scene(device, other)
         local, peers = scene.wait()
-        start = time.monotonic()
         queue.fail_next(DEVICE_LOST)
         with pytest.raises(DeviceLostError):
             device.submit(signals=scene.idle)
-        scene.check(start, local, peers)
+        scene.check(local, peers)
 
 
 @pytest.mark.rule("X21")
@@ -139,15 +135,13 @@ def test_a_driver_that_really_loses_its_device_is_noticed_by_a_wait_on_it(
     with pytest.raises(AbandonedError):
         surface.acquire(0, 5)
     surface.recover()
-    start = time.monotonic()
     peer.device.close()
-    assert time.monotonic() - start < 1
 
 
 @pytest.mark.rule("X21")
 @pytest.mark.serial
-def test_a_lost_device_fails_its_waits_within_100_ms(vks_open: Open) -> None:
-    for _ in range(5):
+def test_a_lost_device_fails_its_waits_within_100_ms(vks_open: Open, measured: Measured) -> None:
+    def lose() -> float:
         device = vks_open()
         fence, surface = device.create_fence(), device.create_surface(8, 8)
         held = device.submit(waits=(fence, 1))
@@ -158,7 +152,10 @@ def test_a_lost_device_fails_its_waits_within_100_ms(vks_open: Open) -> None:
         for call in waits:
             with pytest.raises(DeviceLostError):
                 call.result(5)
-        assert time.monotonic() - start < LIMIT
+        return time.monotonic() - start
+
+    for _ in range(5):
+        measured(lose, LIMIT)
 
 
 def test_the_hook_counts_what_reaches_the_driver(vks_adapter: vks.Adapter) -> None:

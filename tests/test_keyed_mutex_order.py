@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -77,15 +76,12 @@ def test_release_does_not_wait_for_work_and_the_next_owners_work_runs_after_it(p
     pair.a.acquire(0, 0)
     roles.draw(pair.a, 1)
     roles.clear(pair.a, 70, waits=(gate, 1))
-    start = time.monotonic()
     pair.a.release(1)
     pair.b.acquire(1, 5)  # its owner has released, though its work has not run
-    assert time.monotonic() - start < 1
     assert pair.b.is_owned
     own = pair.device_b.create_surface(16, 16)
     own.acquire(0, 0)
     copied = where(pair.b)(roles.copy, pair.b, own)
-    assert time.monotonic() - start < 2
     assert not copied.is_done()
     reading = later(pair.b.read)  # the CPU's view waits for the work
     assert not reading.done(0.1)
@@ -102,14 +98,12 @@ def test_a_chain_of_owners_whose_work_waits_for_one_gate_runs_in_their_order(vks
     surfaces = [devices[0].create_surface(16, 16)]
     surfaces += [opened(surfaces[0], device) for device in devices[1:]]
     gate = devices[0].create_fence()
-    start = time.monotonic()
     for turn in range(9):
         surface = surfaces[turn % 3]
         surface.acquire(turn, 5)
         roles.fill_column(surface, turn, turn + 1, waits=(gate, 1) if turn == 0 else ())
         roles.fill_column(surface, 15, turn + 1)  # each overwrites it: the last must win
         surface.release(turn + 1)
-    assert time.monotonic() - start < 3
     surfaces[0].acquire(9, 5)
     assert not gate.is_done(1)
     gate.signal(1)

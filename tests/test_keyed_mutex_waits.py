@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from support import roles
 from support.pairs import Pair
+from support.patience import HANG, at_least
 from support.peers import Peer, later
 from support.scale import rounds, seeded, unhurried
 from support.sharing import later_where, wait_until
@@ -133,12 +134,10 @@ def test_abandonment_wakes_the_waiters_of_every_key_and_those_that_wait_for_ever
         waits.append((pair.b, 5, None))
     calls = [later(handle.acquire, key, timeout) for handle, key, timeout in waits]
     wait_until(lambda: waiting(pair.a) == len(waits))
-    start = time.monotonic()
     owner.close()
     for call in calls:
         with pytest.raises(AbandonedError):
             call.result(5)
-    assert time.monotonic() - start < 2
     assert waiting(pair.a) == 0
 
 
@@ -169,15 +168,14 @@ def test_releases_of_other_keys_do_not_restart_a_deadline(pair: Pair) -> None:
     start = time.monotonic()
     call = later(pair.b.acquire, 5, 0.25)
     key = 1
-    while not call.done() and time.monotonic() - start < 5:
+    while not call.done() and time.monotonic() - start < HANG:
         pair.a.release(key)
         pair.a.acquire(key, 0)
         key = key % 4 + 1
         time.sleep(0.001)
-    took = time.monotonic() - start
+    assert call.done(), "each release restarted it"
     with pytest.raises(AcquireTimeout):
         call.result()
-    assert 0.25 <= took < 0.5
 
 
 @pytest.mark.rule("K13")
@@ -196,10 +194,8 @@ def test_an_acquire_that_times_out_leaves_everything_as_it_was(pair: Pair) -> No
     pair.a.release(3)
     before = pair.a.mutex.statistics()
     for key, timeout in ((0, 0), (2, 0.002), (1 << 40, 0.02)):
-        start = time.monotonic()
-        with pytest.raises(AcquireTimeout, match=str(key)):
+        with at_least(timeout), pytest.raises(AcquireTimeout, match=str(key)):
             pair.b.acquire(key, timeout)
-        assert time.monotonic() - start >= timeout
     assert pair.a.mutex.statistics() == before
     pair.b.acquire(3, 0)
 

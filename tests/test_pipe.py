@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -159,13 +158,11 @@ def test_nobody_waits_on_the_cpu_for_the_gpu(vks_open: Open) -> None:
     maker, viewer = vks_open(), vks_open()
     sender, receiver = joined(maker, viewer)
     gate = maker.create_fence()
-    start = time.monotonic()
     with sender.frame() as frame:
         roles.clear(frame.surface, 9, waits=(gate, 1))  # the GPU is far from it
     with receiver.frame(5) as (surface, _):
         submission = roles.fill_column(surface, 2, 90)
         assert not submission.is_done()
-    assert time.monotonic() - start < 5
     gate.signal(1)
     submission.wait(10)
 

@@ -100,7 +100,7 @@ def test_waits_of_all_kinds_wake_exactly_when_their_value_is_reached(vks_open: O
 
     asyncio.run(signal_all())
     for thread in threads:
-        thread.join(5)
+        thread.join(20)
     for fd in fds.values():
         os.close(fd)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from support import roles
+from support.patience import HANG
 from support.peers import Peer, later
 
 import vkshare as vks
@@ -48,12 +49,11 @@ def test_wake_ups_by_newcomers_do_not_restart_a_deadline(vks_open: Open) -> None
     start = time.monotonic()
     call = later(other.acquire, 5, 0.3)
     with surface.export() as descriptor:
-        while not call.done(0.01) and time.monotonic() - start < 3:
+        while not call.done(0.01) and time.monotonic() - start < HANG:
             one.open_surface(descriptor).close()  # wakes every sleeper: there is one more to watch, and one less
-    took = time.monotonic() - start
+    assert call.done(), "each newcomer restarted it"
     with pytest.raises(AcquireTimeout):
         call.result()
-    assert 0.3 <= took < 1.5
 
 
 @pytest.mark.rule("K25")
@@ -124,10 +124,9 @@ def test_who_waits_hears_of_the_death_of_an_owner_that_came_after_it(vks_open: O
     surface.release(1)
     theirs.acquire(1, 5)
     assert not waits.done(0.02)
-    start = newcomer.kill()
+    newcomer.kill()
     with pytest.raises(AbandonedError):
         waits.result(5)
-    assert time.monotonic() - start < 1
 
 
 @pytest.mark.rule("K28", "X8")
@@ -146,11 +145,9 @@ def test_a_signal_that_comes_before_the_wait_has_gone_to_sleep_is_heard_too(vks_
     previous = signal.signal(signal.SIGALRM, interrupt)
     try:
         for turn in range(16):  # a waiter spins for some 50 us, where no system call could be interrupted
-            start = time.monotonic()
             with pytest.raises(Interrupted):  # noqa: PT012
                 signal.setitimer(signal.ITIMER_REAL, (20 + 8 * turn) * 1e-6)
-                other.acquire(1, 2) if what == "surface" else fence.wait(1, 2)
-            assert time.monotonic() - start < 0.5
+                other.acquire(1, HANG) if what == "surface" else fence.wait(1, HANG)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
@@ -175,9 +172,7 @@ def test_an_owner_whose_pid_belongs_to_another_process_by_now_is_dead(vks_open: 
                 break
         else:
             pytest.fail("the peer has no place in the page")
-    start = time.monotonic()
     with pytest.raises(AbandonedError):
         surface.acquire(0, 5)
-    assert time.monotonic() - start < 1
     surface.recover()
     surface.release(0)

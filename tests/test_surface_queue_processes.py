@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support import queues, roles
+from support.patience import Measured
 from support.peers import Peer, later
 from support.queues import Loop, look, send
 from support.scale import rounds, seeded, unhurried
@@ -253,8 +254,9 @@ def _relay(device: Any, source: Any, target: Any, place: int, frames: int, proce
 
 
 @pytest.mark.rule("Q18", "Q4")
-def test_a_dead_producer_wakes_the_consumer_within_200_ms(vks_open: Open, peers: Peers) -> None:
-    for _ in range(rounds(200, 5)):
+@pytest.mark.serial
+def test_a_dead_producer_wakes_the_consumer_within_200_ms(vks_open: Open, peers: Peers, measured: Measured) -> None:
+    def kill() -> float:
         peer = peers()
         with vks.SurfaceQueue(vks_open(), 8, 8) as root, root.clone() as clone:
             device = root.device
@@ -266,10 +268,14 @@ def test_a_dead_producer_wakes_the_consumer_within_200_ms(vks_open: Open, peers:
             start = peer.kill()
             with pytest.raises(ClosedError):
                 dequeues.result(5)
-            assert time.monotonic() - start < LIMIT
+            took = time.monotonic() - start
             again = clone.open_producer(device)  # a dead process's end counts as closed
             assert not again.is_closed
         peer.end()
+        return took
+
+    for _ in range(rounds(200, 5)):
+        measured(kill, LIMIT)
 
 
 @pytest.mark.rule("Q18")

@@ -320,10 +320,10 @@ class _Round:
 PICTURES: dict[str, Callable[[Trace], list[Picture]]] = {"vsync": vsync_pictures, "server": server_pictures}
 
 
-def record(name: str, file: Path, rounds: int) -> Trace:
-    """Runs the scenario of that name. RuntimeError: it failed."""
+def record(name: str, file: Path, *numbers: int) -> Trace:
+    """Runs the scenario of that name, for so many rounds (and more, see there). RuntimeError: it failed."""
     with _displays() as env:
-        scenario = [sys.executable, str(ROOT / "tools" / "notifies_scenarios.py"), name, str(rounds)]
+        scenario = [sys.executable, str(ROOT / "tools" / "notifies_scenarios.py"), name, *map(str, numbers)]
         done = subprocess.run(command(file, "--", *scenario), env=env, timeout=300, check=False)
     if done.returncode:
         raise RuntimeError(f"the scenario {name} ended with status {done.returncode}")

@@ -46,6 +46,9 @@ def table(all_results: list[Results], seconds: float) -> list[str]:
     totals = Counter(test.outcome for test in tests)
     last = f"{totals['passed']} passed, {totals['failed']} failed, {totals['skipped']} skipped in {seconds:.0f} s"
     reasons = Counter(test.reason for test in tests if test.outcome == "skipped").most_common()
+    if retried := [test for test in tests if test.retries]:
+        shown = ", ".join(f"{test.id.rpartition('::')[2]} ({'; '.join(test.retries)})" for test in retried)
+        lines.append(f"measured again, in {len(retried)} tests: {shown[:300]}")
     room = max(MOST_LINES - len(lines) - 3, 0)  # a heading, a line for the rest, and the last one
     if reasons:
         lines.append("skipped, because:")

@@ -25,6 +25,7 @@ class Case:
     reason: str = ""
     rules: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    retries: list[str] = field(default_factory=list)  # what was measured and took too long, before one that did not
 
 
 @dataclass

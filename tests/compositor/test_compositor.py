@@ -167,12 +167,11 @@ def test_it_composites_at_most_once_a_tick(compose: Compose, painter: Callable[.
     compositor = compose(display=slow)
     client = painter()
     window = compositor.open_window(client.descriptor)
-    began = time.monotonic()
     for number in range(40):
         client.paint((number / 255, 0, 0, 1))
     until(lambda: window.statistics().waiting == 0)
-    told, passed = compositor.statistics(), time.monotonic() - began
-    assert told.composites <= told.ticks <= passed * 20 + 2
+    told = compositor.statistics()
+    assert 0 < told.composites <= told.ticks
 
 
 @pytest.mark.rule("R18")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -174,10 +173,8 @@ def test_a_frame_whose_work_has_not_run_is_not_waited_for(
     latch(feed, 1)
     with client.create_fence() as gate:
         send(sender, GREEN, ((gate, 1),))
-        began = time.monotonic()
         for _ in range(50):
             assert feed.latch() == 0
-        assert time.monotonic() - began < 5
         assert feed.is_waiting
         assert seen(feed) == [255, 0, 0, 255]
         gate.signal(1)

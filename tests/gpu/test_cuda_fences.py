@@ -6,13 +6,13 @@ import asyncio
 import os
 import select
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from support import cuda_party
+from support.patience import at_least
 from support.peers import later
 from support.scale import rounds, unhurried
 from support.sharing import followed
@@ -212,10 +212,8 @@ def test_a_stream_is_given_no_wait_for_what_is_held_and_then_it_is(
     with device.create_fence() as gate:
         assert device.submit(waits=(gate, 1), signals=(fence, 1)).is_held
         for value in (1, 2):
-            start = time.monotonic()
-            with pytest.raises(TimeoutError):
+            with at_least(0.09), pytest.raises(TimeoutError):
                 shared.wait(value, timeout=0.1)
-            assert 0.09 < time.monotonic() - start < 5
         with pytest.raises(TimeoutError):
             shared.wait(1, timeout=0)
         with pytest.raises(InvalidCallError, match="is held"):
@@ -327,13 +325,11 @@ def test_when_a_process_is_killed_with_cuda_at_work_nobody_waits_for_its_signal(
             shared.wait(1, stream, timeout=20)
             waiting = device.submit(waits=(follower, 1), signals=(done, 1))
             assert not waiting.is_held
-            start = time.monotonic()
             peer.kill()
             with pytest.raises(AbandonedError):
                 follower.wait(2, 20)  # which nobody promised
             waiting.wait(20)  # it came, or was signalled for the dead one
             stream.synchronize()
-            assert time.monotonic() - start < 10
             assert done.value == 1
         follower.close()
     device.submit().wait(20)

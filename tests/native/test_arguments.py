@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from support.native import (
     Index,
     Surface,
 )
+from support.patience import at_least
 
 from vkshare import errors
 
@@ -129,14 +129,10 @@ def test_a_huge_timeout_waits_for_ever(fence: Fence, forever: Any) -> None:
 @pytest.mark.rule("K12", "X7")
 def test_a_timeout_is_kept_and_zero_only_tests(device: Device, fence: Fence, surface: Surface) -> None:
     for call in (lambda t: fence.wait(1, t), lambda t: surface.acquire(5, t)):
-        start = time.monotonic()
         with pytest.raises(TimeoutError, match=r"within 0\.0 s"):
             call(0)
-        assert time.monotonic() - start < 0.05
-        start = time.monotonic()
-        with pytest.raises(TimeoutError, match=r"within 0\.05 s"):
+        with at_least(0.05), pytest.raises(TimeoutError, match=r"within 0\.05 s"):
             call(0.05)
-        assert 0.05 <= time.monotonic() - start < 0.5
     with pytest.raises(errors.AcquireTimeout, match="key 5"):
         surface.acquire(5, 0)
 

@@ -106,7 +106,7 @@ def test_threads_that_hold_the_lock_and_want_the_gil_do_not_deadlock(make_device
     device.wait_idle(5)
     stop = True
     for thread in threads:
-        thread.join(5)
+        thread.join(20)
         assert not thread.is_alive()
     assert not wrong
     assert fence.value == count

@@ -6,11 +6,11 @@ import os
 import random
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
 from support.native import Device, Fence, Surface
+from support.patience import HANG, at_least
 
 from vkshare import _native
 
@@ -30,36 +30,28 @@ def alarm() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
-def slowest_answer(call: Callable[[], object], rounds: int) -> float:
-    """Seconds from the alarm, which comes while the call falls asleep, to its handler's exception: the worst."""
-    worst = 0.0
+def interrupt_as_it_falls_asleep(call: Callable[[float], object], rounds: int) -> None:
+    """The alarm comes at about the moment when the call goes to sleep. TimeoutError: the call has not heard of it."""
     source = random.Random(8)
     for _ in range(rounds):
         delay = source.uniform(20e-6, 150e-6)
-        started = time.monotonic()
-        try:
+        with pytest.raises(Interrupted):  # noqa: PT012
             signal.setitimer(signal.ITIMER_REAL, delay)
-            call()
-        except Interrupted:
-            pass
-        worst = max(worst, time.monotonic() - started - delay)
-    return worst
+            call(HANG)
 
 
 @pytest.mark.rule("X8", "K28")
 def test_a_signal_just_before_an_acquire_sleeps_is_answered(alarm: None, device: Device, surface: Surface) -> None:
     surface.acquire()
     surface.release(7)
-    assert (
-        slowest_answer(lambda: surface.acquire(1, timeout=2), 100) < 0.2
-    )  # the machine may be busy: half is the rule's
+    interrupt_as_it_falls_asleep(lambda timeout: surface.acquire(1, timeout), 100)
     assert not surface.is_owned
     surface.acquire(7, timeout=0)
 
 
 @pytest.mark.rule("X8")
 def test_a_signal_just_before_a_fence_wait_sleeps_is_answered(alarm: None, fence: Fence) -> None:
-    assert slowest_answer(lambda: fence.wait(1, timeout=2), 100) < 0.2
+    interrupt_as_it_falls_asleep(lambda timeout: fence.wait(1, timeout), 100)
 
 
 @pytest.mark.rule("K33", "K12")
@@ -76,14 +68,11 @@ def test_a_wait_that_looks_up_for_signals_is_one_wait(device: Device, surface: S
 
     looker = threading.Thread(target=look)
     looker.start()
-    started = time.monotonic()
     try:
-        with pytest.raises(TimeoutError):
+        with at_least(0.5), pytest.raises(TimeoutError):
             surface.acquire(1, timeout=0.5)
     finally:
-        took = time.monotonic() - started
         over.set()
         looker.join()
         os.close(page_fd)
-    assert 0.5 <= took < 0.8
     assert len(seen) == 1, "vkshare ps is to say since when it really waits"

@@ -7,13 +7,13 @@ import gc
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 from support import displays
 from support.fds import open_fds
+from support.patience import at_least
 from support.shm import BACKGROUND, Client, Memory, only_on_cpu, settle, stopped
 
 import vkshare as vks
@@ -223,12 +223,10 @@ def test_a_token_is_done_when_the_server_has_read_the_picture_and_not_before(
             first, second = (one.show(window, segment) for one, segment in zip(pictures, segments, strict=True))
             assert not window.is_done(first)
             assert not window.is_done(second)
-            start = time.monotonic()
-            with pytest.raises(TimeoutError):
+            with at_least(0.1), pytest.raises(TimeoutError):
                 window.wait(second, 0.12)
             with pytest.raises(TimeoutError):
                 window.wait(second, 0)
-            assert 0.1 < time.monotonic() - start < 2
             assert not window.is_lost
             assert window.statistics().pending == 2
             pictures[0].pixels[...] = 1
@@ -248,10 +246,8 @@ def test_ctrl_c_ends_a_wait_for_a_server_that_isstopped(client: Client, memory: 
             for call in (lambda: window.wait(token), window.geometry, window.capture):
                 timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
                 timer.start()
-                start = time.monotonic()
                 with pytest.raises(KeyboardInterrupt):
                     call()
-                assert time.monotonic() - start < 2
                 timer.join()
         window.wait(token, 5)
         assert window.geometry() == (120, 80)

@@ -15,6 +15,7 @@ from typing import NoReturn
 import numpy as np
 import pytest
 from support import swapchains
+from support.patience import at_least
 from support.peers import later
 from support.scale import seeded, unhurried
 from support.swapchains import HEIGHT, WIDTH, clearing, create, expected, filling, random_filling, show, take_all
@@ -592,16 +593,16 @@ def test_a_target_without_pixels_gives_hidden_frames_and_comes_back(make: Create
         show(swapchain, clearing(1, 2, 3))
         swapchain._follow(0, 0)  # as a window that is minimised does
         frames = swapchain.statistics().frames
-        begun, cpu = time.monotonic(), time.process_time()
-        for _ in range(5):
-            frame = swapchain.acquire(10)
-            assert frame.is_hidden
-            assert "hidden" in repr(frame)
-            assert (frame.width, frame.height) == frame.view.shape[1::-1] == (1, 1)
-            swapchain.device.submit(swapchain.device.record().clear(frame.view, (1, 1, 1, 1)))
-            swapchain.present(frame)
-            assert frame.is_closed
-        assert time.monotonic() - begun > 0.1  # it waits a little
+        cpu = time.process_time()
+        with at_least(0.1):  # it waits a little
+            for _ in range(5):
+                frame = swapchain.acquire(10)
+                assert frame.is_hidden
+                assert "hidden" in repr(frame)
+                assert (frame.width, frame.height) == frame.view.shape[1::-1] == (1, 1)
+                swapchain.device.submit(swapchain.device.record().clear(frame.view, (1, 1, 1, 1)))
+                swapchain.present(frame)
+                assert frame.is_closed
         assert time.process_time() - cpu < 1
         assert swapchain.statistics().frames == frames
         swapchain._follow(20, 10)
@@ -816,10 +817,8 @@ def test_an_acquire_with_all_images_out_times_out_or_says_so(make: Create, shown
             show(swapchain, clearing(1))
         frames = take_all(swapchain)
         for timeout in (0, 0.05):
-            begun = time.monotonic()
-            with pytest.raises(TimeoutError, match=r"Swapchain.acquire"):
+            with at_least(timeout), pytest.raises(TimeoutError, match=r"Swapchain.acquire"):
                 swapchain.acquire(timeout)
-            assert timeout <= time.monotonic() - begun < timeout + 5
         waits = later(swapchain.acquire)
         if not waits.done(5):
             frames.pop().close()  # the thread must end
@@ -877,10 +876,8 @@ def test_ctrl_c_ends_an_acquire_that_waits(make: Create) -> None:
     with make(8, 8) as swapchain:
         frames = take_all(swapchain)
         before = swapchain.statistics()
-        begun = time.monotonic()
         with pytest.raises(KeyboardInterrupt), _Interrupt():
             swapchain.acquire(60)
-        assert time.monotonic() - begun < 20
         assert swapchain.statistics().acquired == before.acquired
         for frame in frames:
             swapchain.present(frame)
@@ -897,10 +894,8 @@ def test_ctrl_c_ends_a_present_that_waits_for_held_work(make: Create, vks_open: 
             follower = device.open_fence(descriptor)
         frame = swapchain.acquire(5)
         device.submit(device.record().clear(frame.view, (1, 0, 0, 1)), waits=(follower, 1))
-        begun = time.monotonic()
         with pytest.raises(KeyboardInterrupt), _Interrupt():
             swapchain.present(frame)
-        assert time.monotonic() - begun < 8  # held work is waited for 10 s
         assert not frame.is_closed
         gate.signal(1)
         swapchain.present(frame)

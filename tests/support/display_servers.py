@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def wait_for(condition: Callable[[], T], what: str, timeout: float = 10) -> T:
+def wait_for(condition: Callable[[], T], what: str, timeout: float = 30) -> T:
     """Returns condition() once it is true; AssertionError, saying `what` did not come, after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while not (value := condition()):

@@ -26,6 +26,7 @@ from typing import Any
 import pytest
 
 from support import zygote
+from support.patience import HANG
 from support.wire import Channel
 
 
@@ -81,9 +82,9 @@ class PendingReply:
         return self._reply is not None or self._peer.has_answered(timeout)
 
     def result(self, timeout: float = 60) -> Any:
-        """What the call returned, or raises what it raised. AssertionError if it takes longer."""
-        if not self.done(timeout):
-            raise AssertionError(f"process {self._peer.pid} did not answer within {timeout} s")
+        """What the call returned, or raises what it raised. AssertionError if it takes longer, and never ends."""
+        if not self.done(max(timeout, HANG)):
+            raise AssertionError(f"process {self._peer.pid} did not answer within {max(timeout, HANG)} s")
         if self._reply is None:
             self._reply = self._peer.take_reply()
         kind, value = self._reply
@@ -204,8 +205,8 @@ class PendingCall:
         return not self._thread.is_alive()
 
     def result(self, timeout: float = 60) -> Any:
-        if not self.done(timeout):
-            raise AssertionError(f"the call did not return within {timeout} s")
+        if not self.done(max(timeout, HANG)):
+            raise AssertionError(f"the call did not return within {max(timeout, HANG)} s")
         if self._error is not None:
             raise self._error
         return self._value

@@ -69,6 +69,7 @@ class _Recorder:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         entry = self._tests.setdefault(report.nodeid, self._entry(report.nodeid, rules=getattr(report, "rules", [])))
         entry["seconds"] = round(entry["seconds"] + report.duration, 4)
+        entry["retries"] = next((value for name, value in report.user_properties if name == "retries"), [])
         if self._WORST.index(report.outcome) > self._WORST.index(entry["outcome"]):
             entry["outcome"] = report.outcome
             entry["reason"] = self._reason(report)

@@ -21,7 +21,7 @@ def followed(fence: Any, device: Any) -> Any:
         return device.open_fence(descriptor)
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 10) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 30) -> None:
     """Looks every millisecond."""
     deadline = time.monotonic() + seconds
     while not condition():

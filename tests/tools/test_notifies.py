@@ -38,8 +38,12 @@ def test_each_tick_goes_from_the_display_to_the_windows_and_to_the_other_process
 
 
 def test_each_request_goes_to_the_loop_to_its_clients_worker_and_back(tmp_path: Path) -> None:
-    pictures = notifies.server_pictures(notifies.record("server", tmp_path / "server.json", 20))
-    assert pictures
+    # On a busy machine the work is done before the server hears of the sync, unless there is enough of it.
+    found = (
+        notifies.server_pictures(notifies.record("server", tmp_path / "server.json", 20, clears))
+        for clears in (10, 100, 1000)
+    )
+    pictures = next(filter(None, found))
     for picture in pictures:
         assert ways(picture, notifies._REQUEST) == {("painter", "server"), ("visitor", "server")}
         assert ways(picture, notifies._HAND) == {("server", "vks-client-1"), ("server", "vks-client-2")}

@@ -116,15 +116,14 @@ def test_a_process_that_was_stopped_gets_one_tick_when_it_goes_on_and_one_that_d
         os.kill(pid, signal.SIGSTOP)
         stopped = time.monotonic_ns()
         with window.observe() as observer:
-            while observer.wait(SOON).vsync_time < stopped + 300_000_000:
+            while (latest := observer.wait(SOON).vsync_time) < stopped + 300_000_000:
                 pass
         assert window.display.statistics().observing == 1, "it is not dropped"
-        resumed = time.monotonic_ns()
         os.kill(pid, signal.SIGCONT)
         tick = next_tick()
         while tick.vsync_time < stopped + 100_000_000:  # some were on their way
             tick = next_tick()
-        assert tick.vsync_time >= resumed - 100_000_000, "one for all that it slept through"
+        assert tick.vsync_time >= latest, "one for all that it slept through"
         os.kill(pid, signal.SIGKILL)
         _wait(lambda: window.display.statistics().observing == 0)
         assert not bridge.has_reader

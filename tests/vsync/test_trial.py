@@ -8,6 +8,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
+from support.patience import at_least
 from support.vsync_sources import Listener, StubSource, listening
 
 from vkshare.errors import ClosedError, InvalidCallError, SurfaceLostError
@@ -195,9 +196,8 @@ def test_the_window_systems_word_is_not_believed_where_it_is_wrong() -> None:
 
 def test_a_trial_listens_for_a_while_and_leaves_the_source_stopped() -> None:
     with StubSource() as source:
-        begun = time.monotonic()
-        trial = try_source(source, 0.05)
-        assert time.monotonic() - begun >= 0.05
+        with at_least(0.05):
+            trial = try_source(source, 0.05)
         assert trial == Trial(False, "no ticks came")
         assert not source.is_running
         assert listening() == []
@@ -218,10 +218,8 @@ def test_a_source_that_works_has_the_interval_that_was_found() -> None:
 def test_a_source_that_is_lost_meanwhile_does_not_work_and_is_not_waited_for() -> None:
     with StubSource() as source:
         source.fail(SurfaceLostError("the display went away"))
-        begun = time.monotonic()
-        assert try_source(source, 20) == Trial(False, "the display went away")
-        assert time.monotonic() - begun < 10
-        assert try_source(source, 20) == Trial(False, "the display went away")
+        assert try_source(source, 1000) == Trial(False, "the display went away")
+        assert try_source(source, 1000) == Trial(False, "the display went away")
 
 
 def test_a_source_in_use_is_not_tried() -> None:
