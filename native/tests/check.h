@@ -3,8 +3,13 @@
 #ifndef VKS_CHECK_H
 #define VKS_CHECK_H
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+/* ns: a limit that only ends a hang. A busy machine stops a test for as long as it likes, so no test says that
+ * something takes less. */
+#define HANG UINT64_C(10000000000)
 
 static int check_failures;
 

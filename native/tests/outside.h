@@ -88,7 +88,7 @@ static inline uint64_t owed(const party *p)
 
 #define SOON(condition)                                                                                                \
     ({                                                                                                                 \
-        uint64_t limit_ = vks_now() + 3000 * MS;                                                                       \
+        uint64_t limit_ = vks_now() + HANG;                                                                            \
         while (!(condition) && vks_now() < limit_)                                                                     \
             usleep(200);                                                                                               \
         (condition);                                                                                                   \
@@ -113,7 +113,7 @@ static inline void drop_api(stub_api *api)
 
 static inline void own(const party *p, uint64_t key)
 {
-    vks_status status = AGAIN(vks_surface_acquire(p->surface, key, vks_now() + 3000 * MS));
+    vks_status status = AGAIN(vks_surface_acquire(p->surface, key, vks_now() + HANG));
     CHECK(status == VKS_OK, "status %d: %s", status, vks_last_error()->text);
 }
 
@@ -134,7 +134,7 @@ static inline void queue_turn(const party *p, uint64_t key)
 static inline uint64_t lend(const party *p, stub_api *api)
 {
     uint64_t wait = 0, signal = 0;
-    vks_status status = AGAIN(vks_surface_lend_out(p->surface, false, vks_now() + 3000 * MS, &wait));
+    vks_status status = AGAIN(vks_surface_lend_out(p->surface, false, vks_now() + HANG, &wait));
     CHECK(status == VKS_OK, "status %d: %s", status, vks_last_error()->text);
     CHECK(vks_surface_lent_value(p->surface, &signal) == VKS_OK && signal > wait, "%s", vks_last_error()->text);
     stub_work(api, wait, signal);
@@ -152,7 +152,7 @@ static inline uint64_t outside_turn(const party *p, stub_api *api, uint64_t key)
 
 static inline void idle(const party *p)
 {
-    vks_status status = AGAIN(vks_device_wait_idle(p->device, vks_now() + 3000 * MS));
+    vks_status status = AGAIN(vks_device_wait_idle(p->device, vks_now() + HANG));
     CHECK(status == VKS_OK, "status %d: %s", status, vks_last_error()->text);
 }
 
@@ -180,7 +180,7 @@ static inline void *sleep_in_call(void *argument)
 {
     sleeper *s = argument;
     uint64_t start = vks_now();
-    s->status = AGAIN(s->call(s->party->surface, start + 3000 * MS));
+    s->status = AGAIN(s->call(s->party->surface, start + HANG));
     s->took = vks_now() - start;
     return NULL;
 }

@@ -134,7 +134,7 @@ static inline vks_status app_submit(app *a, const vks_frame *frame, vks_fence *w
     vks_wait waits = {.fence = wait, .value = value};
     vks_submit_info info = {
         .commands = &a->commands[frame->index], .n_commands = 1, .waits = &waits, .n_waits = wait != NULL};
-    return vks_submit(a->device, &info, vks_now() + 1000 * MS, out);
+    return vks_submit(a->device, &info, vks_now() + HANG, out);
 }
 
 static inline vks_status app_draw(app *a, const vks_frame *frame)
@@ -159,7 +159,7 @@ static inline vks_status app_acquire(app *a, uint32_t ms, vks_frame *frame)
 
 static inline vks_status app_present(app *a, const vks_frame *frame)
 {
-    uint64_t deadline = vks_now() + 1000 * MS;
+    uint64_t deadline = vks_now() + HANG;
     vks_status status;
     do
         status = vks_swapchain_present(a->swapchain, frame, deadline);
@@ -171,7 +171,7 @@ static inline vks_status app_present(app *a, const vks_frame *frame)
 static inline vks_status app_frame(app *a, uint32_t submissions)
 {
     vks_frame frame;
-    vks_status status = app_acquire(a, 2000, &frame);
+    vks_status status = app_acquire(a, HANG / MS, &frame);
     for (uint32_t i = 0; i < submissions && !status; i++)
         status = app_draw(a, &frame);
     return status ? status : app_present(a, &frame);

@@ -40,7 +40,7 @@ const char *presents_function(uint32_t i); /* NULL: there are no more */
 
 enum { STALL_QUEUE = 1, STALL_PRESENTS = 2, STALL_FENCES = 4, STALL_ACQUIRES = 8 };
 void presents_stall(unsigned what); /* of these nothing happens until it is told otherwise */
-void presents_last(uint32_t ms);    /* so long each vkQueuePresentKHR takes */
+void presents_last(uint32_t ms);    /* so long each vkQueuePresentKHR takes, or until it is told otherwise */
 /* Whether a swapchain may be destroyed before the engine is done with it, and then its fences be leaked. */
 void presents_give_up(bool may);
 

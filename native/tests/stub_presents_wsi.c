@@ -272,10 +272,9 @@ static VkResult QueuePresentKHR(VkQueue queue, const VkPresentInfoKHR *info)
     the.surfaces[chain->surface].is_outdated |= code == VK_ERROR_OUT_OF_DATE_KHR;
     if (runs_its_waits(code))
         add_present(chain, info);
-    if (the.lasts) {
-        useconds_t us = 1000 * the.lasts;
+    for (uint32_t ms = 0; ms < the.lasts; ms++) {
         pthread_mutex_unlock(&the.lock);
-        usleep(us);
+        usleep(1000);
         pthread_mutex_lock(&the.lock);
     }
     stub_go_out(&chain->inside);

@@ -142,7 +142,7 @@ static void events_come_in_order_of_values_through_one_hub(void)
     CHECK(poll(&readable, 1, 5000) == 1, "reached");
     close(fd);
     size_t n = 0;
-    for (uint64_t until = vks_now() + 5 * SECOND; n < 50 && vks_now() < until; usleep(100)) {
+    for (uint64_t until = vks_now() + HANG; n < 50 && vks_now() < until; usleep(100)) {
         uint64_t tokens[128];
         vks_status results[128];
         size_t got = vks_hub_drain(hub, tokens, results, 128);
@@ -175,11 +175,11 @@ static void a_submission_is_held_until_its_wait_is_certain_and_others_pass_it(vo
     CHECK(submit(device, NULL, NULL, 0, free_one, 1, &passing) == VKS_OK && !passing.op, "unrelated work passes");
     CHECK(submit(device, NULL, NULL, 0, mine, 2, &behind) == VKS_OK && vks_submission_is_held(device, &behind),
           "the same fence keeps its order");
-    CHECK(vks_fence_wait(free_one, 1, vks_now() + SECOND) == VKS_OK, "it ran");
+    CHECK(vks_fence_wait(free_one, 1, vks_now() + HANG) == VKS_OK, "it ran");
     CHECK(vks_fence_poll(mine, 1) == VKS_TIMEOUT, "it is held");
     CHECK(vks_fence_signal(theirs, 3) == VKS_OK, "now");
-    CHECK(vks_fence_wait(mine, 2, vks_now() + 5 * SECOND) == VKS_OK, "both ran");
-    CHECK(vks_submission_wait(device, &held, vks_now() + SECOND) == VKS_OK, "done");
+    CHECK(vks_fence_wait(mine, 2, vks_now() + HANG) == VKS_OK, "both ran");
+    CHECK(vks_submission_wait(device, &held, vks_now() + HANG) == VKS_OK, "done");
     vks_op_unref(held.op);
     vks_op_unref(behind.op);
     close_fence(seen), close_fence(theirs), close_fence(mine), close_fence(free_one);
@@ -198,7 +198,7 @@ static void closing_a_device_fails_a_thousand_held_submissions_at_once(void)
         CHECK(submit(device, NULL, never, 1, NULL, 0, &held[i]) == VKS_OK, "%d", i);
     uint64_t start = vks_now();
     vks_device_shutdown(device);
-    CHECK(vks_now() - start < SECOND, "%.2f s", (vks_now() - start) / 1e9);
+    CHECK(vks_now() - start < HANG, "%.2f s", (vks_now() - start) / 1e9);
     for (int i = 0; i < N; i++) {
         CHECK(vks_submission_poll(device, &held[i]) == VKS_CLOSED, "submission %d", i);
         vks_op_unref(held[i].op);
@@ -222,7 +222,7 @@ static void past_the_bound_a_submission_waits_unless_it_brings_what_is_waited_fo
           "the bound is 4");
     CHECK(submit(device, NULL, NULL, 0, gate, 1, &more) == VKS_OK, "this one brings it");
     vks_device_statistics statistics;
-    CHECK(vks_device_wait_idle(device, vks_now() + SECOND) == VKS_OK, "all ran");
+    CHECK(vks_device_wait_idle(device, vks_now() + HANG) == VKS_OK, "all ran");
     vks_device_get_statistics(device, &statistics);
     CHECK(statistics.held == 0 && statistics.held_total == 4 && statistics.backpressure_waits == 1,
           "%llu held, %llu waited", (unsigned long long)statistics.held_total,
@@ -369,12 +369,12 @@ static void closing_the_owner_wakes_everybody_with_abandoned(void)
           "behind the acquire");
     vks_surface_close(a.surface);
     vks_status status;
-    for (uint64_t until = vks_now() + 5 * SECOND; (status = vks_op_poll(op)) == VKS_TIMEOUT && vks_now() < until;)
+    for (uint64_t until = vks_now() + HANG; (status = vks_op_poll(op)) == VKS_TIMEOUT && vks_now() < until;)
         usleep(100);
     CHECK(status == VKS_ABANDONED, "%d", status);
-    CHECK(vks_submission_wait(b.device, &held, vks_now() + 5 * SECOND) == VKS_ABANDONED, "it will never run");
+    CHECK(vks_submission_wait(b.device, &held, vks_now() + HANG) == VKS_ABANDONED, "it will never run");
     CHECK(vks_surface_acquire(b.surface, 5, VKS_FOREVER) == VKS_ABANDONED, "and it stays so");
-    CHECK(vks_surface_recover(b.surface, vks_now() + SECOND) == VKS_OK && vks_surface_is_owned(b.surface), "%s",
+    CHECK(vks_surface_recover(b.surface, vks_now() + HANG) == VKS_OK && vks_surface_is_owned(b.surface), "%s",
           vks_last_error()->text);
     CHECK(vks_surface_release(b.surface, 2) == VKS_OK && vks_surface_acquire(b.surface, 2, 0) == VKS_OK,
           "as good as new");

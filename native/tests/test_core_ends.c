@@ -101,7 +101,7 @@ static void a_device_that_is_lost_in_a_release_owes_nothing_afterwards(void)
     }
     CHECK(owed(&b) == 0, "a lost device brings nothing any more: %d", (int)owed(&b));
     CHECK(vks_surface_acquire(b.surface, 2, 1000 * MS) == VKS_ABANDONED, "its chain is broken");
-    CHECK(vks_surface_recover(b.surface, vks_now() + 1000 * MS) == VKS_OK, "and nobody waits for what it promised");
+    CHECK(vks_surface_recover(b.surface, vks_now() + HANG) == VKS_OK, "and nobody waits for what it promised");
     stub_stall(false);
     drop_party(&b);
     drop_party(&a);
@@ -142,7 +142,7 @@ static void *sleep_in_call(void *argument)
 {
     sleeper *s = argument;
     uint64_t start = vks_now();
-    while ((s->status = s->call(s->party->surface, start + 3000 * MS)) == VKS_INTERRUPTED)
+    while ((s->status = s->call(s->party->surface, start + HANG)) == VKS_INTERRUPTED)
         ;
     s->took = vks_now() - start;
     return NULL;
@@ -171,8 +171,8 @@ static void lose_while(vks_status (*call)(vks_surface *surface, uint64_t deadlin
     else
         vks_device_mark_lost(b.device);
     pthread_join(thread, NULL);
-    CHECK(s.status == (close_it ? VKS_CLOSED : VKS_DEVICE_LOST) && s.took < 1000 * MS, "status %d after %.1f ms",
-          s.status, s.took / 1e6);
+    CHECK(s.status == (close_it ? VKS_CLOSED : VKS_DEVICE_LOST) && s.took < HANG, "status %d after %.1f ms", s.status,
+          s.took / 1e6);
     stub_stall(false);
     drop_party(&b);
     drop_party(&a);
@@ -226,12 +226,10 @@ static void a_queued_release_that_fails_abandons_the_surface(void)
     for (int i = 0; i < 200 && status == VKS_TIMEOUT; i++)
         status = vks_surface_acquire(a.surface, 9, vks_now() + 10 * MS);
     CHECK(status == VKS_ABANDONED, "%d: nobody is left who would release it", status);
-    CHECK(vks_surface_recover(a.surface, vks_now() + 1000 * MS) == VKS_OK &&
-              vks_surface_release(a.surface, 5) == VKS_OK,
+    CHECK(vks_surface_recover(a.surface, vks_now() + HANG) == VKS_OK && vks_surface_release(a.surface, 5) == VKS_OK,
           "it can be recovered");
-    vks_surface_acquire(b.surface, 5, vks_now() + 1000 * MS);
-    CHECK(vks_surface_acquire(b.surface, 5, vks_now() + 1000 * MS) == VKS_OK || vks_surface_is_owned(b.surface),
-          "by b too");
+    vks_surface_acquire(b.surface, 5, vks_now() + HANG);
+    CHECK(vks_surface_acquire(b.surface, 5, vks_now() + HANG) == VKS_OK || vks_surface_is_owned(b.surface), "by b too");
     vks_op_unref(op);
     drop_party(&b);
     drop_party(&a);
@@ -340,7 +338,7 @@ static void lose(party *p)
 
 static vks_status wait_for(party *p, const vks_submission *submission)
 {
-    uint64_t limit = vks_now() + 2000 * MS;
+    uint64_t limit = vks_now() + HANG;
     vks_status status;
     while ((status = vks_submission_wait(p->device, submission, limit)) == VKS_INTERRUPTED)
         ;
@@ -354,7 +352,7 @@ static void who_waits_on_the_gpu_for_a_lost_device_goes_on_though_later_ones_owe
           behind = new_party("behind", &a, true);
     vks_submission mine, theirs;
     take_turn(&a, 0, &mine);
-    CHECK(wait_for(&a, &mine) == VKS_OK && vks_device_wait_idle(a.device, vks_now() + 1000 * MS) == VKS_OK, "drawn");
+    CHECK(wait_for(&a, &mine) == VKS_OK && vks_device_wait_idle(a.device, vks_now() + HANG) == VKS_OK, "drawn");
     CHECK(vks_surface_acquire(a.surface, 1, 0) == VKS_OK && vks_surface_release(a.surface, 2) == VKS_OK,
           "a hand-over without work: its value is never signalled");
     stub_stall(true);
@@ -366,7 +364,7 @@ static void who_waits_on_the_gpu_for_a_lost_device_goes_on_though_later_ones_owe
     vks_status first = wait_for(&stuck, &mine), second = wait_for(&behind, &theirs);
     CHECK(first == VKS_OK && second == VKS_OK, "%d, then %d", first, second);
     CHECK(vks_surface_acquire(a.surface, 5, vks_now() + 100 * MS) == VKS_ABANDONED, "but it is no whole frame");
-    CHECK(vks_surface_recover(a.surface, vks_now() + 1000 * MS) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_recover(a.surface, vks_now() + HANG) == VKS_OK, "%s", vks_last_error()->text);
     drop_party(&behind);
     drop_party(&stuck);
     drop_party(&lost);
@@ -391,7 +389,7 @@ static void work_in_a_broken_chain_waits_for_earlier_work_whose_signal_would_fal
     stub_stall(false);
     CHECK(wait_for(&slow, &mine) == VKS_OK && wait_for(&later, &theirs) == VKS_OK, "then it goes");
     vks_op_unref(theirs.op);
-    CHECK(vks_device_wait_idle(later.device, vks_now() + 1000 * MS) == VKS_OK, "and its signal");
+    CHECK(vks_device_wait_idle(later.device, vks_now() + HANG) == VKS_OK, "and its signal");
     CHECK(stub_violations() == violations, "the semaphore never fell");
     drop_party(&lost);
     drop_party(&slow);
@@ -418,11 +416,11 @@ static void a_handle_tells_the_first_of_its_open_promises(void)
           "the third turn is held until the gate opens: %s", vks_last_error()->text);
     CHECK(owed(&a) == 1, "it owes the first still: %d", (int)owed(&a));
     stub_stall(false);
-    for (uint64_t limit = vks_now() + 1000 * MS; owed(&a) < 3 && vks_now() < limit;)
+    for (uint64_t limit = vks_now() + HANG; owed(&a) < 3 && vks_now() < limit;)
         usleep(100);
     CHECK(owed(&a) == 3, "the third turn's promise is open yet: %d", (int)owed(&a));
     CHECK(vks_fence_signal(gate, 1) == VKS_OK && wait_for(&a, &gated) == VKS_OK, "%s", vks_last_error()->text);
-    for (uint64_t limit = vks_now() + 1000 * MS; owed(&a) && vks_now() < limit;)
+    for (uint64_t limit = vks_now() + HANG; owed(&a) && vks_now() < limit;)
         usleep(100);
     CHECK(owed(&a) == 0, "and nothing in the end: %d", (int)owed(&a));
     vks_op_unref(gated.op);
@@ -441,13 +439,13 @@ static void work_of_a_queued_tenure_runs_though_its_handle_owns_again(void)
     CHECK(draw(&b, NULL) == VKS_OK, "it waits for the tenure");
     stub_stall(true);
     CHECK(draw(&a, NULL) == VKS_OK && vks_surface_release(a.surface, 1) == VKS_OK, "%s", vks_last_error()->text);
-    for (uint64_t limit = vks_now() + 1000 * MS; !vks_surface_is_owned(b.surface) && vks_now() < limit;)
+    for (uint64_t limit = vks_now() + HANG; !vks_surface_is_owned(b.surface) && vks_now() < limit;)
         usleep(100);
     CHECK(vks_surface_release(b.surface, 2) == VKS_OK, "behind the work, which waits for a's now");
-    CHECK(vks_surface_acquire(b.surface, 2, vks_now() + 1000 * MS) == VKS_OK, "and it owns again");
+    CHECK(vks_surface_acquire(b.surface, 2, vks_now() + HANG) == VKS_OK, "and it owns again");
     stub_stall(false);
-    CHECK(vks_device_wait_idle(b.device, vks_now() + 2000 * MS) == VKS_OK, "all has run");
-    CHECK(vks_surface_cpu_access(b.surface, vks_now() + 1000 * MS) == VKS_OK, "and is whole");
+    CHECK(vks_device_wait_idle(b.device, vks_now() + HANG) == VKS_OK, "all has run");
+    CHECK(vks_surface_cpu_access(b.surface, vks_now() + HANG) == VKS_OK, "and is whole");
     CHECK(vks_surface_release(b.surface, 3) == VKS_OK, "%s", vks_last_error()->text);
     if (op)
         vks_op_unref(op);
@@ -469,11 +467,11 @@ static void a_loss_that_the_driver_tells_in_submits_alone_ends_a_wait(void)
     uint64_t start = vks_now();
     vks_status status;
     do
-        status = vks_submission_wait(device, &submission, start + 3000 * MS);
+        status = vks_submission_wait(device, &submission, start + HANG);
     while (status == VKS_INTERRUPTED);
-    CHECK(status == VKS_DEVICE_LOST && vks_now() - start < 1000 * MS, "status %d after %.1f ms", status,
+    CHECK(status == VKS_DEVICE_LOST && vks_now() - start < HANG, "status %d after %.1f ms", status,
           (double)(vks_now() - start) / MS);
-    CHECK(vks_fence_wait(fence, 1, vks_now() + 3000 * MS) == VKS_DEVICE_LOST, "and every other wait");
+    CHECK(vks_fence_wait(fence, 1, vks_now() + HANG) == VKS_DEVICE_LOST, "and every other wait");
     stub_stall(false);
     vks_fence_close(fence);
     vks_fence_unref(fence);
@@ -523,7 +521,7 @@ static void a_program_that_does_not_fit_its_surface_is_never_called_done(void)
     vks_submission submission;
     vks_submit_info work = {.commands = &commands, .n_commands = 1, .signals = &(vks_signal){fence, 1}, .n_signals = 1};
     CHECK(vks_submit(device, &work, 0, &submission) == VKS_OK, "%s", vks_last_error()->text);
-    CHECK(vks_fence_wait(fence, 1, vks_now() + 2000 * MS) == VKS_DEVICE_LOST, "nothing was drawn");
+    CHECK(vks_fence_wait(fence, 1, vks_now() + HANG) == VKS_DEVICE_LOST, "nothing was drawn");
     CHECK(vks_submission_poll(device, &submission) == VKS_DEVICE_LOST, "and nothing is done");
     vks_commands_unref(commands);
     vks_surface_close(surface);
@@ -557,11 +555,10 @@ static void without_threads_a_wait_or_a_held_submission_is_refused(void)
           "nobody would tell b");
     no_threads = false;
     CHECK(vks_surface_release(a.surface, 1) == VKS_OK, "K24: it can be tried again");
-    CHECK(vks_surface_acquire(b.surface, 1, vks_now() + 1000 * MS) == VKS_OK, "and b comes to it");
+    CHECK(vks_surface_acquire(b.surface, 1, vks_now() + HANG) == VKS_OK, "and b comes to it");
     CHECK(vks_submit(b.device, &(vks_submit_info){.waits = &wait, .n_waits = 1}, 0, &held) == VKS_OK && held.op,
           "held now");
-    CHECK(vks_fence_signal(fence, 1) == VKS_OK &&
-              vks_submission_wait(b.device, &held, vks_now() + 1000 * MS) != VKS_TIMEOUT,
+    CHECK(vks_fence_signal(fence, 1) == VKS_OK && vks_submission_wait(b.device, &held, vks_now() + HANG) != VKS_TIMEOUT,
           "and handed over");
     vks_op_unref(held.op);
     vks_fence_close(follower), vks_fence_unref(follower);

@@ -143,8 +143,8 @@ static void a_process_without_free_fds_neither_robs_the_living_nor_misses_the_de
     pthread_t thread;
     pthread_create(&thread, NULL, kill_soon, &pid);
     uint64_t start = vks_now();
-    vks_status status = vks_mutex_wait(&handle, 5, vks_now() + 3000 * MS, watch, &mapping, &debt);
-    CHECK(status == VKS_ABANDONED && vks_now() - start < 100 * MS + 400 * MS, "status %d after %.0f ms", status,
+    vks_status status = vks_mutex_wait(&handle, 5, vks_now() + HANG, watch, &mapping, &debt);
+    CHECK(status == VKS_ABANDONED && vks_now() - start < HANG, "status %d after %.0f ms", status,
           (vks_now() - start) / 1e6);
     pthread_join(thread, NULL);
     setrlimit(RLIMIT_NOFILE, &limit);
@@ -197,7 +197,7 @@ static void *acquire_1(void *argument)
     party *p = argument;
     started = true;
     vks_status status;
-    uint64_t limit = vks_now() + 2000 * MS;
+    uint64_t limit = vks_now() + HANG;
     while ((status = vks_surface_acquire(p->surface, 1, limit)) == VKS_INTERRUPTED)
         ;
     return status == VKS_OK              ? "owned"
@@ -223,7 +223,7 @@ static void a_blocking_acquire_and_a_queued_one_on_one_handle_do_not_mix(void)
         vks_op *op = NULL;
         CHECK(vks_surface_acquire_gpu(b.surface, 1, &op) == VKS_OK, "nobody owns it on this handle yet");
         CHECK(vks_surface_release(a.surface, 1) == VKS_OK, "now one of the two gets it");
-        for (uint64_t limit = vks_now() + 1000 * MS; !vks_surface_is_owned(b.surface) && vks_now() < limit;)
+        for (uint64_t limit = vks_now() + HANG; !vks_surface_is_owned(b.surface) && vks_now() < limit;)
             usleep(100);
         CHECK(vks_surface_is_owned(b.surface) && touch(&b) == VKS_OK && vks_surface_release(b.surface, 1) == VKS_OK,
               "round %ld", i);
@@ -232,7 +232,7 @@ static void a_blocking_acquire_and_a_queued_one_on_one_handle_do_not_mix(void)
         bool again = strcmp(how, "owned") == 0; /* the blocking one came after it */
         CHECK(again ? vks_surface_release(b.surface, 2) == VKS_OK : strcmp(how, "refused") == 0, "round %ld: %s", i,
               (const char *)how);
-        CHECK(vks_surface_acquire(a.surface, again ? 2 : 1, vks_now() + 1000 * MS) == VKS_OK,
+        CHECK(vks_surface_acquire(a.surface, again ? 2 : 1, vks_now() + HANG) == VKS_OK,
               "round %ld: a comes to it again", i);
         if (op)
             vks_op_unref(op);
@@ -258,9 +258,9 @@ static void no_value_in_a_page_brings_the_driver_a_signal_that_it_cannot_take(vo
         vks_status status = vks_surface_release(a.surface, 4);
         CHECK(status == VKS_ABANDONED, "value 0x%llx: status %d", (unsigned long long)values[i], status);
         CHECK(vks_surface_acquire(b.surface, 4, vks_now() + 100 * MS) == VKS_ABANDONED, "nobody takes it for a frame");
-        status = vks_surface_recover(b.surface, vks_now() + 1000 * MS);
+        status = vks_surface_recover(b.surface, vks_now() + HANG);
         CHECK(status == VKS_OK || status == VKS_ABANDONED, "status %d", status);
-        CHECK(vks_device_wait_idle(a.device, vks_now() + 1000 * MS) != VKS_TIMEOUT, "a's queue is not stuck");
+        CHECK(vks_device_wait_idle(a.device, vks_now() + HANG) != VKS_TIMEOUT, "a's queue is not stuck");
         drop_party(&b);
         drop_party(&a);
         CHECK(stub_violations() == violations, "value 0x%llx", (unsigned long long)values[i]);
@@ -292,7 +292,7 @@ static void a_page_that_never_stands_still_keeps_nobody_past_the_deadline(void)
         pthread_create(&threads[i], NULL, never_stand_still, a.page);
     uint64_t start = vks_now();
     vks_status status = vks_surface_acquire(b.surface, 1, start + 100 * MS);
-    CHECK(status == VKS_TIMEOUT && vks_now() - start < 1000 * MS, "status %d after %.0f ms", status,
+    CHECK(status == VKS_TIMEOUT && vks_now() - start < HANG, "status %d after %.0f ms", status,
           (vks_now() - start) / 1e6);
     over = true;
     for (int i = 0; i < 2; i++)

@@ -77,7 +77,7 @@ static vks_status cross(const packet *p, int type, vks_surface_descriptor *out)
     CHECK(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends) == 0, "a pair");
     CHECK(sendmsg(ends[0], &message, 0) == (ssize_t)p->size, "it is sent");
     shutdown(ends[0], SHUT_WR);
-    vks_status status = vks_surface_descriptor_recv(ends[1], vks_now() + UINT64_C(5000000000), out);
+    vks_status status = vks_surface_descriptor_recv(ends[1], vks_now() + HANG, out);
     close(ends[0]);
     close(ends[1]);
     return status;

@@ -115,7 +115,7 @@ static void the_next_owner_waits_for_the_work_as_for_any(void)
     CHECK(vks_surface_cpu_access(p.far.surface, vks_now() + 3 * MS) == VKS_TIMEOUT, "and so does the CPU");
     hand_on(&p.far, 3);
     stub_stall(false);
-    CHECK(AGAIN(vks_submission_wait(p.far.device, &theirs, vks_now() + 1000 * MS)) == VKS_OK, "it runs then");
+    CHECK(AGAIN(vks_submission_wait(p.far.device, &theirs, vks_now() + HANG)) == VKS_OK, "it runs then");
     if (theirs.op)
         vks_op_unref(theirs.op);
     idle(&p.far);
@@ -131,7 +131,7 @@ static void the_owner_itself_may_look_once_its_work_has_run(void)
     draw_once(&p.near);
     CHECK(vks_surface_cpu_access(p.near.surface, vks_now() + 3 * MS) == VKS_TIMEOUT, "it has not");
     stub_stall(false);
-    CHECK(AGAIN(vks_surface_cpu_access(p.near.surface, vks_now() + 1000 * MS)) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(AGAIN(vks_surface_cpu_access(p.near.surface, vks_now() + HANG)) == VKS_OK, "%s", vks_last_error()->text);
     CHECK(GIVEN(&p.near, hand_on(&p.near, 2)) == 0, "looking changes nothing");
     drop_pair(&p);
 }
@@ -186,8 +186,8 @@ static void who_ends_before_the_release_has_handed_nothing_on(void)
             vks_surface_close(p.near.surface);
         else
             lose(&p.near);
-        CHECK(AGAIN(vks_surface_acquire(p.far.surface, 2, vks_now() + 1000 * MS)) == VKS_ABANDONED, "way %d", way);
-        CHECK(AGAIN(vks_surface_recover(p.far.surface, vks_now() + 1000 * MS)) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(AGAIN(vks_surface_acquire(p.far.surface, 2, vks_now() + HANG)) == VKS_ABANDONED, "way %d", way);
+        CHECK(AGAIN(vks_surface_recover(p.far.surface, vks_now() + HANG)) == VKS_OK, "%s", vks_last_error()->text);
         for (uint64_t key = 1; key < 4; key++) {
             CHECK(draw(&p.far, NULL) == VKS_OK, "%s", vks_last_error()->text);
             hand_on(&p.far, key); /* values go on from what was brought */
@@ -201,7 +201,7 @@ static void who_ends_before_the_release_has_handed_nothing_on(void)
 static void *recover(void *argument)
 {
     const party *p = argument;
-    vks_status status = AGAIN(vks_surface_recover(p->surface, vks_now() + 3000 * MS));
+    vks_status status = AGAIN(vks_surface_recover(p->surface, vks_now() + HANG));
     CHECK(status == VKS_OK, "status %d: %s", status, vks_last_error()->text);
     return NULL;
 }
@@ -252,8 +252,8 @@ static void a_device_that_is_lost_in_the_submission_owes_nothing(void)
     own(&p.near, 1);
     stub_fail_submit(p.near.device, STUB_DEVICE_LOST, 1);
     CHECK(draw(&p.near, NULL) == VKS_DEVICE_LOST && owed(&p.far) == 0, "%d is owed", (int)owed(&p.far));
-    CHECK(AGAIN(vks_surface_acquire(p.far.surface, 2, vks_now() + 1000 * MS)) == VKS_ABANDONED, "its chain is broken");
-    CHECK(AGAIN(vks_surface_recover(p.far.surface, vks_now() + 1000 * MS)) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(AGAIN(vks_surface_acquire(p.far.surface, 2, vks_now() + HANG)) == VKS_ABANDONED, "its chain is broken");
+    CHECK(AGAIN(vks_surface_recover(p.far.surface, vks_now() + HANG)) == VKS_OK, "%s", vks_last_error()->text);
     drop_pair(&p);
 }
 

@@ -49,7 +49,7 @@ static void commands_and_another_api_work_in_one_tenure_in_the_order_of_their_bl
                 CHECK(draw(p, NULL) == VKS_OK, "%s", vks_last_error()->text);
             if (!(bits & 2))
                 continue;
-            vks_status status = AGAIN(vks_surface_lend_out(p->surface, plan % 5 == 0, vks_now() + 3000 * MS, &wait));
+            vks_status status = AGAIN(vks_surface_lend_out(p->surface, plan % 5 == 0, vks_now() + HANG, &wait));
             CHECK(status == VKS_OK && (wait || !(bits & 1)), "plan %u, status %d: %s", plan, status,
                   vks_last_error()->text);
             CHECK(vks_surface_lent_value(p->surface, &signal) == VKS_OK && signal > wait, "%s", vks_last_error()->text);
@@ -62,7 +62,7 @@ static void commands_and_another_api_work_in_one_tenure_in_the_order_of_their_bl
     }
     own(&c, key);
     CHECK(draw(&c, NULL) == VKS_OK, "%s", vks_last_error()->text);
-    CHECK(AGAIN(vks_surface_cpu_access(c.surface, vks_now() + 3000 * MS)) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(AGAIN(vks_surface_cpu_access(c.surface, vks_now() + HANG)) == VKS_OK, "%s", vks_last_error()->text);
     hand_on(&c, key + 1);
     idle(&c);
     CHECK(SOON(is_settled(&a)), "all has come");
@@ -125,7 +125,7 @@ static void the_next_owner_on_the_same_device_waits_for_the_other_api(void)
         usleep(5000);
         CHECK(vks_submission_poll(a.device, &submission) == VKS_TIMEOUT, "it waits there");
         stub_stall_api(api, false);
-        CHECK(AGAIN(vks_submission_wait(a.device, &submission, vks_now() + 1000 * MS)) == VKS_OK, "and runs");
+        CHECK(AGAIN(vks_submission_wait(a.device, &submission, vks_now() + HANG)) == VKS_OK, "and runs");
     }
     idle(&a);
     drop_api(api);
@@ -197,7 +197,7 @@ static void the_value_wakes_those_who_sleep_until_it_comes(void)
         CHECK(look(&a).completed < look(&a).value, "not yet");
         stub_stall_api(api, false);
         pthread_join(thread, NULL);
-        CHECK(s.status == VKS_OK && s.took < 1000 * MS, "status %d after %.1f ms", s.status, s.took / 1e6);
+        CHECK(s.status == VKS_OK && s.took < HANG, "status %d after %.1f ms", s.status, s.took / 1e6);
         CHECK(owed(&a) == 0 && look(&a).completed == look(&a).value, "the page says so");
         hand_on(next[i], 2 * i + 2);
     }
@@ -217,7 +217,7 @@ static void the_cpu_may_look_in_the_same_tenure_once_the_apis_work_has_run(void)
     lend(&a, api);
     CHECK(vks_surface_cpu_access(a.surface, vks_now() + 5 * MS) == VKS_TIMEOUT, "it runs");
     stub_stall_api(api, false);
-    CHECK(AGAIN(vks_surface_cpu_access(a.surface, vks_now() + 1000 * MS)) == VKS_OK, "it has");
+    CHECK(AGAIN(vks_surface_cpu_access(a.surface, vks_now() + HANG)) == VKS_OK, "it has");
     hand_on(&a, 1);
     CHECK(vks_surface_cpu_access(a.surface, 0) == VKS_NOT_OWNER, "and it went on");
     drop_api(api);

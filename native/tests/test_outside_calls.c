@@ -142,7 +142,7 @@ static void an_api_that_did_nothing_leaves_the_tenure_as_it_was(void)
         usleep(3000);
         CHECK(vks_submission_poll(a.device, &submission) == VKS_TIMEOUT, "they wait for c's");
         stub_stall(false);
-        CHECK(AGAIN(vks_submission_wait(a.device, &submission, vks_now() + 1000 * MS)) == VKS_OK, "and run");
+        CHECK(AGAIN(vks_submission_wait(a.device, &submission, vks_now() + HANG)) == VKS_OK, "and run");
     }
     CHECK(SOON(is_settled(&a)) && stub_value(api) == look(&a).value, "%d", (int)owed(&a));
     drop_api(api);
@@ -175,7 +175,7 @@ static void what_the_owner_before_holds_back_is_waited_for_up_to_the_deadline(vo
         CHECK(status == VKS_TIMEOUT && vks_now() - start >= 30 * MS, "status %d after %.1f ms", status,
               (vks_now() - start) / 1e6);
         CHECK(vks_fence_signal(gate, 1) == VKS_OK, "%s", vks_last_error()->text);
-        CHECK(AGAIN(vks_submission_wait(a.device, &held, vks_now() + 1000 * MS)) == VKS_OK, "it runs");
+        CHECK(AGAIN(vks_submission_wait(a.device, &held, vks_now() + HANG)) == VKS_OK, "it runs");
         lend(next[i], api);
         hand_on(next[i], 2 * i + 2);
         vks_op_unref(held.op);
@@ -223,7 +223,7 @@ static void a_wait_for_held_work_ends_with_whatever_happens(void)
             vks_device_mark_lost(i == 1 ? a.device : c.device);
         pthread_join(thread, NULL);
         /* What a lost device promised is settled and its chain broken: the API may work, its release abandons. */
-        CHECK((s.status == ends[i] || (i == 1 && s.status == VKS_OK)) && s.took < 1000 * MS,
+        CHECK((s.status == ends[i] || (i == 1 && s.status == VKS_OK)) && s.took < HANG,
               "end %d: status %d after %.1f ms", i, s.status, s.took / 1e6);
         vks_op_unref(held.op);
         if (i > 1) /* a's work must not be left held: its promise would be kept by nobody */
@@ -310,7 +310,7 @@ static void dequeue(vks_queue *queue)
 {
     uint32_t index;
     size_t length;
-    CHECK(AGAIN(vks_queue_dequeue(queue, vks_now() + 1000 * MS, &index, NULL, &length)) == VKS_OK, "%s",
+    CHECK(AGAIN(vks_queue_dequeue(queue, vks_now() + HANG, &index, NULL, &length)) == VKS_OK, "%s",
           vks_last_error()->text);
 }
 
@@ -332,7 +332,7 @@ static void a_queues_surface_travels_on_after_another_apis_turn(void)
         bool committed;
         dequeue(r.back_out);
         CHECK(vks_surface_release(surface, 0) == VKS_BAD_CALL, "it is a queue's");
-        CHECK(AGAIN(vks_surface_lend_out(surface, false, vks_now() + 1000 * MS, &wait)) == VKS_OK, "%s",
+        CHECK(AGAIN(vks_surface_lend_out(surface, false, vks_now() + HANG, &wait)) == VKS_OK, "%s",
               vks_last_error()->text);
         CHECK(enqueue(r.there_in, surface, mode, 0, &committed) == VKS_BAD_CALL, "the API has it");
         CHECK(vks_surface_lent_value(surface, &signal) == VKS_OK, "%s", vks_last_error()->text);
@@ -350,13 +350,13 @@ static void a_queues_surface_travels_on_after_another_apis_turn(void)
             CHECK(AGAIN(vks_queue_flush(r.there_in, false, 0, &flushed, &pending)) == VKS_OK && pending == 1,
                   "Q11: the API works still");
             stub_stall_api(api, false);
-            CHECK(AGAIN(vks_queue_flush(r.there_in, true, vks_now() + 1000 * MS, &flushed, &pending)) == VKS_OK &&
+            CHECK(AGAIN(vks_queue_flush(r.there_in, true, vks_now() + HANG, &flushed, &pending)) == VKS_OK &&
                       flushed == 1,
                   "and has finished");
         }
         dequeue(r.there_out);
         stub_stall_api(api, false);
-        CHECK(AGAIN(vks_surface_cpu_access(r.surfaces[1], vks_now() + 1000 * MS)) == VKS_OK && stub_is_idle(api),
+        CHECK(AGAIN(vks_surface_cpu_access(r.surfaces[1], vks_now() + HANG)) == VKS_OK && stub_is_idle(api),
               "the consumer sees what the API did");
         CHECK(enqueue(r.back_in, r.surfaces[1], VKS_ENQUEUE_GPU, 0, &committed) == VKS_OK, "%s",
               vks_last_error()->text);
@@ -382,7 +382,7 @@ static void a_queues_surface_is_recovered_though_its_producer_was_lost_in_anothe
     CHECK(lend(&consumer, api) == 1, "it waits for the producer");
     lose(&producer);
     stub_stall(false);
-    CHECK(AGAIN(vks_surface_recover(consumer.surface, vks_now() + 1000 * MS)) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(AGAIN(vks_surface_recover(consumer.surface, vks_now() + HANG)) == VKS_OK, "%s", vks_last_error()->text);
     CHECK(vks_surface_is_owned(consumer.surface) && stub_is_idle(api), "it is the consumer's, and whole again");
     vks_commands_unref(producer.commands);
     drop_api(api);

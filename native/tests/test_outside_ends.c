@@ -23,9 +23,9 @@ static void a_handle_that_is_closed_while_it_is_lent_abandons_the_surface(void)
     CHECK(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_OK, "%s", vks_last_error()->text);
     uint64_t start = vks_now();
     vks_surface_close(a.surface);
-    CHECK(vks_now() - start < 1000 * MS && !vks_surface_is_owned(a.surface), "nothing was promised");
-    CHECK(vks_surface_acquire(c.surface, 0, vks_now() + 1000 * MS) == VKS_ABANDONED, "K7");
-    CHECK(vks_surface_recover(c.surface, vks_now() + 1000 * MS) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_now() - start < HANG && !vks_surface_is_owned(a.surface), "nothing was promised");
+    CHECK(vks_surface_acquire(c.surface, 0, vks_now() + HANG) == VKS_ABANDONED, "K7");
+    CHECK(vks_surface_recover(c.surface, vks_now() + HANG) == VKS_OK, "%s", vks_last_error()->text);
     hand_on(&c, 1);
     drop_api(api);
     drop_party(&c);
@@ -53,13 +53,13 @@ static void close_waits_for_the_value_that_another_api_is_to_signal(void)
         uint64_t start = vks_now();
         pthread_create(&thread, NULL, let_go_soon, api);
         vks_surface_close(a.surface);
-        CHECK(vks_now() - start > 40 * MS && vks_now() - start < 3000 * MS && stub_is_idle(api),
+        CHECK(vks_now() - start > 40 * MS && vks_now() - start < HANG && stub_is_idle(api),
               "step %d: closed after %.1f ms", step, (vks_now() - start) / 1e6);
-        vks_status status = vks_surface_acquire(c.surface, 1, vks_now() + 1000 * MS);
+        vks_status status = vks_surface_acquire(c.surface, 1, vks_now() + HANG);
         CHECK(status == (step > 1 ? VKS_OK : VKS_ABANDONED), "step %d: %d", step, status);
         pthread_join(thread, NULL);
         if (step < 2)
-            CHECK(vks_surface_recover(c.surface, vks_now() + 1000 * MS) == VKS_OK, "%s", vks_last_error()->text);
+            CHECK(vks_surface_recover(c.surface, vks_now() + HANG) == VKS_OK, "%s", vks_last_error()->text);
         CHECK(draw(&c, NULL) == VKS_OK, "%s", vks_last_error()->text);
         hand_on(&c, 2);
         drop_api(api);
@@ -110,12 +110,12 @@ static void a_device_that_is_lost_ends_what_it_lent(void)
         CHECK(vks_surface_lent_back(a.surface, signal) == VKS_DEVICE_LOST, "lost");
         CHECK(vks_surface_release(a.surface, 1) == VKS_DEVICE_LOST, "lost");
         CHECK(!vks_surface_is_owned(a.surface) && owed(&c) == 0, "step %d: %d is owed", step, (int)owed(&c));
-        CHECK(vks_surface_acquire(c.surface, 1, vks_now() + 1000 * MS) == VKS_ABANDONED, "step %d", step);
-        CHECK(vks_surface_recover(c.surface, vks_now() + 1000 * MS) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(vks_surface_acquire(c.surface, 1, vks_now() + HANG) == VKS_ABANDONED, "step %d", step);
+        CHECK(vks_surface_recover(c.surface, vks_now() + HANG) == VKS_OK, "%s", vks_last_error()->text);
         uint64_t start = vks_now();
         drop_party(&b);
         drop_party(&a);
-        CHECK(vks_now() - start < 1000 * MS, "step %d: closing took %.1f ms", step, (vks_now() - start) / 1e6);
+        CHECK(vks_now() - start < HANG, "step %d: closing took %.1f ms", step, (vks_now() - start) / 1e6);
         drop_api(api);
         drop_party(&c);
     }
@@ -137,7 +137,7 @@ static void a_loss_is_noticed_while_only_another_api_is_waited_for(void)
             stub_fail(STUB_DEVICE_LOST, 1);
         sleeper s = {.party = &a, .call = vks_surface_cpu_access};
         sleep_in_call(&s);
-        CHECK(s.status == VKS_DEVICE_LOST && s.took < 1000 * MS, "status %d after %.1f ms", s.status, s.took / 1e6);
+        CHECK(s.status == VKS_DEVICE_LOST && s.took < HANG, "status %d after %.1f ms", s.status, s.took / 1e6);
         drop_api(api);
         drop_party(&a);
     }
@@ -155,8 +155,8 @@ static void what_a_lost_debtor_owed_the_api_is_signalled_for_it(void)
     CHECK(stub_value(api) == 0, "c is alive");
     lose(&c); /* its work is gone with it */
     CHECK(SOON(stub_is_idle(api)) && stub_value(api) == 2, "its queue goes on: %d", (int)stub_value(api));
-    CHECK(vks_surface_acquire(a.surface, 2, vks_now() + 1000 * MS) == VKS_ABANDONED, "but it is no whole frame");
-    CHECK(AGAIN(vks_surface_recover(a.surface, vks_now() + 1000 * MS)) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_acquire(a.surface, 2, vks_now() + HANG) == VKS_ABANDONED, "but it is no whole frame");
+    CHECK(AGAIN(vks_surface_recover(a.surface, vks_now() + HANG)) == VKS_OK, "%s", vks_last_error()->text);
     stub_stall(false);
     CHECK(draw(&a, NULL) == VKS_OK, "%s", vks_last_error()->text);
     hand_on(&a, 3);
@@ -202,7 +202,7 @@ static void recover_waits_for_the_value_that_another_api_is_to_signal(void)
         CHECK(vks_now() - start >= 20 * MS, "it waited");
         pthread_t thread;
         pthread_create(&thread, NULL, let_go_soon, api);
-        CHECK(AGAIN(vks_surface_recover(p->surface, vks_now() + 1000 * MS)) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(AGAIN(vks_surface_recover(p->surface, vks_now() + HANG)) == VKS_OK, "%s", vks_last_error()->text);
         CHECK(stub_is_idle(api) && stub_value(api) == look(p).value, "nothing is under way");
         pthread_join(thread, NULL);
         CHECK(draw(p, NULL) == VKS_OK, "%s", vks_last_error()->text);
@@ -231,7 +231,7 @@ static void work_in_a_broken_chain_waits_for_the_api_whose_signal_would_fall(voi
     CHECK(draw(&a, &held) == VKS_OK && vks_submission_is_held(a.device, &held), "its own API's signal comes first");
     CHECK(vks_surface_release(a.surface, 3) == VKS_ABANDONED, "the chain is broken");
     stub_stall_api(api, false);
-    CHECK(AGAIN(vks_submission_wait(a.device, &held, vks_now() + 1000 * MS)) == VKS_OK, "then it goes");
+    CHECK(AGAIN(vks_submission_wait(a.device, &held, vks_now() + HANG)) == VKS_OK, "then it goes");
     idle(&a);
     vks_op_unref(held.op);
     drop_api(api);
@@ -289,15 +289,15 @@ static void a_surface_whose_api_died_is_abandoned_at_once_and_recovers(void)
         CHECK(vks_surface_outside_lost(a.surface) == VKS_OK, "%s", vks_last_error()->text);
         if (step <= 1)
             CHECK(vks_surface_release(a.surface, 1) == VKS_ABANDONED, "step %d: nobody is handed that", step);
-        CHECK(vks_surface_acquire(c.surface, 1, vks_now() + 1000 * MS) == VKS_ABANDONED, "step %d", step);
-        CHECK(AGAIN(vks_surface_recover(c.surface, vks_now() + 1000 * MS)) == VKS_OK, "step %d: %s", step,
+        CHECK(vks_surface_acquire(c.surface, 1, vks_now() + HANG) == VKS_ABANDONED, "step %d", step);
+        CHECK(AGAIN(vks_surface_recover(c.surface, vks_now() + HANG)) == VKS_OK, "step %d: %s", step,
               vks_last_error()->text);
         CHECK(draw(&c, NULL) == VKS_OK, "%s", vks_last_error()->text);
         hand_on(&c, 2);
         idle(&c);
         idle(&a);
         drop_party(&a);
-        CHECK(vks_now() - start < 2000 * MS, "step %d: after %.1f ms", step, (vks_now() - start) / 1e6);
+        CHECK(vks_now() - start < HANG, "step %d: after %.1f ms", step, (vks_now() - start) / 1e6);
         drop_party(&c);
         drop_api(api);
     }

@@ -31,14 +31,14 @@ static void what_an_api_that_died_was_to_bring_is_abandoned_at_once(void)
         CHECK(vks_fence_outside_lost(c.fence) == VKS_OK, "%s", vks_last_error()->text);
         for (int i = 0; i < 2; i++) {
             pthread_join(threads[i], NULL);
-            CHECK(waiters[i].took < 1000 * MS && (i || waiters[i].status == VKS_ABANDONED), "%d: %d after %.1f ms", i,
+            CHECK(waiters[i].took < HANG && (i || waiters[i].status == VKS_ABANDONED), "%d: %d after %.1f ms", i,
                   waiters[i].status, waiters[i].took / 1e6);
         }
         CHECK(is_readable(fd, 1000), "its event says so");
         close(fd);
         stub_stall(false);
-        CHECK(AGAIN(vks_submission_wait(c.device, &behind, vks_now() + 1000 * MS)) == VKS_OK, "our queue goes on");
-        CHECK(AGAIN(vks_submission_wait(c.other, &there, vks_now() + 1000 * MS)) == VKS_OK, "and theirs");
+        CHECK(AGAIN(vks_submission_wait(c.device, &behind, vks_now() + HANG)) == VKS_OK, "our queue goes on");
+        CHECK(AGAIN(vks_submission_wait(c.other, &there, vks_now() + HANG)) == VKS_OK, "and theirs");
         CHECK(SOON(value_of(c.fence) == 3), "what came before counts, and no more: %d", (int)value_of(c.fence));
         CHECK(wait_for(c.fence, 3, 100) == VKS_OK && wait_for(c.fence, 4, 100) == VKS_ABANDONED &&
                   wait_for(c.fence, 7, 100) == VKS_ABANDONED,
@@ -51,7 +51,7 @@ static void what_an_api_that_died_was_to_bring_is_abandoned_at_once(void)
               "it is broken");
         uint64_t start = vks_now();
         drop_curtain(&c);
-        CHECK(vks_now() - start < 1000 * MS, "closed after %.1f ms", (vks_now() - start) / 1e6);
+        CHECK(vks_now() - start < HANG, "closed after %.1f ms", (vks_now() - start) / 1e6);
     }
 }
 
@@ -62,7 +62,7 @@ static void an_api_that_waits_for_one_that_is_lost_goes_on(void)
     uint64_t wait;
     stub_stall(true);
     CHECK(batch(c.device, NO_WAIT, SIGNAL(c.fence, 1), NULL) == VKS_OK, "%s", vks_last_error()->text);
-    CHECK(vks_fence_lend_wait(c.follower, 1, vks_now() + 1000 * MS, &wait) == VKS_OK && wait == 1, "%s",
+    CHECK(vks_fence_lend_wait(c.follower, 1, vks_now() + HANG, &wait) == VKS_OK && wait == 1, "%s",
           vks_last_error()->text);
     stub_work(c.theirs, wait, 0);
     usleep(50000);
@@ -95,7 +95,7 @@ static void close_waits_for_what_the_api_was_given(void)
             stub_close(c.device);
         else
             vks_fence_close(c.fence);
-        CHECK(stub_is_idle(c.api) && vks_now() - start < 2000 * MS, "after %.1f ms", (vks_now() - start) / 1e6);
+        CHECK(stub_is_idle(c.api) && vks_now() - start < HANG, "after %.1f ms", (vks_now() - start) / 1e6);
         pthread_join(thread, NULL);
         CHECK(wait_for(c.follower, 3, 1000) == VKS_OK, "it came before the end");
         CHECK(wait_for(c.follower, 4, 1000) == VKS_ABANDONED, "and no more will");
@@ -125,7 +125,7 @@ static void a_device_that_is_lost_ends_what_its_fences_lent(void)
           "X21");
     uint64_t start = vks_now();
     drop_curtain(&c);
-    CHECK(vks_now() - start < 1000 * MS, "closed after %.1f ms", (vks_now() - start) / 1e6);
+    CHECK(vks_now() - start < HANG, "closed after %.1f ms", (vks_now() - start) / 1e6);
 }
 
 /* ---- all at once ---- */

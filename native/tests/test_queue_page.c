@@ -278,7 +278,7 @@ static void a_producer_and_a_consumer_on_two_threads_lose_nothing(void)
         uint32_t seq = vks_queue_want(ring.page);
         vks_status status = vks_queue_peek(&ring, &surface, &epoch, &number, &length);
         if (status == VKS_TIMEOUT) {
-            vks_futex_wait(&ring.page->seq, seq, VKS_ANY_BIT, vks_now() + UINT64_C(5000000000));
+            vks_futex_wait(&ring.page->seq, seq, VKS_ANY_BIT, vks_now() + HANG);
             continue;
         }
         wrong += status || surface != i % 3 || length != 4 || number != i;

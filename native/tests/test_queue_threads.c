@@ -77,7 +77,7 @@ static bool view(round_trip *r)
 static void *work(void *argument)
 {
     round_trip *r = argument;
-    uint64_t limit = vks_now() + 60000 * MS;
+    uint64_t limit = vks_now() + HANG;
     while (r->looked_at < r->begun || r->begun < r->frames) {
         if (!make(r) || !view(r) || vks_now() > limit) {
             r->wrong++;

@@ -18,7 +18,7 @@ static void out_of_date_at_acquire_is_tried_twice(void)
         presents_fail("AcquireNextImageKHR", VK_ERROR_OUT_OF_DATE_KHR, 1, UINT32_MAX);
         for (uint32_t i = 0; i < 3; i++) {
             uint32_t before = presents_calls("AcquireNextImageKHR");
-            CHECK(app_acquire(&a, 1000, &frame) == VKS_VULKAN_ERROR &&
+            CHECK(app_acquire(&a, HANG / MS, &frame) == VKS_VULKAN_ERROR &&
                       vks_last_error()->code == VK_ERROR_OUT_OF_DATE_KHR,
                   "%s", vks_last_error()->text);
             CHECK(presents_calls("AcquireNextImageKHR") - before == 2, "two attempts");
@@ -38,7 +38,7 @@ static void suboptimal_is_good_for_a_frame_and_recreates_after_a_present(void)
         app_open(&a, (choices){.pace = PRESENTS_EAGER, .policy = policy});
         app_frames(&a, 3, 1);
         presents_fail("AcquireNextImageKHR", VK_SUBOPTIMAL_KHR, 1, 1);
-        CHECK(app_acquire(&a, 1000, &frame) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(app_acquire(&a, HANG / MS, &frame) == VKS_OK, "%s", vks_last_error()->text);
         CHECK(vks_swapchain_drop(a.swapchain, &frame) == VKS_OK, "A19");
         app_frames(&a, 3, 1);
         CHECK(app_statistics(&a).recreated == 0, "%d", (int)app_statistics(&a).recreated);
@@ -101,7 +101,8 @@ static void out_of_memory_at_present_leaves_the_frame(void)
         vks_frame frame;
         app_open(&a, (choices){.pace = PRESENTS_RANDOM, .policy = policy});
         app_frames(&a, 5, 1);
-        CHECK(app_acquire(&a, 1000, &frame) == VKS_OK && app_draw(&a, &frame) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(app_acquire(&a, HANG / MS, &frame) == VKS_OK && app_draw(&a, &frame) == VKS_OK, "%s",
+              vks_last_error()->text);
         presents_fail("QueuePresentKHR", code, 1, 2);
         for (uint32_t i = 0; i < 2; i++) {
             CHECK(app_present(&a, &frame) == VKS_VULKAN_ERROR && vks_last_error()->code == code, "%s",
@@ -124,12 +125,12 @@ static void a_swapchain_that_cannot_be_made_retires_the_old_one(void)
         if (presented)
             app_frames(&a, 5, 1);
         else
-            CHECK(app_acquire(&a, 1000, &frame) == VKS_OK && app_draw(&a, &frame) == VKS_OK, "%s",
+            CHECK(app_acquire(&a, HANG / MS, &frame) == VKS_OK && app_draw(&a, &frame) == VKS_OK, "%s",
                   vks_last_error()->text);
         app_resize(&a, 80, 80);
         presents_fail("CreateSwapchainKHR", VK_ERROR_OUT_OF_DEVICE_MEMORY, 1, 3);
         for (uint32_t i = 0; i < 3; i++)
-            CHECK(app_acquire(&a, 1000, &frame) == VKS_VULKAN_ERROR, "%s", vks_last_error()->text);
+            CHECK(app_acquire(&a, HANG / MS, &frame) == VKS_VULKAN_ERROR, "%s", vks_last_error()->text);
         app_frames(&a, 20, 1);
         CHECK(app_statistics(&a).swapchains == 1, "%d", (int)app_statistics(&a).swapchains);
         app_close(&a);
@@ -161,14 +162,14 @@ static void a_present_waits_for_held_work_of_its_frame(void)
         vks_fence *fence = new_fence(&a);
         vks_submission held = {0};
         app_frames(&a, 3, 1);
-        CHECK(app_acquire(&a, 1000, &frame) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(app_acquire(&a, HANG / MS, &frame) == VKS_OK, "%s", vks_last_error()->text);
         CHECK(app_submit(&a, &frame, fence, 5, &held) == VKS_OK && held.op, "it is held");
         vks_clear_error();
         CHECK(vks_swapchain_present(a.swapchain, &frame, vks_now() + 20 * MS) == VKS_TIMEOUT && TEXT_HAS("is held"),
               "%s", vks_last_error()->text);
         CHECK(vks_fence_signal(fence, 5) == VKS_OK, "%s", vks_last_error()->text);
         CHECK(app_present(&a, &frame) == VKS_OK, "%s", vks_last_error()->text);
-        CHECK(vks_submission_wait(a.device, &held, vks_now() + 1000 * MS) == VKS_OK, "it ran");
+        CHECK(vks_submission_wait(a.device, &held, vks_now() + HANG) == VKS_OK, "it ran");
         vks_op_unref(held.op);
         app_frames(&a, 3, 1);
         close_fence(fence);
@@ -180,12 +181,14 @@ typedef struct presenter {
     app *app;
     vks_frame frame;
     vks_status status;
+    _Atomic bool done;
 } presenter;
 
 static void *present_it(void *argument)
 {
     presenter *p = argument;
     p->status = app_present(p->app, &p->frame);
+    p->done = true;
     return NULL;
 }
 
@@ -202,9 +205,9 @@ static void while_a_present_lasts_others_go_on_and_their_work_is_held(void)
               "%s", vks_last_error()->text);
         app_frames(&a, 3, 1);
         presenter p = {.app = &a};
-        CHECK(app_acquire(&a, 1000, &p.frame) == VKS_OK && app_draw(&a, &p.frame) == VKS_OK, "%s",
+        CHECK(app_acquire(&a, HANG / MS, &p.frame) == VKS_OK && app_draw(&a, &p.frame) == VKS_OK, "%s",
               vks_last_error()->text);
-        presents_last(50);
+        presents_last(UINT32_MAX); /* until it is told otherwise */
         uint32_t before = presents_calls("QueuePresentKHR");
         pthread_t thread;
         pthread_create(&thread, NULL, present_it, &p);
@@ -213,22 +216,21 @@ static void while_a_present_lasts_others_go_on_and_their_work_is_held(void)
         uint64_t start = vks_now();
         vks_submission first = {0}, second = {0};
         vks_signal signals[] = {{fence, 1}, {fence, 2}};
-        CHECK(vks_submit(a.device, &(vks_submit_info){.signals = signals, .n_signals = 1}, start + 1000 * MS, &first) ==
+        CHECK(vks_submit(a.device, &(vks_submit_info){.signals = signals, .n_signals = 1}, start + HANG, &first) ==
                   VKS_OK,
               "%s", vks_last_error()->text);
-        CHECK(vks_submit(a.device, &(vks_submit_info){.signals = signals + 1, .n_signals = 1}, start + 1000 * MS,
-                         &second) == VKS_OK,
+        CHECK(vks_submit(a.device, &(vks_submit_info){.signals = signals + 1, .n_signals = 1}, start + HANG, &second) ==
+                  VKS_OK,
               "%s", vks_last_error()->text);
         CHECK(vks_surface_release(surface, 1) == VKS_OK, "%s", vks_last_error()->text);
         CHECK(vks_fence_signal(fence, 3) == VKS_OK, "%s", vks_last_error()->text);
         CHECK(app_statistics(&a).frames == 3, "and the statistics are told");
         CHECK(first.op && second.op && vks_submission_is_held(a.device, &second), "the queue is the present's");
-        CHECK(vks_now() - start < 30 * MS, "%d ms", (int)((vks_now() - start) / MS));
-        CHECK(vks_fence_wait(fence, 3, start + 1000 * MS) == VKS_OK, "in order");
-        pthread_join(thread, NULL);
-        CHECK(p.status == VKS_OK && vks_now() - start > 30 * MS, "%d, after %d ms", p.status,
-              (int)((vks_now() - start) / MS));
+        CHECK(!p.done, "each of these returned while the present was in the driver");
         presents_last(0);
+        CHECK(vks_fence_wait(fence, 3, start + HANG) == VKS_OK, "in order");
+        pthread_join(thread, NULL);
+        CHECK(p.status == VKS_OK, "%d", p.status);
         if (first.op)
             vks_op_unref(first.op);
         if (second.op)
@@ -284,7 +286,7 @@ static void closing_with_frames_out_leaves_nothing(void)
         vks_frame first, second;
         app_open(&a, (choices){.pace = pace, .policy = policy});
         app_frames(&a, drawn == 3 ? 0 : 5, 1);
-        CHECK(app_acquire(&a, 1000, &first) == VKS_OK && app_acquire(&a, 1000, &second) == VKS_OK, "%s",
+        CHECK(app_acquire(&a, HANG / MS, &first) == VKS_OK && app_acquire(&a, HANG / MS, &second) == VKS_OK, "%s",
               vks_last_error()->text);
         for (uint32_t n = 0; n < drawn; n++)
             CHECK(app_draw(&a, &first) == VKS_OK, "%s", vks_last_error()->text);
@@ -307,7 +309,7 @@ static void closing_without_proof_ends_all_the_same(void)
         presents_give_up(true); /* no proof can come */
         uint64_t start = vks_now();
         app_close_swapchain(&a);
-        CHECK(vks_now() - start < 2000 * MS, "%d ms", (int)((vks_now() - start) / MS));
+        CHECK(vks_now() - start < HANG, "%d ms", (int)((vks_now() - start) / MS));
         presents_stall(0);
         app_close(&a);
     }

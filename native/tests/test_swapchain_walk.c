@@ -258,13 +258,13 @@ static void *submit_others(void *argument)
     for (uint64_t v = 1; !is_over; v++) {
         vks_submission out = {0};
         vks_signal signal = {fence, v};
-        CHECK(vks_submit(a->device, &(vks_submit_info){.signals = &signal, .n_signals = 1}, vks_now() + 1000 * MS,
-                         &out) == VKS_OK,
+        CHECK(vks_submit(a->device, &(vks_submit_info){.signals = &signal, .n_signals = 1}, vks_now() + HANG, &out) ==
+                  VKS_OK,
               "%s", vks_last_error()->text);
         if (out.op)
             vks_op_unref(out.op);
         vks_status status = VKS_INTERRUPTED;
-        for (uint64_t until = vks_now() + 4000 * MS; v % 8 == 0 && status == VKS_INTERRUPTED;)
+        for (uint64_t until = vks_now() + HANG; v % 8 == 0 && status == VKS_INTERRUPTED;)
             status = vks_fence_wait(fence, v, until);
         CHECK(v % 8 || status == VKS_OK, "%d", status);
     }

@@ -74,7 +74,7 @@ static void what_the_cpu_wrote_reaches_another_api_by_the_transfer_queue(void)
     stub_api *api = new_api(&p.near);
     uint64_t wait = 0, signal = 0;
     own(&p.near, 0);
-    CHECK(COPIED(vks_surface_lend_out(p.near.surface, true, vks_now() + 1000 * MS, &wait)) && wait, "two barriers");
+    CHECK(COPIED(vks_surface_lend_out(p.near.surface, true, vks_now() + HANG, &wait)) && wait, "two barriers");
     CHECK(vks_surface_lent_value(p.near.surface, &signal) == VKS_OK, "%s", vks_last_error()->text);
     stub_work(api, wait, signal);
     CHECK(vks_surface_lent_back(p.near.surface, signal) == VKS_OK, "%s", vks_last_error()->text);
@@ -118,7 +118,7 @@ static void copies_stay_behind_graphics_that_run(void)
     vks_commands *draws;
     vks_surface *surface = stub_surface(p.near.device, NULL);
     CHECK(stub_commands(surface, STUB_DRAWS, &draws) == VKS_OK, "%s", vks_last_error()->text);
-    CHECK(AGAIN(vks_surface_acquire(surface, 0, vks_now() + 1000 * MS)) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(AGAIN(vks_surface_acquire(surface, 0, vks_now() + HANG)) == VKS_OK, "%s", vks_last_error()->text);
     submit(&p, draws);
     own(&p.near, 0);
     CHECK(!COPIED(submit(&p, p.copies)), "it would wait there");
@@ -141,8 +141,7 @@ static void what_an_engine_takes_part_in_goes_to_the_graphics_queue(void)
     hand_on(&p.near, 1);
     own(&p.near, 1);
     idle(&p.near);
-    CHECK(vks_surface_sync(p.near.surface, vks_now() + 1000 * MS, &wait, &signal) == VKS_OK, "%s",
-          vks_last_error()->text);
+    CHECK(vks_surface_sync(p.near.surface, vks_now() + HANG, &wait, &signal) == VKS_OK, "%s", vks_last_error()->text);
     stub_submit(p.near.device, wait, signal);
     CHECK(!COPIED(hand_on(&p.near, 2)), "it waits for the engine's queue");
     drop_pair(&p);
@@ -201,7 +200,7 @@ static void a_batch_of_the_other_queue_waits_for_the_last_one_on_the_gpu(void)
     usleep(3000);
     CHECK(vks_submission_poll(p.near.device, &drawn) == VKS_TIMEOUT, "the copies have not run");
     stub_stall_transfers(p.near.device, false);
-    CHECK(AGAIN(vks_submission_wait(p.near.device, &drawn, vks_now() + 1000 * MS)) == VKS_OK, "now they have");
+    CHECK(AGAIN(vks_submission_wait(p.near.device, &drawn, vks_now() + HANG)) == VKS_OK, "now they have");
     hand_on(&p.near, 1);
     drop_pair(&p);
 }
