@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Print rule x backend from the results of the last test run: passed, failed, or skipped with the reason.
+"""Print rule x backend from the results of the last `make test` or `make test-full`: passed, failed, skipped and why.
 
     python tools/rules.py [RULE or PREFIX ...]      e.g. K X9
 
 A rule holds on a backend when at least one of its tests passed there and none failed. Tests of the C core and of the
 model stand under `native` and count for the CPU backend, which runs nothing else; so do the rules with `vulkan = false`
-in tests/rules.toml need no more, and those with `cpu = false` are about Vulkan alone. Exit status 1 when a rule did not
-pass on cpu or lavapipe25, where it concerns them, or failed anywhere.
+in tests/rules.toml need no more, and those with `cpu = false` are about Vulkan alone. `make test` leaves out what
+`make test-full` has: a rule without a test in these results is named at the end, as one that did not run. Exit status 1
+when a rule did not pass on cpu or lavapipe25, where it concerns them, or failed anywhere.
 """
 
 from __future__ import annotations
@@ -49,6 +50,15 @@ def missing_backends(rule: dict[str, object], by_backend: dict[str, list[Case]])
     return [*missing, *(backend for backend in failed if backend not in missing)]
 
 
+def how_open(missing: list[str], by_backend: dict[str, list[Case]]) -> str:
+    """Say on which backends a rule failed or was skipped, and on which no test of it ran."""
+    absent = [backend for backend in missing if not by_backend.get(backend)]
+    ran = [backend for backend in missing if backend not in absent]
+    said = [f"not passed on {', '.join(ran)}"] if ran else []
+    said += [f"did not run on {', '.join(absent)}, run `make test-full`"] if absent else []
+    return "; ".join(said)
+
+
 def main() -> int:
     rules = tomllib.loads((ROOT / "tests" / "rules.toml").read_text())
     all_results = load_all()
@@ -72,7 +82,7 @@ def main() -> int:
             open_rules[rule] = missing
     print(f"\n{len(wanted) - len(open_rules)} of {len(wanted)} rules passed where they must")
     for rule, missing in open_rules.items():
-        print(f"{rule}: not passed on {', '.join(missing)}")
+        print(f"{rule}: {how_open(missing, table.get(rule, {}))}")
     return int(bool(open_rules) or bool(strangers))
 
 

@@ -45,6 +45,13 @@ def test_a_c_test_alone_proves_a_rule_of_pages_but_not_one_of_vulkan():
     assert rules.missing_backends(VULKAN_RULE, by_backend(native="passed")) == ["lavapipe25"]
 
 
+def test_a_rule_without_a_test_in_the_results_is_told_from_one_that_was_skipped():
+    ran = by_backend(cpu="skipped")
+    assert rules.how_open(["cpu", "lavapipe25"], ran) == (
+        "not passed on cpu; did not run on lavapipe25, run `make test-full`"
+    )
+
+
 @pytest.mark.parametrize(
     ("comment", "expected"),
     [

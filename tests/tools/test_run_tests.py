@@ -133,6 +133,12 @@ def test_the_table_fits_a_screen_and_sums_skips_by_reason():
     assert lines[-1] == "4 passed, 0 failed, 4000 skipped in 60 s"
 
 
+def test_what_was_measured_again_is_in_the_table():
+    case = Case("tests/test_a.py::test_in_time", "passed", retries=["0.25 of 0.2"])
+    (line,) = (line for line in report.table([Results("cpu", "pytest-serial", [case])], 1) if "again" in line)
+    assert line == "measured again, in 1 tests: test_in_time (0.25 of 0.2)"
+
+
 def test_a_table_of_many_jobs_keeps_its_last_line():
     results = [Results(f"driver{n}", "pytest", [Case("x", "passed")]) for n in range(26)]
     lines = report.table(results, 1)
