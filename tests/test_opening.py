@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -47,6 +49,27 @@ def test_a_missing_validation_layer_is_an_error_with_its_name_and_never_another_
     assert "UnsupportedError: validation is not supported" in ended.stderr
     assert "VK_LAYER_KHRONOS_validation" in ended.stderr
     assert "unset VKSHARE_VALIDATION" in ended.stderr
+
+
+@pytest.mark.parametrize(("arguments", "variables"), [("validation=True", {}), ("", {"VKSHARE_VALIDATION": "1"})])
+def test_a_layer_that_is_listed_and_cannot_be_loaded_is_an_error_with_its_name_too(
+    start: Start, tmp_path: Path, arguments: str, variables: dict[str, str]
+) -> None:
+    if not any(adapter.backend == "vulkan" for adapter in adapters()):
+        pytest.skip("there is no Vulkan driver")
+    layer = {
+        "name": "VK_LAYER_KHRONOS_validation",
+        "type": "GLOBAL",
+        "library_path": str(tmp_path / "missing.so"),
+        "api_version": "1.3.239",
+        "implementation_version": "1",
+        "description": "its library is missing",
+    }
+    (tmp_path / "layer.json").write_text(json.dumps({"file_format_version": "1.2.0", "layer": layer}))
+    ended = start(arguments, VK_LAYER_PATH=str(tmp_path), **variables)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "UnsupportedError: validation is not supported" in ended.stderr
+    assert "cannot load it" in ended.stderr
 
 
 @pytest.mark.parametrize(("arguments", "variables"), [("validation=True", {}), ("", {"VKSHARE_VALIDATION": "1"})])

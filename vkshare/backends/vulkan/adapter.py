@@ -10,7 +10,7 @@ from vkshare.backends.base import Adapter, Capabilities
 from vkshare.backends.vulkan import instance as instances
 from vkshare.backends.vulkan.physical import PhysicalDevice
 from vkshare.backends.vulkan.probe import probe
-from vkshare.errors import DeviceMismatchError, VkshareError
+from vkshare.errors import DeviceMismatchError, UnsupportedError, VkshareError
 
 _lock = threading.Lock()
 _found: tuple[list[VulkanAdapter], list[tuple[str, str]]] | None = None
@@ -101,12 +101,24 @@ def _find() -> tuple[list[VulkanAdapter], list[tuple[str, str]]]:
         return _found
 
 
+def _any_instance() -> instances.Instance:
+    """The one that devices will use, or one without the layer: a missing layer makes no adapter unusable.
+
+    open() refuses then, with the layer's name.
+    """
+    try:
+        return instances.get()
+    except UnsupportedError as error:
+        if error.capability != "validation":
+            raise
+        return instances.get(False)
+
+
 def _enumerate() -> tuple[list[VulkanAdapter], list[tuple[str, str]]]:
     usable: list[VulkanAdapter] = []
     refused: list[tuple[str, str]] = []
     try:
-        # A missing layer makes no adapter unusable: open() refuses, with the layer's name.
-        instance = instances.get(instances.validation_wanted() and instances.validation_layer_version() is not None)
+        instance = _any_instance()
         handles = instance.physical_devices()
     except VkshareError as error:
         return [], [("Vulkan", f"no instance: {error}")]

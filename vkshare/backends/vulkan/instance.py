@@ -13,7 +13,7 @@ from typing import Any
 
 from vkshare.backends.vulkan.api import NULL, VK, Functions, ffi, global_functions, instance_functions, new, text
 from vkshare.backends.vulkan.messages import messenger_info
-from vkshare.errors import UnsupportedError
+from vkshare.errors import UnsupportedError, VulkanError
 
 VALIDATION_LAYER = "VK_LAYER_KHRONOS_validation"
 # Enabled where the loader or a driver has them. Those of surfaces are for swapchains, which need them on the instance.
@@ -88,11 +88,7 @@ def _create(validation: bool) -> Instance:
             "install a newer libvulkan1",
         )
     if validation and validation_layer_version() is None:
-        raise UnsupportedError(
-            "validation",
-            f"the loader finds no {VALIDATION_LAYER}",
-            "install vulkan-validationlayers, or do without: unset VKSHARE_VALIDATION, or open(validation=False)",
-        )
+        raise _without_layer(f"the loader finds no {VALIDATION_LAYER}")
     layers = [VALIDATION_LAYER] if validation else []
     names = {text(e.extensionName) for layer in (None, *layers) for e in _extensions(vk, layer)}
     extensions = [name for name in _OPTIONAL_EXTENSIONS if name in names]
@@ -116,11 +112,22 @@ def _create(validation: bool) -> Instance:
         enabledExtensionCount=len(extensions),
         ppEnabledExtensionNames=extensions,
     )
-    handle = vk.make("vkCreateInstance", info, None)
+    try:
+        handle = vk.make("vkCreateInstance", info, None)
+    except VulkanError as error:
+        if not validation or error.result != VK.ERROR_LAYER_NOT_PRESENT:
+            raise
+        why = f"the loader finds {VALIDATION_LAYER} and cannot load it: the library that its manifest names is missing"
+        raise _without_layer(why) from error
     instance = Instance(handle, instance_functions(handle), extensions=frozenset(extensions), validation=validation)
     if messenger is not None:
         instance.vk.make("vkCreateDebugUtilsMessengerEXT", handle, messenger, None)
     return instance
+
+
+def _without_layer(why: str) -> UnsupportedError:
+    hint = "install vulkan-validationlayers, or do without: unset VKSHARE_VALIDATION, or open(validation=False)"
+    return UnsupportedError("validation", why, hint)
 
 
 def _extensions(vk: Functions, layer: str | None) -> list[Any]:
