@@ -816,7 +816,8 @@ vks_status vks_swapchain_image(vks_swapchain *s, uint32_t index, uint64_t genera
         return status;
     vks_chain *chain = chain_of(s, generation, index);
     if (!chain)
-        return leave(s, vks_fail(VKS_BAD_CALL, 0, "the image is of before the swapchain was resized; acquire() another frame"));
+        return leave(
+            s, vks_fail(VKS_BAD_CALL, 0, "the image is of before the swapchain was resized; acquire() another frame"));
     vks_chain_image *image = &chain->images[index];
     if (s->info.vulkan && s->vulkan.has_views && !image->view)
         status = make_view(s, image);
@@ -877,7 +878,9 @@ vks_status vks_swapchain_pin(vks_swapchain *s, uint64_t generation)
         found |= chain->generation == generation;
     s->pins += found;
     pthread_mutex_unlock(&s->device->lock);
-    return found ? VKS_OK : vks_fail(VKS_BAD_CALL, 0, "the image is of before the swapchain was resized; acquire() another frame");
+    return found
+               ? VKS_OK
+               : vks_fail(VKS_BAD_CALL, 0, "the image is of before the swapchain was resized; acquire() another frame");
 }
 
 void vks_swapchain_unpin(vks_swapchain *s)
