@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from vkshare.device import Device
@@ -37,6 +38,34 @@ def patience() -> float:
     return PROMISE if until is None else max(0.0, until - time.monotonic())
 
 
+def destructor(function: Callable[[Any], None]) -> Callable[[Any], None]:
+    """For each ``__del__`` of the package: quiet where the interpreter is ending.
+
+    Modules lose their names then, in no order, so that any call may fail; the process's end frees what is left. A
+    ResourceWarning that is an error is passed on. The names used here are the function's own and survive.
+    """
+    is_ending = sys.is_finalizing
+
+    def __del__(self: Any) -> None:
+        try:
+            function(self)
+        except ResourceWarning:
+            raise
+        except Exception:
+            if not is_ending():
+                raise
+
+    return __del__
+
+
+def warn_and_close(thing: Any) -> None:
+    """What the destructor of a thing that was not closed does. Closes it also where the warning is an error."""
+    try:
+        warnings.warn(f"unclosed {thing!r}", ResourceWarning, source=thing, stacklevel=2)
+    finally:
+        thing.close()
+
+
 class Closing:
     """A mixin for what has close() and is_closed."""
 
@@ -58,14 +87,14 @@ class Closing:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
+    @destructor
     def __del__(self) -> None:
         try:
             lost = self._is_lost()
         except Exception:
-            return  # __init__ did not get so far, or the interpreter is shutting down
+            return  # __init__ did not get so far
         if lost:
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
-            self.close()
+            warn_and_close(self)
 
 
 class Closable(Closing):

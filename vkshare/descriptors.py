@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 from vkshare import _arguments, _fds, _native, _parcels, _transport, formats
+from vkshare._closing import destructor
 from vkshare.backends import host_memory
 from vkshare.backends.base import ImageSpec, MemoryHandle
 from vkshare.errors import ClosedError, DescriptorError
@@ -220,11 +221,14 @@ class Descriptor:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
+    @destructor
     def __del__(self) -> None:
         if not getattr(self, "_closed", True):
-            if not self._used:
-                warnings.warn(f"{self!r} was neither sent, opened nor closed", ResourceWarning, source=self)
-            self.close()
+            try:
+                if not self._used:
+                    warnings.warn(f"{self!r} was neither sent, opened nor closed", ResourceWarning, source=self)
+            finally:
+                self.close()
 
 
 def check_header(data: bytes) -> None:

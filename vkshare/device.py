@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import threading
-import warnings
 import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from vkshare import _arguments, _discard, _handles, _native, formats
 from vkshare import adapter as _adapter
+from vkshare._closing import destructor, warn_and_close
 from vkshare._graveyard import Graveyard, Part
 from vkshare.backends.base import Adapter, Backend, Capabilities, Image, ImageSpec
 from vkshare.commands import CommandList, Submission
@@ -421,15 +421,16 @@ class Device(_native.Device):
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
+    @destructor
     def __del__(self) -> None:
         try:
             lost = not self.is_gone
             unfinished = self._pid == os.getpid() and not self._is_torn_down
         except Exception:
-            return  # __init__ did not get so far, or the interpreter is shutting down
+            return  # __init__ did not get so far
         if lost:
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
-        if unfinished:
+            warn_and_close(self)
+        elif unfinished:
             self.close()
 
     def __repr__(self) -> str:

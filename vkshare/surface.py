@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from vkshare import _async, _closing, _native, _pixels
-from vkshare._closing import Closable
+from vkshare._closing import Closable, destructor
 from vkshare._graveyard import Lease, Part
 from vkshare.access import Access
 from vkshare.backends.base import Image, ImageSpec
@@ -307,6 +307,7 @@ class Surface(Closable, _native.Surface):
             raise InvalidCallError(f"this surface belongs to {self._kept_by()!r}: close that")
         self._end()
 
+    @destructor
     def __del__(self) -> None:
         if getattr(self, "_kept_by", None) is None:
             super().__del__()

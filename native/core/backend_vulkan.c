@@ -5,6 +5,7 @@
  * loader, of its own.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -447,6 +448,18 @@ static const char *load(vulkan_queue *queue, PFN_vkGetDeviceProcAddr get, bool e
     return NULL;
 }
 
+/* The loader stays in the process. Python's binding unloads it when its module is freed, at the interpreter's end, and
+ * devices and swapchains that are freed later still call through it. */
+static void keep_library(const void *function)
+{
+    Dl_info found;
+    if (!dladdr(function, &found) || !found.dli_fname)
+        return;
+    void *library = dlopen(found.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    if (library)
+        dlclose(library);
+}
+
 vks_status vks_vulkan_backend_init(vks_device *device, const vks_vulkan_info *info)
 {
     vulkan_queue *queue = calloc(1, sizeof *queue);
@@ -463,6 +476,7 @@ vks_status vks_vulkan_backend_init(vks_device *device, const vks_vulkan_info *in
     pthread_mutex_init(&queue->dying_lock, NULL);
     PFN_vkGetDeviceProcAddr get;
     memcpy(&get, &info->get_device_proc_addr, sizeof get);
+    keep_library(info->get_device_proc_addr);
     const char *missing = get ? load(queue, get, info->export_timelines) : "vkGetDeviceProcAddr";
     if (missing) {
         free(queue);

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vkshare import _arguments
-from vkshare._closing import common_deadline
+from vkshare._closing import common_deadline, destructor
 from vkshare.compositor import feeds
 from vkshare.compositor.feeds import Descriptor, Feed, Keys
 from vkshare.compositor.scene import Placement, Tween
@@ -341,6 +341,7 @@ class ClientWindow:
         self.dispatcher.close()
         self._descriptor.close()
 
+    @destructor
     def __del__(self) -> None:
         if not getattr(self, "_is_closed", True):
             warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol, Self
 
 from vkshare import _arguments
+from vkshare._closing import destructor
 from vkshare.errors import ClosedError, VkshareError
 from vkshare.present import _glfw
 from vkshare.present.events import Collector, Event
@@ -326,6 +327,7 @@ class Window:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
+    @destructor
     def __del__(self) -> None:
         try:
             lost = not self._is_closed and self._connection.pid == os.getpid() and not sys.is_finalizing()

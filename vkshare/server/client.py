@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from vkshare import _arguments, _fds, _trace
+from vkshare._closing import destructor
 from vkshare.descriptors import Descriptor, FenceDescriptor, SurfaceDescriptor
 from vkshare.device import DEFAULT_USAGE
 from vkshare.errors import RemoteLostError, VkshareError
@@ -352,11 +353,14 @@ class Client:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
+    @destructor
     def __del__(self) -> None:
         channel = getattr(self, "_channel", None)
         if channel is not None and not channel.is_closed:
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
-            channel.close()
+            try:
+                warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
+            finally:
+                channel.close()
 
     def __repr__(self) -> str:
         state = "closed" if self.is_closed else f"client {self.server.client} of {self.server.adapter!r}"

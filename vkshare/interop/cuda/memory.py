@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from vkshare import _fds, _native
+from vkshare._closing import destructor
 from vkshare.errors import UnsupportedError
 from vkshare.interop.cuda.driver import CAPTURE_ERRORS, GPU, CUDAError, bindings, call
 
@@ -140,11 +141,10 @@ class ImportedMemory:
         texture.flags = driver.CU_TRSF_READ_AS_INTEGER if self.spec.format.dtype.startswith("uint") else 0
         return texture
 
+    @destructor
     def __del__(self) -> None:
-        if getattr(self, "_memory", None) is None or self._pid != os.getpid():
-            return  # in a forked child all of it is the parent's
-        with contextlib.suppress(TypeError):  # the interpreter is ending: the process ends it
-            self._free()
+        if getattr(self, "_memory", None) is not None and self._pid == os.getpid():
+            self._free()  # in a forked child all of it is the parent's
 
     def _free(self) -> None:
         """What was made of the memory, and then the memory, once no kernel can use it still."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import warnings
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
+from vkshare._closing import destructor, warn_and_close
 from vkshare.errors import ClosedError, VkshareError
 from vkshare.interop.cuda import streams
 from vkshare.interop.cuda.driver import GPU
@@ -66,10 +66,10 @@ class Opened:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
+    @destructor
     def __del__(self) -> None:
         if getattr(self, "_timeline", None) is not None and self._pid == os.getpid():
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
-            self.close()
+            warn_and_close(self)
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         thing, kind = self._thing, type(self).__name__

@@ -9,10 +9,10 @@ import ctypes
 import os
 import threading
 import uuid
-import warnings
 from ctypes import POINTER, c_char_p, c_int, c_uint, c_void_p
 from typing import TYPE_CHECKING, Any, Self
 
+from vkshare._closing import destructor, warn_and_close
 from vkshare.errors import InvalidCallError, UnsupportedError
 from vkshare.interop.gl.context import GL, Current, current
 
@@ -152,10 +152,10 @@ class EGLContext:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
+    @destructor
     def __del__(self) -> None:
         if getattr(self, "_handle", 0) and self._pid == os.getpid():
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
-            self.close()
+            warn_and_close(self)
 
     def __repr__(self) -> str:
         state = "closed" if self.is_closed else "current" if self.is_current else "not current"

@@ -6,11 +6,11 @@ import contextlib
 import logging
 import os
 import threading
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from vkshare import _arguments
+from vkshare._closing import destructor, warn_and_close
 from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError, VkshareError
 from vkshare.interop.gl import context as contexts
 from vkshare.interop.gl import egl, order
@@ -241,10 +241,10 @@ class GLSurface:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
+    @destructor
     def __del__(self) -> None:
         if getattr(self, "_shared", None) is not None and self._pid == os.getpid():
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
-            self.close()
+            warn_and_close(self)
 
     def __repr__(self) -> str:
         spec = self._surface.spec

@@ -1,0 +1,53 @@
+"""Things that are open when the interpreter ends: their destructors run among modules that have lost their names."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.left_open import PLACES
+
+import vkshare as vks
+from vkshare._closing import Closing, destructor
+
+PROGRAM = Path(__file__).parent / "support" / "left_open.py"
+
+
+@pytest.mark.parametrize("thing", ["a surface", "everything"])
+@pytest.mark.parametrize("place", PLACES)
+def test_what_is_left_open_ends_with_the_interpreter_in_silence(
+    vks_adapter: vks.Adapter, place: str, thing: str
+) -> None:
+    command = [sys.executable, "-W", "ignore", str(PROGRAM), place, thing]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert ended.returncode == 0, ended.stderr
+    assert "Exception ignored" not in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+class Thing(Closing):
+    is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.mark.filterwarnings("error::ResourceWarning")
+def test_a_lost_thing_is_closed_also_where_the_warning_is_an_error() -> None:
+    thing = Thing()
+    with pytest.raises(ResourceWarning, match="unclosed"):
+        thing.__del__()
+    assert thing.is_closed
+
+
+def test_a_destructor_is_silent_only_while_the_interpreter_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    @destructor
+    def fail(self: object) -> None:
+        raise TypeError("a module's name is None")
+
+    with pytest.raises(TypeError):
+        fail(None)
+    monkeypatch.setattr(sys, "is_finalizing", lambda: True)
+    destructor(lambda self: [][0])(None)
