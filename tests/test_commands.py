@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -109,6 +110,59 @@ def test_composite_is_premultiplied_over(device: vks.Device, opacity: float) -> 
     part = over[2:12, 0:13] * opacity
     expected[0:10, 3:16] = part + expected[0:10, 3:16] * (1 - part[..., 3:] / 255)
     assert_images_close(target.read(), np.round(expected).astype(np.uint8), 2)
+
+
+def as_linear(codes: np.ndarray) -> np.ndarray:
+    """sRGB codes, 0 to 255, as light, 0 to 1; alpha as it is."""
+    value = codes / 255
+    light = np.where(value <= 0.04045, value / 12.92, ((value + 0.055) / 1.055) ** 2.4)
+    return np.concatenate([light[..., :3], value[..., 3:]], 2)
+
+
+def as_codes(light: np.ndarray) -> np.ndarray:
+    value = np.clip(light, 0, 1)
+    codes = np.where(value <= 0.0031308, value * 12.92, 1.055 * value ** (1 / 2.4) - 0.055)
+    return np.round(255 * np.concatenate([codes[..., :3], value[..., 3:]], 2)).astype(np.uint8)
+
+
+def over(source: np.ndarray, target: np.ndarray, names: tuple[str, str], opacity: float, alpha: str) -> np.ndarray:
+    """What composite() is to make of two pictures of those formats, in 8 bits."""
+    top = as_linear(source) if names[0].endswith("srgb") else source / 255
+    under = as_linear(target) if names[1].endswith("srgb") else target / 255
+    if alpha == "straight":
+        top = np.concatenate([top[..., :3] * top[..., 3:], top[..., 3:]], 2)
+    mixed = top * opacity + under * (1 - top[..., 3:] * opacity)
+    return as_codes(mixed) if names[1].endswith("srgb") else np.round(255 * np.clip(mixed, 0, 1)).astype(np.uint8)
+
+
+@pytest.mark.parametrize("opacity", [1.0, 0.4])
+@pytest.mark.parametrize("alpha", ["premultiplied", "straight"])
+@pytest.mark.parametrize("names", list(itertools.product(("rgba8unorm", "rgba8unorm-srgb"), repeat=2)), ids="-".join)
+def test_composite_takes_premultiplied_and_straight_colours_in_light_where_formats_have_it(
+    device: vks.Device, names: tuple[str, str], alpha: str, opacity: float
+) -> None:
+    dice = np.random.default_rng(12)
+    pictures = [dice.integers(0, 256, (32, 64, 4), np.uint8) for _ in range(2)]
+    pictures[0][:4, :, 3], pictures[0][4:8, :, 3] = 0, 255
+    if alpha == "premultiplied":
+        pictures[0][..., :3] = np.minimum(pictures[0][..., :3], pictures[0][..., 3:])
+    source, target = (owned(device, 64, 32, name) for name in names)
+    source.write(pictures[0])
+    target.write(pictures[1])
+    device.submit(device.record().composite(source, target, opacity=opacity, alpha=alpha))
+    assert_images_close(target.read(), over(*pictures, names, opacity, alpha), 1)
+
+
+def test_straight_colours_without_alpha_leave_the_target_as_it_is_and_opaque_ones_replace_it(
+    device: vks.Device,
+) -> None:
+    source, pixels = filled(device, 6)
+    target, expected = filled(device, 7)
+    pixels[..., 3] = np.where(np.arange(16) < 8, 0, 255)
+    source.write(pixels)
+    device.submit(device.record().composite(source, target, alpha="straight"))
+    expected[:, 8:] = pixels[:, 8:]
+    assert_images_equal(target.read(), expected)
 
 
 def test_triangles_cover_the_half_that_they_should(device: vks.Device) -> None:
@@ -260,6 +314,7 @@ def vertices_with(value: float) -> list[list[list[float]]]:
         (lambda c, a, b: c.composite(a, b, opacity=float("nan")), ValueError, "opacity is nan"),
         (lambda c, a, b: c.composite(a, b, opacity="1"), TypeError, "opacity must be a number, not str"),
         (lambda c, a, b: c.composite(a, b, at=(0,)), ValueError, r"at is \(0,\)"),
+        (lambda c, a, b: c.composite(a, b, alpha="none"), ValueError, "alpha is 'none'.*premultiplied.*straight"),
         (lambda c, a, b: c.draw_triangles(a, np.zeros((4, 6))), ValueError, r"shape \(4, 6\)"),
         (lambda c, a, b: c.draw_triangles(a, np.zeros((3, 7))), ValueError, "K one of 6, 8"),
         (lambda c, a, b: c.draw_triangles(a, np.zeros((3, 8)), b), ValueError, "K one of 4, 6, 10"),

@@ -96,7 +96,9 @@ class Program:
         target_rect: tuple[int, int, int, int],
         linear: bool,
     ) -> None: ...  # rects are x0, y0, x1, y1, mirrored when x1 < x0
-    def composite(self, source: int, target: int, x: int, y: int, opacity: float) -> None: ...
+    def composite(
+        self, source: int, target: int, x: int, y: int, opacity: float, is_straight: bool = False
+    ) -> None: ...
     def draw_triangles(
         self,
         target: int,

@@ -20,6 +20,7 @@ __all__ = ["CommandList", "Submission"]
 Submission = _native.Submission
 
 _FILTERS = ("linear", "nearest")
+_ALPHAS = ("premultiplied", "straight")
 
 
 class CommandList(_native.CommandList):
@@ -124,12 +125,16 @@ class CommandList(_native.CommandList):
         return self._append(Blit(from_surface, to_surface, edges[0], edges[1], filter == "linear"))
 
     def composite(
-        self, source: Surface | View, target: Surface | View, at: Sequence[int] = (0, 0), opacity: float = 1.0
+        self,
+        source: Surface | View,
+        target: Surface | View,
+        at: Sequence[int] = (0, 0),
+        opacity: float = 1.0,
+        alpha: str = "premultiplied",
     ) -> Self:
         """Blends the source over the target: source·opacity + target·(1 - alpha·opacity).
 
-        The source's colours are premultiplied by its alpha. -srgb targets blend in linear space, others on the stored
-        values.
+        -srgb targets blend in linear space, others on the stored values; -srgb sources are decoded first.
 
         Parameters
         ----------
@@ -137,7 +142,11 @@ class CommandList(_native.CommandList):
             (x, y) in the target of the source's top left; what is outside is clipped.
         opacity
             0 to 1.
+        alpha
+            ``"premultiplied"``: the source's colours are multiplied by its alpha already, as cairo's and Skia's are.
+            ``"straight"``: they are not, as Pillow's are; they are multiplied before they are blended.
         """
+        _arguments.choice("alpha", alpha, _ALPHAS)
         from_surface, to_surface = self._pair(source, target, "sample", "render")
         at_x, at_y = _arguments.point("at", at)
         if isinstance(opacity, bool) or not isinstance(opacity, (int, float)):
@@ -148,7 +157,7 @@ class CommandList(_native.CommandList):
         outside_y = at_y >= to_surface.height or at_y + from_surface.height <= 0
         if outside_x or outside_y or opacity == 0:
             return self
-        return self._append(Composite(from_surface, to_surface, (at_x, at_y), float(opacity)))
+        return self._append(Composite(from_surface, to_surface, (at_x, at_y), float(opacity), alpha == "straight"))
 
     def draw_triangles(
         self,

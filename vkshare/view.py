@@ -154,9 +154,9 @@ class View(_native.ArrayBuffer):
     def pillow(self) -> Image:
         """A PIL.Image: mode RGBA for rgba8unorm (-srgb: its stored codes), L for r8unorm.
 
-        Pillow blends all four channels alike: what is drawn in opaque colours on transparent black is premultiplied, as
-        composite() takes it. After the block the image raises ValueError; an ImageDraw that was kept draws into memory
-        that is another party's by then.
+        Pillow's colours are straight, not multiplied by alpha: ``composite(..., alpha="straight")`` puts them over a
+        picture. After the block the image raises ValueError; an ImageDraw that was kept draws into memory that belongs to
+        another party by then.
 
         Raises
         ------

@@ -99,12 +99,12 @@ static void draw(const void *vertices, uint32_t floats, const struct vks_image *
 static const float colour[4] = {0.1f, 0.2f, 0.3f, 1};
 static const struct vks_blit_rect whole = {0, 0, WIDTH, HEIGHT}, half = {0, 0, WIDTH / 2, HEIGHT / 2};
 
-static void over_ours(void) { vks_raster_composite(&source, &target, 0, 0, 1, NULL); }
-static void over_two(void) { vks_raster_composite(&source, &target, 0, 0, 1, two_threads); }
+static void over_ours(void) { vks_raster_composite(&source, &target, 0, 0, 1, VKS_PREMULTIPLIED, NULL); }
+static void over_two(void) { vks_raster_composite(&source, &target, 0, 0, 1, VKS_PREMULTIPLIED, two_threads); }
 static void over_baseline(void) { reference_over_baseline(target.pixels, source.pixels, PIXELS); }
 static void over_native(void) { reference_over_native(target.pixels, source.pixels, PIXELS); }
-static void over_faded(void) { vks_raster_composite(&source, &target, 0, 0, 0.5f, NULL); }
-static void over_srgb(void) { vks_raster_composite(&source, &srgb, 0, 0, 1, NULL); }
+static void over_faded(void) { vks_raster_composite(&source, &target, 0, 0, 0.5f, VKS_PREMULTIPLIED, NULL); }
+static void over_srgb(void) { vks_raster_composite(&source, &srgb, 0, 0, 1, VKS_PREMULTIPLIED, NULL); }
 static void flat_ours(void) { draw(flat_vertices, 8, NULL, VKS_FILTER_NEAREST, NULL); }
 static void flat_two(void) { draw(flat_vertices, 8, NULL, VKS_FILTER_NEAREST, two_threads); }
 static void flat_baseline(void) { reference_triangles_baseline(target.pixels, WIDTH, HEIGHT, reference, TRIANGLES); }

@@ -195,18 +195,22 @@ static PyObject *program_blit(ARGUMENTS)
 
 static PyObject *program_composite(ARGUMENTS)
 {
-    static vkpy_signature signature = {"Program.composite", 5, 5, 5, {"source", "target", "x", "y", "opacity"}, {NULL}};
+    static vkpy_signature signature = {
+        "Program.composite", 6, 5, 6, {"source", "target", "x", "y", "opacity", "is_straight"}, {NULL}};
     vkpy_program *self = (vkpy_program *)object;
-    PyObject *values[5];
+    PyObject *values[6];
+    bool is_straight = false;
     uint32_t source, target;
     int32_t at[2];
     float opacity;
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !read_slot(values[0], "source", &source) ||
         !read_slot(values[1], "target", &target) || !read_coordinates(&signature, values, 2, 2, at) ||
-        !read_float(values[4], "opacity", &opacity))
+        !read_float(values[4], "opacity", &opacity) || !vkpy_bool(values[5], &is_straight))
         return NULL;
     LIVE(self);
-    return recorded(vks_program_composite(self->core, source, target, at[0], at[1], opacity), "Program.composite");
+    enum vks_alpha alpha = is_straight ? VKS_STRAIGHT : VKS_PREMULTIPLIED;
+    return recorded(vks_program_composite(self->core, source, target, at[0], at[1], opacity, alpha),
+                    "Program.composite");
 }
 
 /* ---- triangles --------------------------------------------------------------------------------------------------- */
@@ -296,7 +300,8 @@ static PyMethodDef methods[] = {
      "blit($self, source, source_rect, target, target_rect, linear)\n--\n\nScales and mirrors; rects are x0, y0, x1, "
      "y1."},
     {"composite", VKPY_FASTCALL(program_composite), VKPY_FAST,
-     "composite($self, source, target, x, y, opacity)\n--\n\nPremultiplied source-over."},
+     "composite($self, source, target, x, y, opacity, is_straight=False)\n--\n\nSource-over, of colours that are "
+     "premultiplied or straight."},
     {"draw_triangles", VKPY_FASTCALL(program_draw_triangles), VKPY_FAST,
      "draw_triangles($self, target, vertices, colour_offset, uv_offset, texture, linear, subpixel_bits)\n--\n\n"
      "Draws a triangle list in painter's order; -1: no such offset, no texture."},

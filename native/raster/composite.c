@@ -15,14 +15,19 @@ static void band_any(const struct vks_rows *rows, uint32_t first, uint32_t end)
 {
     const struct vks_image *source = rows->source, *target = rows->target;
     const struct vks_area *area = &rows->area;
+    bool is_straight = rows->composite.alpha == VKS_STRAIGHT;
     vks_rgba colour[VKS_CHUNK];
     for (uint32_t y = first; y < end; y++) {
         for (uint32_t x = 0; x < area->width; x += VKS_CHUNK) {
             uint32_t n = area->width - x < VKS_CHUNK ? area->width - x : VKS_CHUNK;
             const uint8_t *from = vks_pixel_at(source, rows->composite.source_x + x, rows->composite.source_y + y);
             vks_load_pixels(source->format, from, colour, n);
-            for (uint32_t i = 0; i < n; i++)
-                vks_f4_store(colour[i], vks_f4_load(colour[i]) * vks_f4_all(rows->composite.opacity));
+            for (uint32_t i = 0; i < n; i++) {
+                float weight = rows->composite.opacity * (is_straight ? colour[i][3] : 1.0f);
+                float alpha = colour[i][3] * rows->composite.opacity;
+                vks_f4_store(colour[i], vks_f4_load(colour[i]) * vks_f4_all(weight));
+                colour[i][3] = alpha;
+            }
             vks_blend_pixels(target->format, (const vks_rgba *)colour, vks_pixel_at(target, area->x + x, area->y + y),
                              n);
         }
@@ -34,32 +39,36 @@ bool vks_opacity_is_valid(float opacity)
     return opacity >= 0.0f && opacity <= 1.0f; // false for NaN
 }
 
-static int check(const struct vks_image *source, const struct vks_image *target, float opacity)
+bool vks_alpha_is_valid(enum vks_alpha alpha) { return alpha == VKS_PREMULTIPLIED || alpha == VKS_STRAIGHT; }
+
+static int check(const struct vks_image *source, const struct vks_image *target, float opacity, enum vks_alpha alpha)
 {
     int status = vks_image_check(source);
     if (status == VKS_RASTER_OK)
         status = vks_image_check(target);
     if (status != VKS_RASTER_OK)
         return status;
-    if (!vks_opacity_is_valid(opacity))
+    if (!vks_opacity_is_valid(opacity) || !vks_alpha_is_valid(alpha))
         return VKS_RASTER_BAD_ARGUMENT;
     return vks_images_overlap(source, target) ? VKS_RASTER_OVERLAP : VKS_RASTER_OK;
 }
 
 int vks_composite_rows(const struct vks_image *source, const struct vks_image *target, int32_t x, int32_t y,
-                       float opacity, struct vks_rows *out)
+                       float opacity, enum vks_alpha alpha, struct vks_rows *out)
 {
     *out = (struct vks_rows){.target = target, .source = source};
-    int status = check(source, target, opacity);
+    int status = check(source, target, opacity, alpha);
     if (status != VKS_RASTER_OK || opacity == 0.0f ||
         !vks_clip_area(target, x, y, (int32_t)source->width, (int32_t)source->height, &out->area))
         return status;
     out->composite.source_x = (uint32_t)((int64_t)out->area.x - x);
     out->composite.source_y = (uint32_t)((int64_t)out->area.y - y);
     out->composite.opacity = opacity;
+    out->composite.alpha = alpha;
     out->bytes = (size_t)out->area.width * out->area.height * vks_format_bytes(target->format) * 2;
     if (vks_format_is_8888(source->format) && vks_format_is_8888(target->format)) {
-        out->composite.over_row = vks_over_kernel(vks_cpu_isa())->row[source->format != target->format][opacity < 1.0f];
+        bool swaps = source->format != target->format;
+        out->composite.over_row = vks_over_kernel(vks_cpu_isa())->row[alpha == VKS_STRAIGHT][swaps][opacity < 1.0f];
         out->draw = band_8888;
     } else {
         out->bytes *= 4; // slower by more than that
@@ -69,10 +78,10 @@ int vks_composite_rows(const struct vks_image *source, const struct vks_image *t
 }
 
 int vks_raster_composite(const struct vks_image *source, const struct vks_image *target, int32_t x, int32_t y,
-                         float opacity, struct vks_pool *pool)
+                         float opacity, enum vks_alpha alpha, struct vks_pool *pool)
 {
     struct vks_rows rows;
-    int status = vks_composite_rows(source, target, x, y, opacity, &rows);
+    int status = vks_composite_rows(source, target, x, y, opacity, alpha, &rows);
     if (status == VKS_RASTER_OK)
         vks_draw_rows(&rows, 1, pool);
     return status;

@@ -29,6 +29,7 @@ void vks_run_rows(struct vks_pool *pool, uint32_t rows, size_t bytes,
 
 // What an operation demands of its arguments beside its images; a program asks when it records.
 bool vks_opacity_is_valid(float opacity);
+bool vks_alpha_is_valid(enum vks_alpha alpha);
 bool vks_blit_is_valid(struct vks_blit_rect from, struct vks_blit_rect to, enum vks_filter filter);
 bool vks_draw_is_valid(const struct vks_vertex_layout *layout, uint32_t count, bool textured, enum vks_filter filter,
                        uint32_t subpixel_bits);

@@ -48,19 +48,40 @@ static inline V narrow(V v)
     return OP(srli_epi16)(OP(add_epi16)(t, OP(set1_epi16)(128)), 8);
 }
 
-static inline V over_faded(V d, V s, V opacity)
+// The source's alpha as a component: 255.
+static inline V opaque(V s) { return s | OP(set1_epi32)((int)0xff000000u); }
+
+// round((s * alpha + d * (255 - alpha)) / 255) in 16-bit lanes, as scale().
+static inline V mix(V d, V s, V alpha, V keep)
 {
-    V s_even = OP(mulhi_epu16)(widen(even_bytes(s)), opacity);
-    V s_odd = OP(mulhi_epu16)(widen(odd_bytes(s)), opacity);
-    V alpha = OP(srli_epi32)(s_odd, 16);
-    V keep = (alpha | OP(slli_epi32)(alpha, 16)) ^ OP(set1_epi16)(-1);
+    V x = OP(add_epi16)(OP(mullo_epi16)(s, alpha), OP(mullo_epi16)(d, keep));
+    return OP(mulhi_epu16)(OP(add_epi16)(x, OP(set1_epi16)(128)), OP(set1_epi16)(257));
+}
+
+static inline V over_straight(V d, V s)
+{
+    V alpha = OP(srli_epi32)(s, 24);
+    alpha |= OP(slli_epi32)(alpha, 16);
+    V keep = alpha ^ OP(set1_epi16)(0x00ff);
+    V even = mix(even_bytes(d), even_bytes(s), alpha, keep);
+    return even | OP(slli_epi16)(mix(odd_bytes(d), odd_bytes(opaque(s)), alpha, keep), 8);
+}
+
+static inline __attribute__((always_inline)) V over_faded(V d, V s, V opacity, int straight)
+{
+    V alpha = OP(srli_epi32)(OP(mulhi_epu16)(widen(odd_bytes(s)), opacity), 16);
+    alpha |= OP(slli_epi32)(alpha, 16);
+    V factor = straight ? alpha : opacity, keep = alpha ^ OP(set1_epi16)(-1);
+    s = straight ? opaque(s) : s;
+    V s_even = OP(mulhi_epu16)(widen(even_bytes(s)), factor);
+    V s_odd = OP(mulhi_epu16)(widen(odd_bytes(s)), factor);
     V even = OP(adds_epu16)(s_even, OP(mulhi_epu16)(widen(even_bytes(d)), keep));
     V odd = OP(adds_epu16)(s_odd, OP(mulhi_epu16)(widen(odd_bytes(d)), keep));
     return narrow(even) | OP(slli_epi16)(narrow(odd), 8);
 }
 
 static inline __attribute__((always_inline)) void row(uint8_t *target, const uint8_t *source, size_t pixels,
-                                                      uint32_t opacity, int swap, int fade)
+                                                      uint32_t opacity, int straight, int swap, int fade)
 {
     V factor = OP(set1_epi16)((short)opacity);
     for (; pixels >= VECTOR_PIXELS; pixels -= VECTOR_PIXELS, target += sizeof(V), source += sizeof(V)) {
@@ -69,33 +90,14 @@ static inline __attribute__((always_inline)) void row(uint8_t *target, const uin
             continue;
         s = swap ? swap_red_blue(s) : s;
         if (fade)
-            STORE(target, over_faded(LOAD(target), s, factor));
+            STORE(target, over_faded(LOAD(target), s, factor, straight));
         else if (ALL_OPAQUE(s))
             STORE(target, s);
         else
-            STORE(target, over(LOAD(target), s));
+            STORE(target, straight ? over_straight(LOAD(target), s) : over(LOAD(target), s));
     }
-    vks_over_pixels(target, source, pixels, opacity, swap, fade);
+    vks_over_pixels(target, source, pixels, opacity, straight, swap, fade);
 }
 
-static void plain(uint8_t *target, const uint8_t *source, size_t pixels, uint32_t opacity)
-{
-    row(target, source, pixels, opacity, 0, 0);
-}
-
-static void faded(uint8_t *target, const uint8_t *source, size_t pixels, uint32_t opacity)
-{
-    row(target, source, pixels, opacity, 0, 1);
-}
-
-static void swapped(uint8_t *target, const uint8_t *source, size_t pixels, uint32_t opacity)
-{
-    row(target, source, pixels, opacity, 1, 0);
-}
-
-static void swapped_faded(uint8_t *target, const uint8_t *source, size_t pixels, uint32_t opacity)
-{
-    row(target, source, pixels, opacity, 1, 1);
-}
-
-const struct vks_over_kernel KERNEL = {{{plain, faded}, {swapped, swapped_faded}}};
+#define ROW row
+VKS_OVER_VARIANTS(KERNEL)

@@ -32,6 +32,7 @@ struct operation {
         struct {
             int32_t x, y;
             float opacity;
+            enum vks_alpha alpha;
         } composite;
         struct {
             struct vks_vertex_layout layout;
@@ -171,12 +172,12 @@ int vks_program_blit(struct vks_program *program, uint32_t source, struct vks_bl
 }
 
 int vks_program_composite(struct vks_program *program, uint32_t source, uint32_t target, int32_t x, int32_t y,
-                          float opacity)
+                          float opacity, enum vks_alpha alpha)
 {
     int status = check_slots(program, source, target);
     if (status != VKS_RASTER_OK)
         return status;
-    if (!vks_opacity_is_valid(opacity))
+    if (!vks_opacity_is_valid(opacity) || !vks_alpha_is_valid(alpha))
         return VKS_RASTER_BAD_ARGUMENT;
     if (opacity == 0.0f)
         return VKS_RASTER_OK;
@@ -184,6 +185,7 @@ int vks_program_composite(struct vks_program *program, uint32_t source, uint32_t
     o.composite.x = x;
     o.composite.y = y;
     o.composite.opacity = opacity;
+    o.composite.alpha = alpha;
     return append(program, &o);
 }
 
@@ -289,7 +291,8 @@ static int make_rows(const struct operation *o, const struct vks_image *images, 
     const struct vks_image *target = &images[o->target];
     if (o->kind == FILL)
         return vks_fill_rows(target, o->fill.x, o->fill.y, o->fill.width, o->fill.height, o->fill.rgba, out);
-    return vks_composite_rows(&images[o->source], target, o->composite.x, o->composite.y, o->composite.opacity, out);
+    return vks_composite_rows(&images[o->source], target, o->composite.x, o->composite.y, o->composite.opacity,
+                              o->composite.alpha, out);
 }
 
 // Runs operations from the first one on, as many as may be run together, and counts them.

@@ -34,7 +34,7 @@ int vks_program_blit(struct vks_program *program, uint32_t source, struct vks_bl
                      struct vks_blit_rect to, enum vks_filter filter);
 
 int vks_program_composite(struct vks_program *program, uint32_t source, uint32_t target, int32_t x, int32_t y,
-                          float opacity);
+                          float opacity, enum vks_alpha alpha);
 
 // `texture` for a draw that has none.
 #define VKS_NO_SLOT UINT32_MAX

@@ -106,10 +106,14 @@ int vks_raster_copy(const struct vks_image *source, int32_t source_x, int32_t so
 int vks_raster_blit(const struct vks_image *source, struct vks_blit_rect from, const struct vks_image *target,
                     struct vks_blit_rect to, enum vks_filter filter, struct vks_pool *pool);
 
-// Premultiplied source-over with the source's top left at (x, y): d = s * opacity + d * (1 - s.a * opacity).
-// A -srgb target blends in linear light, a -srgb source is decoded; all else is blended as stored. Opacity: 0..1.
+// What the colours of a source are: multiplied by its alpha already, or to be multiplied.
+enum vks_alpha { VKS_PREMULTIPLIED = 0, VKS_STRAIGHT = 1 };
+
+// Source-over with the source's top left at (x, y): d = s * opacity + d * (1 - s.a * opacity); of a straight source the
+// colours are multiplied by s.a first. A -srgb target blends in linear light, a -srgb source is decoded before all
+// that; all else is blended as stored. Opacity: 0..1.
 int vks_raster_composite(const struct vks_image *source, const struct vks_image *target, int32_t x, int32_t y,
-                         float opacity, struct vks_pool *pool);
+                         float opacity, enum vks_alpha alpha, struct vks_pool *pool);
 
 // Triangle list, premultiplied source-over in painter's order, no depth, no culling, the viewport is the whole target.
 // Colours and uv are perspective-correct; texture (or NULL) is clamped to its edge and modulated by the colour.

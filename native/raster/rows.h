@@ -19,6 +19,7 @@ struct vks_rows {
         struct {
             uint32_t source_x, source_y; // of the area's first pixel
             float opacity;
+            enum vks_alpha alpha;
             vks_over_row over_row;
         } composite;
     };
@@ -29,7 +30,7 @@ struct vks_rows {
 int vks_fill_rows(const struct vks_image *target, int32_t x, int32_t y, int32_t width, int32_t height,
                   const float rgba[4], struct vks_rows *out);
 int vks_composite_rows(const struct vks_image *source, const struct vks_image *target, int32_t x, int32_t y,
-                       float opacity, struct vks_rows *out);
+                       float opacity, enum vks_alpha alpha, struct vks_rows *out);
 
 // Draws them in order, all on one target, and none of which reads what another of them writes.
 void vks_draw_rows(const struct vks_rows *rows, uint32_t count, struct vks_pool *pool);

@@ -26,7 +26,7 @@ typedef struct vks_wire_header {
 } vks_wire_header;
 
 enum {
-    VKS_WIRE_VERSION = 1,
+    VKS_WIRE_VERSION = 2,
     VKS_WIRE_NO_OP = 2,
     VKS_WIRE_REPLY = 0x8000,
     VKS_FRONT_NO_OPS = 16 /* answered in one turn, before the next connection has its own (R8) */

@@ -84,7 +84,7 @@ static void rectangles_at_the_ends_of_int32_are_clipped(void)
         int32_t a = ends[i % 7], b = ends[i / 7 % 7], c = ends[i / 49];
         CHECK(vks_raster_fill_rect(&image, a, b, c, c, nothing, NULL) == VKS_RASTER_OK, "fill");
         CHECK(vks_raster_copy(&other, a, b, c, c, &image, b, a, NULL) == VKS_RASTER_OK, "copy");
-        CHECK(vks_raster_composite(&other, &image, a, b, 0.5f, NULL) == VKS_RASTER_OK, "composite");
+        CHECK(vks_raster_composite(&other, &image, a, b, 0.5f, VKS_PREMULTIPLIED, NULL) == VKS_RASTER_OK, "composite");
         struct vks_blit_rect r = {a, b, c, a}, whole = {0, 0, 8, 8};
         int status = vks_raster_blit(&other, r, &image, whole, VKS_FILTER_LINEAR, NULL);
         CHECK(status == VKS_RASTER_OK || status == VKS_RASTER_BAD_ARGUMENT, "blit says %d", status);
@@ -103,8 +103,8 @@ static void draw_everything(const struct vks_image *to, const struct vks_image *
     const struct vks_blit_rect all = {0, 0, w, h}, right = {w, 0, w / 2, h};
     vks_raster_clear(to, colour, threads);
     vks_raster_fill_rect(to, 5, 7, w - 20, h - 30, (float[4]){0.7f, 0.1f, 0.3f, 0.5f}, threads);
-    vks_raster_composite(from, to, 3, -5, 1.0f, threads);
-    vks_raster_composite(from, to, -40, 11, 0.37f, threads);
+    vks_raster_composite(from, to, 3, -5, 1.0f, VKS_PREMULTIPLIED, threads);
+    vks_raster_composite(from, to, -40, 11, 0.37f, VKS_PREMULTIPLIED, threads);
     vks_raster_blit(from, upside_down, to, left, VKS_FILTER_LINEAR, threads);
     vks_raster_blit(from, all, to, right, VKS_FILTER_NEAREST, threads);
     if (from->format == to->format)
@@ -160,7 +160,8 @@ static void images_that_do_not_fit_their_memory_are_refused(void)
         CHECK(vks_raster_clear(&bad[i], colour, NULL) == expected, "clear takes image %d", i);
         CHECK(vks_raster_copy(&bad[i], 0, 0, 1, 1, &good, 0, 0, NULL) == expected, "copy takes source %d", i);
         CHECK(vks_raster_copy(&good, 0, 0, 1, 1, &bad[i], 0, 0, NULL) == expected, "copy takes target %d", i);
-        CHECK(vks_raster_composite(&good, &bad[i], 0, 0, 1, NULL) == expected, "composite takes target %d", i);
+        CHECK(vks_raster_composite(&good, &bad[i], 0, 0, 1, VKS_PREMULTIPLIED, NULL) == expected,
+              "composite takes target %d", i);
         int status = vks_raster_blit(&bad[i], r, &good, r, VKS_FILTER_NEAREST, NULL);
         CHECK(status == expected, "blit takes source %d", i);
     }
@@ -180,12 +181,13 @@ static void wrong_arguments_are_refused_and_write_nothing(void)
     const struct vks_blit_rect r = {0, 0, 4, 4};
     const float opacities[] = {NAN, -0.01f, 1.01f, INFINITY};
     for (int i = 0; i < 4; i++) {
-        int status = vks_raster_composite(&b, &a, 0, 0, opacities[i], NULL);
+        int status = vks_raster_composite(&b, &a, 0, 0, opacities[i], VKS_PREMULTIPLIED, NULL);
         CHECK(status == VKS_RASTER_BAD_ARGUMENT, "opacity %g", (double)opacities[i]);
     }
     CHECK(vks_raster_copy(&b, 0, 0, 4, 4, &a, 0, 0, NULL) == VKS_RASTER_FORMAT_MISMATCH, "formats differ");
     CHECK(vks_raster_copy(&part, 0, 0, 4, 4, &a, 0, 8, NULL) == VKS_RASTER_OVERLAP, "copy within an image");
-    CHECK(vks_raster_composite(&a, &a, 0, 0, 1, NULL) == VKS_RASTER_OVERLAP, "composite onto itself");
+    CHECK(vks_raster_composite(&a, &a, 0, 0, 1, VKS_PREMULTIPLIED, NULL) == VKS_RASTER_OVERLAP,
+          "composite onto itself");
     CHECK(vks_raster_blit(&a, r, &part, r, VKS_FILTER_NEAREST, NULL) == VKS_RASTER_OVERLAP, "blit within an image");
     CHECK(vks_raster_blit(&b, r, &a, r, (enum vks_filter)7, NULL) == VKS_RASTER_BAD_ARGUMENT, "filter 7");
     CHECK(same_pixels(&a, &before), "something was written");

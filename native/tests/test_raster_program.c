@@ -30,7 +30,7 @@ static void draw_directly(const struct vks_image *from, const struct vks_image *
     vks_raster_fill_rect(to, 10, -5, 30, 30, half_green, NULL);
     vks_raster_copy(from, 1, 2, 20, 20, to, 30, 25, NULL);
     vks_raster_blit(from, mirrored, to, part, VKS_FILTER_LINEAR, NULL);
-    vks_raster_composite(from, to, 20, -3, 0.7f, NULL);
+    vks_raster_composite(from, to, 20, -3, 0.7f, VKS_STRAIGHT, NULL);
     vks_raster_draw_triangles(to, &triangle_layout, 3, from, VKS_FILTER_LINEAR, 8, NULL);
     vks_raster_draw_triangles(to, &triangle_layout, 3, NULL, VKS_FILTER_NEAREST, 4, NULL);
 }
@@ -45,7 +45,7 @@ static void record(struct vks_program *program, uint32_t from, uint32_t to)
     GIVES(OK, vks_program_fill_rect(program, to, 10, -5, 30, 30, half_green));
     GIVES(OK, vks_program_copy(program, from, 1, 2, 20, 20, to, 30, 25));
     GIVES(OK, vks_program_blit(program, from, mirrored, to, part, VKS_FILTER_LINEAR));
-    GIVES(OK, vks_program_composite(program, from, to, 20, -3, 0.7f));
+    GIVES(OK, vks_program_composite(program, from, to, 20, -3, 0.7f, VKS_STRAIGHT));
     GIVES(OK, vks_program_draw_triangles(program, to, &layout, 3, from, VKS_FILTER_LINEAR, 8));
     GIVES(OK, vks_program_draw_triangles(program, to, &layout, 3, VKS_NO_SLOT, VKS_FILTER_NEAREST, 4));
     memset(vertices, 0xff, sizeof vertices);
@@ -93,7 +93,7 @@ static void operations_of_no_area_are_left_out(void)
     GIVES(OK, vks_program_copy(p, 0, 0, 0, 4, 0, 1, 0, 0));
     GIVES(OK, vks_program_blit(p, 0, none, 1, some, VKS_FILTER_NEAREST));
     GIVES(OK, vks_program_blit(p, 0, some, 1, none, VKS_FILTER_NEAREST));
-    GIVES(OK, vks_program_composite(p, 0, 1, 0, 0, 0));
+    GIVES(OK, vks_program_composite(p, 0, 1, 0, 0, 0, VKS_PREMULTIPLIED));
     GIVES(OK, vks_program_draw_triangles(p, 0, &triangle_layout, 2, VKS_NO_SLOT, VKS_FILTER_NEAREST, 8));
     CHECK(vks_program_length(p) == 0, "%u operations were kept", vks_program_length(p));
     vks_program_destroy(p);
@@ -114,8 +114,9 @@ static void wrong_operations_are_refused_when_they_are_recorded(void)
     GIVES(BAD_SLOT, vks_program_blit(p, 0, some, 7, some, VKS_FILTER_NEAREST));
     GIVES(BAD_ARGUMENT, vks_program_blit(p, 0, far_away, 1, some, VKS_FILTER_NEAREST));
     GIVES(BAD_ARGUMENT, vks_program_blit(p, 0, some, 1, some, (enum vks_filter)2));
-    GIVES(OVERLAP, vks_program_composite(p, 0, 0, 0, 0, 1));
-    GIVES(BAD_ARGUMENT, vks_program_composite(p, 1, 0, 0, 0, NAN));
+    GIVES(OVERLAP, vks_program_composite(p, 0, 0, 0, 0, 1, VKS_PREMULTIPLIED));
+    GIVES(BAD_ARGUMENT, vks_program_composite(p, 1, 0, 0, 0, NAN, VKS_PREMULTIPLIED));
+    GIVES(BAD_ARGUMENT, vks_program_composite(p, 1, 0, 0, 0, 1, (enum vks_alpha)2));
     GIVES(OVERLAP, vks_program_draw_triangles(p, 0, &triangle_layout, 3, 0, VKS_FILTER_NEAREST, 8));
     GIVES(BAD_SLOT, vks_program_draw_triangles(p, 0, &triangle_layout, 3, 5, VKS_FILTER_NEAREST, 8));
     GIVES(BAD_ARGUMENT, vks_program_draw_triangles(p, 0, &triangle_layout, 3, 1, VKS_FILTER_NEAREST, 12));
@@ -136,7 +137,7 @@ static void images_that_differ_from_their_declaration_stop_a_run_before_it_write
     tiny.size -= 1;
     struct vks_program *program = program_of(VKS_FORMAT_RGBA8_UNORM, VKS_FORMAT_RGBA8_UNORM);
     vks_program_clear(program, 0, red);
-    vks_program_composite(program, 1, 0, 0, 0, 1);
+    vks_program_composite(program, 1, 0, 0, 0, 1, VKS_PREMULTIPLIED);
     const struct {
         struct vks_image images[2];
         uint32_t count;
@@ -218,9 +219,9 @@ static void windows_that_go_down_the_target_together_look_as_one_after_the_other
         for (int i = 0; i < COUNT; i++) {
             const struct window *w = &windows[i];
             vks_raster_fill_rect(&direct, w->x - 9, w->y, 99, 5, half_green, NULL);
-            vks_raster_composite(&from, &direct, w->x, w->y, w->opacity, NULL);
+            vks_raster_composite(&from, &direct, w->x, w->y, w->opacity, VKS_PREMULTIPLIED, NULL);
             GIVES(OK, vks_program_fill_rect(program, 1, w->x - 9, w->y, 99, 5, half_green));
-            GIVES(OK, vks_program_composite(program, 0, 1, w->x, w->y, w->opacity));
+            GIVES(OK, vks_program_composite(program, 0, 1, w->x, w->y, w->opacity, VKS_PREMULTIPLIED));
         }
         const struct vks_image images[2] = {from, together};
         for (int threads = 0; threads < 2; threads++) {
@@ -244,9 +245,10 @@ static void what_is_drawn_into_in_between_is_read_as_it_is_then(void)
     vks_program_image(program, WIDE, TALL, VKS_FORMAT_RGBA8_UNORM);
     const float blue[4] = {0, 0, 1, 1};
     GIVES(OK, vks_program_clear(program, 0, red));
-    GIVES(OK, vks_program_composite(program, 0, 1, 0, 0, 1)); // red
+    GIVES(OK, vks_program_composite(program, 0, 1, 0, 0, 1, VKS_PREMULTIPLIED)); // red
     GIVES(OK, vks_program_clear(program, 0, blue));
-    GIVES(OK, vks_program_composite(program, 1, 0, 0, TALL / 2, 1)); // red in the lower half of what is blue
+    GIVES(OK, vks_program_composite(program, 1, 0, 0, TALL / 2, 1,
+                                    VKS_PREMULTIPLIED)); // red in the lower half of what is blue
     const struct vks_image images[2] = {a, b};
     GIVES(OK, vks_program_run(program, images, 2, NULL));
     static const uint8_t bytes[2][4] = {{0, 0, 255, 255}, {255, 0, 0, 255}};

@@ -165,9 +165,12 @@ def test_composites_of_all_formats_agree(both: Both, tiling: str, to: str) -> No
         pictures = {"source": both.picture(source_format, 33, 29), "target": both.picture(to, 50, 60)}
         at = tuple(both.random.integers(-20, 40, 2).tolist())
         opacity = float(both.random.choice([1.0, 0.5, both.random.random()]))
+        alpha = str(both.random.choice(["premultiplied", "straight"]))
 
-        def draw(commands: vks.CommandList, surfaces: dict[str, vks.Surface], at=at, opacity=opacity) -> None:  # type: ignore[no-untyped-def]
-            commands.composite(surfaces["source"], surfaces["target"], at, opacity)
+        def draw(
+            commands: vks.CommandList, surfaces: dict[str, vks.Surface], at=at, opacity=opacity, alpha=alpha
+        ) -> None:  # type: ignore[no-untyped-def]
+            commands.composite(surfaces["source"], surfaces["target"], at, opacity, alpha)
 
         actual, expected = both.draw(pictures, draw, tiling)
         assert_within(actual, expected, to, 2)

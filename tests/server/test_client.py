@@ -41,6 +41,7 @@ def test_every_command_draws_what_the_device_itself_would(place: Place) -> None:
         commands.clear(target, (0, 0, 0, 1)).copy(source, target, (0, 0, 8, 8), (20, 20))
         commands.blit(source, target, (0, 0, 16, 16), (0, 16, 16, -16), "nearest").blit(source, target)
         commands.composite(source, target, (10, 4), 0.5).draw_triangles(target, triangle)
+        commands.composite(source, target, (14, 8), alpha="straight")
         return commands.draw_triangles(target, textured, source, "nearest")
 
     here = [device.create_surface(32, 32) for _ in range(2)]

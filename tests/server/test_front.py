@@ -15,7 +15,7 @@ from support.fds import open_fds
 
 from vkshare import _native
 from vkshare.errors import InvalidCallError
-from vkshare.server.wire import HEADER, pack
+from vkshare.server.wire import HEADER, VERSION, pack
 
 READ, WRITE, GONE, BAD = 1, 2, 4, 8
 NO_OP, REPLY = 2, 0x8000
@@ -82,9 +82,9 @@ def test_no_ops_are_answered_while_another_thread_keeps_pythons_lock() -> None:
     [
         pack(3, 1, 3),
         no_op(1, generation=2),
-        HEADER.pack(16, NO_OP, 1, 1, 1, 3),
-        HEADER.pack(16, NO_OP, 0, 2, 1, 3),
-        HEADER.pack(17, NO_OP, 0, 1, 1, 3),
+        HEADER.pack(16, NO_OP, 1, VERSION, 1, 3),
+        HEADER.pack(16, NO_OP, 0, VERSION + 1, 1, 3),
+        HEADER.pack(17, NO_OP, 0, VERSION, 1, 3),
         no_op(1)[:15],
     ],
 )

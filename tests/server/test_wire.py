@@ -56,14 +56,14 @@ def test_fds_belong_to_the_messages_that_say_how_many_they_have() -> None:
 @pytest.mark.parametrize(
     ("stream", "n_fds", "why"),
     [
-        (HEADER.pack(15, 1, 0, 1, 0, 0), 0, "15 bytes; allowed are 16 to 1048576"),
-        (HEADER.pack(MAX_MESSAGE + 1, 1, 0, 1, 0, 0), 0, "1048577 bytes"),
-        (HEADER.pack(16, 1, 254, 1, 0, 0), 0, "254 fds; allowed are 253"),
-        (HEADER.pack(16, 1, 0, 2, 0, 0), 0, "the peer speaks version 2, this vkshare 1"),
-        (HEADER.pack(16, 1, 2, 1, 0, 0), 1, "says it has 2 fds, and 1 came"),
-        (HEADER.pack(16, 1, 0, 1, 0, 0), 1, "1 fds came that no message said it has"),
-        (pack(1, 1, 1, b"", 1) + HEADER.pack(0, 1, 0, 1, 0, 0), 1, "0 bytes"),
-        (HEADER.pack(17, 1, 0, 1, 0, 0), 254, "254 fds came"),
+        (HEADER.pack(15, 1, 0, wire.VERSION, 0, 0), 0, "15 bytes; allowed are 16 to 1048576"),
+        (HEADER.pack(MAX_MESSAGE + 1, 1, 0, wire.VERSION, 0, 0), 0, "1048577 bytes"),
+        (HEADER.pack(16, 1, 254, wire.VERSION, 0, 0), 0, "254 fds; allowed are 253"),
+        (HEADER.pack(16, 1, 0, 1, 0, 0), 0, "the peer speaks version 1, this vkshare 2"),
+        (HEADER.pack(16, 1, 2, wire.VERSION, 0, 0), 1, "says it has 2 fds, and 1 came"),
+        (HEADER.pack(16, 1, 0, wire.VERSION, 0, 0), 1, "1 fds came that no message said it has"),
+        (pack(1, 1, 1, b"", 1) + HEADER.pack(0, 1, 0, wire.VERSION, 0, 0), 1, "0 bytes"),
+        (HEADER.pack(17, 1, 0, wire.VERSION, 0, 0), 254, "254 fds came"),
     ],
 )
 def test_a_header_that_is_wrong_ends_it_and_no_fd_stays_open(stream: bytes, n_fds: int, why: str) -> None:
@@ -258,4 +258,4 @@ def test_other_errors_are_told_by_name() -> None:
 
 def test_the_header_is_that_of_the_c_core() -> None:
     assert HEADER.size == struct.calcsize("<IHBBII") == 16
-    assert (m.Op.NO_OP, m.Op.REPLY, wire.VERSION) == (2, 0x8000, 1)  # native/server/front.h
+    assert (m.Op.NO_OP, m.Op.REPLY, wire.VERSION) == (2, 0x8000, 2)  # native/server/front.h

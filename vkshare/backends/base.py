@@ -160,6 +160,7 @@ class Composite:
     target: Any
     at: tuple[int, int]
     opacity: float
+    is_straight: bool  # the source's colours are not multiplied by its alpha yet
 
 
 @dataclass(frozen=True, slots=True)

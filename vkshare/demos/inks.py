@@ -18,9 +18,14 @@ _TOP = -math.pi / 2  # where a ring begins; it goes clockwise
 
 
 class Ink(Protocol):
-    """One access's drawing. A class's `format` is the surface's, its `called()` the library's name and version."""
+    """One access's drawing.
+
+    A class's `format` is the surface's, its `alpha` what composite() is given, its `called()` the library's name and
+    version.
+    """
 
     format: str
+    alpha: str
 
     def __init__(self, view: View) -> None: ...
 
@@ -44,6 +49,7 @@ class PillowInk:
     """Pillow draws without smoothing: what is round is drawn as a mask, large, and reduced."""
 
     format = "rgba8unorm"
+    alpha = "straight"
 
     def __init__(self, view: View) -> None:
         image = view.pillow()
@@ -78,6 +84,7 @@ class CairoInk:
     """The "toy" text of cairo: a program that writes more takes Pango."""
 
     format = "bgra8unorm"
+    alpha = "premultiplied"
 
     def __init__(self, view: View) -> None:
         surface = view.cairo()
@@ -126,6 +133,7 @@ class SkiaInk:
     """Skia's CPU canvas."""
 
     format = "rgba8unorm"
+    alpha = "premultiplied"
 
     def __init__(self, view: View) -> None:
         self._surface = view.skia()
@@ -164,9 +172,7 @@ INKS: dict[str, type[Ink]] = {"pillow": PillowInk, "cairo": CairoInk, "skia": Sk
 
 
 def _bytes(colour: Colour) -> tuple[int, ...]:
-    """Premultiplied: Pillow mixes all four channels alike, so that what comes out is premultiplied again."""
-    *rgb, alpha = colour
-    return tuple(round(255 * alpha * channel) for channel in rgb) + (round(255 * alpha),)
+    return tuple(round(255 * channel) for channel in colour)
 
 
 @lru_cache(maxsize=32)

@@ -29,11 +29,11 @@ class Layer:
         """What ``draw(image, *arguments)`` draws on an image of the rectangle's size. Waits for work that reads it."""
         image = Image.new("RGBA", (self._surface.width, self._surface.height))
         draw(image, *arguments)
-        self._surface.write(np.asarray(image.convert("RGBa")))  # premultiplied, as composite() wants it
+        self._surface.write(np.asarray(image))
 
     def record(self, commands: CommandList, target: Surface | View) -> None:
         """Puts it over the target."""
-        commands.composite(self._surface, target, at=self._at)
+        commands.composite(self._surface, target, at=self._at, alpha="straight")
 
     def draw(self, target: Surface | View, draw: Callable[..., None], *arguments: Any) -> None:
         """Both at once."""

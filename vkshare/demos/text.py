@@ -92,7 +92,7 @@ def run(
                     last = view.array.copy()
             with theirs.access(_FOR_RENDERER, _FOR_WRITER) as view:
                 commands = painter.record(canvas, frame, frame / options.frames)
-                renderer.submit(commands.composite(view, canvas, at=layout.text_area[:2]))
+                renderer.submit(commands.composite(view, canvas, at=layout.text_area[:2], alpha=ink.alpha))
             progress(frame + 1)
         renderer.wait_idle()
         seconds = time.perf_counter() - start

@@ -58,6 +58,7 @@ Colour = tuple[float, float, float, float]
 Rect = tuple[I32, I32, I32, I32]
 Point = tuple[I32, I32]
 Filter = Literal["linear", "nearest"]
+Alpha = Literal["premultiplied", "straight"]
 
 # ---- requests ---------------------------------------------------------------------------------------------------
 
@@ -137,6 +138,7 @@ class CompositeOp(Body, tag="composite"):
     target: Id
     at: Point
     opacity: float
+    alpha: Alpha
 
 
 class DrawTrianglesOp(Body, tag="draw_triangles"):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from vkshare.server.client import Client
 
 _FILTERS = ("linear", "nearest")
+_ALPHAS = ("premultiplied", "straight")
 
 
 class Recorder:
@@ -62,11 +63,16 @@ class Recorder:
         return self._append(m.BlitOp(*pair, *rects, _filter(filter)))
 
     def composite(
-        self, source: ServedSurface, target: ServedSurface, at: Sequence[int] = (0, 0), opacity: float = 1.0
+        self,
+        source: ServedSurface,
+        target: ServedSurface,
+        at: Sequence[int] = (0, 0),
+        opacity: float = 1.0,
+        alpha: str = "premultiplied",
     ) -> Self:
         """Blends the source over the target."""
         pair = self._id("source", source), self._id("target", target)
-        return self._append(m.CompositeOp(*pair, _arguments.point("at", at), float(opacity)))
+        return self._append(m.CompositeOp(*pair, _arguments.point("at", at), float(opacity), _alpha(alpha)))
 
     def draw_triangles(
         self, target: ServedSurface, vertices: Any, texture: ServedSurface | None = None, filter: str = "linear"
@@ -109,3 +115,7 @@ def _rect(name: str, value: Sequence[int] | None) -> _arguments.Rect | None:
 
 def _filter(value: str) -> Any:
     return _arguments.choice("filter", value, _FILTERS)
+
+
+def _alpha(value: str) -> Any:
+    return _arguments.choice("alpha", value, _ALPHAS)

@@ -181,7 +181,7 @@ def _record(executor: Executor, operations: Sequence[Any]) -> tuple[CommandList,
             case m.BlitOp():
                 commands.blit(surface(op.source), surface(op.target), op.source_rect, op.target_rect, op.filter)
             case m.CompositeOp():
-                commands.composite(surface(op.source), surface(op.target), op.at, op.opacity)
+                commands.composite(surface(op.source), surface(op.target), op.at, op.opacity, op.alpha)
             case m.DrawTrianglesOp():
                 texture = None if op.texture is None else surface(op.texture)
                 commands.draw_triangles(surface(op.target), _rows(op), texture, op.filter)

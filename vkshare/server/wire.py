@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from vkshare import _fds, _transport
 
-VERSION = 1
+VERSION = 2
 # length of the whole message, opcode, number of fds, version, sequence, device generation (native/server/front.h)
 HEADER = struct.Struct("<IHBBII")
 MAX_MESSAGE = 1 << 20  # bytes; what is longer travels in memory

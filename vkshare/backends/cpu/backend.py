@@ -89,8 +89,8 @@ class _Compiler:
                 program.copy(self._slot(source), *rect, target, *at)
             case Blit(source, _, source_rect, target_rect, linear):
                 program.blit(self._slot(source), source_rect, target, target_rect, linear)
-            case Composite(source, _, at, opacity):
-                program.composite(self._slot(source), target, *at, opacity)
+            case Composite(source, _, at, opacity, is_straight):
+                program.composite(self._slot(source), target, *at, opacity, is_straight)
             case DrawTriangles(_, vertices, count, texture, linear):
                 rows = np.frombuffer(vertices, np.float32).reshape(count, _vertices.FLOATS)
                 slot = -1 if texture is None else self._slot(texture)

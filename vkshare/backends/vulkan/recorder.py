@@ -185,7 +185,7 @@ class Recorder:
             return
         self._render_to(target)
         push = struct.pack("2if", *op.at, op.opacity)
-        kind = pipelines.COMPOSITE.specialized(source.spec.format.is_srgb)
+        kind = pipelines.COMPOSITE.specialized(source.spec.format.is_srgb, op.is_straight)
         self._draw_screen(kind, source, (left, top, right - left, bottom - top), push)
 
     def _draw_triangles(self, op: DrawTriangles, offset: int, count: int) -> None:

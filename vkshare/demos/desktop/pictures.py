@@ -122,15 +122,19 @@ def countdown(image: Image.Image, left: float, whole: float) -> None:
 
 
 def card(image: Image.Image, number: int, seconds: float) -> None:
-    """What drifts over the others: a sheet of glass with a word on it, premultiplied."""
+    """What drifts over the others: a sheet of glass with a word on it.
+
+    Pillow draws straight colours; the compositor takes premultiplied ones.
+    """
     draw = ImageDraw.Draw(image)
     draw.rectangle((0, 0, image.width, image.height), fill=(0, 0, 0, 0))
     unit = image.height / 60
-    draw.bitmap((0, 0), _sheet(image.width, image.height, round(16 * unit)), fill=(28, 24, 62, 225))
+    draw.bitmap((0, 0), _sheet(image.width, image.height, round(16 * unit)), fill=(32, 27, 70, 225))
     _ring(image, (30 * unit, image.height / 2), 13 * unit, 4 * unit, 1.0, TRACK)
     _ring(image, (30 * unit, image.height / 2), 13 * unit, 4 * unit, seconds / 2 % 1, (110, 231, 160, 255))
     write(draw, (round(56 * unit), round(27 * unit)), "I move and fade", round(18 * unit), WHITE, "ls")
     write(draw, (round(56 * unit), round(46 * unit)), "where the compositor has me", round(12.5 * unit), SOFT, "ls")
+    image.paste(Image.frombytes("RGBA", image.size, image.convert("RGBa").tobytes()))
 
 
 def _begun(image: Image.Image) -> tuple[ImageDraw.ImageDraw, float]:
