@@ -155,8 +155,8 @@ class View(_native.ArrayBuffer):
         """A PIL.Image: mode RGBA for rgba8unorm (-srgb: its stored codes), L for r8unorm.
 
         Pillow's colours are straight, not multiplied by alpha: ``composite(..., alpha="straight")`` puts them over a
-        picture. After the block the image raises ValueError; an ImageDraw that was kept draws into memory that belongs to
-        another party by then.
+        picture. After the block the image raises ValueError; an ImageDraw that was kept draws into memory that belongs
+        to another party by then.
 
         Raises
         ------

@@ -595,8 +595,8 @@ vks_status vks_op_hand_over(vks_device *device, vks_op *op)
         vks_surface *surface = op->touches[0].surface;
         atomic_store(&op->serial, surface->last_serial);
         /* What the tenure took over may be on its way in this very queue (in_own_queue): then the value comes with it,
-         * not before. Where the queue is empty nothing is on its way, whatever the page says, and no batch would publish
-         * the value. */
+         * not before. Where the queue is empty nothing is on its way, whatever the page says, and no batch would
+         * publish the value. */
         bool is_settled = vks_debt_settled(surface, &op->touches[0].tenure.debt);
         if (device->backend->completed(device) >= (is_settled ? surface->last_serial : device->submitted))
             vks_surface_settle(surface, op->value);

@@ -167,8 +167,9 @@ def _fence(page: dict[str, Any], processes: set[int]) -> dict[str, Any]:
 
 
 def _queue(page: dict[str, Any], processes: set[int], now: float) -> dict[str, Any]:
-    """`ready` can be dequeued; `pending` were enqueued and wait for a flush; `free` surfaces have room in the ring, which
-    is larger: pairs whose surfaces were recovered since are among the ready ones until a dequeue passes over them.
+    """`ready` can be dequeued; `pending` were enqueued and wait for a flush; `free` surfaces have room in the ring.
+
+    The ring is larger: pairs whose surfaces were recovered since are among the ready ones until a dequeue passes them.
     """
     count, taken, committed, written = (page[name] for name in ("count", "taken", "committed", "written"))
     places = 1 << (2 * count - 1).bit_length()
