@@ -22,7 +22,7 @@ from test_jobs import C_BUILDS, DRIVERS, PYTEST, c_build_commands, our_environme
 def is_c_test(test: str) -> bool:
     """Return whether there is a C test of that name, or the test is its file."""
     name = Path(test).stem.removesuffix("_with_transfers")
-    return "::" not in test and (ROOT / "native" / "tests" / f"{name}.c").is_file()
+    return Path(test).suffix in ("", ".c") and (ROOT / "native" / "tests" / f"{name}.c").is_file()
 
 
 def run_c_test(build: str, test: str) -> int:
