@@ -130,7 +130,7 @@ def test_both_ends_of_a_queue_die_and_each_pair_keeps_its_pixels(
     vks_open: Open, victim: Callable[[], Peer], dice: Random, vks_adapter: vks.Adapter
 ) -> None:
     def all_lives() -> None:
-        with contextlib.closing(Loop(vks_open())) as loop:
+        with vks_open() as device, contextlib.closing(Loop(device)) as loop:
 
             def life(number: int) -> float:
                 return (loop.makes, loop.views)[number % 2](victim(), dice)
@@ -147,8 +147,8 @@ def test_receivers_of_a_pipe_die_and_are_replaced_and_the_sender_goes_on(
     vks_open: Open, victim: Callable[[], Peer], dice: Random, vks_adapter: vks.Adapter
 ) -> None:
     def all_lives() -> None:
-        sender, descriptor = vks.pipe(vks_open(), 16, 12, metadata_size=16)
-        with descriptor, sender:
+        with vks_open() as device:
+            sender, descriptor = vks.pipe(device, 16, 12, metadata_size=16)
             numbers = itertools.count(1)
 
             def life(_: int) -> float:
@@ -164,8 +164,9 @@ def test_receivers_of_a_pipe_die_and_are_replaced_and_the_sender_goes_on(
                 storms.check_victim(call)
                 return late
 
-            storms.Storm("receivers of a pipe", life).rage(storms.lives(vks_adapter.backend))
-            storms.check_listing(is_over=False)
+            with descriptor, sender:
+                storms.Storm("receivers of a pipe", life).rage(storms.lives(vks_adapter.backend))
+                storms.check_listing(is_over=False)
 
     all_lives()
     storms.check_listing(is_over=True)
@@ -181,7 +182,7 @@ def test_owners_of_a_surface_die_and_no_frame_is_torn(
     vks_open: Open, victim: Callable[[], Peer], dice: Random, vks_adapter: vks.Adapter
 ) -> None:
     def all_lives() -> None:
-        with vks_open().create_surface(64, 48) as surface:
+        with vks_open() as device, device.create_surface(64, 48) as surface:
 
             def life(number: int) -> float | None:
                 peer = victim()
