@@ -84,12 +84,10 @@ static vks_status check_seals(int fd, const char *what, bool writes)
                         "the %s's memfd is sealed against writing (its seals are 0x%x), and both parties write to it: "
                         "send it without F_SEAL_WRITE and F_SEAL_FUTURE_WRITE",
                         what, (unsigned)seals);
-    if (writes && (flags & O_ACCMODE) != O_RDWR)
-        return vks_fail(
-            VKS_BAD_PAGE, 0,
-            "the %s's fd is open for %s only, and both parties read and write: send one that is opened with "
-            "O_RDWR",
-            what, (flags & O_ACCMODE) == O_RDONLY ? "reading" : "writing");
+    int mode = flags & O_ACCMODE;
+    if (mode != O_RDWR && (writes || mode != O_RDONLY))
+        return vks_fail(VKS_BAD_PAGE, 0, "the %s's fd is open for %s only: send one that is opened with O_RDWR", what,
+                        mode == O_RDONLY ? "reading" : "writing");
     return VKS_OK;
 }
 

@@ -85,7 +85,8 @@ static void what_could_be_cut_off_or_cannot_be_written_is_refused_with_why(void)
     CHECK(vks_memfd_check(reader, "thing", VKS_MEMFD_READ, 0) == VKS_OK, "%s", vks_last_error()->text);
     CHECK(vks_memfd_check(frozen, "thing", VKS_MEMFD_READ, 0) == VKS_OK, "%s", vks_last_error()->text);
     refused(reader, VKS_MEMFD_WRITE, 0, "open for reading only");
-    refused(writer, VKS_MEMFD_PIXELS, 0, "open for writing only");
+    for (int use = VKS_MEMFD_READ; use <= VKS_MEMFD_PIXELS; use++)
+        refused(writer, use, 0, "open for writing only");
     refused(frozen, VKS_MEMFD_WRITE, 0, "sealed against writing");
     for (int i = 0, all[] = {good, frozen, reader, writer, disk, ends[0], ends[1]}; i < 7; i++)
         close(all[i]);

@@ -111,9 +111,10 @@ def test_a_peer_that_rewrites_the_drivers_header_harms_nobody(
         assert peer.device.open_surface(descriptor).width == 64
 
 
-@pytest.mark.rule("X26")
+@pytest.mark.rule("X12", "X26")
 def test_the_drivers_own_file_never_leaves_the_process(image: Any) -> None:
     own = image._driver_fd()
+    assert not os.get_inheritable(own)
     with contextlib.closing(os.fdopen(own, "rb")), os.fdopen(image.export().fd, "rb") as shared:
         assert not os.path.sameopenfile(own, shared.fileno())
         assert os.fstat(own).st_size == os.fstat(shared.fileno()).st_size
