@@ -777,3 +777,35 @@ def test_a_window_that_cannot_be_set_up_here_is_closed_there(
 
 def _no_more(*arguments: Any) -> Any:
     raise OSError(errno.EMFILE, "Too many open files")
+
+
+@pytest.mark.rule("R19")
+@pytest.mark.parametrize("opened", ["", "window = desktop.open_window(8, 8)", "window = desktop.show(surface)"])
+def test_a_desktop_that_is_left_open_at_exit_warns_and_raises_nothing(
+    serve: Callable[..., Served], opened: str
+) -> None:
+    """In whichever order the interpreter ends what the program left; also with an event of the compositor to read."""
+    served = serve()
+    code = (
+        "import sys\n"
+        "import vkshare as vks\n"
+        "device = vks.open(backend='cpu')\n"
+        "surface = device.create_surface(4, 4)\n"
+        "desktop = vks.compositor.Desktop(sys.argv[1], device=device)\n"
+        f"{opened}\n"
+        "if 'open_window' in sys.argv[2]:\n"
+        "    import select\n"
+        "    window.sender.close()\n"
+        "    select.select([desktop.client._channel._sock], [], [], 60)\n"
+    )
+    told = subprocess.run(
+        [sys.executable, "-X", "dev", "-c", code, os.fspath(served.server.path), opened],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert told.returncode == 0
+    assert "ResourceWarning: unclosed <vkshare.compositor.Desktop" in told.stderr
+    assert "Exception ignored" not in told.stderr
+    assert "Error" not in told.stderr
+    until(lambda: served.windows == 0)

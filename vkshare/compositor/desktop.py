@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 import time
 from collections import deque
@@ -407,7 +408,7 @@ class RemoteWindow(Closing):
         with self._desktop._lock:
             self._desktop._windows.pop(self._id, None)
         try:
-            if not self._desktop.is_closed:
+            if not self._desktop.is_closed and not sys.is_finalizing():  # then the process's end says it
                 self._desktop.client.call(m.Op.CLOSE, m.Close(self._id, float(seconds)))
         finally:
             self._end()

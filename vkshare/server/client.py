@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -338,7 +339,7 @@ class Client:
         Waits, a few seconds at most, until the server has done what was asked.
         """
         with self._lock:
-            if not self.is_closed:
+            if not self.is_closed and not sys.is_finalizing():  # then half of what a request needs is gone
                 try:
                     self.ping(_FLUSH)
                 except Exception:
