@@ -223,6 +223,36 @@ static vks_status acquire_for_proof(vks_swapchain *s, uint64_t deadline)
     return got ? status : vks_present_result(s, code, "vkAcquireNextImageKHR");
 }
 
+/* An image that is out, or on the shelf, was acquired again already: where nothing has waited for that acquire, a batch
+ * does. *any: there was one, and what is wanted may be another thing by now. */
+static vks_status prove_by_acquired(vks_swapchain *s, uint64_t deadline, bool *any)
+{
+    vks_chain *chain = s->current;
+    *any = false;
+    pthread_mutex_lock(&s->device->lock);
+    vks_status status = vks_device_begin_present(s->device, deadline); /* for the queue */
+    bool has_queue = !status;
+    for (uint32_t i = 0; !status && i < chain->n; i++) {
+        vks_chain_image *image = &chain->images[i];
+        if (image->state == VKS_IMAGE_AWAY || !image->frame.acquired)
+            continue;
+        *any = true;
+        if (!(status = vks_submit_frame(s, image, 0)))
+            status = vks_history_waited(s->history, i, image->frame.waited);
+    }
+    if (has_queue)
+        vks_device_end_present(s->device);
+    pthread_mutex_unlock(&s->device->lock);
+    return status;
+}
+
+static vks_status seek_image(vks_swapchain *s, uint64_t deadline)
+{
+    bool any = false;
+    vks_status status = s->shelved || s->counts.acquired ? prove_by_acquired(s, deadline, &any) : VKS_OK;
+    return status || any ? status : acquire_for_proof(s, deadline);
+}
+
 /* One step towards what `wanted` names: VKS_OK: look again; VKS_TIMEOUT: there is no way to have it. */
 static vks_status seek(vks_swapchain *s, vks_wanted wanted, uint64_t deadline)
 {
@@ -235,7 +265,7 @@ static vks_status seek(vks_swapchain *s, vks_wanted wanted, uint64_t deadline)
         status = wait_fence(s, wanted.value, deadline);
         return status == VKS_TIMEOUT ? VKS_OK : status;
     case VKS_WANTS_IMAGE:
-        return s->current ? acquire_for_proof(s, deadline) : VKS_TIMEOUT;
+        return s->current ? seek_image(s, deadline) : VKS_TIMEOUT;
     default:
         return VKS_TIMEOUT;
     }

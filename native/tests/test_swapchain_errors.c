@@ -361,6 +361,27 @@ static void *present_one(void *argument)
     return NULL;
 }
 
+/* Starts one on a thread, and waits until it is inside the driver. */
+static pthread_t start_present(app *a)
+{
+    pthread_t thread;
+    uint32_t before = presents_calls("QueuePresentKHR");
+    pthread_create(&thread, NULL, present_one, a);
+    for (uint64_t limit = vks_now() + 5000 * MS; presents_calls("QueuePresentKHR") == before && vks_now() < limit;)
+        usleep(200);
+    return thread;
+}
+
+static vks_status try_queue(app *a, uint64_t deadline)
+{
+    pthread_mutex_lock(&a->device->lock);
+    vks_status status = vks_device_begin_present(a->device, deadline);
+    if (!status)
+        vks_device_end_present(a->device);
+    pthread_mutex_unlock(&a->device->lock);
+    return status;
+}
+
 /* rules: A27 */
 static void who_comes_behind_a_present_waits_until_his_deadline_and_is_told_why(void)
 {
@@ -370,22 +391,15 @@ static void who_comes_behind_a_present_waits_until_his_deadline_and_is_told_why(
     app_frames(&a, 2, 1);
     CHECK(app_acquire(&a, 1000, &late) == VKS_OK, "%s", vks_last_error()->text);
     presents_last(300);
-    pthread_t thread;
-    uint32_t before = presents_calls("QueuePresentKHR");
-    pthread_create(&thread, NULL, present_one, &a);
-    while (presents_calls("QueuePresentKHR") == before)
-        usleep(1000);
+    pthread_t thread = start_present(&a);
     CHECK(app_acquire(&a, 10, &frame) == VKS_TIMEOUT && TEXT_HAS("another thread has the swapchain"), "%s",
           vks_last_error()->text);
     vks_set_patience(5 * MS);
     CHECK(vks_swapchain_acquire(a.swapchain, VKS_FOREVER, &frame) == VKS_INTERRUPTED, "looks for signals");
     CHECK(vks_swapchain_try_close(a.swapchain) == VKS_INTERRUPTED, "this too");
     vks_set_patience(0);
-    pthread_mutex_lock(&a.device->lock);
-    CHECK(vks_device_begin_present(a.device, 0) == VKS_TIMEOUT && TEXT_HAS("a present has the queue"), "%s",
-          vks_last_error()->text);
-    CHECK(vks_device_begin_present(a.device, vks_now() + 10 * MS) == VKS_TIMEOUT, "%s", vks_last_error()->text);
-    pthread_mutex_unlock(&a.device->lock);
+    CHECK(try_queue(&a, 0) == VKS_TIMEOUT && TEXT_HAS("a present has the queue"), "%s", vks_last_error()->text);
+    CHECK(try_queue(&a, vks_now() + 10 * MS) == VKS_TIMEOUT, "%s", vks_last_error()->text);
     CHECK(vks_swapchain_drop(a.swapchain, &late) == VKS_CLOSED, "it is being closed");
     pthread_join(thread, NULL);
     presents_last(0);
@@ -401,11 +415,7 @@ static void a_frame_that_is_dropped_behind_a_present_comes_back(void)
     for (uint32_t i = 0; i < 8; i++) {
         CHECK(app_acquire(&a, 1000, &late) == VKS_OK, "%s", vks_last_error()->text);
         presents_last(30);
-        pthread_t thread;
-        uint32_t before = presents_calls("QueuePresentKHR");
-        pthread_create(&thread, NULL, present_one, &a);
-        while (presents_calls("QueuePresentKHR") == before)
-            usleep(1000);
+        pthread_t thread = start_present(&a);
         CHECK(vks_swapchain_drop(a.swapchain, &late) == VKS_OK, "%s", vks_last_error()->text);
         CHECK(vks_swapchain_drop(a.swapchain, &late) == VKS_BAD_CALL, "once");
         if (i % 2)

@@ -405,6 +405,21 @@ def test_capture_of_a_headless_target_needs_no_frame_to_be_back(make: Create) ->
         assert swapchain.statistics().acquired == 0
 
 
+@pytest.mark.rule("A6", "A25")
+def test_an_image_that_is_kept_for_capture_holds_up_no_resize(make: Create) -> None:
+    with make(8, 8, retired_limit=1) as swapchain:
+        for turn in range(12):
+            for _ in range(1 + turn % 3):
+                show(swapchain, clearing(turn))
+            frame = swapchain.acquire(10)
+            if turn % 2:
+                frame.close()
+            swapchain.resize(9 + turn, 8)
+            show(swapchain, clearing(turn))
+            assert swapchain.extent == (9 + turn, 8)
+        assert swapchain.statistics().given_up == 0
+
+
 @pytest.mark.rule("A25")
 @pytest.mark.parametrize("images", [1, 3])
 def test_capture_never_gives_what_was_drawn_and_dropped(make: Create, images: int) -> None:

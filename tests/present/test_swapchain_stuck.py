@@ -130,4 +130,5 @@ def test_a_frame_that_is_closed_behind_a_present_comes_back_after_it(stuck: Scen
     late.close()
     assert stuck.presenter.is_alive()
     stuck.release()
-    assert stuck.swapchain.acquire(10).index == index
+    frames = [stuck.swapchain.acquire(10) for _ in range(stuck.swapchain.image_count - 1)]
+    assert index in [each.index for each in frames]
