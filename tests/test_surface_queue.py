@@ -21,7 +21,7 @@ from support.scale import rounds, unhurried
 from support.sharing import wait_until
 
 import vkshare as vks
-from vkshare import _native
+from vkshare import _fds, _native
 from vkshare.errors import (
     AbandonedError,
     AcquireTimeout,
@@ -474,6 +474,24 @@ def test_pairs_come_out_in_the_order_in_which_they_went_in(loop: Loop) -> None:
             assert metadata == b"%d" % (3 * turn + number)
             assert look(surface, 3 * turn + number)
             loop.back.enqueue(surface)
+
+
+def test_an_export_is_over_before_another_threads_close_gives_the_page_away(
+    vks_open: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = vks.SurfaceQueue(vks_open(), 8, 8, count=1)
+    page, duplicate, closing = queue._page, _fds.duplicate, []
+
+    def late(fd: int) -> int:
+        if fd == page:
+            closing.append(later(queue.close))
+            assert not closing[0].done(0.2)
+        return duplicate(fd)
+
+    monkeypatch.setattr(_fds, "duplicate", late)
+    queue.export().close()
+    closing[0].result(10)
+    assert queue.is_closed
 
 
 @pytest.mark.rule("Q22")

@@ -373,6 +373,10 @@ class SurfaceQueue(Closable):
             raise ClosedError("this queue is closed")
         return self._page
 
+    def _duplicate_page(self) -> int:
+        with self._lock:  # close() on another thread waits: the number may be another file's afterwards
+            return _fds.duplicate(self._open_page())
+
     def __repr__(self) -> str:
         state = ", closed" if self.is_closed else ""
         return f"<vkshare.SurfaceQueue of {self._count} surfaces, metadata up to {self._size} bytes{state}>"
@@ -567,9 +571,12 @@ class QueueFrame:
 def export_all(queues: list[SurfaceQueue]) -> QueueDescriptor:
     """One descriptor of queues of one network."""
     surfaces = queues[0]._network.export()
+    pages: list[int] = []
     try:
-        pages = _fds.duplicate_all([queue._open_page() for queue in queues])
+        for queue in queues:
+            pages.append(queue._duplicate_page())
     except BaseException:
+        _fds.close_all(pages)
         for surface in surfaces:
             surface.close()
         raise

@@ -262,7 +262,10 @@ def close_something(world: World, dice: random.Random) -> None:
 def look(world: World, dice: random.Random) -> None:
     """A property of anything, and its repr."""
     mine = world.any(dice, dice.choice(list(world.pools)))
-    names = [name for name in dir(type(mine)) if not name.startswith("_") and not callable(getattr(type(mine), name))]
+    kind = type(mine)
+    names = [
+        name for name in dir(kind) if name[0] != "_" and name not in PROMISES and not callable(getattr(kind, name))
+    ]
     if names:
         world.call(mine, dice.choice(names))
     world.call(mine, "__repr__")
@@ -278,6 +281,7 @@ def collect(world: World, dice: random.Random) -> None:
 
 # ---- descriptors -------------------------------------------------------------------------------------------------
 
+PROMISES = ("acquired", "rendered")  # of a frame: who reads them promises a submission of an engine's own
 DESCRIPTORS = ("SurfaceDescriptor", "FenceDescriptor", "QueueDescriptor", "VsyncDescriptor")
 
 
@@ -410,7 +414,7 @@ def frame(world: World, dice: random.Random) -> None:
     if dice.random() < 0.5:
         world.call(mine, "present", world.any(dice, "Frame"))
     else:
-        world.call(world.any(dice, "Frame"), dice.choice(("close", "acquired", "rendered", "width", "is_closed")))
+        world.call(world.any(dice, "Frame"), dice.choice(("close", "width", "height", "index", "is_closed")))
 
 
 @weight(8)
