@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support import roles
 from support.faults import DEVICE_LOST, FaultyQueue, has_queue
-from support.patience import Measured
+from support.patience import Measured, no_hang
 from support.peers import Peer, later
 
 import vkshare as vks
@@ -84,7 +84,8 @@ class Scene:
         self.theirs.acquire(0, 0)
         self.wanted.recover(5)
         self.wanted.release(0)
-        device.close()
+        with no_hang(10):
+            device.close()
 
 
 @pytest.fixture(params=["device", "process"])
@@ -135,7 +136,8 @@ def test_a_driver_that_really_loses_its_device_is_noticed_by_a_wait_on_it(
     with pytest.raises(AbandonedError):
         surface.acquire(0, 5)
     surface.recover()
-    peer.device.close()
+    with no_hang(10):
+        peer.device.close()
 
 
 @pytest.mark.rule("X21")

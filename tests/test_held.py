@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from support import roles
 from support.pairs import Pair
-from support.patience import Measured
+from support.patience import Measured, no_hang
 from support.peers import Peer, later
 from support.sharing import followed, opened, wait_until, where
 
@@ -33,9 +33,10 @@ Open = Callable[..., vks.Device]
 @pytest.mark.rule("K25")
 def test_gpu_mode_returns_at_once_and_the_work_behind_it_runs_when_the_release_comes(pair: Pair) -> None:
     pair.b.acquire(0, 0)
-    pair.a.acquire(1, mode="gpu")
-    first = roles.fill_column(pair.a, 3, 10)
-    second = roles.fill_column(pair.a, 3, 20)
+    with no_hang(10):
+        pair.a.acquire(1, mode="gpu")
+        first = roles.fill_column(pair.a, 3, 10)
+        second = roles.fill_column(pair.a, 3, 20)
     assert first.is_held
     assert second.is_held
     assert not pair.a.is_owned
@@ -262,7 +263,8 @@ def test_two_parties_that_wait_for_each_other_time_out_and_stay_usable(
         assert roles.is_clear(handle.read(), turn)
         handle.release(0)
     for device in (two, one):
-        device.close()
+        with no_hang(10):
+            device.close()
 
 
 @pytest.mark.serial
@@ -332,7 +334,8 @@ def test_closing_a_device_ends_the_waits_of_other_threads(vks_open: Open) -> Non
         later(surface.acquire, 9, 60),
     ]
     assert not any(call.done(0.02) for call in calls)
-    one.close()
+    with no_hang(10):
+        one.close()
     for call in calls:
         with pytest.raises(ClosedError):
             call.result(2)
