@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -25,7 +26,11 @@ from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError
 
 pytest_plugins = ["support.peers"]
 
-pytestmark = [pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning"), unhurried, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning"),
+    pytest.mark.timeout(14_000) if "VKSHARE_KILLS" in os.environ else unhurried,
+    pytest.mark.slow,
+]
 
 Open = Callable[..., vks.Device]
 Peers = Callable[..., Peer]
