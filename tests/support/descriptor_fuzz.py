@@ -2,9 +2,9 @@
 
     cd tests; python -X dev -X faulthandler -m support.descriptor_fuzz COUNT SEED
 
-VKSHARE_BACKEND and the driver's variables choose where. Prints what became of them as JSON. Exit status 1: an error that
-is not documented, an exception that no caller saw, or fds that stayed. A crash, or a descriptor that took 10 s, ends with
-a traceback of every thread.
+VKSHARE_BACKEND and the driver's variables choose where. Prints what became of them as JSON. Exit status 1: an error
+that is not documented, an exception that no caller saw, or fds that stayed. A crash, or a descriptor that took 10 s,
+ends with a traceback of every thread.
 """
 
 from __future__ import annotations
