@@ -290,8 +290,8 @@ vks_status vks_surface_open(vks_device *device, const vks_surface_info *info, in
  * opened. VKS_UNSUPPORTED: a swapchain's image. */
 vks_status vks_surface_alias(vks_surface *of, const vks_surface_info *info, vks_surface **out);
 /* Duplicates for another party, CLOEXEC, the caller's to close; *semaphore_fd is -1 where there is none. Blocks, the
- * first time, until the work that was submitted to the surface has run: until then its image did not leave the queue.
- */
+ * first time, until the work that was submitted to the surface has run: until then its image did not leave the queue;
+ * and while a present has the queue (VKS_TIMEOUT after 10 s). */
 vks_status vks_surface_export(vks_surface *surface, int *page_fd, int *semaphore_fd);
 /* A duplicate of the page alone, to be looked at (vks_page_look): nothing is exported by that. */
 vks_status vks_surface_page(const vks_surface *surface, int *page_fd);
@@ -351,8 +351,8 @@ vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semapho
  * image to VK_QUEUE_FAMILY_EXTERNAL in layout GENERAL and signals `semaphore`, behind all that was submitted.
  * take_back: the queue waits for `semaphore`, whose signal must have been submitted (0: the CPU has waited), and takes
  * the image: what is submitted later, release too, comes after. Each is one submission, at once, and they take turns.
- * hand_out blocks where semaphores are not shared between parties: until the previous owner's work has run. Vulkan
- * only. */
+ * hand_out blocks where semaphores are not shared between parties: until the previous owner's work has run. Both block
+ * while a present has the queue (VKS_TIMEOUT after 10 s). Vulkan only. */
 vks_status vks_surface_hand_out(vks_surface *surface, uint64_t deadline, uint64_t semaphore);
 vks_status vks_surface_take_back(vks_surface *surface, uint64_t semaphore);
 /* For another API of the same GPU that imported the surface's semaphore (CUDA), in an owned tenure. lend_out: *value is

@@ -266,7 +266,8 @@ class Surface(Closable, _native.Surface):
         """What another device or process opens with ``open_surface()``. Close it, or send it, or open it.
 
         The first one may wait for work on the surface: until then nothing of it needed to leave the device.
-        InvalidCallError: it is a queue's, which is exported as a whole.
+        InvalidCallError: it is a queue's, which is exported as a whole. TimeoutError: a present has had the queue for
+        ten seconds.
         """
         self._refuse_if_queued("export")
         return self._exported()
