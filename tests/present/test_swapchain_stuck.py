@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 from support import engines
+from support.displays import run_child
 from support.swapchains import clearing, create, expected, is_ring, show
 
 import vkshare as vks
@@ -132,3 +133,25 @@ def test_a_frame_that_is_closed_behind_a_present_comes_back_after_it(stuck: Scen
     stuck.release()
     frames = [stuck.swapchain.acquire(10) for _ in range(stuck.swapchain.image_count - 1)]
     assert index in [each.index for each in frames]
+
+
+@pytest.mark.rule("A28")
+def test_a_device_that_is_lost_while_it_presents_is_closed_without_a_crash(vks_adapter: vks.Adapter) -> None:
+    told = run_child(
+        """
+import vkshare as vks
+for turn in range(60):
+    device = vks.open()
+    swapchain = device.create_swapchain(vks.Headless(16, 16), present_fences=False if turn % 2 else None)
+    with swapchain.frame(timeout=30) as frame:
+        device.submit(device.record().clear(frame.view, (1, 0, 0, 1)))
+    if turn % 3:
+        frame = swapchain.acquire(30)
+    device.mark_lost()
+    device.close()
+print("alive")
+""",
+        dict(os.environ) | {"PYTHONWARNINGS": "ignore"},
+        timeout=120,
+    )
+    assert told == "alive\n"
