@@ -1,6 +1,7 @@
 """Uses every type of the package: without an __init__, with one that fails, and with a second one. A child process.
 
-Types and their members are found, not listed: a new type is covered, and must have an entry in `makers` below.
+Types and their members are found, not listed: a new type is covered, and must have an entry in
+`arguments_of_each_type`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 import vkshare
 from vkshare import _native
+from vkshare.errors import InvalidCallError
 
 # Python's own entries of a class that make no call into it, or that make another class.
 LEFT_OUT = {"__class__", "__new__", "__init__", "__init_subclass__", "__subclasshook__", "__getattribute__", "__dict__"}
@@ -50,44 +52,45 @@ def public_types() -> dict[str, type]:
     return found
 
 
-def makers() -> dict[str, Callable[[], Any]]:
-    """How each native type is made."""
-    from support.native import RGBA8, Device, make_surface
+def arguments_of_each_type() -> dict[str, Callable[[], tuple[Any, ...]]]:
+    """What each native type is made of."""
+    from support.native import HEIGHT, RGBA8, STRIDE, WIDTH, Device, make_surface
 
-    def ends(number: int) -> Any:
+    def queue() -> tuple[Any, ...]:
         device = Device()
-        page = _native.queue_page_make(8, 8, RGBA8, 1, 0, 7, False, 0)
-        try:
-            surface = make_surface(device)
-            surface._join(7, 0)
-            return (_native.Producer, _native.Consumer)[number](device, page, (surface,))
-        finally:
-            os.close(page)
+        page = os.fdopen(_native.queue_page_make(8, 8, RGBA8, 1, 0, 7, False, 0))
+        surface = make_surface(device)
+        surface._join(7, 0)
+        pages.append(page)
+        return device, page.fileno(), (surface,)
 
-    display = _native.Display(16_666_667, 1, False)
+    pages: list[Any] = []
+    interval = 16_666_667, 1, False
+    display = _native.Display(*interval)
     bridge = _native.Bridge(_native.Dispatcher(display))
-    swapchain = lambda: _native.Swapchain(Device(), _native.Frame, OPTIONS)  # noqa: E731
+    swapchain = Device(), _native.Frame, OPTIONS
+    surface = {"width": WIDTH, "height": HEIGHT, "format": RGBA8, "stride": STRIDE}
     return {
-        "Device": Device,
-        "CommandList": lambda: _native.CommandList(Device()),
-        "Program": _native.Program,
-        "Fence": lambda: _native.Fence(Device()),
-        "Surface": lambda: make_surface(Device()),
-        "Hub": _native.Hub,
-        "ArrayBuffer": _native.ArrayBuffer,
-        "Swapchain": swapchain,
-        "Frame": lambda: _native.Frame(swapchain(), 8, 8),
-        "Prepared": _native.Prepared,
-        "PresentHistory": _native.PresentHistory,
-        "Producer": lambda: ends(0),
-        "Consumer": lambda: ends(1),
-        "HandOff": lambda: _native.HandOff(_native.Hub(), 1),
-        "Front": _native.Front,
-        "Display": lambda: _native.Display(16_666_667, 1, False),
-        "Dispatcher": lambda: _native.Dispatcher(display),
-        "Observer": lambda: _native.Observer(_native.Dispatcher(display)),
-        "Bridge": lambda: _native.Bridge(_native.Dispatcher(display)),
-        "BridgeEnd": lambda: _native.BridgeEnd(display, bridge._page),
+        "Device": tuple,
+        "CommandList": lambda: (Device(),),
+        "Program": tuple,
+        "Fence": lambda: (Device(),),
+        "Surface": lambda: (Device(), {**surface, "pixels": bytearray(HEIGHT * STRIDE)}),
+        "Hub": tuple,
+        "ArrayBuffer": tuple,
+        "Swapchain": lambda: swapchain,
+        "Frame": lambda: (_native.Swapchain(*swapchain), 8, 8),
+        "Prepared": tuple,
+        "PresentHistory": tuple,
+        "Producer": queue,
+        "Consumer": queue,
+        "HandOff": lambda: (_native.Hub(), 1),
+        "Front": tuple,
+        "Display": lambda: interval,
+        "Dispatcher": lambda: (display,),
+        "Observer": lambda: (_native.Dispatcher(display),),
+        "Bridge": lambda: (_native.Dispatcher(display),),
+        "BridgeEnd": lambda: (display, bridge._page),
     }
 
 
@@ -166,9 +169,14 @@ def with_a_failed_init(prober: Prober, kind: type) -> None:
             prober.use(item, thoroughly=False)
 
 
-def with_a_second_init(prober: Prober, name: str, kind: type, make: Callable[[], Any]) -> None:
-    item = make()
+def with_a_second_init(prober: Prober, name: str, kind: type, needed: tuple[Any, ...]) -> None:
+    """With the same arguments, and with any others."""
+    keywords = needed[-1] if name == "Surface" else {}
+    needed = needed[:-1] if name == "Surface" else needed
+    item = kind(*needed, **keywords)
     before = repr(item)
+    error = prober.call(kind.__init__, item, *needed, **keywords)  # type: ignore[misc]
+    assert isinstance(error, InvalidCallError) or name in WITHOUT_INIT, f"{name}.__init__ ran twice: {error!r}"
     for arguments in prober.arguments():
         error = prober.call(kind.__init__, item, *arguments)  # type: ignore[misc]
         assert isinstance(error, Exception) or name in WITHOUT_INIT, f"{name}.__init__{arguments} ran twice"
@@ -180,14 +188,14 @@ def main() -> None:
     sys.unraisablehook = lambda told: lost.append((told.object, told.exc_value))
     seed = int(sys.argv[1])
     prober = Prober(seed)
-    natives, make = native_types(), makers()
-    made = set(make) | NEEDS_CUDA | {"Submission", "PendingAcquire"}
-    assert set(natives) == made, f"makers() lacks {set(natives) - made}"
+    natives, needed = native_types(), arguments_of_each_type()
+    made = set(needed) | NEEDS_CUDA | {"Submission", "PendingAcquire"}
+    assert set(natives) == made, f"arguments_of_each_type() lacks {set(natives) - made}"
     for name, kind in natives.items():
         without_init(prober, kind, thoroughly=True)
         with_a_failed_init(prober, kind)
-        if name in make:
-            with_a_second_init(prober, name, kind, make[name])
+        if name in needed:
+            with_a_second_init(prober, name, kind, needed[name]())
     public = public_types()
     for kind in public.values():
         without_init(prober, kind, thoroughly=False)
