@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
+from support.peers import later
 
 import vkshare as vks
 from vkshare.errors import ClosedError, DeviceMismatchError, InvalidCallError, NotOwnerError
@@ -40,6 +42,31 @@ def filled(device: vks.Device, seed: int, width: int = 16, height: int = 12) -> 
     pixels = noise(surface, seed)
     surface.write(pixels)
     return surface, pixels
+
+
+# ---- several threads ---------------------------------------------------------------------------------------------
+
+
+def test_two_threads_may_submit_one_list_for_the_first_time_and_a_third_records_on(
+    device: vks.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    surface = owned(device)
+    commands = device.record().clear(surface, CLEAR)
+    compile_it, submits, records = device._compile, [], []
+
+    def late(compiled: vks.CommandList, operations: Any) -> None:
+        if not submits:
+            submits.append(later(device.submit, commands))
+            records.append(later(commands.draw_triangles, surface, [(-1, -1, *RED), (3, -1, *RED), (-1, 3, *RED)]))
+            assert not records[0].done(0.1)
+        compile_it(compiled, operations)
+
+    monkeypatch.setattr(device, "_compile", late)
+    device.submit(commands)
+    submits[0].result(30)
+    records[0].result(30)
+    device.submit(commands)
+    assert_images_equal(surface.read(), np.full((12, 16, 4), (255, 0, 0, 255), np.uint8))
 
 
 # ---- what they draw ----------------------------------------------------------------------------------------------

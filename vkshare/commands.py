@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from vkshare import _arguments, _native, _vertices
@@ -29,7 +30,7 @@ class CommandList(_native.CommandList):
     Targets and sources are Surfaces or Views; source comes before target. Colours are (red, green, blue, alpha)
     floats: linear for -srgb targets, which encode them. Rectangles are (x, y, width, height) in pixels, row 0 on top.
     Each method checks its arguments and returns the list itself. Owning the surfaces is checked when it is submitted.
-    May be submitted many times, and from any thread; record from one thread at a time.
+    May be submitted many times, and from any thread, also while it is recorded; record from one thread at a time.
 
     All methods raise
         ValueError, TypeError naming the argument (numbers must be finite); DeviceMismatchError for a surface of
@@ -40,6 +41,7 @@ class CommandList(_native.CommandList):
         super().__init__(device)
         self._operations: list[Operation] = []
         self._closed = False
+        self._lock = threading.RLock()  # a list grows, is compiled or is closed, on whichever threads
 
     # ---- what can be recorded -------------------------------------------------------------------------------------
 
@@ -204,10 +206,11 @@ class CommandList(_native.CommandList):
 
     def close(self) -> None:
         """Forgets what was recorded; work that was submitted still runs. Idempotent, and never needed."""
-        if not self._closed:
-            self._closed = True
-            self._operations = []
-            self.reset()
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._operations = []
+                self.reset()
 
     def __enter__(self) -> Self:
         return self
@@ -232,18 +235,21 @@ class CommandList(_native.CommandList):
     # ---- within the package -----------------------------------------------------------------------------------------
 
     def _compile(self) -> None:
-        """Called by submit(), once."""
+        """Called by submit() where it is not compiled."""
         self.device.check()  # in a forked child the driver must not even be asked
-        if self._closed:
-            raise ClosedError("this CommandList was closed; record another with device.record()")
-        self.device._compile(self, self._operations)
+        with self._lock:
+            if self._closed:
+                raise ClosedError("this CommandList was closed; record another with device.record()")
+            if not self.is_compiled:  # by another thread's submit(), meanwhile
+                self.device._compile(self, self._operations)
 
     def _append(self, operation: Operation) -> Self:
-        if self._closed:
-            raise ClosedError("this CommandList was closed; record another with device.record()")
-        self._operations.append(operation)
-        if self.is_compiled:
-            self.reset()
+        with self._lock:
+            if self._closed:
+                raise ClosedError("this CommandList was closed; record another with device.record()")
+            self._operations.append(operation)
+            if self.is_compiled:
+                self.reset()
         return self
 
     def _surface(self, name: str, value: Any, usage: str) -> Surface:
