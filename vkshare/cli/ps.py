@@ -167,8 +167,9 @@ def _fence(page: dict[str, Any], processes: set[int]) -> dict[str, Any]:
 
 
 def _queue(page: dict[str, Any], processes: set[int], now: float) -> dict[str, Any]:
-    """`ready` can be dequeued, or passed over where the surface was recovered since; `pending` were enqueued and wait for
-    a flush; `free` is how many of the surfaces have no pair here.
+    """`ready` can be dequeued, or passed over where the surface was recovered since; `pending` wait for a flush.
+
+    `free` is how many of the surfaces have no pair here.
     """
     count, taken, committed, written = (page[name] for name in ("count", "taken", "committed", "written"))
     places = 1 << (2 * count - 1).bit_length()
