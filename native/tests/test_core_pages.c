@@ -374,8 +374,8 @@ static void a_newcomer_wakes_who_waits_for_the_debts_of_its_place(void)
 
 int main(void)
 {
+    RUN(an_owner_lives_until_its_last_thread_has_ended); /* first: TSAN lets a child of one thread start a second */
     RUN(a_process_without_free_fds_neither_robs_the_living_nor_misses_the_dead);
-    RUN(an_owner_lives_until_its_last_thread_has_ended);
     RUN(a_newcomer_wakes_who_waits_for_the_debts_of_its_place);
     RUN(a_blocking_acquire_and_a_queued_one_on_one_handle_do_not_mix);
     RUN(no_value_in_a_page_brings_the_driver_a_signal_that_it_cannot_take);
