@@ -237,9 +237,10 @@ class VulkanImage:
         Calls must not overlap: the new mapping is found by its file.
         """
         memory = self.export()
-        is_software = self.context.physical.is_software
-        kept = self._driver_fd() if is_software else memory.fd
+        kept, is_software = memory.fd, self.context.physical.is_software
         try:
+            if is_software:
+                kept = self._driver_fd()
             fd = _fds.duplicate(kept)
             try:
                 importer(dataclasses.replace(memory, fd=fd))
