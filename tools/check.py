@@ -20,9 +20,11 @@ from test_jobs import C_BUILDS, DRIVERS, PYTEST, c_build_commands, our_environme
 
 
 def is_c_test(test: str) -> bool:
-    """Return whether there is a C test of that name, or the test is its file."""
-    name = Path(test).stem.removesuffix("_with_transfers")
-    return Path(test).suffix in ("", ".c") and (ROOT / "native" / "tests" / f"{name}.c").is_file()
+    """Return whether there is a C test of that name, or the test is its file; pytest's tests are paths below tests/."""
+    path = Path(test)
+    if path.suffix not in ("", ".c") or str(path.parent) not in (".", "native/tests"):
+        return False
+    return (ROOT / "native" / "tests" / f"{path.stem.removesuffix('_with_transfers')}.c").is_file()
 
 
 def run_c_test(build: str, test: str) -> int:

@@ -49,7 +49,7 @@ def test_waits_release_the_gil(device: Device, fence: Fence, surface: Surface, w
         ticks += 1
         time.sleep(0.001)
     thread.join()
-    assert ticks > 20
+    assert ticks > 2  # with the GIL held there is one, before the wait or after it
     fence.signal(1)
 
 

@@ -131,7 +131,8 @@ def test_a_storm_that_keeps_memory_or_swapchains_is_bad() -> None:
 
 
 def test_a_bad_storm_is_exit_status_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    growing = itertools.count(100 * MIB, 5 * MIB)
+    growing = itertools.count(100 * MIB, 50 * MIB)
     monkeypatch.setattr(storm, "resident_bytes", lambda: next(growing))
+    monkeypatch.setattr(storm, "WARM_UP", 1)  # a busy machine does few resizes in that time
     assert cli.main(["demo", "resize-storm", "--headless", "--backend", "cpu", "--seconds", "1"]) == 1
     assert "vkshare demo: memory grew by" in capsys.readouterr().err

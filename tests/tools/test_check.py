@@ -1,4 +1,4 @@
-"""tools/check.py: which of its arguments is a C test."""
+"""tools/check.py: which suite `make check T=...` means."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import check
 import pytest
 
 
-@pytest.mark.parametrize("test", ["test_sharing", "native/tests/test_sharing.c", "test_sharing_with_transfers"])
-def test_the_name_or_the_source_of_a_c_test_is_one(test: str) -> None:
+@pytest.mark.parametrize("test", ["test_display", "native/tests/test_display.c", "test_sharing_with_transfers"])
+def test_a_name_or_a_source_file_of_the_c_tests_is_a_c_test(test: str) -> None:
     assert check.is_c_test(test)
 
 
-@pytest.mark.parametrize("test", ["tests/test_sharing.py", "tests/test_sharing.py::test_a", "tests/native", "nothing"])
-def test_a_file_or_a_folder_of_pytest_is_none(test: str) -> None:
-    """tests/test_sharing.py and native/tests/test_sharing.c have one stem."""
+@pytest.mark.parametrize(
+    "test", ["tests/vsync/test_display.py", "tests/vsync/test_display.py::test_x", "tests", "", "test_nonsense"]
+)
+def test_a_path_below_tests_is_pytests_also_where_a_c_test_has_its_name(test: str) -> None:
     assert not check.is_c_test(test)
