@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from support.scale import rounds, unhurried
 from support.servers import TESTS, Place, until
 
 import vkshare as vks
-from vkshare.compositor import Service
+from vkshare.compositor import Desktop, Service
 
 pytestmark = [unhurried, pytest.mark.slow]
 
@@ -44,6 +45,7 @@ def test_fds_threads_and_memory_end_where_they_began(
         ended = [each.wait(120) for each in running]
         assert ended == [-9 if way == "dies" else 0 for way in ways]
         until(lambda: not compositor.windows and server.statistics().clients == 0)
+        compositor._closer.join()
 
     for _ in range(rounds(5, 1)):
         come_and_go(WAYS)
@@ -62,3 +64,36 @@ def test_fds_threads_and_memory_end_where_they_began(
     assert compositor.error is None
     told = compositor.statistics()
     assert told.shown > 0
+
+
+@pytest.mark.rule("R18", "R11", "R1")
+def test_nothing_of_a_client_that_is_gone_is_kept(
+    compose: Compose, stack: ExitStack, tmp_path: Path, vks_open: Callable[..., vks.Device]
+) -> None:
+    """Objects of Python are counted: what its free lists and malloc's arenas keep is bounded by itself."""
+    compositor = compose(device=vks_open(name="compositor"))
+    service = stack.enter_context(Service([compositor], linger=0))
+    server = stack.enter_context(Place(tmp_path)).server(lambda: vks_open(name="server"), kinds=service.kinds)
+    device = vks_open(name="client")
+
+    def come_and_go(count: int) -> tuple[int, int]:
+        for _ in range(count):
+            with Desktop(server.path, device=device) as desktop, device.create_surface(8, 8) as surface:
+                desktop.client.create_surface(8, 8)
+                window = desktop.open_window(8, 8)
+                with window.frame(timeout=60) as frame:
+                    device.submit(device.record().clear(frame.surface, (1, 0, 0, 1)))
+                desktop.show(surface)
+                surface.acquire(0, 60)
+                surface.release(1)
+        until(lambda: not compositor.windows and server.statistics().clients == server.statistics().workers == 0, 60)
+        compositor._closer.join()
+        gc.collect()
+        return len(gc.get_objects()), sys.getallocatedblocks()
+
+    count = rounds(5000, 60)
+    come_and_go(20)
+    before, after = come_and_go(20), come_and_go(count)
+    print(f"{count} clients: {after[0] - before[0]} objects and {after[1] - before[1]} blocks more", file=sys.stderr)
+    assert after[0] - before[0] < count // 2
+    assert after[1] - before[1] < 3 * count + 500
