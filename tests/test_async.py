@@ -232,14 +232,14 @@ class FailingHub:
 
 
 @pytest.mark.rule("K15")
-@pytest.mark.parametrize("error", [OSError(errno.EMFILE, "no fd is left"), KeyboardInterrupt(), MemoryError()])
+@pytest.mark.parametrize("kind", [OSError, KeyboardInterrupt, MemoryError])
 def test_an_acquire_async_that_fails_leaves_the_surface_as_it_was(
-    vks_open: Open, monkeypatch: pytest.MonkeyPatch, error: BaseException
+    vks_open: Open, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]
 ) -> None:
     surface, theirs = two_handles(vks_open)
     surface.acquire()
-    monkeypatch.setattr(_async, "hub_of", lambda device: FailingHub(error))
-    with pytest.raises(type(error)):
+    monkeypatch.setattr(_async, "hub_of", lambda device: FailingHub(kind(errno.EMFILE, "no fd is left")))
+    with pytest.raises(kind):
         asyncio.run(theirs.acquire_async(1))
     surface.release(1)
     time.sleep(0.02)

@@ -37,9 +37,9 @@ LEFT_OUT = {
     "CommandList": {"set_program", "set_vulkan"},
     "View": {"cairo", "skia"},
     "SurfaceDescriptor": {"give_away", "made", "memory", "open_fds"},
-    "FenceDescriptor": {"made", "open_fds"},
-    "QueueDescriptor": {"made", "open_pages", "open_surfaces"},
-    "VsyncDescriptor": {"made", "open_end"},
+    "FenceDescriptor": {"give_away", "made", "open_fds"},
+    "QueueDescriptor": {"give_away", "made", "open_pages", "open_surfaces"},
+    "VsyncDescriptor": {"give_away", "made", "open_end"},
     "RefreshTimer": {"run", "run_async", "turn_async"},
 }
 

@@ -139,14 +139,38 @@ typedef struct mapping {
     uint64_t offset; /* of `start` in the file */
 } mapping;
 
-/* Whether a line of /proc/self/maps is of that file. */
+/* The digits at *text and the character behind them, which must be `end`; *text is moved past both. By hand, because
+ * glibc 2.38 has another name for sscanf (decimal.h). */
+static bool read_number(const char **text, unsigned base, char end, uint64_t *value)
+{
+    const char *at = *text;
+    for (*value = 0;; at++) {
+        unsigned digit = *at >= '0' && *at <= '9'   ? (unsigned)(*at - '0')
+                         : *at >= 'a' && *at <= 'f' ? (unsigned)(*at - 'a') + 10
+                                                    : base;
+        if (digit >= base)
+            break;
+        *value = *value * base + digit;
+    }
+    bool is_read = at > *text && *at == end;
+    *text = is_read ? at + 1 : at;
+    return is_read;
+}
+
+/* Whether a line of /proc/self/maps is of that file: "start-end rwxp offset major:minor inode path", in base 16 but for
+ * the inode. */
 static bool read_mapping(const char *line, const struct stat *file, mapping *out)
 {
-    unsigned major_id, minor_id;
-    unsigned long inode;
-    return sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %*s %" SCNx64 " %x:%x %lu", &out->start, &out->end, &out->offset,
-                  &major_id, &minor_id, &inode) == 6 &&
-           inode == file->st_ino && makedev(major_id, minor_id) == file->st_dev;
+    uint64_t start, end, major_id, minor_id, inode;
+    if (!read_number(&line, 16, '-', &start) || !read_number(&line, 16, ' ', &end) || !(line = strchr(line, ' ')))
+        return false;
+    line++;
+    if (!read_number(&line, 16, ' ', &out->offset) || !read_number(&line, 16, ':', &major_id) ||
+        !read_number(&line, 16, ' ', &minor_id) || !read_number(&line, 10, ' ', &inode))
+        return false;
+    out->start = (uintptr_t)start;
+    out->end = (uintptr_t)end;
+    return inode == file->st_ino && makedev((unsigned)major_id, (unsigned)minor_id) == file->st_dev;
 }
 
 static vks_status find_mapping(const struct stat *file, uintptr_t address, uint64_t offset, mapping *out)

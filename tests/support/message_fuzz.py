@@ -113,7 +113,9 @@ class Liar:
                 m.FillRectOp(a, self._rect(), self._colour()),
                 m.CopyOp(a, b, rng.choice([None, self._rect()]), (rng.randrange(-2, 20), 0)),
                 m.BlitOp(a, b, None, rng.choice([None, self._rect()]), "linear"),
-                m.CompositeOp(a, b, (0, rng.randrange(-2, 20)), self._number()),
+                m.CompositeOp(
+                    a, b, (0, rng.randrange(-2, 20)), self._number(), rng.choice(["straight", "premultiplied"])
+                ),
                 m.DrawTrianglesOp(
                     a, rng.randbytes(4 * rng.choice([0, 1, 6, 18, 24])), rng.choice([2, 6, 8]), None, "nearest"
                 ),
