@@ -21,6 +21,10 @@ from vkshare.server import conversation as conversation_module
 from vkshare.server import messages as m
 from vkshare.server import wire
 
+# Unix sockets hold at most RLIMIT_NOFILE fds in flight for each user (unix(7)): these tests fill that, and whatever runs
+# beside them as the same user gets ETOOMANYREFS.
+pytestmark = pytest.mark.serial
+
 
 def begin(raw: Raw, n_fds: int, opcode: int = TAKE_FDS) -> None:
     """The header of a message and its fds; the last byte of its body never comes."""
