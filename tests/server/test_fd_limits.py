@@ -21,8 +21,8 @@ from vkshare.server import conversation as conversation_module
 from vkshare.server import messages as m
 from vkshare.server import wire
 
-# Unix sockets hold at most RLIMIT_NOFILE fds in flight for each user (unix(7)): these tests fill that, and whatever runs
-# beside them as the same user gets ETOOMANYREFS.
+# Unix sockets hold at most RLIMIT_NOFILE fds in flight for each user (unix(7)): these tests fill that, and other tests
+# beside them would get ETOOMANYREFS.
 pytestmark = pytest.mark.serial
 
 
