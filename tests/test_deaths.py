@@ -17,7 +17,7 @@ import pytest
 from support import roles
 from support.patience import Measured
 from support.peers import Peer, PeerDied, later
-from support.processes import in_child
+from support.processes import in_new_process
 from support.scale import rounds, seeded, unhurried
 from support.sharing import followed, opened, wait_until
 
@@ -397,38 +397,39 @@ def _pidfds() -> int:
 
 @pytest.mark.rule("X14", "X19")
 def test_a_process_that_no_page_names_any_more_costs_no_pidfd() -> None:
-    def body() -> None:
-        inherited = _pidfds()
-        with _page_and_sleepers(100) as (_, waiter, page, sleepers):
-            for first in range(0, 100, 10):
-                _name(page, sleepers[first : first + 10])
-                _wait_in_vain(waiter)
-            assert 10 <= _pidfds() - inherited < 100
-            waiter.close()
-            assert _pidfds() - inherited == 10  # the owner's mapping is of a page that names these
-        assert _pidfds() == inherited
+    in_new_process(_name_ten_at_a_time)  # no other test's pages name any process there
 
-    in_child(body)  # no other test's pages name any process there
+
+def _name_ten_at_a_time() -> None:
+    inherited = _pidfds()
+    with _page_and_sleepers(100) as (_, waiter, page, sleepers):
+        for first in range(0, 100, 10):
+            _name(page, sleepers[first : first + 10])
+            _wait_in_vain(waiter)
+        assert 10 <= _pidfds() - inherited < 100
+        waiter.close()
+        assert _pidfds() - inherited == 10  # the owner's mapping is of a page that names these
+    assert _pidfds() == inherited
 
 
 @pytest.mark.rule("X14", "X19")
 def test_pidfds_of_processes_that_pages_name_are_at_most_a_quarter_of_the_fds() -> None:
     """The processes past that are looked up in /proc: the death of one is noticed all the same."""
+    in_new_process(_name_eighty)
 
-    def body() -> None:
-        inherited = _pidfds()
-        with _page_and_sleepers(80) as (surface, waiter, page, sleepers):
-            limit = 48 + max(map(int, os.listdir("/proc/self/fd")))  # the test's process has left some open
-            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-            _name(page, sleepers)
-            _wait_in_vain(waiter)
-            assert 0 < _pidfds() - inherited <= limit // 4
-            with vks.open(backend="cpu") as other, other.create_surface(4, 4):
-                pass  # there are fds for it
-            last = _SLOTS + _SLOT_SIZE * (4 + 79)
-            sleepers[79].kill()
-            sleepers[79].wait()
-            wait_until(lambda: struct.unpack_from("<Q", page, last)[0] & 0x3FFFFF == 0)
-            assert surface.is_owned
 
-    in_child(body)
+def _name_eighty() -> None:
+    inherited = _pidfds()
+    with _page_and_sleepers(80) as (surface, waiter, page, sleepers):
+        limit = 48 + max(map(int, os.listdir("/proc/self/fd")))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        _name(page, sleepers)
+        _wait_in_vain(waiter)
+        assert 0 < _pidfds() - inherited <= limit // 4
+        with vks.open(backend="cpu") as other, other.create_surface(4, 4):
+            pass  # there are fds for it
+        last = _SLOTS + _SLOT_SIZE * (4 + 79)
+        sleepers[79].kill()
+        sleepers[79].wait()
+        wait_until(lambda: struct.unpack_from("<Q", page, last)[0] & 0x3FFFFF == 0)
+        assert surface.is_owned

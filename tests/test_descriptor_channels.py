@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from support.processes import in_child
 from support.sharing import wait_until
 
 import vkshare as vks
-from vkshare import _parcels, _sockets, _transport
+from vkshare import _fds, _parcels, _sockets, _transport
 from vkshare.errors import ClosedError, DescriptorError
 
 # Things that a test leaves open, its device's fixture closes.
@@ -262,6 +262,36 @@ def test_connections_that_say_nothing_keep_no_other_waiting(
             silent.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)).connect(shared[0])
         for fd in _parcels.collect(shared):
             os.close(fd)
+
+
+@pytest.mark.rule("I8", "X14")
+def test_fds_that_the_kernel_does_not_let_through_yet_wait_for_another_try(
+    surface: vks.Surface, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other processes of the user may have all in flight that are allowed; a pickle beside it is none of theirs."""
+    send, refused = _transport.send, []
+
+    def crowded(sock: socket.socket, data: bytes, fds: Sequence[int], timeout: float | None) -> None:
+        if fds and len(fds) > 1 and len(refused) < 5:
+            refused.append(timeout)
+            raise TimeoutError("too many fds of this user are in flight to receivers")
+        send(sock, data, fds, timeout)
+
+    monkeypatch.setattr(_transport, "send", crowded)
+    with surface.export() as descriptor:
+        shared, other = _parcels.share(descriptor._fds), _parcels.share(descriptor._fds[:1])
+        for ending in (True, False):  # a receiver that goes meanwhile takes nothing along
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+                sock.connect(shared[0])
+                sock.send(shared[1])
+                wait_until(lambda ending=ending: len(refused) >= (1 if ending else 5))  # type: ignore[misc]
+                if not ending:
+                    data, fds, _, _ = socket.recv_fds(sock, 10, 8)
+                    assert data == b"here"
+                    assert len(fds) == len(descriptor._fds)
+                    _fds.close_all(fds)
+        _fds.close_all(_parcels.collect(other))
+    assert set(refused) == {0}  # the thread that serves all connections did not wait
 
 
 @pytest.mark.rule("I8", "X19")

@@ -760,6 +760,17 @@ def test_without_a_consumer_enqueue_is_refused_until_there_is_another(loop: Loop
     assert again.dequeue(0)[1] == b""
 
 
+def test_the_words_of_an_error_are_not_said_again_for_the_next_one(loop: Loop) -> None:
+    surface, _ = loop.free.dequeue(0)
+    mutex = loop.out.device.create_surface(4, 4).mutex
+    loop.seen.close()
+    mutex._surface.close()
+    with pytest.raises(ClosedError, match="consumer is gone"):
+        loop.out.enqueue(surface)
+    with pytest.raises(ClosedError, match="the object, or its device, was closed"):
+        mutex.next_key()
+
+
 @pytest.mark.rule("Q18")
 def test_closing_a_device_wakes_who_waits_at_the_other_end(loop: Loop) -> None:
     dequeues = later(loop.seen.dequeue)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace as Namespace
 
@@ -211,7 +212,7 @@ def test_a_missing_display_and_a_missing_driver_of_cuda_are_skips_with_their_rea
     bindings.mkdir()
     bindings.joinpath("__init__.py").touch()
     bindings.joinpath("driver.py").write_text("def cuInit(flags): raise RuntimeError('Failed to dlopen libcuda.so.1')")
-    monkeypatch.setenv("PYTHONPATH", str(suite.path))
+    monkeypatch.setenv("PYTHONPATH", str(suite.path), prepend=os.pathsep)
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
     suite.makepyfile("""

@@ -139,20 +139,21 @@ class _Counter:
         while (until := self._next_end(listener)) is not None:
             now = time.monotonic()
             poll = select.poll()
-            for fd in asking:
-                poll.register(fd, select.POLLIN)
+            for fd, one in asking.items():
+                poll.register(fd, 0 if one.token else select.POLLIN)
             if len(asking) < _MOST_CONNECTIONS and now >= pause:
                 poll.register(listener.sock, select.POLLIN)
-            until = min([until, *(one.expires for one in asking.values()), *([pause] if now < pause else [])])
-            for fd, _ in poll.poll(max(1, int((until - now) * 1000) + 1)):
+            again = [now + _PAUSE] if any(one.token for one in asking.values()) else []
+            until = min([until, *again, *(one.expires for one in asking.values()), *([pause] if now < pause else [])])
+            for fd, events in poll.poll(max(1, int((until - now) * 1000) + 1)):
                 if fd in asking:
-                    self._answer(asking.pop(fd).sock)
+                    asking[fd].hear(events)
                 elif (sock := _accepted(listener.sock)) is not None:
                     asking[sock.fileno()] = _Asking(sock, time.monotonic() + _PATIENCE)
                 else:
                     pause = time.monotonic() + _PAUSE
             now = time.monotonic()
-            for fd in [fd for fd, one in asking.items() if one.expires <= now]:
+            for fd in [fd for fd, one in asking.items() if one.expires <= now or self._answer(one)]:
                 asking.pop(fd).sock.close()
         for one in asking.values():
             one.sock.close()
@@ -170,19 +171,21 @@ class _Counter:
             listener.close()
             return None
 
-    def _answer(self, sock: socket.socket) -> None:
-        """Closes the connection."""
-        with sock, contextlib.suppress(OSError, DescriptorError):  # the peer is gone
-            token = sock.recv(_TOKEN_SIZE + 1)
-            with self.lock:
-                parcel = self.parcels.pop(token, None)
+    def _answer(self, one: _Asking) -> bool:
+        """Sends what the connection asks for. False: it has not asked, or its fds cannot be sent yet and stay here."""
+        if one.token is None:
+            return False
+        with self.lock, contextlib.suppress(OSError, DescriptorError):  # the peer is gone
+            parcel = self.parcels.get(one.token)
             if parcel is None:
-                sock.send(_GONE)
-                return
+                one.sock.send(_GONE)
+                return True
             try:
-                _transport.send(sock, _HERE, parcel.fds, _PATIENCE)
-            finally:
-                _fds.close_all(parcel.fds)
+                _transport.send(one.sock, _HERE, parcel.fds, 0)
+            except TimeoutError:  # other processes of this user have all fds in flight that the kernel allows
+                return False
+            self._drop(one.token)
+        return True
 
     def close(self) -> None:
         """At the interpreter's exit: no file is left behind."""
@@ -199,12 +202,22 @@ class _Counter:
         self.parcels, self.listener = {}, None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Asking:
-    """A connection that has not said what it wants."""
+    """A connection that has no answer yet."""
 
     sock: socket.socket
     expires: float  # time.monotonic()
+    token: bytes | None = None  # what it asked for
+
+    def hear(self, events: int) -> None:
+        """What poll() says of it. The peer's end, and what is no token, end its time."""
+        try:
+            token = self.sock.recv(_TOKEN_SIZE + 1) if self.token is None and events & select.POLLIN else b""
+        except OSError:
+            token = b""
+        self.token = token or self.token
+        self.expires = time.monotonic() + _FETCH if token else 0.0
 
 
 def _accepted(listener: socket.socket) -> socket.socket | None:

@@ -109,7 +109,9 @@ PyObject *vkpy_raise(vks_status status, const char *what)
     if (status == VKS_INTERRUPTED)
         return NULL;
     const char *text = core_text(status);
-    return raise_told(status, what, text, text == NULL ? 0 : vks_last_error()->code);
+    raise_told(status, what, text, text == NULL ? 0 : vks_last_error()->code);
+    vks_clear_error(); /* a later failure of this status that has no text must not repeat this one's */
+    return NULL;
 }
 
 PyObject *vkpy_none_or_raise(vks_status status, const char *what)

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -86,8 +87,8 @@ def test_nothing_of_a_client_that_is_gone_is_kept(
     server = stack.enter_context(Place(tmp_path)).server(lambda: vks_open(name="server"), kinds=service.kinds)
     device = vks_open(name="client")
 
-    def come_and_go(count: int) -> int:
-        """Objects that there are afterwards."""
+    def come_and_go(count: int) -> Counter[str]:
+        """Objects that there are afterwards, by the names of their types."""
         for _ in range(count):
             with Desktop(server.path, device=device) as desktop, device.create_surface(8, 8) as surface:
                 desktop.client.create_surface(8, 8)
@@ -100,11 +101,12 @@ def test_nothing_of_a_client_that_is_gone_is_kept(
         until(lambda: not compositor.windows and server.statistics().clients == server.statistics().workers == 0, 60)
         settled_fds()
         gc.collect()
-        return len(gc.get_objects())
+        return Counter(type(each).__qualname__ for each in gc.get_objects())
 
     count = rounds(5000, 40)
     come_and_go(20)
     objects = [come_and_go(count) for _ in range(4)]
-    grown = [after - before for before, after in itertools.pairwise(objects)]
+    kinds = [after - before for before, after in itertools.pairwise(objects)]
+    grown = [after.total() - before.total() for before, after in itertools.pairwise(objects)]
     print(f"objects more, each time after {count} clients: {grown}", file=sys.stderr)
-    assert min(grown) < count // 2  # what is kept of each client is more in each round
+    assert min(grown) < count // 2, [each.most_common(5) for each in kinds]  # each round keeps as much of each client

@@ -209,3 +209,25 @@ def test_a_client_without_a_free_fd_for_a_reply_goes_on_and_nothing_of_it_stays_
     assert client.errors() == []
     assert len(open_fds()) == before
     client.create_surface(4, 4)
+
+
+@pytest.mark.rule("R20", "R13")
+def test_a_request_that_finds_no_memfd_says_so_and_the_client_goes_on(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = place.client(place.server())
+    large = m.CreateSurface(1, 4, 4, "rgba8unorm", "x" * wire.MAX_MESSAGE, ("copy",))
+    client.ping()
+    before = open_fds()
+    for number in (errno.EMFILE, errno.EPERM):
+        with monkeypatch.context() as without:
+            without.setattr(os, "memfd_create", lambda *_, number=number: _raise(OSError(number, os.strerror(number))))
+            with pytest.raises(OSError, match=f"in a memfd, .*{os.strerror(number)}.* send it in parts") as found:
+                client.call(m.Op.CREATE_SURFACE, large)
+            assert found.value.errno == number
+    assert open_fds() == before
+    client.ping()
+
+
+def _raise(error: Exception) -> None:
+    raise error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import sys
 import traceback
@@ -29,3 +30,11 @@ def in_child(body: Callable[[], None]) -> None:
         told = pipe.read().decode()
     _, status = os.waitpid(pid, 0)
     assert status == 0, f"the child ended with status {status}:\n{told}"
+
+
+def in_new_process(body: Callable[[], None]) -> None:
+    """Runs `body`, a function of a module, in an interpreter that inherits nothing; fails if it raises or dies."""
+    process = multiprocessing.get_context("spawn").Process(target=body)
+    process.start()
+    process.join()
+    assert process.exitcode == 0, f"the process ended with {process.exitcode}; its traceback is on stderr"

@@ -263,9 +263,7 @@ def look(world: World, dice: random.Random) -> None:
     """A property of anything, and its repr."""
     mine = world.any(dice, dice.choice(list(world.pools)))
     kind = type(mine)
-    names = [
-        name for name in dir(kind) if name[0] != "_" and name not in PROMISES and not callable(getattr(kind, name))
-    ]
+    names = [name for name in dir(kind) if name[0] != "_" and not callable(getattr(kind, name))]
     if names:
         world.call(mine, dice.choice(names))
     world.call(mine, "__repr__")
@@ -281,7 +279,6 @@ def collect(world: World, dice: random.Random) -> None:
 
 # ---- descriptors -------------------------------------------------------------------------------------------------
 
-PROMISES = ("acquired", "rendered")  # of a frame: who reads them promises a submission of an engine's own
 DESCRIPTORS = ("SurfaceDescriptor", "FenceDescriptor", "QueueDescriptor", "VsyncDescriptor")
 
 

@@ -264,15 +264,22 @@ class Channel:
 
 
 def _in_memory(data: bytes) -> int:
-    """A memfd with the data, the caller's. ValueError: that is too much."""
+    """A memfd with the data, the caller's. ValueError: that is too much. OSError: there is no memfd for it."""
     if len(data) > wire.MAX_IN_MEMORY:
         raise ValueError(f"the request has {len(data)} bytes; allowed are {wire.MAX_IN_MEMORY}: send it in parts")
-    fd = os.memfd_create("vks-request", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
-        left = memoryview(data)
-        while left:
-            left = left[os.write(fd, left) :]
-    except BaseException:
-        os.close(fd)
-        raise
+        fd = os.memfd_create("vks-request", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            left = memoryview(data)
+            while left:
+                left = left[os.write(fd, left) :]
+        except BaseException:
+            os.close(fd)
+            raise
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"the request has {len(data)} bytes; from {wire.MAX_MESSAGE} bytes on it travels in a memfd, and this "
+            f"process cannot have one ({error.strerror}): send it in parts, raise RLIMIT_NOFILE, or allow memfd_create",
+        ) from None
     return fd
