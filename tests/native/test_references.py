@@ -26,15 +26,20 @@ def test_submitting_leaves_reference_counts_as_they_were(device: Device, surface
     commands = List(surface)
     device.submit(commands)
     items: list[Any] = [device, commands, fence, surface, _native.Submission, List, Fence]
-    gc.collect()  # what other tests left
-    before = [sys.getrefcount(item) for item in items]
-    for value in range(1, 500):
+
+    def submit_and_fail(value: int) -> None:
         device.submit(commands, signals=((fence, 2 * value),))
         device.submit(commands, waits=[(fence, 2 * value)], signals=fence).is_done()
         with pytest.raises(TypeError):
             device.submit(commands, waits=((fence, 1), 3))
         with pytest.raises(ValueError, match="signal"):
             device.submit(commands, waits=iter([(fence, 1)]), signals=((fence, 1),))
+
+    submit_and_fail(1)  # the first error of a kind keeps its class
+    gc.collect()  # what other tests left
+    before = [sys.getrefcount(item) for item in items]
+    for value in range(2, 500):
+        submit_and_fail(value)
     device.wait_idle(5)
     device.reap()
     assert [sys.getrefcount(item) for item in items] == before
