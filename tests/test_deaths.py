@@ -207,7 +207,10 @@ def test_the_places_of_the_dead_are_given_to_new_handles(vks_open: Open, peers: 
 
 
 @pytest.mark.rule("K9", "K27", "K18")
-def test_a_frame_whose_drawing_died_with_its_owner_is_never_read_as_whole(vks_open: Open, peers: Peers) -> None:
+@pytest.mark.parametrize("is_released_first", [True, False], ids=["released", "owned"])
+def test_a_frame_whose_drawing_died_with_its_owner_is_never_read_as_whole(
+    vks_open: Open, peers: Peers, is_released_first: bool
+) -> None:
     surface = vks_open().create_surface(16, 16)
     killed = peers()
     theirs = opened(surface, killed.device)
@@ -222,12 +225,32 @@ def test_a_frame_whose_drawing_died_with_its_owner_is_never_read_as_whole(vks_op
     killed.kill()
     with pytest.raises(AbandonedError):
         reading.result(5)
-    with pytest.raises(AbandonedError):  # the release passes the broken chain on
-        surface.release(0)
+    if is_released_first:
+        with pytest.raises(AbandonedError):  # the release passes the broken chain on
+            surface.release(0)
     surface.recover()
     surface.read()
     surface.release(0)
     surface.acquire(0, 0)
+
+
+@pytest.mark.rule("K9", "K27")
+def test_an_owner_whose_work_can_never_run_recovers_the_surface(vks_open: Open, peers: Peers) -> None:
+    surface = vks_open().create_surface(16, 16)
+    killed = peers()
+    theirs, gate = opened(surface, killed.device), killed.device.create_fence()
+    theirs.acquire(0, 0)
+    killed.run(roles.fill_column, theirs, 3, 99, waits=(gate, 1))  # held: it will never run
+    theirs.release(1)
+    surface.acquire(1, 5)
+    with pytest.raises(InvalidCallError, match="not abandoned"):
+        surface.recover(0)
+    killed.kill()
+    with pytest.raises(AbandonedError, match=r"recover\(\) makes it usable again"):
+        roles.clear(surface, 7).wait(5)
+    surface.recover()
+    roles.clear(surface, 8).wait(5)
+    assert roles.is_clear(surface.read(), 8)
 
 
 @pytest.mark.rule("K25", "K9", "K27")

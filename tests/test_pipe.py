@@ -234,7 +234,7 @@ def send_at_last(sender: Any, number: int) -> None:
             with sender.frame(b"%d" % number, 10) as frame:
                 roles.clear(frame.surface, number)
             return
-        except ClosedError:
+        except (ClosedError, AbandonedError):
             pass
     raise AssertionError("the sender is told of a receiver's end again and again")
 
@@ -252,6 +252,65 @@ def take_and_end(receiver: Any, way: str) -> None:
     elif way == "device lost":
         receiver.device.mark_lost()
         receiver.close()
+
+
+@pytest.mark.rule("Q27")
+@pytest.mark.parametrize("way", ["device closed", "device lost", "killed"])
+@pytest.mark.parametrize("is_drawn_before", [True, False], ids=["after drawing", "before drawing"])
+def test_a_receiver_that_ends_with_work_on_what_it_gave_back_costs_the_sender_one_frame(
+    vks_open: Open, peers: Peers, way: str, is_drawn_before: bool
+) -> None:
+    sender, descriptor = vks.pipe(vks_open(), 16, 12, metadata_size=16, count=1)
+    there = peers(validation=False) if way == "killed" else None
+    device = there.device if there else vks_open()
+    receiver = there.run(queues.open_receiver, device, descriptor) if there else vks.open_receiver(device, descriptor)
+    send(sender, 1)
+    (there.run if there else lambda function, *given: function(*given))(give_back_under_work, receiver)
+
+    def end() -> None:
+        if there:
+            there.kill()
+            there.end()
+        elif way == "device closed":
+            device.close()
+        else:
+            device.mark_lost()
+            receiver.close()
+
+    def frame() -> None:
+        with sender.frame(b"2", 10) as frame:
+            for step in (lambda: roles.clear(frame.surface, 2), end)[:: 1 if is_drawn_before else -1]:
+                step()
+
+    with pytest.raises((AbandonedError, ClosedError)):
+        frame()
+    with descriptor:
+        again = vks.open_receiver(vks_open(), descriptor)
+    for number in range(3, 6):
+        send_at_last(sender, number)
+        pixels, metadata = taken(again)
+        assert metadata == b"%d" % number
+        assert roles.is_clear(pixels, number)
+
+
+_gates: list[Any] = []  # of this process
+
+
+def give_back_under_work(receiver: Any) -> None:
+    """A surface whose work waits for what never comes."""
+    _gates.append(receiver.device.create_fence())
+    with receiver.frame(10) as (surface, _):
+        roles.clear(surface, 7, waits=(_gates[-1], 1))
+
+
+def taken(receiver: Any) -> tuple[Any, bytes]:
+    """The next frame; that an earlier receiver died with its surface is told once."""
+    try:
+        with receiver.frame(10) as (surface, metadata):
+            return surface.read(10), metadata
+    except AbandonedError:
+        with receiver.frame(10) as (surface, metadata):
+            return surface.read(10), metadata
 
 
 @pytest.mark.rule("Q27")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from vkshare._closing import Closable
 from vkshare._deadline import Deadline
-from vkshare.errors import AbandonedError, ClosedError, InvalidCallError, VkshareError
+from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, InvalidCallError, VkshareError
 from vkshare.queue_descriptor import QueueDescriptor
 from vkshare.surface_queue import EARLY, FULL, Consumer, Producer, QueueFrame, QueueStatistics, SurfaceQueue, recovered
 from vkshare.surface_queue import export_all as _export_all
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from vkshare.device import Device
     from vkshare.formats import Format
     from vkshare.surface import Surface
+
+_SLICE = 0.01  # seconds
 
 
 def pipe(
@@ -127,13 +129,15 @@ class Sender(_PipeEnd):
         ------
         AcquireTimeout
             The receiver gave nothing back in time.
+        AbandonedError
+            At the end of the block, or by a submission in it: the receiver that gave the surface back died before its
+            work on it was done. The frame is not sent; the next one may be drawn.
         ClosedError
             The receiver is gone.
         ValueError
             The metadata is too long; nothing is sent.
         """
-        if not self._kept:
-            self._kept.append(self._take(timeout))
+        self._keep_one(timeout)
         frame = QueueFrame(self._kept[-1], metadata)
         try:
             yield frame
@@ -142,27 +146,40 @@ class Sender(_PipeEnd):
         self._out.enqueue(frame.surface, frame.metadata, wait="gpu")
         self._kept.pop()
 
-    def _take(self, timeout: float | None) -> Surface:
+    def _keep_one(self, timeout: float | None) -> None:
+        """Afterwards the last of those that are kept may be drawn."""
         deadline = Deadline(timeout)
         try:
-            if self._left:
-                self._recover(self._left, 0)
+            self._recover([*self._kept, *self._left], 0)
             while not self._kept:
                 try:
-                    self._kept.append(self._free.dequeue(deadline.left())[0])
+                    if self._left:
+                        self._recover(self._left, 0)
+                    if not self._kept:
+                        self._dequeue(deadline)
                 except AbandonedError:
                     # The receiver died, or lost its device, at work on it. It is drawn anew anyway; where another
                     # receiver has recovered it already, the next dequeue gives it.
                     self._recover(self._free.surfaces, deadline.left())
-            return self._kept.pop()
         except ClosedError:
             if not self.is_closed:
                 self._recover(self._free.surfaces, deadline.left())  # another receiver may come yet
             raise
 
-    def _recover(self, surfaces: Iterable[Surface], timeout: float | None) -> None:
-        found, self._left = recovered(surfaces, timeout)
-        self._kept += found
+    def _dequeue(self, deadline: Deadline) -> None:
+        """Waits for a free surface, in slices while work of this sender keeps an abandoned one."""
+        left = deadline.left()
+        is_slice = bool(self._left) and (left is None or left > _SLICE)
+        try:
+            self._kept.append(self._free.dequeue(_SLICE if is_slice else left)[0])
+        except AcquireTimeout:
+            if not is_slice:
+                raise
+
+    def _recover(self, surfaces: Sequence[Surface], timeout: float | None) -> None:
+        """Keeps those that may be drawn: what a dead receiver left, and what this device has and could not send."""
+        _, self._left = recovered(surfaces, timeout)
+        self._kept = [surface for surface in surfaces if surface.is_owned and surface not in self._left]
 
 
 class Receiver(_PipeEnd):
@@ -189,7 +206,8 @@ class Receiver(_PipeEnd):
         """``with receiver.frame() as (surface, metadata):`` the next frame, given back at the end of the block.
 
         latest: the newest that was sent; older ones are given back at once. AcquireTimeout; ClosedError after the last
-        frame of a sender that is gone; AbandonedError (the sender died in it).
+        frame of a sender that is gone; AbandonedError: the sender died in it, or an earlier receiver of its surface did
+        and the next call gives the frame.
         """
         take = self._in.dequeue_latest(timeout, into=self._back) if latest else self._in.dequeue(timeout)
         frame = QueueFrame(*take)

@@ -1036,6 +1036,19 @@ static void fail_held(vks_surface *surface, bool acquires_only, vks_status why)
     }
 }
 
+/* An ownership whose wait point will never be signalled: submissions fail, and recover() is what their error advises.
+ * Caller holds device->lock. */
+static void abandon_what_never_comes(vks_surface *surface)
+{
+    vks_status why = VKS_OK;
+    if (!surface->owned)
+        return;
+    if (vks_tenure_ready(surface, &why) == VKS_FAIL && why == VKS_ABANDONED)
+        vks_mutex_break(surface->handle.page);
+    if (vks_mutex_is_broken(surface->handle.page))
+        vks_surface_release_now(surface, 0, surface->held > 0 || surface->device->presenting);
+}
+
 static vks_status recover_begin(vks_surface *surface)
 {
     vks_device *device = surface->device;
@@ -1044,6 +1057,8 @@ static vks_status recover_begin(vks_surface *surface)
     vks_status status = vks_surface_check(surface);
     if (!status)
         status = refuse_presentable(surface);
+    if (!status)
+        abandon_what_never_comes(surface);
     if (!status && surface->recovering)
         status = VKS_ALREADY_OWNER;
     if (!status && !(status = vks_mutex_recover_begin(&surface->handle))) {
@@ -1094,9 +1109,6 @@ static vks_status wait_for_the_dead(const vks_surface *surface, uint64_t deadlin
 static vks_status recover(vks_surface *surface, uint64_t deadline)
 {
     vks_device *device = surface->device;
-    uint64_t value;
-    if (surface->network && surface->owned && vks_mutex_is_broken(surface->handle.page))
-        vks_surface_give(surface, &value); /* what it was dequeued with never came: that abandons it */
     vks_status status = recover_begin(surface);
     if (status)
         return status;
