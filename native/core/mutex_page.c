@@ -424,13 +424,15 @@ void vks_mutex_unqueue(vks_mutex_page *page, uint64_t promised)
 
 uint64_t vks_mutex_last_promise(const vks_mutex_page *page)
 {
-    uint64_t last = atomic_load(&page->queued), promised = atomic_load(&page->promised);
-    last = last > promised ? last : promised;
+    uint64_t last = 0;
     for (uint32_t i = 0; i < VKS_SLOTS; i++) {
         uint64_t owes = atomic_load(&page->slots[i].owes);
         last = last > owes ? last : owes;
     }
-    return last;
+    /* Read last: a value leaves its slot (vks_mutex_join, vks_mutex_settle) only after one of these has it. */
+    uint64_t queued = atomic_load(&page->queued), promised = atomic_load(&page->promised);
+    last = last > queued ? last : queued;
+    return last > promised ? last : promised;
 }
 
 uint64_t vks_mutex_recover_finish(vks_mutex_handle *handle)

@@ -1,6 +1,7 @@
 /* The keyed mutex as transitions of its page: no devices, no threads but the test's own. */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -264,6 +265,50 @@ static void three_threads_in_a_ring_of_keys_go_round_robin(void)
     run_parties(3, check_scale("VKS_ROUNDS", 2000), true);
 }
 
+typedef struct promise_race {
+    vks_mutex_page *page;
+    _Atomic uint32_t round, joined;
+    uint32_t rounds;
+} promise_race;
+
+static void *join_each_round(void *argument)
+{
+    promise_race *r = argument;
+    for (uint32_t i = 1; i <= r->rounds; i++) {
+        while (r->round != i)
+            sched_yield();
+        for (volatile uint32_t n = 0; n < i % 64; n++)
+            ;
+        vks_mutex_handle handle = join(r->page);
+        vks_mutex_leave(&handle);
+        r->joined = i;
+    }
+    return NULL;
+}
+
+/* rules: K7 */
+static void a_dead_partys_promise_is_seen_while_its_slot_is_taken_again(void)
+{
+    promise_race r = {.page = new_page(), .rounds = (uint32_t)check_scale("VKS_ROUNDS", 2000) * 5};
+    vks_mutex_handle others[VKS_SLOTS - 1];
+    for (uint32_t i = 0; i < VKS_SLOTS - 1; i++)
+        others[i] = join(r.page);
+    vks_slot *last = &r.page->slots[VKS_SLOTS - 1];
+    uint32_t missed = 0;
+    pthread_t thread;
+    pthread_create(&thread, NULL, join_each_round, &r);
+    for (uint32_t i = 1; i <= r.rounds; i++) {
+        atomic_store(&last->owes, i); /* its tenant died with that */
+        r.round = i;
+        while (r.joined != i)
+            missed += vks_mutex_last_promise(r.page) < i;
+    }
+    pthread_join(thread, NULL);
+    CHECK(missed == 0, "%u looks in %u rounds saw no promise", missed, r.rounds);
+    for (uint32_t i = 0; i < VKS_SLOTS - 1; i++)
+        vks_mutex_leave(&others[i]);
+}
+
 int main(void)
 {
     RUN(a_fresh_page_is_free_under_key_0_and_nobody_may_release_it);
@@ -275,6 +320,7 @@ int main(void)
     RUN(the_death_of_an_owner_abandons_and_the_death_of_a_debtor_too);
     RUN(a_dead_party_that_neither_owned_nor_owed_changes_nothing);
     RUN(recover_goes_above_what_a_dead_owners_queue_may_still_signal);
+    RUN(a_dead_partys_promise_is_seen_while_its_slot_is_taken_again);
     RUN(a_page_has_as_many_slots_as_it_says);
     RUN(eight_threads_on_one_key_are_all_served_and_never_two_at_once);
     RUN(three_threads_in_a_ring_of_keys_go_round_robin);
