@@ -208,11 +208,12 @@ static peer *find(uint64_t process)
     return p;
 }
 
-/* Under the lock. Closing takes it out of the epoll set: nobody else has the open file. */
+/* Under the lock. Closing alone leaves it in the epoll set for as long as a child that was forked has a copy. */
 static void close_pidfd(peer *p)
 {
     if (p->pidfd < 0)
         return;
+    epoll_ctl(service.epoll, EPOLL_CTL_DEL, p->pidfd, NULL);
     close(p->pidfd);
     p->pidfd = -1;
     service.n_pidfds--;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -148,6 +149,41 @@ static void a_process_without_free_fds_neither_robs_the_living_nor_misses_the_de
           (vks_now() - start) / 1e6);
     pthread_join(thread, NULL);
     setrlimit(RLIMIT_NOFILE, &limit);
+    vks_peers_remove(&mapping);
+}
+
+/* A child of a library that forks without the C library's handlers, and executes nothing. */
+static pid_t start_bare_child(void)
+{
+    pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+    while (pid == 0)
+        syscall(SYS_pause);
+    return pid;
+}
+
+static void count_call(void *calls) { atomic_fetch_add((_Atomic uint32_t *)calls, 1); }
+
+/* rules: X19 */
+static void a_death_is_told_once_although_a_child_has_the_pidfds_too(void)
+{
+    _Atomic uint32_t calls = 0;
+    pid_t pid = fork();
+    if (pid == 0)
+        for (;;)
+            pause();
+    _Atomic uint64_t party = vks_identity_of((uint32_t)pid);
+    vks_mapping mapping = {.party = &party, .told = count_call, .user = &calls};
+    vks_peers_add(&mapping);
+    CHECK(vks_peer_alive(party), "it lives, and is watched");
+    pid_t child = start_bare_child();
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    for (uint64_t limit = vks_now() + HANG; !calls && vks_now() < limit;)
+        usleep(1000);
+    usleep(100000);
+    CHECK(calls == 1, "told %u times", calls);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
     vks_peers_remove(&mapping);
 }
 
@@ -375,6 +411,7 @@ static void a_newcomer_wakes_who_waits_for_the_debts_of_its_place(void)
 int main(void)
 {
     RUN(an_owner_lives_until_its_last_thread_has_ended); /* first: TSAN lets a child of one thread start a second */
+    RUN(a_death_is_told_once_although_a_child_has_the_pidfds_too);
     RUN(a_process_without_free_fds_neither_robs_the_living_nor_misses_the_dead);
     RUN(a_newcomer_wakes_who_waits_for_the_debts_of_its_place);
     RUN(a_blocking_acquire_and_a_queued_one_on_one_handle_do_not_mix);
