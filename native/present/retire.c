@@ -381,7 +381,7 @@ vks_status vks_finish_presents(vks_swapchain *s, uint64_t deadline)
         if (!status && vks_patience() && vks_now() - began >= vks_patience())
             return VKS_INTERRUPTED;
     }
-    return VKS_OK;
+    return status == VKS_INTERRUPTED ? status : VKS_OK;
 }
 
 /* ---- replacing ---- */

@@ -1,0 +1,46 @@
+/* The swapchain over a driver and a presentation engine that are stubs: closing and retargeting in steps, while other
+ * threads have the queue or the lock. */
+#include "core/device.h"
+#include "present/present.h"
+#include "presenting.h"
+
+static void begin_other_present(app *a)
+{
+    pthread_mutex_lock(&a->device->lock);
+    CHECK(vks_device_begin_present(a->device, VKS_FOREVER) == VKS_OK, "%s", vks_last_error()->text);
+    pthread_mutex_unlock(&a->device->lock);
+}
+
+static void end_other_present(app *a)
+{
+    pthread_mutex_lock(&a->device->lock);
+    vks_device_end_present(a->device);
+    pthread_mutex_unlock(&a->device->lock);
+}
+
+/* rules: A17, A27 */
+static void proof_is_waited_for_although_another_swapchain_has_the_queue(void)
+{
+    app a;
+    vks_frame frame;
+    app_open(&a, (choices){.pace = PRESENTS_LAZY, .policy = VKS_PRESENTS_BY_ACQUIRES, .proof_ms = 5000});
+    app_frames(&a, 6, 1);
+    CHECK(app_acquire(&a, HANG / MS, &frame) == VKS_OK, "%s", vks_last_error()->text);
+    begin_other_present(&a);
+    vks_set_patience(5 * MS);
+    uint64_t limit = vks_now() + 5000 * MS;
+    pthread_mutex_lock(&a.swapchain->lock);
+    a.swapchain->finishing = (struct vks_finishing){.since = vks_now(), .left = UINT64_MAX, .patience = limit};
+    CHECK(vks_finish_presents(a.swapchain, limit) == VKS_INTERRUPTED, "the proof is still to come");
+    a.swapchain->finishing.since = 0;
+    pthread_mutex_unlock(&a.swapchain->lock);
+    vks_set_patience(0);
+    end_other_present(&a);
+    app_close(&a);
+}
+
+int main(void)
+{
+    RUN(proof_is_waited_for_although_another_swapchain_has_the_queue);
+    return check_result();
+}
