@@ -79,7 +79,7 @@ typedef struct vks_handle_pool {
 
 struct vks_swapchain {
     pthread_mutex_t lock;
-    _Atomic uint64_t locked_since;
+    _Atomic uint64_t locked_since; /* 0: free, or taken this instant */
     _Atomic bool has_returned; /* frames came back while the lock was another thread's: `is_returned` of their images */
     _Atomic uint32_t references;
     uint32_t process;

@@ -40,7 +40,8 @@ static void take_returned(vks_swapchain *s)
 static vks_status wait_for_lock(vks_swapchain *s, uint64_t deadline)
 {
     for (;;) {
-        uint64_t now = vks_now(), since = s->locked_since, limit = since + VKS_LONGEST_PRESENT_NS;
+        uint64_t now = vks_now(), locked = s->locked_since, since = locked ? locked : now;
+        uint64_t limit = since + VKS_LONGEST_PRESENT_NS;
         limit = deadline < limit ? deadline : limit;
         if (now >= limit)
             return vks_fail(VKS_TIMEOUT, 0,
@@ -66,6 +67,12 @@ static void note_locked(vks_swapchain *s)
     s->locked_since = vks_now();
     if (__builtin_expect(s->has_returned, 0))
         take_returned(s);
+}
+
+static void unlock_swapchain(vks_swapchain *s)
+{
+    s->locked_since = 0;
+    pthread_mutex_unlock(&s->lock);
 }
 
 /* A thread that is inside the driver has it as well. */
@@ -313,7 +320,7 @@ vks_status vks_swapchain_try_close(vks_swapchain *s)
         else if (!s->is_ended && inside)
             status = end_vulkan(s);
         s->is_ended = !status;
-        pthread_mutex_unlock(&s->lock);
+        unlock_swapchain(s);
     }
     if (inside)
         vks_device_leave(s->device);
@@ -358,7 +365,7 @@ static vks_status enter(vks_swapchain *s, uint64_t deadline)
     if (!vks_device_enter(s->device))
         return VKS_CLOSED;
     if (!(status = lock_swapchain(s, deadline)) && (status = check(s)))
-        pthread_mutex_unlock(&s->lock);
+        unlock_swapchain(s);
     if (status)
         vks_device_leave(s->device);
     return status;
@@ -366,7 +373,7 @@ static vks_status enter(vks_swapchain *s, uint64_t deadline)
 
 static vks_status leave(vks_swapchain *s, vks_status status)
 {
-    pthread_mutex_unlock(&s->lock);
+    unlock_swapchain(s);
     vks_device_leave(s->device);
     if (__builtin_expect(status == VKS_DEVICE_LOST, 0))
         vks_device_mark_lost(s->device);
@@ -412,7 +419,7 @@ vks_status vks_swapchain_retarget(vks_swapchain *s, uint64_t surface)
         s->made_for = 0;
         s->counts.acquired = 0;
         atomic_store(&s->is_lost, surface == 0 || status);
-        pthread_mutex_unlock(&s->lock);
+        unlock_swapchain(s);
         return status;
     }
     if (!vks_device_enter(s->device))
@@ -783,7 +790,7 @@ vks_status vks_swapchain_drop(vks_swapchain *s, const vks_frame *frame)
     }
     pthread_mutex_unlock(&s->device->lock);
     if (locked)
-        pthread_mutex_unlock(&s->lock);
+        unlock_swapchain(s);
     return status;
 }
 

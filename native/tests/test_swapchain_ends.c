@@ -39,8 +39,42 @@ static void proof_is_waited_for_although_another_swapchain_has_the_queue(void)
     app_close(&a);
 }
 
+typedef struct holder {
+    vks_swapchain *swapchain;
+    _Atomic bool has_lock;
+} holder;
+
+static void *hold_lock(void *argument)
+{
+    holder *h = argument;
+    pthread_mutex_lock(&h->swapchain->lock);
+    h->has_lock = true;
+    usleep(30000);
+    pthread_mutex_unlock(&h->swapchain->lock);
+    return NULL;
+}
+
+/* rules: A27 */
+static void a_thread_that_has_just_taken_the_lock_of_an_idle_swapchain_is_waited_for(void)
+{
+    app a;
+    app_open(&a, (choices){.pace = PRESENTS_EAGER, .policy = VKS_PRESENTS_BY_FENCES});
+    app_frames(&a, 3, 1);
+    if (a.swapchain->locked_since) /* then some time goes by */
+        a.swapchain->locked_since -= VKS_LONGEST_PRESENT_NS + MS;
+    holder h = {.swapchain = a.swapchain};
+    pthread_t thread;
+    pthread_create(&thread, NULL, hold_lock, &h);
+    while (!h.has_lock) /* and it has not noted yet since when */
+        usleep(100);
+    CHECK(vks_swapchain_prepare(a.swapchain, vks_now() + HANG) == VKS_OK, "%s", vks_last_error()->text);
+    pthread_join(thread, NULL);
+    app_close(&a);
+}
+
 int main(void)
 {
     RUN(proof_is_waited_for_although_another_swapchain_has_the_queue);
+    RUN(a_thread_that_has_just_taken_the_lock_of_an_idle_swapchain_is_waited_for);
     return check_result();
 }
