@@ -107,6 +107,8 @@ struct vks_swapchain {
     _Atomic bool is_ended; /* and closing has come to its end */
     struct vks_finishing { /* of closing, or of leaving a surface: it may be interrupted and go on */
         uint64_t since;    /* 0: none is under way */
+        uint64_t last;     /* when it went on */
+        uint64_t frames;   /* when it began: those that had been presented */
         uint64_t left, patience;
     } finishing;
     uint64_t proof_until; /* while a resize waits for room: when it stops waiting; else 0 */

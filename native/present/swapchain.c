@@ -216,14 +216,25 @@ static vks_status drain(vks_swapchain *s)
                : status;
 }
 
+#define GIVEN_UP_NS UINT64_C(1000000000)
+
+/* A retarget that was interrupted may never go on: its deadlines are not those of frames that were presented since. */
+static void begin_or_go_on(vks_swapchain *s)
+{
+    struct vks_finishing *f = &s->finishing;
+    uint64_t now = vks_now();
+    bool is_given_up = s->frames != f->frames && now - f->last >= GIVEN_UP_NS;
+    if (!f->since || is_given_up)
+        *f = (struct vks_finishing){
+            .since = now, .frames = s->frames, .left = UINT64_MAX, .patience = now + s->info.proof_deadline};
+    f->last = now;
+}
+
 /* What is left without proof waits for our own work at least. VKS_TIMEOUT: that does not end. */
 static vks_status end_presents(vks_swapchain *s)
 {
     vks_device *device = s->device;
-    if (!s->finishing.since) {
-        uint64_t now = vks_now();
-        s->finishing = (struct vks_finishing){now, UINT64_MAX, now + s->info.proof_deadline};
-    }
+    begin_or_go_on(s);
     vks_status status = device->lost ? drain(s) : VKS_OK; /* what has run proves more */
     if (status || (status = vks_finish_presents(s, s->finishing.since + s->info.proof_deadline)))
         return status;

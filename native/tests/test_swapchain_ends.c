@@ -72,9 +72,33 @@ static void a_thread_that_has_just_taken_the_lock_of_an_idle_swapchain_is_waited
     app_close(&a);
 }
 
+/* rules: A17, A27 */
+static void a_close_long_after_a_retarget_that_was_interrupted_waits_anew(void)
+{
+    ON_BOTH_POLICIES(policy)
+    {
+        app a;
+        app_open(&a, (choices){.pace = PRESENTS_LAZY, .policy = policy, .proof_ms = 5000});
+        app_frames(&a, 6, 1);
+        presents_stall(STALL_QUEUE | STALL_PRESENTS | STALL_FENCES | STALL_ACQUIRES);
+        vks_set_patience(2 * MS);
+        CHECK(vks_swapchain_retarget(a.swapchain, a.surface) == VKS_INTERRUPTED, "nothing is over");
+        vks_set_patience(0);
+        presents_stall(0);
+        app_frames(&a, 3, 1);
+        struct vks_finishing *f = &a.swapchain->finishing; /* then some time goes by */
+        f->last -= f->since ? VKS_LONGEST_PRESENT_NS + MS : 0;
+        f->since -= f->since ? VKS_LONGEST_PRESENT_NS + MS : 0;
+        f->patience = f->since + 5000 * MS;
+        CHECK(vks_swapchain_try_close(a.swapchain) == VKS_OK, "%s", vks_last_error()->text);
+        app_close(&a);
+    }
+}
+
 int main(void)
 {
     RUN(proof_is_waited_for_although_another_swapchain_has_the_queue);
     RUN(a_thread_that_has_just_taken_the_lock_of_an_idle_swapchain_is_waited_for);
+    RUN(a_close_long_after_a_retarget_that_was_interrupted_waits_anew);
     return check_result();
 }
