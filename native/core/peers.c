@@ -73,7 +73,8 @@ static bool mentions(const vks_mapping *mapping, uint64_t process)
     if (mapping->fence)
         return (mapping->fence->owner & VKS_IDENTITY_MASK) == process;
     if (mapping->queue)
-        return vks_end_process(atomic_load(&mapping->queue->ends[VKS_PRODUCER])) == process ||
+        return vks_end_process(atomic_load(&mapping->watched)) == process ||
+               vks_end_process(atomic_load(&mapping->queue->ends[VKS_PRODUCER])) == process ||
                vks_end_process(atomic_load(&mapping->queue->ends[VKS_CONSUMER])) == process;
     for (uint32_t i = 0; i < VKS_SLOTS; i++)
         if ((atomic_load(&mapping->mutex->slots[i].identity) & VKS_IDENTITY_MASK) == process)

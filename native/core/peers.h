@@ -20,7 +20,9 @@ typedef struct vks_mapping {
                                                      death is judged by it */
     void (*told)(void *user); /* after a death was handled; called by the service thread, without locks held */
     void *user;
-    _Atomic uint32_t roster; /* the page's roster when its parties were last looked at */
+    _Atomic uint32_t roster;  /* the page's roster when its parties were last looked at */
+    _Atomic uint64_t watched; /* of a queue: the other end's word, once its process is watched. That process may close
+                                 the end and die before it wakes this one */
 } vks_mapping;
 
 void vks_peers_add(vks_mapping *mapping);

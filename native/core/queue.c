@@ -20,8 +20,7 @@ struct vks_queue {
     uint32_t process;
     vks_queue_ring ring;
     vks_end end;
-    uint64_t word;            /* what we wrote into the page's word of this end */
-    _Atomic uint64_t watched; /* the other end's word, once its process is watched */
+    uint64_t word; /* what we wrote into the page's word of this end */
     pthread_mutex_t lock;
     _Atomic uintptr_t thread; /* single-threaded: the one that used it first */
     _Atomic bool closed;
@@ -236,10 +235,11 @@ static uint32_t other_end(vks_queue *queue)
     vks_queue_page *page = queue->ring.page;
     for (;;) {
         uint64_t word = atomic_load_explicit(&page->ends[!queue->end], memory_order_acquire);
-        if (vks_end_state(word) != VKS_END_OPEN || word == atomic_load_explicit(&queue->watched, memory_order_relaxed))
+        if (vks_end_state(word) != VKS_END_OPEN ||
+            word == atomic_load_explicit(&queue->mapping.watched, memory_order_relaxed))
             return vks_end_state(word);
         if (vks_peer_alive(vks_end_process(word)))
-            atomic_store_explicit(&queue->watched, word, memory_order_relaxed);
+            atomic_store_explicit(&queue->mapping.watched, word, memory_order_relaxed);
         else
             vks_queue_death(page, vks_end_process(word));
     }

@@ -4,12 +4,14 @@
 #include "check.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/peers.h"
 #include "core/queue_page.h"
 
 static vks_queue_ring new_ring(uint32_t count, uint32_t metadata_size, bool full, int *fd)
@@ -292,6 +294,34 @@ static void a_producer_and_a_consumer_on_two_threads_lose_nothing(void)
     drop(&ring, fd);
 }
 
+/* rules: Q18, X19 */
+static void a_party_that_dies_between_closing_its_end_and_waking_the_other_is_heard_of(void)
+{
+    int fd;
+    vks_queue_ring ring = new_ring(2, 0, false, &fd);
+    pid_t pid = fork();
+    if (pid == 0)
+        for (;;)
+            pause();
+    uint64_t process = vks_identity_of((uint32_t)pid), open = (uint64_t)VKS_END_OPEN << 62 | process;
+    _Atomic uint64_t none = 0;
+    vks_mapping mapping = {.queue = ring.page, .watched = open}, other = {.party = &none};
+    atomic_store(&ring.page->ends[VKS_PRODUCER], open);
+    vks_peers_add(&mapping);
+    vks_peers_add(&other);
+    CHECK(vks_peer_alive(process), "it lives, and is watched");
+    atomic_store(&ring.page->ends[VKS_PRODUCER], (uint64_t)VKS_END_CLOSED << 62); /* and it was to wake us then */
+    vks_peers_remove(&other);
+    uint32_t seq = atomic_load(&ring.page->seq);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    for (uint64_t limit = vks_now() + HANG; ring.page->seq == seq && vks_now() < limit;)
+        usleep(1000);
+    CHECK(ring.page->seq != seq, "who sleeps on the page was woken");
+    vks_peers_remove(&mapping);
+    drop(&ring, fd);
+}
+
 int main(void)
 {
     RUN(sizes_outside_the_limits_are_refused);
@@ -302,6 +332,7 @@ int main(void)
     RUN(a_page_that_is_written_over_is_refused_or_read_within_its_bounds);
     RUN(a_page_of_another_kind_or_size_is_refused);
     RUN(a_look_at_a_page_tells_what_lies_in_it_and_who_has_its_ends);
+    RUN(a_party_that_dies_between_closing_its_end_and_waking_the_other_is_heard_of);
     RUN(a_producer_and_a_consumer_on_two_threads_lose_nothing);
     return check_result();
 }
