@@ -64,10 +64,10 @@ typedef struct vks_mutex_page {
     _Atomic uint32_t generation;
     _Atomic uint64_t next_key; /* K30 */
     _Atomic uint64_t promised; /* a driver may be given the signal of this value: of the promises that no slot tells of,
-                                  the last. Raised only */
+                                  the last. Raised only, but for a lost device's (vks_mutex_unqueue) */
     uint64_t reserved0;
     /* the timeline of the surface */
-    _Atomic uint64_t queued, completed; /* raised only */
+    _Atomic uint64_t queued, completed; /* raised only, `queued` but for a lost device's */
     _Atomic uint32_t settle_seq;        /* the futex of `queued` and `completed` */
     _Atomic uint32_t settle_want;       /* somebody sleeps on it */
     uint64_t reserved1[5];
