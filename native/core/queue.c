@@ -435,7 +435,7 @@ static vks_status take_front(vks_queue *queue, const front_pair *pair, bool *is_
 static vks_status take_one(vks_queue *queue, uint32_t *surface, void *metadata, size_t *length)
 {
     front_pair pair = {.surface = surface, .metadata = metadata, .length = length};
-    vks_status status;
+    vks_status status = VKS_TIMEOUT;
     bool is_stale = true;
     for (uint32_t i = 0; is_stale && i <= queue->ring.capacity; i++) {
         if ((status = look_at_front(queue, &pair)))
