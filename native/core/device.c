@@ -627,5 +627,6 @@ void vks_device_shutdown(vks_device *device)
 
 bool vks_device_leaks(const vks_device *device)
 {
-    return device->process == vks_process && (device->leaks || (device->shut_down == 1 && device->gone));
+    return device->process == vks_process && (device->leaks || (device->shut_down == 1 && device->gone) ||
+                                              (device->shut_down == 2 && device->has_leaked));
 }

@@ -121,7 +121,8 @@ struct vks_device {
     _Atomic uint32_t shut_down; /* 1: a shutdown has begun; 2: it has ended */
     _Atomic bool ending;        /* a thread is in a step of it */
     uint64_t end_limit;         /* of the step that waits */
-    bool leaks;                 /* the driver did not finish: what it may use is never destroyed */
+    _Atomic bool leaks;         /* the driver did not finish: what it may use is never destroyed */
+    _Atomic bool has_leaked;    /* the same of a swapchain, while the device went on */
     _Atomic uint32_t inside;    /* calls that use the driver without the lock */
     uint64_t final;             /* once it is gone: the last serial that has run */
 };

@@ -349,8 +349,10 @@ void vks_swapchain_unref(vks_swapchain *s)
     if (atomic_fetch_sub(&s->references, 1) != 1)
         return;
     vks_swapchain_close(s);
-    if (s->is_ended || s->process != vks_process) /* else it is leaked */
+    if (s->is_ended || s->process != vks_process)
         free_swapchain(s);
+    else /* it is leaked, with what the driver has of it */
+        s->device->has_leaked = true;
 }
 
 /* ---- state ---- */

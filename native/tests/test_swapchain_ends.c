@@ -95,10 +95,30 @@ static void a_close_long_after_a_retarget_that_was_interrupted_waits_anew(void)
     }
 }
 
+/* rules: A28 */
+static void a_swapchain_that_was_leaked_keeps_its_vulkan_device(void)
+{
+    static app a; /* what is leaked stays within reach of a leak checker */
+    app_open(&a, (choices){.pace = PRESENTS_LAZY, .policy = VKS_PRESENTS_BY_FENCES});
+    presents_stall(STALL_QUEUE | STALL_PRESENTS | STALL_FENCES);
+    app_frames(&a, 1, 1);
+    app_forget_surfaces(&a);
+    uint64_t now = vks_now(), since = now - VKS_LONGEST_PRESENT_NS - MS; /* it was closed so long ago */
+    a.swapchain->finishing =
+        (struct vks_finishing){.since = since, .last = now, .frames = 1, .left = UINT64_MAX, .patience = since};
+    CHECK(vks_swapchain_try_close(a.swapchain) == VKS_TIMEOUT, "its frames have not run");
+    vks_swapchain_unref(a.swapchain);
+    presents_stall(0);
+    CHECK(!vks_device_leaks(a.device), "it goes on");
+    vks_device_shutdown(a.device);
+    CHECK(vks_device_leaks(a.device), "a VkSwapchainKHR is alive");
+}
+
 int main(void)
 {
     RUN(proof_is_waited_for_although_another_swapchain_has_the_queue);
     RUN(a_thread_that_has_just_taken_the_lock_of_an_idle_swapchain_is_waited_for);
     RUN(a_close_long_after_a_retarget_that_was_interrupted_waits_anew);
+    RUN(a_swapchain_that_was_leaked_keeps_its_vulkan_device);
     return check_result();
 }
