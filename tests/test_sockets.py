@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -116,6 +117,22 @@ def test_a_server_of_another_user_is_sent_nothing(
     wait_until(lambda: came)
     assert came == [b""]
     wait_until(lambda: open_fds() == before)
+
+
+class _Far(socket.socket):
+    """Connected to a process of another user in another pid namespace, where the kernel tells 0 as its pid."""
+
+    def getsockopt(self, *_: object) -> bytes:  # type: ignore[override]
+        return struct.pack("3i", 0, os.geteuid() + 1, 0)
+
+
+@pytest.mark.rule("X19")
+def test_a_peer_without_a_pid_here_is_checked_for_its_user_all_the_same() -> None:
+    us = os.geteuid()
+    with _Far(socket.AF_UNIX) as far, pytest.raises(PermissionError, match=f"the peer is user {us + 1}"):
+        _sockets.check_peer(far)
+    with socket.socket(socket.AF_UNIX) as nowhere:  # its next call says that it is not connected
+        assert _sockets.check_peer(nowhere) == 0
 
 
 @pytest.mark.rule("X19")

@@ -19,10 +19,11 @@ from vkshare.errors import InvalidCallError
 LONGEST_PATH = 107  # bytes: sockaddr_un has room for these and a 0
 NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)  # accept(2): there may be fds again later
 _PEERCRED = struct.Struct("3i")  # struct ucred: pid, uid, gid
+_NO_USER = -1  # the uid of a socket that is not connected
 
 
 def check_peer(sock: socket.socket) -> int:
-    """The pid of the process at the other end of a connected socket.
+    """The pid of the process at the other end of a connected socket; 0 where that process is in another pid namespace.
 
     Raises
     ------
@@ -30,7 +31,7 @@ def check_peer(sock: socket.socket) -> int:
         That process runs as another user. Root is no exception, on either side.
     """
     pid, uid, _ = _PEERCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size))
-    if pid and uid != os.geteuid():  # no pid: it is not connected, as its next call will say
+    if uid not in (os.geteuid(), _NO_USER):  # no user: it is not connected, as its next call will say
         raise PermissionError(
             f"the peer is user {uid}, this process user {os.geteuid()}: only processes of one user can share"
         )
