@@ -75,6 +75,24 @@ def test_fds_of_messages_that_are_not_whole_are_bounded_and_the_oldest_of_these_
 
 
 @pytest.mark.rule("R20")
+def test_clients_whose_messages_begin_in_the_same_turn_of_the_loop_are_bounded_too(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of them is looked at when nothing was noted of the others."""
+    monkeypatch.setattr(_transport, "quota", lambda: 6)
+    server = place.server(kinds=KINDS)
+    raws = [place.raw(server) for _ in range(3)]
+    has_begun = threading.Event()
+    server.call_soon(has_begun.wait)  # the loop stands still meanwhile
+    for raw in raws:
+        begin(raw, 3)
+    has_begun.set()
+    until(lambda: server.statistics().cut_off == 1)
+    told = server.statistics()
+    assert (told.clients, told.failed) == (2, 0)
+
+
+@pytest.mark.rule("R20")
 def test_a_message_with_fds_that_is_not_whole_in_time_ends_its_client_and_no_other(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
+import math
 import socket
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -77,6 +78,12 @@ class ServedClient:
     def unfinished_fds(self) -> int:
         """File descriptors of a message that is not whole (rule R20)."""
         return self._splitter.fd_count
+
+    @property
+    def unfinished_since(self) -> float:
+        """When that message began. One that came in this turn of the loop began last."""
+        since = self.conversation.unfinished_since
+        return math.inf if since is None else since
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:

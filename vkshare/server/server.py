@@ -283,7 +283,7 @@ class RenderServer(Closing):
         Past that, clients are cut off whose message could be read on, and began first.
         """
         holding = [client for client in self.clients.values() if client.unfinished_fds]
-        holding.sort(key=lambda client: (not client.conversation.is_attended, client.conversation.unfinished_since))
+        holding.sort(key=lambda client: (not client.conversation.is_attended, client.unfinished_since))
         excess = sum(client.unfinished_fds for client in holding) - _transport.quota()
         for client in holding:
             if excess <= 0:
