@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -54,6 +55,49 @@ def test_a_plug_in_hears_of_a_clients_end_and_can_tell_it_things(place: Place) -
     assert client.events() == []
     client.close()
     until(lambda: gone == [1])
+
+
+@pytest.mark.rule("R12")
+def test_what_a_plug_in_tells_a_client_that_does_not_read_arrives_once_it_reads(place: Place) -> None:
+    """Nothing else happens to the client, whose requests would have the loop look at it."""
+    server = place.server()
+    raw = place.raw(server)
+    (client,) = server.clients.values()
+    told: list[int] = []
+
+    def tell() -> None:
+        while not client._unsent:
+            client.tell(0x300, m.Told({"x" * 2000: len(told)}))
+            told.append(len(told))
+
+    on_the_loop(server, tell)
+    raw.sock.settimeout(5)
+    assert [raw.receive().opcode for _ in told] == [m.Op.EVENT] * len(told)
+
+
+@pytest.mark.rule("R12")
+def test_a_no_op_of_a_client_that_is_told_something_is_not_answered_in_the_middle_of_it(place: Place) -> None:
+    server = place.server()
+    raw = place.raw(server)
+    (client,) = server.clients.values()
+    on_the_loop(server, lambda: client.tell(0x300, m.Told({"x" * 600_000: 1})))
+    raw.sock.settimeout(5)
+    begun = raw.sock.recv(100_000)
+    raw.send(m.Op.NO_OP)
+    raw._messages += raw._splitter.feed(begun)
+    assert [raw.receive().opcode, raw.receive().opcode] == [m.Op.EVENT, m.Op.REPLY]
+
+
+def on_the_loop(server: vks.server.RenderServer, call: Callable[[], object]) -> None:
+    """The server's loop calls it, and nothing of a client's happens in that turn."""
+    is_over = threading.Event()
+
+    def both() -> None:
+        call()
+        is_over.set()
+
+    server.call_soon(both)
+    assert is_over.wait(20)
 
 
 @pytest.mark.parametrize("isolation", ["thread", "process"])

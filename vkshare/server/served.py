@@ -100,6 +100,7 @@ class ServedClient:
     def tell(self, opcode: int, body: Body, fds: Sequence[int] = ()) -> None:
         """Sends what the client did not ask for; takes over the fds. Nothing happens to a client that is gone."""
         self._send(Op.EVENT, 0, encode(Event(opcode, encode(body))), list(fds))
+        self.server.has_work(self)  # what found no room is watched for
 
     def on_close(self, call: Callable[[ServedClient], object]) -> None:
         """call(client) is called by the loop when it goes, whatever the reason."""
