@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +16,7 @@ from support.scale import rounds, unhurried
 from support.sharing import wait_until
 
 import vkshare as vks
+from vkshare import _deadline
 from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, InvalidCallError
 
 pytest_plugins = ["support.peers"]
@@ -343,6 +346,77 @@ def test_the_handles_of_a_receivers_device_end_with_the_receiver(vks_open: Open)
             assert all(surface.is_closed for surface in surfaces)
             assert len(sender._queues[0]._network._handles) == 1
     assert not any(surface.is_closed for surface in sender._free.surfaces)
+
+
+@pytest.fixture
+def bereft(vks_open: Open) -> Any:
+    """A pipe of three surfaces: its sender, and its descriptor, after a receiver's device ended with all of them."""
+    sender, descriptor = vks.pipe(vks_open(), 16, 12, metadata_size=16)
+    receiver = vks.open_receiver(vks_open(), descriptor)
+    for number in range(3):
+        send(sender, number)
+        receiver._in.dequeue(5)
+    receiver.device.close()
+    with descriptor:
+        yield sender, descriptor
+
+
+def interrupted_at_the_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C in the wait for the work on a surface that is recovered."""
+    recover, calls = vks.Surface.recover, itertools.count(1)
+
+    def interrupted(surface: vks.Surface, timeout: float | None = None) -> None:
+        if next(calls) == 2:
+            raise KeyboardInterrupt
+        recover(surface, timeout)
+
+    monkeypatch.setattr(vks.Surface, "recover", interrupted)
+
+
+@pytest.mark.rule("Q27")
+def test_a_sender_that_is_interrupted_while_it_recovers_loses_no_surface(
+    bereft: Any, vks_open: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender, descriptor = bereft
+    interrupted_at_the_second(monkeypatch)
+    with pytest.raises(KeyboardInterrupt), sender.frame(timeout=5):
+        pass
+    receiver = vks.open_receiver(vks_open(), descriptor)
+    for number in range(3):
+        send_at_last(sender, number)
+    assert receiver.statistics().committed - receiver.statistics().dequeued == 3
+
+
+@pytest.mark.rule("Q27")
+def test_a_receiver_that_is_interrupted_while_it_recovers_loses_no_surface(
+    bereft: Any, vks_open: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender, descriptor = bereft
+    interrupted_at_the_second(monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        vks.open_receiver(vks_open(), descriptor)
+    receiver = vks.open_receiver(vks_open(), descriptor)
+    for number in range(3):
+        send_at_last(sender, number)
+    assert receiver.statistics().committed - receiver.statistics().dequeued == 3
+
+
+def test_a_frames_timeout_is_for_all_surfaces_that_are_recovered_together(
+    bereft: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender, _ = bereft
+    now, waits = [0.0], list[float]()
+
+    def late(surface: vks.Surface, timeout: float) -> None:
+        waits.append(timeout)
+        now[0] += timeout
+        raise TimeoutError
+
+    monkeypatch.setattr(vks.Surface, "recover", late)
+    monkeypatch.setattr(_deadline, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+    with pytest.raises(ClosedError), sender.frame(timeout=3):
+        pass
+    assert waits == [3, 0, 0]
 
 
 def test_a_sender_that_is_killed_ends_the_pipe(vks_open: Open, peers: Peers) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from vkshare._closing import Closable
 from vkshare._deadline import Deadline
 from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, InvalidCallError, VkshareError
 from vkshare.queue_descriptor import QueueDescriptor
-from vkshare.surface_queue import EARLY, FULL, Consumer, Producer, QueueFrame, QueueStatistics, SurfaceQueue, recovered
+from vkshare.surface_queue import EARLY, FULL, Consumer, Producer, QueueFrame, QueueStatistics, SurfaceQueue, recovering
 from vkshare.surface_queue import export_all as _export_all
 from vkshare.surface_queue import open_all as _open_all
 
@@ -115,7 +115,6 @@ class Sender(_PipeEnd):
         super().__init__(there, back, device)
         self._out: Producer = there.open_producer(device)
         self._free: Consumer = back.open_consumer(device)
-        self._kept: list[Surface] = []  # of frames that were not sent, and what a dead receiver had
         self._left: list[Surface] = []  # abandoned, and work on them has not ended
 
     @contextlib.contextmanager
@@ -137,49 +136,53 @@ class Sender(_PipeEnd):
         ValueError
             The metadata is too long; nothing is sent.
         """
-        self._keep_one(timeout)
-        frame = QueueFrame(self._kept[-1], metadata)
+        frame = QueueFrame(self._next(timeout), metadata)
         try:
             yield frame
         finally:
             frame._end()
         self._out.enqueue(frame.surface, frame.metadata, wait="gpu")
-        self._kept.pop()
 
-    def _keep_one(self, timeout: float | None) -> None:
-        """Afterwards the last of those that are kept may be drawn."""
+    def _next(self, timeout: float | None) -> Surface:
+        """A surface that this device owns: one that was not sent, one that a dead receiver left, or a free one."""
         deadline = Deadline(timeout)
+        self._left += self._owned()  # the last reader of one that was not sent may have died with work on it
         try:
-            self._recover([*self._kept, *self._left], 0)
-            while not self._kept:
+            while True:
+                self._recover(lambda: 0)
+                if owned := self._owned():
+                    return owned[-1]
                 try:
-                    if self._left:
-                        self._recover(self._left, 0)
-                    if not self._kept:
-                        self._dequeue(deadline)
+                    if surface := self._dequeued(deadline):
+                        return surface
                 except AbandonedError:
                     # The receiver died, or lost its device, at work on it. It is drawn anew anyway; where another
                     # receiver has recovered it already, the next dequeue gives it.
-                    self._recover(self._free.surfaces, deadline.left())
+                    self._left = list(self._free.surfaces)
+                    self._recover(deadline.left)
         except ClosedError:
             if not self.is_closed:
-                self._recover(self._free.surfaces, deadline.left())  # another receiver may come yet
+                self._left = list(self._free.surfaces)
+                self._recover(deadline.left)  # another receiver may come yet
             raise
 
-    def _dequeue(self, deadline: Deadline) -> None:
-        """Waits for a free surface, in slices while work of this sender keeps an abandoned one."""
+    def _dequeued(self, deadline: Deadline) -> Surface | None:
+        """A free surface. None: it is time to look at what has work of this sender and waits to be recovered."""
         left = deadline.left()
         is_slice = bool(self._left) and (left is None or left > _SLICE)
         try:
-            self._kept.append(self._free.dequeue(_SLICE if is_slice else left)[0])
+            return self._free.dequeue(_SLICE if is_slice else left)[0]
         except AcquireTimeout:
-            if not is_slice:
-                raise
+            if is_slice:
+                return None
+            raise
 
-    def _recover(self, surfaces: Sequence[Surface], timeout: float | None) -> None:
-        """Keeps those that may be drawn: what a dead receiver left, and what this device has and could not send."""
-        _, self._left = recovered(surfaces, timeout)
-        self._kept = [surface for surface in surfaces if surface.is_owned and surface not in self._left]
+    def _owned(self) -> list[Surface]:
+        return [surface for surface in self._free.surfaces if surface.is_owned]
+
+    def _recover(self, left: Callable[[], float | None]) -> None:
+        for _ in recovering(self._left, left):
+            pass
 
 
 class Receiver(_PipeEnd):
@@ -197,8 +200,7 @@ class Receiver(_PipeEnd):
         """Sends back what an earlier receiver left. Work of the sender's on it is waited for `timeout` seconds each;
         what has not run by then is left to another call.
         """
-        found, self._left = recovered(self._left, timeout)
-        for surface in found:
+        for surface in recovering(self._left, lambda: timeout):
             self._back.enqueue(surface, wait="gpu")
 
     @contextlib.contextmanager

@@ -11,7 +11,7 @@ import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
@@ -411,7 +411,8 @@ class _QueueEnd(Closable):
         Waits, at most `timeout` seconds for each, for work of living parties on them (rules K27, Q18). A surface whose
         work has not ended by then is left to another call; TimeoutError if no surface was recovered for that reason.
         """
-        found, late = recovered(self.surfaces, timeout)
+        late = list(self.surfaces)
+        found = list(recovering(late, lambda: timeout))
         if late and not found:
             raise TimeoutError(f"recover: work on {len(late)} abandoned surfaces did not end within {timeout} s each")
         return found
@@ -439,19 +440,22 @@ class _QueueEnd(Closable):
         raise TypeError(f"a {type(self).__name__} cannot be pickled: send queue.export(), and open its end over there")
 
 
-def recovered(surfaces: Iterable[Surface], timeout: float | None) -> tuple[list[Surface], list[Surface]]:
-    """Of these the abandoned ones, which are owned now; and those whose work did not end in `timeout` seconds each."""
-    found: list[Surface] = []
-    late: list[Surface] = []
-    for surface in surfaces:
+def recovering(waiting: list[Surface], left: Callable[[], float | None]) -> Iterator[Surface]:
+    """Recovers the abandoned ones of these, and yields each at once: what interrupts the next one's wait loses none.
+
+    `left` says how long that of each may last, in seconds. What is in `waiting` afterwards was not waited for to the
+    end; InvalidCallError of a surface says that it is not abandoned.
+    """
+    for surface in list(waiting):
         try:
-            surface.recover(timeout)
-            found.append(surface)
-        except InvalidCallError:  # it is not abandoned
-            pass
+            surface.recover(left())
         except TimeoutError:
-            late.append(surface)
-    return found, late
+            continue
+        except InvalidCallError:
+            waiting.remove(surface)
+            continue
+        waiting.remove(surface)
+        yield surface
 
 
 class Producer(_QueueEnd, _native.Producer):
