@@ -51,3 +51,27 @@ def test_a_destructor_is_silent_only_while_the_interpreter_ends(monkeypatch: pyt
         fail(None)
     monkeypatch.setattr(sys, "is_finalizing", lambda: True)
     destructor(lambda self: [][0])(None)
+
+
+ASKED_AT_THE_END = """
+import atexit, os, socket
+
+def ask():
+    sock.send(bytes(16))
+    assert sock.recv(16) == b"gone"
+
+atexit.register(ask)  # runs after what is registered later
+import vkshare
+from vkshare import _parcels
+
+read, write = os.pipe()
+path, token = _parcels.share([read])
+sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+sock.settimeout(20)
+sock.connect(path)
+"""
+
+
+def test_a_connection_that_asks_for_a_pickles_fds_while_the_interpreter_ends_breaks_nothing() -> None:
+    ended = subprocess.run([sys.executable, "-c", ASKED_AT_THE_END], capture_output=True, text=True, timeout=100)
+    assert (ended.returncode, ended.stderr) == (0, "")

@@ -69,11 +69,15 @@ class _Listener:
         self._made = Path(tempfile.mkdtemp(prefix="vkshare-"))
         return self._made / name
 
-    def close(self) -> None:
+    def unlink(self) -> None:
+        """No process can come any more, and no file is left behind."""
         with contextlib.suppress(OSError):
             self.path.unlink()
-        self.sock.close()
         self._remove_folder()
+
+    def close(self) -> None:
+        self.unlink()
+        self.sock.close()
 
     def _remove_folder(self) -> None:
         if self._made is not None:
@@ -188,9 +192,9 @@ class _Counter:
         return True
 
     def close(self) -> None:
-        """At the interpreter's exit: no file is left behind."""
+        """At the interpreter's exit. The thread still runs, and uses the listener: the process's end closes that."""
         if self.listener is not None:
-            self.listener.close()
+            self.listener.unlink()
 
     def forget(self) -> None:
         """In a forked child, which has copies of all fds, and not the thread."""
