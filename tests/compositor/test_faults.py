@@ -301,6 +301,29 @@ def test_a_window_that_is_closed_on_its_way_to_another_compositor_is_on_none(
 
 
 @pytest.mark.rule("R18")
+def test_a_window_ends_where_no_thread_can_be_started_for_it_too(
+    compose: Compose, painter: Paint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compositor = compose()
+    first, second = (compositor.open_window(painter().descriptor) for _ in range(2))
+    start = threading.Thread.start
+
+    def limited(thread: threading.Thread) -> None:
+        if thread.name.startswith("vks-close-windows"):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with monkeypatch.context() as without:
+        without.setattr(threading.Thread, "start", limited)
+        first._close(0, is_patient=False)
+    assert not first._keeps_memory
+    assert first.dispatcher.is_closed
+    second._close(0, is_patient=False)
+    compositor.close()
+    assert not second._keeps_memory
+
+
+@pytest.mark.rule("R18")
 def test_a_window_that_was_prepared_before_its_compositor_moved_ticks_as_the_new_display(
     compose: Compose, painter: Paint, stack: ExitStack
 ) -> None:

@@ -28,13 +28,21 @@ class Closer:
         self._thread: threading.Thread | None = None
 
     def add(self, window: ClientWindow) -> None:
-        """Returns at once. RuntimeError: no thread can be started."""
+        """Returns at once. Where no thread can be started it closes the window itself, in half a second at most."""
         with self._lock:
             self._windows.append(window)
-            if self._thread is None:
-                thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            if self._thread is not None:
+                return
+            thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            try:
                 thread.start()
+            except RuntimeError as error:
+                _log.warning("%s for %r: windows are closed without it", error, self._name)
+                windows, self._windows = self._windows, []
+            else:
                 self._thread = thread
+                return
+        self._close_all(windows)
 
     def join(self) -> None:
         """Waits until everything is closed that was added before."""
@@ -50,11 +58,14 @@ class Closer:
                 if not windows:
                     self._thread = None
                     return
-            for window in windows:  # first all of them: what the clients get back moves on meanwhile
-                self._do(window, window._hand_back)
-            with common_deadline():
-                for window in windows:
-                    self._do(window, window._let_go)
+            self._close_all(windows)
+
+    def _close_all(self, windows: list[ClientWindow]) -> None:
+        for window in windows:  # first all of them: what the clients get back moves on meanwhile
+            self._do(window, window._hand_back)
+        with common_deadline():
+            for window in windows:
+                self._do(window, window._let_go)
 
     @staticmethod
     def _do(window: ClientWindow, step: Callable[[], None]) -> None:
