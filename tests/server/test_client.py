@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import socket
+import threading
 import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +18,9 @@ from support.servers import Place, until
 
 import vkshare as vks
 from vkshare.errors import AbandonedError, ClosedError, InvalidCallError, NotOwnerError, RemoteLostError
+from vkshare.server import messages as m
+from vkshare.server import wire
+from vkshare.server.channel import Channel
 
 
 def test_a_picture_drawn_by_the_server_is_the_clients_without_a_copy(place: Place) -> None:
@@ -310,3 +319,57 @@ def test_a_client_of_a_server_that_died_is_told(place: Place) -> None:
     with pytest.raises(RemoteLostError):
         client.ping()
     assert client.is_closed
+
+
+# ---- a server that is not as it should be ----------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def pretended(path: Path, serve: Callable[[socket.socket], object]) -> Iterator[None]:
+    """A server of one client; the connection ends with serve()."""
+
+    def run() -> None:
+        sock, _ = listener.accept()
+        with sock:
+            serve(sock)
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(os.fspath(path))
+        listener.listen()
+        thread = threading.Thread(target=run)
+        thread.start()
+        yield
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def test_a_look_at_a_server_that_died_with_a_request_unread_says_so_too(place: Place) -> None:
+    """The kernel resets the connection then."""
+    path, is_sent = place.path(), threading.Event()
+    with pretended(path, lambda sock: is_sent.wait(20)):
+        channel = Channel(path, 20)
+        channel.send(m.Op.NO_OP)
+        is_sent.set()
+    with pytest.raises(RemoteLostError, match="the server has closed the connection"):
+        channel.look()
+    assert channel.is_closed
+
+
+@pytest.mark.rule("R13")
+@pytest.mark.parametrize("opcode", [m.Op.EVENT, m.Op.ERROR, m.Op.DEFERRED, m.Op.LOST])
+def test_no_fd_of_a_message_whose_body_is_garbage_stays_open(place: Place, opcode: m.Op) -> None:
+    path, is_over = place.path(), threading.Event()
+
+    def serve(sock: socket.socket) -> None:
+        sock.recv(100)
+        wire.transmit(sock, wire.pack(opcode, 1, 0, b"garbage", 2), [0, 0])
+        is_over.wait(20)
+
+    before = open_fds()
+    with pretended(path, serve):
+        channel = Channel(path, 20)
+        with pytest.raises(RemoteLostError, match="what came from the server is garbage"):
+            channel.call(m.Op.SYNC, None, (), 20)
+        is_over.set()
+    assert channel.is_closed
+    assert open_fds() == before

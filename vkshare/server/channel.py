@@ -166,15 +166,27 @@ class Channel:
                 self._take(*wire.receive(self._sock, socket.MSG_DONTWAIT))
         except BlockingIOError:
             pass
+        except ConnectionResetError:
+            raise self._why_it_ended() from None
         for _ in range(len(self._arrived)):
             self._is_reply(self._arrived.popleft(), None)
 
     def _is_reply(self, message: wire.Message, sequence: int | None) -> bool:
-        """Whether it answers that request; whatever else it is, is seen to. Raises if the answer is an error."""
-        if message.opcode in (Op.REPLY, Op.ERROR) and message.sequence == sequence:
-            if message.opcode == Op.ERROR:
-                raise self._error(message)
+        """Whether it answers that request; whatever else it is, is seen to, and closed. Raises if the answer is an
+        error.
+        """
+        is_answer = message.sequence == sequence
+        if message.opcode == Op.REPLY and is_answer:
             return True
+        try:
+            self._see_to(message, is_answer)
+        finally:
+            message.close()  # an answer that came too late, too
+        return False
+
+    def _see_to(self, message: wire.Message, is_answer: bool) -> None:
+        if message.opcode == Op.ERROR and is_answer:
+            raise self._error(message)
         if message.opcode == Op.DEFERRED:
             self.deferred.append(self._error(message))
         elif message.opcode == Op.LOST:
@@ -185,8 +197,6 @@ class Channel:
             if len(self.events) == _MOST_EVENTS:
                 _fds.close_all(self.events.popleft()[1])
             self._keep_event(message)
-        message.close()  # an answer that came too late, too
-        return False
 
     def _keep_event(self, message: wire.Message) -> None:
         if message.has_lost_fds:
@@ -243,11 +253,12 @@ class Channel:
         except (OSError, wire.Garbage):
             pass
         told = [message for message in messages if message.opcode == Op.LOST]
-        error = self._error(told[0]) if told else RemoteLostError("the server has closed the connection")
-        for message in messages:
-            message.close()
-        self.close()
-        return error
+        try:
+            return self._error(told[0]) if told else RemoteLostError("the server has closed the connection")
+        finally:
+            for message in messages:
+                message.close()
+            self.close()
 
     def _check(self) -> None:
         if self.is_closed:
