@@ -373,3 +373,28 @@ def test_no_fd_of_a_message_whose_body_is_garbage_stays_open(place: Place, opcod
         is_over.set()
     assert channel.is_closed
     assert open_fds() == before
+
+
+def test_what_was_not_sent_is_not_undone(place: Place) -> None:
+    client = place.client(place.server(), device=place.device())
+    with pytest.raises(TypeError, match="Encoding objects of type object"):
+        client.create_surface(4, 4, usage=[object()])  # type: ignore[list-item]
+    client.sync()  # raises what the server says of a surface that it has never had
+    assert client.errors() == []
+
+
+def test_a_request_that_could_not_be_sent_in_time_has_no_other_one_wait_after_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = place.server()
+    client, may_go = place.client(server, timeout=0.2), threading.Event()
+    server.call_soon(may_go.wait)
+    with pytest.raises(TimeoutError):
+        while True:
+            client.send(m.Op.SUBMIT, m.Submit((), (), (), (), ()))
+    sent: list[int] = []
+    monkeypatch.setattr(Channel, "send", lambda channel, opcode, *_: sent.append(opcode))
+    with pytest.raises(TimeoutError, match="the server did not take the request in time"):
+        client.create_fence()
+    may_go.set()
+    assert sent == []

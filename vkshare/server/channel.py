@@ -35,6 +35,7 @@ class Channel:
         self.deferred: deque[Exception] = deque(maxlen=_MOST_ERRORS)  # of requests without a reply; each has `sequence`
         self.events: deque[tuple[Event, list[int]]] = deque(maxlen=_MOST_EVENTS)
         self._sequence = 0
+        self.sent = 0  # the newest request that has gone out whole
         self._splitter = wire.Splitter()
         self._arrived: deque[wire.Message] = deque()
         self._timeout: float | None = None  # that the kernel knows
@@ -86,6 +87,7 @@ class Channel:
         data = encode(body)
         if wire.HEADER.size + len(data) <= wire.MAX_MESSAGE:
             self._send_all(wire.pack(opcode, sequence, generation, data, len(fds)), fds)
+            self.sent = sequence
             return sequence
         memory = _in_memory(data)
         try:
@@ -93,6 +95,7 @@ class Channel:
             self._send_all(wire.pack(opcode | wire.IN_MEMORY, sequence, generation, b"", len(rights)), rights)
         finally:
             os.close(memory)
+        self.sent = sequence
         return sequence
 
     def _next(self) -> int:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from vkshare.device import Device
 
 _FLUSH = 5.0  # seconds that close() waits
+_UNDO = 1.0  # seconds for a request to go out that undoes another one, after the caller's time is over maybe
 _DEFAULT: Any = object()  # the client's own timeout
 _T = TypeVar("_T", bound=Served)
 _D = TypeVar("_D", bound=Descriptor)
@@ -204,12 +205,14 @@ class Client:
     @contextlib.contextmanager
     def _undoing(self, opcode: int, body: m.Body) -> Iterator[None]:
         """Where the block fails at what the server has done, or may do yet, that request is sent to undo it."""
+        before = self._channel.sent
         try:
             yield
         except BaseException as error:
-            if not hasattr(error, "sequence"):  # else the server has refused it
-                with contextlib.suppress(VkshareError, OSError):
-                    self.send(opcode, body)
+            # One that was not sent has nothing to undo; an error with a number says that the server has refused it.
+            if self._channel.sent != before and not hasattr(error, "sequence"):
+                with contextlib.suppress(VkshareError, OSError), self._lock:
+                    self._channel.send(opcode, body, (), _UNDO)
             raise
 
     # ---- drawing ----------------------------------------------------------------------------------------------------
