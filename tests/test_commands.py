@@ -47,6 +47,28 @@ def filled(device: vks.Device, seed: int, width: int = 16, height: int = 12) -> 
 # ---- several threads ---------------------------------------------------------------------------------------------
 
 
+def test_a_list_that_grows_while_submit_compiles_another_one_is_compiled_again(
+    device: vks.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with device.create_surface(4, 4) as surface:
+        surface.acquire()
+        first, second = (device.record().clear(surface, (0, 0, 0, 1)) for _ in range(2))
+        compiled = second._compile
+
+        def meanwhile() -> None:
+            compiled()
+            first.clear(surface, (1, 1, 1, 1))  # as another thread may
+
+        monkeypatch.setattr(second, "_compile", meanwhile)
+        device.submit(second, first).wait()
+        assert surface.read().min() == 255
+        first.clear(surface, (0, 0, 0, 0))
+        second.clear(surface, (0, 0, 0, 0))
+        device.submit(first, second).wait()
+        assert first.is_compiled
+        surface.release()
+
+
 def test_two_threads_may_submit_one_list_for_the_first_time_and_a_third_records_on(
     device: vks.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:

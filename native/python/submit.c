@@ -5,6 +5,7 @@
 enum {
     ON_STACK = 8, /* items of each kind; more go to the heap */
     LOOKS = 3,    /* at submissions that were held: more than one a call, so that their number falls */
+    COMPILE_ROUNDS = 64, /* for lists that another thread adds to meanwhile */
 };
 
 /* The items of `waits` or `signals`: one, or those of a tuple. */
@@ -288,14 +289,20 @@ static bool read_commands(batch *work, PyObject *const *arguments, Py_ssize_t co
     if (work->commands == NULL || work->raw == NULL || !prepare_commands(work, arguments, count))
         return false;
     Py_ssize_t lists = count - work->info.n_raw;
+    int rounds = 0;
     for (Py_ssize_t i = 0; i < lists; ++i) {
         work->commands[i] = ((vkpy_commands *)arguments[i])->core;
-        if (VKPY_UNLIKELY(work->commands[i] == NULL)) {
+        if (VKPY_LIKELY(work->commands[i] != NULL))
+            continue;
+        if (rounds++ == COMPILE_ROUNDS) {
             vkpy_raise_named("InvalidCallError",
                              "commands: %R is not compiled: its _compile() set nothing, or it was reset meanwhile",
                              arguments[i]);
             return false;
         }
+        if (!compile(arguments[i])) /* another thread has added to it since */
+            return false;
+        i = -1; /* that ran Python code too: any of them may have been reset */
     }
     work->info.commands = work->commands;
     work->info.n_commands = (uint32_t)lists;
