@@ -16,7 +16,7 @@ from support.scale import rounds, unhurried
 from support.sharing import wait_until
 
 import vkshare as vks
-from vkshare import _deadline
+from vkshare import _closing, _deadline
 from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, InvalidCallError
 
 pytest_plugins = ["support.peers"]
@@ -417,6 +417,25 @@ def test_a_frames_timeout_is_for_all_surfaces_that_are_recovered_together(
     with pytest.raises(ClosedError), sender.frame(timeout=3):
         pass
     assert waits == [3, 0, 0]
+
+
+@pytest.mark.rule("Q27")
+def test_the_surfaces_of_a_receiver_that_is_closed_share_one_wait_for_what_was_promised(
+    vks_open: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service that closes clients' pipes would wait half a second for each, one client after the other."""
+    _, receiver = joined(vks_open(), vks_open())
+    now, waits = [0.0], list[float]()
+
+    def wait(surface: vks.Surface, timeout: float) -> None:
+        waits.append(timeout)
+        now[0] += timeout
+
+    with monkeypatch.context() as waiting:
+        waiting.setattr(vks.Surface, "_keep_promises", wait)
+        waiting.setattr(_closing, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+        receiver.close()
+    assert waits == [_closing.PROMISE, 0, 0]
 
 
 def test_a_sender_that_is_killed_ends_the_pipe(vks_open: Open, peers: Peers) -> None:

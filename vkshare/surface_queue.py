@@ -8,6 +8,7 @@ has one handle of each surface, and may enqueue what it has dequeued into any qu
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import threading
 import weakref
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from vkshare import _arguments, _async, _fds, _native
-from vkshare._closing import Closable
+from vkshare._closing import Closable, common_deadline
 from vkshare.descriptors import SurfaceDescriptor
 from vkshare.device import DEFAULT_USAGE, Device
 from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, DescriptorError, InvalidCallError
@@ -78,8 +79,8 @@ class Network:
             self._queues.discard(queue)
             unused = [device for device in self._handles if not self._is_used(device)]
             handles = [self._handles.pop(device) for device in unused]
-        for surfaces in handles:
-            for surface in surfaces:
+        with common_deadline():  # as one wait: their frames may be under way, all of them
+            for surface in itertools.chain.from_iterable(handles):
                 surface._end()
 
     def _is_used(self, device: Device) -> bool:
