@@ -869,6 +869,17 @@ def test_work_that_never_ran_abandons_the_surface_and_recover_brings_it_back(loo
         loop.seen.dequeue(0)
 
 
+def test_devices_that_were_closed_are_kept_by_no_queue(vks_open: Open) -> None:
+    queue = vks.SurfaceQueue(vks_open(), 8, 8, count=2)
+    for _ in range(3):
+        device = vks_open()
+        queue.open_consumer(device).close()
+        device.close()
+    last = vks_open()
+    queue.open_consumer(last)
+    assert set(queue._network._handles) == {queue.device, last}
+
+
 def test_queues_that_are_made_and_closed_leave_nothing(vks_open: Open) -> None:
     devices = vks_open(), vks_open()
 

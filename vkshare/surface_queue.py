@@ -48,8 +48,8 @@ class Network:
     """The surfaces of some queues in this process: for each device that takes part, its handles of all of them.
 
     There is one for each set of surfaces, whichever way this process came to it. It lives until its last queue here is
-    closed; the memory, until the last process's is. A device's handles end with its last queue and end here, so that a
-    receiver that is replaced leaves none behind.
+    closed; the memory, until the last process's is. Whenever a queue is closed here, the handles of devices that have
+    no queue and no end here any more end too, so that a receiver that is replaced leaves none behind.
     """
 
     def __init__(self, number: int) -> None:
@@ -121,6 +121,8 @@ class Network:
             surface._join(self.number, index)
             surface._kept_by = here
         with self.lock:
+            for gone in [other for other in self._handles if other.is_gone]:  # its handles ended with it
+                del self._handles[gone]
             self._handles[device] = tuple(surfaces)
             return self._handles[device]
 
