@@ -381,6 +381,21 @@ def test_a_window_that_cannot_be_opened_is_told_to_be_at_an_end(serve: Callable[
     assert served.windows == 0
 
 
+@pytest.mark.rule("R13")
+def test_the_fds_of_events_after_one_that_is_garbage_are_closed(
+    serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desktop = serve().desktop()
+    read, write = os.pipe()
+    came = [(int(messages.Op.ENDED), b"garbage", list[int]()), (int(messages.Op.INPUT), b"", [read])]
+    monkeypatch.setattr(desktop.client, "events", lambda: came)
+    with pytest.raises(RemoteLostError, match="garbage"):
+        desktop.poll()
+    with pytest.raises(BrokenPipeError):
+        os.write(write, b"x")
+    os.close(write)
+
+
 @pytest.mark.rule("R19")
 def test_a_window_that_fails_to_be_answered_is_not_kept(
     serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch

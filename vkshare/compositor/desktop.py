@@ -204,8 +204,10 @@ class Desktop(Closing):
     def poll(self) -> None:
         """Takes in what the compositor has told, for the windows to know. Does not wait; ticks() and events() do it."""
         with self._lock:
-            for opcode, told, fds in self._client.events():
+            came = self._client.events()
+            for _, _, fds in came:
                 _fds.close_all(fds)
+            for opcode, told, _ in came:
                 self._told(opcode, told)
 
     def _told(self, opcode: int, told: bytes) -> None:
