@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import fcntl
 import mmap
 import os
@@ -12,8 +13,10 @@ from uuid import UUID
 
 import pytest
 
+from vkshare import _fds
 from vkshare.backends import host_memory
 from vkshare.backends.base import ImageSpec, MemoryHandle
+from vkshare.backends.vulkan import imports
 from vkshare.errors import ClosedError, DescriptorError, DeviceMismatchError, UnsupportedError
 from vkshare.formats import get
 
@@ -341,3 +344,22 @@ def test_an_opened_image_exports_the_memory_that_it_was_opened_from(
     os.close(true.fd)
     os.close(again.fd)
     assert open_fds() == before
+
+
+def test_an_import_in_a_process_without_a_free_fd_blames_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What GPUs' drivers import; a software driver's memory takes another way."""
+    memory = MemoryHandle("opaque_fd", 5, 4096, 0, 64, False, b"", b"")
+
+    def fail(code: int) -> None:
+        def duplicate(fd: int) -> int:
+            raise OSError(code, os.strerror(code))
+
+        monkeypatch.setattr(_fds, "duplicate", duplicate)
+
+    image: Any = None
+    fail(errno.EMFILE)
+    with pytest.raises(OSError, match="Too many open files"):
+        imports._import(image, memory)
+    fail(errno.EBADF)
+    with pytest.raises(DescriptorError, match="the memory's fd 5 cannot be used: Bad file descriptor"):
+        imports._import(image, memory)

@@ -6,6 +6,7 @@ memory's file (sealed.py).
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
 from uuid import UUID
@@ -68,6 +69,8 @@ def _import(image: VulkanImage, memory: MemoryHandle) -> None:
         # The driver owns an fd once the import succeeds, and not before: it gets a duplicate, closed here if refused.
         duplicate = _fds.duplicate(memory.fd)
     except OSError as error:
+        if error.errno != errno.EBADF:
+            raise  # this process has no fd left, which is no fault of the descriptor's
         raise DescriptorError(f"the memory's fd {memory.fd} cannot be used: {error.strerror}") from error
     handle_type = VK.EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
     info = new("VkImportMemoryFdInfoKHR", handleType=handle_type, fd=duplicate)
