@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
+import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.fds import open_fds
@@ -15,6 +19,9 @@ from support.servers import Place, rendering_threads, until
 import vkshare as vks
 from vkshare.errors import AbandonedError, DeviceLostError, InvalidCallError, NotOwnerError, RemoteLostError
 from vkshare.server import messages as m
+from vkshare.server import wire
+from vkshare.server.child import Child
+from vkshare.server.isolation import ProcessWorker
 
 
 def children() -> set[int]:
@@ -172,3 +179,45 @@ def test_a_request_whose_body_is_wrong_ends_its_client(place: Place, server: vks
     os.close(fd)
     (last,) = raw.until_end()
     assert last.opcode == m.Op.LOST
+
+
+def crowded(monkeypatch: pytest.MonkeyPatch, socket_of: Callable[[], socket.socket]) -> list[int]:
+    """Three times more fds of this user are under way than the kernel allows, where these go over that socket."""
+    transmit, refusals = wire.transmit, [3]
+
+    def refusing(sock: Any, data: Any, fds: Any, flags: int = 0) -> int:
+        if fds and refusals[0] and sock is socket_of():
+            refusals[0] -= 1
+            raise OSError(errno.ETOOMANYREFS, "Too many references: cannot splice")
+        return transmit(sock, data, fds, flags)
+
+    monkeypatch.setattr(wire, "transmit", refusing)
+    return refusals
+
+
+@pytest.mark.rule("R20")
+def test_fds_that_find_no_room_on_their_way_to_a_process_are_sent_again(
+    place: Place, server: vks.server.RenderServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = place.client(server)
+    client.sync()
+    (served,) = server.clients.values()
+    assert isinstance(worker := served.worker, ProcessWorker)
+    refusals = crowded(monkeypatch, lambda: worker._sock)
+    with place.device().create_surface(4, 4) as surface:
+        client.open_surface(surface).close()
+        client.sync()
+    assert refusals == [0]
+
+
+@pytest.mark.rule("R20")
+def test_fds_that_find_no_room_on_their_way_from_a_process_are_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, there = socket.socketpair()
+    child = Child.__new__(Child)
+    child._sock = here
+    refusals = crowded(monkeypatch, lambda: here)
+    with here, there:
+        child._send(m.Op.REPLY, 1, b"body", [os.open(os.devnull, os.O_RDONLY)])
+        data, fds, _ = wire.receive(there)
+        assert (data[wire.HEADER.size :], len(fds), refusals) == (b"body", 1, [0])
+        os.close(fds[0])

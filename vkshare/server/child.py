@@ -5,15 +5,18 @@ One thread: requests are run as they come, and while one runs, nothing else is. 
 
 from __future__ import annotations
 
+import errno
 import pickle
 import select
 import socket
 import sys
+import time
 
 from vkshare import _fds, _native
 from vkshare.device import Device
 from vkshare.opening import open
 from vkshare.server import rendering, wire
+from vkshare.server.conversation import RETRY
 from vkshare.server.executor import Executor, Told
 from vkshare.server.isolation import IS_GARBAGE, IS_HELD, IS_LATER, IS_OVER, READY, Orders
 from vkshare.server.kinds import Answer, Later, Request, table
@@ -101,7 +104,14 @@ class Child:
         left = memoryview(wire.pack(opcode, sequence, 0, body, len(fds)))
         try:
             while left:
-                left = left[wire.transmit(self._sock, left, fds) :]
+                try:
+                    sent = wire.transmit(self._sock, left, fds)
+                except OSError as error:
+                    if error.errno != errno.ETOOMANYREFS:
+                        raise
+                    time.sleep(RETRY)  # more fds of this user are under way than the kernel allows
+                    continue
+                left = left[sent:]
                 _fds.close_all(fds)
                 fds = []
         finally:

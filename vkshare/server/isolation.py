@@ -7,12 +7,14 @@ loop's own, and answers come back. The other end is vkshare/server/child.py.
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import pickle
 import socket
 import subprocess
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +22,7 @@ from dataclasses import dataclass
 from vkshare import _fds
 from vkshare.backends.base import Adapter
 from vkshare.server import wire
+from vkshare.server.conversation import RETRY
 from vkshare.server.executor import Told
 from vkshare.server.kinds import LATER, Answer, Kind, Request
 from vkshare.server.loop import READ, WRITE, Loop
@@ -131,19 +134,29 @@ class ProcessWorker:
     # ---- the child --------------------------------------------------------------------------------------------------
 
     def _flush(self) -> None:
+        if self._sock.fileno() < 0:
+            return
         while self._unsent:
             data, fds = self._unsent[0]
             try:
                 sent = wire.transmit(self._sock, data, fds, socket.MSG_DONTWAIT)
             except BlockingIOError:
                 break
-            except OSError:
-                return  # it is gone, which its pidfd tells
+            except OSError as error:
+                if error.errno == errno.ETOOMANYREFS:
+                    self._flush_later()
+                return  # else it is gone, which its pidfd tells
             _fds.close_all(fds)
             self._unsent[0] = data[sent:], []
             if sent == len(data):
                 self._unsent.popleft()
         self._loop.watch(self._sock.fileno(), READ | (WRITE if self._unsent else 0))
+
+    def _flush_later(self) -> None:
+        """More fds of this user are under way than the kernel allows: soon again, for as long as the loop is patient."""
+        timer = threading.Timer(RETRY, self._loop.call_soon, (self._flush,))
+        timer.daemon = True
+        timer.start()
 
     def _happened(self, what: int, owed: Sequence[int]) -> None:
         if what & WRITE:
