@@ -3,8 +3,8 @@
 #include "vkpy.h"
 
 enum {
-    ON_STACK = 8, /* items of each kind; more go to the heap */
-    LOOKS = 3,    /* at submissions that were held: more than one a call, so that their number falls */
+    ON_STACK = 8,        /* items of each kind; more go to the heap */
+    LOOKS = 3,           /* at submissions that were held: more than one a call, so that their number falls */
     COMPILE_ROUNDS = 64, /* for lists that another thread adds to meanwhile */
 };
 
