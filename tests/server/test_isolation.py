@@ -202,7 +202,8 @@ def test_fds_that_find_no_room_on_their_way_to_a_process_are_sent_again(
     client = place.client(server)
     client.sync()
     (served,) = server.clients.values()
-    assert isinstance(worker := served.worker, ProcessWorker)
+    worker = served.worker
+    assert isinstance(worker, ProcessWorker)
     refusals = crowded(monkeypatch, lambda: worker._sock)
     with place.device().create_surface(4, 4) as surface:
         client.open_surface(surface).close()

@@ -153,7 +153,7 @@ class ProcessWorker:
         self._loop.watch(self._sock.fileno(), READ | (WRITE if self._unsent else 0))
 
     def _flush_later(self) -> None:
-        """More fds of this user are under way than the kernel allows: soon again, for as long as the loop is patient."""
+        """More fds of this user are under way than the kernel allows: again soon, while the loop is patient."""
         timer = threading.Timer(RETRY, self._loop.call_soon, (self._flush,))
         timer.daemon = True
         timer.start()
