@@ -171,7 +171,8 @@ class Sender(_PipeEnd):
         left = deadline.left()
         is_slice = bool(self._left) and (left is None or left > _SLICE)
         try:
-            return self._free.dequeue(_SLICE if is_slice else left)[0]
+            surface: Surface = self._free.dequeue(_SLICE if is_slice else left)[0]
+            return surface
         except AcquireTimeout:
             if is_slice:
                 return None
