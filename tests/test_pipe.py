@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import sys
 import threading
 import types
 from collections.abc import Callable
@@ -10,6 +12,7 @@ from typing import Any
 
 import pytest
 from support import queues, roles
+from support.ctrl_c import CtrlC
 from support.peers import Peer, later
 from support.queues import look
 from support.scale import rounds, unhurried
@@ -329,6 +332,32 @@ def test_a_frame_that_is_not_over_when_its_receiver_is_closed_goes_back_once(vks
     assert sender._free.statistics().enqueued == 2 + 1
     with pytest.raises(ClosedError), sender.frame(timeout=5):
         pass
+
+
+@pytest.mark.rule("Q26")
+@pytest.mark.skipif(sys.gettrace() is not None, reason="something else traces this run")
+def test_a_pipe_goes_on_after_ctrl_c_at_any_place(vks_open: Open) -> None:
+    sender, receiver = joined(vks_open(), vks_open(), count=2)
+
+    def to_and_fro() -> None:
+        with sender.frame(timeout=10):
+            pass
+        with receiver.frame(10):
+            pass
+
+    with CtrlC(0) as counted:
+        to_and_fro()
+    assert counted.places > 20
+    for place in range(1, counted.places + 1):
+        with contextlib.suppress(KeyboardInterrupt), CtrlC(place):
+            to_and_fro()
+        while True:  # what was sent and not received before
+            try:
+                with receiver.frame(0):
+                    pass
+            except AcquireTimeout:
+                break
+        to_and_fro()
 
 
 @pytest.mark.rule("Q27")

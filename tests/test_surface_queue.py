@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import roles
+from support.ctrl_c import CtrlC
 from support.faults import FaultyQueue, has_queue
 from support.patience import at_least
 from support.peers import later
@@ -758,6 +760,19 @@ def test_without_a_consumer_enqueue_is_refused_until_there_is_another(loop: Loop
     again = loop.clone.open_consumer(loop.back.device)
     loop.out.enqueue(surface)
     assert again.dequeue(0)[1] == b""
+
+
+@pytest.mark.skipif(sys.gettrace() is not None, reason="something else traces this run")
+def test_ctrl_c_while_a_queue_is_made_is_no_other_error(vks_open: Open) -> None:
+    device = vks_open()
+    vks.SurfaceQueue(device, 4, 4).close()
+    with CtrlC(0) as counted:
+        vks.SurfaceQueue(device, 4, 4).close()
+    assert counted.places > 100
+    for place in range(1, counted.places + 1, rounds(1, 7)):
+        with pytest.raises(KeyboardInterrupt), CtrlC(place):
+            vks.SurfaceQueue(device, 4, 4).close()
+    vks.SurfaceQueue(device, 4, 4).close()
 
 
 def test_the_words_of_an_error_are_not_said_again_for_the_next_one(loop: Loop) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from vkshare._closing import Closable
@@ -78,6 +78,7 @@ class _PipeEnd(Closable):
     def __init__(self, there: SurfaceQueue, back: SurfaceQueue, device: Device) -> None:
         self._queues = there, back
         self._device = device
+        self._is_clean = True  # False: a frame has not ended well, as its body raised or a call was interrupted
 
     @property
     def device(self) -> Device:
@@ -87,6 +88,13 @@ class _PipeEnd(Closable):
     @property
     def is_closed(self) -> bool:
         return self._queues[0].is_closed
+
+    def _owned(self, consumer: Consumer, known: Iterable[Surface]) -> list[Surface]:
+        """The surfaces that this end owns, of an interrupted call too. Where the other end is on the same device, what
+        each owns cannot be told apart by the surfaces: only those `known` to be this one's then.
+        """
+        is_alone = self._queues[0]._network.count_ends(self._device) == 2
+        return [surface for surface in (consumer.surfaces if is_alone else known) if surface.is_owned]
 
     def statistics(self) -> QueueStatistics:
         """A snapshot of the way there."""
@@ -115,6 +123,7 @@ class Sender(_PipeEnd):
         super().__init__(there, back, device)
         self._out: Producer = there.open_producer(device)
         self._free: Consumer = back.open_consumer(device)
+        self._kept: list[Surface] = []  # of frames that were not sent, and what a dead receiver had
         self._left: list[Surface] = []  # abandoned, and work on them has not ended
 
     @contextlib.contextmanager
@@ -136,25 +145,36 @@ class Sender(_PipeEnd):
         ValueError
             The metadata is too long; nothing is sent.
         """
-        frame = QueueFrame(self._next(timeout), metadata)
+        self._keep_one(timeout)
+        frame = QueueFrame(self._kept.pop(), metadata)
+        is_over = False
         try:
             yield frame
+            is_over = True
         finally:
             frame._end()
-        self._out.enqueue(frame.surface, frame.metadata, wait="gpu")
-
-    def _next(self, timeout: float | None) -> Surface:
-        """A surface that this device owns: one that was not sent, one that a dead receiver left, or a free one."""
-        deadline = Deadline(timeout)
-        self._left += self._owned()  # the last reader of one that was not sent may have died with work on it
+            if not is_over:
+                self._kept.append(frame.surface)
         try:
-            while True:
-                self._recover(lambda: 0)
-                if owned := self._owned():
-                    return owned[-1]
+            self._out.enqueue(frame.surface, frame.metadata, wait="gpu")
+        except Exception:
+            self._kept.append(frame.surface)
+            raise
+        self._is_clean = True
+
+    def _keep_one(self, timeout: float | None) -> None:
+        """Afterwards the last of those that are kept may be drawn: one that was not sent, or is free."""
+        deadline = Deadline(timeout)
+        if not self._is_clean:
+            self._look_over()
+        self._is_clean = False
+        try:
+            while not self._kept:
                 try:
-                    if surface := self._dequeued(deadline):
-                        return surface
+                    if self._left:
+                        self._recover(lambda: 0)
+                    if not self._kept:
+                        self._dequeue(deadline)
                 except AbandonedError:
                     # The receiver died, or lost its device, at work on it. It is drawn anew anyway; where another
                     # receiver has recovered it already, the next dequeue gives it.
@@ -166,24 +186,26 @@ class Sender(_PipeEnd):
                 self._recover(deadline.left)  # another receiver may come yet
             raise
 
-    def _dequeued(self, deadline: Deadline) -> Surface | None:
-        """A free surface. None: it is time to look at what has work of this sender and waits to be recovered."""
+    def _look_over(self) -> None:
+        """Recovers what was not sent where its last reader died with work on it, and keeps the rest."""
+        unsent = self._owned(self._free, self._kept)
+        self._kept, self._left = [], [*self._left, *unsent]
+        self._recover(lambda: 0)
+        self._kept += [surface for surface in unsent if surface.is_owned and surface not in self._kept]
+
+    def _dequeue(self, deadline: Deadline) -> None:
+        """Waits for a free surface, in slices while work of this sender keeps an abandoned one."""
         left = deadline.left()
         is_slice = bool(self._left) and (left is None or left > _SLICE)
         try:
-            surface: Surface = self._free.dequeue(_SLICE if is_slice else left)[0]
-            return surface
+            self._kept.append(self._free.dequeue(_SLICE if is_slice else left)[0])
         except AcquireTimeout:
-            if is_slice:
-                return None
-            raise
-
-    def _owned(self) -> list[Surface]:
-        return [surface for surface in self._free.surfaces if surface.is_owned]
+            if not is_slice:
+                raise
 
     def _recover(self, left: Callable[[], float | None]) -> None:
-        for _ in recovering(self._left, left):
-            pass
+        for surface in recovering(self._left, left):
+            self._kept.append(surface)
 
 
 class Receiver(_PipeEnd):
@@ -193,7 +215,7 @@ class Receiver(_PipeEnd):
         super().__init__(there, back, device)
         self._in: Consumer = there.open_consumer(device)
         self._back: Producer = back.open_producer(device)
-        self._taken: list[Surface] = []  # of frames that are not over
+        self._frames: list[QueueFrame] = []  # that are not over
         self._left: list[Surface] = list(self._in.surfaces)  # that an earlier receiver may have died with
         self._recover(patience)
 
@@ -212,20 +234,30 @@ class Receiver(_PipeEnd):
         frame of a sender that is gone; AbandonedError: the sender died in it, or an earlier receiver of its surface did
         and the next call gives the frame.
         """
+        if not self._is_clean:
+            held = [frame.surface for frame in self._frames if not frame._is_over]
+            for surface in self._owned(self._in, held):
+                if surface not in held:  # a call was interrupted with it
+                    self._give_back(surface)
+        self._is_clean = False
         take = self._in.dequeue_latest(timeout, into=self._back) if latest else self._in.dequeue(timeout)
         frame = QueueFrame(*take)
-        self._taken.append(frame.surface)
-        with contextlib.ExitStack() as ending:
-            ending.callback(self._give_back, frame.surface)
-            ending.callback(frame._end)
+        self._frames.append(frame)
+        self._is_clean = True
+        try:
             yield frame
+        finally:
+            was_over, frame._is_over = frame._is_over, True
+            self._is_clean = False
+            frame._end()
+            if not was_over:  # else close() gave it back
+                self._give_back(frame.surface)
+            self._frames = [each for each in self._frames if not each._is_over]
+            self._is_clean = True
 
     def _give_back(self, surface: Surface) -> None:
-        """Once: close() may have done it before the frame was over."""
-        if surface in self._taken:
-            self._taken.remove(surface)
-            with contextlib.suppress(ClosedError):  # the sender is gone, so no party wants it
-                self._back.enqueue(surface, wait="gpu")
+        with contextlib.suppress(ClosedError):  # the sender is gone, so no party wants it
+            self._back.enqueue(surface, wait="gpu")
 
     def close(self) -> None:
         """Ends the pipe's receiving end, and gives back the frames that are not over. Idempotent.
@@ -233,7 +265,10 @@ class Receiver(_PipeEnd):
         Another receiver may take its place. A frame's surface is not owned any more after this.
         """
         self.device._refuse_in_forked_child()
-        for surface in list(self._taken):
+        held = [frame.surface for frame in self._frames if not frame._is_over]
+        for frame in self._frames:
+            frame._is_over = True
+        for surface in self._owned(self._in, held) if not self.is_closed else ():
             with contextlib.suppress(VkshareError):  # a surface of a lost device is abandoned, and recovered
                 self._give_back(surface)
         super().close()

@@ -46,7 +46,8 @@ class Surface(Closable, _native.Surface):
     release(key=0)
         Hands it to whoever acquires that key. GPU work may still run: the next owner's runs after it.
     recover(timeout=None)
-        After AbandonedError only: takes ownership, and starts a new generation (rule K27).
+        After AbandonedError only: takes ownership, and starts a new generation (rule K27). InvalidCallError: the
+        surface is not abandoned, because another handle has recovered it; acquire() it again.
     is_owned, is_closed, generation
     """
 

@@ -89,8 +89,14 @@ class Network:
         return bool(queues) and (
             any(surface.is_owned for surface in self._handles[device])
             or any(queue.device is device for queue in queues)
-            or any(end.device is device and not end.is_closed for queue in queues for end in queue._ends)
+            or self.count_ends(device) > 0
         )
+
+    def count_ends(self, device: Device) -> int:
+        """Ends of its queues that are open on the device."""
+        with self.lock:
+            ends = [end for queue in self._queues for end in queue._ends]
+        return sum(end.device is device and not end.is_closed for end in ends)
 
     def handles(self, device: Device, offered: Iterable[SurfaceDescriptor] | None = None) -> tuple[Surface, ...]:
         """The device's handles, opened if it has none: from `offered`, else from another device's of this process."""
@@ -266,17 +272,17 @@ class SurfaceQueue(Closable):
         return queue
 
     def _begin(self, device: Device, page: int) -> None:
+        """Takes the page over; close() works from then on."""
         try:
-            told = _native.queue_page_read(page)
+            _, _, _, self._count, self._size, number, self._single, _ = _native.queue_page_read(page)
+            self._lock = threading.RLock()
+            self._device = device
+            self._ends: weakref.WeakSet[Producer | Consumer] = weakref.WeakSet()
+            self._network = Network.of(number)
+            self._page = page
         except BaseException:
             os.close(page)
             raise
-        self._page = page
-        self._lock = threading.RLock()
-        self._device = device
-        _, _, _, self._count, self._size, number, self._single, _ = told
-        self._ends: weakref.WeakSet[Producer | Consumer] = weakref.WeakSet()
-        self._network = Network.of(number)
         self._network.enter(self)
         device._queues.add(self)
 
@@ -546,12 +552,13 @@ def _give_back(surface: Surface, back: Producer) -> None:
 class QueueFrame:
     """A dequeued surface and its metadata, for the length of a ``with`` block. Unpacks as (surface, metadata)."""
 
-    __slots__ = ("_view", "metadata", "surface")
+    __slots__ = ("_is_over", "_view", "metadata", "surface")
 
     def __init__(self, surface: Surface, metadata: bytes) -> None:
         self.surface = surface
         self.metadata = metadata
         self._view: View | None = View(surface, writable=True)
+        self._is_over = False
 
     @property
     def view(self) -> View:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dis
 import gc
-import os
 import sys
 from collections.abc import Callable
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.ctrl_c import CtrlC
 from support.scale import rounds, unhurried
 
 import vkshare as vks
@@ -26,42 +24,6 @@ pytestmark = [
 ]
 
 Open = Callable[..., vks.Device]
-_PACKAGE = os.path.dirname(vks.__file__) + os.sep
-# Python hears signals after these, before the next one.
-_HEARS = {dis.opmap[name] for name in ("CALL", "CALL_FUNCTION_EX", "JUMP_BACKWARD", "RESUME") if name in dis.opmap}
-
-
-class CtrlC:
-    """KeyboardInterrupt at the n-th place inside vkshare where Python would hear the signal; n = 0: none."""
-
-    def __init__(self, n: int) -> None:
-        self.n = n
-        self.places = 0
-        self._before: dict[FrameType, int] = {}
-
-    def __enter__(self) -> CtrlC:
-        sys.settrace(self._call)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        sys.settrace(None)
-        self._before.clear()
-
-    def _call(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(_PACKAGE):
-            return None
-        frame.f_trace_opcodes = True
-        return self._step
-
-    def _step(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if event == "opcode":
-            before = self._before.get(frame)
-            self._before[frame] = frame.f_code.co_code[frame.f_lasti]
-            if before in _HEARS:
-                self.places += 1
-                if self.places == self.n:
-                    raise KeyboardInterrupt
-        return self._step
 
 
 def work(device: vks.Device) -> None:
