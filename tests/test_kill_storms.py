@@ -96,8 +96,11 @@ class Loop:
             free.recover(10)
             return
         self.drawn += 1
-        roles.clear(surface, self.drawn)
-        out.enqueue(surface, b"%d" % self.drawn, (True, "gpu")[self.drawn % 2])
+        try:
+            roles.clear(surface, self.drawn)
+            out.enqueue(surface, b"%d" % self.drawn, (True, "gpu")[self.drawn % 2])
+        except AbandonedError:  # the victim gave it back with work that never runs
+            free.recover(10)
 
     def views(self, victim: Peer, dice: Random) -> float:
         ends = queues.consumer_of(self.root, victim.device), queues.producer_of(self.clone, victim.device)
