@@ -52,8 +52,10 @@ typedef struct vks_chain_image {
     uint64_t acquire_semaphore; /* of the acquire that it is out by; `frame.acquired` until somebody waited */
     uint64_t image, view, fresh_commands;
     vks_image_state state;
+    bool is_captured;   /* ACQUIRED to be read by capture(): it is shown still, and no frame of the caller's */
     uint64_t engine[2]; /* semaphores that an engine was given, to wait for and to signal: it may have done neither */
     bool by_engine;     /* for the frame that is out */
+    uint32_t n_read;    /* of `frame.rendered`: those of captures, since it was acquired */
     _Atomic bool is_returned; /* ACQUIRED for the lock's owner alone: the frame was dropped (the device's lock) */
 } vks_chain_image;
 

@@ -21,8 +21,9 @@
 static void put_back(vks_swapchain *s, vks_chain_image *image)
 {
     image->is_returned = image->by_engine = false;
+    image->n_read = image->is_captured ? image->frame.n_rendered : image->n_read;
     image->state = s->info.vulkan ? VKS_IMAGE_SHELVED : VKS_IMAGE_AWAY;
-    s->counts.acquired--;
+    s->counts.acquired -= !image->is_captured;
     s->shelved += s->info.vulkan != NULL;
 }
 
@@ -480,19 +481,23 @@ vks_status vks_swapchain_prepare(vks_swapchain *s, uint64_t deadline)
 
 /* ---- acquire ---- */
 
-/* Under the device's lock. */
-static void hand_out(vks_swapchain *s, uint32_t index, vks_frame *out)
+/* `to_capture`: to be read, so that it stays what is shown. */
+static void hand_out(vks_swapchain *s, uint32_t index, bool to_capture, vks_frame *out)
 {
     vks_chain *chain = s->current;
     vks_chain_image *image = &chain->images[index];
+    pthread_mutex_lock(&s->device->lock);
     s->shelved -= image->state == VKS_IMAGE_SHELVED;
-    s->counts.acquired++;
+    s->counts.acquired += !to_capture;
+    image->is_captured = to_capture;
+    image->n_read = image->frame.n_rendered ? image->n_read : 0;
     image->state = VKS_IMAGE_ACQUIRED;
-    if (chain->shown == index)
+    if (chain->shown == index && !to_capture)
         chain->shown = UINT32_MAX; /* it may be drawn over, and never be presented again */
     image->is_returned = false;
     if (image->surface)
         vks_surface_lend(image->surface, true);
+    pthread_mutex_unlock(&s->device->lock);
     *out = (vks_frame){index, chain->width, chain->height, chain->generation};
 }
 
@@ -503,15 +508,13 @@ static bool is_kept(const vks_swapchain *s, uint32_t index)
     return s->info.vulkan && s->vulkan.sizes_itself && index == chain->shown && s->counts.acquired + 1 < chain->n;
 }
 
-static bool take_shelved(vks_swapchain *s, bool shown_too, vks_frame *out)
+static bool take_shelved(vks_swapchain *s, vks_frame *out)
 {
     if (!s->shelved)
         return false;
     for (uint32_t i = 0; i < s->current->n; i++)
-        if (s->current->images[i].state == VKS_IMAGE_SHELVED && (shown_too || !is_kept(s, i))) {
-            pthread_mutex_lock(&s->device->lock);
-            hand_out(s, i, out);
-            pthread_mutex_unlock(&s->device->lock);
+        if (s->current->images[i].state == VKS_IMAGE_SHELVED && !is_kept(s, i)) {
+            hand_out(s, i, false, out);
             return true;
         }
     return false;
@@ -578,44 +581,36 @@ static vks_status acquire_from_ring(vks_swapchain *s, vks_frame *out)
         uint32_t index = (ring->shown + 1 + i) % ring->n; /* UINT32_MAX + 1 is 0 */
         if (ring->images[index].state != VKS_IMAGE_AWAY || (index == ring->shown && ring->n > 1))
             continue;
-        pthread_mutex_lock(&s->device->lock);
-        hand_out(s, index, out);
-        pthread_mutex_unlock(&s->device->lock);
+        hand_out(s, index, false, out);
         return VKS_OK;
     }
     return VKS_TIMEOUT;
 }
 
-static vks_status acquire_from_driver(vks_swapchain *s, uint64_t timeout, bool shown_too, vks_frame *out)
+/* The driver's next image goes on the shelf. A9: suboptimal is good enough for a frame. */
+static vks_status shelve_next(vks_swapchain *s, uint64_t timeout, uint32_t *index, bool *is_suboptimal)
 {
     uint64_t semaphore;
-    uint32_t index = 0;
-    bool kept = false;
     pthread_mutex_lock(&s->device->lock);
     vks_status status = vks_take_semaphore(s, &semaphore);
     pthread_mutex_unlock(&s->device->lock);
     if (status)
         return status;
     VkResult code = s->vk.AcquireNextImageKHR(s->vk_device, (VkSwapchainKHR)(uintptr_t)s->current->handle, timeout,
-                                              (VkSemaphore)(uintptr_t)semaphore, VK_NULL_HANDLE, &index);
+                                              (VkSemaphore)(uintptr_t)semaphore, VK_NULL_HANDLE, index);
+    *is_suboptimal = code == VK_SUBOPTIMAL_KHR;
     pthread_mutex_lock(&s->device->lock);
-    if (code == VK_SUCCESS || code == VK_SUBOPTIMAL_KHR) { /* A9: suboptimal is good enough for a frame */
-        vks_chain_image *image = &s->current->images[index];
+    if (code == VK_SUCCESS || *is_suboptimal) {
+        vks_chain_image *image = &s->current->images[*index];
         image->acquire_semaphore = image->frame.acquired = semaphore;
         image->frame.waited = 0;
         image->by_engine = false;
-        if ((kept = code == VK_SUCCESS && !shown_too && is_kept(s, index))) {
-            image->state = VKS_IMAGE_SHELVED;
-            s->shelved++;
-        } else {
-            hand_out(s, index, out);
-        }
+        image->state = VKS_IMAGE_SHELVED;
+        s->shelved++;
     } else {
         vks_put_semaphore(s, semaphore);
     }
     pthread_mutex_unlock(&s->device->lock);
-    if (kept)
-        return acquire_from_driver(s, timeout, true, out); /* which cannot be the same */
     switch (code) {
     case VK_SUBOPTIMAL_KHR:
         return VKS_OK;
@@ -629,14 +624,47 @@ static vks_status acquire_from_driver(vks_swapchain *s, uint64_t timeout, bool s
     }
 }
 
-static vks_status acquire_image(vks_swapchain *s, uint64_t deadline, bool shown_too, vks_frame *out)
+static vks_status acquire_from_driver(vks_swapchain *s, uint64_t timeout, vks_frame *out)
+{
+    uint32_t index = 0;
+    bool is_suboptimal;
+    vks_status status = shelve_next(s, timeout, &index, &is_suboptimal);
+    if (!status && !is_suboptimal && is_kept(s, index))
+        status = shelve_next(s, timeout, &index, &is_suboptimal); /* which cannot be the same */
+    if (!status)
+        hand_out(s, index, false, out);
+    return status;
+}
+
+/* All that the driver could give are out or on the shelf, and one of them is with capture(), which soon gives it back.
+ */
+static bool comes_from_capture(const vks_swapchain *s)
+{
+    bool is_any_captured = false;
+    for (uint32_t i = 0; i < s->current->n; i++) {
+        const vks_chain_image *image = &s->current->images[i];
+        if (image->state == VKS_IMAGE_AWAY)
+            return false;
+        is_any_captured |= image->state == VKS_IMAGE_ACQUIRED && image->is_captured;
+    }
+    return is_any_captured;
+}
+
+static vks_status acquire_once(vks_swapchain *s, uint64_t timeout, vks_frame *out)
+{
+    if (!s->info.vulkan)
+        return acquire_from_ring(s, out);
+    return comes_from_capture(s) ? VKS_TIMEOUT : acquire_from_driver(s, timeout, out);
+}
+
+static vks_status acquire_image(vks_swapchain *s, uint64_t deadline, vks_frame *out)
 {
     if (s->counts.acquired >= most_acquired(s) && deadline == VKS_FOREVER)
         return vks_fail(VKS_BAD_CALL, 0,
                         "all %u images are acquired: present or close a frame first, or give a timeout",
                         most_acquired(s));
     uint64_t slice = vks_slice(deadline, SLICE_NS);
-    vks_status status = s->info.vulkan ? acquire_from_driver(s, slice, shown_too, out) : acquire_from_ring(s, out);
+    vks_status status = acquire_once(s, slice, out);
     if (status != VKS_TIMEOUT || !slice)
         return status;
     return vks_now() >= deadline ? VKS_TIMEOUT : VKS_INTERRUPTED;
@@ -668,9 +696,9 @@ static vks_status acquire(vks_swapchain *s, uint64_t deadline, vks_frame *out)
             status = vks_swapchain_configure(s, deadline);
         if (status && !may_go_on(s, status, deadline))
             return status;
-        if (take_shelved(s, false, out))
+        if (take_shelved(s, out))
             return VKS_OK;
-        if ((status = acquire_image(s, deadline, false, out)) != STALE)
+        if ((status = acquire_image(s, deadline, out)) != STALE)
             return status;
         s->is_stale = s->current->is_out_of_date = true;
     }
@@ -697,6 +725,13 @@ static void trace_frame(vks_trace_kind kind, const vks_swapchain *s, const vks_f
     vks_trace_write(&record);
 }
 
+/* Others go on meanwhile. */
+static void nap(uint64_t deadline)
+{
+    uint64_t until = vks_now() + NAP_NS;
+    usleep((useconds_t)((until < deadline ? NAP_NS : 0) / 1000));
+}
+
 static vks_status wait_and_acquire(vks_swapchain *s, uint64_t deadline, vks_frame *out)
 {
     vks_status status = check(s);
@@ -707,10 +742,8 @@ static vks_status wait_and_acquire(vks_swapchain *s, uint64_t deadline, vks_fram
         return status;
     if (!(status = leave(s, acquire(s, deadline, out))))
         keep_pace(s);
-    if (status == VKS_INTERRUPTED) { /* some drivers do not wait */
-        uint64_t until = vks_now() + NAP_NS;
-        usleep((useconds_t)((until < deadline ? NAP_NS : 0) / 1000));
-    }
+    if (status == VKS_INTERRUPTED) /* some drivers do not wait */
+        nap(deadline);
     return status;
 }
 
@@ -722,16 +755,40 @@ vks_status vks_swapchain_acquire(vks_swapchain *s, uint64_t deadline, vks_frame 
     return status;
 }
 
-vks_status vks_swapchain_acquire_same(vks_swapchain *s, uint64_t deadline, vks_frame *out)
+/* VKS_INTERRUPTED: another thread's capture has it, or another thread presents soon, or the driver has it still. It is
+ * not waited for in the driver: others would wait for the lock. */
+static vks_status acquire_shown(vks_swapchain *s, uint64_t deadline, vks_frame *out)
+{
+    const vks_chain *chain = s->current;
+    bool is_late = vks_now() >= deadline;
+    if (!chain || chain->shown >= chain->n) {
+        if (chain && s->frames && !is_late)
+            return VKS_INTERRUPTED;
+        return vks_fail(VKS_BAD_CALL, 0,
+                        "nothing was presented since the last resize, or all images are acquired, the shown one too: "
+                        "present a frame first");
+    }
+    uint32_t shown = chain->shown, index;
+    bool is_suboptimal;
+    vks_status status = chain->images[shown].state == VKS_IMAGE_ACQUIRED ? VKS_TIMEOUT : VKS_OK;
+    while (!status && s->info.vulkan && chain->images[shown].state == VKS_IMAGE_AWAY)
+        status = shelve_next(s, 0, &index, &is_suboptimal);
+    if (!status)
+        hand_out(s, shown, true, out);
+    if (status == STALE)
+        return vks_fail(VKS_BAD_CALL, 0, "the window has changed: its images are out of date");
+    return status == VKS_TIMEOUT && !is_late ? VKS_INTERRUPTED : status;
+}
+
+vks_status vks_swapchain_acquire_shown(vks_swapchain *s, uint64_t deadline, vks_frame *out)
 {
     vks_status status = enter(s, deadline);
     if (status)
         return status;
-    if (!s->current || !s->current->n)
-        return leave(s, vks_fail(VKS_BAD_CALL, 0, "there are no images now"));
-    if (!take_shelved(s, true, out) && (status = acquire_image(s, deadline, true, out)) == STALE)
-        status = vks_fail(VKS_BAD_CALL, 0, "the window has changed: its images are out of date");
-    return leave(s, status);
+    status = leave(s, acquire_shown(s, deadline, out));
+    if (status == VKS_INTERRUPTED)
+        nap(deadline);
+    return status;
 }
 
 static vks_status acquire_soon(vks_swapchain *s, vks_frame *out)
@@ -749,8 +806,8 @@ static vks_status acquire_soon(vks_swapchain *s, vks_frame *out)
     if (!(status = check(s))) {
         if (s->info.vulkan ? !is_current(s) : check_ring(s, out))
             status = VKS_TIMEOUT;
-        else if (!take_shelved(s, false, out))
-            status = acquire_image(s, 0, false, out);
+        else if (!take_shelved(s, out))
+            status = acquire_image(s, 0, out);
     }
     if (status == STALE) {
         s->is_stale = s->current->is_out_of_date = s->has_tried = true;
@@ -910,21 +967,6 @@ void vks_swapchain_unpin(vks_swapchain *s)
     pthread_mutex_unlock(&s->device->lock);
 }
 
-vks_status vks_swapchain_lend_shown(vks_swapchain *s, bool lend, uint32_t *index)
-{
-    vks_status status = enter(s, VKS_FOREVER);
-    if (status)
-        return status;
-    vks_chain *ring = s->current;
-    *index = ring ? ring->shown : UINT32_MAX;
-    if (s->info.vulkan || !ring || ring->shown >= ring->n || !ring->images[ring->shown].surface)
-        return leave(
-            s, vks_fail(VKS_BAD_CALL, 0, "nothing was presented since the last resize, or what was is acquired again"));
-    if (ring->images[ring->shown].state == VKS_IMAGE_AWAY)
-        vks_surface_lend(ring->images[ring->shown].surface, lend);
-    return leave(s, VKS_OK);
-}
-
 /* An engine may fail before its submission, and nothing tells. So it gets semaphores of its own, which nothing of ours
  * waits for: the acquire's is waited for here, and the present comes after a batch behind the engine's (close_frame).
  * With the queue. */
@@ -959,7 +1001,7 @@ vks_status vks_swapchain_take_semaphores(vks_swapchain *s, const vks_frame *fram
         return status;
     pthread_mutex_lock(&s->device->lock);
     status = find(s, frame, &image);
-    if (!status && !image->by_engine && image->frame.n_rendered)
+    if (!status && !image->by_engine && image->frame.n_rendered > image->n_read)
         status =
             vks_fail(VKS_BAD_CALL, 0, "device.submit() has drawn into the frame: its semaphores are taken before that");
     if (!status && !image->by_engine && !(status = vks_device_begin_present(s->device, VKS_FOREVER))) {
@@ -1063,7 +1105,7 @@ static void take_back(vks_swapchain *s, vks_chain_image *image)
         vks_surface_lend(image->surface, false);
     image->is_returned = false; /* too late: it is presented */
     image->state = VKS_IMAGE_AWAY;
-    s->counts.acquired--;
+    s->counts.acquired -= !image->is_captured;
 }
 
 /* A present that was carried out. */

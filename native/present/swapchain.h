@@ -85,8 +85,11 @@ typedef struct vks_frame {
  * VKS_OUTDATED (vks_swapchain_new_ring() comes first, of the size in *out); VKS_SURFACE_LOST; VKS_VULKAN_ERROR
  * OUT_OF_DATE after two attempts (A9); those of the device. After any of them the next call works, or says the same. */
 vks_status vks_swapchain_acquire(vks_swapchain *swapchain, uint64_t deadline, vks_frame *out);
-/* Like it, but of the images that there are: recreates nothing, whatever has changed. VKS_BAD_CALL: there are none. */
-vks_status vks_swapchain_acquire_same(vks_swapchain *swapchain, uint64_t deadline, vks_frame *out);
+/* Of a ring or a headless target: the image that was presented last, to be read and dropped, never drawn or presented.
+ * It stays the shown one, and one caller has it at a time; frames go out and are presented meanwhile. Recreates
+ * nothing. VKS_BAD_CALL: nothing was presented, or not since the last resize, or the image is acquired, and no other
+ * thread presented before the deadline. */
+vks_status vks_swapchain_acquire_shown(vks_swapchain *swapchain, uint64_t deadline, vks_frame *out);
 /* The same if that is a matter of microseconds; VKS_TIMEOUT: go on with the other. Never waits, recreates nothing. */
 vks_status vks_swapchain_acquire_soon(vks_swapchain *swapchain, vks_frame *out);
 /* Shows it, behind all that was submitted to it. Blocks while some of that is held. VKS_BAD_CALL: it is not the
@@ -111,8 +114,6 @@ vks_status vks_swapchain_attach(vks_swapchain *swapchain, uint32_t index, uint64
  * VKS_BAD_CALL: it is gone. Neither blocks. */
 vks_status vks_swapchain_pin(vks_swapchain *swapchain, uint64_t generation);
 void vks_swapchain_unpin(vks_swapchain *swapchain);
-/* Lends the image that a ring shows to its surface's handle, or takes it back: to be read between two presents. */
-vks_status vks_swapchain_lend_shown(vks_swapchain *swapchain, bool lend, uint32_t *index);
 /* For an engine's own vkQueueSubmit2 on the frame, to the device's queue: it waits for the one and signals the other,
  * takes the image from layout UNDEFINED or PRESENT_SRC_KHR and leaves it in PRESENT_SRC_KHR. Before any vks_submit to
  * the frame. Submits a batch, which waits for what the driver's acquire signals: so it does not matter whether the

@@ -223,17 +223,18 @@ static vks_status acquire_frame(vkpy_swapchain *self, uint64_t timeout, vks_fram
     return VKPY_UNLIKELY(status == VKS_TIMEOUT) ? wait_for_frame(self, timeout, frame) : status;
 }
 
-/* "Swapchain.acquire" where the text of the core says more than that it did not happen in time. */
-static PyObject *raise_not_acquired(vks_status status, uint64_t timeout)
+/* The name of the call where the text of the core says more than that it did not happen in time. */
+static PyObject *raise_not_acquired(vks_status status, const char *call, uint64_t timeout)
 {
     const vks_error *error = vks_last_error();
     if (status == VKS_TIMEOUT && (error->status != VKS_TIMEOUT || !error->text[0]))
-        return vkpy_raise_timeout("Swapchain.acquire", timeout);
-    return vkpy_raise(status, "Swapchain.acquire");
+        return vkpy_raise_timeout(call, timeout);
+    return vkpy_raise(status, call);
 }
 
-/* A new Frame, its image adopted; NULL: raised; None: the swapchain was resized by another thread meanwhile. */
-static PyObject *wrap_frame(vkpy_swapchain *self, const vks_frame *frame)
+/* A new Frame, its image adopted; NULL: raised; None: the swapchain was resized by another thread meanwhile. `acquired`
+ * is called with it, unless that is NULL. */
+static PyObject *wrap_frame(vkpy_swapchain *self, const vks_frame *frame, PyObject *acquired)
 {
     PyObject *made = vkpy_frame_new(self, frame);
     if (made == NULL) {
@@ -247,8 +248,8 @@ static PyObject *wrap_frame(vkpy_swapchain *self, const vks_frame *frame)
         if (adopted == 0)
             return Py_NewRef(Py_None);
     }
-    if (made != NULL && VKPY_UNLIKELY(self->acquired != NULL)) {
-        PyObject *result = PyObject_CallFunctionObjArgs(self->acquired, made, NULL);
+    if (made != NULL && VKPY_UNLIKELY(acquired != NULL)) {
+        PyObject *result = PyObject_CallFunctionObjArgs(acquired, made, NULL);
         if (result == NULL)
             Py_CLEAR(made);
         Py_XDECREF(result);
@@ -278,8 +279,8 @@ static PyObject *acquire(vkpy_swapchain *self, PyObject *timeout_object, uint64_
     if (VKPY_UNLIKELY(status == VKS_HIDDEN))
         return PyObject_CallMethod((PyObject *)self, "_hidden_frame", "O", timeout_object);
     if (VKPY_UNLIKELY(status != VKS_OK))
-        return raise_not_acquired(status, timeout);
-    PyObject *made = wrap_frame(self, &frame);
+        return raise_not_acquired(status, "Swapchain.acquire", timeout);
+    PyObject *made = wrap_frame(self, &frame, self->acquired);
     if (VKPY_UNLIKELY(made == Py_None)) {
         Py_DECREF(made);
         return acquire(self, timeout_object, timeout);
@@ -299,8 +300,8 @@ static PyObject *swapchain_acquire(PyObject *object, PyObject *const *arguments,
     return acquire(self, values[0] == NULL ? Py_None : values[0], timeout);
 }
 
-/* For capture(): of the images that there are. */
-static PyObject *swapchain_acquire_same(PyObject *object, PyObject *timeout_object)
+/* For capture(): a Frame that is read and closed; None: the swapchain was resized meanwhile. */
+static PyObject *swapchain_acquire_shown(PyObject *object, PyObject *timeout_object)
 {
     vkpy_swapchain *self = (vkpy_swapchain *)object;
     uint64_t timeout;
@@ -311,8 +312,8 @@ static PyObject *swapchain_acquire_same(PyObject *object, PyObject *timeout_obje
     vks_clear_error();
     uint64_t deadline = vkpy_deadline(timeout);
     vks_status status;
-    VKPY_BLOCKING(status, vks_swapchain_acquire_same(self->core, deadline, &frame));
-    return status == VKS_OK ? wrap_frame(self, &frame) : raise_not_acquired(status, timeout);
+    VKPY_BLOCKING(status, vks_swapchain_acquire_shown(self->core, deadline, &frame));
+    return status == VKS_OK ? wrap_frame(self, &frame, NULL) : raise_not_acquired(status, "Swapchain.capture", timeout);
 }
 
 /* ---- present ----------------------------------------------------------------------------------------------------- */
@@ -593,19 +594,6 @@ static PyObject *swapchain_pin(PyObject *object, PyObject *generation_object)
     return pin;
 }
 
-static PyObject *swapchain_lend_shown(PyObject *object, PyObject *lend_object)
-{
-    vkpy_swapchain *self = (vkpy_swapchain *)object;
-    bool lend;
-    uint32_t index;
-    VKPY_LIVE(self);
-    if (!vkpy_bool(lend_object, &lend))
-        return NULL;
-    vks_status status;
-    VKPY_BLOCKING(status, vks_swapchain_lend_shown(self->core, lend, &index));
-    return status != VKS_OK ? vkpy_raise(status, "Swapchain.capture") : PyLong_FromUnsignedLong(index);
-}
-
 static PyObject *swapchain_counters(PyObject *object, PyObject *ignored)
 {
     vkpy_swapchain *self = (vkpy_swapchain *)object;
@@ -658,7 +646,7 @@ static PyMethodDef methods[] = {
      "present($self, frame)\n--\n\nShows the frame, behind all that was submitted to it."},
     {"_run", VKPY_FASTCALL(swapchain_run), VKPY_FAST,
      "_run($self, prepared, timeout=None)\n--\n\nAcquires, submits and presents one frame."},
-    {"_acquire_same", swapchain_acquire_same, METH_O, NULL},
+    {"_acquire_shown", swapchain_acquire_shown, METH_O, NULL},
     {"_pin", swapchain_pin, METH_O, NULL},
     {"_resize", VKPY_FASTCALL(swapchain_resize), VKPY_FAST, NULL},
     {"_set_mode", VKPY_FASTCALL(swapchain_set_mode), VKPY_FAST, NULL},
@@ -669,7 +657,6 @@ static PyMethodDef methods[] = {
     {"_attach", VKPY_FASTCALL(swapchain_attach), VKPY_FAST, NULL},
     {"_new_ring", VKPY_FASTCALL(swapchain_new_ring), VKPY_FAST, NULL},
     {"_take_semaphores", swapchain_take_semaphores, METH_O, NULL},
-    {"_lend_shown", swapchain_lend_shown, METH_O, NULL},
     {"_set_hooks", VKPY_FASTCALL(swapchain_set_hooks), VKPY_FAST, NULL},
     {"_close", swapchain_close, METH_NOARGS, NULL},
     {"counters", swapchain_counters, METH_NOARGS, "counters($self)\n--\n\nThe core's statistics, as a dict."},

@@ -127,6 +127,23 @@ static void draw_by_engine(walker *w, uint32_t i)
     w->by_engine[i] = true;
 }
 
+/* What is shown is read: by a submission to it, like any other. */
+static void capture(walker *w)
+{
+    vks_frame frame;
+    vks_status status = vks_swapchain_acquire_shown(w->app.swapchain, vks_now() + MS, &frame);
+    CHECK(is_expected(status) || status == VKS_BAD_CALL, "acquire_shown: %d, %s", status, vks_last_error()->text);
+    if (status)
+        return;
+    for (uint32_t i = 0; i < w->n_out; i++)
+        CHECK(w->out[i].generation != frame.generation || w->out[i].index != frame.index, "image %u is out twice",
+              frame.index);
+    for (uint32_t n = below(10); n; n--)
+        if (app_draw(&w->app, &frame))
+            break;
+    CHECK(vks_swapchain_drop(w->app.swapchain, &frame) == VKS_OK, "%s", vks_last_error()->text);
+}
+
 static void use_one(walker *w, uint32_t what)
 {
     uint32_t i = below(w->n_out);
@@ -196,6 +213,8 @@ static void walk(vks_present_policy policy, long steps)
             disturb(&w);
         else if (what > 90)
             presents_step();
+        else if (what > 85)
+            capture(&w);
         else if (!w.n_out || (what < 25 && w.n_out < 2))
             acquire_one(&w);
         else

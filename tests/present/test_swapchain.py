@@ -437,7 +437,7 @@ def test_capture_never_gives_what_was_drawn_and_dropped(make: Create, images: in
         assert_images_equal(shown, expected(swapchain, clearing(1, 2, 3)))
 
 
-def test_capture_while_all_frames_are_out_answers_at_once(make: Create) -> None:
+def test_capture_while_all_frames_are_out_ends(make: Create) -> None:
     with make(8, 8, image_count=2) as swapchain:
         show(swapchain, clearing(1, 2, 3))
         frames = take_all(swapchain)

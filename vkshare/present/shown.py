@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from vkshare.errors import InvalidCallError
+from vkshare._deadline import Deadline
+from vkshare.errors import ClosedError, InvalidCallError, NotOwnerError
 from vkshare.present.targets import Headless
 
 if TYPE_CHECKING:
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
     from vkshare.present.swapchain import Swapchain
     from vkshare.surface import Surface
 
-_CAPTURE_TIMEOUT = 1.0  # seconds for an image that was presented to a headless target to come back
+_SHOW_TIMEOUT = 1.0  # seconds for the window system to have read an image
+_CAPTURE_TIMEOUT = 1.0  # seconds for a capture to find an image that is shown
 
 
 class Shown:
@@ -28,7 +31,10 @@ class Shown:
         self._swapchain = swapchain
         self._output = images.output
         self._keep = keep
+        self._capturing = threading.Lock()  # one capture reads a copy
+        self._copying = threading.Lock()  # guards both:
         self._kept: Surface | None = None  # a copy of the last presented frame
+        self._being_read: Surface | None = None  # the CPU may read it: no frame is copied into it
         self._last: Frame | None = None
         self._segments: dict[Surface, Segment] = {}
         self._tokens: dict[Surface, Token] = {}
@@ -51,7 +57,7 @@ class Shown:
         token = self._tokens.pop(frame.view.surface, None) if not frame.is_hidden else None
         if token is not None:
             assert self._output is not None
-            self._output.wait(token, _CAPTURE_TIMEOUT)
+            self._output.wait(token, _SHOW_TIMEOUT)
 
     def _present(self, frame: Frame) -> None:
         if frame.is_hidden:
@@ -91,61 +97,70 @@ class Shown:
     # ---- back from it -----------------------------------------------------------------------------------------------
 
     def _copy(self, surface: Surface) -> None:
-        kept, device = self._kept, self._swapchain.device
-        if kept is None or (kept.width, kept.height) != (surface.width, surface.height):
-            if kept is not None:
-                kept.close()
-            kept = self._kept = device.create_surface(surface.width, surface.height, surface.format)
-            kept.acquire()
-        device.submit(device.record().copy(surface, kept))
+        device = self._swapchain.device
+        with self._copying:
+            before = kept = self._kept
+            size = surface.width, surface.height
+            if kept is None or kept is self._being_read or (kept.width, kept.height) != size:
+                kept = device.create_surface(*size, surface.format)
+                kept.acquire()
+            device.submit(device.record().copy(surface, kept))
+            self._kept = kept
+            over = before if before not in (kept, self._being_read) else None
+        if over is not None:
+            over.close()
 
     def read(self) -> np.ndarray[Any, Any]:
         """Swapchain.capture()."""
-        if self._kept is not None:
-            return self._kept.read()
-        swapchain = self._swapchain
-        if self._keep or swapchain.counters()["shown"] >= swapchain.image_count:
-            raise InvalidCallError(
-                "Swapchain.capture: nothing was presented since the last resize, or all images are acquired, the shown "
-                "one too: present or close a frame first"
-            )
-        if swapchain._images.native is None:
-            return self._read_ring()
-        if isinstance(swapchain._target, Headless):
-            return self._read_headless()
+        if self._keep:
+            return self._read_kept()
+        if self._swapchain._images.native is None or isinstance(self._swapchain._target, Headless):
+            return self._read_shown()
         raise InvalidCallError(
             "Swapchain.capture: a window's frames are not kept; create the swapchain with capture=True, then present"
         )
 
-    def _read_ring(self) -> np.ndarray[Any, Any]:
-        swapchain = self._swapchain
-        index = swapchain._lend_shown(True)
-        try:
-            return swapchain._surfaces[index].read()
-        finally:
-            swapchain._lend_shown(False)
+    def _read_kept(self) -> np.ndarray[Any, Any]:
+        with self._capturing:
+            with self._copying:
+                kept = self._being_read = self._kept
+            if kept is None:
+                raise InvalidCallError("Swapchain.capture: nothing was presented: present a frame first")
+            try:
+                return kept.read()
+            finally:
+                with self._copying:
+                    self._being_read = None
+                    is_over = kept is not self._kept
+                if is_over:
+                    kept.close()
 
-    def _read_headless(self) -> np.ndarray[Any, Any]:
-        """Acquires until the shown image comes back: it has its pixels still (VkSwapchainCreateInfoKHR::clipped is
-        false). It is presented anew, and the others are handed out next.
+    def _read_shown(self) -> np.ndarray[Any, Any]:
+        """The image has its pixels still (VkSwapchainCreateInfoKHR::clipped is false). Other threads draw and present
+        meanwhile; where one of them resizes, what is shown then is read.
         """
-        swapchain, others = self._swapchain, []
-        shown = swapchain.counters()["shown"]
+        swapchain, deadline = self._swapchain, Deadline(_CAPTURE_TIMEOUT)
         while True:
-            frame = swapchain._acquire_same(_CAPTURE_TIMEOUT)
-            if frame.index == shown:
-                break
-            others.append(frame)
-        pixels: np.ndarray[Any, Any] = frame.view.surface.read()
-        swapchain.present(frame)
-        for other in others:
-            other.close()
-        return pixels
+            frame = swapchain._acquire_shown(deadline.left())
+            if frame is None:
+                continue
+            try:
+                pixels: np.ndarray[Any, Any] = frame.view.surface.read()
+            except (ClosedError, InvalidCallError, NotOwnerError):
+                swapchain._check_open()
+                if deadline.left() == 0:
+                    raise
+            else:
+                return pixels
+            finally:
+                frame.close()
 
     def close(self) -> None:
         for segment in self._segments.values():
             segment.close()
         self._segments, self._tokens = {}, {}
-        if self._kept is not None:
-            self._kept.close()
-            self._kept = None
+        with self._copying:
+            kept, self._kept = self._kept, None
+            over = kept if kept is not self._being_read else None
+        if over is not None:
+            over.close()

@@ -239,14 +239,20 @@ class Swapchain(Closable, _native.Swapchain):
     def capture(self) -> np.ndarray[Any, Any]:
         """The pixels that are shown: those of the last presented frame, as (H, W, C) in memory order. A copy.
 
-        Headless targets can tell at any time, whatever frame is out meanwhile: the shown image is handed out again only
-        when all others are out. For a window create the swapchain with capture=True: each frame is then copied before
-        it is presented.
+        Headless targets can tell at any time, whatever frames are out meanwhile, and while other threads draw and
+        present: the shown image is handed out again only when all others are out. It is read where it is, so a thread
+        that needs that very image waits until it was read. For a window create the swapchain with capture=True: each
+        frame is then copied before it is presented.
+
+        After a resize, from the next acquire until a frame is presented, and while all images of a headless target are
+        acquired, there is nothing to read: the call waits for another thread's present, a second at most.
 
         Raises
         ------
         InvalidCallError
-            Nothing was presented yet, all images of a headless target are acquired, or a window's frames were not kept.
+            Nothing was presented yet, or not within that second, or a window's frames were not kept.
+        TimeoutError
+            For a second other threads' captures had the image, or the driver did not give it back.
         """
         self._check_open()
         with self.device._inside():
@@ -371,21 +377,28 @@ class Swapchain(Closable, _native.Swapchain):
                 return False
             if generation == self._generation and index in self._surfaces:
                 return True
-            place = self._image(index, generation)
+            try:
+                place = self._image(index, generation)
+            except InvalidCallError:
+                if self.counters()["generation"] == generation:
+                    raise
+                return False
             if generation != self._generation:
                 for surface in self._old:
                     surface._end()
                 self._old = list(self._surfaces.values())
+                self._generation = generation  # before the views: see _view_of()
                 self._surfaces, self._views = {}, {}
-                self._generation = generation
             here = weakref.ref(self)  # not to be kept alive by its images
             surface = self._images.make(place, lambda: _pinned(here(), generation))
             surface._kept_by = here
             surface._is_frame = True
             try:
                 self._attach(index, generation, surface)
-            except BaseException:
+            except BaseException as error:
                 surface._end()
+                if isinstance(error, InvalidCallError) and self.counters()["generation"] != generation:
+                    return False
                 raise
             self._surfaces[index] = surface
             self._views[index] = View(surface, writable=True)
@@ -396,7 +409,8 @@ class Swapchain(Closable, _native.Swapchain):
     def _view_of(self, frame: Frame) -> View:
         if frame.is_hidden:
             return View(self._hidden_surface(), writable=True)
-        view = self._views.get(frame.index) if frame.generation == self._generation else None
+        views = self._views  # first: _adopt() may be about to change both
+        view = views.get(frame.index) if frame.generation == self._generation else None
         if view is None:
             self._check_open()
             raise InvalidCallError("the frame is of before the swapchain was resized: acquire() another")
