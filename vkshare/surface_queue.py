@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from vkshare import _arguments, _async, _fds, _native
 from vkshare._closing import Closable, common_deadline
+from vkshare._forks import OwnLock
 from vkshare.descriptors import SurfaceDescriptor
 from vkshare.device import DEFAULT_USAGE, Device
 from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, DescriptorError, InvalidCallError
@@ -275,7 +276,7 @@ class SurfaceQueue(Closable):
         """Takes the page over; close() works from then on."""
         try:
             _, _, _, self._count, self._size, number, self._single, _ = _native.queue_page_read(page)
-            self._lock = threading.RLock()
+            self._lock = OwnLock(self)
             self._device = device
             self._ends: weakref.WeakSet[Producer | Consumer] = weakref.WeakSet()
             self._network = Network.of(number)
@@ -367,7 +368,6 @@ class SurfaceQueue(Closable):
 
     def close(self) -> None:
         """Closes its ends here, and with the network's last queue here its surfaces too. Idempotent."""
-        self._device._refuse_in_forked_child()
         with self._lock:
             page, self._page = self._page, -1
         if page < 0:
@@ -420,6 +420,7 @@ class _QueueEnd(Closable):
         Waits, at most `timeout` seconds for each, for work of living parties on them (rules K27, Q18). A surface whose
         work has not ended by then is left to another call; TimeoutError if no surface was recovered for that reason.
         """
+        self.device._refuse_in_forked_child()
         late = list(self.surfaces)
         found = list(recovering(late, lambda: timeout))
         if late and not found:
@@ -436,6 +437,7 @@ class _QueueEnd(Closable):
         Surfaces that this device has dequeued stay with it. A producer's pending pairs are committed: the consumer's
         GPU work waits for them.
         """
+        self.device._refuse_in_forked_child()
         self._close()
 
     def __repr__(self) -> str:

@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 from compositor.conftest import Compose
 from support.compositing import Painter, pixel, shows
+from support.fds import no_fd_left, open_fds
 from support.servers import until
 
 import vkshare as vks
-from vkshare.errors import ClosedError, InvalidCallError
+from vkshare.errors import ClosedError, InvalidCallError, VkshareError
 from vkshare.vsync import Display
 
 pytest_plugins = ["support.peers"]
@@ -346,3 +347,20 @@ def test_wrong_arguments_are_named_with_what_is_allowed(compose: Compose, painte
     source.close()
     with pytest.raises(ClosedError, match="was closed"):
         compositor.open_window(source)
+
+
+@pytest.mark.rule("R18")
+@pytest.mark.parametrize("spare", range(7))
+def test_a_compositor_with_too_few_fds_is_refused_and_leaves_nothing(vks_device: vks.Device, spare: int) -> None:
+    vks.compositor.Compositor(vks_device, vks.Headless(32, 24)).close()  # some are opened once
+    before = open_fds(), threading.active_count()
+    made = None
+    with no_fd_left(spare), contextlib.suppress(OSError, VkshareError):
+        made = vks.compositor.Compositor(vks_device, vks.Headless(32, 24))
+    if made is not None:
+        with made:
+            with pytest.raises(InvalidCallError, match="nothing was presented"):
+                made.capture(30)  # by its thread
+            assert made.error is None
+    del made
+    assert (open_fds(), threading.active_count()) == before

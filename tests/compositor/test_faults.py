@@ -210,7 +210,7 @@ def test_what_a_feed_says_is_looked_at_while_nobody_can_close_it(
     class Watched(feeds.PipeFeed):
         @property
         def is_waiting(self) -> bool:
-            if not compositor._lock._is_owned():  # type: ignore[attr-defined]
+            if not compositor._lock._lock._is_owned():  # type: ignore[attr-defined]
                 unguarded.append(threading.current_thread().name)
             return bool(self._is_waiting)
 
@@ -288,7 +288,7 @@ def test_a_window_that_is_closed_on_its_way_to_another_compositor_is_on_none(
 
     def late(self: ClientWindow) -> None:
         check(self)
-        if right._lock._is_owned():  # type: ignore[attr-defined]
+        if right._lock._lock._is_owned():  # type: ignore[attr-defined]
             monkeypatch.undo()
             closers.append(elsewhere(window.close, 0.5))
 

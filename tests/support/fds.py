@@ -24,13 +24,17 @@ def _is_open(fd: int) -> bool:
 
 
 @contextlib.contextmanager
-def no_fd_left() -> Iterator[None]:
-    """For this process, whose limit is another one afterwards."""
+def no_fd_left(spare: int = 0) -> Iterator[None]:
+    """Or so many. For this process, whose limit is another one afterwards."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(open_fds()) + 4, most[1]))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(open_fds()) + 4 + spare, most[1]))
     with contextlib.ExitStack() as fillers:
+        for _ in range(spare):
+            fillers.callback(os.close, os.open("/dev/null", os.O_RDONLY))
+        spares = fillers.pop_all()
         with contextlib.suppress(OSError):
             while True:
                 fillers.callback(os.close, os.open("/dev/null", os.O_RDONLY))
+        spares.close()
         yield
     resource.setrlimit(resource.RLIMIT_NOFILE, most)

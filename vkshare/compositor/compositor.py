@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from vkshare import _arguments, _native, _trace
 from vkshare._closing import Closing
+from vkshare._forks import OwnLock
 from vkshare.compositor import feeds
 from vkshare.compositor.closer import Closer
 from vkshare.compositor.feeds import Descriptor, Keys
@@ -84,7 +85,8 @@ class _Counts:
 
 
 class Compositor(Closing):
-    """Shows clients' windows on one target. Thread-safe.
+    """Shows clients' windows on one target. Thread-safe; in a forked child every call but close() is refused
+    (InvalidCallError).
 
     Parameters
     ----------
@@ -123,7 +125,7 @@ class Compositor(Closing):
         self._factory = _factory_of(device)
         self._target = target
         self._options = swapchain
-        self._lock = threading.RLock()  # guards the scene, the windows and the counters
+        self._lock = OwnLock(self)  # guards the scene, the windows and the counters
         self._scene = Scene()
         self._windows: dict[Placement, ClientWindow] = {}
         self._by_number: dict[int, ClientWindow] = {}
@@ -142,7 +144,7 @@ class Compositor(Closing):
         self._stopping = threading.Event()
         self._captures: deque[Future[Any]] = deque()
         self._error: BaseException | None = None
-        self._pid = os.getpid()
+        self._closed = True  # until all of it is there
         with contextlib.ExitStack() as made:
             self._device: Device = device if isinstance(device, Device) else device()
             if self._factory is not None:
@@ -157,10 +159,15 @@ class Compositor(Closing):
             self._closer = Closer(f"vks-close-windows {self.name}".strip())
             self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
             made.callback(os.close, self._wake_fd)
-            self._thread = threading.Thread(target=self._run, name=f"compositor {self.name}".strip(), daemon=True)
+            poll = select.poll()
+            for fd in (self._hub.fileno(), self._observer.fileno(), self._wake_fd):  # the first two are made by this
+                poll.register(fd, select.POLLIN)
+            name = f"compositor {self.name}".strip()
+            self._thread = threading.Thread(target=self._run, args=(poll,), name=name, daemon=True)
+            self._closed = False
+            made.callback(setattr, self, "_closed", True)
             self._thread.start()
             made.pop_all()
-        self._closed = False
 
     # ---- what it is -----------------------------------------------------------------------------------------------
 
@@ -327,6 +334,7 @@ class Compositor(Closing):
         the next tick (rule V15): a press raises the window under it, a window without on_input follows the left button,
         any window with Alt held; the rest goes to the window under the pointer, or that was pressed last.
         """
+        self._lock.check()
         self._inputs.post(event)
         self._has_input.set()
         self._wake(is_change=False)
@@ -348,6 +356,7 @@ class Compositor(Closing):
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until its thread has ended: closed, or because of an error. Whether it has."""
+        self._lock.check()
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
@@ -355,7 +364,7 @@ class Compositor(Closing):
 
     def close(self) -> None:
         """Takes all windows off and ends the thread. Waits for a composite that is under way. Idempotent."""
-        if self._pid != os.getpid():
+        if not self._lock.is_here:
             return
         with self._lock:
             if self._closed:
@@ -380,6 +389,9 @@ class Compositor(Closing):
             os.close(self._wake_fd)
             self._wake_fd = -1
 
+    def _is_lost(self) -> bool:
+        return not self._closed and self._lock.is_here
+
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{len(self._windows)} windows"
         if self._error is not None:
@@ -389,6 +401,7 @@ class Compositor(Closing):
     # ---- within the package ---------------------------------------------------------------------------------------
 
     def _check(self) -> None:
+        self._lock.check()
         if self._closed:
             raise ClosedError("this compositor is closed")
         if self._error is not None:
@@ -436,11 +449,8 @@ class Compositor(Closing):
 
     # ---- the thread -----------------------------------------------------------------------------------------------
 
-    def _run(self) -> None:
+    def _run(self, poll: select.poll) -> None:
         try:
-            poll = select.poll()
-            for fd in (self._hub.fileno(), self._observer.fileno(), self._wake_fd):
-                poll.register(fd, select.POLLIN)
             while not self._stopping.is_set():
                 poll.poll(self._patience())
                 self._counts.wakeups += 1

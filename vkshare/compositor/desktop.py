@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Literal
 
 from vkshare import _arguments, _fds
 from vkshare._closing import Closing
+from vkshare._forks import OwnLock
 from vkshare.adapter import adapters
 from vkshare.compositor import messages as m
 from vkshare.compositor.feeds import STAMP_SIZE, stamp
@@ -72,7 +72,7 @@ class Desktop(Closing):
         device: Device | None = None,
         timeout: float | None = 30.0,
     ) -> None:
-        self._lock = threading.RLock()
+        self._lock = OwnLock(self)
         self._windows: dict[int, RemoteWindow] = {}
         self._owns_device = device is None
         self._client = Client(path, name, timeout, device=device)
@@ -234,6 +234,9 @@ class Desktop(Closing):
         self._client.close()
         if self._owns_device:
             self._device.close()
+
+    def _is_lost(self) -> bool:
+        return not self.is_closed and self._lock.is_here
 
     def __repr__(self) -> str:
         return f"<vkshare.compositor.Desktop {len(self._windows)} windows, {self._client!r}>"
@@ -404,10 +407,10 @@ class RemoteWindow(Closing):
 
     def close(self, seconds: float = 0) -> None:
         """Closes it, fading out in so many seconds. Idempotent."""
-        if self._closed:
-            return
-        self._closed = True
         with self._desktop._lock:
+            if self._closed:
+                return
+            self._closed = True
             self._desktop._windows.pop(self._id, None)
         try:
             if not self._desktop.is_closed and not sys.is_finalizing():  # then the process's end says it
@@ -422,10 +425,14 @@ class RemoteWindow(Closing):
         return self._desktop.client.call(opcode, body)[0]
 
     def _check(self) -> None:
+        self._desktop._lock.check()
         if self._closed:
             raise ClosedError(f"{self!r} is closed")
         if self._why:
             raise ClosedError(f"the compositor shows no further frame of {self.title!r}: {self._why}")
+
+    def _is_lost(self) -> bool:
+        return not self._closed and self._desktop._lock.is_here
 
     def _end(self) -> None:
         self._observer.close()

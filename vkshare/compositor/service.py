@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from vkshare import _arguments, _fds, _transport
 from vkshare._closing import Closing
+from vkshare._forks import OwnLock
 from vkshare.compositor import messages as m
 from vkshare.compositor.compositor import Compositor
 from vkshare.compositor.feeds import Keys
@@ -85,7 +85,7 @@ class Service(Closing):
         if not self._compositors or not all(isinstance(each, Compositor) for each in self._compositors):
             raise TypeError("compositors must be one Compositor or more")
         self._linger = _arguments.number("linger", linger, 0, 3600)
-        self._lock = threading.Lock()  # guards the windows' goals
+        self._lock = OwnLock(self)  # guards the windows' goals
         self._opener = ThreadPoolExecutor(1, "vks-open-windows")
         self._closed = False
         self.kinds = (
@@ -104,8 +104,12 @@ class Service(Closing):
 
     def close(self) -> None:
         """Waits until no client's memory is being opened any more. Idempotent."""
+        self._lock.check()
         self._closed = True
         self._opener.shutdown()
+
+    def _is_lost(self) -> bool:
+        return not self._closed and self._lock.is_here
 
     def __repr__(self) -> str:
         return f"<vkshare.compositor.Service on {len(self._compositors)} compositors{', closed' * self._closed}>"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from vkshare import _arguments
 from vkshare._closing import common_deadline, destructor
+from vkshare._forks import OwnLock
 from vkshare.compositor import feeds
 from vkshare.compositor.feeds import Descriptor, Feed, Keys
 from vkshare.compositor.scene import Placement, Tween
@@ -75,7 +76,7 @@ class ClientWindow:
         self._closes_at: int | None = None
         self._why = ""
         self._is_closed = False
-        self._moving = threading.Lock()  # held by who moves it to another compositor
+        self._moving = OwnLock(self)  # held by who moves it to another compositor
         self._state = threading.Lock()  # with its compositor's lock: whose it is, and whether it is closed
         self._is_watched = False  # the hub will tell of it
         self._is_new = False  # the picture was in no composite yet
@@ -343,7 +344,7 @@ class ClientWindow:
 
     @destructor
     def __del__(self) -> None:
-        if not getattr(self, "_is_closed", True):
+        if not getattr(self, "_is_closed", True) and self._moving.is_here:
             warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
 
     def __repr__(self) -> str:

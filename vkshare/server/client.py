@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from vkshare import _arguments, _fds, _trace
 from vkshare._closing import destructor
+from vkshare._forks import OwnLock
 from vkshare.descriptors import Descriptor, FenceDescriptor, SurfaceDescriptor
 from vkshare.device import DEFAULT_USAGE
 from vkshare.errors import RemoteLostError, VkshareError
@@ -61,6 +61,8 @@ class Client:
         No path is given, and XDG_RUNTIME_DIR, or the user's folder in /tmp, can be written by another user.
     RemoteLostError
         By every call: the server has ended the connection; the text says why.
+    InvalidCallError
+        By every call in a forked child: the connection is its parent's.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class Client:
         self._timeout = _arguments.timeout(timeout)
         self._path = checked(path)
         self._device = device
-        self._lock = threading.RLock()
+        self._lock = OwnLock(self)
         self._last_id = 0
         self._things: dict[tuple[type, int], Served] = {}
         self._channel = Channel(self._path, self._timeout)
@@ -362,7 +364,8 @@ class Client:
         channel = getattr(self, "_channel", None)
         if channel is not None and not channel.is_closed:
             try:
-                warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
+                if self._lock.is_here:
+                    warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
             finally:
                 channel.close()
 

@@ -23,6 +23,7 @@ class Served:
         self.is_closed = False
 
     def _name_check(self, client: Client) -> int:
+        client._lock.check()
         if self._client is not client:
             raise ValueError(f"{self!r} is another client's: export it there, and open it here")
         if self.is_closed:
@@ -65,6 +66,7 @@ class ServedSurface(Served):
 
     def close(self) -> None:
         """Gives it up, here and in the server. Idempotent. What was opened by open_surface() stays its opener's."""
+        self._client._lock.check()
         if self.is_closed:
             return
         self.is_closed = True
@@ -92,6 +94,7 @@ class ServedFence(Served):
 
     def close(self) -> None:
         """Gives it up, here and in the server: those who wait for it get AbandonedError. Idempotent."""
+        self._client._lock.check()
         if self.is_closed:
             return
         self.is_closed = True

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from vkshare import _arguments, _fds, _native, _trace, _transport
 from vkshare._closing import Closing
+from vkshare._forks import OwnLock
 from vkshare.errors import DeviceLostError, InvalidCallError
 from vkshare.server import greeting, rendering
 from vkshare.server.conversation import PATIENCE, Route
@@ -118,7 +119,7 @@ class RenderServer(Closing):
         self._running = threading.Lock()  # held by the thread that serves
         self._served_by = 0
         self._is_closed = True  # until all of it is there
-        self._pid = os.getpid()
+        self._own = OwnLock(self)
         with contextlib.ExitStack() as made:
             listener = Listener(self._path)
             made.callback(listener.close)
@@ -151,6 +152,7 @@ class RenderServer(Closing):
 
     def statistics(self) -> ServerStatistics:
         """A snapshot. Thread-safe."""
+        self._own.check()
         if self._is_closed:
             return replace(self.counts)
         clients = list(self.clients.values())
@@ -174,6 +176,7 @@ class RenderServer(Closing):
 
     def serve_forever(self) -> None:
         """Serves until shutdown() or close() is called, or a signal's handler raises. One thread at a time."""
+        self._own.check()
         if not self._running.acquire(blocking=False):
             raise InvalidCallError("this server is served by another thread already")
         self._served_by = threading.get_ident()
@@ -187,6 +190,7 @@ class RenderServer(Closing):
 
     def serve_once(self, timeout: float | None) -> None:
         """One turn of the loop, for those who have a loop of their own: sleeps at most `timeout` seconds."""
+        self._own.check()
         self.loop.turn(self._sleep(timeout))
         if self._timed or self._leaving or self._door.deadline is not None:
             self._look_at_clock(self.now())
@@ -229,12 +233,14 @@ class RenderServer(Closing):
 
     def call_soon(self, call: object) -> None:
         """call() is called by the thread that serves, at its next turn. From any thread."""
+        self._own.check()
         if not callable(call):
             raise TypeError(f"call must be callable, not {type(call).__name__}")
         self.loop.call_soon(call)
 
     def shutdown(self) -> None:
         """serve_forever() returns soon. From any thread; idempotent."""
+        self._own.check()
         self._stopping.set()
         self.loop.call_soon(lambda: None)
 
@@ -381,8 +387,7 @@ class RenderServer(Closing):
 
         A worker that hangs is waited for as long as `patience` says, and left behind then.
         """
-        if self._pid != os.getpid():
-            raise InvalidCallError(f"this RenderServer belongs to process {self._pid}: close it there")
+        self._own.check()
         if self._served_by == threading.get_ident():
             raise InvalidCallError("this thread serves: call shutdown() here, and close() when serve_forever() is over")
         self.shutdown()
@@ -410,4 +415,4 @@ class RenderServer(Closing):
 
     def _is_lost(self) -> bool:
         # A thread that serves has a reference: this one is served by nobody.
-        return not self._is_closed and self._pid == os.getpid()
+        return not self._is_closed and self._own.is_here

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
-import threading
 from dataclasses import dataclass
 from fractions import Fraction
 
 from vkshare import _native, _trace
 from vkshare._closing import Closing
+from vkshare._forks import OwnLock
 from vkshare.vsync.descriptor import VsyncDescriptor
 from vkshare.vsync.listening import Listening
 from vkshare.vsync.sources import VsyncSource
@@ -73,8 +72,7 @@ class Display(Closing):
         _trace.tell_names()
         self._core = _native.Display(*_nanoseconds(_USUAL if interval is None else interval), interval is None)
         self._name = name
-        self._pid = os.getpid()
-        self._changing = threading.Lock()  # guards what follows
+        self._changing = OwnLock(self)  # guards what follows
         self._listening: Listening | None = None
         self._bridge: _native.BridgeEnd | None = None
         self._closed = False
@@ -181,7 +179,7 @@ class Display(Closing):
         """
         self._closed = True
         self._core._shutdown()
-        if self._pid != os.getpid():  # a thread of the parent's may hold the lock for ever
+        if not self._changing.is_here:  # a thread of the parent's may hold the lock for ever
             return
         with self._changing:
             listening, left = self._listening, self._bridge
