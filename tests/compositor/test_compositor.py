@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import threading
@@ -20,7 +21,7 @@ from support.servers import until
 
 import vkshare as vks
 from vkshare.errors import ClosedError, InvalidCallError, VkshareError
-from vkshare.vsync import Display
+from vkshare.vsync import Display, Observer
 
 pytest_plugins = ["support.peers"]
 
@@ -316,6 +317,18 @@ def test_close_ends_the_windows_the_thread_and_nothing_of_the_callers(
             call()
     with pytest.raises(ClosedError):
         window.raise_to_top()
+
+
+def test_a_compositor_that_cannot_hear_its_display_is_not_made(
+    compose: Compose, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(observer: object) -> int:
+        raise OSError(errno.EMFILE, "no fd is left")
+
+    monkeypatch.setattr(Observer, "fileno", refuse)
+    with pytest.raises(OSError, match="no fd is left"):
+        compose()
+    assert not any(thread.name.startswith("compositor") for thread in threading.enumerate())
 
 
 def test_wrong_arguments_are_named_with_what_is_allowed(compose: Compose, painter: Callable[..., Painter]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import socket
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 from support.fds import open_fds
-from support.servers import Place, until
+from support.servers import Place, open_cpu, until
 
 import vkshare as vks
 from vkshare.errors import RemoteLostError
@@ -94,3 +95,25 @@ def test_what_fails_while_a_connection_is_taken_ends_that_connection(tmp_path: P
     assert door.refused == 1
     door.close()
     loop.close()
+
+
+@pytest.mark.rule("R20")
+@pytest.mark.parametrize("refused", range(3))
+def test_a_server_whose_loop_can_watch_no_more_keeps_no_fd_and_no_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: int
+) -> None:
+    device = open_cpu()
+    add, calls = Loop.add, itertools.count()
+
+    def adds(*arguments: Any) -> None:
+        if next(calls) == refused:
+            raise OSError(errno.ENOSPC, "no room in epoll")
+        add(*arguments)
+
+    monkeypatch.setattr(Loop, "add", adds)
+    before = open_fds()
+    with pytest.raises(OSError, match="no room in epoll"):
+        vks.server.RenderServer(device, tmp_path / "server")
+    assert open_fds() == before
+    vks.server.RenderServer(device, tmp_path / "server").close()
+    device.close()

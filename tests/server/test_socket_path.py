@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import stat
 from pathlib import Path
 
 import pytest
+from support.fds import no_fd_left, open_fds
 
 from vkshare.errors import InvalidCallError
 from vkshare.server.socket_path import Listener, checked, default_path
@@ -58,6 +60,16 @@ def test_somebody_elses_socket_is_replaced_only_if_nobody_listens(tmp_path: Path
     with pytest.raises(InvalidCallError, match="is no socket"):
         Listener(path)
     assert path.read_text() == "mine"
+
+
+@pytest.mark.rule("R20")
+@pytest.mark.parametrize("free", range(3))
+def test_a_listener_that_found_no_fd_keeps_neither_the_lock_nor_any_fd(tmp_path: Path, free: int) -> None:
+    before = open_fds()
+    with no_fd_left(but=free), contextlib.suppress(OSError):  # the fds that a listener takes: not asserted here
+        Listener(tmp_path / "server").close()
+    assert open_fds() == before
+    Listener(tmp_path / "server").close()
 
 
 @pytest.mark.parametrize("path", ["", "x" * 108, "a\0b"])

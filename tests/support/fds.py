@@ -25,16 +25,18 @@ def _is_open(fd: int) -> bool:
 
 @contextlib.contextmanager
 def no_fd_left(spare: int = 0) -> Iterator[None]:
-    """Or so many. For this process, whose limit is another one afterwards."""
+    """For this process, but so many; its limit is as before afterwards."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    fillers: list[int] = []
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(open_fds()) + 4 + spare, most[1]))
-    with contextlib.ExitStack() as fillers:
-        for _ in range(spare):
-            fillers.callback(os.close, os.open("/dev/null", os.O_RDONLY))
-        spares = fillers.pop_all()
+    try:
         with contextlib.suppress(OSError):
             while True:
-                fillers.callback(os.close, os.open("/dev/null", os.O_RDONLY))
-        spares.close()
+                fillers.append(os.open("/dev/null", os.O_RDONLY))
+        for _ in range(spare):
+            os.close(fillers.pop())
         yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, most)
+    finally:
+        for filler in fillers:
+            os.close(filler)
+        resource.setrlimit(resource.RLIMIT_NOFILE, most)

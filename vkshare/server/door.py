@@ -35,8 +35,8 @@ class Door:
         self._clock = clock
         self._take = take
         self._spare = -1  # an fd that can be given up: without any, nobody could even be turned away
-        self._take_spare()
         loop.add(listener.sock.fileno(), READ, self._happened)
+        self._take_spare()
 
     def due(self) -> None:
         """There may be fds again."""

@@ -86,6 +86,7 @@ class ProcessWorker:
             made.callback(os.close, self._pidfd)
             self._sock.setblocking(False)
             loop.add(self._sock.fileno(), READ, self._happened)
+            made.callback(loop.remove, self._sock.fileno())
             loop.add(self._pidfd, READ, self._exited)
             made.pop_all()
 

@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
-from vkshare import _native, _trace
+from vkshare import _fds, _native, _trace
 
 READ, WRITE, GONE, GARBAGE = 1, 2, 4, 8
 
@@ -31,7 +31,11 @@ class Loop:
         self._is_closed = False
         self.wakeups = 0  # returns from sleep
         self.awake_since = 0  # ns, where somebody traces
-        self.add(self._wake_read, READ, self._woken)
+        try:
+            self.add(self._wake_read, READ, self._woken)
+        except BaseException:
+            _fds.close_all((self._wake_read, self._wake_write))
+            raise
 
     def add(self, fd: int, interest: int, handler: Handler, token: int | None = None) -> None:
         """handler(what, owed) is called when something happens there. The fd stays the caller's.

@@ -127,8 +127,10 @@ class RenderServer(Closing):
             made.callback(self.devices.close)
             self.hub = _native.Hub()
             self.loop = Loop()
+            made.callback(self.loop.close)
             self.loop.front.set_generation(self.generation)
             self._door = Door(listener, self.loop, self.now, self._take)
+            made.callback(self._door.close)
             self.loop.add(self.hub.fileno(), READ, self._drain)
             made.pop_all()
         self._is_closed = False

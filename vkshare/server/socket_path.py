@@ -41,16 +41,14 @@ class Listener:
         self.path = path
         self._pid = os.getpid()
         _sockets.make_folder(path.parent)
-        self._lock = _lock(path)
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
+        with contextlib.ExitStack() as made:
+            self.sock = made.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            self._lock = _lock(path)
+            made.callback(os.close, self._lock)
             _remove_stale(path)
             self.sock.setblocking(False)
             _sockets.listen(self.sock, path, 64)
-        except BaseException:
-            self.sock.close()
-            os.close(self._lock)
-            raise
+            made.pop_all()
 
     def close(self) -> None:
         """Idempotent. A forked child's copy leaves the path alone."""
