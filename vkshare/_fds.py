@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
+import mmap
 import os
 from collections.abc import Iterable, Sequence
 
 from vkshare import _native
 from vkshare.errors import DescriptorError
+
+NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ENOSPC)  # there may be some again later
+_ROOM_FDS = 16
+_ROOM_BYTES = 1 << 26
+
+
+def check_room() -> None:
+    """OSError: so little room is left for file descriptors or memory that what failed may have failed for want of it.
+
+    For errors of drivers, which have other words for that.
+    """
+    with contextlib.ExitStack() as made:
+        for _ in range(_ROOM_FDS // 2):
+            made.callback(close_all, os.pipe())
+        made.enter_context(mmap.mmap(-1, _ROOM_BYTES))
 
 
 def close_all(fds: Iterable[int]) -> None:

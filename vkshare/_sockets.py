@@ -7,7 +7,6 @@ process anywhere. Both sides therefore check the folder, and both check the peer
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import socket
 import stat
@@ -17,7 +16,6 @@ from pathlib import Path
 from vkshare.errors import InvalidCallError
 
 LONGEST_PATH = 107  # bytes: sockaddr_un has room for these and a 0
-NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)  # accept(2): there may be fds again later
 _PEERCRED = struct.Struct("3i")  # struct ucred: pid, uid, gid
 _NO_USER = -1  # the uid of a socket that is not connected
 

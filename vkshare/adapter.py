@@ -22,6 +22,12 @@ def adapters(backend: str = "auto") -> list[Adapter]:
     ----------
     backend
         ``"vulkan"`` or ``"cpu"`` for the adapters of one backend only.
+
+    Raises
+    ------
+    OSError
+        This process has no file descriptors or no memory left for a trial: here, or where `capabilities` are asked
+        for. The next call tries again.
     """
     _arguments.choice("backend", backend, BACKENDS)
     found: list[Adapter] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import mmap
 import os
 import signal
@@ -15,7 +16,7 @@ from support.fds import open_fds
 from vkshare import _native
 from vkshare.backends import host_memory
 from vkshare.backends.base import ImageSpec, MemoryHandle
-from vkshare.backends.cpu import memory
+from vkshare.backends.cpu import memory, probe
 from vkshare.errors import DescriptorError, UnsupportedError
 from vkshare.formats import get
 
@@ -146,3 +147,16 @@ def test_rows_are_padded_to_64_bytes_and_memory_to_whole_pages(name: str, width:
     assert (handle.stride, handle.size, os.fstat(handle.fd).st_size) == (stride, size, size)
     memory.open_memory(spec, handle).destroy()
     image.destroy()
+
+
+@pytest.mark.rule("X22")
+def test_a_trial_without_room_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(spec: ImageSpec) -> memory.CpuImage:
+        raise OSError(errno.EMFILE, "no fd is left")
+
+    probe.adapter.cache_clear()
+    with monkeypatch.context() as starved:
+        starved.setattr(memory, "create", refuse)
+        with pytest.raises(OSError, match="no fd is left"):
+            probe.adapter()
+    assert probe.adapter().capabilities.tilings == {"linear"}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 
 import pytest
+from support.fds import no_fd_left
 
 import vkshare as vks
 from vkshare.errors import UnsupportedError, VulkanError
@@ -47,6 +49,49 @@ def test_an_advertised_import_that_fails_is_no_capability(physical, monkeypatch)
     assert not can.surface_memory
     assert not can.host_visible
     assert "VK_ERROR_INVALID_EXTERNAL_HANDLE" in can.reasons["optimal"]
+
+
+@pytest.mark.rule("X22")
+def test_a_trial_without_room_for_its_fds_says_so_and_denies_nothing(physical) -> None:  # type: ignore[no-untyped-def]
+    from vkshare.backends.vulkan import probe
+
+    proven = probe.probe(physical)
+    for free in range(10):
+        with no_fd_left(but=free), contextlib.suppress(OSError):
+            assert probe.probe(physical) == proven, f"with {free} fds free"
+
+
+@pytest.mark.rule("X22")
+def test_a_driver_that_fails_in_a_process_without_room_is_asked_again(backend, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    from vkshare.backends.vulkan import adapter, probe
+
+    def refused(*_: object) -> None:
+        raise VulkanError(-1, "vkAllocateMemory")
+
+    fresh = adapter.VulkanAdapter(backend.context.physical, 0)
+    with monkeypatch.context() as starved:
+        starved.setattr(probe, "open_image", refused)
+        with no_fd_left(but=10), pytest.raises(OSError, match="Too many open files"):
+            _ = fresh.capabilities
+    assert fresh.capabilities.tilings
+
+
+def test_a_loader_that_fails_in_a_process_without_room_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    from vkshare.backends.vulkan import adapter
+
+    def refused() -> None:
+        raise VulkanError(-9, "vkCreateInstance")
+
+    monkeypatch.setattr(adapter, "_any_instance", refused)
+    with no_fd_left(but=10), pytest.raises(OSError, match="Too many open files"):
+        adapter._enumerate()
+    assert adapter._enumerate()[1] == [("Vulkan", "no instance: vkCreateInstance: VK_ERROR_INCOMPATIBLE_DRIVER (-9)")]
+
+
+def test_a_surface_without_room_for_its_fds_is_no_unsupported_one(vks_device: vks.Device) -> None:
+    for free in range(8):
+        with no_fd_left(but=free), contextlib.suppress(OSError):
+            vks_device.create_surface(8, 8).close()
 
 
 @pytest.mark.rule("X22")

@@ -8,7 +8,7 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 
-from vkshare import _sockets
+from vkshare import _fds, _sockets
 from vkshare.server.loop import READ, Loop
 from vkshare.server.socket_path import Listener
 
@@ -57,7 +57,7 @@ class Door:
             except BlockingIOError:
                 return
             except OSError as error:
-                if error.errno in _sockets.NO_ROOM:
+                if error.errno in _fds.NO_ROOM:
                     return self._turn_away()
                 _log.debug("accept: %s", error)
                 continue

@@ -7,7 +7,7 @@ import os
 import platform
 import uuid
 
-from vkshare import formats
+from vkshare import _fds, formats
 from vkshare.backends.base import Adapter, Capabilities, ImageSpec
 from vkshare.backends.cpu import memory
 from vkshare.errors import UnsupportedError, VkshareError
@@ -20,7 +20,7 @@ _SUBPIXEL_BITS = 8
 
 @functools.cache
 def adapter() -> Adapter:
-    """The adapter "vkshare CPU"."""
+    """The adapter "vkshare CPU". OSError: this process has no room for the trial, which is made again next time."""
     why = _trial()
     capabilities = Capabilities(
         tilings=frozenset() if why else frozenset({"linear"}),
@@ -69,4 +69,6 @@ def _trial() -> str:
     except UnsupportedError as error:
         return error.why
     except (OSError, VkshareError) as error:
+        if isinstance(error, OSError) and error.errno in _fds.NO_ROOM:
+            raise
         return str(error)

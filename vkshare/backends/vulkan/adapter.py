@@ -6,6 +6,7 @@ import os
 import threading
 from typing import Any
 
+from vkshare import _fds
 from vkshare.backends.base import Adapter, Capabilities
 from vkshare.backends.vulkan import instance as instances
 from vkshare.backends.vulkan.physical import PhysicalDevice
@@ -69,7 +70,7 @@ class VulkanAdapter(Adapter):
 def adapters() -> list[VulkanAdapter]:
     """The physical devices that can run a device, in the loader's order.
 
-    The list is made once a process. Thread-safe.
+    The list is made once a process. Thread-safe. OSError: this process has no room for drivers; ask again later.
     """
     return list(_find()[0])
 
@@ -121,6 +122,7 @@ def _enumerate() -> tuple[list[VulkanAdapter], list[tuple[str, str]]]:
         instance = _any_instance()
         handles = instance.physical_devices()
     except VkshareError as error:
+        _fds.check_room()
         return [], [("Vulkan", f"no instance: {error}")]
     for index, handle in enumerate(handles):
         physical = PhysicalDevice.read(instance.vk, handle, can_name="VK_EXT_debug_utils" in instance.extensions)

@@ -91,8 +91,13 @@ class VulkanImage:
         info = new(
             "VkMemoryGetFdInfoKHR", memory=self._memory.handle, handleType=VK.EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
         )
-        fd = int(self.context.vk.make("vkGetMemoryFdKHR", self.context.device, info))
+        try:
+            fd = int(self.context.vk.make("vkGetMemoryFdKHR", self.context.device, info))
+        except VulkanError:
+            _check_memfd()
+            raise
         if fd < 0:  # lavapipe calls that a success
+            _check_memfd()
             physical = self.context.physical
             raise UnsupportedError(
                 "export of a surface", f"{physical.name} ({physical.driver}) gives no fd of its memory"
@@ -206,8 +211,8 @@ class VulkanImage:
         try:
             self.allocate(export, size=self.needs.size, memory_type=self.memory_type())
         except VulkanError:
-            if self.context.physical.is_software:  # it says "no memory" where this process may make no memfds
-                os.close(_native.memfd_create("vkshare:trial", 1))
+            if self.context.physical.is_software:
+                _check_memfd()
             raise
 
     def share_pages(self, fd: int = -1) -> None:
@@ -315,6 +320,11 @@ class VulkanImage:
     def name(self, name: str) -> None:
         """For the validation layer and frame debuggers."""
         self.context.name(VK.OBJECT_TYPE_IMAGE, self.handle, name)
+
+
+def _check_memfd() -> None:
+    """OSError, UnsupportedError: this process can make no memfd now, for which drivers have other words."""
+    os.close(_native.memfd_create("vkshare:trial", 1))
 
 
 def create_image(context: Context, spec: ImageSpec) -> VulkanImage:

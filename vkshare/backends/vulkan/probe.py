@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from vkshare import _native
+from vkshare import _fds, _native
 from vkshare.backends import host_memory
 from vkshare.backends.base import Capabilities, ImageSpec, MemoryHandle
 from vkshare.backends.vulkan import barriers, support, timelines
@@ -30,13 +30,18 @@ _PIXEL = bytes((17, 34, 51, 68))  # rgba8unorm, each n/255
 
 
 def probe(physical: PhysicalDevice) -> Capabilities:
-    """Tries everything on two devices of their own. Blocks, some 30 ms on a software driver."""
+    """Tries everything on two devices of their own. Blocks, some 30 ms on a software driver.
+
+    OSError: a trial ended for want of file descriptors or memory of this process, and says nothing.
+    """
     reasons: dict[str, str] = {}
 
     def holds(capability: str, trial: Callable[[], bool]) -> bool:
         try:
             proven = trial()
         except VkshareError as error:
+            if not isinstance(error, UnsupportedError):  # the driver's words for it
+                _fds.check_room()
             reasons[capability] = error.why if isinstance(error, UnsupportedError) else str(error)
             return False
         if not proven:
