@@ -54,6 +54,7 @@ class Descriptor:
     def __init__(self, fields: bytes, fds: Sequence[int]) -> None:
         self._fields = fields
         self._fds: tuple[int, ...] = tuple(fds)
+        self._closing: list[int] = []  # fds that close() has not come to yet
         self._closed = False
         self._used = False  # opened or sent: then losing it is not a mistake
 
@@ -86,6 +87,20 @@ class Descriptor:
             _fds.close_all(fds)
             raise
         descriptor = cls(fields, fds)
+        try:
+            descriptor._check()
+        except BaseException:
+            descriptor.close()
+            raise
+        return descriptor
+
+    @classmethod
+    def _taken_from(cls, owner: Any, data: bytes) -> Self:
+        """As from_bytes(), of `owner.fds`, a list. An interruption leaves them the owner's, or the descriptor's."""
+        descriptor = cls(cls._check_header(data, len(owner.fds)), ())
+        fds = tuple(owner.fds)
+        descriptor._fds = fds  # no signal is heard until the owner has none
+        owner.fds = []
         try:
             descriptor._check()
         except BaseException:
@@ -210,10 +225,11 @@ class Descriptor:
         return 0 if self._closed else len(self._fds)
 
     def close(self) -> None:
-        """Closes the fds. Idempotent. What was opened from it stays open."""
+        """Closes the fds. Idempotent, also after an interruption. What was opened from it stays open."""
         if not self._closed:
-            self._closed = True
-            _fds.close_all(self._fds)
+            fds = list(self._fds)
+            self._closing, self._closed = fds, True
+        _fds.close_all_of(self._closing)
 
     def __enter__(self) -> Self:
         return self
@@ -229,6 +245,8 @@ class Descriptor:
                     warnings.warn(f"{self!r} was neither sent, opened nor closed", ResourceWarning, source=self)
             finally:
                 self.close()
+        elif getattr(self, "_closing", None):
+            self.close()
 
 
 def check_header(data: bytes) -> None:

@@ -66,7 +66,7 @@ def test_somebody_elses_socket_is_replaced_only_if_nobody_listens(tmp_path: Path
 @pytest.mark.parametrize("free", range(3))
 def test_a_listener_that_found_no_fd_keeps_neither_the_lock_nor_any_fd(tmp_path: Path, free: int) -> None:
     before = open_fds()
-    with no_fd_left(but=free), contextlib.suppress(OSError):  # the fds that a listener takes: not asserted here
+    with no_fd_left(free), contextlib.suppress(OSError):  # the fds that a listener takes: not asserted here
         Listener(tmp_path / "server").close()
     assert open_fds() == before
     Listener(tmp_path / "server").close()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import struct
+import sys
 
 import pytest
+from support.ctrl_c import CtrlC
 from support.fds import no_fd_left, open_fds
 from support.processes import in_child
 from support.scale import rounds, seeded
@@ -141,6 +144,37 @@ def test_what_is_received_without_room_for_its_fds_says_so() -> None:
             assert wire.receive(there) == (b"some", [], True)
 
     in_child(child)
+
+
+@pytest.mark.rule("R13")
+@pytest.mark.skipif(sys.gettrace() is not None, reason="something else traces this run")
+def test_an_interruption_loses_no_byte_and_no_fd_of_the_stream() -> None:
+    before = open_fds()
+
+    def interrupted(place: int) -> CtrlC:
+        here, there = socket.socketpair()
+        splitter = Splitter()
+        with here, there:
+            for n in range(3):
+                fds = null(n)
+                wire.transmit(here, pack(1, n, 1, b"body", n)[:-1], fds)
+                for fd in fds:
+                    os.close(fd)
+                here.send(b"!")
+            with CtrlC(place) as ctrl_c:
+                while len(splitter.messages) < 3:
+                    with contextlib.suppress(KeyboardInterrupt):
+                        splitter.read(there)
+        found = [(message.sequence, message.body, len(message.fds)) for message in splitter.messages]
+        assert found == [(n, b"bod!", n) for n in range(3)]
+        assert len(open_fds() - before) == 3
+        splitter.close()
+        assert open_fds() == before
+        return ctrl_c
+
+    places = interrupted(0).places
+    for place in range(1, places + 1):
+        interrupted(place)
 
 
 # ---- bodies ---------------------------------------------------------------------------------------------------------

@@ -210,11 +210,13 @@ def one_frame(client: vks.server.Client, surface: vks.server.handles.ServedSurfa
 
 def losing_fds(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """As if this thread had no room for the fds that come; until the function that is returned is called."""
-    receive, here = wire.receive, threading.get_ident()
+    read_into, here = wire.read_into, threading.get_ident()
 
-    def lossy(sock: Any, flags: int = 0) -> tuple[bytes, list[int], bool]:
-        data, fds, has_lost_fds = receive(sock, flags)
-        return data, fds, has_lost_fds or (bool(fds) and threading.get_ident() == here)
+    def lossy(parts: Any, *arguments: Any, **options: Any) -> None:
+        read_into(parts, *arguments, **options)
+        data, ancillary, told, address = parts[-1]
+        if ancillary and threading.get_ident() == here:
+            parts[-1] = data, ancillary, told | socket.MSG_CTRUNC, address
 
-    monkeypatch.setattr(wire, "receive", lossy)
-    return lambda: monkeypatch.setattr(wire, "receive", receive)
+    monkeypatch.setattr(wire, "read_into", lossy)
+    return lambda: monkeypatch.setattr(wire, "read_into", read_into)

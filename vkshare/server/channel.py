@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from vkshare import _fds, _sockets, _trace, _transport
 from vkshare.errors import ClosedError, DeviceLostError, RemoteLostError
@@ -24,9 +24,36 @@ _REPLIES = 4096  # bytes that most replies fit
 _MOST_EVENTS = _MOST_ERRORS = 1024  # kept for one who does not look: the newest
 
 
+class _Going:
+    """A request on its way out. Knows how much has gone, whenever it is interrupted."""
+
+    def __init__(self, sequence: int, size: int, before: int = 0) -> None:
+        self.sequence = sequence
+        self.before = before  # the newest request before it that has gone out whole
+        self.parts: list[int] = []  # bytes
+        self._size = size
+
+    @property
+    def is_whole(self) -> bool:
+        return sum(self.parts) == self._size
+
+    @property
+    def is_part(self) -> bool:
+        return 0 < sum(self.parts) < self._size
+
+    def send(self, sock: socket.socket, data: memoryview, fds: Sequence[int]) -> None:
+        """What finds room, with the fds on its first byte. One call of C's, as wire.read_into()."""
+        if fds:
+            self.parts.extend(map(sock.sendmsg, ([data],), (_transport.rights(fds),), (socket.MSG_NOSIGNAL,)))
+        else:
+            self.parts.extend(map(sock.send, (data,), (socket.MSG_NOSIGNAL,)))
+
+
 class Channel:
     """For one thread at a time. `generation` is that of the server's device, as far as it is known here; set_client()
     tells which of the server's clients this is, once that is known.
+
+    A call that is interrupted (Ctrl-C) loses no byte and no fd of the stream: its reply is passed over when it comes.
     """
 
     def __init__(self, path: Path, timeout: float | None) -> None:
@@ -35,9 +62,9 @@ class Channel:
         self.deferred: deque[Exception] = deque(maxlen=_MOST_ERRORS)  # of requests without a reply; each has `sequence`
         self.events: deque[tuple[Event, list[int]]] = deque(maxlen=_MOST_EVENTS)
         self._sequence = 0
-        self.sent = 0  # the newest request that has gone out whole
+        self._going = _Going(0, 0)
         self._splitter = wire.Splitter()
-        self._arrived: deque[wire.Message] = deque()
+        self._arrived = self._splitter.messages
         self._timeout: float | None = None  # that the kernel knows
         self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -56,11 +83,8 @@ class Channel:
         """Idempotent."""
         self._sock.close()
         self._splitter.close()
-        for message in self._arrived:
-            message.close()
-        self._arrived.clear()
         for _, fds in self.events:
-            _fds.close_all(fds)
+            _fds.close_all_of(fds)
         self.events.clear()
 
     def set_client(self, number: int) -> None:
@@ -86,32 +110,39 @@ class Channel:
         generation = GREETINGS if opcode == Op.HELLO else self.generation
         data = encode(body)
         if wire.HEADER.size + len(data) <= wire.MAX_MESSAGE:
-            self._send_all(wire.pack(opcode, sequence, generation, data, len(fds)), fds)
-            self.sent = sequence
+            self._send_all(wire.pack(opcode, sequence, generation, data, len(fds)), fds, sequence)
             return sequence
         memory = _in_memory(data)
         try:
             rights = [memory, *fds]
-            self._send_all(wire.pack(opcode | wire.IN_MEMORY, sequence, generation, b"", len(rights)), rights)
+            data = wire.pack(opcode | wire.IN_MEMORY, sequence, generation, b"", len(rights))
+            self._send_all(data, rights, sequence)
         finally:
             os.close(memory)
-        self.sent = sequence
         return sequence
 
     def _next(self) -> int:
         self._sequence = (self._sequence + 1) & 0xFFFFFFFF
         return self._sequence
 
-    def _send_all(self, data: bytes, fds: Sequence[int]) -> None:
+    @property
+    def sent(self) -> int:
+        """The newest request that has gone out whole."""
+        going = self._going
+        return going.sequence if going.is_whole else going.before
+
+    def _send_all(self, data: bytes, fds: Sequence[int], sequence: int) -> None:
+        self._going = going = _Going(sequence, len(data), self.sent)
         left = memoryview(data)
         try:
             while left:
-                left = left[wire.transmit(self._sock, left, fds) :]
+                going.send(self._sock, left, fds)
+                left = left[going.parts[-1] :]
                 fds = ()
         except (BrokenPipeError, ConnectionResetError):
             raise self._why_it_ended() from None
         except BlockingIOError:
-            if len(left) != len(data):
+            if going.is_part:
                 self.close()  # half a message: the stream cannot be used any more
             raise TimeoutError("the server did not take the request in time") from None
 
@@ -124,88 +155,104 @@ class Channel:
 
         wire.LostFds: the server has done it, and this process had no room for the reply's fds.
         """
+        message = self.ask(opcode, body, fds, timeout)
+        return message.body, message.take_fds()
+
+    def ask(self, opcode: int, body: Body | None, fds: Sequence[int], timeout: float | None) -> wire.Message:
+        """The same; the reply, which owns its fds."""
         with self._step("call", opcode):
             message = self._await(self._send(opcode, body, fds, timeout), timeout)
         if opcode == Op.HELLO:
             self.generation = message.generation
         if message.has_lost_fds:
             raise wire.LostFds("the server's reply")
-        return message.body, message.take_fds()
+        return message
 
     def no_op(self, timeout: float | None) -> None:
         """A no-op's round trip, in as few steps as that can be."""
-        if self._arrived or self._timeout != timeout or self.is_closed or _trace.is_on:
+        is_between = self._arrived or self._splitter.parts or not self._splitter.is_empty or self._going.is_part
+        if is_between or self._timeout != timeout or self.is_closed or _trace.is_on:
             self.call(Op.NO_OP, None, (), timeout)
             return
         sequence = self._next()
-        size = wire.HEADER.size
+        size, parts = wire.HEADER.size, self._splitter.parts
         try:
             self._sock.send(_NO_OP(size, 2, 0, wire.VERSION, sequence, self.generation))
-            data, ancillary, flags, _ = self._sock.recvmsg(_REPLIES, wire.FD_SPACE, socket.MSG_CMSG_CLOEXEC)
+            wire.read_into(parts, self._sock, size=_REPLIES)
         except (BrokenPipeError, ConnectionResetError):
             raise self._why_it_ended() from None
         except BlockingIOError:
             raise TimeoutError("the server did not answer in time") from None
-        if data != _NO_OP(size, 0x8000, 0, wire.VERSION, sequence, self.generation):
-            self._take(data, _transport.fds_of(ancillary), bool(flags & socket.MSG_CTRUNC))
+        if parts[0][0] == _NO_OP(size, 0x8000, 0, wire.VERSION, sequence, self.generation):
+            del parts[0]
+        else:
             self._await(sequence, timeout).close()
 
     def _await(self, sequence: int, timeout: float | None) -> wire.Message:
         start = time.monotonic()
         left = timeout
         while True:
-            while self._arrived:
-                message = self._arrived.popleft()
-                if self._is_reply(message, sequence):
-                    return message
+            if (message := self._next_reply(sequence)) is not None:
+                return message
             self._receive(left)
             left = None if timeout is None else max(0.0, start + timeout - time.monotonic())
 
     def look(self) -> None:
         """Takes in what has come already: deferred errors, events."""
         self._check()
+        is_open = True
         try:
-            while True:
-                self._take(*wire.receive(self._sock, socket.MSG_DONTWAIT))
+            while is_open:
+                is_open = self._read(socket.MSG_DONTWAIT)
         except BlockingIOError:
             pass
-        except ConnectionResetError:
-            raise self._why_it_ended() from None
-        for _ in range(len(self._arrived)):
-            self._is_reply(self._arrived.popleft(), None)
+        self._next_reply(None)
+        if not is_open:
+            self._has_ended()
 
-    def _is_reply(self, message: wire.Message, sequence: int | None) -> bool:
-        """Whether it answers that request; whatever else it is, is seen to, and closed. Raises if the answer is an
-        error.
+    def _next_reply(self, sequence: int | None) -> wire.Message | None:
+        """The reply to that request, if it has come. What came before it is seen to, each message in one step for
+        signals, and closed. Raises if the answer is an error.
         """
-        is_answer = message.sequence == sequence
-        if message.opcode == Op.REPLY and is_answer:
-            return True
-        try:
-            self._see_to(message, is_answer)
-        finally:
-            message.close()  # an answer that came too late, too
-        return False
+        while self._arrived:
+            message = self._arrived[0]
+            is_answer = message.sequence == sequence
+            if message.opcode == Op.REPLY and is_answer:
+                del self._arrived[0]
+                return message
+            try:
+                self._see_to(message, is_answer)
+            finally:
+                message.close()  # an answer that came too late, too
+        return None
 
     def _see_to(self, message: wire.Message, is_answer: bool) -> None:
+        """Removes it from what has arrived."""
         if message.opcode == Op.ERROR and is_answer:
-            raise self._error(message)
-        if message.opcode == Op.DEFERRED:
-            self.deferred.append(self._error(message))
-        elif message.opcode == Op.LOST:
+            error = self._error(message)
+            del self._arrived[0]
+            raise error
+        if message.opcode == Op.LOST:
             error = self._error(message)
             self.close()
             raise error
+        deferred: tuple[Exception, ...] = ()
+        events: tuple[tuple[Event, list[int]], ...] = ()
+        fds: list[int] = []
+        if message.opcode == Op.DEFERRED:
+            deferred = (self._error(message),)
+        elif message.opcode == Op.EVENT and message.has_lost_fds:
+            deferred = (wire.LostFds("what the server told"),)
         elif message.opcode == Op.EVENT:
+            events = ((self.decoded(Event, message.body), fds),)
             if len(self.events) == _MOST_EVENTS:
-                _fds.close_all(self.events.popleft()[1])
-            self._keep_event(message)
-
-    def _keep_event(self, message: wire.Message) -> None:
-        if message.has_lost_fds:
-            self.deferred.append(wire.LostFds("what the server told"))
-        else:
-            self.events.append((self.decoded(Event, message.body), message.take_fds()))
+                _fds.close_all_of(self.events[0][1])
+        self.deferred += deferred
+        self.events += events
+        if events:
+            fds += message.fds
+            message.fds = []
+        del self._arrived[0]
 
     def decoded(self, kind: type[Body], data: bytes) -> Any:
         """The body in `data`. RemoteLostError: it is none, and the connection is closed."""
@@ -232,46 +279,54 @@ class Channel:
             raise TimeoutError("the server did not answer in time")
         self._set_timeout(timeout)
         try:
-            self._take(*wire.receive(self._sock))
+            is_open = self._read()
         except BlockingIOError:
             raise TimeoutError("the server did not answer in time") from None
+        if not is_open and not self._arrived:
+            self._has_ended()
+
+    def _has_ended(self) -> NoReturn:
+        self.close()
+        raise RemoteLostError("the server has closed the connection")
+
+    def _read(self, flags: int = 0) -> bool:
+        """False: the server has closed its end."""
+        try:
+            return self._splitter.read(self._sock, flags)
         except ConnectionResetError:
             raise self._why_it_ended() from None
-
-    def _take(self, data: bytes, fds: list[int], has_lost_fds: bool) -> None:
-        if not data:
-            self.close()
-            raise RemoteLostError("the server has closed the connection")
-        try:
-            self._arrived.extend(self._splitter.feed(data, fds, has_lost_fds))
         except wire.Garbage as error:
             raise self._garbage(error) from None
 
     def _why_it_ended(self) -> Exception:
         """What the server said last, as far as it got here."""
-        messages = list(self._arrived)
         try:
-            while (came := wire.receive(self._sock, socket.MSG_DONTWAIT))[0]:
-                messages += self._splitter.feed(*came)
+            while self._splitter.read(self._sock, socket.MSG_DONTWAIT):
+                pass
         except (OSError, wire.Garbage):
             pass
-        told = [message for message in messages if message.opcode == Op.LOST]
+        told = [message for message in self._arrived if message.opcode == Op.LOST]
         try:
             return self._error(told[0]) if told else RemoteLostError("the server has closed the connection")
         finally:
-            for message in messages:
-                message.close()
             self.close()
 
     def _check(self) -> None:
         if self.is_closed:
             raise ClosedError("this connection is closed: make another Client")
+        if self._going.is_part:  # what the server reads next would be garbage to it
+            self.close()
+            raise ClosedError(
+                "a call of this client was interrupted when half of its request was sent, and no other can follow it: "
+                "this connection is closed, make another Client"
+            )
 
     def _set_timeout(self, timeout: float | None) -> None:
         if timeout == self._timeout:
             return
         whole, part = divmod(timeout or 0.0, 1.0)
         packed = _TIMEVAL.pack(int(whole), max(int(part * 1e6), int(timeout is not None and not whole)))
+        self._timeout = -1.0  # unknown, where this is interrupted
         for which in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
             self._sock.setsockopt(socket.SOL_SOCKET, which, packed)
         self._timeout = timeout

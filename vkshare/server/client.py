@@ -134,12 +134,11 @@ class Client:
             words = (usage,) if isinstance(usage, str) else tuple(usage)
             body = m.CreateSurface(number, *size, str(format), tiling, words)
             opener = None if self._device is None else self._device.open_surface
-            descriptor, surface = self._made(
-                m.Op.CREATE_SURFACE, body, m.Op.CLOSE_SURFACE, number, SurfaceDescriptor, opener
-            )
-            return self._keep(
-                ServedSurface(self, number, descriptor.spec, surface, None if surface is not None else descriptor)
-            )
+            with self._undoing(m.Op.CLOSE_SURFACE, m.Close(number)):
+                descriptor, surface = self._made(m.Op.CREATE_SURFACE, body, SurfaceDescriptor, opener)
+                return self._keep(
+                    ServedSurface(self, number, descriptor.spec, surface, None if surface is not None else descriptor)
+                )
 
     def open_surface(self, surface: Surface | SurfaceDescriptor) -> ServedSurface:
         """Gives the server a handle of a surface of this process."""
@@ -165,9 +164,10 @@ class Client:
             number = self._new_id()
             body = m.CreateFence(number, initial)
             opener = None if self._device is None else self._device.open_fence
-            descriptor, fence = self._made(m.Op.CREATE_FENCE, body, m.Op.CLOSE_FENCE, number, FenceDescriptor, opener)
-            kept = None if fence is not None else descriptor
-            return self._keep(ServedFence(self, number, fence, kept, owns=True))
+            with self._undoing(m.Op.CLOSE_FENCE, m.Close(number)):
+                descriptor, fence = self._made(m.Op.CREATE_FENCE, body, FenceDescriptor, opener)
+                kept = None if fence is not None else descriptor
+                return self._keep(ServedFence(self, number, fence, kept, owns=True))
 
     def open_fence(self, fence: Fence | FenceDescriptor) -> ServedFence:
         """Gives the server a follower of a fence of this process, or of another client's."""
@@ -184,25 +184,18 @@ class Client:
             return self._keep(ServedFence(self, number, fence, None, owns=False))
 
     def _made(
-        self,
-        opcode: m.Op,
-        body: m.Body,
-        close: m.Op,
-        number: int,
-        kind: type[_D],
-        opener: Callable[[Any], _O] | None,
+        self, opcode: m.Op, body: m.Body, kind: type[_D], opener: Callable[[Any], _O] | None
     ) -> tuple[_D, _O | None]:
-        """The descriptor of what the server makes, and, with an opener, a handle of this process's, which uses it up.
-
-        What fails here, the server gives up too.
-        """
-        with self._undoing(close, m.Close(number)):
-            told, fds = self._call(opcode, body)
-            descriptor = kind.from_bytes(self.decoded(m.Made, told, fds).descriptor, fds)
-            if opener is None:
-                return descriptor, None
-            with descriptor:
-                return descriptor, opener(descriptor)
+        """The descriptor of what the server makes, and, with an opener, this process's handle, which uses it up."""
+        reply = self._channel.ask(opcode, body, (), self._timeout)
+        try:
+            descriptor = kind._taken_from(reply, self.decoded(m.Made, reply.body).descriptor)
+        finally:
+            reply.close()
+        if opener is None:
+            return descriptor, None
+        with descriptor:
+            return descriptor, opener(descriptor)
 
     @contextlib.contextmanager
     def _undoing(self, opcode: int, body: m.Body) -> Iterator[None]:
@@ -330,11 +323,18 @@ class Client:
 
     def _closed(self, opcode: m.Op, thing: Served) -> None:
         with self._lock:
-            if self._things.pop((type(thing), thing.id), None) is not None and not self.is_closed:
-                try:
-                    self.send(opcode, m.Close(thing.id))
-                except Exception:
-                    pass  # the server is gone, and the thing with it
+            if self._things.pop((type(thing), thing.id), None) is None or self.is_closed:
+                return
+            before = self._channel.sent
+            try:
+                self.send(opcode, m.Close(thing.id))
+            except Exception:
+                pass  # the server is gone, and the thing with it
+            except BaseException:  # interrupted: no other call would close it
+                if self._channel.sent == before:
+                    with contextlib.suppress(VkshareError, OSError):
+                        self.send(opcode, m.Close(thing.id))
+                raise
 
     # ---- closing ----------------------------------------------------------------------------------------------------
 

@@ -70,11 +70,13 @@ class ServedSurface(Served):
         if self.is_closed:
             return
         self.is_closed = True
-        self._client._closed(m.Op.CLOSE_SURFACE, self)
-        if self.surface is not None and self._owns_surface:
-            self.surface.close()
-        if self.descriptor is not None:
-            self.descriptor.close()
+        try:
+            self._client._closed(m.Op.CLOSE_SURFACE, self)
+        finally:  # also after Ctrl-C
+            if self.surface is not None and self._owns_surface:
+                self.surface.close()
+            if self.descriptor is not None:
+                self.descriptor.close()
 
     def __repr__(self) -> str:
         state = ", closed" if self.is_closed else ""
@@ -98,11 +100,13 @@ class ServedFence(Served):
         if self.is_closed:
             return
         self.is_closed = True
-        self._client._closed(m.Op.CLOSE_FENCE, self)
-        if self.fence is not None and self._owns_fence:
-            self.fence.close()
-        if self.descriptor is not None:
-            self.descriptor.close()
+        try:
+            self._client._closed(m.Op.CLOSE_FENCE, self)
+        finally:  # also after Ctrl-C
+            if self.fence is not None and self._owns_fence:
+                self.fence.close()
+            if self.descriptor is not None:
+                self.descriptor.close()
 
     def wait(self, value: int, timeout: float | None = None) -> None:
         """Waits, in the server's order of this client's requests, until the fence has reached the value.

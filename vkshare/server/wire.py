@@ -15,8 +15,10 @@ import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from vkshare import _fds, _transport
+from vkshare._closing import destructor
 
 VERSION = 2
 # length of the whole message, opcode, number of fds, version, sequence, device generation (native/server/front.h)
@@ -29,6 +31,7 @@ IN_MEMORY = 0x4000  # a bit of the opcode: the body is in a memfd, the first of 
 
 FD_SPACE = socket.CMSG_SPACE(MAX_FDS * 4)  # for recvmsg()
 _LOST = -1  # among fds: a message's, of which this process had no room for all
+Part = tuple[bytes, list[tuple[int, int, bytes]], int, Any]  # what recvmsg() returns
 
 
 class Garbage(Exception):
@@ -69,7 +72,12 @@ class Message:
 
     def close(self) -> None:
         """Closes the fds that nobody took."""
-        _fds.close_all(self.take_fds())
+        _fds.close_all_of(self.fds)
+
+    @destructor
+    def __del__(self) -> None:
+        if self.fds:  # an interruption has lost the message
+            self.close()
 
     def body_in_memory(self) -> bytes:
         """A copy of the body that the first fd has: the sender may go on writing there (rule R13)."""
@@ -99,16 +107,30 @@ def _copy_of(fd: int) -> bytes:
 class Splitter:
     """Cuts a stream into messages: bytes and fds go in as they are read. Pure, but that it owns the fds.
 
+    Python hears signals after calls and jumps back. Between those each change here is whole, so that an interruption
+    loses no byte and no fd, and the next call goes on from there.
+
     Parameters
     ----------
     check
         check(opcode, n_fds) is called for each header that has fds, before the body is there; raises Garbage where no
         such message may have so many.
+
+    Attributes
+    ----------
+    parts
+        What recvmsg() has returned and is not taken in yet.
+    messages
+        That are whole, in order; who has seen to one removes it.
     """
 
     def __init__(self, check: Callable[[int, int], object] | None = None) -> None:
+        self.parts: deque[Part] = deque()
+        self.messages: deque[Message] = deque()
         self._bytes = bytearray()
-        self._fds: deque[int] = deque()
+        self._at = 0  # bytes of these that are in messages
+        self._fds: list[int] = []
+        self._unwanted: list[int] = []  # fds to be closed
         self._check = check
 
     @property
@@ -129,30 +151,56 @@ class Splitter:
         Garbage
             A length, version or number of fds is wrong. Messages that came before are lost too; no fd stays open.
         """
-        if has_lost_fds:
-            _fds.close_all(fds)
-            fds = (_LOST,)
-        self._fds.extend(fds)
+        self._add(data, fds, has_lost_fds)
+        self.cut()
+        messages, self.messages = self.messages, deque()
+        return list(messages)
+
+    def read(self, sock: socket.socket, flags: int = 0) -> bool:
+        """Takes in what recvmsg() can read now, or has read before an interruption; False: the peer has closed its end.
+
+        Raises as recvmsg() and cut().
+        """
+        if not self.parts:
+            before = len(self.messages)
+            self.cut()
+            if len(self.messages) > before:
+                return True
+            read_into(self.parts, sock, flags)
+        data, ancillary, told, _ = self.parts[0]
+        if data:
+            self._add(data, _transport.fds_of(ancillary), bool(told & socket.MSG_CTRUNC))
+        self.cut()
+        return bool(data)
+
+    def _add(self, data: bytes, fds: Sequence[int], has_lost_fds: bool) -> None:
+        kept, unwanted = ((_LOST,), fds) if has_lost_fds else (fds, ())
         self._bytes += data
-        messages: list[Message] = []
-        at = 0
+        self._fds += kept
+        self._unwanted += unwanted
+        if self.parts:
+            del self.parts[0]
+        _fds.close_all_of(self._unwanted)
+
+    def cut(self) -> None:
+        """Moves what is whole to `messages`. Garbage as of feed()."""
         try:
-            while (message := self._message(at)) is not None:
-                at += HEADER.size + len(message.body)
-                messages.append(message)
-            del self._bytes[:at]
+            while self._cut_one():
+                pass
+            del self._bytes[: self._at]
+            self._at = 0
             if self._fds and (not self._bytes or len(self._fds) > MAX_FDS):
                 raise Garbage(f"{len(self._fds)} fds came that no message said it has")
         except Garbage:
-            for message in messages:
-                message.close()
             self.close()
             raise
-        return messages
+        finally:
+            _fds.close_all_of(self._unwanted)
 
-    def _message(self, at: int) -> Message | None:
+    def _cut_one(self) -> bool:
+        at = self._at
         if len(self._bytes) - at < HEADER.size:
-            return None
+            return False
         length, opcode, n_fds, version, sequence, generation = HEADER.unpack_from(self._bytes, at)
         if version != VERSION:
             raise Garbage(f"the peer speaks version {version}, this vkshare {VERSION}: run the same on both sides")
@@ -163,26 +211,39 @@ class Splitter:
         if n_fds and self._check is not None:
             self._check(opcode, n_fds)
         if len(self._bytes) - at < length:
-            return None
-        body = bytes(self._bytes[at + HEADER.size : at + length])
-        fds, has_lost_fds = self._taken(n_fds)
-        return Message(opcode, sequence, generation, body, fds, has_lost_fds)
-
-    def _taken(self, count: int) -> tuple[list[int], bool]:
-        """The oldest fds; none, where some of these were lost."""
-        if _LOST in list(self._fds)[:count]:
-            while (fd := self._fds.popleft()) != _LOST:
-                os.close(fd)
-            return [], True
-        if count > len(self._fds):
-            raise Garbage(f"a message says it has {count} fds, and {len(self._fds)} came")
-        return [self._fds.popleft() for _ in range(count)], False
+            return False
+        fds = self._fds[:n_fds]
+        has_lost_fds = _LOST in fds
+        if has_lost_fds:
+            fds = fds[: fds.index(_LOST) + 1]
+        elif n_fds > len(fds):
+            raise Garbage(f"a message says it has {n_fds} fds, and {len(fds)} came")
+        message = Message(opcode, sequence, generation, bytes(self._bytes[at + HEADER.size : at + length]))
+        message.has_lost_fds = has_lost_fds
+        n_fds = len(fds)
+        whole = (message,)
+        self.messages += whole
+        self._at = at + length
+        del self._fds[:n_fds]
+        if has_lost_fds:
+            self._unwanted += fds
+        else:
+            message.fds = fds
+        return True
 
     def close(self) -> None:
-        """Forgets what began."""
-        _fds.close_all(self._fds)
-        self._fds.clear()
+        """Forgets what came."""
+        for message in self.messages:
+            message.close()
+        self.messages.clear()
+        while self.parts:
+            fds = _transport.fds_of(self.parts[0][1])
+            self._fds += fds
+            del self.parts[0]
+        _fds.close_all_of(self._fds)
+        _fds.close_all_of(self._unwanted)
         self._bytes.clear()
+        self._at = 0
 
 
 def pack(opcode: int, sequence: int, generation: int, body: bytes = b"", n_fds: int = 0) -> bytes:
@@ -193,6 +254,11 @@ def pack(opcode: int, sequence: int, generation: int, body: bytes = b"", n_fds: 
             f"the message has {length} bytes and {n_fds} fds; allowed are {MAX_MESSAGE} bytes and {MAX_FDS} fds"
         )
     return HEADER.pack(length, opcode, n_fds, VERSION, sequence, generation) + body
+
+
+def read_into(parts: deque[Part], sock: socket.socket, flags: int = 0, size: int = READ_SIZE) -> None:
+    """Appends what recvmsg() returns. One call of C's, so that no signal is heard between reading and appending."""
+    parts.extend(map(sock.recvmsg, (size,), (FD_SPACE,), (flags | socket.MSG_CMSG_CLOEXEC,)))
 
 
 def receive(sock: socket.socket, flags: int = 0) -> tuple[bytes, list[int], bool]:
