@@ -1,6 +1,9 @@
 """Vulkan draws, PyTorch inverts the picture, Vulkan goes on: one memory, in order on the GPU, nothing copied."""
 
-import torch
+try:
+    import torch
+except ModuleNotFoundError:
+    raise SystemExit("this example needs PyTorch: pip install torch") from None
 
 import vkshare as vks
 

@@ -103,6 +103,15 @@ def test_a_wrong_command_is_a_usage_error_and_an_unhappy_one_says_why() -> None:
     assert all(name in help_text for name in ("info", "doctor", "ps"))
 
 
+def test_a_package_without_its_c_core_says_how_to_build_it_and_nothing_else() -> None:
+    code = "import sys; sys.modules['vkshare._native'] = None; from vkshare.cli import main; sys.exit(main(['info']))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 1
+    assert result.stderr.startswith("vkshare: vkshare was imported from")
+    assert "build the core" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
 def test_output_into_a_pipe_that_closes_early_is_no_traceback() -> None:
     result = subprocess.run(
         ["sh", "-c", f"{sys.executable} -m vkshare info --json | head -c 1"],

@@ -29,8 +29,9 @@ import support.demos
 from PIL import Image
 from support.demos import said
 
+import vkshare
 from vkshare import cli
-from vkshare.demos import backdrop, marks, pictures, shared
+from vkshare.demos import backdrop, choice, marks, pictures, shared
 from vkshare.demos.child import Child
 from vkshare.demos.inspection import Inspector
 from vkshare.demos.layer import Layer
@@ -42,6 +43,7 @@ from vkshare.demos.report import Handover, Report
 from vkshare.demos.scene import Scene
 from vkshare.demos.solids import rounded_cube
 from vkshare.demos.stamps import Stamps
+from vkshare.errors import UnsupportedError
 
 SMALL = ("--frames", "30", "--size", "320x180")
 ENDLESS = ("--frames", "1000000", "--size", "320x180")
@@ -90,6 +92,20 @@ def test_the_report_as_json_tells_the_adapter_and_why_and_counts_copies() -> Non
     assert all(0 <= h["p50"] <= h["p99"] for h in report["handovers"])
     copied = sum(report["copied_per_frame"].values())
     assert (copied == 0) == (report["tiling"] == "linear"), "linear surfaces are passed without a copy"
+
+
+def test_a_demo_without_vulkan_is_not_run_unvalidated_where_validation_is_wanted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    options = Options()
+    for name in ("VKSHARE_BACKEND", "VKSHARE_ADAPTER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("vkshare.adapters", lambda: vkshare.adapter.adapters("cpu"))
+    monkeypatch.setenv("VKSHARE_VALIDATION", "1")
+    with pytest.raises(UnsupportedError, match="the validation layer checks Vulkan"):
+        choice.choose(options)
+    monkeypatch.setenv("VKSHARE_VALIDATION", "0")
+    assert choice.choose(options)[0].backend == "cpu"
 
 
 def test_a_forced_copy_shows_in_the_bytes_copied() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import socket
 import struct
 import threading
@@ -14,7 +15,7 @@ from support.fds import open_fds
 from support.sharing import wait_until
 
 import vkshare as vks
-from vkshare import _sockets
+from vkshare import _parcels, _sockets
 from vkshare.errors import DescriptorError, InvalidCallError
 from vkshare.server.socket_path import Listener
 
@@ -98,8 +99,19 @@ def test_a_folder_that_the_user_chose_may_be_shared(runtime: Path, tmp_path: Pat
 
 
 def test_a_default_folder_that_is_not_there_is_no_server(runtime: Path) -> None:
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=f"no render server listens at {runtime}/vkshare-server; start one"):
         vks.server.Client()
+    with pytest.raises(FileNotFoundError, match=f"no server can listen at {runtime}/vkshare-server; make its folder"):
+        Listener(runtime / "vkshare-server")
+
+
+def test_a_folder_in_which_no_socket_can_be_made_is_passed_over_for_pickles(
+    vks_device: vks.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_parcels._counter, "listener", None)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/proc")
+    with vks_device.create_surface(8, 8) as surface, surface.export() as descriptor:
+        pickle.loads(pickle.dumps(descriptor)).close()
 
 
 @pytest.mark.rule("X19")

@@ -410,7 +410,7 @@ def test_only_what_a_process_sends_is_passed_on(sent_by: str, passed_on: bool, m
 def test_a_file_that_cannot_be_written_is_known_before_the_command_runs(tmp_path: Path) -> None:
     done = trace(tmp_path / "no" / "such" / "t.json", "--", "touch", os.fspath(tmp_path / "ran"))
     assert done.returncode == 1
-    assert "No such file" in done.stderr
+    assert f"No such file or directory: '{tmp_path / 'no' / 'such' / 't.json'}'" in done.stderr
     assert not (tmp_path / "ran").exists()
 
 

@@ -46,28 +46,26 @@ class _Listener:
     """A socket in a folder of the user's own: in XDG_RUNTIME_DIR, else in /tmp, else in a folder made for it."""
 
     def __init__(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._made: Path | None = None
-        try:
-            self.path = self._place()
-            _sockets.listen(self.sock, self.path, 128)
-            self.sock.setblocking(False)
-        except BaseException:
-            self.sock.close()
-            self._remove_folder()
-            raise
+        self.sock, self.path = self._listen()
 
-    def _place(self) -> Path:
+    def _listen(self) -> tuple[socket.socket, Path]:
         name = _PREFIX + os.urandom(8).hex()
         for folder in _sockets.folders():
-            if len(os.fsencode(folder / name)) > _sockets.LONGEST_PATH:
+            path = folder / name
+            if len(os.fsencode(path)) > _sockets.LONGEST_PATH:
                 continue
-            with contextlib.suppress(OSError, InvalidCallError):  # it is not there, or not this user's alone
+            # It is not there, or not this user's alone, or no socket can be in it.
+            with contextlib.suppress(OSError, InvalidCallError):
                 _sockets.make_folder(folder)
                 _remove_stale(folder)
-                return folder / name
+                return _listening(path), path
         self._made = Path(tempfile.mkdtemp(prefix="vkshare-"))
-        return self._made / name
+        try:
+            return _listening(self._made / name), self._made / name
+        except BaseException:
+            self._remove_folder()
+            raise
 
     def unlink(self) -> None:
         """No process can come any more, and no file is left behind."""
@@ -83,6 +81,17 @@ class _Listener:
         if self._made is not None:
             with contextlib.suppress(OSError):
                 self._made.rmdir()
+
+
+def _listening(path: Path) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        _sockets.listen(sock, path, 128)
+        sock.setblocking(False)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
 def _remove_stale(folder: Path) -> None:

@@ -91,11 +91,22 @@ def choose(adapter: Any = None, backend: str = "auto", *, validation: bool = Fal
     found = adapters(backend)
     if not found:
         raise UnsupportedError(f"backend={backend!r}", _why_none(), "open with backend='cpu', or run vkshare doctor")
-    if validation and backend == "auto" and found[0].backend == "cpu":
+    if backend == "auto":
+        check_validated(found[0], validation)
+    return found[0]
+
+
+def check_validated(chosen: Adapter, validation: bool | None = None) -> None:
+    """For an adapter that neither the caller nor the environment names. `validation` is as of open().
+
+    UnsupportedError: it is the CPU backend's, where validation is wanted.
+    """
+    if validation is None:
+        validation = os.environ.get("VKSHARE_VALIDATION", "") not in ("", "0")
+    if validation and chosen.backend == "cpu":
         hint = "install a driver and the layer, or do without: unset VKSHARE_VALIDATION, or open(backend='cpu')"
         why = f"the validation layer checks Vulkan, and there is no Vulkan adapter ({_why_none()})"
         raise UnsupportedError("validation", why, hint)
-    return found[0]
 
 
 def _wish(source: str, adapter: Any) -> bytes | str:

@@ -23,6 +23,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with output.checked():
             return _run(argv)
+    except ImportError as error:
+        if error.name != "vkshare._native":
+            raise
+        print(f"vkshare: {error}", file=sys.stderr)
+        return 1
     except output.OutputError as error:
         output.discard()
         print(f"vkshare: {error}", file=sys.stderr)

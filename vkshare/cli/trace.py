@@ -154,7 +154,10 @@ def _replacing(file: Path) -> Iterator[Path]:
     """A new file beside it, which takes its place when all went well: there is never half a trace. Nothing is left of
     one that stays empty.
     """
-    descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, os.fspath(file)) from None
     os.close(descriptor)
     path = Path(name)
     try:

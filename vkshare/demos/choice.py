@@ -28,6 +28,7 @@ def choose(options: Options) -> tuple[vkshare.Adapter, str]:
         return _adapter.choose(None, options.backend), f"the best for {reason}"
     found = vkshare.adapters()
     usable = [each for each in found if each.capabilities.surface_memory & _SHARED_MEMORY] or found
+    _adapter.check_validated(usable[0])
     return usable[0], _why(usable[0], found)
 
 

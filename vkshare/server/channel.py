@@ -71,8 +71,11 @@ class Channel:
             # The kernel's own timeouts: Python's would poll() before each call.
             self._set_timeout(timeout)
             _sockets.connect(self._sock, path)
-        except BaseException:
+        except BaseException as error:
             self._sock.close()
+            if isinstance(error, (FileNotFoundError, ConnectionRefusedError)):
+                advice = f"no render server listens at {path}; start one (vkshare serve), or give its path"
+                raise type(error)(error.errno, f"{error.strerror}: {advice}") from None
             raise
 
     @property

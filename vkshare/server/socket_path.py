@@ -10,7 +10,7 @@ import socket
 import stat
 from pathlib import Path
 
-from vkshare import _sockets
+from vkshare import _fds, _sockets
 from vkshare.errors import InvalidCallError
 
 
@@ -70,7 +70,13 @@ def _lock(path: Path) -> int:
     """The lock's fd. It is taken anew if the one who had it removed the file meanwhile."""
     name = _lock_path(path)
     while True:
-        fd = os.open(name, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fd = os.open(name, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            if error.errno in _fds.NO_ROOM:
+                raise
+            why = f"{error.strerror}: no server can listen at {path}; make its folder, or give another path"
+            raise OSError(error.errno, why) from None
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with contextlib.suppress(FileNotFoundError):
