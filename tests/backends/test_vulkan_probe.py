@@ -57,7 +57,7 @@ def test_a_trial_without_room_for_its_fds_says_so_and_denies_nothing(physical) -
 
     proven = probe.probe(physical)
     for free in range(10):
-        with no_fd_left(but=free), contextlib.suppress(OSError):
+        with no_fd_left(free), contextlib.suppress(OSError):
             assert probe.probe(physical) == proven, f"with {free} fds free"
 
 
@@ -71,7 +71,7 @@ def test_a_driver_that_fails_in_a_process_without_room_is_asked_again(backend, m
     fresh = adapter.VulkanAdapter(backend.context.physical, 0)
     with monkeypatch.context() as starved:
         starved.setattr(probe, "open_image", refused)
-        with no_fd_left(but=10), pytest.raises(OSError, match="Too many open files"):
+        with no_fd_left(10), pytest.raises(OSError, match="Too many open files"):
             _ = fresh.capabilities
     assert fresh.capabilities.tilings
 
@@ -83,14 +83,14 @@ def test_a_loader_that_fails_in_a_process_without_room_is_asked_again(monkeypatc
         raise VulkanError(-9, "vkCreateInstance")
 
     monkeypatch.setattr(adapter, "_any_instance", refused)
-    with no_fd_left(but=10), pytest.raises(OSError, match="Too many open files"):
+    with no_fd_left(10), pytest.raises(OSError, match="Too many open files"):
         adapter._enumerate()
     assert adapter._enumerate()[1] == [("Vulkan", "no instance: vkCreateInstance: VK_ERROR_INCOMPATIBLE_DRIVER (-9)")]
 
 
 def test_a_surface_without_room_for_its_fds_is_no_unsupported_one(vks_device: vks.Device) -> None:
     for free in range(8):
-        with no_fd_left(but=free), contextlib.suppress(OSError):
+        with no_fd_left(free), contextlib.suppress(OSError):
             vks_device.create_surface(8, 8).close()
 
 
