@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import signal
 import sys
@@ -770,7 +771,7 @@ def test_ctrl_c_while_a_queue_is_made_is_no_other_error(vks_open: Open) -> None:
         vks.SurfaceQueue(device, 4, 4).close()
     assert counted.places > 100
     for place in range(1, counted.places + 1, rounds(1, 7)):
-        with pytest.raises(KeyboardInterrupt), CtrlC(place):
+        with contextlib.suppress(KeyboardInterrupt), CtrlC(place):
             vks.SurfaceQueue(device, 4, 4).close()
     vks.SurfaceQueue(device, 4, 4).close()
 

@@ -75,7 +75,7 @@ def test_objects_of_all_kinds_leave_nothing_behind(device: Device) -> None:
     gc.collect()
     device.reap()
     assert [sys.getrefcount(kind) for kind in kinds] == before
-    assert open_fds() == fds
+    assert open_fds() <= fds
     assert device.counters()["fences"] == 0
     assert device.counters()["surfaces"] == 0
 

@@ -53,18 +53,23 @@ def test_a_compile_that_raises_or_sets_nothing_submits_nothing(device: Device, s
     assert device.counters()["submissions"] == before
 
 
-def test_a_compile_that_resets_another_list_of_the_call_is_caught(device: Device, surface: Surface) -> None:
-    first = List(surface)
-
+def test_a_list_that_another_ones_compile_resets_is_compiled_again_but_not_for_ever(
+    device: Device, surface: Surface
+) -> None:
     class Resets(List):
+        other: List
+
         def _compile(self) -> None:
             super()._compile()
-            first.reset()
+            self.other.reset()
 
+    once, first, second = Resets(surface), Resets(surface), Resets(surface)
+    once.other, first.other, second.other = List(surface), second, first
     surface.acquire()
-    device.submit(first).wait(5)
+    device.submit(once.other).wait(5)
+    device.submit(once.other, once).wait(5)
     with pytest.raises(errors.InvalidCallError, match="reset meanwhile"):
-        device.submit(first, Resets(surface))
+        device.submit(first, second)
 
 
 def test_many_lists_in_one_call_run_in_order(device: Device, surface: Surface) -> None:

@@ -76,7 +76,7 @@ class Message:
 
     @destructor
     def __del__(self) -> None:
-        if self.fds:  # an interruption has lost the message
+        if getattr(self, "fds", ()):  # an interruption has lost the message, or its making
             self.close()
 
     def body_in_memory(self) -> bytes:
