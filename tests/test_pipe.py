@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import sys
 import threading
 import types
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 from support import queues, roles
-from support.ctrl_c import CtrlC
+from support.ctrl_c import CtrlC, at_any_place
 from support.peers import Peer, later
 from support.queues import look
 from support.scale import rounds, unhurried
@@ -335,7 +334,7 @@ def test_a_frame_that_is_not_over_when_its_receiver_is_closed_goes_back_once(vks
 
 
 @pytest.mark.rule("Q26")
-@pytest.mark.skipif(sys.gettrace() is not None, reason="something else traces this run")
+@at_any_place
 def test_a_pipe_goes_on_after_ctrl_c_at_any_place(vks_open: Open) -> None:
     sender, receiver = joined(vks_open(), vks_open(), count=2)
 

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import gc
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import roles
-from support.ctrl_c import CtrlC
+from support.ctrl_c import CtrlC, at_any_place
 from support.faults import FaultyQueue, has_queue
 from support.patience import at_least
 from support.peers import later
@@ -763,7 +762,7 @@ def test_without_a_consumer_enqueue_is_refused_until_there_is_another(loop: Loop
     assert again.dequeue(0)[1] == b""
 
 
-@pytest.mark.skipif(sys.gettrace() is not None, reason="something else traces this run")
+@at_any_place
 def test_ctrl_c_while_a_queue_is_made_is_no_other_error(vks_open: Open) -> None:
     device = vks_open()
     vks.SurfaceQueue(device, 4, 4).close()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import gc
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.ctrl_c import CtrlC
+from support.ctrl_c import CtrlC, at_any_place
 from support.scale import rounds, unhurried
 
 import vkshare as vks
@@ -50,7 +49,7 @@ def interrupted(vks_open: Open, n: int) -> CtrlC:
 
 
 @pytest.mark.rule("X8")
-@pytest.mark.skipif(sys.gettrace() is not None, reason="something else traces this run")
+@at_any_place
 def test_whenever_it_comes_nothing_is_destroyed_twice_and_nothing_left(vks_open: Open) -> None:
     places = interrupted(vks_open, 0).places
     assert places > 1000

@@ -131,7 +131,9 @@ def test_a_mismatch_names_both_sides(backend: Any) -> None:
 
 
 @pytest.mark.rule("X16", "X18")
-@pytest.mark.parametrize("declared", [{"width": 400}, {"height": 4000}, {"format": get("rgba32float")}])
+@pytest.mark.parametrize(
+    "declared", [{"width": 400}, {"height": 4000}, {"height": 2**20}, {"format": get("rgba32float")}]
+)
 def test_memory_of_one_image_does_not_open_as_a_larger_one(backend: Any, declared: dict[str, Any]) -> None:
     image = backend.create_image(spec_of())
     before = open_fds()

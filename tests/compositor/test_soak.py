@@ -101,7 +101,10 @@ def test_nothing_of_a_client_that_is_gone_is_kept(
         until(lambda: not compositor.windows and server.statistics().clients == server.statistics().workers == 0, 60)
         settled_fds()
         gc.collect()
-        return Counter(type(each).__qualname__ for each in gc.get_objects())
+        kinds = Counter(type(each).__qualname__ for each in gc.get_objects())
+        for kept_by_pytest in ("LogRecord", "Message"):  # what the validation layer says of a GPU
+            del kinds[kept_by_pytest]
+        return kinds
 
     count = rounds(5000, 40)
     come_and_go(20)

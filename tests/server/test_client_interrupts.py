@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import signal
-import sys
 import termios
 import threading
 from pathlib import Path
@@ -25,7 +24,7 @@ from vkshare.server.socket_path import Listener
 
 pytestmark = [
     unhurried,
-    pytest.mark.skipif(sys.gettrace() is not None, reason="something else traces this run"),
+    at_any_place,
     pytest.mark.filterwarnings("ignore:.*was neither sent, opened nor closed:ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),  # it came in a destructor
 ]

@@ -6,10 +6,9 @@ import contextlib
 import os
 import socket
 import struct
-import sys
 
 import pytest
-from support.ctrl_c import CtrlC
+from support.ctrl_c import CtrlC, at_any_place
 from support.fds import no_fd_left, open_fds
 from support.processes import in_child
 from support.scale import rounds, seeded
@@ -147,7 +146,7 @@ def test_what_is_received_without_room_for_its_fds_says_so() -> None:
 
 
 @pytest.mark.rule("R13")
-@pytest.mark.skipif(sys.gettrace() is not None, reason="something else traces this run")
+@at_any_place
 def test_an_interruption_loses_no_byte_and_no_fd_of_the_stream() -> None:
     before = open_fds()
 

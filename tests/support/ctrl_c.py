@@ -8,7 +8,15 @@ import sys
 from types import FrameType
 from typing import Any
 
+import pytest
+
 import vkshare as vks
+
+# Of tests that interrupt at each place. Since 3.12 a function that is traced from the middle on has few instructions.
+at_any_place = pytest.mark.skipif(
+    sys.gettrace() is not None or sys.version_info >= (3, 12),
+    reason="traces each instruction, as Python 3.11 does where nothing else traces the run",
+)
 
 _PACKAGE = os.path.dirname(vks.__file__) + os.sep
 # Python hears signals after these, before the next one.

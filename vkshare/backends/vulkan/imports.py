@@ -37,6 +37,8 @@ def open_image(context: Context, spec: ImageSpec, memory: MemoryHandle) -> Vulka
         if memory.kind not in openers:
             raise DescriptorError(f"the memory is of kind {memory.kind!r}; a Vulkan device opens {', '.join(openers)}")
         return openers[memory.kind](context, spec, memory)
+    except ValueError as error:  # its size
+        raise DescriptorError(f"the surface cannot be one of this device: {error}") from None
     finally:
         # The driver got a duplicate, so this one is ours to close whatever happened.
         with suppress(OSError):  # it was not even open

@@ -76,15 +76,23 @@ def probe(physical: PhysicalDevice) -> Capabilities:
 
 @contextmanager
 def _devices(physical: PhysicalDevice) -> Iterator[tuple[Context, Context]]:
-    ours = Context.create(physical)
+    ours = _context(physical)
     try:
-        theirs = Context.create(physical)
+        theirs = _context(physical)
         try:
             yield ours, theirs
         finally:
             theirs.close()
     finally:
         ours.close()
+
+
+def _context(physical: PhysicalDevice) -> Context:
+    try:
+        return Context.create(physical)
+    except VkshareError:
+        _fds.check_room()
+        raise
 
 
 def _spec(format_name: str, tiling: str) -> ImageSpec:
