@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from support.ctrl_c import CtrlC
+from support.ctrl_c import CtrlC, at_any_place
 from support.fds import open_fds
 from support.scale import rounds, unhurried
 from support.servers import Place, until
