@@ -582,6 +582,22 @@ def test_where_a_frame_goes_can_be_told_and_must_be_where_it_is_not_clear(loop: 
         pass
 
 
+@pytest.mark.rule("Q20", "Q23")
+def test_a_frame_goes_back_into_no_second_opening_of_the_queue_that_it_came_out_of(loop: Loop) -> None:
+    loop.seen.close()
+    device = loop.out.device
+    with (
+        loop.clone.export() as descriptor,
+        vks.SurfaceQueue.open(device, descriptor) as again,
+        again.open_consumer(device) as consumer,
+    ):
+        send(loop, 1)
+        for into in (None, loop.out):
+            with pytest.raises(InvalidCallError, match="into"):
+                consumer.dequeue_latest(0, into=into)
+        assert consumer.dequeue(0)[1] == b""
+
+
 def test_dequeue_async_waits_without_a_thread_and_can_be_given_up(loop: Loop) -> None:
     async def run() -> None:
         with pytest.raises(AcquireTimeout):

@@ -144,7 +144,7 @@ class Network:
     def way_back(self, device: Device, queue: SurfaceQueue) -> Producer:
         """The one producer of `device` into another queue than `queue`."""
         with self.lock:
-            ends = [end for other in self._queues if other is not queue for end in other._ends]
+            ends = [end for other in self._queues if other._file != queue._file for end in other._ends]
         found = [p for p in ends if isinstance(p, Producer) and p.device is device and not p.is_closed]
         if len(found) != 1:
             raise InvalidCallError(
@@ -280,6 +280,8 @@ class SurfaceQueue(Closable):
             self._device = device
             self._ends: weakref.WeakSet[Producer | Consumer] = weakref.WeakSet()
             self._network = Network.of(number)
+            status = os.fstat(page)
+            self._file = status.st_dev, status.st_ino  # which queue it is: this process may have opened it twice
             self._page = page
         except BaseException:
             os.close(page)
@@ -516,13 +518,14 @@ class Consumer(_QueueEnd, _native.Consumer):
         """The newest pair that is committed. The older ones go back at once, as with frame()."""
         back = self._way_back(into)
         newest = self.dequeue(timeout)
-        while True:
+        for _ in range(self.queue.count - 1):  # more may come meanwhile, without an end
             try:
                 newer = self.dequeue(0)
             except (AcquireTimeout, ClosedError, AbandonedError):  # recover() has the last one's
-                return newest
+                break
             back.enqueue(newest[0], wait="gpu")
             newest = newer
+        return newest
 
     @contextlib.contextmanager
     def frame(self, timeout: float | None = None, *, into: Producer | None = None) -> Iterator[QueueFrame]:
@@ -543,6 +546,10 @@ class Consumer(_QueueEnd, _native.Consumer):
             return self.queue._network.way_back(self.device, self.queue)
         if not isinstance(into, Producer):
             raise TypeError(f"into must be a Producer, not {type(into).__name__}")
+        if into.queue._file == self.queue._file:
+            raise InvalidCallError(
+                "into puts surfaces into the queue that they come out of: give the producer of another queue"
+            )
         return into
 
 
