@@ -333,7 +333,9 @@ vks_status vks_op_cancel(vks_op *op);
 vks_status vks_op_notify(vks_op *op, vks_hub *hub, uint64_t token);
 /* Hands the surface to the party that acquires with this key. VKS_NOT_OWNER, VKS_ABANDONED (the chain before is). */
 vks_status vks_surface_release(vks_surface *surface, uint64_t key);
-vks_status vks_surface_recover(vks_surface *surface, uint64_t deadline); /* blocks (debts of the living) */
+/* Takes an abandoned surface over. Blocks (debts of the living). VKS_NOT_ABANDONED: another handle has recovered it, or
+ * it never was. An owner that took over work which can never run gives its ownership up first. */
+vks_status vks_surface_recover(vks_surface *surface, uint64_t deadline);
 /* Blocks until the CPU may touch the pixels: owned, the previous owner's work and this handle's own have run. */
 vks_status vks_surface_cpu_access(vks_surface *surface, uint64_t deadline);
 /* The key after the last one that it gave, for any handle of the surface; the first is 1 (K30). */
