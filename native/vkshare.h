@@ -253,8 +253,8 @@ vks_status vks_fence_signal(vks_fence *fence, uint64_t value); /* by the host, a
 vks_status vks_fence_poll(vks_fence *fence, uint64_t value);
 vks_status vks_fence_wait(vks_fence *fence, uint64_t value, uint64_t deadline); /* blocks */
 vks_status vks_fence_notify(vks_fence *fence, uint64_t value, vks_hub *hub, uint64_t token);
-/* A new eventfd, the caller's to close, that becomes readable when the value is reached, or never can be. Until then the
- * fence keeps a duplicate of it. */
+/* A new eventfd, the caller's to close, that becomes readable when the value is reached, or never can be. Until then
+ * the fence keeps a duplicate of it. */
 vks_status vks_fence_event_fd(vks_fence *fence, uint64_t value, int *out);
 /* For another API of the same GPU that imported the fence's semaphore (CUDA). lend_wait: *wait is what the API's queue
  * must wait for in order that the fence has `value` (0: it has); blocks until that is certain. lend_value: its queue is
