@@ -186,8 +186,9 @@ static void what_is_not_as_it_must_be_is_refused_and_no_fd_stays(void)
             b->height = VKS_LARGEST_SIDE + 1;
             break;
         case 13:
-            b->height = 32 + 1;
-            break; /* a row more than the memory has */
+            b->height = 32 + 1; /* a row more than the memory has */
+            b->memory_kind = VKS_OPAQUE_FD;
+            break;
         case 14:
             b->stride = 95;
             break;
