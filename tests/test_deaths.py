@@ -246,8 +246,9 @@ def test_an_owner_whose_work_can_never_run_recovers_the_surface(vks_open: Open, 
     with pytest.raises(InvalidCallError, match="not abandoned"):
         surface.recover(0)
     killed.kill()
+    wait_until(lambda: surface.mutex.statistics().handles == 1)  # the death is known: the next submission is refused
     with pytest.raises(AbandonedError, match=r"recover\(\) makes it usable again"):
-        roles.clear(surface, 7).wait(5)
+        roles.clear(surface, 7)
     surface.recover()
     roles.clear(surface, 8).wait(5)
     assert roles.is_clear(surface.read(), 8)
