@@ -309,7 +309,7 @@ def give_back_under_work(receiver: Any) -> None:
 
 
 def taken(receiver: Any) -> tuple[Any, bytes]:
-    """The next frame; that an earlier receiver died with its surface is told once."""
+    """The next frame; the notice that an earlier receiver died with its surface comes once."""
     try:
         with receiver.frame(10) as (surface, metadata):
             return surface.read(10), metadata
@@ -389,6 +389,12 @@ def bereft(vks_open: Open) -> Any:
         yield sender, descriptor
 
 
+def check_that_no_surface_is_lost(sender: Any, receiver: Any) -> None:
+    for number in range(3):
+        send_at_last(sender, number)
+    assert receiver.statistics().committed - receiver.statistics().dequeued == 3
+
+
 def interrupted_at_the_second(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C in the wait for the work on a surface that is recovered."""
     recover, calls = vks.Surface.recover, itertools.count(1)
@@ -410,9 +416,7 @@ def test_a_sender_that_is_interrupted_while_it_recovers_loses_no_surface(
     with pytest.raises(KeyboardInterrupt), sender.frame(timeout=5):
         pass
     receiver = vks.open_receiver(vks_open(), descriptor)
-    for number in range(3):
-        send_at_last(sender, number)
-    assert receiver.statistics().committed - receiver.statistics().dequeued == 3
+    check_that_no_surface_is_lost(sender, receiver)
 
 
 @pytest.mark.rule("Q27")
@@ -424,9 +428,7 @@ def test_a_receiver_that_is_interrupted_while_it_recovers_loses_no_surface(
     with pytest.raises(KeyboardInterrupt):
         vks.open_receiver(vks_open(), descriptor)
     receiver = vks.open_receiver(vks_open(), descriptor)
-    for number in range(3):
-        send_at_last(sender, number)
-    assert receiver.statistics().committed - receiver.statistics().dequeued == 3
+    check_that_no_surface_is_lost(sender, receiver)
 
 
 def test_a_frames_timeout_is_for_all_surfaces_that_are_recovered_together(

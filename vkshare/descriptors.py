@@ -86,13 +86,7 @@ class Descriptor:
         except BaseException:
             _fds.close_all(fds)
             raise
-        descriptor = cls(fields, fds)
-        try:
-            descriptor._check()
-        except BaseException:
-            descriptor.close()
-            raise
-        return descriptor
+        return cls(fields, fds)._checked()
 
     @classmethod
     def _taken_from(cls, owner: Any, data: bytes) -> Self:
@@ -101,12 +95,16 @@ class Descriptor:
         fds = tuple(owner.fds)
         descriptor._fds = fds  # no signal is heard until the owner has none
         owner.fds = []
+        return descriptor._checked()
+
+    def _checked(self) -> Self:
+        """It is closed where its check raises."""
         try:
-            descriptor._check()
+            self._check()
         except BaseException:
-            descriptor.close()
+            self.close()
             raise
-        return descriptor
+        return self
 
     @classmethod
     def _check_header(cls, data: bytes, n_fds: int) -> bytes:

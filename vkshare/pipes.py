@@ -90,8 +90,8 @@ class _PipeEnd(Closable):
         return self._queues[0].is_closed
 
     def _owned(self, consumer: Consumer, known: Iterable[Surface]) -> list[Surface]:
-        """The surfaces that this end owns, of an interrupted call too. Where the other end is on the same device, what
-        each owns cannot be told apart by the surfaces: only those `known` to be this one's then.
+        """The surfaces that this end owns, of an interrupted call too. Where the other end is on the same device, its
+        surfaces are those of this one: only what is `known` to be this end's counts then.
         """
         is_alone = self._queues[0]._network.count_ends(self._device) == 2
         return [surface for surface in (consumer.surfaces if is_alone else known) if surface.is_owned]
@@ -178,12 +178,10 @@ class Sender(_PipeEnd):
                 except AbandonedError:
                     # The receiver died, or lost its device, at work on it. It is drawn anew anyway; where another
                     # receiver has recovered it already, the next dequeue gives it.
-                    self._left = list(self._free.surfaces)
-                    self._recover(deadline.left)
+                    self._recover_all(deadline)
         except ClosedError:
             if not self.is_closed:
-                self._left = list(self._free.surfaces)
-                self._recover(deadline.left)  # another receiver may come yet
+                self._recover_all(deadline)  # another receiver may come yet
             raise
 
     def _look_over(self) -> None:
@@ -202,6 +200,10 @@ class Sender(_PipeEnd):
         except AcquireTimeout:
             if not is_slice:
                 raise
+
+    def _recover_all(self, deadline: Deadline) -> None:
+        self._left = list(self._free.surfaces)
+        self._recover(deadline.left)
 
     def _recover(self, left: Callable[[], float | None]) -> None:
         for surface in recovering(self._left, left):

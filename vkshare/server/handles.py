@@ -39,6 +39,19 @@ class Served:
     def close(self) -> None:
         raise NotImplementedError
 
+    def _give_up(self, opcode: m.Op, *own: Surface | Fence | SurfaceDescriptor | FenceDescriptor | None) -> None:
+        """Closes it in the server, and what is this object's `own` here. Once."""
+        self._client._lock.check()
+        if self.is_closed:
+            return
+        self.is_closed = True
+        try:
+            self._client._closed(opcode, self)
+        finally:  # also after Ctrl-C
+            for thing in own:
+                if thing is not None:
+                    thing.close()
+
 
 class ServedSurface(Served):
     """A surface that the server has a handle of, and this process another.
@@ -66,17 +79,7 @@ class ServedSurface(Served):
 
     def close(self) -> None:
         """Gives it up, here and in the server. Idempotent. What was opened by open_surface() stays its opener's."""
-        self._client._lock.check()
-        if self.is_closed:
-            return
-        self.is_closed = True
-        try:
-            self._client._closed(m.Op.CLOSE_SURFACE, self)
-        finally:  # also after Ctrl-C
-            if self.surface is not None and self._owns_surface:
-                self.surface.close()
-            if self.descriptor is not None:
-                self.descriptor.close()
+        self._give_up(m.Op.CLOSE_SURFACE, self.surface if self._owns_surface else None, self.descriptor)
 
     def __repr__(self) -> str:
         state = ", closed" if self.is_closed else ""
@@ -96,17 +99,7 @@ class ServedFence(Served):
 
     def close(self) -> None:
         """Gives it up, here and in the server: those who wait for it get AbandonedError. Idempotent."""
-        self._client._lock.check()
-        if self.is_closed:
-            return
-        self.is_closed = True
-        try:
-            self._client._closed(m.Op.CLOSE_FENCE, self)
-        finally:  # also after Ctrl-C
-            if self.fence is not None and self._owns_fence:
-                self.fence.close()
-            if self.descriptor is not None:
-                self.descriptor.close()
+        self._give_up(m.Op.CLOSE_FENCE, self.fence if self._owns_fence else None, self.descriptor)
 
     def wait(self, value: int, timeout: float | None = None) -> None:
         """Waits, in the server's order of this client's requests, until the fence has reached the value.
