@@ -210,9 +210,10 @@ typedef struct vks_submit_info {
 
 /* Hands a batch to the driver, or keeps it back until its waits are certain to end (spec: held submissions).
  * Short, but blocks while `held_limit` operations are held, until `deadline` (callers that keep a lock try with
- * deadline 0 first). Errors: VKS_NOT_OWNER (a touched surface is not owned), VKS_BAD_VALUE, VKS_READ_ONLY,
- * VKS_FOREIGN_DEVICE, VKS_TIMEOUT (bound reached), VKS_CLOSED, VKS_DEVICE_LOST, VKS_ABANDONED (a wait can never be
- * met). Whatever fails executes nothing and signals nothing. */
+ * deadline 0 first). Errors: VKS_NOT_OWNER (a touched surface is not owned), VKS_BAD_VALUE (also for a wait for a
+ * value of a fence that is not queued before this submission signals that fence), VKS_READ_ONLY, VKS_FOREIGN_DEVICE,
+ * VKS_TIMEOUT (bound reached), VKS_CLOSED, VKS_DEVICE_LOST, VKS_ABANDONED (a wait can never be met). Whatever fails
+ * executes nothing and signals nothing. */
 vks_status vks_submit(vks_device *device, const vks_submit_info *info, uint64_t deadline, vks_submission *out);
 
 uint64_t vks_submission_serial(const vks_submission *submission); /* 0 while it is held */

@@ -70,6 +70,17 @@ def test_a_signal_that_does_not_grow_or_does_not_fit_is_a_value_error(device: vk
 
 
 @pytest.mark.rule("X1")
+@pytest.mark.parametrize("waited", [6, 7, 2**64 - 2])
+def test_a_submission_that_would_wait_for_its_own_signal_is_a_value_error(device: vks.Device, waited: int) -> None:
+    fence = device.create_fence(5)
+    for signals in (fence, (fence, 6), (fence, 8)):
+        with pytest.raises(ValueError, match=f"up to 5, and it waits for {waited}: it would wait for itself"):
+            device.submit(waits=(fence, waited), signals=signals)
+    device.submit(waits=(fence, 5), signals=(fence, 6)).wait(5)
+    assert fence.value == 6
+
+
+@pytest.mark.rule("X1")
 def test_a_signal_too_far_ahead_is_a_value_error(device: vks.Device) -> None:
     limit = device.capabilities.max_timeline_difference or 2**31 - 1
     fence = device.create_fence()

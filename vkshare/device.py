@@ -67,7 +67,8 @@ class Device(_native.Device):
     submit(*commands, waits=(), signals=()) -> Submission
         Runs CommandLists or raw VkCommandBuffers in order. `waits`, `signals`: one item or a sequence of (fence,
         value); a bare Fence in signals is its next value; a Submission may stand in waits. What waits for a value
-        that nobody has queued yet is held back, so that the queue is never blocked by a stranger.
+        that nobody has queued yet is held back, so that the queue is never blocked by a stranger. ValueError: a
+        wait that would never end, as the same submission signals that fence and the value is not queued yet.
     wait_idle(timeout=None)
         Waits until everything submitted before, held work too, has run. TimeoutError.
     """

@@ -101,6 +101,24 @@ static vks_status check_signals(vks_device *device, vks_signal *signals, uint32_
     return VKS_OK;
 }
 
+/* The values of a fence are signalled in their order, and a signal comes after the waits of its own submission. So a
+ * submission that signals a fence and waits for a value of it that is not queued yet would wait for itself. Another API
+ * may signal a lower value of its own semaphore meanwhile. */
+static vks_status check_cycles(const vks_submit_info *info, const vks_signal *signals)
+{
+    for (uint32_t i = 0; i < info->n_waits; i++)
+        for (uint32_t j = 0; j < info->n_signals; j++) {
+            const vks_fence *fence = signals[j].fence;
+            uint64_t limit = fence->adopted ? signals[j].value - 1 : fence->promised;
+            if (info->waits[i].fence == fence && info->waits[i].value > limit)
+                return vks_fail(VKS_BAD_VALUE, (int64_t)info->waits[i].value,
+                                "a submission that signals a fence may wait for values of it up to %llu, and it waits "
+                                "for %llu: it would wait for itself",
+                                (unsigned long long)limit, (unsigned long long)info->waits[i].value);
+        }
+    return VKS_OK;
+}
+
 static bool brings_what_is_waited_for(const vks_signal *signals, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -211,7 +229,8 @@ static vks_status submit_locked(vks_device *device, const vks_submit_info *info,
         device->submitted - device->backend->completed(device) >= CPU_BACKLOG)
         return VKS_TIMEOUT;
     if (status || (status = touch_all(list, device, info)) || (status = check_waits(device, info)) ||
-        (status = check_signals(device, signals, info->n_signals, &behind)))
+        (status = check_signals(device, signals, info->n_signals, &behind)) ||
+        (info->n_waits && (status = check_cycles(info, signals))))
         return status;
     vks_op draft;
     draft_submission(&draft, device, info, signals, list);

@@ -147,7 +147,9 @@ class Machine:
             "waits": [(self._views[fence][device], value) for fence, value in asked],
             "signals": [(self._views[fence][device], value) for fence, value in told],
         }
-        if not all(oracle.may_signal(fence, value) for fence, value in told):
+        if not all(oracle.may_signal(fence, value) for fence, value in told) or any(
+            fence in dict(told) and value > oracle.fences[fence].promised for fence, value in asked
+        ):  # X1, and a wait for what only this submission, or one after it, could signal
             self._refused(lambda: self._devices[device].submit(**arguments), ValueError)
             return
         submission = self._devices[device].submit(**arguments)
