@@ -206,6 +206,7 @@ def test_fds_that_are_no_sealed_memory_are_refused(
 
 
 def test_a_screen_of_16_bits_is_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    displays.need("x11", not (lacking := displays.missing("Xvfb")), lacking)
     read, write = os.pipe()
     command = ["Xvfb", "-displayfd", str(write), "-screen", "0", "64x64x16", "-nolisten", "tcp", "-noreset"]
     server = subprocess.Popen(command, pass_fds=[write], stderr=subprocess.DEVNULL)
