@@ -1,7 +1,7 @@
 """A copy of the tree that mutants are applied to, built and tested in, one after the other.
 
 The build is kept warm: a mutant compiles what it touches and no more. Two things keep a stale binary from hiding one:
-whatever is patched or put back gets a newer time than every output, and a mutant of C code whose binaries are those of
+whatever is broken or put back gets a newer time than every output, and a mutant of C code whose binaries are those of
 the unbroken tree, debug information apart, is refused.
 """
 
@@ -16,9 +16,13 @@ import sysconfig
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from results import ROOT
 from test_jobs import driver_environment, our_environment
+
+if TYPE_CHECKING:
+    from mutants import Mutant
 
 COPIED = (
     "CMakeLists.txt",
@@ -49,7 +53,7 @@ def snapshot(folder: Path) -> Path:
             shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
         elif source.is_file():
             shutil.copy2(source, folder / name)
-    # Bytecode that goes by what a source says, not by when it was written: a patch within the same second counts too.
+    # Bytecode that goes by what a source says, not by when it was written: a change within the same second counts too.
     compile_all = [sys.executable, "-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "vkshare"]
     subprocess.run(compile_all, cwd=folder, check=True)
     return folder
@@ -65,7 +69,7 @@ class Tree:
         self.log = folder / "log"
         self._python = folder / "venv" / "bin" / "python"
         self._unbroken: dict[str, str] = {}  # build -> digest of its binaries
-        self._touched: set[str] = set()  # files that a patch changed
+        self._touched: set[str] = set()  # files that a mutant changed
         self._environment = our_environment() | {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "VKSHARE_SYSROOT": os.environ.get("VKSHARE_SYSROOT", str(ROOT / ".cache" / "sysroot")),
@@ -95,21 +99,24 @@ class Tree:
 
     # ---- breaking and mending
 
-    def apply(self, patch: Path, files: set[str]) -> bool:
-        """Apply a patch of these files; one line of context may have changed since it was made."""
-        self._touched |= files
-        applied = self.run(["patch", "-p1", "--fuzz=1", "--batch", "--no-backup-if-mismatch", "--input", str(patch)])[0]
-        self._make_newer(files)
-        return applied == 0
+    def apply(self, mutant: Mutant) -> str:
+        """Break the tree; return what is wrong with that, or ""."""
+        try:
+            texts = mutant.apply(self.folder)
+        except (OSError, ValueError) as error:
+            return f"does not fit: {error}"
+        self._touched |= set(texts)
+        for name, text in texts.items():
+            (self.folder / name).write_text(text)
+        self._make_newer(set(texts))
+        return ""
 
     def mend(self) -> None:
-        """Put back what was patched, and the unbroken extension."""
+        """Put back what was changed, and the unbroken extension."""
         for name in self._touched:
             shutil.copyfile(self._original / name, self.folder / name)
         self._make_newer(self._touched)
         self._touched = set()
-        for rejects in self.folder.rglob("*.rej"):
-            rejects.unlink()
         if "pytest" in self._unbroken:
             self._install(self.folder / "unbroken.so")
 

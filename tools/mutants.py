@@ -1,18 +1,23 @@
 #!/usr/bin/env python3
 """Break one rule at a time in a copy of the tree and demand that the rule's tests notice.
 
-    python tools/mutants.py [RULE or PATCH ...]      e.g. K7, K7-2, X (all of X); nothing means all
-    python tools/mutants.py --check                  only whether every patch applies to the tree as it is
+    python tools/mutants.py [RULE or MUTANT ...]     e.g. K7, K7-2, X (all of X); nothing means all
+    python tools/mutants.py --check                  only whether every mutant fits the tree as it is
 
-tests/mutants/RULE.patch or RULE-n.patch is a unified diff (for `patch -p1`) with header lines before it:
+tests/mutants/FAMILY.toml lists the mutants of the rules K, X, Q, ..., at most two a rule:
 
-    suite: pytest | ctest | model       which tests must turn red (pytest)
-    driver: lavapipe25                  for pytest: the driver to run them on (cpu)
-    select: -k expression               for pytest: more arguments; for ctest: a regular expression of test names
-    why: one sentence                   what is broken
+    [[K7]]
+    why = "what is broken, in one sentence"
+    file = "native/core/surface.c"
+    before = '''the code as it stands'''        found once in the file, whatever its white space and its lines
+    after = '''the code that breaks the rule'''
+    edits = [{file, before, after}, ...]        in place of those three, where one change is not enough
+    suite = "ctest"                             which tests must turn red: pytest (default), ctest or model
+    driver = "lavapipe25"                       for pytest: the driver to run them on (cpu)
+    select = "-k expression"                    for pytest: more arguments; for ctest: a regular expression of names
 
-With pytest the rule's own tests run (--rule RULE). Exit status 1 for every patch that does not apply, does not build,
-changes no binary, or stays green; also where a test that turned red is red without the patch too.
+With pytest the rule's own tests run (--rule RULE). Exit status 1 for every mutant that does not fit, does not build,
+changes no binary, or stays green; also where a test that turned red is red without the mutant too.
 """
 
 from __future__ import annotations
@@ -22,11 +27,11 @@ import queue
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 import threading
 import time
+import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,31 +40,65 @@ from results import ROOT
 from test_jobs import sysroot
 
 MUTANTS = ROOT / "tests" / "mutants"
+MOST = 2  # of a rule: each costs a build and a run of the rule's tests
 PYTEST_FAILED = 1
 
 
 @dataclass(frozen=True)
-class Mutant:
-    """One patch and how its tests are run."""
+class Edit:
+    """A snippet of a file, and what replaces it."""
 
-    patch: Path
+    file: str
+    before: str
+    after: str
+
+    def apply(self, text: str) -> str:
+        """Return the file's text with the snippet replaced. ValueError: the snippet does not stand there once."""
+        pattern = r"\s+".join(map(re.escape, self.before.split()))
+        changed, found = re.subn(pattern, lambda _: self.after.strip("\n").lstrip(), text)
+        if found != 1:
+            raise ValueError(f"{self.file} has its snippet {found} times, and must have it once:\n{self.before}")
+        return changed
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One broken rule and how its tests are run."""
+
+    name: str
     rule: str
+    edits: tuple[Edit, ...]
+    why: str
     suite: str = "pytest"
     driver: str = "cpu"
     select: str = ""
-    why: str = ""
-
-    @classmethod
-    def read(cls, patch: Path) -> Mutant:
-        """Read a patch's header lines."""
-        header = re.split(r"^(?:diff|---) ", patch.read_text(), maxsplit=1, flags=re.MULTILINE)[0]
-        fields = dict(re.findall(r"^(suite|driver|select|why):[ \t]*(.*?)[ \t]*$", header, flags=re.MULTILINE))
-        return cls(patch, patch.stem.partition("-")[0], **fields)
 
     @property
     def files(self) -> set[str]:
-        """The files that the patch changes."""
-        return set(re.findall(r"^\+\+\+ b/(\S+)", self.patch.read_text(), flags=re.MULTILINE))
+        """The files that the mutant changes."""
+        return {edit.file for edit in self.edits}
+
+    def apply(self, folder: Path) -> dict[str, str]:
+        """Return the text of each file of a tree that the mutant changes, changed. ValueError: a snippet is lost."""
+        texts = {name: (folder / name).read_text() for name in self.files}
+        for edit in self.edits:
+            texts[edit.file] = edit.apply(texts[edit.file])
+        return texts
+
+
+def load(folder: Path = MUTANTS) -> list[Mutant]:
+    """Read every mutant, in the order of their rules."""
+    mutants = []
+    for path in sorted(folder.glob("*.toml")):
+        for rule, entries in tomllib.loads(path.read_text()).items():
+            if len(entries) > MOST or not rule.startswith(path.stem):
+                raise ValueError(
+                    f"{path.name}: {rule} has {len(entries)} mutants; allowed are {MOST}, in its family's file"
+                )
+            for number, entry in enumerate(entries, 1):
+                edits = entry.pop("edits", None) or [{key: entry.pop(key) for key in ("file", "before", "after")}]
+                mutants.append(Mutant(f"{rule}-{number}", rule, tuple(Edit(**edit) for edit in edits), **entry))
+    return mutants
 
 
 @dataclass
@@ -106,8 +145,8 @@ def judge(tree: Tree, mutant: Mutant) -> Verdict:
         verdict.wrong = "the tree does not build without it"
         return verdict
     try:
-        if not tree.apply(mutant.patch, mutant.files):
-            verdict.wrong = "does not apply"
+        if wrong := tree.apply(mutant):
+            verdict.wrong = wrong
         elif not (wrong := tree.build(mutant.suite)):
             status, output = run_tests(tree, mutant)
             verdict.tests, verdict.message = red_tests(mutant.suite, output)
@@ -142,31 +181,28 @@ def judge_unbroken(tree: Tree, verdicts: list[Verdict]) -> list[str]:
             status, output = tree.pytest(driver, sorted(tests))
         if status:
             red, message = red_tests(suite, output)
-            complaints.append(f"red on {driver} without any patch: {', '.join(red) or f'status {status}'} ({message})")
+            complaints.append(f"red on {driver} without any mutant: {', '.join(red) or f'status {status}'} ({message})")
     for mutant in alone.values():
         if run_tests(tree, mutant)[0]:
-            complaints.append(f"{mutant.patch.stem}: its tests are red, or absent, without the patch too")
+            complaints.append(f"{mutant.name}: its tests are red, or absent, without the mutant too")
     return complaints
 
 
 def select(names: list[str]) -> list[Mutant]:
-    """Return the mutants that answer to these rules, patches or prefixes."""
-    mutants = [Mutant.read(path) for path in sorted(MUTANTS.glob("*.patch"), key=lambda path: path.stem)]
-    return [m for m in mutants if not names or {m.rule, m.rule[0], m.patch.stem} & set(names)]
+    """Return the mutants that answer to these rules, names or prefixes."""
+    return [m for m in load(MUTANTS) if not names or {m.rule, m.rule[0], m.name} & set(names)]
 
 
 def check(mutants: list[Mutant]) -> int:
-    """Whether every patch applies; nothing is changed."""
+    """Whether every mutant fits; nothing is changed."""
     wrong = 0
     for mutant in mutants:
-        command = ["patch", "-p1", "--dry-run", "--fuzz=1", "--batch", "--input", str(mutant.patch)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        if done.returncode:
+        try:
+            mutant.apply(ROOT)
+        except (OSError, ValueError) as error:
             wrong += 1
-            print(f"{mutant.patch.stem} does not apply:\n{done.stdout}")
-        elif "fuzz" in done.stdout:
-            print(f"{mutant.patch.stem} applies with fuzz: make it anew")
-    print(f"{len(mutants)} patches, {wrong} do not apply")
+            print(f"{mutant.name} does not fit: {error}")
+    print(f"{len(mutants)} mutants, {wrong} do not fit")
     return int(wrong > 0)
 
 
@@ -207,7 +243,7 @@ def report(verdict: Verdict, seconds: float) -> None:
     """Print one line a mutant, and which test noticed it."""
     mutant = verdict.mutant
     told = verdict.wrong.upper() or "noticed"
-    where = f"{mutant.patch.stem:7} {mutant.suite:6} {mutant.driver:10}"
+    where = f"{mutant.name:7} {mutant.suite:6} {mutant.driver:10}"
     print(f"{where} {seconds:4.0f} s  {told:12} {mutant.why}", flush=True)
     if not verdict.wrong:
         by = verdict.tests[0].rpartition("::")[2] if verdict.tests else "the run's end: it hung or crashed"
@@ -219,14 +255,11 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="RULE")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--keep", action="store_true", help="keep the trees and their logs, and name them")
-    parser.add_argument("--check", action="store_true", help="only whether the patches apply")
+    parser.add_argument("--check", action="store_true", help="only whether the mutants fit")
     options = parser.parse_args()
     mutants = select(options.names)
     if not mutants:
         print(f"no mutant answers to {options.names or 'anything'} in tests/mutants", file=sys.stderr)
-        return 1
-    if shutil.which("patch") is None:
-        print("patch(1) is not here: install it (apt install patch)", file=sys.stderr)
         return 1
     if options.check:
         return check(mutants)
@@ -244,7 +277,7 @@ def main() -> int:
         print(complaint)
     wrong = [verdict for verdict in verdicts if verdict.wrong]
     for verdict in wrong:
-        print(f"{verdict.mutant.patch.stem}: {verdict.wrong}")
+        print(f"{verdict.mutant.name}: {verdict.wrong}")
     count = len(wrong) + len(complaints) + len(mutants) - len(verdicts)
     print(f"{len(mutants)} mutants, {count} complaints, {time.monotonic() - started:.0f} s")
     return int(count > 0)
