@@ -9,7 +9,8 @@
  *  - Deadlines are absolute CLOCK_MONOTONIC nanoseconds. 0 tests and returns; VKS_FOREVER never expires.
  *  - A function that can block says so; it may then return VKS_INTERRUPTED when a signal arrived: state is as it was,
  *    the caller runs its signal handlers and calls again with the same deadline.
- *    vks_set_patience() makes it do so by itself now and then: a signal that comes just before a sleep does not end it.
+ *    vks_set_interrupt_interval() makes it do so by itself now and then: a signal that comes just before a sleep does
+ * not end it.
  *  - Objects are counted (vks_X_ref, vks_X_unref). Closing is separate from the last unref: close ends what the object
  *    does, the last unref frees its memory.
  *  - A function that fails leaves the details in the calling thread's vks_error (vks_last_error()).
@@ -68,27 +69,27 @@ uint64_t vks_now(void); /* CLOCK_MONOTONIC, ns */
 
 /* Blocking calls of the calling thread answer VKS_INTERRUPTED after this many ns of sleep (0, as it is at first: only
  * after a signal). */
-void vks_set_patience(uint64_t ns);
+void vks_set_interrupt_interval(uint64_t ns);
 
 typedef struct vks_device vks_device;
 typedef struct vks_fence vks_fence;
 typedef struct vks_surface vks_surface;
 typedef struct vks_commands vks_commands;
-typedef struct vks_op vks_op; /* one held operation, or the memory of one */
-typedef struct vks_hub vks_hub;
+typedef struct vks_work vks_work; /* one held operation, or the memory of one */
+typedef struct vks_event_queue vks_event_queue;
 
 /* ---- hubs: one eventfd for any number of outstanding events (X23) --------------------------------------------- */
 
 /* A hub collects the tokens of events that happened and keeps its eventfd readable while there are some. */
-vks_status vks_hub_create(vks_hub **out);
-int vks_hub_fd(const vks_hub *hub); /* owned by the hub */
+vks_status vks_event_queue_create(vks_event_queue **out);
+int vks_event_queue_fd(const vks_event_queue *event_queue); /* owned by the hub */
 /* Moves up to `capacity` tokens out and returns how many; the fd stays readable while more are left.
  * results[i] tells how the event ended: VKS_OK, or why it can never happen. */
-size_t vks_hub_drain(vks_hub *hub, uint64_t *tokens, vks_status *results, size_t capacity);
+size_t vks_event_queue_drain(vks_event_queue *event_queue, uint64_t *tokens, vks_status *results, size_t capacity);
 /* Closes the eventfd; events that come later are dropped. Idempotent. */
-void vks_hub_close(vks_hub *hub);
-void vks_hub_ref(vks_hub *hub);
-void vks_hub_unref(vks_hub *hub);
+void vks_event_queue_close(vks_event_queue *event_queue);
+void vks_event_queue_ref(vks_event_queue *event_queue);
+void vks_event_queue_unref(vks_event_queue *event_queue);
 
 /* ---- devices --------------------------------------------------------------------------------------------------- */
 
@@ -180,10 +181,10 @@ size_t vks_device_reap(vks_device *device, bool all);
 /* ---- submissions ----------------------------------------------------------------------------------------------- */
 
 /* Where a submission stands: a serial when the driver has it; else the operation that is held. A value type; hold the
- * reference of `op` (vks_op_unref) when it is not NULL. */
+ * reference of `op` (vks_work_unref) when it is not NULL. */
 typedef struct vks_submission {
     uint64_t serial;
-    vks_op *op;
+    vks_work *op;
 } vks_submission;
 
 typedef struct vks_wait { /* either a fence and a value, or (fence == NULL) an earlier submission of the same device */
@@ -222,9 +223,10 @@ bool vks_submission_is_held(vks_device *device, const vks_submission *submission
 vks_status vks_submission_poll(vks_device *device, const vks_submission *submission);
 vks_status vks_submission_wait(vks_device *device, const vks_submission *submission, uint64_t deadline); /* blocks */
 /* Puts `token` into the hub once the submission is done or has failed. */
-vks_status vks_submission_notify(vks_device *device, const vks_submission *submission, vks_hub *hub, uint64_t token);
-void vks_op_ref(vks_op *op);
-void vks_op_unref(vks_op *op);
+vks_status vks_submission_notify(vks_device *device, const vks_submission *submission, vks_event_queue *event_queue,
+                                 uint64_t token);
+void vks_work_ref(vks_work *op);
+void vks_work_unref(vks_work *op);
 
 /* ---- fences ---------------------------------------------------------------------------------------------------- */
 
@@ -253,7 +255,7 @@ vks_status vks_fence_signal(vks_fence *fence, uint64_t value); /* by the host, a
 /* VKS_OK reached, VKS_TIMEOUT not yet, else why never. */
 vks_status vks_fence_poll(vks_fence *fence, uint64_t value);
 vks_status vks_fence_wait(vks_fence *fence, uint64_t value, uint64_t deadline); /* blocks */
-vks_status vks_fence_notify(vks_fence *fence, uint64_t value, vks_hub *hub, uint64_t token);
+vks_status vks_fence_notify(vks_fence *fence, uint64_t value, vks_event_queue *event_queue, uint64_t token);
 /* A new eventfd, the caller's to close, that becomes readable when the value is reached, or never can be. Until then
  * the fence keeps a duplicate of it. */
 vks_status vks_fence_event_fd(vks_fence *fence, uint64_t value, int *out);
@@ -263,10 +265,10 @@ vks_status vks_fence_event_fd(vks_fence *fence, uint64_t value, int *out);
  * signal the fence are held. lent_back: the queue has that signal, so that everybody may count on it, or with 0 has
  * not. outside_lost: that API died: what it was to bring never comes, and waits for it get VKS_ABANDONED. close() waits
  * for what the API's queue was given. VKS_UNSUPPORTED: the semaphore cannot be shared. */
-vks_status vks_fence_lend_wait(vks_fence *fence, uint64_t value, uint64_t deadline, uint64_t *wait);
-vks_status vks_fence_lend_value(vks_fence *fence, uint64_t value, uint64_t *wait);
-vks_status vks_fence_lent_back(vks_fence *fence, uint64_t value);
-vks_status vks_fence_outside_lost(vks_fence *fence);
+vks_status vks_fence_external_wait(vks_fence *fence, uint64_t value, uint64_t deadline, uint64_t *wait);
+vks_status vks_fence_external_begin(vks_fence *fence, uint64_t value, uint64_t *wait);
+vks_status vks_fence_external_end(vks_fence *fence, uint64_t value);
+vks_status vks_fence_external_lost(vks_fence *fence);
 
 /* ---- surfaces: one party's handle of a keyed mutex ------------------------------------------------------------- */
 
@@ -295,7 +297,7 @@ vks_status vks_surface_alias(vks_surface *of, const vks_surface_info *info, vks_
  * first time, until the work that was submitted to the surface has run: until then its image did not leave the queue;
  * and while a present has the queue (VKS_TIMEOUT after 10 s). */
 vks_status vks_surface_export(vks_surface *surface, int *page_fd, int *semaphore_fd);
-/* A duplicate of the page alone, to be looked at (vks_page_look): nothing is exported by that. */
+/* A duplicate of the page alone, to be looked at (vks_page_inspect): nothing is exported by that. */
 vks_status vks_surface_page(const vks_surface *surface, int *page_fd);
 /* Set once, before the first submit: a surface is made before its command buffers can be recorded. */
 void vks_surface_set_commands(vks_surface *surface, uint64_t acquire_commands, uint64_t release_commands);
@@ -310,7 +312,7 @@ uint64_t vks_surface_close(vks_surface *surface);
 /* The first half of a close, which several surfaces can have with one deadline: lets work behind a release of this
  * handle go that others were promised. Without it half a second is allowed for each. vks_surface_close_now() is the
  * other half. */
-void vks_surface_keep_promises(vks_surface *surface, uint64_t deadline);
+void vks_surface_finish_releases(vks_surface *surface, uint64_t deadline);
 uint64_t vks_surface_close_now(vks_surface *surface);
 vks_device *vks_surface_device(const vks_surface *surface);
 bool vks_surface_is_closed(const vks_surface *surface);
@@ -324,14 +326,14 @@ uint32_t vks_surface_generation(const vks_surface *surface);
 vks_status vks_surface_acquire(vks_surface *surface, uint64_t key, uint64_t deadline);
 /* The same in two parts, for callers that keep a lock at first. soon: spins for some 2 us and never sleeps;
  * VKS_TIMEOUT: go on with the other. A death that nobody has seen yet is left to that. */
-vks_status vks_surface_acquire_soon(vks_surface *surface, uint64_t key);
-vks_status vks_surface_acquire_on(vks_surface *surface, uint64_t key, uint64_t deadline);
+vks_status vks_surface_try_acquire(vks_surface *surface, uint64_t key);
+vks_status vks_surface_acquire_blocking(vks_surface *surface, uint64_t key, uint64_t deadline);
 /* mode="gpu": returns at once; *op (a reference, may be NULL when granted at once) is the held acquire. */
-vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_op **op);
+vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_work **op);
 /* For acquire_async: VKS_OK granted, VKS_TIMEOUT not yet; cancel gives VKS_OK if it was granted first. */
-vks_status vks_op_poll(vks_op *op);
-vks_status vks_op_cancel(vks_op *op);
-vks_status vks_op_notify(vks_op *op, vks_hub *hub, uint64_t token);
+vks_status vks_work_poll(vks_work *op);
+vks_status vks_work_cancel(vks_work *op);
+vks_status vks_work_notify(vks_work *op, vks_event_queue *event_queue, uint64_t token);
 /* Hands the surface to the party that acquires with this key. VKS_NOT_OWNER, VKS_ABANDONED (the chain before is). */
 vks_status vks_surface_release(vks_surface *surface, uint64_t key);
 /* Takes an abandoned surface over. Blocks (debts of the living). VKS_NOT_ABANDONED: another handle has recovered it, or
@@ -357,8 +359,8 @@ vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semapho
  * the image: what is submitted later, release too, comes after. Each is one submission, at once, and they take turns.
  * hand_out blocks where semaphores are not shared between parties: until the previous owner's work has run. Both block
  * while a present has the queue (VKS_TIMEOUT after 10 s). Vulkan only. */
-vks_status vks_surface_hand_out(vks_surface *surface, uint64_t deadline, uint64_t semaphore);
-vks_status vks_surface_take_back(vks_surface *surface, uint64_t semaphore);
+vks_status vks_surface_release_to_external(vks_surface *surface, uint64_t deadline, uint64_t semaphore);
+vks_status vks_surface_acquire_from_external(vks_surface *surface, uint64_t semaphore);
 /* For another API of the same GPU that imported the surface's semaphore (CUDA), in an owned tenure. lend_out: *value is
  * what the API's queue must wait for before its work (0: nothing is left to wait for); blocks until that is certain to
  * come. Where commands of this device came first in the tenure, or the CPU may have written (`after_cpu`: other APIs'
@@ -369,10 +371,10 @@ vks_status vks_surface_take_back(vks_surface *surface, uint64_t semaphore);
  * nothing. outside_lost: that API died (an error of CUDA's that ends its context), and brings nothing of what it was
  * to: then the chain is broken, so that whoever is next gets VKS_ABANDONED, and nobody waits. VKS_UNSUPPORTED: the
  * surface was never exported, or is not ordered by a timeline semaphore. */
-vks_status vks_surface_lend_out(vks_surface *surface, bool after_cpu, uint64_t deadline, uint64_t *value);
-vks_status vks_surface_lent_value(vks_surface *surface, uint64_t *value);
-vks_status vks_surface_lent_back(vks_surface *surface, uint64_t value);
-vks_status vks_surface_outside_lost(vks_surface *surface);
+vks_status vks_surface_external_begin(vks_surface *surface, bool after_cpu, uint64_t deadline, uint64_t *value);
+vks_status vks_surface_external_signal_value(vks_surface *surface, uint64_t *value);
+vks_status vks_surface_external_end(vks_surface *surface, uint64_t value);
+vks_status vks_surface_external_lost(vks_surface *surface);
 
 /* ---- surface queues: a ring of (surface, metadata) pairs from a producer to a consumer --------------------------- */
 
@@ -438,7 +440,7 @@ vks_status vks_queue_flush(vks_queue *queue, bool wait, uint64_t deadline, uint3
  * the next call gives the pair. */
 vks_status vks_queue_dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surface, void *metadata, size_t *length);
 /* Puts `token` into the hub once a dequeue is worth a try, or fails for good. */
-vks_status vks_queue_notify(vks_queue *queue, vks_hub *hub, uint64_t token);
+vks_status vks_queue_notify(vks_queue *queue, vks_event_queue *event_queue, uint64_t token);
 
 typedef struct vks_queue_statistics {
     uint64_t enqueued, committed, dequeued; /* ever */
@@ -540,7 +542,7 @@ vks_status vks_surface_open_descriptor(vks_device *device, const vks_surface_des
 typedef struct vks_slot_view {
     uint32_t slot, pid;
     char name[VKS_NAME_SIZE];
-    uint64_t owes;
+    uint64_t pending_value;
     bool waiting;
     uint64_t waiting_key, waiting_since; /* CLOCK_MONOTONIC ns */
 } vks_slot_view;
@@ -560,7 +562,7 @@ typedef struct vks_page_view {
 
 /* Maps the page read-only, copies what it says, unmaps. Does not take over the fd. VKS_BAD_PAGE if it is not one of
  * ours. */
-vks_status vks_page_look(int fd, vks_page_view *out);
+vks_status vks_page_inspect(int fd, vks_page_view *out);
 
 typedef struct vks_end_view {
     uint32_t state; /* 0 never opened, 1 open, 2 closed */
@@ -581,8 +583,8 @@ typedef struct vks_queue_view {
     vks_end_view ends[2];               /* by vks_end */
 } vks_queue_view;
 
-/* As vks_page_look. */
-vks_status vks_queue_look(int fd, vks_queue_view *out);
+/* As vks_page_inspect. */
+vks_status vks_queue_inspect(int fd, vks_queue_view *out);
 
 /* ---- for tests and tools ---------------------------------------------------------------------------------------- */
 

@@ -220,7 +220,7 @@ def test_cancelling_at_the_moment_of_the_grant_never_loses_the_surface(vks_open:
     asyncio.run(main())
 
 
-class FailingHub:
+class FailingEventQueue:
     """In place of the event loop's hub: something happens, and the wait fails."""
 
     def __init__(self, error: BaseException, happens: Callable[[], object] = lambda: None) -> None:
@@ -238,7 +238,7 @@ def test_an_acquire_async_that_fails_leaves_the_surface_as_it_was(
 ) -> None:
     surface, theirs = two_handles(vks_open)
     surface.acquire()
-    monkeypatch.setattr(_async, "hub_of", lambda device: FailingHub(kind(errno.EMFILE, "no fd is left")))
+    monkeypatch.setattr(_async, "event_queue_of", lambda device: FailingEventQueue(kind(errno.EMFILE, "no fd is left")))
     with pytest.raises(kind):
         asyncio.run(theirs.acquire_async(1))
     surface.release(1)
@@ -258,8 +258,8 @@ def test_an_acquire_async_that_fails_at_the_moment_of_the_grant_gives_the_surfac
         surface.release(1)
         wait_until(lambda: theirs.is_owned)
 
-    hub = FailingHub(OSError(errno.EMFILE, "no fd is left"), granted)
-    monkeypatch.setattr(_async, "hub_of", lambda device: hub)
+    event_queue = FailingEventQueue(OSError(errno.EMFILE, "no fd is left"), granted)
+    monkeypatch.setattr(_async, "event_queue_of", lambda device: event_queue)
     with pytest.raises(OSError, match="no fd is left"):
         asyncio.run(theirs.acquire_async(1))
     assert not theirs.is_owned
@@ -286,7 +286,7 @@ def test_an_acquire_async_whose_owner_died_as_its_time_ran_out_tells_that_and_no
         surface.close()
         wait_until(failed)
 
-    monkeypatch.setattr(_async, "hub_of", lambda device: FailingHub(TimeoutError(), dies))
+    monkeypatch.setattr(_async, "event_queue_of", lambda device: FailingEventQueue(TimeoutError(), dies))
     with pytest.raises(AbandonedError):
         asyncio.run(theirs.acquire_async(1, 60))
 

@@ -462,7 +462,7 @@ def test_the_surfaces_of_a_receiver_that_is_closed_share_one_wait_for_what_was_p
         now[0] += timeout
 
     with monkeypatch.context() as waiting:
-        waiting.setattr(vks.Surface, "_keep_promises", wait)
+        waiting.setattr(vks.Surface, "_finish_releases", wait)
         waiting.setattr(_closing, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
         receiver.close()
     assert waits == [_closing.PROMISE, 0, 0]

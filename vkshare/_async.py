@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vkshare.surface_queue import Consumer
 
 Future = asyncio.Future[None]
-Notify = Callable[[_native.Hub, int], None]
+Notify = Callable[[_native.EventQueue, int], None]
 _Key = tuple[int, Hashable]  # id of a fence, submission or pending acquire; what of it
 
 
@@ -33,7 +33,7 @@ class _Event:
     futures: set[Future] = field(default_factory=set)
 
 
-class LoopHub:
+class LoopEventQueue:
     """A hub that one event loop reads. Used on that loop's thread only, close_soon() apart.
 
     It stays for as long as the loop and the device do: a wait that was cancelled leaves its token in the core, and a
@@ -41,13 +41,13 @@ class LoopHub:
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._hub = _native.Hub()
+        self._event_queue = _native.EventQueue()
         self._loop = weakref.ref(loop)  # the loop holds this object, through its reader
         self._tokens = itertools.count(1)
         self._outstanding: dict[int, _Event] = {}  # by token, those included that nobody waits for any more
         self._tokens_of: dict[_Key, int] = {}
         self._closing = False
-        loop.add_reader(self._hub.fileno(), self._read)
+        loop.add_reader(self._event_queue.fileno(), self._read)
 
     async def wait(self, of: object, what: Hashable, notify: Notify) -> None:
         """Waits for the event that notify(hub, token) asks for; equal (of, what) share one token meanwhile."""
@@ -77,7 +77,7 @@ class LoopHub:
         event = self._outstanding[token] = _Event(key, weakref.ref(of))
         self._tokens_of[key] = token
         try:
-            notify(self._hub, token)
+            notify(self._event_queue, token)
         except BaseException:
             self._forget(token)
             raise
@@ -90,7 +90,7 @@ class LoopHub:
         return event
 
     def _read(self) -> None:
-        for token, error in self._hub.drain():
+        for token, error in self._event_queue.drain():
             for future in self._forget(token).futures:
                 if future.done():
                     continue
@@ -105,29 +105,31 @@ class LoopHub:
         self._closing = True
         loop = self._loop()
         if loop is not None and not any(event.futures for event in self._outstanding.values()):
-            loop.remove_reader(self._hub.fileno())
+            loop.remove_reader(self._event_queue.fileno())
 
 
-def hub_of(device: Device) -> LoopHub:
+def event_queue_of(device: Device) -> LoopEventQueue:
     """The hub of the running loop for this device."""
     loop = asyncio.get_running_loop()
-    hub = device._hubs.get(loop)
-    if hub is None:
-        hub = device._hubs[loop] = LoopHub(loop)
-    return hub
+    event_queue = device._event_queues.get(loop)
+    if event_queue is None:
+        event_queue = device._event_queues[loop] = LoopEventQueue(loop)
+    return event_queue
 
 
 async def wait_fence(fence: Fence, value: int) -> None:
     """Fence.wait_async()."""
     if fence.is_done(value):
         return
-    await hub_of(fence.device).wait(fence, value, lambda hub, token: fence.notify(value, hub, token))
+    await event_queue_of(fence.device).wait(
+        fence, value, lambda event_queue, token: fence.notify(value, event_queue, token)
+    )
 
 
 async def wait_submission(submission: Submission) -> None:
     """What awaiting a Submission does: returns once it has run, and raises what made it fail."""
     if not submission.is_done():
-        await hub_of(submission.device).wait(submission, None, submission.notify)  # type: ignore[arg-type]
+        await event_queue_of(submission.device).wait(submission, None, submission.notify)  # type: ignore[arg-type]
         submission.is_done()
 
 
@@ -139,7 +141,7 @@ async def acquire(surface: Surface, key: int, timeout: float | None) -> None:
         return
     try:
         async with asyncio.timeout(seconds):
-            await hub_of(surface.device).wait(pending, None, pending.notify)
+            await event_queue_of(surface.device).wait(pending, None, pending.notify)
     except TimeoutError:
         if not pending.is_done() and pending.cancel():  # is_done() raises what made it fail meanwhile
             raise AcquireTimeout(f"the surface was not released with key {key} within {seconds} s") from None
@@ -159,7 +161,7 @@ async def dequeue(consumer: Consumer, timeout: float | None) -> tuple[Surface, b
                 try:
                     return consumer.dequeue(0)
                 except AcquireTimeout:
-                    await hub_of(consumer.device).wait(consumer, None, consumer._notify)
+                    await event_queue_of(consumer.device).wait(consumer, None, consumer._notify)
     except TimeoutError as error:
         if isinstance(error, AcquireTimeout):
             raise

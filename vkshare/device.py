@@ -25,7 +25,7 @@ from vkshare.surface import Surface
 if TYPE_CHECKING:
     import asyncio
 
-    from vkshare._async import LoopHub
+    from vkshare._async import LoopEventQueue
     from vkshare.formats import Format
     from vkshare.present.swapchain import Swapchain
     from vkshare.surface_queue import SurfaceQueue
@@ -87,7 +87,9 @@ class Device(_native.Device):
         self._swapchains: weakref.WeakSet[Swapchain] = weakref.WeakSet()
         self._queues: weakref.WeakSet[SurfaceQueue] = weakref.WeakSet()
         self._compiled: weakref.WeakSet[_native.CommandList] = weakref.WeakSet()
-        self._hubs: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopHub] = weakref.WeakKeyDictionary()
+        self._event_queues: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopEventQueue] = (
+            weakref.WeakKeyDictionary()
+        )
         super().__init__(
             name=name, held_limit=held_limit, raster_threads=raster_threads, vulkan=backend.native_handles()
         )
@@ -500,9 +502,9 @@ class Device(_native.Device):
             for commands in list(self._compiled):
                 commands.reset()
             self.reap(all=True)
-            for hub in list(self._hubs.values()):
-                hub.close_soon()
-            self._hubs.clear()
+            for event_queue in list(self._event_queues.values()):
+                event_queue.close_soon()
+            self._event_queues.clear()
             self._graveyard.close(then=self._backend.close)
             self._last = []
             self._is_torn_down = True

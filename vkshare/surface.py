@@ -331,7 +331,7 @@ class Surface(Closable, _native.Surface):
     def _end(self) -> None:
         device = self.device
         with self._ending:  # what an interrupted close() left undone, the next one does
-            self._keep_promises(_closing.patience())  # others need the device's lock meanwhile
+            self._finish_releases(_closing.patience())  # others need the device's lock meanwhile
             with device._lock:  # nobody exports it or takes a lease of it after this
                 serial = self._close()
                 self._mapped = None

@@ -261,7 +261,7 @@ static void draw(vks_device *device, vks_surface *surface, VkCommandBuffer buffe
     vks_submit_info info = {.commands = &commands, .n_commands = 1};
     check(vks_submit(device, &info, vks_now() + PATIENCE, &submission), "submit");
     if (submission.op)
-        vks_op_unref(submission.op);
+        vks_work_unref(submission.op);
     vks_commands_unref(commands);
 }
 

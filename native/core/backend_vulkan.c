@@ -74,7 +74,7 @@ static uint64_t completed(vks_device *device)
     if (value >= device->submitted || device->gone ||
         queue->GetSemaphoreCounterValue(queue->device, queue->timeline, &now) != VK_SUCCESS)
         return value;
-    vks_raise(&queue->completed, now);
+    vks_atomic_max(&queue->completed, now);
     return now;
 }
 
@@ -337,7 +337,7 @@ static vks_status import_timeline(vks_device *device, int fd, uint64_t *semaphor
 /* ---- the publisher: started with the first completion that somebody wants to know ---- */
 
 /* Values that nobody announces are asked for now and then: an engine's semaphores, and what other APIs bring. */
-static bool must_poll(const vks_device *device) { return device->adopted_waits || device->n_outside; }
+static bool must_poll(const vks_device *device) { return device->adopted_waits || device->n_external; }
 
 static vks_status wait_for_next(vks_device *device, vulkan_queue *queue, uint64_t serial, bool polls)
 {
@@ -365,11 +365,11 @@ static void *publish(void *argument)
         vks_device_publish(device);
         vks_fence_refresh_late(device);
         if (vks_now() - looked >= SLICE_NS) { /* not as often as values are polled */
-            vks_device_unstick(device);
+            vks_device_resolve_orphaned_waits(device);
             looked = vks_now();
         }
         if (device->adopted_waits)
-            vks_device_pump(device);
+            vks_scheduler_run(device);
         bool polls = must_poll(device);
         uint64_t serial = device->ring_count ? device->ring[device->ring_first].serial : 0;
         pthread_mutex_unlock(&device->lock);

@@ -7,28 +7,29 @@
 
 /* ---- may it go? ---- */
 
-bool vks_debt_settled(const vks_surface *surface, const vks_debt *debt)
+bool vks_wait_point_is_complete(const vks_surface *surface, const vks_wait_point *wait_point)
 {
-    bool settled = !debt->value || atomic_load(&surface->handle.page->completed) >= debt->value;
+    bool settled = !wait_point->value || atomic_load(&surface->handle.page->completed) >= wait_point->value;
     VKS_TSAN_ACQUIRE(surface->handle.page->header.id);
     return settled;
 }
 
 /* A slot tells of its first open promise until `completed` has it: one that tells of none, or of a later one only, will
  * not bring the value, whatever another process wrote into the page. */
-static bool is_promised(const vks_mutex_page *page, const vks_debt *debt)
+static bool is_announced(const vks_mutex_page *page, const vks_wait_point *wait_point)
 {
-    uint64_t owes = atomic_load(&page->slots[debt->debtor_slot].owes);
-    return owes && owes <= debt->value;
+    uint64_t pending_value = atomic_load(&page->slots[wait_point->signaller_slot].pending_value);
+    return pending_value && pending_value <= wait_point->value;
 }
 
-bool vks_debt_alive(const vks_surface *surface, const vks_debt *debt)
+bool vks_wait_point_is_alive(const vks_surface *surface, const vks_wait_point *wait_point)
 {
     const vks_mutex_page *page = surface->handle.page;
-    if (!vks_mutex_slot_is(page, debt->debtor_slot, debt->debtor) || !is_promised(page, debt))
+    if (!vks_mutex_slot_is(page, wait_point->signaller_slot, wait_point->signaller) || !is_announced(page, wait_point))
         return false;
-    bool is_own = debt->debtor_slot == surface->handle.slot && debt->debtor == surface->handle.identity;
-    return is_own ? vks_surface_has_promised(surface, debt->value) : vks_peer_alive(debt->debtor);
+    bool is_own =
+        wait_point->signaller_slot == surface->handle.slot && wait_point->signaller == surface->handle.identity;
+    return is_own ? vks_surface_has_announced(surface, wait_point->value) : vks_peer_alive(wait_point->signaller);
 }
 
 static vks_readiness fail(vks_status *why, vks_status status)
@@ -39,36 +40,38 @@ static vks_readiness fail(vks_status *why, vks_status status)
 
 /* The debtor is a handle of this very device, and the driver has its work: the order of the queue is enough, nobody
  * waits for himself. What another API brings in its name comes by another queue. */
-static bool in_own_queue(const vks_device *device, const vks_surface *surface, const vks_debt *debt)
+static bool in_own_queue(const vks_device *device, const vks_surface *surface, const vks_wait_point *wait_point)
 {
     for (const vks_surface *s = device->surfaces; s; s = s->next)
-        if (s->handle.identity == debt->debtor && s->handle.slot == debt->debtor_slot &&
+        if (s->handle.identity == wait_point->signaller && s->handle.slot == wait_point->signaller_slot &&
             s->handle.page->header.id == surface->handle.page->header.id)
             return (s == surface || !s->held) &&
-                   !(device->n_outside && vks_device_awaits_outside(device, VKS_DUE_SURFACE, s, debt->value));
+                   !(device->n_external &&
+                     vks_device_awaits_external(device, VKS_COMPLETION_SURFACE, s, wait_point->value));
     return false;
 }
 
 /* `queue`: the device whose queue is to wait, which keeps its own order; NULL: another one's. */
-static vks_readiness debt_ready(const vks_device *queue, const vks_surface *surface, const vks_debt *debt,
-                                vks_status *why)
+static vks_readiness wait_point_ready(const vks_device *queue, const vks_surface *surface,
+                                      const vks_wait_point *wait_point, vks_status *why)
 {
     /* In a broken chain a promise may be settled while earlier work runs, whose signal would take the semaphore back.
      */
-    if (surface->semaphore && vks_mutex_is_broken(surface->handle.page) && vks_surface_is_owed(surface, debt->value))
+    if (surface->semaphore && vks_mutex_is_poisoned(surface->handle.page) &&
+        vks_surface_is_pending(surface, wait_point->value))
         return VKS_HOLD;
-    if (vks_debt_settled(surface, debt) || (queue && in_own_queue(queue, surface, debt)))
+    if (vks_wait_point_is_complete(surface, wait_point) || (queue && in_own_queue(queue, surface, wait_point)))
         return VKS_READY;
-    if (surface->semaphore && atomic_load(&surface->handle.page->queued) >= debt->value)
+    if (surface->semaphore && atomic_load(&surface->handle.page->queued) >= wait_point->value)
         return VKS_READY; /* the GPU itself waits: the signal is with a driver, so it comes even if its process dies */
-    if (vks_debt_alive(surface, debt) || vks_debt_settled(surface, debt))
+    if (vks_wait_point_is_alive(surface, wait_point) || vks_wait_point_is_complete(surface, wait_point))
         return VKS_HOLD;
     return fail(why, VKS_ABANDONED);
 }
 
-vks_readiness vks_tenure_ready_outside(const vks_surface *surface, vks_status *why)
+vks_readiness vks_ownership_ready_external(const vks_surface *surface, vks_status *why)
 {
-    return debt_ready(NULL, surface, &surface->tenure.debt, why);
+    return wait_point_ready(NULL, surface, &surface->ownership.wait_point, why);
 }
 
 static vks_readiness touch_ready(const vks_device *device, const vks_touch *touch, vks_status *why)
@@ -76,19 +79,19 @@ static vks_readiness touch_ready(const vks_device *device, const vks_touch *touc
     const vks_surface *surface = touch->surface;
     if (surface->closed)
         return fail(why, VKS_CLOSED);
-    const vks_tenure *tenure = touch->granted ? &touch->tenure : &surface->tenure;
-    if (tenure->id != touch->tenure.id) /* its acquire never succeeded */
+    const vks_ownership *ownership = touch->granted ? &touch->ownership : &surface->ownership;
+    if (ownership->id != touch->ownership.id) /* its acquire never succeeded */
         return fail(why, VKS_ABANDONED);
-    if (surface->taken >= tenure->id)
+    if (surface->acquire_submitted >= ownership->id)
         return VKS_READY;
-    return debt_ready(device, surface, &tenure->debt, why);
+    return wait_point_ready(device, surface, &ownership->wait_point, why);
 }
 
-vks_readiness vks_tenure_ready(const vks_surface *surface, vks_status *why)
+vks_readiness vks_ownership_ready(const vks_surface *surface, vks_status *why)
 {
-    return touch_ready(surface->device,
-                       &(vks_touch){.surface = (vks_surface *)surface, .tenure = surface->tenure, .granted = true},
-                       why);
+    return touch_ready(
+        surface->device,
+        &(vks_touch){.surface = (vks_surface *)surface, .ownership = surface->ownership, .granted = true}, why);
 }
 
 static vks_readiness fence_ready(const vks_wait *wait, vks_status *why)
@@ -121,7 +124,7 @@ static vks_readiness submission_ready(const vks_submission *submission, vks_stat
     return status ? fail(why, status) : VKS_READY;
 }
 
-vks_readiness vks_op_ready(vks_device *device, const vks_op *op, vks_status *why)
+vks_readiness vks_work_ready(vks_device *device, const vks_work *op, vks_status *why)
 {
     bool hold = false;
     for (uint32_t i = 0; i < op->n_touches; i++) {
@@ -140,7 +143,7 @@ vks_readiness vks_op_ready(vks_device *device, const vks_op *op, vks_status *why
     for (uint32_t i = 0; i < op->n_signals; i++) {
         if (op->signals[i].fence->closed)
             return fail(why, VKS_CLOSED);
-        hold |= op->signals[i].fence->lent != 0;
+        hold |= op->signals[i].fence->external_signal != 0;
     }
     return hold ? VKS_HOLD : VKS_READY;
 }
@@ -155,12 +158,12 @@ vks_readiness vks_op_ready(vks_device *device, const vks_op *op, vks_status *why
 static bool is_transferred(const vks_surface *surface)
 {
     const vks_surface *original = vks_surface_original(surface);
-    return surface->release_commands[VKS_GRAPHICS] && (original->is_shared || original->is_raw);
+    return surface->release_commands[VKS_GRAPHICS] && (original->is_shared || original->layout_unknown);
 }
 
-bool vks_surface_goes_out(const vks_surface *surface)
+bool vks_surface_needs_release_barrier(const vks_surface *surface)
 {
-    return is_transferred(surface) && vks_surface_original(surface)->is_here;
+    return is_transferred(surface) && vks_surface_original(surface)->owned_by_queue;
 }
 
 static bool is_to_be_released(const vks_device *device, const vks_surface *original)
@@ -168,8 +171,8 @@ static bool is_to_be_released(const vks_device *device, const vks_surface *origi
     for (const vks_surface *s = device->surfaces; s; s = s->next)
         if (s->has_page && vks_surface_original(s) == original)
             return true;
-    for (const vks_op *op = device->held_first; op; op = op->next)
-        if (op->kind == VKS_OP_RELEASE && op->word_done && vks_surface_original(op->touches[0].surface) == original)
+    for (const vks_work *op = device->held_first; op; op = op->next)
+        if (op->kind == VKS_WORK_RELEASE && op->word_done && vks_surface_original(op->touches[0].surface) == original)
             return true;
     return false;
 }
@@ -197,16 +200,16 @@ vks_status vks_surface_submit(vks_surface *surface, vks_point wait, uint64_t com
     return VKS_OK;
 }
 
-vks_status vks_surface_give_away(vks_surface *surface)
+vks_status vks_surface_release_for_export(vks_surface *surface)
 {
     vks_surface *original = vks_surface_original(surface);
-    if (!vks_surface_goes_out(surface) || is_to_be_released(surface->device, original))
+    if (!vks_surface_needs_release_barrier(surface) || is_to_be_released(surface->device, original))
         return VKS_OK;
     vks_status status =
         vks_surface_submit(surface, (vks_point){0}, surface->release_commands[VKS_GRAPHICS], (vks_point){0});
     if (status == VKS_OK) {
-        original->is_here = original->is_raw = false;
-        original->given_away = surface->last_serial;
+        original->owned_by_queue = original->layout_unknown = false;
+        original->exported_at = surface->last_serial;
     }
     return status;
 }
@@ -220,7 +223,7 @@ vks_status vks_surface_give_away(vks_surface *surface)
  * tenure is taken to draw in the next, and begins with graphics.
  */
 
-static bool only_copies(const vks_op *op)
+static bool only_copies(const vks_work *op)
 {
     if (op->n_raw)
         return false;
@@ -237,19 +240,19 @@ static bool only_copies(const vks_op *op)
 }
 
 /* At a hand-over, and among surfaces on which nobody draws. */
-static bool may_begin(const vks_op *op)
+static bool may_begin(const vks_work *op)
 {
     bool takes = false;
     for (uint32_t i = 0; i < op->n_touches; i++) {
         const vks_surface *surface = op->touches[i].surface;
-        if (surface->draws || surface->has_drawn)
+        if (surface->last_used_graphics || surface->uses_graphics)
             return false;
-        takes |= surface->taken < op->touches[i].tenure.id;
+        takes |= surface->acquire_submitted < op->touches[i].ownership.id;
     }
-    return takes && (op->n_commands || op->kind == VKS_OP_RELEASE);
+    return takes && (op->n_commands || op->kind == VKS_WORK_RELEASE);
 }
 
-static vks_family choose_family(vks_device *device, const vks_op *op)
+static vks_family choose_family(vks_device *device, const vks_work *op)
 {
     if (!device->has_transfer || !only_copies(op))
         return VKS_GRAPHICS;
@@ -260,13 +263,13 @@ static vks_family choose_family(vks_device *device, const vks_op *op)
 }
 
 /* Once the driver has it. */
-static void remember_drawing(vks_op *op)
+static void remember_drawing(vks_work *op)
 {
-    bool draws = op->n_raw != 0;
+    bool last_used_graphics = op->n_raw != 0;
     for (uint32_t i = 0; i < op->n_commands; i++)
-        draws |= !op->commands[i]->buffers[VKS_TRANSFER];
+        last_used_graphics |= !op->commands[i]->buffers[VKS_TRANSFER];
     for (uint32_t i = 0; i < op->n_touches; i++)
-        op->touches[i].surface->has_drawn |= draws;
+        op->touches[i].surface->uses_graphics |= last_used_graphics;
 }
 
 /* ---- a release that comes with the work ----
@@ -276,11 +279,11 @@ static void remember_drawing(vks_op *op)
  * batch, and the release has nothing left to do. If more is submitted after all, the tenure goes on behind that value.
  */
 
-static bool may_hand_on(const vks_op *op, const vks_touch *touch)
+static bool may_signal_release(const vks_work *op, const vks_touch *touch)
 {
     const vks_surface *surface = touch->surface;
-    return op->may_hand_on && !op->n_raw && touch->granted && surface->is_single && !surface->submissions &&
-           surface->owned && surface->tenure.id == touch->tenure.id && is_transferred(surface) &&
+    return op->may_signal_release && !op->n_raw && touch->granted && surface->is_single && !surface->submissions &&
+           surface->owned && surface->ownership.id == touch->ownership.id && is_transferred(surface) &&
            !surface->engine_value;
 }
 
@@ -288,15 +291,15 @@ static bool may_hand_on(const vks_op *op, const vks_touch *touch)
 static bool can_take(const vks_surface *surface, uint64_t value, uint64_t counter)
 {
     return !surface->semaphore ||
-           (value > counter && value > surface->promised && value - counter <= surface->device->max_difference);
+           (value > counter && value > surface->announced && value - counter <= surface->device->max_difference);
 }
 
 /* The pages tell of the promises before the work can be done and settle them. */
-static void promise_values(vks_device *device, vks_op *op)
+static void announce_values(vks_device *device, vks_work *op)
 {
     for (uint32_t i = 0; i < op->n_touches; i++) {
         vks_touch *touch = &op->touches[i];
-        if (__builtin_expect(!may_hand_on(op, touch), 1))
+        if (__builtin_expect(!may_signal_release(op, touch), 1))
             continue;
         vks_surface *surface = touch->surface;
         uint64_t value = vks_surface_next_value(surface), counter = 0;
@@ -304,31 +307,31 @@ static void promise_values(vks_device *device, vks_op *op)
             !can_take(surface, value, counter)) /* the release will say so */
             continue;
         touch->value = value;
-        vks_surface_owe(surface, value);
+        vks_surface_announce(surface, value);
     }
 }
 
 /* The driver refused the batch. */
-static void take_promises_back(vks_op *op)
+static void retract_values(vks_work *op)
 {
     for (uint32_t i = 0; i < op->n_touches; i++)
         if (op->touches[i].value) {
-            vks_surface_owe_no_more(op->touches[i].surface, op->touches[i].value);
+            vks_surface_retract(op->touches[i].surface, op->touches[i].value);
             op->touches[i].value = 0;
         }
 }
 
-static void bring_values(vks_device *device, const vks_op *op, uint64_t serial)
+static void signal_values(vks_device *device, const vks_work *op, uint64_t serial)
 {
     for (uint32_t i = 0; i < op->n_touches; i++) {
         vks_surface *surface = op->touches[i].surface;
         uint64_t value = op->touches[i].value;
         if (!value)
             continue;
-        surface->promised = value;
+        surface->announced = value;
         vks_mutex_queued(surface->handle.page, value);
-        vks_device_due(device, serial, VKS_DUE_SURFACE, surface, value);
-        vks_surface_original(surface)->is_here = vks_surface_original(surface)->is_raw = false;
+        vks_device_add_completion(device, serial, VKS_COMPLETION_SURFACE, surface, value);
+        vks_surface_original(surface)->owned_by_queue = vks_surface_original(surface)->layout_unknown = false;
         vks_surface_take_over_own(surface, value);
     }
 }
@@ -390,7 +393,7 @@ static void use_presentable(vks_presentable *frame, uint64_t serial)
 }
 
 /* Before anything is done: a submission cannot fail half-way for want of a semaphore. */
-static vks_status refill_presentables(const vks_op *op, uint32_t *n)
+static vks_status refill_presentables(const vks_work *op, uint32_t *n)
 {
     for (uint32_t i = 0; i < op->n_touches; i++) {
         vks_presentable *frame = op->touches[i].surface->presentable;
@@ -402,28 +405,28 @@ static vks_status refill_presentables(const vks_op *op, uint32_t *n)
     return VKS_OK;
 }
 
-static void add_touches(vks_batch *batch, scratch *s, const vks_op *op)
+static void add_touches(vks_batch *batch, scratch *s, const vks_work *op)
 {
     for (uint32_t i = 0; i < op->n_touches; i++) {
         const vks_surface *surface = op->touches[i].surface;
-        const vks_tenure *tenure = op->touches[i].granted ? &op->touches[i].tenure : &surface->tenure;
+        const vks_ownership *ownership = op->touches[i].granted ? &op->touches[i].ownership : &surface->ownership;
         if (surface->presentable)
             add_presentable(batch, s, surface->presentable);
-        if (surface->taken >= tenure->id)
+        if (surface->acquire_submitted >= ownership->id)
             continue;
         uint64_t acquire = surface->acquire_commands[batch->family];
-        bool is_here = vks_surface_original(surface)->is_here;
-        if (acquire && is_here && op->n_raw) /* an engine takes the acquire for a barrier: there and back */
+        bool owned_by_queue = vks_surface_original(surface)->owned_by_queue;
+        if (acquire && owned_by_queue && op->n_raw) /* an engine takes the acquire for a barrier: there and back */
             s->buffers[batch->n_buffers++] = surface->release_commands[batch->family];
-        if (acquire && (!is_here || op->n_raw))
+        if (acquire && (!owned_by_queue || op->n_raw))
             s->buffers[batch->n_buffers++] = acquire;
-        if (surface->semaphore && !vks_debt_settled(surface, &tenure->debt) &&
-            !in_own_queue(op->device, surface, &tenure->debt))
-            s->waits[batch->n_waits++] = (vks_point){surface->semaphore, tenure->debt.value};
+        if (surface->semaphore && !vks_wait_point_is_complete(surface, &ownership->wait_point) &&
+            !in_own_queue(op->device, surface, &ownership->wait_point))
+            s->waits[batch->n_waits++] = (vks_point){surface->semaphore, ownership->wait_point.value};
     }
 }
 
-static void add_waits(vks_device *device, vks_batch *batch, scratch *s, const vks_op *op)
+static void add_waits(vks_device *device, vks_batch *batch, scratch *s, const vks_work *op)
 {
     for (uint32_t i = 0; i < op->n_waits; i++) {
         const vks_wait *wait = &op->waits[i];
@@ -449,39 +452,41 @@ static void add_release(vks_batch *batch, scratch *s, const vks_surface *surface
         s->signals[batch->n_signals++] = (vks_point){surface->semaphore, value};
 }
 
-static void add_signals(vks_device *device, vks_batch *batch, scratch *s, const vks_op *op)
+static void add_signals(vks_device *device, vks_batch *batch, scratch *s, const vks_work *op)
 {
     for (uint32_t i = 0; i < op->n_signals && device->timeline; i++) {
         const vks_fence *fence = op->signals[i].fence;
-        if (vks_fence_comes_after_outside(fence))
-            s->waits[batch->n_waits++] = (vks_point){fence->semaphore, fence->outside};
+        if (vks_fence_follows_external(fence))
+            s->waits[batch->n_waits++] = (vks_point){fence->semaphore, fence->external_value};
         s->signals[batch->n_signals++] = (vks_point){fence->semaphore, op->signals[i].value};
     }
     for (uint32_t i = 0; i < op->n_touches; i++)
-        if (op->kind == VKS_OP_RELEASE || op->touches[i].value)
+        if (op->kind == VKS_WORK_RELEASE || op->touches[i].value)
             add_release(batch, s, op->touches[i].surface, op->touches[i].value ? op->touches[i].value : op->value);
 }
 
 /* GPU waits for what other parties promised. */
-static void remember_waits(vks_device *device, const vks_op *op, uint64_t serial)
+static void remember_waits(vks_device *device, const vks_work *op, uint64_t serial)
 {
     for (uint32_t i = 0; i < op->n_touches; i++) {
         vks_surface *surface = op->touches[i].surface;
-        const vks_tenure *tenure = op->touches[i].granted ? &op->touches[i].tenure : &surface->tenure;
-        if (surface->semaphore && surface->taken < tenure->id && !vks_debt_settled(surface, &tenure->debt) &&
-            !in_own_queue(device, surface, &tenure->debt))
-            vks_device_due(device, serial, VKS_DUE_SURFACE_WAIT, surface, tenure->debt.value);
+        const vks_ownership *ownership = op->touches[i].granted ? &op->touches[i].ownership : &surface->ownership;
+        if (surface->semaphore && surface->acquire_submitted < ownership->id &&
+            !vks_wait_point_is_complete(surface, &ownership->wait_point) &&
+            !in_own_queue(device, surface, &ownership->wait_point))
+            vks_device_add_completion(device, serial, VKS_COMPLETION_SURFACE_WAIT, surface,
+                                      ownership->wait_point.value);
     }
     for (uint32_t i = 0; i < op->n_waits; i++) {
         vks_fence *fence = op->waits[i].fence;
         if (fence && fence->follower && fence->semaphore &&
             atomic_load(&((vks_fence_page *)fence->page)->completed) < op->waits[i].value)
-            vks_device_due(device, serial, VKS_DUE_FENCE_WAIT, fence, op->waits[i].value);
+            vks_device_add_completion(device, serial, VKS_COMPLETION_FENCE_WAIT, fence, op->waits[i].value);
     }
 }
 
 /* What the core remembers once the driver has the batch. */
-static void handed_over(vks_device *device, vks_op *op, uint64_t serial)
+static void handed_over(vks_device *device, vks_work *op, uint64_t serial)
 {
     if (device->native_timelines)
         remember_waits(device, op, serial);
@@ -490,25 +495,25 @@ static void handed_over(vks_device *device, vks_op *op, uint64_t serial)
         vks_surface *surface = op->touches[i].surface;
         if (surface->presentable) /* and it stays untaken: each of its submissions needs its semaphores */
             use_presentable(surface->presentable, serial);
-        else if (surface->taken < op->touches[i].tenure.id)
-            surface->taken = op->touches[i].tenure.id;
+        else if (surface->acquire_submitted < op->touches[i].ownership.id)
+            surface->acquire_submitted = op->touches[i].ownership.id;
         vks_surface *original = vks_surface_original(surface);
-        bool goes = op->kind == VKS_OP_RELEASE && is_transferred(surface);
-        original->is_here = !goes;
-        original->is_raw = !goes && (original->is_raw || op->n_raw);
+        bool goes = op->kind == VKS_WORK_RELEASE && is_transferred(surface);
+        original->owned_by_queue = !goes;
+        original->layout_unknown = !goes && (original->layout_unknown || op->n_raw);
         atomic_store_explicit(&surface->last_serial, serial, memory_order_release);
-        surface->submissions += op->kind == VKS_OP_SUBMIT;
+        surface->submissions += op->kind == VKS_WORK_SUBMIT;
     }
-    bring_values(device, op, serial);
+    signal_values(device, op, serial);
     for (uint32_t i = 0; i < op->n_commands; i++)
         atomic_store_explicit(&op->commands[i]->last_serial, serial, memory_order_release);
     for (uint32_t i = 0; i < op->n_signals; i++)
         vks_fence_queue(op->signals[i].fence, op->signals[i].value, serial);
     for (size_t i = 0; i < op->n_events; i++)
-        vks_device_due(device, serial, VKS_DUE_EVENT, op->events[i].hub, op->events[i].token);
+        vks_device_add_completion(device, serial, VKS_COMPLETION_EVENT, op->events[i].event_queue, op->events[i].token);
 }
 
-static vks_status submit_batch(vks_device *device, vks_op *op)
+static vks_status submit_batch(vks_device *device, vks_work *op)
 {
     scratch s;
     uint32_t frames = 0;
@@ -549,11 +554,11 @@ static vks_status submit_batch(vks_device *device, vks_op *op)
 }
 
 /* A release whose driver needs no command and no signal: its work is what was submitted before. */
-static bool is_empty_release(const vks_op *op)
+static bool is_empty_release(const vks_work *op)
 {
     const vks_surface *surface = op->touches[0].surface;
     bool is_awaited = surface->semaphore && vks_surface_original(surface)->is_shared;
-    return op->kind == VKS_OP_RELEASE && !is_transferred(surface) && !is_awaited && !surface->engine_value;
+    return op->kind == VKS_WORK_RELEASE && !is_transferred(surface) && !is_awaited && !surface->engine_value;
 }
 
 vks_status vks_surface_check_value(vks_surface *surface, uint64_t value)
@@ -563,16 +568,16 @@ vks_status vks_surface_check_value(vks_surface *surface, uint64_t value)
     vks_status status = surface->semaphore ? device->backend->counter(device, surface->semaphore, &counter) : VKS_OK;
     if (status || can_take(surface, value, counter))
         return status;
-    vks_mutex_break(surface->handle.page);
+    vks_mutex_poison(surface->handle.page);
     return vks_fail(VKS_ABANDONED, 0, "the surface's page asks for the value %llu where its semaphore is at %llu",
                     (unsigned long long)value, (unsigned long long)counter);
 }
 
 /* At most so many things are due when it has run. */
-static size_t count_dues(const vks_device *device, const vks_op *op)
+static size_t count_completions(const vks_device *device, const vks_work *op)
 {
     size_t n =
-        op->n_events + (op->kind == VKS_OP_RELEASE) + (device->native_timelines ? op->n_touches + op->n_waits : 0);
+        op->n_events + (op->kind == VKS_WORK_RELEASE) + (device->native_timelines ? op->n_touches + op->n_waits : 0);
     for (uint32_t i = 0; i < op->n_touches; i++)
         n += op->touches[i].value != 0;
     for (uint32_t i = 0; i < op->n_signals; i++)
@@ -580,43 +585,43 @@ static size_t count_dues(const vks_device *device, const vks_op *op)
     return n;
 }
 
-vks_status vks_op_hand_over(vks_device *device, vks_op *op)
+vks_status vks_work_submit(vks_device *device, vks_work *op)
 {
     vks_status status =
-        op->kind == VKS_OP_RELEASE ? vks_surface_check_value(op->touches[0].surface, op->value) : VKS_OK;
+        op->kind == VKS_WORK_RELEASE ? vks_surface_check_value(op->touches[0].surface, op->value) : VKS_OK;
     if (status)
         return status;
-    promise_values(device, op);
-    if ((status = vks_device_reserve(device, count_dues(device, op)))) {
-        take_promises_back(op);
+    announce_values(device, op);
+    if ((status = vks_device_reserve(device, count_completions(device, op)))) {
+        retract_values(op);
         return status;
     }
-    if (op->kind == VKS_OP_RELEASE && is_empty_release(op)) {
+    if (op->kind == VKS_WORK_RELEASE && is_empty_release(op)) {
         vks_surface *surface = op->touches[0].surface;
         atomic_store(&op->serial, surface->last_serial);
         /* What the tenure took over may be on its way in this very queue (in_own_queue): then the value comes with it,
          * not before. Where the queue is empty nothing is on its way, whatever the page says, and no batch would
          * publish the value. */
-        bool is_settled = vks_debt_settled(surface, &op->touches[0].tenure.debt);
+        bool is_settled = vks_wait_point_is_complete(surface, &op->touches[0].ownership.wait_point);
         if (device->backend->completed(device) >= (is_settled ? surface->last_serial : device->submitted))
-            vks_surface_settle(surface, op->value);
+            vks_surface_complete(surface, op->value);
         else
-            vks_device_due(device, device->submitted, VKS_DUE_SURFACE, surface, op->value);
+            vks_device_add_completion(device, device->submitted, VKS_COMPLETION_SURFACE, surface, op->value);
         return VKS_OK;
     }
     if ((status = submit_batch(device, op))) {
-        take_promises_back(op);
+        retract_values(op);
         return status;
     }
     uint64_t serial = atomic_load_explicit(&device->submitted, memory_order_relaxed);
     atomic_store_explicit(&op->serial, serial, memory_order_release);
     handed_over(device, op, serial);
-    if (op->kind == VKS_OP_RELEASE) {
-        op->touches[0].surface->promised = op->value;
+    if (op->kind == VKS_WORK_RELEASE) {
+        op->touches[0].surface->announced = op->value;
         vks_mutex_queued(op->touches[0].surface->handle.page, op->value);
-        vks_device_due(device, serial, VKS_DUE_SURFACE, op->touches[0].surface, op->value);
+        vks_device_add_completion(device, serial, VKS_COMPLETION_SURFACE, op->touches[0].surface, op->value);
     }
-    vks_trace_due(device, serial);
+    vks_trace_completion(device, serial);
     if (!device->timeline) /* a batch without commands has run already */
         vks_device_publish(device);
     return VKS_OK;

@@ -52,7 +52,7 @@ void vks_device_unref(vks_device *device)
         return; /* a thread is inside the driver still */
     pthread_mutex_destroy(&device->lock);
     free(device->ring);
-    free(device->outside);
+    free(device->external);
     free(device->impl);
     free(device);
 }
@@ -107,42 +107,42 @@ void vks_device_get_statistics(vks_device *device, vks_device_statistics *out)
 
 /* ---- the ring: what completions publish ---- */
 
-static void drop_object(vks_due_kind kind, void *object)
+static void drop_object(vks_completion_kind kind, void *object)
 {
     switch (kind) {
-    case VKS_DUE_FENCE:
-    case VKS_DUE_FENCE_WAIT:
-    case VKS_DUE_CLOSE_FENCE:
+    case VKS_COMPLETION_FENCE:
+    case VKS_COMPLETION_FENCE_WAIT:
+    case VKS_COMPLETION_CLOSE_FENCE:
         vks_fence_unref(object);
         break;
-    case VKS_DUE_SURFACE_WAIT:
-    case VKS_DUE_SURFACE:
+    case VKS_COMPLETION_SURFACE_WAIT:
+    case VKS_COMPLETION_SURFACE:
         vks_surface_unref(object);
         break;
-    case VKS_DUE_EVENT:
-        vks_hub_unref(object);
+    case VKS_COMPLETION_EVENT:
+        vks_event_queue_unref(object);
         break;
-    case VKS_DUE_TRACE:
+    case VKS_COMPLETION_TRACE:
         break;
     }
 }
 
-static void take_object(vks_due_kind kind, void *object)
+static void take_object(vks_completion_kind kind, void *object)
 {
     switch (kind) {
-    case VKS_DUE_FENCE:
-    case VKS_DUE_FENCE_WAIT:
-    case VKS_DUE_CLOSE_FENCE:
+    case VKS_COMPLETION_FENCE:
+    case VKS_COMPLETION_FENCE_WAIT:
+    case VKS_COMPLETION_CLOSE_FENCE:
         vks_fence_ref(object);
         break;
-    case VKS_DUE_SURFACE_WAIT:
-    case VKS_DUE_SURFACE:
+    case VKS_COMPLETION_SURFACE_WAIT:
+    case VKS_COMPLETION_SURFACE:
         vks_surface_ref(object);
         break;
-    case VKS_DUE_EVENT:
-        vks_hub_ref(object);
+    case VKS_COMPLETION_EVENT:
+        vks_event_queue_ref(object);
         break;
-    case VKS_DUE_TRACE:
+    case VKS_COMPLETION_TRACE:
         break;
     }
 }
@@ -155,7 +155,7 @@ vks_status vks_device_reserve(vks_device *device, size_t n)
     size_t capacity = device->ring_capacity ? device->ring_capacity : 64;
     while (capacity < device->ring_count + n)
         capacity *= 2;
-    vks_due *ring = malloc(capacity * sizeof *ring);
+    vks_completion *ring = malloc(capacity * sizeof *ring);
     if (!ring)
         return vks_fail(VKS_NO_MEMORY, 0, "no memory to remember what completions publish");
     for (size_t i = 0; i < device->ring_count; i++)
@@ -167,91 +167,93 @@ vks_status vks_device_reserve(vks_device *device, size_t n)
     return VKS_OK;
 }
 
-void vks_device_due(vks_device *device, uint64_t serial, vks_due_kind kind, void *object, uint64_t value)
+void vks_device_add_completion(vks_device *device, uint64_t serial, vks_completion_kind kind, void *object,
+                               uint64_t value)
 {
     take_object(kind, object);
     size_t mask = device->ring_capacity - 1, at = device->ring_first + device->ring_count++;
     for (; at != device->ring_first && device->ring[(at - 1) & mask].serial > serial; at--) /* asked for late */
         device->ring[at & mask] = device->ring[(at - 1) & mask];
-    device->ring[at & mask] = (vks_due){serial, kind, object, value};
+    device->ring[at & mask] = (vks_completion){serial, kind, object, value};
     device->backend->interest(device);
 }
 
 /* `ran` is false for what a lost device did not come to: then fences stay where they are, and all else ends. */
-static void publish_one(const vks_due *due, bool ran)
+static void publish_one(const vks_completion *completion, bool ran)
 {
-    switch (due->kind) {
-    case VKS_DUE_FENCE:
+    switch (completion->kind) {
+    case VKS_COMPLETION_FENCE:
         if (ran)
-            vks_fence_raise(due->object, due->value);
+            vks_fence_raise(completion->object, completion->value);
         break;
-    case VKS_DUE_CLOSE_FENCE:
-        vks_fence_finish_close(due->object);
+    case VKS_COMPLETION_CLOSE_FENCE:
+        vks_fence_finish_close(completion->object);
         break;
-    case VKS_DUE_SURFACE: {
-        vks_surface *surface = due->object;
+    case VKS_COMPLETION_SURFACE: {
+        vks_surface *surface = completion->object;
         if (!ran)
-            vks_mutex_break(surface->handle.page);
-        vks_surface_settle(surface, due->value);
+            vks_mutex_poison(surface->handle.page);
+        vks_surface_complete(surface, completion->value);
         break;
     }
-    case VKS_DUE_EVENT:
-        vks_hub_push(due->object, due->value, ran ? VKS_OK : VKS_DEVICE_LOST);
+    case VKS_COMPLETION_EVENT:
+        vks_event_queue_push(completion->object, completion->value, ran ? VKS_OK : VKS_DEVICE_LOST);
         break;
-    case VKS_DUE_TRACE:
-        vks_traced_run(due->object, due->serial, due->value, ran);
+    case VKS_COMPLETION_TRACE:
+        vks_traced_run(completion->object, completion->serial, completion->value, ran);
         break;
-    case VKS_DUE_FENCE_WAIT:
-    case VKS_DUE_SURFACE_WAIT:
+    case VKS_COMPLETION_FENCE_WAIT:
+    case VKS_COMPLETION_SURFACE_WAIT:
         break;
     }
-    drop_object(due->kind, due->object);
+    drop_object(completion->kind, completion->object);
 }
 
 /* ---- what other APIs' queues bring ---- */
 
-vks_status vks_device_reserve_outside(vks_device *device)
+vks_status vks_device_reserve_external_completion(vks_device *device)
 {
     vks_status status = device->backend->prepare(device);
-    if (status || device->n_outside < device->outside_capacity)
+    if (status || device->n_external < device->external_capacity)
         return status;
-    size_t capacity = 2 * device->outside_capacity + 1;
-    vks_due *more = realloc(device->outside, capacity * sizeof *more);
+    size_t capacity = 2 * device->external_capacity + 1;
+    vks_completion *more = realloc(device->external, capacity * sizeof *more);
     if (!more)
         return vks_fail(VKS_NO_MEMORY, 0, "no memory to remember what another API is to signal");
-    device->outside = more;
-    device->outside_capacity = capacity;
+    device->external = more;
+    device->external_capacity = capacity;
     return VKS_OK;
 }
 
-void vks_device_due_outside(vks_device *device, vks_due_kind kind, void *object, uint64_t value, uint64_t before)
+void vks_device_add_external_completion(vks_device *device, vks_completion_kind kind, void *object, uint64_t value,
+                                        uint64_t before)
 {
     take_object(kind, object);
-    device->outside[device->n_outside++] = (vks_due){before, kind, object, value};
+    device->external[device->n_external++] = (vks_completion){before, kind, object, value};
     device->backend->interest(device);
 }
 
-bool vks_device_awaits_outside(const vks_device *device, vks_due_kind kind, const void *object, uint64_t value)
+bool vks_device_awaits_external(const vks_device *device, vks_completion_kind kind, const void *object, uint64_t value)
 {
-    for (size_t i = 0; i < device->n_outside; i++) {
-        const vks_due *due = &device->outside[i];
-        if (due->kind == kind && due->object == object && (!value || due->value == value))
+    for (size_t i = 0; i < device->n_external; i++) {
+        const vks_completion *completion = &device->external[i];
+        if (completion->kind == kind && completion->object == object && (!value || completion->value == value))
             return true;
     }
     return false;
 }
 
-void vks_device_forget_outside(vks_device *device, const void *object, uint64_t value)
+void vks_device_drop_external_completions(vks_device *device, const void *object, uint64_t value)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < device->n_outside; i++) {
-        vks_due due = device->outside[i];
-        if (due.object == object && (!value || due.value == value))
-            drop_object(due.kind, due.object);
+    for (size_t i = 0; i < device->n_external; i++) {
+        vks_completion completion = device->external[i];
+        if (completion.object == object && (!value || completion.value == value))
+            drop_object(completion.kind, completion.object);
         else
-            device->outside[kept++] = due;
+            device->external[kept++] = completion;
     }
-    device->n_outside = kept;
+    device->n_external = kept;
 }
 
 /* What a semaphore was found at: most of what is awaited at once is of one object. */
@@ -260,27 +262,27 @@ typedef struct found {
 } found;
 
 /* VKS_TIMEOUT: not yet. */
-static vks_status has_come(vks_device *device, const vks_due *due, found *last)
+static vks_status has_come(vks_device *device, const vks_completion *completion, found *last)
 {
-    bool of_fence = due->kind == VKS_DUE_FENCE || due->kind == VKS_DUE_FENCE_WAIT;
-    uint64_t semaphore =
-        of_fence ? ((const vks_fence *)due->object)->semaphore : ((const vks_surface *)due->object)->semaphore;
+    bool of_fence = completion->kind == VKS_COMPLETION_FENCE || completion->kind == VKS_COMPLETION_FENCE_WAIT;
+    uint64_t semaphore = of_fence ? ((const vks_fence *)completion->object)->semaphore
+                                  : ((const vks_surface *)completion->object)->semaphore;
     if (semaphore && semaphore != last->semaphore) {
         vks_status status = device->backend->counter(device, semaphore, &last->counter);
         last->semaphore = status ? 0 : semaphore;
         if (status)
             return status == VKS_DEVICE_LOST ? status : VKS_TIMEOUT;
     }
-    return !semaphore || last->counter >= due->value ? VKS_OK : VKS_TIMEOUT;
+    return !semaphore || last->counter >= completion->value ? VKS_OK : VKS_TIMEOUT;
 }
 
-static bool publish_outside(vks_device *device)
+static bool publish_external(vks_device *device)
 {
     bool any = false;
     found last = {0};
-    for (size_t i = 0; i < device->n_outside;) {
-        vks_due due = device->outside[i];
-        vks_status status = device->lost ? VKS_OK : has_come(device, &due, &last);
+    for (size_t i = 0; i < device->n_external;) {
+        vks_completion completion = device->external[i];
+        vks_status status = device->lost ? VKS_OK : has_come(device, &completion, &last);
         if (status == VKS_DEVICE_LOST) {
             vks_device_lose(device); /* which publishes what is left here */
             return true;
@@ -289,8 +291,8 @@ static bool publish_outside(vks_device *device)
             i++;
             continue;
         }
-        device->outside[i] = device->outside[--device->n_outside]; /* they have no order */
-        publish_one(&due, !device->lost);
+        device->external[i] = device->external[--device->n_external]; /* they have no order */
+        publish_one(&completion, !device->lost);
         any = true;
     }
     return any;
@@ -298,22 +300,22 @@ static bool publish_outside(vks_device *device)
 
 void vks_device_publish(vks_device *device)
 {
-    bool any = device->n_outside && publish_outside(device);
+    bool any = device->n_external && publish_external(device);
     if (!device->ring_count) {
         if (any && device->n_held)
-            vks_device_pump(device);
+            vks_scheduler_run(device);
         return;
     }
     uint64_t done = device->backend->completed(device);
     while (device->ring_count && (device->lost || device->ring[device->ring_first].serial <= done)) {
-        vks_due due = device->ring[device->ring_first];
+        vks_completion completion = device->ring[device->ring_first];
         device->ring_first = (device->ring_first + 1) & (device->ring_capacity - 1);
         device->ring_count--;
-        publish_one(&due, due.serial <= done);
+        publish_one(&completion, completion.serial <= done);
         any = true;
     }
     if (any && device->n_held)
-        vks_device_pump(device);
+        vks_scheduler_run(device);
 }
 
 /* ---- sleeping on progress ---- */
@@ -402,25 +404,25 @@ void vks_device_end_present(vks_device *device)
 {
     device->presenting = false;
     vks_device_progress(device);
-    vks_device_pump(device);
+    vks_scheduler_run(device);
 }
 
-static bool has_promise(const vks_device *device, const vks_surface *surface)
+static bool has_pending_release(const vks_device *device, const vks_surface *surface)
 {
-    for (const vks_op *op = device->held_first; op; op = op->next)
-        if (op->kind == VKS_OP_RELEASE && op->word_done && (!surface || op->touches[0].surface == surface))
+    for (const vks_work *op = device->held_first; op; op = op->next)
+        if (op->kind == VKS_WORK_RELEASE && op->word_done && (!surface || op->touches[0].surface == surface))
             return true;
     return false;
 }
 
-vks_status vks_device_keep_promises(vks_device *device, const vks_surface *surface, uint64_t limit)
+vks_status vks_device_finish_releases(vks_device *device, const vks_surface *surface, uint64_t limit)
 {
     vks_status status = VKS_OK;
     atomic_fetch_add(&device->waiters, 1);
     while (!status) {
         uint32_t seen = atomic_load(&device->progress);
         pthread_mutex_lock(&device->lock);
-        bool any = has_promise(device, surface);
+        bool any = has_pending_release(device, surface);
         pthread_mutex_unlock(&device->lock);
         if (!any || vks_device_check(device))
             break;
@@ -445,24 +447,24 @@ vks_status vks_device_wait_idle(vks_device *device, uint64_t deadline)
 static void fail_all_held(vks_device *device, vks_status why)
 {
     while (device->held_first)
-        vks_op_fail(device, device->held_first, why);
+        vks_work_fail(device, device->held_first, why);
 }
 
 static void lose_surface(vks_surface *surface)
 {
     vks_mutex_page *page = surface->handle.page;
-    uint64_t owed = atomic_load(&page->slots[surface->handle.slot].owes);
+    uint64_t owed = atomic_load(&page->slots[surface->handle.slot].pending_value);
     if (owed)
-        vks_mutex_break(page);
+        vks_mutex_poison(page);
     if (surface->has_page)
         vks_mutex_abandon(&surface->handle);
     surface->has_page = false;
-    surface->lent = false;
+    surface->is_external = false;
     atomic_store(&surface->owned, 0);
     vks_mutex_wake_all(page); /* our own sleepers look at the device (X21), here and on the debts */
-    vks_surface_settle(surface, owed);
-    if (surface->promised)
-        vks_mutex_unqueue(page, surface->promised);
+    vks_surface_complete(surface, owed);
+    if (surface->announced)
+        vks_mutex_unqueue(page, surface->announced);
 }
 
 void vks_device_lose(vks_device *device)
@@ -477,7 +479,7 @@ void vks_device_lose(vks_device *device)
         lose_surface(s);
     for (vks_fence *f = device->fences; f; f = f->next)
         vks_fence_break(f);
-    vks_queue_disturb(device);
+    vks_queue_wake_all(device);
     vks_device_publish(device);
     vks_device_progress(device);
 }
@@ -583,8 +585,8 @@ static vks_status end_device(vks_device *device)
 {
     vks_status status;
     if (!device->shut_down) {
-        device->end_limit = device->end_limit ? device->end_limit : vks_now() + VKS_PROMISE_NS;
-        if ((status = vks_device_keep_promises(device, NULL, device->end_limit)))
+        device->end_limit = device->end_limit ? device->end_limit : vks_now() + VKS_RELEASE_GRACE_NS;
+        if ((status = vks_device_finish_releases(device, NULL, device->end_limit)))
             return status;
         refuse_calls(device);
     }

@@ -14,7 +14,7 @@
 
 /* ---- making and opening ---- */
 
-static void told(void *user);
+static void on_death(void *user);
 
 static vks_fence *new_fence(vks_device *device)
 {
@@ -27,7 +27,7 @@ static vks_fence *new_fence(vks_device *device)
     fence->process = vks_process;
     fence->page_fd = -1;
     fence->end = UINT64_MAX;
-    fence->mapping.told = told;
+    fence->mapping.on_death = on_death;
     fence->mapping.user = fence;
     return fence;
 }
@@ -74,7 +74,7 @@ static vks_status make_private_page(vks_fence *fence, uint64_t initial)
     page->queued = page->completed = initial;
     fence->private_page = page;
     fence->page = page;
-    fence->promised = initial;
+    fence->announced = initial;
     return VKS_OK;
 }
 
@@ -209,11 +209,11 @@ static vks_status publish_from_now_on(vks_fence *fence)
     if (fence->follower || fence->adopted || page->queued <= page->completed || fence->closed)
         return VKS_OK;
     vks_device *device = fence->device;
-    bool by_serial = fence->outside < page->queued; /* else another API brings it, which is published anyway */
+    bool by_serial = fence->external_value < page->queued; /* else another API brings it, which is published anyway */
     vks_status status = by_serial ? vks_device_reserve(device, 1) : VKS_OK;
     if (!status && by_serial) /* the last signal at its time; where others come before it, they are looked for */
-        vks_device_due(device, fence->last_serial ? fence->last_serial : device->submitted, VKS_DUE_FENCE, fence,
-                       page->queued);
+        vks_device_add_completion(device, fence->last_serial ? fence->last_serial : device->submitted,
+                                  VKS_COMPLETION_FENCE, fence, page->queued);
     device->late |= !status && fence->semaphore && page->queued > page->completed + 1;
     return status;
 }
@@ -299,9 +299,9 @@ static void sift_down(vks_event *heap, size_t n)
 
 static void fire_event(const vks_event *event, vks_status result)
 {
-    if (event->hub) {
-        vks_hub_push(event->hub, event->token, result);
-        vks_hub_unref(event->hub);
+    if (event->event_queue) {
+        vks_event_queue_push(event->event_queue, event->token, result);
+        vks_event_queue_unref(event->event_queue);
         return;
     }
     ssize_t ignored = write(event->fd, &(uint64_t){1}, sizeof(uint64_t));
@@ -369,7 +369,7 @@ void vks_fence_raise(vks_fence *fence, uint64_t completed)
 {
     vks_fence_page *page = fence->page;
     VKS_KILL_POINT(20);
-    if (!vks_raise(&page->completed, completed < fence->end ? completed : fence->end))
+    if (!vks_atomic_max(&page->completed, completed < fence->end ? completed : fence->end))
         return;
     VKS_KILL_POINT(21);
     wake_page(fence);
@@ -385,7 +385,7 @@ static void raise_queued(vks_fence *fence, uint64_t value)
         atomic_store_explicit(&page->queued, value, memory_order_release);
 }
 
-void vks_fence_announce(vks_fence *fence, uint64_t value)
+void vks_fence_publish_queued(vks_fence *fence, uint64_t value)
 {
     raise_queued(fence, value);
     if (fence->published || fence->sleepers) /* who can wait on the GPU looks at `queued` */
@@ -394,12 +394,12 @@ void vks_fence_announce(vks_fence *fence, uint64_t value)
 
 void vks_fence_queue(vks_fence *fence, uint64_t value, uint64_t serial)
 {
-    if (fence->promised < value)
-        fence->promised = value;
+    if (fence->announced < value)
+        fence->announced = value;
     fence->last_serial = serial;
-    vks_fence_announce(fence, value);
+    vks_fence_publish_queued(fence, value);
     if (vks_fence_is_watched(fence))
-        vks_device_due(fence->device, serial, VKS_DUE_FENCE, fence, value);
+        vks_device_add_completion(fence->device, serial, VKS_COMPLETION_FENCE, fence, value);
 }
 
 void vks_fence_refresh_late(vks_device *device)
@@ -457,7 +457,7 @@ vks_status vks_fence_queued(vks_fence *fence, uint64_t *out)
     }
     pthread_mutex_lock(&fence->device->lock);
     uint64_t completed = fence->adopted ? vks_fence_completed(fence) : 0;
-    *out = fence->promised > completed ? fence->promised : completed;
+    *out = fence->announced > completed ? fence->announced : completed;
     pthread_mutex_unlock(&fence->device->lock);
     return VKS_OK;
 }
@@ -475,15 +475,15 @@ vks_status vks_fence_check_signal(vks_fence *fence, vks_device *device, uint64_t
         return VKS_ABANDONED;
     if (fence->adopted) {
         uint64_t counter = vks_fence_completed(fence);
-        if (fence->promised < counter)
-            fence->promised = counter;
+        if (fence->announced < counter)
+            fence->announced = counter;
     }
     if (*value == 0)
-        *value = fence->promised + 1;
-    if (__builtin_expect(*value <= fence->promised || *value > VKS_MAX_FENCE_VALUE, 0))
+        *value = fence->announced + 1;
+    if (__builtin_expect(*value <= fence->announced || *value > VKS_MAX_FENCE_VALUE, 0))
         return vks_fail(VKS_BAD_VALUE, (int64_t)*value,
                         "a signal must be above the queued value %llu and at most 2**64 - 2, and it is %llu",
-                        (unsigned long long)fence->promised, (unsigned long long)*value);
+                        (unsigned long long)fence->announced, (unsigned long long)*value);
     const vks_fence_page *page = fence->page;
     if (*value - atomic_load_explicit(&page->completed, memory_order_relaxed) > device->max_difference &&
         *value - vks_fence_completed(fence) > device->max_difference)
@@ -506,15 +506,15 @@ vks_status vks_fence_signal(vks_fence *fence, uint64_t value)
                    ? VKS_READ_ONLY
                    : vks_fail(VKS_BAD_VALUE, 0, "a fence can be signalled with 1 up to 2**64 - 2, and not with 0");
     pthread_mutex_lock(&device->lock);
-    bool pending = fence->promised > vks_fence_completed(fence);
+    bool pending = fence->announced > vks_fence_completed(fence);
     status = vks_fence_check_signal(fence, device, &value);
     if (!status && !pending &&
         (!fence->semaphore || !(status = device->backend->host_signal(device, fence->semaphore, value)))) {
-        fence->promised = value;
+        fence->announced = value;
         raise_queued(fence, value);
         vks_fence_raise(fence, value);
         if (device->n_held)
-            vks_device_pump(device);
+            vks_scheduler_run(device);
     } else if (!status && pending) {
         /* Signals are on their way already, and the counter must not pass them
          * (VUID-VkSemaphoreSignalInfo-value-03259): follow them through the queue. */
@@ -680,13 +680,13 @@ static void fired(void *user)
 }
 
 /* A process died: ours to say so if it was the signaller. */
-static void told(void *user)
+static void on_death(void *user)
 {
     vks_fence *fence = user;
     if (vks_peer_alive(((vks_fence_page *)fence->page)->owner))
         return;
     fired(fence);
-    vks_device_pump_soon(fence->device);
+    vks_scheduler_run_unlocked(fence->device);
     /* Sleepers cannot be told through a page that is read-only to us, so a wake may pass just before they sleep: wake
      * until they have left. */
     for (;;) {
@@ -731,7 +731,7 @@ static vks_status add_event(vks_fence *fence, vks_event event)
     return status;
 }
 
-vks_status vks_fence_notify(vks_fence *fence, uint64_t value, vks_hub *hub, uint64_t token)
+vks_status vks_fence_notify(vks_fence *fence, uint64_t value, vks_event_queue *event_queue, uint64_t token)
 {
     vks_status status = check(fence);
     if (status)
@@ -739,9 +739,9 @@ vks_status vks_fence_notify(vks_fence *fence, uint64_t value, vks_hub *hub, uint
     if (fence->adopted)
         return vks_fail(VKS_UNSUPPORTED, 0,
                         "nobody announces the values of an adopted semaphore: wait() for it in a thread");
-    vks_hub_ref(hub);
-    if ((status = add_event(fence, (vks_event){.value = value, .hub = hub, .fd = -1, .token = token})))
-        vks_hub_unref(hub);
+    vks_event_queue_ref(event_queue);
+    if ((status = add_event(fence, (vks_event){.value = value, .event_queue = event_queue, .fd = -1, .token = token})))
+        vks_event_queue_unref(event_queue);
     return status;
 }
 
@@ -778,7 +778,7 @@ void vks_fence_finish_close(vks_fence *fence)
     vks_fence_page *page = fence->page;
     if (!fence->follower) {
         if (!device->lost && atomic_load(&page->status) == VKS_FENCE_LIVE)
-            vks_raise(&page->completed, atomic_load(&page->queued));
+            vks_atomic_max(&page->completed, atomic_load(&page->queued));
         end_status(page, VKS_FENCE_CLOSED);
         atomic_fetch_add(&page->seq, 1);
         vks_futex_wake(&page->seq, VKS_ANY_BIT);
@@ -804,34 +804,34 @@ static void see_waiters_off(vks_fence *fence)
     }
 }
 
-#define OUTSIDE_NS UINT64_C(10000000000) /* an API that has not finished by then hangs */
-#define STUCK_NS UINT64_C(1000000000)
+#define EXTERNAL_NS UINT64_C(10000000000) /* an API that has not finished by then hangs */
+#define ORPHAN_POLL_NS UINT64_C(1000000000)
 
-/* What another API brings or waits for, nobody announces; and it may wait for a dead one's value (stuck.c). */
-static void see_outside_off(vks_fence *fence)
+/* What another API brings or waits for, nobody announces; and it may wait for a dead one's value (orphaned_waits.c). */
+static void end_external(vks_fence *fence)
 {
     vks_device *device = fence->device;
-    uint64_t limit = vks_now() + OUTSIDE_NS;
+    uint64_t limit = vks_now() + EXTERNAL_NS;
     pthread_mutex_lock(&device->lock);
-    while ((vks_device_awaits_outside(device, VKS_DUE_FENCE, fence, 0) ||
-            vks_device_awaits_outside(device, VKS_DUE_FENCE_WAIT, fence, 0)) &&
+    while ((vks_device_awaits_external(device, VKS_COMPLETION_FENCE, fence, 0) ||
+            vks_device_awaits_external(device, VKS_COMPLETION_FENCE_WAIT, fence, 0)) &&
            vks_now() < limit) {
         pthread_mutex_unlock(&device->lock);
         usleep(200);
         pthread_mutex_lock(&device->lock);
         vks_device_publish(device);
     }
-    vks_fence_give_up_outside(fence);
+    vks_fence_fail_external(fence);
     /* Batches of ours may wait for what will not come: signalled for the dead, in order, they go on. */
-    for (limit = vks_now() + STUCK_NS;
-         vks_device_awaits_outside(device, VKS_DUE_FENCE, fence, 0) && vks_now() < limit;) {
-        vks_device_unstick(device);
+    for (limit = vks_now() + ORPHAN_POLL_NS;
+         vks_device_awaits_external(device, VKS_COMPLETION_FENCE, fence, 0) && vks_now() < limit;) {
+        vks_device_resolve_orphaned_waits(device);
         vks_device_publish(device);
         pthread_mutex_unlock(&device->lock);
         usleep(200);
         pthread_mutex_lock(&device->lock);
     }
-    vks_device_forget_outside(device, fence, 0);
+    vks_device_drop_external_completions(device, fence, 0);
     pthread_mutex_unlock(&device->lock);
 }
 
@@ -853,7 +853,7 @@ void vks_fence_close(vks_fence *fence)
     if (fence->next)
         fence->next->previous = fence->previous;
     fire_events(fence, vks_fence_completed(fence), VKS_CLOSED);
-    vks_device_pump(device); /* held operations that need it fail */
+    vks_scheduler_run(device); /* held operations that need it fail */
     pthread_mutex_unlock(&device->lock);
 
     see_waiters_off(fence);
@@ -861,13 +861,13 @@ void vks_fence_close(vks_fence *fence)
         vks_watcher_remove(fence);
         vks_peers_remove(&fence->mapping);
     }
-    see_outside_off(fence);
+    end_external(fence);
     pthread_mutex_lock(&device->lock);
     uint64_t serial = device->submitted;
     bool ran = vks_device_poll_serial(device, serial) != VKS_TIMEOUT,
          later = !ran && vks_device_reserve(device, 1) == VKS_OK;
     if (later)
-        vks_device_due(device, serial, VKS_DUE_CLOSE_FENCE, fence, 0);
+        vks_device_add_completion(device, serial, VKS_COMPLETION_CLOSE_FENCE, fence, 0);
     pthread_mutex_unlock(&device->lock);
     if (!later) {
         while (!ran && vks_device_wait_serial(device, serial, VKS_FOREVER) == VKS_INTERRUPTED)

@@ -96,7 +96,7 @@ static void look_at_mutex(const vks_mutex_page *page, vks_page_view *out)
     out->value = atomic_load(&page->value);
     out->queued = atomic_load(&page->queued);
     out->completed = atomic_load(&page->completed);
-    if (!atomic_load(&page->debtor) && out->completed < out->value) /* hand-overs without work do not raise it */
+    if (!atomic_load(&page->signaller) && out->completed < out->value) /* hand-overs without work do not raise it */
         out->completed = out->value;
     out->generation = atomic_load(&page->generation);
     for (uint32_t i = 0; i < VKS_SLOTS; i++) {
@@ -110,14 +110,14 @@ static void look_at_mutex(const vks_mutex_page *page, vks_page_view *out)
         view->slot = i;
         view->pid = pid;
         memcpy(view->name, slot->name, VKS_NAME_SIZE - 1);
-        view->owes = atomic_load(&slot->owes);
+        view->pending_value = atomic_load(&slot->pending_value);
         view->waiting_since = atomic_load(&slot->waiting_since);
         view->waiting = view->waiting_since != 0;
         view->waiting_key = atomic_load(&slot->waiting_key);
     }
 }
 
-vks_status vks_page_look(int fd, vks_page_view *out)
+vks_status vks_page_inspect(int fd, vks_page_view *out)
 {
     memset(out, 0, sizeof *out);
     void *map;

@@ -45,8 +45,8 @@ typedef struct vks_fence_page {
 typedef struct vks_slot {
     _Atomic uint64_t identity; /* {incarnation 16, start 26, pid 22}; pid 0: free */
     _Atomic uint64_t
-        owes; /* the first value that this handle promised and has not settled yet; 0: nothing. Cleared by its own
-                 process only: `completed` may be raised past it by a chain that broke, while the work still runs */
+        pending_value; /* the first value that this handle promised and has not settled yet; 0: nothing. Cleared by its
+                 own process only: `completed` may be raised past it by a chain that broke, while the work still runs */
     _Atomic uint64_t waiting_since; /* ns, 0: does not wait */
     _Atomic uint64_t waiting_key;
     char name[VKS_NAME_SIZE];
@@ -58,23 +58,23 @@ typedef struct vks_mutex_page {
     /* the state, and what its owner leaves beside it for the next one */
     _Atomic uint64_t word;
     _Atomic uint64_t key;
-    _Atomic uint64_t value;  /* what the next owner's work waits for */
-    _Atomic uint64_t debtor; /* identity with incarnation of the handle whose work brings `value` */
-    _Atomic uint32_t debtor_slot;
+    _Atomic uint64_t value;     /* what the next owner's work waits for */
+    _Atomic uint64_t signaller; /* identity with incarnation of the handle whose work brings `value` */
+    _Atomic uint32_t signaller_slot;
     _Atomic uint32_t generation;
-    _Atomic uint64_t next_key; /* K30 */
-    _Atomic uint64_t promised; /* a driver may be given the signal of this value: of the promises that no slot tells of,
-                                  the last. Raised only, but for a lost device's (vks_mutex_unqueue) */
+    _Atomic uint64_t next_key;  /* K30 */
+    _Atomic uint64_t announced; /* a driver may be given the signal of this value: of the promises that no slot tells
+                                  of, the last. Raised only, but for a lost device's (vks_mutex_unqueue) */
     uint64_t reserved0;
     /* the timeline of the surface */
     _Atomic uint64_t queued, completed; /* raised only, `queued` but for a lost device's */
-    _Atomic uint32_t settle_seq;        /* the futex of `queued` and `completed` */
-    _Atomic uint32_t settle_want;       /* somebody sleeps on it */
+    _Atomic uint32_t value_seq;         /* the futex of `queued` and `completed` */
+    _Atomic uint32_t value_want;        /* somebody sleeps on it */
     uint64_t reserved1[5];
     /* sleepers */
-    _Atomic uint32_t seq;    /* the futex of the word */
-    _Atomic uint32_t want;   /* buckets of keys that somebody sleeps on */
-    _Atomic uint32_t roster; /* grows with every join */
+    _Atomic uint32_t seq;        /* the futex of the word */
+    _Atomic uint32_t want;       /* buckets of keys that somebody sleeps on */
+    _Atomic uint32_t join_count; /* grows with every join */
     uint32_t reserved2[13];
     vks_slot slots[VKS_SLOTS];
 } vks_mutex_page;

@@ -82,7 +82,7 @@ static bool mentions(const vks_mapping *mapping, uint64_t process)
     return false;
 }
 
-void vks_peers_bury(vks_mapping *mapping, uint64_t process)
+void vks_peers_mark_dead(vks_mapping *mapping, uint64_t process)
 {
     if (mapping->refresh) /* a signal that was queued before the death still comes, and who would have told of it is
                              dead */
@@ -96,7 +96,7 @@ static void tell_all(uint64_t process)
     pthread_mutex_lock(&service.lock);
     for (vks_mapping *m = service.mappings; m; m = m->next)
         if (m->mutex)
-            vks_peers_bury(m, process);
+            vks_peers_mark_dead(m, process);
         else if (m->queue)
             vks_queue_death(m->queue, process);
     /* told() may take a device's lock, under which others add and remove mappings: `cursor` is what removal keeps
@@ -105,11 +105,11 @@ static void tell_all(uint64_t process)
     while (service.cursor) {
         service.telling = service.cursor;
         service.cursor = service.telling->next;
-        void (*told)(void *) = service.telling->told;
+        void (*on_death)(void *) = service.telling->on_death;
         void *user = service.telling->user;
         pthread_mutex_unlock(&service.lock);
-        if (told)
-            told(user);
+        if (on_death)
+            on_death(user);
         pthread_mutex_lock(&service.lock);
         service.telling = NULL;
         pthread_cond_broadcast(&service.idle);
@@ -301,7 +301,7 @@ void vks_peers_add(vks_mapping *mapping)
     if (service.mappings)
         service.mappings->previous = mapping;
     service.mappings = mapping;
-    atomic_store(&mapping->roster, UINT32_MAX);
+    atomic_store(&mapping->join_count, UINT32_MAX);
     pthread_mutex_unlock(&service.lock);
 }
 
@@ -369,17 +369,17 @@ bool vks_peer_alive(uint64_t identity)
 vks_status vks_peers_watch_page(vks_mapping *mapping)
 {
     vks_mutex_page *page = mapping->mutex;
-    uint32_t roster = atomic_load(&page->roster);
+    uint32_t join_count = atomic_load(&page->join_count);
     uint64_t word = atomic_load(&page->word);
     uint64_t self = vks_self();
-    if (roster == atomic_load(&mapping->roster)) {
+    if (join_count == atomic_load(&mapping->join_count)) {
         /* Everybody is watched already; only an owner that died this instant is worth a look. */
         uint32_t slot = vks_word_slot(word);
         uint64_t owner = slot < VKS_SLOTS && vks_word_state(word) == VKS_OWNED
                              ? atomic_load(&page->slots[slot].identity) & VKS_IDENTITY_MASK
                              : 0;
         if (owner && owner != self && !vks_peer_alive(owner))
-            vks_peers_bury(mapping, owner);
+            vks_peers_mark_dead(mapping, owner);
         return VKS_OK;
     }
     bool others = false;
@@ -390,12 +390,12 @@ vks_status vks_peers_watch_page(vks_mapping *mapping)
         if (vks_peer_alive(process))
             others = true;
         else
-            vks_peers_bury(mapping, process);
+            vks_peers_mark_dead(mapping, process);
     }
     pthread_mutex_lock(&service.lock);
     vks_status status = others ? start_service() : VKS_OK;
     pthread_mutex_unlock(&service.lock);
     if (!status)
-        atomic_store(&mapping->roster, roster);
+        atomic_store(&mapping->join_count, join_count);
     return status;
 }

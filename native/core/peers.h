@@ -18,9 +18,9 @@ typedef struct vks_mapping {
     const _Atomic uint64_t *party;                /* no page's: one identity, that told() is to hear of */
     void (*refresh)(struct vks_mapping *mapping); /* or NULL: raises `completed` to what the GPU itself says, before a
                                                      death is judged by it */
-    void (*told)(void *user); /* after a death was handled; called by the service thread, without locks held */
+    void (*on_death)(void *user); /* after a death was handled; called by the service thread, without locks held */
     void *user;
-    _Atomic uint32_t roster;  /* the page's roster when its parties were last looked at */
+    _Atomic uint32_t join_count; /* the page's roster when its parties were last looked at */
     _Atomic uint64_t watched; /* of a queue: the other end's word, once its process is watched. That process may close
                                  the end and die before it wakes this one */
 } vks_mapping;
@@ -33,7 +33,7 @@ void vks_peers_remove(vks_mapping *mapping);
  * long as a mapping names it. */
 bool vks_peer_alive(uint64_t identity);
 /* A death in one mutex page. */
-void vks_peers_bury(vks_mapping *mapping, uint64_t process);
+void vks_peers_mark_dead(vks_mapping *mapping, uint64_t process);
 /* Every party of a mutex page is watched after this; those that are dead already are handled. Cheap when nobody joined
  * since. VKS_OS_ERROR: there is no thread that would hear of a death, so nobody may sleep on the page for long. */
 vks_status vks_peers_watch_page(vks_mapping *mapping);

@@ -57,7 +57,7 @@ uint64_t vks_now(void)
 
 static _Thread_local uint64_t patience;
 
-void vks_set_patience(uint64_t ns) { patience = ns; }
+void vks_set_interrupt_interval(uint64_t ns) { patience = ns; }
 
 uint64_t vks_patience(void) { return patience; }
 

@@ -20,7 +20,7 @@ void vks_at_fork_child(void (*reset)(void)); /* modules with global state regist
 
 /* ---- futexes, shared between processes; the deadline is absolute CLOCK_MONOTONIC ns ---- */
 #define VKS_ANY_BIT UINT32_MAX
-uint64_t vks_patience(void); /* of the calling thread: vks_set_patience() */
+uint64_t vks_patience(void); /* of the calling thread: vks_set_interrupt_interval() */
 /* VKS_OK: woken, or *word was not `expected`; VKS_TIMEOUT; VKS_INTERRUPTED. */
 vks_status vks_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t bits, uint64_t deadline);
 void vks_futex_wake(_Atomic uint32_t *word, uint32_t bits); /* all sleepers whose bits meet */
@@ -38,7 +38,7 @@ static inline void vks_pause(void)
 }
 
 /* Raises *counter to at least `value`; true if this call did it. */
-static inline bool vks_raise(_Atomic uint64_t *counter, uint64_t value)
+static inline bool vks_atomic_max(_Atomic uint64_t *counter, uint64_t value)
 {
     uint64_t seen = atomic_load_explicit(counter, memory_order_relaxed);
     while (seen < value)

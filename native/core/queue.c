@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "device.h"
-#include "hub.h"
+#include "event_queue.h"
 #include "trace_points.h"
 #include "watcher.h"
 
@@ -33,7 +33,7 @@ struct vks_queue {
 /* Somebody's token, to be told once a dequeue is worth a try. */
 typedef struct vks_notice {
     vks_queue *queue;
-    vks_hub *hub;
+    vks_event_queue *event_queue;
     uint64_t token;
 } vks_notice;
 
@@ -259,7 +259,7 @@ static void adopt(vks_queue *queue)
     uint32_t surface;
     uint64_t epoch;
     if (vks_queue_last_pending(&queue->ring, &surface, &epoch) == VKS_OK)
-        vks_queue_adopt(&queue->ring, vks_surface_was_given(queue->surfaces[surface], epoch),
+        vks_queue_adopt(&queue->ring, vks_surface_was_released(queue->surfaces[surface], epoch),
                         queue->end == VKS_PRODUCER);
 }
 
@@ -286,7 +286,7 @@ static vks_status flush(vks_queue *queue, uint64_t deadline, uint32_t *committed
     uint64_t value;
     vks_status status;
     for (*committed = 0; !(status = vks_queue_first_pending(&queue->ring, &surface, &value)); ++*committed) {
-        if ((status = wait_a_while(vks_surface_wait_given, queue->surfaces[surface], value, deadline)))
+        if ((status = wait_a_while(vks_surface_wait_released, queue->surfaces[surface], value, deadline)))
             return status;
         vks_queue_commit(&queue->ring, 1);
     }
@@ -319,7 +319,7 @@ static vks_status check_enqueue(vks_queue *queue, const vks_surface *surface, si
     if (!vks_surface_is_owned(surface))
         return vks_fail(VKS_BAD_CALL, 0,
                         "the surface is not dequeued at present: it is in a queue, or another device has it");
-    if (surface->lent)
+    if (surface->is_external)
         return vks_fail(VKS_BAD_CALL, 0, "another API has the surface: end its block first");
     if (length > queue->ring.metadata_size)
         return vks_fail(VKS_BAD_VALUE, 0, "metadata has %zu bytes, and this queue's metadata_size is %u", length,
@@ -338,13 +338,13 @@ static vks_status check_enqueue(vks_queue *queue, const vks_surface *surface, si
 static vks_status put(vks_queue *queue, vks_surface *surface, const void *metadata, size_t length, uint64_t *value)
 {
     vks_status status =
-        vks_queue_put(&queue->ring, surface->index, vks_surface_epoch_once_given(surface), metadata, length);
+        vks_queue_put(&queue->ring, surface->index, vks_surface_epoch_after_release(surface), metadata, length);
     if (status)
         return status;
     VKS_KILL_POINT(20);
-    status = vks_surface_give(surface, value);
+    status = vks_surface_release_epoch(surface, value);
     if (status)
-        vks_queue_take_back(&queue->ring);
+        vks_queue_undo_put(&queue->ring);
     else
         vks_queue_set_value(&queue->ring, *value);
     VKS_KILL_POINT(21);
@@ -382,7 +382,7 @@ static vks_status enqueue(vks_queue *queue, vks_surface *surface, const void *me
 vks_status vks_queue_enqueue(vks_queue *queue, vks_surface *surface, const void *metadata, size_t length,
                              vks_enqueue_mode mode, uint64_t deadline, bool *committed)
 {
-    uint64_t began = vks_trace_begin(), epoch = began ? vks_surface_epoch_once_given(surface) : 0;
+    uint64_t began = vks_trace_begin(), epoch = began ? vks_surface_epoch_after_release(surface) : 0;
     vks_status status = enqueue(queue, surface, metadata, length, mode, deadline, committed);
     VKS_TRACE(began, vks_traced_queue(VKS_TRACE_ENQUEUE, queue->ring.page, surface, epoch, began, status));
     return status;
@@ -419,9 +419,9 @@ static vks_status look_at_front(vks_queue *queue, front_pair *pair)
 static vks_status take_front(vks_queue *queue, const front_pair *pair, bool *is_stale)
 {
     vks_surface *surface = queue->surfaces[*pair->surface];
-    vks_status status = vks_surface_take(surface, pair->epoch);
+    vks_status status = vks_surface_acquire_epoch(surface, pair->epoch);
     VKS_KILL_POINT(22);
-    *is_stale = status && vks_surface_was_handed_on(surface, pair->epoch);
+    *is_stale = status && vks_surface_was_reacquired(surface, pair->epoch);
     if (!status || *is_stale || (status == VKS_ABANDONED && vks_surface_is_abandoned(surface)))
         vks_queue_taken(&queue->ring);
     else if (status == VKS_TIMEOUT || status == VKS_ALREADY_OWNER)
@@ -549,15 +549,16 @@ static void tell_or_watch(vks_notice *notice)
         if ((why = vks_watcher_set(notice, fire, &word, 1)) == VKS_OK)
             return;
     }
-    vks_hub_push(notice->hub, notice->token, why == VKS_CLOSED ? VKS_OK : why); /* the dequeue says what is wrong */
-    vks_hub_unref(notice->hub);
+    vks_event_queue_push(notice->event_queue, notice->token,
+                         why == VKS_CLOSED ? VKS_OK : why); /* the dequeue says what is wrong */
+    vks_event_queue_unref(notice->event_queue);
     vks_queue_unref(queue);
     free(notice);
 }
 
 static void fire(void *owner) { tell_or_watch(owner); }
 
-vks_status vks_queue_notify(vks_queue *queue, vks_hub *hub, uint64_t token)
+vks_status vks_queue_notify(vks_queue *queue, vks_event_queue *event_queue, uint64_t token)
 {
     vks_status status = check(queue);
     if (status)
@@ -567,8 +568,8 @@ vks_status vks_queue_notify(vks_queue *queue, vks_hub *hub, uint64_t token)
     vks_notice *notice = calloc(1, sizeof *notice);
     if (!notice)
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for a notice");
-    *notice = (vks_notice){.queue = queue, .hub = hub, .token = token};
-    vks_hub_ref(hub);
+    *notice = (vks_notice){.queue = queue, .event_queue = event_queue, .token = token};
+    vks_event_queue_ref(event_queue);
     vks_queue_ref(queue);
     tell_or_watch(notice);
     return VKS_OK;
@@ -576,7 +577,7 @@ vks_status vks_queue_notify(vks_queue *queue, vks_hub *hub, uint64_t token)
 
 /* ---- the end ---- */
 
-void vks_queue_disturb(const vks_device *device)
+void vks_queue_wake_all(const vks_device *device)
 {
     for (const vks_queue *queue = device->queues; queue; queue = queue->next)
         vks_queue_wake(queue->ring.page);

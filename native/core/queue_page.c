@@ -260,7 +260,7 @@ vks_status vks_queue_put(vks_queue_ring *ring, uint32_t surface, uint64_t epoch,
     return VKS_OK;
 }
 
-void vks_queue_take_back(vks_queue_ring *ring) { atomic_fetch_sub(&ring->page->written, 1); }
+void vks_queue_undo_put(vks_queue_ring *ring) { atomic_fetch_sub(&ring->page->written, 1); }
 
 void vks_queue_set_value(vks_queue_ring *ring, uint64_t value)
 {
@@ -399,7 +399,7 @@ static void look_at_counters(const vks_queue_page *page, uint64_t *taken, uint64
     } while ((*taken != atomic_load(&page->taken) || *written != atomic_load(&page->written)) && --tries);
 }
 
-vks_status vks_queue_look(int fd, vks_queue_view *out)
+vks_status vks_queue_inspect(int fd, vks_queue_view *out)
 {
     vks_platform_init();
     void *map;

@@ -81,7 +81,7 @@ void vks_queue_death(vks_queue_page *page, uint64_t process);
 /* The producer's, all of them. A pair is put down first and committed later: what was put down by a process that died
  * in between is not lost. VKS_BAD_PAGE: the page says nonsense; VKS_BAD_CALL: the ring is full. */
 vks_status vks_queue_put(vks_queue_ring *ring, uint32_t surface, uint64_t epoch, const void *metadata, size_t length);
-void vks_queue_take_back(vks_queue_ring *ring);                 /* the last that was put down, not committed */
+void vks_queue_undo_put(vks_queue_ring *ring);                  /* the last that was put down, not committed */
 void vks_queue_set_value(vks_queue_ring *ring, uint64_t value); /* of the last that was put down */
 vks_status vks_queue_pending(const vks_queue_ring *ring, uint32_t *count);
 /* The first that is put down and not committed: VKS_TIMEOUT if there is none. */

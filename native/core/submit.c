@@ -41,9 +41,9 @@ static vks_status touch(touch_list *list, vks_device *device, vks_surface *surfa
     t->granted = owned;
     t->value = 0;
     if (owned)
-        t->tenure = surface->tenure;
+        t->ownership = surface->ownership;
     else
-        t->tenure = (vks_tenure){.id = surface->next_tenure};
+        t->ownership = (vks_ownership){.id = surface->next_ownership};
     list->held |= surface->held > 0;
     return VKS_OK;
 }
@@ -109,7 +109,7 @@ static vks_status check_cycles(const vks_submit_info *info, const vks_signal *si
     for (uint32_t i = 0; i < info->n_waits; i++)
         for (uint32_t j = 0; j < info->n_signals; j++) {
             const vks_fence *fence = signals[j].fence;
-            uint64_t limit = fence->adopted ? signals[j].value - 1 : fence->promised;
+            uint64_t limit = fence->adopted ? signals[j].value - 1 : fence->announced;
             if (info->waits[i].fence == fence && info->waits[i].value > limit)
                 return vks_fail(VKS_BAD_VALUE, (int64_t)info->waits[i].value,
                                 "a submission that signals a fence may wait for values of it up to %llu, and it waits "
@@ -119,7 +119,7 @@ static vks_status check_cycles(const vks_submit_info *info, const vks_signal *si
     return VKS_OK;
 }
 
-static bool brings_what_is_waited_for(const vks_signal *signals, uint32_t n)
+static bool signals_what_is_waited_for(const vks_signal *signals, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         if (signals[i].fence->held_waits)
@@ -129,10 +129,10 @@ static bool brings_what_is_waited_for(const vks_signal *signals, uint32_t n)
 
 /* ---- keeping it back ---- */
 
-static vks_op *copy(vks_device *device, const vks_op *from)
+static vks_work *copy(vks_device *device, const vks_work *from)
 {
-    vks_op *op = vks_op_create(device, VKS_OP_SUBMIT, from->n_touches, from->n_waits, from->n_signals, from->n_commands,
-                               from->n_raw);
+    vks_work *op = vks_work_create(device, VKS_WORK_SUBMIT, from->n_touches, from->n_waits, from->n_signals,
+                                   from->n_commands, from->n_raw);
     if (!op)
         return NULL;
     for (uint32_t i = 0; i < from->n_touches; i++) {
@@ -144,7 +144,7 @@ static vks_op *copy(vks_device *device, const vks_op *from)
         if (op->waits[i].fence)
             vks_fence_ref(op->waits[i].fence);
         if (op->waits[i].submission.op)
-            vks_op_ref(op->waits[i].submission.op);
+            vks_work_ref(op->waits[i].submission.op);
     }
     for (uint32_t i = 0; i < from->n_signals; i++) {
         op->signals[i] = from->signals[i];
@@ -160,7 +160,7 @@ static vks_op *copy(vks_device *device, const vks_op *from)
 }
 
 /* Whether other parties' pages decide when it may go. */
-static bool needs_watcher(const vks_op *op)
+static bool needs_watcher(const vks_work *op)
 {
     bool needs = op->n_touches > 0;
     for (uint32_t i = 0; i < op->n_waits; i++)
@@ -168,20 +168,20 @@ static bool needs_watcher(const vks_op *op)
     return needs;
 }
 
-static vks_status hold(vks_device *device, const vks_op *draft, vks_submission *out)
+static vks_status hold(vks_device *device, const vks_work *draft, vks_submission *out)
 {
     vks_status status = needs_watcher(draft) ? vks_watcher_start() : VKS_OK;
     if (status)
         return status;
-    vks_op *op = copy(device, draft);
+    vks_work *op = copy(device, draft);
     if (!op)
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for a held submission");
     for (uint32_t i = 0; i < op->n_signals; i++)
-        op->signals[i].fence->promised = op->signals[i].value;
-    vks_op_ref(op); /* the caller's */
+        op->signals[i].fence->announced = op->signals[i].value;
+    vks_work_ref(op); /* the caller's */
     out->serial = 0;
     out->op = op;
-    vks_op_hold(device, op);
+    vks_work_hold(device, op);
     return VKS_OK;
 }
 
@@ -190,10 +190,10 @@ static vks_status hold(vks_device *device, const vks_op *draft, vks_submission *
 
 /* The submission as an operation on the stack. Field by field: zeroing all of it takes longer than the driver's entry.
  */
-static void draft_submission(vks_op *draft, vks_device *device, const vks_submit_info *info, vks_signal *signals,
+static void draft_submission(vks_work *draft, vks_device *device, const vks_submit_info *info, vks_signal *signals,
                              const touch_list *list)
 {
-    draft->kind = VKS_OP_SUBMIT;
+    draft->kind = VKS_WORK_SUBMIT;
     draft->device = device;
     draft->touches = list->touches;
     draft->waits = (vks_wait *)info->waits;
@@ -206,7 +206,7 @@ static void draft_submission(vks_op *draft, vks_device *device, const vks_submit
     draft->n_commands = info->n_commands;
     draft->n_raw = info->n_raw;
     draft->n_events = 0;
-    draft->may_hand_on = true;
+    draft->may_signal_release = true;
     draft->number = 0;
     atomic_init(&draft->serial, 0);
 }
@@ -217,10 +217,10 @@ static vks_status submit_locked(vks_device *device, const vks_submit_info *info,
 {
     vks_status status = vks_device_check(device);
     bool behind = false;
-    if (!status && vks_submit_is_usual(device, info)) {
+    if (!status && vks_submit_is_fast(device, info)) {
         out->op = NULL;
         if ((status = check_signals(device, signals, info->n_signals, &behind)) ||
-            (status = vks_submit_usual(device, info, signals, &out->serial)))
+            (status = vks_submit_fast(device, info, signals, &out->serial)))
             return status;
         device->statistics.submissions++;
         return VKS_OK;
@@ -232,26 +232,26 @@ static vks_status submit_locked(vks_device *device, const vks_submit_info *info,
         (status = check_signals(device, signals, info->n_signals, &behind)) ||
         (info->n_waits && (status = check_cycles(info, signals))))
         return status;
-    vks_op draft;
+    vks_work draft;
     draft_submission(&draft, device, info, signals, list);
     vks_status why = VKS_OK;
-    vks_readiness ready = behind || list->held ? VKS_HOLD : vks_op_ready(device, &draft, &why);
+    vks_readiness ready = behind || list->held ? VKS_HOLD : vks_work_ready(device, &draft, &why);
     if (ready == VKS_READY && device->presenting)
         ready = VKS_HOLD;
     if (ready == VKS_FAIL)
         return why;
     if (ready == VKS_HOLD) {
-        if (bounded && device->n_held >= device->held_limit && !brings_what_is_waited_for(signals, info->n_signals))
+        if (bounded && device->n_held >= device->held_limit && !signals_what_is_waited_for(signals, info->n_signals))
             return VKS_TIMEOUT;
         if ((status = vks_device_check(device))) /* it may have been found lost by the look at a fence */
             return status;
         status = hold(device, &draft, out);
     } else {
-        status = vks_op_hand_over(device, &draft);
+        status = vks_work_submit(device, &draft);
         out->serial = atomic_load_explicit(&draft.serial, memory_order_relaxed);
         out->op = NULL;
         if (status == VKS_OK && device->n_held && info->n_signals)
-            vks_device_pump(device); /* it may have brought what a held one waits for */
+            vks_scheduler_run(device); /* it may have brought what a held one waits for */
     }
     if (status == VKS_OK)
         device->statistics.submissions++;
@@ -322,7 +322,7 @@ vks_status vks_submit_signal(vks_device *device, vks_signal *signal)
     vks_status status =
         submit_locked(device, &(vks_submit_info){.signals = signal, .n_signals = 1}, signal, &list, false, &out);
     if (out.op)
-        vks_op_unref(out.op);
+        vks_work_unref(out.op);
     return status;
 }
 
@@ -376,18 +376,19 @@ vks_status vks_submission_wait(vks_device *device, const vks_submission *submiss
     return status ? status : vks_device_wait_serial(device, serial, deadline);
 }
 
-static vks_status add_op_event(vks_op *op, vks_hub *hub, uint64_t token)
+static vks_status add_work_event(vks_work *op, vks_event_queue *event_queue, uint64_t token)
 {
     vks_event *events = realloc(op->events, (op->n_events + 1) * sizeof *events);
     if (!events)
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for an event");
     op->events = events;
-    events[op->n_events++] = (vks_event){.hub = hub, .fd = -1, .token = token};
-    vks_hub_ref(hub);
+    events[op->n_events++] = (vks_event){.event_queue = event_queue, .fd = -1, .token = token};
+    vks_event_queue_ref(event_queue);
     return VKS_OK;
 }
 
-vks_status vks_submission_notify(vks_device *device, const vks_submission *submission, vks_hub *hub, uint64_t token)
+vks_status vks_submission_notify(vks_device *device, const vks_submission *submission, vks_event_queue *event_queue,
+                                 uint64_t token)
 {
     if (device->process != vks_process)
         return VKS_FORKED;
@@ -395,22 +396,22 @@ vks_status vks_submission_notify(vks_device *device, const vks_submission *submi
     pthread_mutex_lock(&device->lock);
     vks_status status = find_serial(submission, &serial), result = VKS_OK;
     if (status == VKS_TIMEOUT) {
-        result = add_op_event(submission->op, hub, token);
+        result = add_work_event(submission->op, event_queue, token);
     } else if (status || (status = vks_device_poll_serial(device, serial)) != VKS_TIMEOUT) {
-        vks_hub_push(hub, token, status);
+        vks_event_queue_push(event_queue, token, status);
     } else if ((result = vks_device_reserve(device, 1)) == VKS_OK) {
-        vks_device_due(device, serial, VKS_DUE_EVENT, hub, token);
+        vks_device_add_completion(device, serial, VKS_COMPLETION_EVENT, event_queue, token);
     }
     pthread_mutex_unlock(&device->lock);
     return result;
 }
 
-vks_status vks_op_poll(vks_op *op)
+vks_status vks_work_poll(vks_work *op)
 {
     return op->device->process != vks_process ? VKS_FORKED : (vks_status)atomic_load(&op->status);
 }
 
-vks_status vks_op_cancel(vks_op *op)
+vks_status vks_work_cancel(vks_work *op)
 {
     vks_device *device = op->device;
     if (device->process != vks_process)
@@ -418,12 +419,12 @@ vks_status vks_op_cancel(vks_op *op)
     pthread_mutex_lock(&device->lock);
     vks_status status = (vks_status)atomic_load(&op->status);
     if (status == VKS_TIMEOUT)
-        vks_op_fail(device, op, VKS_CLOSED);
+        vks_work_fail(device, op, VKS_CLOSED);
     pthread_mutex_unlock(&device->lock);
     return status;
 }
 
-vks_status vks_op_notify(vks_op *op, vks_hub *hub, uint64_t token)
+vks_status vks_work_notify(vks_work *op, vks_event_queue *event_queue, uint64_t token)
 {
     vks_device *device = op->device;
     if (device->process != vks_process)
@@ -431,9 +432,9 @@ vks_status vks_op_notify(vks_op *op, vks_hub *hub, uint64_t token)
     pthread_mutex_lock(&device->lock);
     vks_status status = (vks_status)atomic_load(&op->status), result = VKS_OK;
     if (status == VKS_TIMEOUT)
-        result = add_op_event(op, hub, token);
+        result = add_work_event(op, event_queue, token);
     else
-        vks_hub_push(hub, token, status);
+        vks_event_queue_push(event_queue, token, status);
     pthread_mutex_unlock(&device->lock);
     return result;
 }

@@ -18,7 +18,7 @@ static void refresh(vks_mapping *mapping)
     uint64_t counter;
     if (surface->semaphore &&
         surface->device->backend->counter(surface->device, surface->semaphore, &counter) == VKS_OK)
-        vks_raise(&mapping->mutex->completed, counter);
+        vks_atomic_max(&mapping->mutex->completed, counter);
 }
 
 static vks_surface *new_surface(vks_device *device, const vks_surface_info *info)
@@ -43,7 +43,7 @@ static vks_surface *new_surface(vks_device *device, const vks_surface_info *info
     surface->discard_unowned = info->discard_unowned;
     surface->is_presentable = info->is_presentable;
     surface->mapping.refresh = refresh;
-    surface->mapping.told = vks_device_pump_soon;
+    surface->mapping.on_death = vks_scheduler_run_unlocked;
     surface->mapping.user = device;
     return surface;
 }
@@ -87,7 +87,7 @@ static vks_status enter(vks_surface *surface, vks_mutex_page *page)
     surface->mapping.mutex = page;
     vks_status status = vks_mutex_join(page, device->name, &surface->handle);
     if (status == VKS_FULL) { /* the dead keep their slots until somebody looks */
-        atomic_store(&surface->mapping.roster, UINT32_MAX);
+        atomic_store(&surface->mapping.join_count, UINT32_MAX);
         vks_peers_watch_page(&surface->mapping);
         status = vks_mutex_join(page, device->name, &surface->handle);
     }
@@ -234,7 +234,7 @@ vks_status vks_surface_not_owned(const vks_surface *surface)
     vks_status status = vks_surface_check(surface);
     if (status)
         return status;
-    if (surface->lent)
+    if (surface->is_external)
         return vks_fail(VKS_NOT_OWNER, 0, "another API has the surface; end its block first");
     if (surface->is_presentable)
         return vks_fail(VKS_NOT_OWNER, 0,
@@ -298,17 +298,17 @@ static vks_status give_away(vks_surface *surface)
     vks_status status = VKS_OK;
     pthread_mutex_lock(&device->lock);
     original->is_shared = true;
-    if (vks_surface_goes_out(surface)) {
+    if (vks_surface_needs_release_barrier(surface)) {
         /* not one of ours, but the queue must be free just so */
         if ((status = vks_device_begin_present(device, VKS_FOREVER))) {
             pthread_mutex_unlock(&device->lock);
             return status;
         }
         if (!(status = vks_surface_check(surface)))
-            status = vks_surface_give_away(surface);
+            status = vks_surface_release_for_export(surface);
         vks_device_end_present(device);
     }
-    uint64_t serial = original->given_away;
+    uint64_t serial = original->exported_at;
     pthread_mutex_unlock(&device->lock);
     return status || !serial ? status : vks_device_wait_serial(device, serial, VKS_FOREVER);
 }
@@ -383,7 +383,7 @@ vks_device *vks_surface_device(const vks_surface *surface) { return surface->dev
 bool vks_surface_is_closed(const vks_surface *surface) { return surface->closed; }
 bool vks_surface_is_owned(const vks_surface *surface)
 {
-    return (surface->owned || surface->lent) && surface->process == vks_process;
+    return (surface->owned || surface->is_external) && surface->process == vks_process;
 }
 bool vks_surface_discards(const vks_surface *surface) { return surface->discard_unowned; }
 bool vks_surface_may_submit(const vks_surface *surface) { return surface->owned || surface->pending; }
@@ -395,17 +395,17 @@ uint64_t vks_surface_next_key(vks_surface *surface) { return atomic_fetch_add(&s
 
 vks_status vks_surface_present_from(vks_surface *surface, vks_presentable *presentable)
 {
-    vks_debt debt;
+    vks_wait_point wait_point;
     uint64_t seen;
     pthread_mutex_lock(&surface->device->lock);
     vks_status status = vks_surface_check(surface);
-    if (!status && (surface->has_page || surface->pending || vks_mutex_try(&surface->handle, 0, &debt, &seen)))
+    if (!status && (surface->has_page || surface->pending || vks_mutex_try(&surface->handle, 0, &wait_point, &seen)))
         status = vks_fail(VKS_BAD_CALL, 0, "a swapchain's surface must be a new one that nobody owns");
     if (!status) {
-        vks_surface_grant(surface, ++surface->next_tenure, &debt);
+        vks_surface_begin_ownership(surface, ++surface->next_ownership, &wait_point);
         surface->is_presentable = true;
         surface->presentable = presentable;
-        vks_surface_lend(surface, false);
+        vks_surface_set_accessible(surface, false);
     }
     pthread_mutex_unlock(&surface->device->lock);
     return status;
@@ -431,17 +431,17 @@ static vks_status refuse_managed(const vks_surface *surface)
 /* A tenure of this handle is open, or about to be. */
 static bool is_taken(const vks_surface *surface)
 {
-    return surface->owned || surface->pending || surface->recovering || surface->lent;
+    return surface->owned || surface->pending || surface->recovering || surface->is_external;
 }
 
-void vks_surface_grant(vks_surface *surface, uint64_t tenure, const vks_debt *debt)
+void vks_surface_begin_ownership(vks_surface *surface, uint64_t ownership, const vks_wait_point *wait_point)
 {
-    surface->tenure = (vks_tenure){tenure, *debt};
-    surface->brought = 0;
+    surface->ownership = (vks_ownership){ownership, *wait_point};
+    surface->last_value = 0;
     atomic_store_explicit(&surface->has_page, true, memory_order_release);
-    if (surface->pending && surface->next_tenure == tenure)
+    if (surface->pending && surface->next_ownership == ownership)
         surface->pending = false;
-    if (tenure > surface->released)
+    if (ownership > surface->released)
         atomic_store_explicit(&surface->owned, 1, memory_order_release);
 }
 
@@ -449,13 +449,14 @@ void vks_surface_grant(vks_surface *surface, uint64_t tenure, const vks_debt *de
 static void give_back(vks_surface *surface)
 {
     vks_mutex_page *page = surface->handle.page;
-    vks_debt debt = {atomic_load(&page->value), atomic_load(&page->debtor), atomic_load(&page->debtor_slot)};
-    vks_mutex_release(&surface->handle, atomic_load(&page->key), &debt);
+    vks_wait_point wait_point = {atomic_load(&page->value), atomic_load(&page->signaller),
+                                 atomic_load(&page->signaller_slot)};
+    vks_mutex_release(&surface->handle, atomic_load(&page->key), &wait_point);
 }
 
 /* The page says that this handle owns. Another thread may have closed the handle meanwhile, or opened a mode="gpu"
  * tenure. */
-static vks_status take_grant(vks_surface *surface, const vks_debt *debt)
+static vks_status take_grant(vks_surface *surface, const vks_wait_point *wait_point)
 {
     pthread_mutex_lock(&surface->device->lock);
     vks_status status = vks_surface_check(surface);
@@ -466,7 +467,7 @@ static vks_status take_grant(vks_surface *surface, const vks_debt *debt)
     if (status)
         give_back(surface);
     else
-        vks_surface_grant(surface, ++surface->next_tenure, debt);
+        vks_surface_begin_ownership(surface, ++surface->next_ownership, wait_point);
     pthread_mutex_unlock(&surface->device->lock);
     return status;
 }
@@ -479,7 +480,7 @@ static vks_status watch(void *user)
 }
 
 typedef vks_status (*mutex_wait)(vks_mutex_handle *, uint64_t key, uint64_t deadline, vks_mutex_watch, void *user,
-                                 vks_debt *);
+                                 vks_wait_point *);
 
 static vks_status wait_and_take(vks_surface *surface, uint64_t key, uint64_t deadline, mutex_wait wait)
 {
@@ -493,11 +494,11 @@ static vks_status wait_and_take(vks_surface *surface, uint64_t key, uint64_t dea
                          0) && /* tenures that were queued and released come first */
         (status = vks_device_wait_held(device, 0, surface, deadline)))
         return status;
-    vks_debt debt;
+    vks_wait_point wait_point;
     atomic_fetch_add(&surface->waiting, 1);
-    status = wait(&surface->handle, key, deadline, watch, surface, &debt);
+    status = wait(&surface->handle, key, deadline, watch, surface, &wait_point);
     if (status == VKS_OK)
-        status = take_grant(surface, &debt);
+        status = take_grant(surface, &wait_point);
     atomic_fetch_sub(&surface->waiting, 1);
     return status == VKS_INTERRUPTED && !deadline ? VKS_TIMEOUT : status;
 }
@@ -515,34 +516,35 @@ vks_status vks_surface_acquire(vks_surface *surface, uint64_t key, uint64_t dead
     return acquire(surface, key, deadline, vks_mutex_wait);
 }
 
-vks_status vks_surface_acquire_on(vks_surface *surface, uint64_t key, uint64_t deadline)
+vks_status vks_surface_acquire_blocking(vks_surface *surface, uint64_t key, uint64_t deadline)
 {
     return acquire(surface, key, deadline, vks_mutex_wait_on);
 }
 
-static vks_status try_once(vks_surface *surface, uint64_t key, const uint64_t *epoch, vks_debt *debt, uint64_t *seen)
+static vks_status try_once(vks_surface *surface, uint64_t key, const uint64_t *epoch, vks_wait_point *wait_point,
+                           uint64_t *seen)
 {
-    return epoch ? vks_mutex_try_epoch(&surface->handle, key, *epoch, debt, seen)
-                 : vks_mutex_try(&surface->handle, key, debt, seen);
+    return epoch ? vks_mutex_try_epoch(&surface->handle, key, *epoch, wait_point, seen)
+                 : vks_mutex_try(&surface->handle, key, wait_point, seen);
 }
 
 /* One look at the page, under the lock: then no other thread can close the handle or open a tenure between the swap and
  * the grant. `epoch`: for a queue, the one that the pair names; else NULL. False: no look changes the answer. */
 static bool try_now(vks_surface *surface, uint64_t key, const uint64_t *epoch, uint64_t *seen, vks_status *status)
 {
-    vks_debt debt;
+    vks_wait_point wait_point;
     pthread_mutex_lock(&surface->device->lock);
     bool may = !(*status = vks_surface_check(surface)) && !is_taken(surface) && !surface->held_acquires &&
                !surface->has_page && (epoch || !surface->network);
-    if (may && (*status = try_once(surface, key, epoch, &debt, seen)) == VKS_OK)
-        vks_surface_grant(surface, ++surface->next_tenure, &debt);
+    if (may && (*status = try_once(surface, key, epoch, &wait_point, seen)) == VKS_OK)
+        vks_surface_begin_ownership(surface, ++surface->next_ownership, &wait_point);
     else if (!may && !*status && (epoch || !(*status = refuse_managed(surface))))
         *status = is_taken(surface) ? VKS_ALREADY_OWNER : VKS_TIMEOUT; /* tenures that were queued come first */
     pthread_mutex_unlock(&surface->device->lock);
     return may;
 }
 
-static vks_status acquire_soon(vks_surface *surface, uint64_t key, const uint64_t *epoch)
+static vks_status try_acquire(vks_surface *surface, uint64_t key, const uint64_t *epoch)
 {
     vks_status status = vks_surface_check(surface); /* first: after fork() the lock may be held for ever */
     if (status)
@@ -550,25 +552,25 @@ static vks_status acquire_soon(vks_surface *surface, uint64_t key, const uint64_
     uint64_t seen;
     /* It may have been freed under another key, or be on its way. */
     for (int tries = 0; try_now(surface, key, epoch, &seen, &status) && status == VKS_TIMEOUT && tries < 4; tries++)
-        if (!vks_mutex_look(surface->handle.page, seen, VKS_MUTEX_PAUSES))
+        if (!vks_mutex_spin(surface->handle.page, seen, VKS_MUTEX_PAUSES))
             break;
     return status;
 }
 
-VKS_TRACED static vks_status traced_acquire_soon(vks_surface *surface, uint64_t key, const uint64_t *epoch)
+VKS_TRACED static vks_status traced_try_acquire(vks_surface *surface, uint64_t key, const uint64_t *epoch)
 {
     uint64_t began = vks_now();
-    vks_status status = acquire_soon(surface, key, epoch);
+    vks_status status = try_acquire(surface, key, epoch);
     vks_traced_acquire(surface, key, began, 0, status);
     return status;
 }
 
-vks_status vks_surface_acquire_soon(vks_surface *surface, uint64_t key)
+vks_status vks_surface_try_acquire(vks_surface *surface, uint64_t key)
 {
-    return vks_tracing() ? traced_acquire_soon(surface, key, NULL) : acquire_soon(surface, key, NULL);
+    return vks_tracing() ? traced_try_acquire(surface, key, NULL) : try_acquire(surface, key, NULL);
 }
 
-vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_op **out)
+vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_work **out)
 {
     vks_device *device = surface->device;
     *out = NULL;
@@ -582,23 +584,23 @@ vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_op **
         status = VKS_ALREADY_OWNER;
     if (!status && !(status = vks_watcher_start()))
         status = vks_peers_watch_page(&surface->mapping);
-    vks_op *op = status ? NULL : vks_op_create(device, VKS_OP_ACQUIRE, 1, 0, 0, 0, 0);
+    vks_work *op = status ? NULL : vks_work_create(device, VKS_WORK_ACQUIRE, 1, 0, 0, 0, 0);
     if (!status && !op)
         status = vks_fail(VKS_NO_MEMORY, 0, "no memory for a held acquire");
     if (!status) {
         op->key = key;
-        op->touches[0] = (vks_touch){.surface = surface, .tenure = {.id = ++surface->next_tenure}};
+        op->touches[0] = (vks_touch){.surface = surface, .ownership = {.id = ++surface->next_ownership}};
         vks_surface_ref(surface);
         surface->pending = true;
-        vks_op_ref(op); /* ours, while the pump may end it */
-        vks_op_hold(device, op);
+        vks_work_ref(op); /* ours, while the pump may end it */
+        vks_work_hold(device, op);
         status = (vks_status)atomic_load(&op->status);
         if (status == VKS_TIMEOUT) {
-            vks_op_ref(op);
+            vks_work_ref(op);
             *out = op;
             status = VKS_OK;
         }
-        vks_op_unref(op);
+        vks_work_unref(op);
     }
     pthread_mutex_unlock(&device->lock);
     return status;
@@ -607,53 +609,56 @@ vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_op **
 /* ---- release ---- */
 
 /* Of several promises that are open the page has the first: who waits for a value needs to know whether a lower one may
- * come still (stuck.c). */
-bool vks_surface_owe(vks_surface *surface, uint64_t value) { return vks_mutex_owe(&surface->handle, value); }
+ * come still (orphaned_waits.c). */
+bool vks_surface_announce(vks_surface *surface, uint64_t value) { return vks_mutex_announce(&surface->handle, value); }
 
-void vks_surface_owe_no_more(vks_surface *surface, uint64_t value)
+void vks_surface_retract(vks_surface *surface, uint64_t value)
 {
-    atomic_compare_exchange_strong(&surface->handle.page->slots[surface->handle.slot].owes, &value, 0);
+    atomic_compare_exchange_strong(&surface->handle.page->slots[surface->handle.slot].pending_value, &value, 0);
 }
 
 /* The first of the promises that are open, but for `value`. */
-static uint64_t first_promise(const vks_surface *surface, uint64_t value)
+static uint64_t first_announced(const vks_surface *surface, uint64_t value)
 {
     const vks_device *device = surface->device;
     uint64_t first = UINT64_MAX;
     for (size_t i = 0; i < device->ring_count; i++) {
-        const vks_due *due = &device->ring[(device->ring_first + i) & (device->ring_capacity - 1)];
-        if (due->kind == VKS_DUE_SURFACE && due->object == surface && due->value != value && due->value < first)
-            first = due->value;
+        const vks_completion *completion = &device->ring[(device->ring_first + i) & (device->ring_capacity - 1)];
+        if (completion->kind == VKS_COMPLETION_SURFACE && completion->object == surface && completion->value != value &&
+            completion->value < first)
+            first = completion->value;
     }
-    for (size_t i = 0; i < device->n_outside; i++) {
-        const vks_due *due = &device->outside[i];
-        if (due->kind == VKS_DUE_SURFACE && due->object == surface && due->value != value && due->value < first)
-            first = due->value;
+    for (size_t i = 0; i < device->n_external; i++) {
+        const vks_completion *completion = &device->external[i];
+        if (completion->kind == VKS_COMPLETION_SURFACE && completion->object == surface && completion->value != value &&
+            completion->value < first)
+            first = completion->value;
     }
-    for (const vks_op *op = device->held_first; op; op = op->next)
-        if (op->kind == VKS_OP_RELEASE && op->word_done && op->touches[0].surface == surface && op->value != value &&
+    for (const vks_work *op = device->held_first; op; op = op->next)
+        if (op->kind == VKS_WORK_RELEASE && op->word_done && op->touches[0].surface == surface && op->value != value &&
             op->value < first)
             first = op->value;
     return first == UINT64_MAX ? 0 : first;
 }
 
-bool vks_surface_has_promised(const vks_surface *surface, uint64_t value)
+bool vks_surface_has_announced(const vks_surface *surface, uint64_t value)
 {
-    uint64_t first = first_promise(surface, 0);
+    uint64_t first = first_announced(surface, 0);
     return first && first <= value;
 }
 
-void vks_surface_settle(vks_surface *surface, uint64_t value)
+void vks_surface_complete(vks_surface *surface, uint64_t value)
 {
-    vks_mutex_settle(&surface->handle, value, first_promise(surface, value));
+    vks_mutex_complete(&surface->handle, value, first_announced(surface, value));
 }
 
-bool vks_surface_is_owed(const vks_surface *surface, uint64_t value)
+bool vks_surface_is_pending(const vks_surface *surface, uint64_t value)
 {
     const vks_mutex_page *page = surface->handle.page;
     for (uint32_t i = 0; i < VKS_SLOTS; i++) {
-        uint64_t identity = atomic_load(&page->slots[i].identity), owes = atomic_load(&page->slots[i].owes);
-        if (vks_identity_pid(identity) && owes && owes <= value && vks_peer_alive(identity))
+        uint64_t identity = atomic_load(&page->slots[i].identity),
+                 pending_value = atomic_load(&page->slots[i].pending_value);
+        if (vks_identity_pid(identity) && pending_value && pending_value <= value && vks_peer_alive(identity))
             return true;
     }
     return false;
@@ -661,98 +666,104 @@ bool vks_surface_is_owed(const vks_surface *surface, uint64_t value)
 
 uint64_t vks_surface_next_value(const vks_surface *surface)
 {
-    return 1 + (surface->brought ? surface->brought
-                                 : atomic_load_explicit(&surface->handle.page->value, memory_order_relaxed));
+    return 1 + (surface->last_value ? surface->last_value
+                                    : atomic_load_explicit(&surface->handle.page->value, memory_order_relaxed));
 }
 
-vks_status vks_surface_promise(vks_surface *surface, uint64_t value, bool behind)
+vks_status vks_surface_submit_release(vks_surface *surface, uint64_t value, bool behind)
 {
     vks_device *device = surface->device;
-    vks_touch touch = {.surface = surface, .tenure = surface->tenure, .granted = true};
-    vks_op draft = {
-        .kind = VKS_OP_RELEASE, .device = device, .touches = &touch, .n_touches = 1, .value = value, .word_done = true};
+    vks_touch touch = {.surface = surface, .ownership = surface->ownership, .granted = true};
+    vks_work draft = {.kind = VKS_WORK_RELEASE,
+                      .device = device,
+                      .touches = &touch,
+                      .n_touches = 1,
+                      .value = value,
+                      .word_done = true};
     vks_status why = VKS_OK;
-    vks_readiness ready = behind ? VKS_HOLD : vks_op_ready(device, &draft, &why);
+    vks_readiness ready = behind ? VKS_HOLD : vks_work_ready(device, &draft, &why);
     if (ready == VKS_READY) {
-        bool first = vks_surface_owe(surface, value); /* before the work can be done and settle it */
-        vks_status status = vks_op_hand_over(device, &draft);
+        bool first = vks_surface_announce(surface, value); /* before the work can be done and settle it */
+        vks_status status = vks_work_submit(device, &draft);
         if (status && first) /* K24: nothing was signalled, the release can be tried again */
-            vks_surface_owe_no_more(surface, value);
+            vks_surface_retract(surface, value);
         return status == VKS_ABANDONED ? VKS_OK : status; /* the chain is broken: the release abandons */
     }
     if (ready == VKS_FAIL) { /* what this tenure waited for will never come */
-        vks_mutex_break(surface->handle.page);
+        vks_mutex_poison(surface->handle.page);
         return VKS_OK;
     }
     vks_status status = vks_watcher_start();
     if (status)
         return status;
-    vks_op *op = vks_op_create(device, VKS_OP_RELEASE, 1, 0, 0, 0, 0);
+    vks_work *op = vks_work_create(device, VKS_WORK_RELEASE, 1, 0, 0, 0, 0);
     if (!op)
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for a held release");
     op->touches[0] = touch;
     vks_surface_ref(surface);
     op->value = value;
     op->word_done = true;
-    vks_surface_owe(surface, value);
-    vks_op_hold(device, op);
+    vks_surface_announce(surface, value);
+    vks_work_hold(device, op);
     return VKS_OK;
 }
 
 void vks_surface_take_over_own(vks_surface *surface, uint64_t value)
 {
-    surface->brought = value;
-    surface->tenure.debt = (vks_debt){value, surface->handle.identity, surface->handle.slot};
-    surface->taken = surface->tenure.id - 1;
+    surface->last_value = value;
+    surface->ownership.wait_point = (vks_wait_point){value, surface->handle.identity, surface->handle.slot};
+    surface->acquire_submitted = surface->ownership.id - 1;
 }
 
 /* The next tenure is taken to be like this one. */
-static void remember_tenure(vks_surface *surface)
+static void remember_ownership(vks_surface *surface)
 {
-    surface->draws = surface->has_drawn;
+    surface->last_used_graphics = surface->uses_graphics;
     surface->is_single = surface->submissions == 1;
-    surface->has_drawn = false;
+    surface->uses_graphics = false;
     surface->submissions = 0;
 }
 
 /* What this tenure brings is on its way already (batch.c, engine.c), and nothing came after it. */
 static bool is_brought(const vks_surface *surface)
 {
-    return surface->brought && surface->taken < surface->tenure.id && !surface->held;
+    return surface->last_value && surface->acquire_submitted < surface->ownership.id && !surface->held;
 }
 
 static vks_status release_now(vks_surface *surface, uint64_t key, bool behind)
 {
-    const vks_tenure *tenure = &surface->tenure;
+    const vks_ownership *ownership = &surface->ownership;
     uint64_t value = vks_surface_next_value(surface);
-    vks_debt debt = {.value = value};
+    vks_wait_point wait_point = {.value = value};
     /* Where no work was given to a driver the hand-over is complete as it is: without a debtor nobody looks at
      * `completed`, whose cache line then stays with everybody. */
     if (is_brought(surface)) {
-        debt = tenure->debt;
-    } else if (behind || surface->taken >= tenure->id || !vks_debt_settled(surface, &tenure->debt) ||
-               vks_surface_goes_out(surface)) {
-        debt.debtor = surface->handle.identity;
-        debt.debtor_slot = surface->handle.slot;
-        vks_status status = vks_surface_promise(surface, value, behind);
+        wait_point = ownership->wait_point;
+    } else if (behind || surface->acquire_submitted >= ownership->id ||
+               !vks_wait_point_is_complete(surface, &ownership->wait_point) ||
+               vks_surface_needs_release_barrier(surface)) {
+        wait_point.signaller = surface->handle.identity;
+        wait_point.signaller_slot = surface->handle.slot;
+        vks_status status = vks_surface_submit_release(surface, value, behind);
         if (status)
             return status;
     }
-    remember_tenure(surface);
+    remember_ownership(surface);
     if (!surface->has_page) /* the device was lost while the driver was given the work */
         return VKS_ABANDONED;
-    if (surface->released < tenure->id) /* later tenures may have been queued and released already */
-        surface->released = tenure->id;
+    if (surface->released < ownership->id) /* later tenures may have been queued and released already */
+        surface->released = ownership->id;
     atomic_store_explicit(&surface->has_page, false, memory_order_release);
     atomic_store_explicit(&surface->owned, 0, memory_order_release);
-    return vks_mutex_release(&surface->handle, key, &debt);
+    return vks_mutex_release(&surface->handle, key, &wait_point);
 }
 
 VKS_TRACED static vks_status traced_release_now(vks_surface *surface, uint64_t key, bool behind)
 {
-    uint64_t began = vks_now(), epoch = vks_surface_epoch_once_given(surface), value = vks_surface_next_value(surface);
+    uint64_t began = vks_now(), epoch = vks_surface_epoch_after_release(surface),
+             value = vks_surface_next_value(surface);
     vks_status status = release_now(surface, key, behind);
-    vks_traced_release(surface, key, surface->promised == value ? value : 0, epoch, began, status);
+    vks_traced_release(surface, key, surface->announced == value ? value : 0, epoch, began, status);
     return status;
 }
 
@@ -764,15 +775,15 @@ vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behi
 /* Under the lock: release() of a tenure that is not granted yet. */
 static vks_status queue_release(vks_surface *surface, uint64_t key)
 {
-    vks_op *op = vks_op_create(surface->device, VKS_OP_RELEASE, 1, 0, 0, 0, 0);
+    vks_work *op = vks_work_create(surface->device, VKS_WORK_RELEASE, 1, 0, 0, 0, 0);
     if (!op)
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for a held release");
-    op->touches[0] = (vks_touch){.surface = surface, .tenure = {.id = surface->next_tenure}};
+    op->touches[0] = (vks_touch){.surface = surface, .ownership = {.id = surface->next_ownership}};
     vks_surface_ref(surface);
     op->key = key;
     surface->pending = false;
-    surface->released = surface->next_tenure;
-    vks_op_hold(surface->device, op);
+    surface->released = surface->next_ownership;
+    vks_work_hold(surface->device, op);
     return VKS_OK;
 }
 
@@ -790,7 +801,7 @@ static vks_status release(vks_surface *surface, uint64_t key, bool by_queue)
         status = refuse_managed(surface);
     else if (surface->owned)
         status = vks_surface_release_now(surface, key, surface->held > 0 || device->presenting);
-    else if (surface->lent)
+    else if (surface->is_external)
         status = vks_fail(VKS_BAD_CALL, 0, "another API has the surface: end its block first");
     else
         status = surface->pending ? queue_release(surface, key) : vks_surface_not_owned(surface);
@@ -802,42 +813,43 @@ vks_status vks_surface_release(vks_surface *surface, uint64_t key) { return rele
 
 /* ---- the CPU's part ---- */
 
-/* The deadline is looked at here too: settle_seq may never stand still. */
-static vks_status sleep_on_debts(vks_mutex_page *page, uint32_t seq, uint64_t deadline)
+/* The deadline is looked at here too: value_seq may never stand still. */
+static vks_status sleep_on_values(vks_mutex_page *page, uint32_t seq, uint64_t deadline)
 {
-    return vks_now() < deadline ? vks_futex_wait(&page->settle_seq, seq, VKS_ANY_BIT, deadline) : VKS_TIMEOUT;
+    return vks_now() < deadline ? vks_futex_wait(&page->value_seq, seq, VKS_ANY_BIT, deadline) : VKS_TIMEOUT;
 }
 
 /* Blocks until the previous owner's work has run, or never can. */
-static vks_status wait_settled(vks_surface *surface, const vks_debt *debt, uint64_t deadline)
+static vks_status wait_complete(vks_surface *surface, const vks_wait_point *wait_point, uint64_t deadline)
 {
     vks_mutex_page *page = surface->handle.page;
-    while (!vks_debt_settled(surface, debt)) {
-        uint32_t seq = vks_mutex_want_settle(page);
+    while (!vks_wait_point_is_complete(surface, wait_point)) {
+        uint32_t seq = vks_mutex_want_value(page);
         vks_status status = watch(surface);
         pthread_mutex_lock(&surface->device->lock);
-        bool alive = vks_debt_alive(surface, debt);
+        bool alive = vks_wait_point_is_alive(surface, wait_point);
         pthread_mutex_unlock(&surface->device->lock);
-        if (vks_debt_settled(surface, debt))
+        if (vks_wait_point_is_complete(surface, wait_point))
             break;
         if (!alive) {
-            vks_mutex_break(page);
+            vks_mutex_poison(page);
             return VKS_ABANDONED;
         }
-        if (status || (status = sleep_on_debts(page, seq, deadline)))
+        if (status || (status = sleep_on_values(page, seq, deadline)))
             return status;
     }
     /* A promise that failed was settled too, after the chain was marked broken: what is there is not a whole frame. */
-    return atomic_load(&page->word) & VKS_BROKEN ? VKS_ABANDONED : VKS_OK;
+    return atomic_load(&page->word) & VKS_POISONED ? VKS_ABANDONED : VKS_OK;
 }
 
 /* Whether what the tenure took over is work of its own (vks_surface_take_over_own), and this device's queue has it.
  * Under the lock. */
 static bool is_own_work(const vks_surface *surface)
 {
-    const vks_debt *debt = &surface->tenure.debt;
-    return surface->brought && debt->debtor == surface->handle.identity && debt->debtor_slot == surface->handle.slot &&
-           !vks_device_awaits_outside(surface->device, VKS_DUE_SURFACE, surface, debt->value);
+    const vks_wait_point *wait_point = &surface->ownership.wait_point;
+    return surface->last_value && wait_point->signaller == surface->handle.identity &&
+           wait_point->signaller_slot == surface->handle.slot &&
+           !vks_device_awaits_external(surface->device, VKS_COMPLETION_SURFACE, surface, wait_point->value);
 }
 
 /* And writes to the pages what came: sooner than if the publisher were woken to do it. */
@@ -857,13 +869,13 @@ static vks_status cpu_access(vks_surface *surface, uint64_t deadline)
     vks_status status;
     pthread_mutex_lock(&device->lock);
     bool owned = surface->owned, held = surface->held > 0, ours = is_own_work(surface);
-    vks_debt debt = surface->tenure.debt;
+    vks_wait_point wait_point = surface->ownership.wait_point;
     uint64_t serial = surface->last_serial;
     pthread_mutex_unlock(&device->lock);
     if (!owned)
         return vks_surface_not_owned(surface);
     if ((ours && (status = wait_own_work(device, serial, deadline))) ||
-        (status = wait_settled(surface, &debt, deadline)))
+        (status = wait_complete(surface, &wait_point, deadline)))
         return status;
     if (held) {
         if ((status = vks_device_wait_held(device, 0, surface, deadline)))
@@ -920,41 +932,41 @@ vks_status vks_surface_join(vks_surface *surface, uint64_t network, uint32_t ind
 
 static vks_status take(vks_surface *surface, uint64_t epoch)
 {
-    return vks_tracing() ? traced_acquire_soon(surface, QUEUE_KEY, &epoch) : acquire_soon(surface, QUEUE_KEY, &epoch);
+    return vks_tracing() ? traced_try_acquire(surface, QUEUE_KEY, &epoch) : try_acquire(surface, QUEUE_KEY, &epoch);
 }
 
-vks_status vks_surface_take(vks_surface *surface, uint64_t epoch)
+vks_status vks_surface_acquire_epoch(vks_surface *surface, uint64_t epoch)
 {
     vks_status status = take(surface, epoch);
-    if (status != VKS_TIMEOUT || vks_surface_was_handed_on(surface, epoch))
+    if (status != VKS_TIMEOUT || vks_surface_was_reacquired(surface, epoch))
         return status;
     vks_peers_watch_page(&surface->mapping); /* a consumer before this one may have died with it a moment ago */
     return take(surface, epoch);
 }
 
-vks_status vks_surface_give(vks_surface *surface, uint64_t *value)
+vks_status vks_surface_release_epoch(vks_surface *surface, uint64_t *value)
 {
     const vks_mutex_page *page = surface->handle.page;
     vks_status status = release(surface, QUEUE_KEY, true);
     /* Nobody takes it before it is committed, so the page still says what we left. */
-    *value = atomic_load_explicit(&page->debtor, memory_order_relaxed)
+    *value = atomic_load_explicit(&page->signaller, memory_order_relaxed)
                  ? atomic_load_explicit(&page->value, memory_order_relaxed)
                  : 0;
     return status;
 }
 
-uint64_t vks_surface_epoch_once_given(const vks_surface *surface)
+uint64_t vks_surface_epoch_after_release(const vks_surface *surface)
 {
     return vks_word_epoch(atomic_load(&surface->handle.page->word)) + 1;
 }
 
-bool vks_surface_was_given(const vks_surface *surface, uint64_t epoch)
+bool vks_surface_was_released(const vks_surface *surface, uint64_t epoch)
 {
     uint64_t word = atomic_load(&surface->handle.page->word);
     return vks_word_state(word) == VKS_FREE && vks_word_epoch(word) == epoch;
 }
 
-bool vks_surface_was_handed_on(const vks_surface *surface, uint64_t epoch)
+bool vks_surface_was_reacquired(const vks_surface *surface, uint64_t epoch)
 {
     uint64_t word = atomic_load(&surface->handle.page->word);
     return vks_word_epoch(word) > epoch + (vks_word_state(word) == VKS_ABANDONED_STATE);
@@ -965,11 +977,11 @@ bool vks_surface_is_abandoned(const vks_surface *surface)
     return vks_word_state(atomic_load(&surface->handle.page->word)) == VKS_ABANDONED_STATE;
 }
 
-vks_status vks_surface_wait_given(vks_surface *surface, uint64_t value, uint64_t deadline)
+vks_status vks_surface_wait_released(vks_surface *surface, uint64_t value, uint64_t deadline)
 {
-    vks_debt debt = {value, surface->handle.identity, surface->handle.slot};
+    vks_wait_point wait_point = {value, surface->handle.identity, surface->handle.slot};
     vks_status status = vks_surface_check(surface);
-    if (status || vks_debt_settled(surface, &debt))
+    if (status || vks_wait_point_is_complete(surface, &wait_point))
         return status;
     uint64_t newest = atomic_load(&surface->handle.page->value); /* that anybody promised: another one never comes */
     if (value > newest)
@@ -979,27 +991,27 @@ vks_status vks_surface_wait_given(vks_surface *surface, uint64_t value, uint64_t
     pthread_mutex_lock(&surface->device->lock);
     vks_device_publish(surface->device);
     pthread_mutex_unlock(&surface->device->lock);
-    status = wait_settled(surface, &debt, deadline);
+    status = wait_complete(surface, &wait_point, deadline);
     atomic_fetch_sub(&surface->waiting, 1);
     return status == VKS_ABANDONED ? VKS_OK : status; /* the next owner is told, by its acquire */
 }
 
 /* ---- recover ---- */
 
-static vks_status wait_for_debts(vks_surface *surface, uint64_t deadline)
+static vks_status wait_for_pending_values(vks_surface *surface, uint64_t deadline)
 {
     vks_mutex_page *page = surface->handle.page;
-    uint64_t debtor;
+    uint64_t signaller;
     for (;;) {
-        uint32_t seq = vks_mutex_want_settle(page);
-        if (!vks_mutex_debts(&surface->handle, &debtor))
+        uint32_t seq = vks_mutex_want_value(page);
+        if (!vks_mutex_has_pending_values(&surface->handle, &signaller))
             return VKS_OK;
-        if (!vks_peer_alive(debtor)) {
-            vks_peers_bury(&surface->mapping, debtor & VKS_IDENTITY_MASK);
+        if (!vks_peer_alive(signaller)) {
+            vks_peers_mark_dead(&surface->mapping, signaller & VKS_IDENTITY_MASK);
             continue;
         }
         vks_status status = watch(surface);
-        if (status || (status = sleep_on_debts(page, seq, deadline)))
+        if (status || (status = sleep_on_values(page, seq, deadline)))
             return status;
     }
 }
@@ -1023,13 +1035,13 @@ static vks_status catch_up(vks_surface *surface, uint64_t value)
 static void fail_held(vks_surface *surface, bool acquires_only, vks_status why)
 {
     vks_device *device = surface->device;
-    for (vks_op *op = device->held_first; op;) {
+    for (vks_work *op = device->held_first; op;) {
         bool ours = false;
         for (uint32_t i = 0; i < op->n_touches; i++)
             ours |= op->touches[i].surface == surface;
-        vks_op *next = op->next;
-        if (ours && (op->kind == VKS_OP_ACQUIRE || !acquires_only)) {
-            vks_op_fail(device, op, why);
+        vks_work *next = op->next;
+        if (ours && (op->kind == VKS_WORK_ACQUIRE || !acquires_only)) {
+            vks_work_fail(device, op, why);
             next = device->held_first; /* others may have gone with it */
         }
         op = next;
@@ -1043,9 +1055,9 @@ static void abandon_what_never_comes(vks_surface *surface)
     vks_status why = VKS_OK;
     if (!surface->owned)
         return;
-    if (vks_tenure_ready(surface, &why) == VKS_FAIL && why == VKS_ABANDONED)
-        vks_mutex_break(surface->handle.page);
-    if (vks_mutex_is_broken(surface->handle.page))
+    if (vks_ownership_ready(surface, &why) == VKS_FAIL && why == VKS_ABANDONED)
+        vks_mutex_poison(surface->handle.page);
+    if (vks_mutex_is_poisoned(surface->handle.page))
         vks_surface_release_now(surface, 0, surface->held > 0 || surface->device->presenting);
 }
 
@@ -1070,19 +1082,19 @@ static vks_status recover_begin(vks_surface *surface)
 }
 
 /* What another API brings for this handle: its signal would take the semaphore back from the new generation's. */
-static vks_status wait_for_outside(vks_surface *surface, uint64_t deadline)
+static vks_status wait_for_external(vks_surface *surface, uint64_t deadline)
 {
     vks_device *device = surface->device;
     for (;;) {
-        uint32_t seq = vks_mutex_want_settle(surface->handle.page);
+        uint32_t seq = vks_mutex_want_value(surface->handle.page);
         vks_status status = watch(surface);
         pthread_mutex_lock(&device->lock);
         vks_device_publish(device);
-        bool awaits = vks_device_awaits_outside(device, VKS_DUE_SURFACE, surface, 0);
+        bool awaits = vks_device_awaits_external(device, VKS_COMPLETION_SURFACE, surface, 0);
         pthread_mutex_unlock(&device->lock);
         if (!awaits)
             return VKS_OK;
-        if (status || (status = sleep_on_debts(surface->handle.page, seq, deadline)))
+        if (status || (status = sleep_on_values(surface->handle.page, seq, deadline)))
             return status;
     }
 }
@@ -1091,11 +1103,11 @@ static vks_status wait_for_outside(vks_surface *surface, uint64_t deadline)
 
 /* What a dead owner's queue was given still runs, and its signal still comes, though nobody counts on it (K7): a higher
  * value of ours before it would be taken back by it. The owner may have died before it could say that its queue has the
- * signal, or before its queue had it. Unless it waits for what never comes; then stuck.c ends the chain. */
+ * signal, or before its queue had it. Unless it waits for what never comes; then orphaned_waits.c ends the chain. */
 static vks_status wait_for_the_dead(const vks_surface *surface, uint64_t deadline)
 {
     vks_device *device = surface->device;
-    uint64_t last = vks_mutex_last_promise(surface->handle.page), limit = vks_now() + DEAD_NS;
+    uint64_t last = vks_mutex_last_announced(surface->handle.page), limit = vks_now() + DEAD_NS;
     uint64_t completed = atomic_load(&surface->handle.page->completed);
     vks_status status = VKS_OK;
     limit = limit < deadline ? limit : deadline;
@@ -1112,13 +1124,13 @@ static vks_status recover(vks_surface *surface, uint64_t deadline)
     vks_status status = recover_begin(surface);
     if (status)
         return status;
-    status = wait_for_debts(surface, deadline);
+    status = wait_for_pending_values(surface, deadline);
     if (!status)
         status = vks_device_wait_held(device, 0, surface, deadline);
     if (!status)
         status = vks_device_wait_serial(device, surface->last_serial, deadline);
     if (!status)
-        status = wait_for_outside(surface, deadline);
+        status = wait_for_external(surface, deadline);
     if (!status)
         status = wait_for_the_dead(surface, deadline);
     pthread_mutex_lock(&device->lock);
@@ -1132,7 +1144,7 @@ static vks_status recover(vks_surface *surface, uint64_t deadline)
         if (surface->semaphore && (status = catch_up(surface, value)))
             vks_mutex_abandon(&surface->handle);
         else
-            vks_surface_grant(surface, ++surface->next_tenure, &(vks_debt){0});
+            vks_surface_begin_ownership(surface, ++surface->next_ownership, &(vks_wait_point){0});
     }
     surface->recovering = false;
     if (status == VKS_DEVICE_LOST)
@@ -1151,58 +1163,58 @@ vks_status vks_surface_recover(vks_surface *surface, uint64_t deadline)
 
 /* ---- for others' submissions (engine.c) ---- */
 
-static vks_status debts_settled(vks_surface *surface, uint64_t deadline)
+static vks_status pending_values_are_complete(vks_surface *surface, uint64_t deadline)
 {
     pthread_mutex_lock(&surface->device->lock);
-    vks_debt debt = surface->tenure.debt;
+    vks_wait_point wait_point = surface->ownership.wait_point;
     pthread_mutex_unlock(&surface->device->lock);
-    return wait_settled(surface, &debt, deadline);
+    return wait_complete(surface, &wait_point, deadline);
 }
 
-vks_status vks_surface_wait_settled(vks_surface *surface, uint64_t deadline)
+vks_status vks_surface_wait_complete(vks_surface *surface, uint64_t deadline)
 {
-    return as_waiter(surface, debts_settled, deadline);
+    return as_waiter(surface, pending_values_are_complete, deadline);
 }
 
-static vks_status debts_certain(vks_surface *surface, uint64_t deadline)
+static vks_status pending_values_are_certain(vks_surface *surface, uint64_t deadline)
 {
     vks_device *device = surface->device;
     for (;;) {
-        uint32_t seq = vks_mutex_want_settle(surface->handle.page);
+        uint32_t seq = vks_mutex_want_value(surface->handle.page);
         vks_status status = watch(surface), why;
         pthread_mutex_lock(&device->lock);
         if (!(why = vks_surface_check(surface)) && !surface->owned)
             why = vks_surface_not_owned(surface);
-        vks_readiness ready = why ? VKS_FAIL : vks_tenure_ready(surface, &why);
+        vks_readiness ready = why ? VKS_FAIL : vks_ownership_ready(surface, &why);
         pthread_mutex_unlock(&device->lock);
         if (ready != VKS_HOLD)
             return ready == VKS_READY ? VKS_OK : why;
-        if (status || (status = sleep_on_debts(surface->handle.page, seq, deadline)))
+        if (status || (status = sleep_on_values(surface->handle.page, seq, deadline)))
             return status;
     }
 }
 
 vks_status vks_surface_wait_certain(vks_surface *surface, uint64_t deadline)
 {
-    return as_waiter(surface, debts_certain, deadline);
+    return as_waiter(surface, pending_values_are_certain, deadline);
 }
 
 /* ---- the end ---- */
 
-void vks_surface_keep_promises(vks_surface *surface, uint64_t deadline)
+void vks_surface_finish_releases(vks_surface *surface, uint64_t deadline)
 {
     vks_device *device = surface->device;
     if (surface->process != vks_process || !vks_device_enter(device)) /* it is closed already */
         return;
     if (!surface->closed && surface->held && !surface->has_page)
-        while (vks_device_keep_promises(device, surface, deadline))
+        while (vks_device_finish_releases(device, surface, deadline))
             ;
     vks_device_leave(device);
 }
 
 uint64_t vks_surface_close(vks_surface *surface)
 {
-    vks_surface_keep_promises(surface, vks_now() + VKS_PROMISE_NS);
+    vks_surface_finish_releases(surface, vks_now() + VKS_RELEASE_GRACE_NS);
     return vks_surface_close_now(surface);
 }
 
@@ -1219,16 +1231,17 @@ uint64_t vks_surface_close_now(vks_surface *surface)
     }
     fail_held(surface, false, VKS_CLOSED);
     surface->closed = true;
-    vks_device_pump(device); /* the watcher forgets this page */
+    vks_scheduler_run(device); /* the watcher forgets this page */
     bool had = surface->has_page;
     surface->has_page = surface->pending = false;
-    surface->lent = false;
+    surface->is_external = false;
     atomic_store(&surface->owned, 0);
     *(surface->previous ? &surface->previous->next : &device->surfaces) = surface->next;
     if (surface->next)
         surface->next->previous = surface->previous;
-    uint64_t serial =
-        atomic_load(&surface->handle.page->slots[surface->handle.slot].owes) ? device->submitted : surface->last_serial;
+    uint64_t serial = atomic_load(&surface->handle.page->slots[surface->handle.slot].pending_value)
+                          ? device->submitted
+                          : surface->last_serial;
     pthread_mutex_unlock(&device->lock);
 
     /* Nobody may take the surface while our work still draws on it. A driver's work ends; a lost device's needs no
@@ -1238,21 +1251,21 @@ uint64_t vks_surface_close_now(vks_surface *surface)
         ;
     pthread_mutex_lock(&device->lock);
     vks_device_publish(device); /* settles what this handle owes */
-    while ((vks_device_awaits_outside(device, VKS_DUE_SURFACE, surface, 0) ||
-            vks_device_awaits_outside(device, VKS_DUE_SURFACE_WAIT, surface, 0)) &&
+    while ((vks_device_awaits_external(device, VKS_COMPLETION_SURFACE, surface, 0) ||
+            vks_device_awaits_external(device, VKS_COMPLETION_SURFACE_WAIT, surface, 0)) &&
            vks_now() < limit) {
         pthread_mutex_unlock(&device->lock);
         usleep(200); /* what another API brings, nobody announces; and it may wait for a dead one's value */
         pthread_mutex_lock(&device->lock);
         vks_device_publish(device);
     }
-    vks_device_forget_outside(device, surface, 0);
+    vks_device_drop_external_completions(device, surface, 0);
     pthread_mutex_unlock(&device->lock);
     if (had)
         vks_mutex_abandon(&surface->handle);
     while (atomic_load(&surface->waiting)) {
         vks_mutex_wake_all(surface->handle.page);
-        vks_mutex_settle(&surface->handle, 0, 0); /* those who wait for debts */
+        vks_mutex_complete(&surface->handle, 0, 0); /* those who wait for debts */
         sched_yield();
     }
     vks_peers_remove(&surface->mapping);

@@ -28,7 +28,7 @@
     KIND(RELEASE, "release") /* object: surface; value: that its work brings; key; order: epoch */                     \
     KIND(RECOVER, "recover") /* object: surface */                                                                     \
     KIND(ACCESS, "access")   /* object: surface; the CPU waited for its work */                                        \
-    KIND(HOLD, "hold")       /* object: surface or fence; value: held now; key: vks_op_kind; work: the operation */    \
+    KIND(HOLD, "hold")       /* object: surface or fence; value: held now; key: vks_work_kind; work: the operation */  \
     KIND(LET_GO, "let go")   /* the same, since when; order: serial of the batch, 0 if it never ran */                 \
     KIND(SUBMIT, "submit")   /* object, value: the first signal; key: command lists; order: serial; work: if held */   \
     KIND(BATCH, "batch")     /* the driver's call; order: serial; key: queue family; work: if it was held */           \

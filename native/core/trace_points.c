@@ -19,7 +19,7 @@ static void write_waited(vks_trace_record *record, uint64_t began)
 
 static uint64_t left_to_come(const vks_mutex_page *page)
 {
-    return atomic_load(&page->debtor) ? atomic_load(&page->value) : 0;
+    return atomic_load(&page->signaller) ? atomic_load(&page->value) : 0;
 }
 
 void vks_traced_device(const vks_device *device)
@@ -50,7 +50,7 @@ void vks_traced_acquire(const vks_surface *surface, uint64_t key, uint64_t began
     write_waited(&record, began);
 }
 
-void vks_traced_grant(const vks_op *op)
+void vks_traced_grant(const vks_work *op)
 {
     const vks_surface *surface = op->touches[0].surface;
     vks_trace_record record = {.kind = VKS_TRACE_GRANT,
@@ -153,10 +153,10 @@ void vks_traced_run(const vks_device *device, uint64_t serial, uint64_t began, b
     write_ended(&record, began);
 }
 
-void vks_traced_due(vks_device *device, uint64_t serial)
+void vks_traced_completion(vks_device *device, uint64_t serial)
 {
     if (vks_device_reserve(device, 1) == VKS_OK)
-        vks_device_due(device, serial, VKS_DUE_TRACE, device, vks_now());
+        vks_device_add_completion(device, serial, VKS_COMPLETION_TRACE, device, vks_now());
     else
         vks_clear_error();
 }
@@ -164,14 +164,14 @@ void vks_traced_due(vks_device *device, uint64_t serial)
 /* ---- holds ---- */
 
 /* What it is about: the surface that it touches, or the fence that it waits for. */
-static uint64_t subject(const vks_op *op)
+static uint64_t subject(const vks_work *op)
 {
     if (op->n_touches)
         return op->touches[0].surface->handle.page->header.id;
     return op->n_waits && op->waits[0].fence ? id_of(op->waits[0].fence) : 0;
 }
 
-static vks_trace_record held(vks_trace_kind kind, const vks_op *op)
+static vks_trace_record held(vks_trace_kind kind, const vks_work *op)
 {
     return (vks_trace_record){.kind = (uint16_t)kind,
                               .device = op->device->number,
@@ -183,7 +183,7 @@ static vks_trace_record held(vks_trace_kind kind, const vks_op *op)
                               .work = op->number};
 }
 
-void vks_traced_hold(vks_op *op)
+void vks_traced_hold(vks_work *op)
 {
     op->since = vks_now();
     op->number = vks_trace_next();
@@ -192,7 +192,7 @@ void vks_traced_hold(vks_op *op)
     vks_trace_write(&record);
 }
 
-void vks_traced_let_go(const vks_op *op, vks_status why)
+void vks_traced_let_go(const vks_work *op, vks_status why)
 {
     vks_trace_record record = held(VKS_TRACE_LET_GO, op);
     record.status = (uint16_t)why;

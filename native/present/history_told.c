@@ -42,7 +42,7 @@ static vks_wanted chain_wants(const vks_history *history, uint32_t index)
 }
 
 /* Nothing but a fence in quarantine is left to wait for. */
-static bool is_stuck(const chain *of) { return !of->presents.count && of->quarantined; }
+static bool is_orphaned(const chain *of) { return !of->presents.count && of->quarantined; }
 
 vks_wanted vks_history_wanted(const vks_history *history)
 {
@@ -51,7 +51,7 @@ vks_wanted vks_history_wanted(const vks_history *history)
         const chain *of = &history->chains[i], *best = &history->chains[oldest == NONE ? i : oldest];
         if (!of->handle || i == history->current)
             continue;
-        if (oldest == NONE || (is_stuck(of) == is_stuck(best) ? of->retired < best->retired : is_stuck(best)))
+        if (oldest == NONE || (is_orphaned(of) == is_orphaned(best) ? of->retired < best->retired : is_orphaned(best)))
             oldest = i;
     }
     return oldest == NONE ? (vks_wanted){VKS_WANTS_NOTHING, 0} : chain_wants(history, oldest);

@@ -129,7 +129,7 @@ static vks_status give_up_frame(vks_swapchain *s, vks_chain *chain, vks_chain_im
     if (frame->waited && (status = vks_history_waited(s->history, (uint32_t)(image - chain->images), frame->waited)))
         return status;
     if (image->surface)
-        vks_surface_lend(image->surface, false);
+        vks_surface_set_accessible(image->surface, false);
     hand_in(s, image->acquire_semaphore, frame->waited, false);
     for (uint32_t i = 0; i < frame->n_rendered; i++)
         hand_in(s, frame->rendered[i], last, true);

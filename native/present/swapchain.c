@@ -199,7 +199,7 @@ static void drop_ring(vks_swapchain *s)
     s->chains = s->current = NULL;
     for (uint32_t i = 0; ring && i < ring->n; i++)
         if (ring->images[i].surface)
-            vks_surface_lend(ring->images[i].surface, false);
+            vks_surface_set_accessible(ring->images[i].surface, false);
     pthread_mutex_unlock(&s->device->lock);
     for (uint32_t i = 0; ring && i < ring->n; i++)
         if (ring->images[i].surface)
@@ -249,7 +249,7 @@ static vks_status end_presents(vks_swapchain *s)
         for (uint32_t i = 0; i < current->n; i++) {
             vks_chain_image *image = &current->images[i];
             if (image->surface)
-                vks_surface_lend(image->surface, false);
+                vks_surface_set_accessible(image->surface, false);
             if ((image->frame.acquired || image->engine[0]) && vks_device_check(device) == VKS_OK)
                 vks_submit_frame(s, image, 0); /* A19: an acquire's semaphore ends waited for */
         }
@@ -496,7 +496,7 @@ static void hand_out(vks_swapchain *s, uint32_t index, bool to_capture, vks_fram
         chain->shown = UINT32_MAX; /* it may be drawn over, and never be presented again */
     image->is_returned = false;
     if (image->surface)
-        vks_surface_lend(image->surface, true);
+        vks_surface_set_accessible(image->surface, true);
     pthread_mutex_unlock(&s->device->lock);
     *out = (vks_frame){index, chain->width, chain->height, chain->generation};
 }
@@ -851,7 +851,7 @@ vks_status vks_swapchain_drop(vks_swapchain *s, const vks_frame *frame)
     pthread_mutex_lock(&s->device->lock); /* which is enough to see what is out */
     if (!(status = find(s, frame, &image))) {
         if (image->surface)
-            vks_surface_lend(image->surface, false);
+            vks_surface_set_accessible(image->surface, false);
         image->is_returned = true;
         if (locked)
             put_back(s, image);
@@ -917,7 +917,7 @@ vks_status vks_swapchain_attach(vks_swapchain *s, uint32_t index, uint64_t gener
         vks_surface_ref(surface);
         image->surface = surface;
         if (image->state == VKS_IMAGE_ACQUIRED)
-            vks_surface_lend(surface, true);
+            vks_surface_set_accessible(surface, true);
     }
     return leave(s, status);
 }
@@ -1102,7 +1102,7 @@ static vks_status remember_present(vks_swapchain *s, vks_chain *chain, uint32_t 
 static void take_back(vks_swapchain *s, vks_chain_image *image)
 {
     if (image->surface)
-        vks_surface_lend(image->surface, false);
+        vks_surface_set_accessible(image->surface, false);
     image->is_returned = false; /* too late: it is presented */
     image->state = VKS_IMAGE_AWAY;
     s->counts.acquired -= !image->is_captured;
@@ -1129,7 +1129,7 @@ static vks_status keep_frame(vks_swapchain *s, vks_chain_image *image, VkResult 
     if (fence)
         vks_put_fence(s, fence);
     if (image->surface)
-        vks_surface_lend(image->surface, true);
+        vks_surface_set_accessible(image->surface, true);
     if (code == VK_ERROR_DEVICE_LOST)
         vks_device_lose(s->device);
     return vks_present_result(s, code, "vkQueuePresentKHR");
@@ -1150,7 +1150,7 @@ static vks_status present_by_driver(vks_swapchain *s, vks_chain *chain, uint32_t
         status = vks_take_fence(s, &fence);
     if (!status) {
         if (image->surface) /* nobody draws into it from here on */
-            vks_surface_lend(image->surface, false);
+            vks_surface_set_accessible(image->surface, false);
         pthread_mutex_unlock(&device->lock);
         uint32_t mode = chain->mode;
         VkResult code = queue_present(s, chain, index, (VkFence)(uintptr_t)fence, &mode);

@@ -206,13 +206,14 @@ static PyObject *fence_notify(PyObject *object, PyObject *const *arguments, Py_s
     vkpy_fence *self = (vkpy_fence *)object;
     PyObject *values[3];
     uint64_t value, token;
-    vks_hub *hub;
+    vks_event_queue *event_queue;
     VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
-        !vkpy_fence_value(values[0], "value", 0, "", &value) || !vkpy_hub_and_token(values[1], values[2], &hub, &token))
+        !vkpy_fence_value(values[0], "value", 0, "", &value) ||
+        !vkpy_event_queue_and_token(values[1], values[2], &event_queue, &token))
         return NULL;
     vks_status status;
-    VKPY_SHORT(self->device, status = vks_fence_notify(self->core, value, hub, token));
+    VKPY_SHORT(self->device, status = vks_fence_notify(self->core, value, event_queue, token));
     return vkpy_none_or_raise(status, "Fence.notify");
 }
 
@@ -229,9 +230,9 @@ static PyObject *fence_export(PyObject *object, PyObject *ignored)
 
 /* ---- another API's queue ----------------------------------------------------------------------------------------- */
 
-static PyObject *fence_lend_wait(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+static PyObject *fence_external_wait(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"Fence._lend_wait", 2, 1, 2, {"value", "timeout"}, {NULL}};
+    static vkpy_signature signature = {"Fence._external_wait", 2, 1, 2, {"value", "timeout"}, {NULL}};
     vkpy_fence *self = (vkpy_fence *)object;
     PyObject *values[2];
     uint64_t value, timeout, wait = 0;
@@ -240,28 +241,29 @@ static PyObject *fence_lend_wait(PyObject *object, PyObject *const *arguments, P
         !vkpy_fence_value(values[0], "value", 0, "", &value) || !vkpy_timeout(values[1], &timeout))
         return NULL;
     vks_status status;
-    VKPY_SHORT(self->device, status = vks_fence_lend_wait(self->core, value, 0, &wait));
+    VKPY_SHORT(self->device, status = vks_fence_external_wait(self->core, value, 0, &wait));
     if (status == VKS_TIMEOUT && timeout != 0) {
         uint64_t deadline = vkpy_deadline(timeout);
-        VKPY_BLOCKING(status, vks_fence_lend_wait(self->core, value, deadline, &wait));
+        VKPY_BLOCKING(status, vks_fence_external_wait(self->core, value, deadline, &wait));
     }
     return status == VKS_OK ? PyLong_FromUnsignedLongLong(wait) : vkpy_waited(status, "CUDAFence.wait", timeout);
 }
 
-static PyObject *fence_lend_value(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+static PyObject *fence_external_begin(PyObject *object, PyObject *const *arguments, Py_ssize_t count,
+                                      PyObject *keywords)
 {
-    static vkpy_signature signature = {"Fence._lend_value", 1, 1, 1, {"value"}, {NULL}};
+    static vkpy_signature signature = {"Fence._external_begin", 1, 1, 1, {"value"}, {NULL}};
     vkpy_fence *self = (vkpy_fence *)object;
     uint64_t value, wait = 0;
     VKPY_LIVE(self);
     if (!read_value(&signature, arguments, count, keywords, 1, &value))
         return NULL;
     vks_status status;
-    VKPY_SHORT(self->device, status = vks_fence_lend_value(self->core, value, &wait));
+    VKPY_SHORT(self->device, status = vks_fence_external_begin(self->core, value, &wait));
     return status == VKS_OK ? PyLong_FromUnsignedLongLong(wait) : vkpy_raise(status, "CUDAFence.signal");
 }
 
-static PyObject *fence_lent_back(PyObject *object, PyObject *number)
+static PyObject *fence_external_end(PyObject *object, PyObject *number)
 {
     vkpy_fence *self = (vkpy_fence *)object;
     uint64_t value;
@@ -269,17 +271,17 @@ static PyObject *fence_lent_back(PyObject *object, PyObject *number)
     if (!vkpy_u64(number, "value", &value))
         return NULL;
     vks_status status;
-    VKPY_SHORT(self->device, status = vks_fence_lent_back(self->core, value));
+    VKPY_SHORT(self->device, status = vks_fence_external_end(self->core, value));
     return vkpy_none_or_raise(status, "CUDAFence.signal");
 }
 
-static PyObject *fence_outside_lost(PyObject *object, PyObject *ignored)
+static PyObject *fence_external_lost(PyObject *object, PyObject *ignored)
 {
     vkpy_fence *self = (vkpy_fence *)object;
     (void)ignored;
     VKPY_LIVE(self);
     vks_status status;
-    VKPY_SHORT(self->device, status = vks_fence_outside_lost(self->core));
+    VKPY_SHORT(self->device, status = vks_fence_external_lost(self->core));
     return vkpy_none_or_raise(status, "CUDAFence");
 }
 
@@ -333,15 +335,15 @@ static PyMethodDef methods[] = {
      "_export($self)\n--\n\n(page fd, semaphore fd or -1), the caller's to close."},
     {"_open", VKPY_FASTCALL(fence_open), VKPY_FAST | METH_CLASS,
      "_open($type, device, page_fd, semaphore_fd)\n--\n\nA follower; takes over the fds."},
-    {"_lend_wait", VKPY_FASTCALL(fence_lend_wait), VKPY_FAST,
-     "_lend_wait($self, value, timeout=None)\n--\n\nWhat another API's queue must wait for so that the value is "
+    {"_external_wait", VKPY_FASTCALL(fence_external_wait), VKPY_FAST,
+     "_external_wait($self, value, timeout=None)\n--\n\nWhat another API's queue must wait for so that the value is "
      "reached (0: it is); waits until that is certain to come."},
-    {"_lend_value", VKPY_FASTCALL(fence_lend_value), VKPY_FAST,
-     "_lend_value($self, value)\n--\n\nWhat such a queue must wait for (0: nothing) before it signals the value."},
-    {"_lent_back", fence_lent_back, METH_O,
-     "_lent_back($self, value)\n--\n\nThe queue has the signal of the value (0: it has not, and will not)."},
-    {"_outside_lost", fence_outside_lost, METH_NOARGS,
-     "_outside_lost($self)\n--\n\nThe other API died: what it was to signal never comes."},
+    {"_external_begin", VKPY_FASTCALL(fence_external_begin), VKPY_FAST,
+     "_external_begin($self, value)\n--\n\nWhat such a queue must wait for (0: nothing) before it signals the value."},
+    {"_external_end", fence_external_end, METH_O,
+     "_external_end($self, value)\n--\n\nThe queue has the signal of the value (0: it has not, and will not)."},
+    {"_external_lost", fence_external_lost, METH_NOARGS,
+     "_external_lost($self)\n--\n\nThe other API died: what it was to signal never comes."},
     {"_adopt", VKPY_FASTCALL(fence_adopt), VKPY_FAST | METH_CLASS,
      "_adopt($type, device, semaphore)\n--\n\nAn engine's own timeline semaphore."},
     {NULL, NULL, 0, NULL},

@@ -5,15 +5,15 @@ static int hand_off_init(PyObject *object, PyObject *arguments, PyObject *keywor
 {
     static char *names[] = {"hub", "token", NULL};
     vkpy_hand_off *self = (vkpy_hand_off *)object;
-    PyObject *hub_object, *token_object;
-    vks_hub *hub;
+    PyObject *event_queue_object, *token_object;
+    vks_event_queue *event_queue;
     uint64_t token;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OO:HandOff", names, &hub_object, &token_object) ||
-        !vkpy_hub_and_token(hub_object, token_object, &hub, &token))
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OO:HandOff", names, &event_queue_object, &token_object) ||
+        !vkpy_event_queue_and_token(event_queue_object, token_object, &event_queue, &token))
         return -1;
     if (self->core != NULL)
         return vkpy_raise_initialised("HandOff");
-    vks_status status = vks_hand_off_create(hub, token, &self->core);
+    vks_status status = vks_hand_off_create(event_queue, token, &self->core);
     if (status != VKS_OK)
         vkpy_raise(status, "HandOff");
     return status == VKS_OK ? 0 : -1;

@@ -11,7 +11,7 @@ struct vkpy_kept {
 
 static void drop(vkpy_kept *kept)
 {
-    vks_op_unref(kept->submission.op);
+    vks_work_unref(kept->submission.op);
     Py_DECREF(kept->objects);
     PyMem_Free(kept);
 }
@@ -42,7 +42,7 @@ bool vkpy_keep(vkpy_device *device, const vks_submission *submission, PyObject *
         return false;
     }
     *kept = (vkpy_kept){.submission = *submission, .objects = objects};
-    vks_op_ref(submission->op);
+    vks_work_ref(submission->op);
     append(device, kept);
     return true;
 }

@@ -12,7 +12,7 @@ PyTypeObject *vkpy_producer_type, *vkpy_consumer_type;
 PyTypeObject *vkpy_hand_off_type, *vkpy_front_type;
 PyTypeObject *vkpy_swapchain_type, *vkpy_frame_type, *vkpy_prepared_type;
 PyTypeObject *vkpy_device_type, *vkpy_submission_type, *vkpy_commands_type, *vkpy_program_type, *vkpy_fence_type,
-    *vkpy_surface_type, *vkpy_pending_type, *vkpy_hub_type, *vkpy_array_buffer_type, *vkpy_history_type,
+    *vkpy_surface_type, *vkpy_pending_type, *vkpy_event_queue_type, *vkpy_array_buffer_type, *vkpy_history_type,
     *vkpy_cuda_timeline_type;
 
 static const struct {
@@ -27,7 +27,7 @@ static const struct {
     {"Fence", &vkpy_fence_type, &vkpy_fence_spec},
     {"Surface", &vkpy_surface_type, &vkpy_surface_spec},
     {"PendingAcquire", &vkpy_pending_type, &vkpy_pending_spec},
-    {"Hub", &vkpy_hub_type, &vkpy_hub_spec},
+    {"EventQueue", &vkpy_event_queue_type, &vkpy_event_queue_spec},
     {"ArrayBuffer", &vkpy_array_buffer_type, &vkpy_array_buffer_spec},
     {"CudaTimeline", &vkpy_cuda_timeline_type, &vkpy_cuda_timeline_spec},
     {"Swapchain", &vkpy_swapchain_type, &vkpy_swapchain_spec},
@@ -78,7 +78,7 @@ static PyObject *thread_count(PyObject *module, PyObject *ignored)
 }
 
 static PyMethodDef functions[] = {
-    {"page_look", VKPY_FASTCALL(vkpy_page_look), METH_FASTCALL | METH_KEYWORDS,
+    {"page_look", VKPY_FASTCALL(vkpy_page_inspect), METH_FASTCALL | METH_KEYWORDS,
      "page_look($module, fd)\n--\n\nWhat a shared page says, as a dict; the fd stays the caller's."},
     {"memfd_create", VKPY_FASTCALL(vkpy_memfd_create), VKPY_FAST,
      "memfd_create($module, name, size)\n--\n\nThe fd of a new memfd whose size and seals are final, the caller's."},
@@ -95,7 +95,7 @@ static PyMethodDef functions[] = {
      "memory_reserve($module, mapping, fd)\n--\n\nTakes all pages of a mapping of `fd` from the system now."},
     {"have_futex_waitv", have_futex_waitv, METH_NOARGS,
      "have_futex_waitv($module)\n--\n\nWhether the kernel can wait for many futexes at once."},
-    {"queue_page_look", vkpy_queue_page_look, METH_O,
+    {"queue_page_look", vkpy_queue_page_inspect, METH_O,
      "queue_page_look($module, fd)\n--\n\nWhat the page of a queue says, as a dict; the fd stays the caller's."},
     {"queue_page_make", VKPY_FASTCALL(vkpy_queue_page_make), METH_FASTCALL | METH_KEYWORDS,
      "queue_page_make($module, width, height, format, count, metadata_size, network, single_threaded, kind)\n--\n\nThe "

@@ -12,7 +12,7 @@ static PyObject *name_object(const char *name)
 static PyObject *slot_dict(const vks_slot_view *slot)
 {
     return Py_BuildValue("{s:I,s:I,s:N,s:K,s:N,s:K,s:K}", "slot", slot->slot, "pid", slot->pid, "name",
-                         name_object(slot->name), "owes", (unsigned long long)slot->owes, "waiting",
+                         name_object(slot->name), "pending_value", (unsigned long long)slot->pending_value, "waiting",
                          PyBool_FromLong(slot->waiting), "waiting_key", (unsigned long long)slot->waiting_key,
                          "waiting_since", (unsigned long long)slot->waiting_since);
 }
@@ -30,7 +30,7 @@ static PyObject *slot_list(const vks_page_view *view)
     return list;
 }
 
-PyObject *vkpy_page_look(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+PyObject *vkpy_page_inspect(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
     static vkpy_signature signature = {"page_look", 1, 1, 1, {"fd"}, {NULL}};
     vks_page_view view;
@@ -39,7 +39,7 @@ PyObject *vkpy_page_look(PyObject *module, PyObject *const *arguments, Py_ssize_
     (void)module;
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_fd(values[0], "fd", false, &fd))
         return NULL;
-    vks_status status = vks_page_look(fd, &view);
+    vks_status status = vks_page_inspect(fd, &view);
     if (status != VKS_OK)
         return vkpy_raise(status, "page_look");
     PyObject *slots = slot_list(&view);
@@ -61,14 +61,14 @@ static PyObject *end_dict(const vks_end_view *end)
                          (unsigned long long)end->since);
 }
 
-PyObject *vkpy_queue_page_look(PyObject *module, PyObject *fd_object)
+PyObject *vkpy_queue_page_inspect(PyObject *module, PyObject *fd_object)
 {
     vks_queue_view view;
     int fd;
     (void)module;
     if (!vkpy_fd(fd_object, "fd", false, &fd))
         return NULL;
-    vks_status status = vks_queue_look(fd, &view);
+    vks_status status = vks_queue_inspect(fd, &view);
     if (status != VKS_OK)
         return vkpy_raise(status, "queue_page_look");
     return Py_BuildValue("{s:I,s:K,s:K,s:I,s:I,s:I,s:I,s:I,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:N,s:N}", "kind", 3u, "id",

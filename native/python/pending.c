@@ -1,11 +1,11 @@
 /* PendingAcquire: an acquire that waits for its grant without a thread. */
 #include "vkpy.h"
 
-PyObject *vkpy_pending_new(vkpy_surface *surface, vks_op *op)
+PyObject *vkpy_pending_new(vkpy_surface *surface, vks_work *op)
 {
     vkpy_pending *self = PyObject_New(vkpy_pending, vkpy_pending_type);
     if (self == NULL) {
-        VKPY_SHORT(surface->device, vks_op_cancel(op); vks_op_unref(op));
+        VKPY_SHORT(surface->device, vks_work_cancel(op); vks_work_unref(op));
         return NULL;
     }
     self->surface = (vkpy_surface *)Py_NewRef((PyObject *)surface);
@@ -18,7 +18,7 @@ static void pending_dealloc(PyObject *object)
 {
     vkpy_pending *self = (vkpy_pending *)object;
     vkpy_dealloc_begin(object, &self->weakrefs, false);
-    VKPY_SHORT(self->surface->device, vks_op_unref(self->core));
+    VKPY_SHORT(self->surface->device, vks_work_unref(self->core));
     Py_DECREF(self->surface);
     vkpy_dealloc_free(object);
 }
@@ -28,7 +28,7 @@ static PyObject *pending_is_done(PyObject *object, PyObject *ignored)
     vkpy_pending *self = (vkpy_pending *)object;
     vks_status status;
     (void)ignored;
-    VKPY_SHORT(self->surface->device, status = vks_op_poll(self->core));
+    VKPY_SHORT(self->surface->device, status = vks_work_poll(self->core));
     return vkpy_done_or_raise(status, "Surface.acquire_async");
 }
 
@@ -37,7 +37,7 @@ static PyObject *pending_cancel(PyObject *object, PyObject *ignored)
     vkpy_pending *self = (vkpy_pending *)object;
     vks_status status;
     (void)ignored;
-    VKPY_SHORT(self->surface->device, status = vks_op_cancel(self->core));
+    VKPY_SHORT(self->surface->device, status = vks_work_cancel(self->core));
     if (status == VKS_FORKED)
         return vkpy_raise(status, "Surface.acquire_async");
     return PyBool_FromLong(status != VKS_OK); /* VKS_OK: the grant came first */
@@ -49,12 +49,12 @@ static PyObject *pending_notify(PyObject *object, PyObject *const *arguments, Py
     vkpy_pending *self = (vkpy_pending *)object;
     PyObject *values[2];
     uint64_t token;
-    vks_hub *hub;
+    vks_event_queue *event_queue;
     if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
-        !vkpy_hub_and_token(values[0], values[1], &hub, &token))
+        !vkpy_event_queue_and_token(values[0], values[1], &event_queue, &token))
         return NULL;
     vks_status status;
-    VKPY_SHORT(self->surface->device, status = vks_op_notify(self->core, hub, token));
+    VKPY_SHORT(self->surface->device, status = vks_work_notify(self->core, event_queue, token));
     return vkpy_none_or_raise(status, "PendingAcquire.notify");
 }
 

@@ -11,7 +11,7 @@ static bool fits(const vks_surface_info *info)
            info->height - 1 <= (info->size - row) / info->stride;
 }
 
-bool vkpy_pixels_lend(PyObject *object, vks_surface_info *info, vkpy_pixels **out)
+bool vkpy_pixels_export(PyObject *object, vks_surface_info *info, vkpy_pixels **out)
 {
     *out = NULL;
     if (object == NULL || object == Py_None)

@@ -311,14 +311,14 @@ static PyObject *consumer_notify(PyObject *object, PyObject *const *arguments, P
     static vkpy_signature signature = {"Consumer._notify", 2, 2, 2, {"hub", "token"}, {NULL}};
     vkpy_queue *self = (vkpy_queue *)object;
     PyObject *values[2];
-    vks_hub *hub;
+    vks_event_queue *event_queue;
     uint64_t token;
     VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
-        !vkpy_hub_and_token(values[0], values[1], &hub, &token))
+        !vkpy_event_queue_and_token(values[0], values[1], &event_queue, &token))
         return NULL;
     vks_status status;
-    VKPY_SHORT(self->device, status = vks_queue_notify(self->core, hub, token));
+    VKPY_SHORT(self->device, status = vks_queue_notify(self->core, event_queue, token));
     return vkpy_none_or_raise(status, "Consumer.dequeue_async");
 }
 

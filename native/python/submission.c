@@ -33,7 +33,7 @@ static void submission_dealloc(PyObject *object)
     if (self->weakrefs != NULL)
         PyObject_ClearWeakRefs(object);
     if (self->core.op != NULL)
-        vks_op_unref(self->core.op);
+        vks_work_unref(self->core.op);
     Py_DECREF(self->device);
     if (VKPY_LIKELY(n_spares < SPARES))
         spares[n_spares++] = self;
@@ -79,12 +79,12 @@ static PyObject *submission_notify(PyObject *object, PyObject *const *arguments,
     vkpy_submission *self = (vkpy_submission *)object;
     PyObject *values[2];
     uint64_t token;
-    vks_hub *hub;
+    vks_event_queue *event_queue;
     if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
-        !vkpy_hub_and_token(values[0], values[1], &hub, &token))
+        !vkpy_event_queue_and_token(values[0], values[1], &event_queue, &token))
         return NULL;
     vks_status status;
-    VKPY_SHORT(self->device, status = vks_submission_notify(self->device->core, &self->core, hub, token));
+    VKPY_SHORT(self->device, status = vks_submission_notify(self->device->core, &self->core, event_queue, token));
     return vkpy_none_or_raise(status, "Submission.notify");
 }
 

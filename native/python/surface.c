@@ -69,7 +69,7 @@ static bool create(vkpy_surface *self, const options *given, int *page_fd, int *
     vkpy_surface *of;
     vkpy_device *device = vkpy_device_argument(given->device, "device");
     if (device == NULL || !read_size(given, &info) || !read_alias_of(given, device, &of) ||
-        !vkpy_pixels_lend(given->pixels, &info, &pixels))
+        !vkpy_pixels_export(given->pixels, &info, &pixels))
         return false;
     bool opened = *page_fd >= 0 || of != NULL;
     vks_status status = make(device, &info, of, *page_fd, *semaphore_fd, &core);
@@ -179,10 +179,10 @@ static void surface_dealloc(PyObject *object)
     vkpy_dealloc_free(object);
 }
 
-static PyObject *surface_keep_promises(PyObject *object, PyObject *const *arguments, Py_ssize_t count,
-                                       PyObject *keywords)
+static PyObject *surface_finish_releases(PyObject *object, PyObject *const *arguments, Py_ssize_t count,
+                                         PyObject *keywords)
 {
-    static vkpy_signature signature = {"Surface._keep_promises", 1, 1, 1, {"timeout"}, {NULL}};
+    static vkpy_signature signature = {"Surface._finish_releases", 1, 1, 1, {"timeout"}, {NULL}};
     vkpy_surface *self = (vkpy_surface *)object;
     PyObject *values[1];
     uint64_t timeout;
@@ -191,7 +191,7 @@ static PyObject *surface_keep_promises(PyObject *object, PyObject *const *argume
         return NULL;
     uint64_t deadline = vkpy_deadline(timeout);
     Py_BEGIN_ALLOW_THREADS;
-    vks_surface_keep_promises(self->core, deadline);
+    vks_surface_finish_releases(self->core, deadline);
     Py_END_ALLOW_THREADS;
     Py_RETURN_NONE;
 }
@@ -227,11 +227,11 @@ static bool read_mode(PyObject *mode, bool *gpu)
 
 static PyObject *acquire_gpu(vkpy_surface *self, uint64_t key)
 {
-    vks_op *op = NULL;
+    vks_work *op = NULL;
     vks_status status;
     VKPY_SHORT(self->device, status = vks_surface_acquire_gpu(self->core, key, &op));
     if (op != NULL)
-        vks_op_unref(op);
+        vks_work_unref(op);
     return vkpy_none_or_raise(status, "Surface.acquire");
 }
 
@@ -253,10 +253,10 @@ static PyObject *surface_acquire(PyObject *object, PyObject *const *arguments, P
     if (timeout == 0)
         VKPY_SHORT(self->device, status = vks_surface_acquire(self->core, key, 0));
     else
-        VKPY_SHORT(self->device, status = vks_surface_acquire_soon(self->core, key));
+        VKPY_SHORT(self->device, status = vks_surface_try_acquire(self->core, key));
     if (status == VKS_TIMEOUT && timeout != 0) {
         uint64_t deadline = vkpy_deadline(timeout);
-        VKPY_BLOCKING(status, vks_surface_acquire_on(self->core, key, deadline));
+        VKPY_BLOCKING(status, vks_surface_acquire_blocking(self->core, key, deadline));
     }
     return status == VKS_TIMEOUT ? vkpy_raise_acquire_timeout(key, timeout)
                                  : vkpy_none_or_raise(status, "Surface.acquire");
@@ -272,7 +272,7 @@ static PyObject *surface_acquire_start(PyObject *object, PyObject *const *argume
     VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_u64(values[0], "key", &key))
         return NULL;
-    vks_op *op = NULL;
+    vks_work *op = NULL;
     vks_status status;
     VKPY_SHORT(self->device, status = vks_surface_acquire_gpu(self->core, key, &op));
     if (status != VKS_OK || op == NULL)
@@ -389,7 +389,7 @@ static bool read_semaphore(PyObject *object, uint64_t *handle)
     return *handle != UINT64_MAX || !PyErr_Occurred();
 }
 
-static PyObject *surface_hand_out(PyObject *object, PyObject *semaphore)
+static PyObject *surface_release_to_external(PyObject *object, PyObject *semaphore)
 {
     vkpy_surface *self = (vkpy_surface *)object;
     uint64_t handle;
@@ -397,11 +397,11 @@ static PyObject *surface_hand_out(PyObject *object, PyObject *semaphore)
     if (!read_semaphore(semaphore, &handle))
         return NULL;
     vks_status status;
-    VKPY_BLOCKING(status, vks_surface_hand_out(self->core, VKS_FOREVER, handle));
-    return vkpy_none_or_raise(status, "Surface._hand_out");
+    VKPY_BLOCKING(status, vks_surface_release_to_external(self->core, VKS_FOREVER, handle));
+    return vkpy_none_or_raise(status, "Surface._release_to_external");
 }
 
-static PyObject *surface_take_back(PyObject *object, PyObject *semaphore)
+static PyObject *surface_acquire_from_external(PyObject *object, PyObject *semaphore)
 {
     vkpy_surface *self = (vkpy_surface *)object;
     uint64_t handle;
@@ -409,13 +409,14 @@ static PyObject *surface_take_back(PyObject *object, PyObject *semaphore)
     if (!read_semaphore(semaphore, &handle))
         return NULL;
     vks_status status;
-    VKPY_BLOCKING(status, vks_surface_take_back(self->core, handle));
-    return vkpy_none_or_raise(status, "Surface._take_back");
+    VKPY_BLOCKING(status, vks_surface_acquire_from_external(self->core, handle));
+    return vkpy_none_or_raise(status, "Surface._acquire_from_external");
 }
 
-static PyObject *surface_lend_out(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+static PyObject *surface_external_begin(PyObject *object, PyObject *const *arguments, Py_ssize_t count,
+                                        PyObject *keywords)
 {
-    static vkpy_signature signature = {"Surface._lend_out", 2, 1, 2, {"after_cpu", "timeout"}, {NULL}};
+    static vkpy_signature signature = {"Surface._external_begin", 2, 1, 2, {"after_cpu", "timeout"}, {NULL}};
     vkpy_surface *self = (vkpy_surface *)object;
     PyObject *values[2];
     uint64_t timeout, value = 0;
@@ -425,26 +426,26 @@ static PyObject *surface_lend_out(PyObject *object, PyObject *const *arguments, 
         !vkpy_timeout(values[1], &timeout))
         return NULL;
     vks_status status;
-    VKPY_SHORT(self->device, status = vks_surface_lend_out(self->core, after_cpu, 0, &value));
+    VKPY_SHORT(self->device, status = vks_surface_external_begin(self->core, after_cpu, 0, &value));
     if ((status == VKS_TIMEOUT && timeout != 0) || status == VKS_INTERRUPTED) {
         uint64_t deadline = vkpy_deadline(timeout);
-        VKPY_BLOCKING(status, vks_surface_lend_out(self->core, after_cpu, deadline, &value));
+        VKPY_BLOCKING(status, vks_surface_external_begin(self->core, after_cpu, deadline, &value));
     }
     return status == VKS_OK ? PyLong_FromUnsignedLongLong(value) : vkpy_waited(status, "Surface", timeout);
 }
 
-static PyObject *surface_lent_value(PyObject *object, PyObject *ignored)
+static PyObject *surface_external_signal_value(PyObject *object, PyObject *ignored)
 {
     vkpy_surface *self = (vkpy_surface *)object;
     uint64_t value = 0;
     (void)ignored;
     VKPY_LIVE(self);
     vks_status status;
-    VKPY_SHORT(self->device, status = vks_surface_lent_value(self->core, &value));
-    return status == VKS_OK ? PyLong_FromUnsignedLongLong(value) : vkpy_raise(status, "Surface._lent_value");
+    VKPY_SHORT(self->device, status = vks_surface_external_signal_value(self->core, &value));
+    return status == VKS_OK ? PyLong_FromUnsignedLongLong(value) : vkpy_raise(status, "Surface._external_signal_value");
 }
 
-static PyObject *surface_lent_back(PyObject *object, PyObject *number)
+static PyObject *surface_external_end(PyObject *object, PyObject *number)
 {
     vkpy_surface *self = (vkpy_surface *)object;
     uint64_t value;
@@ -452,18 +453,18 @@ static PyObject *surface_lent_back(PyObject *object, PyObject *number)
     if (!vkpy_u64(number, "value", &value))
         return NULL;
     vks_status status;
-    VKPY_SHORT(self->device, status = vks_surface_lent_back(self->core, value));
-    return vkpy_none_or_raise(status, "Surface._lent_back");
+    VKPY_SHORT(self->device, status = vks_surface_external_end(self->core, value));
+    return vkpy_none_or_raise(status, "Surface._external_end");
 }
 
-static PyObject *surface_outside_lost(PyObject *object, PyObject *ignored)
+static PyObject *surface_external_lost(PyObject *object, PyObject *ignored)
 {
     vkpy_surface *self = (vkpy_surface *)object;
     (void)ignored;
     VKPY_LIVE(self);
     vks_status status;
-    VKPY_SHORT(self->device, status = vks_surface_outside_lost(self->core));
-    return vkpy_none_or_raise(status, "Surface._outside_lost");
+    VKPY_SHORT(self->device, status = vks_surface_external_lost(self->core));
+    return vkpy_none_or_raise(status, "Surface._external_lost");
 }
 
 static PyObject *surface_next_key(PyObject *object, PyObject *ignored)
@@ -522,21 +523,23 @@ static PyMethodDef methods[] = {
      "_sync($self)\n--\n\n((VkSemaphore, value) to wait for, (VkSemaphore, value) to signal)."},
     {"_join", VKPY_FASTCALL(surface_join), VKPY_FAST,
      "_join($self, network, index)\n--\n\nMakes it a surface of queues, by which alone it is acquired and released."},
-    {"_hand_out", surface_hand_out, METH_O,
-     "_hand_out($self, semaphore)\n--\n\nGives the image to another API, and signals a binary VkSemaphore."},
-    {"_take_back", surface_take_back, METH_O,
-     "_take_back($self, semaphore)\n--\n\nWaits for a binary VkSemaphore on the GPU (0: none), and takes the image."},
-    {"_lend_out", VKPY_FASTCALL(surface_lend_out), VKPY_FAST,
-     "_lend_out($self, after_cpu, timeout=None)\n--\n\nThe value that another API must wait for, which has the "
+    {"_release_to_external", surface_release_to_external, METH_O,
+     "_release_to_external($self, semaphore)\n--\n\nGives the image to another API, and signals a binary VkSemaphore."},
+    {"_acquire_from_external", surface_acquire_from_external, METH_O,
+     "_acquire_from_external($self, semaphore)\n--\n\nWaits for a binary VkSemaphore on the GPU (0: none), and takes "
+     "the image."},
+    {"_external_begin", VKPY_FASTCALL(surface_external_begin), VKPY_FAST,
+     "_external_begin($self, after_cpu, timeout=None)\n--\n\nThe value that another API must wait for, which has the "
      "semaphore; 0: none."},
-    {"_lent_value", surface_lent_value, METH_NOARGS, "_lent_value($self)\n--\n\nThe value that it must signal."},
-    {"_lent_back", surface_lent_back, METH_O,
-     "_lent_back($self, value)\n--\n\nIts queue has the signal of the value (0: it did nothing)."},
-    {"_outside_lost", surface_outside_lost, METH_NOARGS,
-     "_outside_lost($self)\n--\n\nIt died: what it was to signal never comes."},
+    {"_external_signal_value", surface_external_signal_value, METH_NOARGS,
+     "_external_signal_value($self)\n--\n\nThe value that it must signal."},
+    {"_external_end", surface_external_end, METH_O,
+     "_external_end($self, value)\n--\n\nIts queue has the signal of the value (0: it did nothing)."},
+    {"_external_lost", surface_external_lost, METH_NOARGS,
+     "_external_lost($self)\n--\n\nIt died: what it was to signal never comes."},
     {"_next_key", surface_next_key, METH_NOARGS, "_next_key($self)\n--\n\nThe key after the last one handed out."},
-    {"_keep_promises", VKPY_FASTCALL(surface_keep_promises), VKPY_FAST,
-     "_keep_promises($self, timeout)\n--\n\nLets work behind a release go that others were promised."},
+    {"_finish_releases", VKPY_FASTCALL(surface_finish_releases), VKPY_FAST,
+     "_finish_releases($self, timeout)\n--\n\nLets work behind a release go that others were promised."},
     {"_close", surface_close, METH_NOARGS,
      "_close($self)\n--\n\nEnds the handle; the serial after which the image may go. Idempotent."},
     {NULL, NULL, 0, NULL},

@@ -85,23 +85,23 @@ typedef struct vkpy_surface {
 typedef struct vkpy_pending {
     PyObject_HEAD
     vkpy_surface *surface;
-    vks_op *core;
+    vks_work *core;
     PyObject *weakrefs;
 } vkpy_pending;
 
-typedef struct vkpy_hub {
+typedef struct vkpy_event_queue {
     PyObject_HEAD
-    vks_hub *core;
+    vks_event_queue *core;
     PyObject *weakrefs;
-} vkpy_hub;
+} vkpy_event_queue;
 
 /* Made once by vkpy_add_types(), never freed. */
 extern PyTypeObject *vkpy_device_type, *vkpy_submission_type, *vkpy_commands_type, *vkpy_program_type, *vkpy_fence_type,
-    *vkpy_surface_type, *vkpy_pending_type, *vkpy_hub_type, *vkpy_array_buffer_type, *vkpy_history_type,
+    *vkpy_surface_type, *vkpy_pending_type, *vkpy_event_queue_type, *vkpy_array_buffer_type, *vkpy_history_type,
     *vkpy_cuda_timeline_type;
 
 extern PyType_Spec vkpy_device_spec, vkpy_submission_spec, vkpy_commands_spec, vkpy_program_spec, vkpy_fence_spec,
-    vkpy_surface_spec, vkpy_pending_spec, vkpy_hub_spec, vkpy_array_buffer_spec, vkpy_history_spec,
+    vkpy_surface_spec, vkpy_pending_spec, vkpy_event_queue_spec, vkpy_array_buffer_spec, vkpy_history_spec,
     vkpy_cuda_timeline_spec;
 
 #define VKPY_WEAKLIST(type) {"__weaklistoffset__", T_PYSSIZET, offsetof(type, weakrefs), READONLY, NULL}
@@ -134,20 +134,20 @@ PyObject *vkpy_raise_uninitialised(PyObject *object);
 int vkpy_raise_initialised(const char *type);
 /* Checks that an argument is a live object of ours; else TypeError or InvalidCallError, and NULL. Borrowed. */
 vkpy_device *vkpy_device_argument(PyObject *object, const char *name);
-vkpy_hub *vkpy_hub_argument(PyObject *object, const char *name);
+vkpy_event_queue *vkpy_event_queue_argument(PyObject *object, const char *name);
 /* An empty one; its `core` is filled in by the caller. */
 vkpy_submission *vkpy_submission_new(vkpy_device *device);
-PyObject *vkpy_pending_new(vkpy_surface *surface, vks_op *op); /* takes over `op`, also when it fails */
+PyObject *vkpy_pending_new(vkpy_surface *surface, vks_work *op); /* takes over `op`, also when it fails */
 /* Device.submit and _native.page_look. */
 PyObject *vkpy_submit(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *vkpy_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
-PyObject *vkpy_page_look(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
+PyObject *vkpy_page_inspect(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *vkpy_memfd_create(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *vkpy_memfd_check(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *vkpy_memory_check(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *vkpy_memory_replace(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *vkpy_memory_reserve(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
-PyObject *vkpy_queue_page_look(PyObject *module, PyObject *fd);
+PyObject *vkpy_queue_page_inspect(PyObject *module, PyObject *fd);
 /* _native.trace_is_on, trace_problem, trace_mark and their constants (0, or -1 with an exception). */
 PyObject *vkpy_trace_is_on(PyObject *module, PyObject *ignored);
 PyObject *vkpy_trace_problem(PyObject *module, PyObject *ignored);
@@ -162,7 +162,7 @@ struct vkpy_pixels {
 };
 /* Borrows a writable buffer for `info`, whose size, format and stride are set; *out is NULL where `object` is None.
  * Raises if the rows do not fit. */
-bool vkpy_pixels_lend(PyObject *object, vks_surface_info *info, vkpy_pixels **out);
+bool vkpy_pixels_export(PyObject *object, vks_surface_info *info, vkpy_pixels **out);
 /* Releases the buffer now if its last use is over, else when the device is next reaped. Takes over `pixels` (may be
  * NULL). */
 void vkpy_pixels_retire(vkpy_device *device, vkpy_pixels *pixels);
@@ -196,7 +196,7 @@ int vkpy_locks_traverse(vkpy_locks *locks, visitproc visit, void *arg);
  * 100 ms (X8, K28): the main thread, which runs the handlers, looks up every 50 ms. */
 static inline void vkpy_prepare_to_sleep(void)
 {
-    vks_set_patience(getpid() == (pid_t)syscall(SYS_gettid) ? UINT64_C(50000000) : 0);
+    vks_set_interrupt_interval(getpid() == (pid_t)syscall(SYS_gettid) ? UINT64_C(50000000) : 0);
 }
 
 /* A call that may sleep: without the GIL, again after each signal. Ends with VKS_INTERRUPTED when a signal handler
@@ -304,10 +304,12 @@ static inline uint64_t vkpy_deadline(uint64_t timeout)
 }
 
 /* The last two arguments of notify(): a hub, which stays the Python object's, and the token to put into it. */
-static inline bool vkpy_hub_and_token(PyObject *hub_object, PyObject *token_object, vks_hub **hub, uint64_t *token)
+static inline bool vkpy_event_queue_and_token(PyObject *event_queue_object, PyObject *token_object,
+                                              vks_event_queue **event_queue, uint64_t *token)
 {
-    vkpy_hub *found = vkpy_u64(token_object, "token", token) ? vkpy_hub_argument(hub_object, "hub") : NULL;
-    *hub = found != NULL ? found->core : NULL;
+    vkpy_event_queue *found =
+        vkpy_u64(token_object, "token", token) ? vkpy_event_queue_argument(event_queue_object, "hub") : NULL;
+    *event_queue = found != NULL ? found->core : NULL;
     return found != NULL;
 }
 

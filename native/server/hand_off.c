@@ -7,11 +7,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "core/hub.h"
+#include "core/event_queue.h"
 #include "core/platform.h"
 
 struct vks_hand_off {
-    vks_hub *hub;
+    vks_event_queue *event_queue;
     uint64_t token;
     uint32_t process;
     sem_t given_or_closed;     /* posted once for each command, and once by close() */
@@ -22,7 +22,7 @@ struct vks_hand_off {
     vks_command ring[VKS_HAND_OFF_MOST]; /* [n % MOST]: the loop's, but from given to done the rendering thread's */
 };
 
-vks_status vks_hand_off_create(vks_hub *hub, uint64_t token, vks_hand_off **out)
+vks_status vks_hand_off_create(vks_event_queue *event_queue, uint64_t token, vks_hand_off **out)
 {
     vks_platform_init();
     vks_hand_off *h = calloc(1, sizeof *h);
@@ -31,8 +31,8 @@ vks_status vks_hand_off_create(vks_hub *hub, uint64_t token, vks_hand_off **out)
     sem_init(&h->given_or_closed, 0, 0);
     h->process = vks_process;
     h->token = token;
-    h->hub = hub;
-    vks_hub_ref(hub);
+    h->event_queue = event_queue;
+    vks_event_queue_ref(event_queue);
     *out = h;
     return VKS_OK;
 }
@@ -41,7 +41,7 @@ void vks_hand_off_destroy(vks_hand_off *h)
 {
     if (!h)
         return;
-    vks_hub_unref(h->hub);
+    vks_event_queue_unref(h->event_queue);
     if (h->process == vks_process) /* a forked child's copy may have a sleeper in it that is not there */
         sem_destroy(&h->given_or_closed);
     free(h);
@@ -111,13 +111,13 @@ void vks_hand_off_done(vks_hand_off *h, void *result)
     uint64_t done = atomic_load_explicit(&h->done, memory_order_relaxed);
     h->ring[done % VKS_HAND_OFF_MOST].result = result;
     atomic_store_explicit(&h->done, done + 1, memory_order_release);
-    vks_hub_push(h->hub, h->token, VKS_OK);
+    vks_event_queue_push(h->event_queue, h->token, VKS_OK);
 }
 
 void vks_hand_off_leave(vks_hand_off *h)
 {
     atomic_store(&h->has_left, true);
-    vks_hub_push(h->hub, h->token, VKS_OK);
+    vks_event_queue_push(h->event_queue, h->token, VKS_OK);
 }
 
 bool vks_hand_off_has_left(const vks_hand_off *h) { return atomic_load(&h->has_left); }

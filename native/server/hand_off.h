@@ -27,7 +27,7 @@ typedef struct vks_hand_off vks_hand_off;
 
 /* `token` goes into the hub with each completion: the client's generation, by which that of a client that is gone is
  * dropped (R14). */
-vks_status vks_hand_off_create(vks_hub *hub, uint64_t token, vks_hand_off **out);
+vks_status vks_hand_off_create(vks_event_queue *event_queue, uint64_t token, vks_hand_off **out);
 /* Both threads have left. Commands that were not collected are the caller's: collect() gives those that are done,
  * drop() the others. */
 void vks_hand_off_destroy(vks_hand_off *hand_off);

@@ -63,7 +63,7 @@ static inline vks_status draw(const party *p, vks_submission *out)
     vks_submit_info info = {.commands = &p->commands, .n_commands = 1};
     vks_status status = vks_submit(p->device, &info, 0, out ? out : &ignored);
     if (ignored.op)
-        vks_op_unref(ignored.op);
+        vks_work_unref(ignored.op);
     return status;
 }
 
@@ -71,7 +71,7 @@ static inline vks_page_view look(const party *p)
 {
     int page;
     vks_page_view view = {0};
-    CHECK(vks_surface_page(p->surface, &page) == VKS_OK && vks_page_look(page, &view) == VKS_OK, "%s",
+    CHECK(vks_surface_page(p->surface, &page) == VKS_OK && vks_page_inspect(page, &view) == VKS_OK, "%s",
           vks_last_error()->text);
     close(page);
     return view;
@@ -80,10 +80,10 @@ static inline vks_page_view look(const party *p)
 static inline uint64_t owed(const party *p)
 {
     vks_page_view view = look(p);
-    uint64_t owes = 0;
+    uint64_t pending_value = 0;
     for (uint32_t i = 0; i < view.n_slots; i++)
-        owes += view.slots[i].owes;
-    return owes;
+        pending_value += view.slots[i].pending_value;
+    return pending_value;
 }
 
 #define SOON(condition)                                                                                                \
@@ -134,11 +134,12 @@ static inline void queue_turn(const party *p, uint64_t key)
 static inline uint64_t lend(const party *p, stub_api *api)
 {
     uint64_t wait = 0, signal = 0;
-    vks_status status = AGAIN(vks_surface_lend_out(p->surface, false, vks_now() + HANG, &wait));
+    vks_status status = AGAIN(vks_surface_external_begin(p->surface, false, vks_now() + HANG, &wait));
     CHECK(status == VKS_OK, "status %d: %s", status, vks_last_error()->text);
-    CHECK(vks_surface_lent_value(p->surface, &signal) == VKS_OK && signal > wait, "%s", vks_last_error()->text);
+    CHECK(vks_surface_external_signal_value(p->surface, &signal) == VKS_OK && signal > wait, "%s",
+          vks_last_error()->text);
     stub_work(api, wait, signal);
-    CHECK(vks_surface_lent_back(p->surface, signal) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_external_end(p->surface, signal) == VKS_OK, "%s", vks_last_error()->text);
     return wait;
 }
 

@@ -62,7 +62,7 @@ static inline vks_status batch(vks_device *device, vks_wait wait, vks_signal sig
         .waits = &wait, .n_waits = wait.fence != NULL, .signals = &signal, .n_signals = signal.fence != NULL};
     vks_status status = vks_submit(device, &info, 0, out ? out : &ignored);
     if (ignored.op)
-        vks_op_unref(ignored.op);
+        vks_work_unref(ignored.op);
     return status;
 }
 
@@ -74,10 +74,10 @@ static inline vks_status batch(vks_device *device, vks_wait wait, vks_signal sig
 static inline void api_signals(vks_fence *fence, stub_api *api, uint64_t value)
 {
     uint64_t wait;
-    vks_status status = vks_fence_lend_value(fence, value, &wait);
+    vks_status status = vks_fence_external_begin(fence, value, &wait);
     CHECK(status == VKS_OK && wait < value, "status %d: %s", status, vks_last_error()->text);
     stub_work(api, wait, value);
-    CHECK(vks_fence_lent_back(fence, value) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_fence_external_end(fence, value) == VKS_OK, "%s", vks_last_error()->text);
 }
 
 static inline uint64_t value_of(vks_fence *fence)

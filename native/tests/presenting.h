@@ -142,7 +142,7 @@ static inline vks_status app_draw(app *a, const vks_frame *frame)
     vks_submission out = {0};
     vks_status status = app_submit(a, frame, NULL, 0, &out);
     if (!status && out.op)
-        vks_op_unref(out.op);
+        vks_work_unref(out.op);
     return status;
 }
 

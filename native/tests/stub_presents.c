@@ -34,11 +34,11 @@ void stub_expect_signal(uint32_t index)
     semaphore *s = &the.semaphores[index];
     if (!s->alive)
         stub_violation("a semaphore is signalled that does not exist");
-    if (s->promised)
+    if (s->announced)
         stub_violation("a binary semaphore is signalled that is signalled already, or will be");
     if (s->presents)
         stub_violation("a binary semaphore is signalled that the engine still waits for");
-    s->promised = true;
+    s->announced = true;
     s->signals++;
 }
 
@@ -47,9 +47,9 @@ void stub_expect_wait(uint32_t index, bool by_present)
     semaphore *s = &the.semaphores[index];
     if (!s->alive)
         stub_violation("a semaphore is waited for that does not exist");
-    if (!s->promised)
+    if (!s->announced)
         stub_violation("a binary semaphore is waited for and no signal is to come");
-    s->promised = false;
+    s->announced = false;
     *(by_present ? &s->presents : &s->waits) += 1;
 }
 
@@ -302,7 +302,7 @@ void stub_lose(void)
     stub_drop_presents(0);
     for (uint32_t i = 1; i <= the.n_semaphores; i++) {
         semaphore *s = &the.semaphores[i];
-        s->promised = s->signalled = false;
+        s->announced = s->signalled = false;
         s->signals = s->waits = s->presents = 0;
     }
 }

@@ -54,7 +54,7 @@ enum { MANY = 1 << 17, POINTS = 24, MOST_IMAGES = 32 };
 
 typedef struct semaphore {
     bool alive, is_binary, signalled;
-    bool promised;                     /* in order of submission: signalled, and nobody waits for it yet */
+    bool announced;                    /* in order of submission: signalled, and nobody waits for it yet */
     uint32_t signals, waits, presents; /* that are to come */
     uint32_t image;                    /* whose acquire signals it; 0 for none */
     uint64_t value;

@@ -130,10 +130,10 @@ static void events_come_in_order_of_values_through_one_hub(void)
 {
     vks_device *device = open_device(0), *other = open_device(0);
     vks_fence *fence = new_fence(device), *follower = follow(fence, other);
-    vks_hub *hub;
-    vks_hub_create(&hub);
+    vks_event_queue *event_queue;
+    vks_event_queue_create(&event_queue);
     for (uint64_t v = 100; v >= 1; v--)
-        CHECK(vks_fence_notify(v % 2 ? fence : follower, v, hub, v) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(vks_fence_notify(v % 2 ? fence : follower, v, event_queue, v) == VKS_OK, "%s", vks_last_error()->text);
     int fd;
     CHECK(vks_fence_event_fd(follower, 50, &fd) == VKS_OK, "%s", vks_last_error()->text);
     struct pollfd readable = {.fd = fd, .events = POLLIN};
@@ -145,7 +145,7 @@ static void events_come_in_order_of_values_through_one_hub(void)
     for (uint64_t until = vks_now() + HANG; n < 50 && vks_now() < until; usleep(100)) {
         uint64_t tokens[128];
         vks_status results[128];
-        size_t got = vks_hub_drain(hub, tokens, results, 128);
+        size_t got = vks_event_queue_drain(event_queue, tokens, results, 128);
         for (size_t i = 0; i < got; i++)
             CHECK(tokens[i] <= 50 && results[i] == VKS_OK, "token %llu: %d", (unsigned long long)tokens[i], results[i]);
         n += got;
@@ -155,8 +155,8 @@ static void events_come_in_order_of_values_through_one_hub(void)
     close_fence(fence);
     uint64_t tokens[128];
     vks_status results[128];
-    CHECK(vks_hub_drain(hub, tokens, results, 128) == 50 && results[0] == VKS_CLOSED, "the rest fails");
-    vks_hub_unref(hub);
+    CHECK(vks_event_queue_drain(event_queue, tokens, results, 128) == 50 && results[0] == VKS_CLOSED, "the rest fails");
+    vks_event_queue_unref(event_queue);
     close_device(other);
     close_device(device);
 }
@@ -180,8 +180,8 @@ static void a_submission_is_held_until_its_wait_is_certain_and_others_pass_it(vo
     CHECK(vks_fence_signal(theirs, 3) == VKS_OK, "now");
     CHECK(vks_fence_wait(mine, 2, vks_now() + HANG) == VKS_OK, "both ran");
     CHECK(vks_submission_wait(device, &held, vks_now() + HANG) == VKS_OK, "done");
-    vks_op_unref(held.op);
-    vks_op_unref(behind.op);
+    vks_work_unref(held.op);
+    vks_work_unref(behind.op);
     close_fence(seen), close_fence(theirs), close_fence(mine), close_fence(free_one);
     close_device(other);
     close_device(device);
@@ -201,7 +201,7 @@ static void closing_a_device_fails_a_thousand_held_submissions_at_once(void)
     CHECK(vks_now() - start < HANG, "%.2f s", (vks_now() - start) / 1e9);
     for (int i = 0; i < N; i++) {
         CHECK(vks_submission_poll(device, &held[i]) == VKS_CLOSED, "submission %d", i);
-        vks_op_unref(held[i].op);
+        vks_work_unref(held[i].op);
     }
     CHECK(vks_fence_wait(never, 1, VKS_FOREVER) == VKS_CLOSED, "its fence ended with it");
     close_fence(never);
@@ -228,7 +228,7 @@ static void past_the_bound_a_submission_waits_unless_it_brings_what_is_waited_fo
           "%llu held, %llu waited", (unsigned long long)statistics.held_total,
           (unsigned long long)statistics.backpressure_waits);
     for (int i = 0; i < 4; i++)
-        vks_op_unref(held[i].op);
+        vks_work_unref(held[i].op);
     close_fence(gate);
     close_device(device);
 }
@@ -304,14 +304,14 @@ static void *paint(void *argument)
     vks_submission submission;
     for (long i = 0; i < p->rounds; i++) {
         if (p->gpu) {
-            vks_op *op;
+            vks_work *op;
             vks_status status = vks_surface_acquire_gpu(p->surface, p->acquire_key, &op);
             if (status) {
                 fprintf(stderr, "round %ld: status %d\n", i, status);
                 return "gpu acquire";
             }
             if (op)
-                vks_op_unref(op);
+                vks_work_unref(op);
         } else {
             if (vks_surface_acquire(p->surface, p->acquire_key, vks_now() + 20 * SECOND))
                 return "acquire";
@@ -322,7 +322,7 @@ static void *paint(void *argument)
         if (submit(p->device, p->paint, NULL, 0, NULL, 0, &submission))
             return "submit";
         if (submission.op)
-            vks_op_unref(submission.op);
+            vks_work_unref(submission.op);
         if (vks_surface_release(p->surface, p->release_key))
             return "release";
     }
@@ -362,14 +362,14 @@ static void closing_the_owner_wakes_everybody_with_abandoned(void)
     static uint8_t pixels[SIDE * SIDE];
     painter a = new_painter(pixels, NULL, 0, 3, 0), b = new_painter(pixels, a.surface, 1, 3, 0);
     CHECK(vks_surface_acquire(a.surface, 0, 0) == VKS_OK, "fresh");
-    vks_op *op;
+    vks_work *op;
     CHECK(vks_surface_acquire_gpu(b.surface, 1, &op) == VKS_OK && op, "a owns");
     vks_submission held;
     CHECK(submit(b.device, b.paint, NULL, 0, NULL, 0, &held) == VKS_OK && vks_submission_is_held(b.device, &held),
           "behind the acquire");
     vks_surface_close(a.surface);
     vks_status status;
-    for (uint64_t until = vks_now() + HANG; (status = vks_op_poll(op)) == VKS_TIMEOUT && vks_now() < until;)
+    for (uint64_t until = vks_now() + HANG; (status = vks_work_poll(op)) == VKS_TIMEOUT && vks_now() < until;)
         usleep(100);
     CHECK(status == VKS_ABANDONED, "%d", status);
     CHECK(vks_submission_wait(b.device, &held, vks_now() + HANG) == VKS_ABANDONED, "it will never run");
@@ -378,8 +378,8 @@ static void closing_the_owner_wakes_everybody_with_abandoned(void)
           vks_last_error()->text);
     CHECK(vks_surface_release(b.surface, 2) == VKS_OK && vks_surface_acquire(b.surface, 2, 0) == VKS_OK,
           "as good as new");
-    vks_op_unref(op);
-    vks_op_unref(held.op);
+    vks_work_unref(op);
+    vks_work_unref(held.op);
     drop_painter(&b);
     drop_painter(&a);
 }

@@ -57,7 +57,7 @@ static vks_status draw(party *p, vks_submission *out)
     vks_submit_info info = {.commands = &p->commands, .n_commands = 1};
     vks_status status = vks_submit(p->device, &info, 0, out ? out : &ignored);
     if (ignored.op)
-        vks_op_unref(ignored.op);
+        vks_work_unref(ignored.op);
     return status;
 }
 
@@ -65,13 +65,13 @@ static uint64_t owed(const party *p)
 {
     int page;
     vks_page_view view = {0};
-    uint64_t owes = 0;
-    CHECK(vks_surface_page(p->surface, &page) == VKS_OK && vks_page_look(page, &view) == VKS_OK, "%s",
+    uint64_t pending_value = 0;
+    CHECK(vks_surface_page(p->surface, &page) == VKS_OK && vks_page_inspect(page, &view) == VKS_OK, "%s",
           vks_last_error()->text);
     for (uint32_t i = 0; i < view.n_slots; i++)
-        owes += view.slots[i].owes;
+        pending_value += view.slots[i].pending_value;
     close(page);
-    return owes;
+    return pending_value;
 }
 
 /* From now on another device may come: each release hands the image on. */
@@ -111,23 +111,24 @@ static void a_device_that_is_lost_in_a_release_owes_nothing_afterwards(void)
 static void an_image_that_could_not_be_handed_out_or_taken_back_is_still_its_owners(void)
 {
     party a = new_party("a", NULL, false);
-    CHECK(vks_surface_hand_out(a.surface, VKS_FOREVER, 0) == VKS_NOT_OWNER, "nobody owns it");
+    CHECK(vks_surface_release_to_external(a.surface, VKS_FOREVER, 0) == VKS_NOT_OWNER, "nobody owns it");
     CHECK(vks_surface_acquire(a.surface, 0, 0) == VKS_OK, "%s", vks_last_error()->text);
     for (uint32_t n = 1; n <= 2;
          n++) { /* the image goes to the queue by the first submission, to others by the second */
         stub_fail_submit(a.device, STUB_OUT_OF_MEMORY, n);
-        CHECK(vks_surface_hand_out(a.surface, VKS_FOREVER, 0) == VKS_VULKAN_ERROR, "%s", vks_last_error()->text);
+        CHECK(vks_surface_release_to_external(a.surface, VKS_FOREVER, 0) == VKS_VULKAN_ERROR, "%s",
+              vks_last_error()->text);
     }
-    CHECK(vks_surface_hand_out(a.surface, VKS_FOREVER, 0) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_release_to_external(a.surface, VKS_FOREVER, 0) == VKS_OK, "%s", vks_last_error()->text);
     stub_fail_submit(a.device, STUB_OUT_OF_MEMORY, 1);
-    CHECK(vks_surface_take_back(a.surface, 0) == VKS_VULKAN_ERROR, "%s", vks_last_error()->text);
-    CHECK(vks_surface_take_back(a.surface, 0) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_acquire_from_external(a.surface, 0) == VKS_VULKAN_ERROR, "%s", vks_last_error()->text);
+    CHECK(vks_surface_acquire_from_external(a.surface, 0) == VKS_OK, "%s", vks_last_error()->text);
     CHECK(vks_surface_release(a.surface, 0) == VKS_OK, "%s", vks_last_error()->text);
-    CHECK(vks_surface_take_back(a.surface, 0) == VKS_NOT_OWNER, "it went on");
+    CHECK(vks_surface_acquire_from_external(a.surface, 0) == VKS_NOT_OWNER, "it went on");
     CHECK(vks_surface_acquire(a.surface, 0, 0) == VKS_OK, "%s", vks_last_error()->text);
     stub_fail_submit(a.device, STUB_DEVICE_LOST, 2);
-    CHECK(vks_surface_hand_out(a.surface, VKS_FOREVER, 0) == VKS_DEVICE_LOST, "%s", vks_last_error()->text);
-    CHECK(vks_surface_take_back(a.surface, 0) == VKS_DEVICE_LOST, "%s", vks_last_error()->text);
+    CHECK(vks_surface_release_to_external(a.surface, VKS_FOREVER, 0) == VKS_DEVICE_LOST, "%s", vks_last_error()->text);
+    CHECK(vks_surface_acquire_from_external(a.surface, 0) == VKS_DEVICE_LOST, "%s", vks_last_error()->text);
     drop_party(&a);
 }
 
@@ -216,7 +217,7 @@ static void a_queued_release_that_fails_abandons_the_surface(void)
 {
     party a = new_party("a", NULL, false), b = new_party("b", &a, false);
     CHECK(vks_surface_acquire(a.surface, 0, 0) == VKS_OK, "fresh");
-    vks_op *op;
+    vks_work *op;
     CHECK(vks_surface_acquire_gpu(b.surface, 1, &op) == VKS_OK && op && draw(&b, NULL) == VKS_OK &&
               vks_surface_release(b.surface, 2) == VKS_OK,
           "b queues a turn");
@@ -230,7 +231,7 @@ static void a_queued_release_that_fails_abandons_the_surface(void)
           "it can be recovered");
     vks_surface_acquire(b.surface, 5, vks_now() + HANG);
     CHECK(vks_surface_acquire(b.surface, 5, vks_now() + HANG) == VKS_OK || vks_surface_is_owned(b.surface), "by b too");
-    vks_op_unref(op);
+    vks_work_unref(op);
     drop_party(&b);
     drop_party(&a);
 }
@@ -388,7 +389,7 @@ static void work_in_a_broken_chain_waits_for_earlier_work_whose_signal_would_fal
     vks_surface_release(later.surface, 3);
     stub_stall(false);
     CHECK(wait_for(&slow, &mine) == VKS_OK && wait_for(&later, &theirs) == VKS_OK, "then it goes");
-    vks_op_unref(theirs.op);
+    vks_work_unref(theirs.op);
     CHECK(vks_device_wait_idle(later.device, vks_now() + HANG) == VKS_OK, "and its signal");
     CHECK(stub_violations() == violations, "the semaphore never fell");
     drop_party(&lost);
@@ -423,7 +424,7 @@ static void a_handle_tells_the_first_of_its_open_promises(void)
     for (uint64_t limit = vks_now() + HANG; owed(&a) && vks_now() < limit;)
         usleep(100);
     CHECK(owed(&a) == 0, "and nothing in the end: %d", (int)owed(&a));
-    vks_op_unref(gated.op);
+    vks_work_unref(gated.op);
     vks_fence_close(gate);
     vks_fence_unref(gate);
     drop_party(&a);
@@ -433,7 +434,7 @@ static void a_handle_tells_the_first_of_its_open_promises(void)
 static void work_of_a_queued_tenure_runs_though_its_handle_owns_again(void)
 {
     party a = new_party("a", NULL, false), b = new_party("b", &a, false);
-    vks_op *op = NULL;
+    vks_work *op = NULL;
     CHECK(vks_surface_acquire(a.surface, 0, 0) == VKS_OK && vks_surface_acquire_gpu(b.surface, 1, &op) == VKS_OK && op,
           "%s", vks_last_error()->text);
     CHECK(draw(&b, NULL) == VKS_OK, "it waits for the tenure");
@@ -448,7 +449,7 @@ static void work_of_a_queued_tenure_runs_though_its_handle_owns_again(void)
     CHECK(vks_surface_cpu_access(b.surface, vks_now() + HANG) == VKS_OK, "and is whole");
     CHECK(vks_surface_release(b.surface, 3) == VKS_OK, "%s", vks_last_error()->text);
     if (op)
-        vks_op_unref(op);
+        vks_work_unref(op);
     drop_party(&b);
     drop_party(&a);
 }
@@ -544,7 +545,7 @@ static void without_threads_a_wait_or_a_held_submission_is_refused(void)
     no_threads = true;
     vks_submission held = {0};
     vks_wait wait = {.fence = follower, .value = 1};
-    vks_op *op = NULL;
+    vks_work *op = NULL;
     CHECK(vks_submit(b.device, &(vks_submit_info){.waits = &wait, .n_waits = 1}, 0, &held) == VKS_OS_ERROR,
           "nobody would hand it over");
     CHECK(vks_surface_acquire(a.surface, 0, 0) == VKS_OK &&
@@ -560,7 +561,7 @@ static void without_threads_a_wait_or_a_held_submission_is_refused(void)
           "held now");
     CHECK(vks_fence_signal(fence, 1) == VKS_OK && vks_submission_wait(b.device, &held, vks_now() + HANG) != VKS_TIMEOUT,
           "and handed over");
-    vks_op_unref(held.op);
+    vks_work_unref(held.op);
     vks_fence_close(follower), vks_fence_unref(follower);
     vks_fence_close(fence), vks_fence_unref(fence);
     drop_party(&b);

@@ -34,8 +34,8 @@ static pid_t start_owner(vks_mutex_page *page)
     pid_t pid = fork();
     if (pid == 0) {
         vks_mutex_handle owner;
-        vks_debt debt;
-        if (vks_mutex_join(page, "owner", &owner) || vks_mutex_wait(&owner, 0, 0, NULL, NULL, &debt))
+        vks_wait_point wait_point;
+        if (vks_mutex_join(page, "owner", &owner) || vks_mutex_wait(&owner, 0, 0, NULL, NULL, &wait_point))
             _exit(1);
         pause();
         _exit(0);
@@ -77,9 +77,9 @@ static pid_t start_headless_owner(vks_mutex_page *page)
     pid_t pid = fork();
     if (pid == 0) {
         vks_mutex_handle owner;
-        vks_debt debt;
+        vks_wait_point wait_point;
         pthread_t thread;
-        if (vks_mutex_join(page, "owner", &owner) || vks_mutex_wait(&owner, 0, 0, NULL, NULL, &debt) ||
+        if (vks_mutex_join(page, "owner", &owner) || vks_mutex_wait(&owner, 0, 0, NULL, NULL, &wait_point) ||
             pthread_create(&thread, NULL, outlive_the_main_thread, NULL))
             _exit(1);
         pthread_exit(NULL);
@@ -100,13 +100,13 @@ static void an_owner_lives_until_its_last_thread_has_ended(void)
     vks_peers_add(&mapping);
     pid_t pid = start_headless_owner(page);
     uint64_t process = atomic_load(&page->slots[vks_word_slot(page->word)].identity) & VKS_IDENTITY_MASK;
-    vks_debt debt;
+    vks_wait_point wait_point;
     CHECK(!vks_identity_gone(process) && vks_peer_alive(process), "another thread of it runs");
-    vks_status status = vks_mutex_wait(&handle, 1, vks_now() + 50 * MS, watch, &mapping, &debt);
+    vks_status status = vks_mutex_wait(&handle, 1, vks_now() + 50 * MS, watch, &mapping, &wait_point);
     CHECK(status == VKS_TIMEOUT && vks_word_state(page->word) == VKS_OWNED, "status %d", status);
     close(told[1]);
     close(told[0]);
-    status = vks_mutex_wait(&handle, 1, vks_now() + 10000 * MS, watch, &mapping, &debt);
+    status = vks_mutex_wait(&handle, 1, vks_now() + 10000 * MS, watch, &mapping, &wait_point);
     CHECK(status == VKS_ABANDONED, "status %d: nothing of it runs", status);
     CHECK(is_zombie(pid) && vks_identity_gone(process) && !vks_peer_alive(process), "its parent has not waited for it");
     waitpid(pid, NULL, 0);
@@ -137,14 +137,14 @@ static void a_process_without_free_fds_neither_robs_the_living_nor_misses_the_de
     none = (struct rlimit){(rlim_t)next, limit.rlim_max};
     setrlimit(RLIMIT_NOFILE, &none);
     CHECK(dup(0) < 0, "no file descriptor is left");
-    vks_debt debt;
-    CHECK(vks_mutex_wait(&handle, 5, vks_now() + 150 * MS, watch, &mapping, &debt) == VKS_TIMEOUT,
+    vks_wait_point wait_point;
+    CHECK(vks_mutex_wait(&handle, 5, vks_now() + 150 * MS, watch, &mapping, &wait_point) == VKS_TIMEOUT,
           "the owner lives, though nobody can look");
     CHECK(vks_word_state(page->word) == VKS_OWNED, "and owns");
     pthread_t thread;
     pthread_create(&thread, NULL, kill_soon, &pid);
     uint64_t start = vks_now();
-    vks_status status = vks_mutex_wait(&handle, 5, vks_now() + HANG, watch, &mapping, &debt);
+    vks_status status = vks_mutex_wait(&handle, 5, vks_now() + HANG, watch, &mapping, &wait_point);
     CHECK(status == VKS_ABANDONED && vks_now() - start < HANG, "status %d after %.0f ms", status,
           (vks_now() - start) / 1e6);
     pthread_join(thread, NULL);
@@ -172,7 +172,7 @@ static void a_death_is_told_once_although_a_child_has_the_pidfds_too(void)
         for (;;)
             pause();
     _Atomic uint64_t party = vks_identity_of((uint32_t)pid);
-    vks_mapping mapping = {.party = &party, .told = count_call, .user = &calls};
+    vks_mapping mapping = {.party = &party, .on_death = count_call, .user = &calls};
     vks_peers_add(&mapping);
     CHECK(vks_peer_alive(party), "it lives, and is watched");
     pid_t child = start_bare_child();
@@ -222,7 +222,7 @@ static vks_status touch(party *p)
     vks_submission out = {0};
     vks_status status = vks_submit(p->device, &(vks_submit_info){.raw = &(uint64_t){3}, .n_raw = 1}, 0, &out);
     if (out.op)
-        vks_op_unref(out.op);
+        vks_work_unref(out.op);
     return status;
 }
 
@@ -256,7 +256,7 @@ static void a_blocking_acquire_and_a_queued_one_on_one_handle_do_not_mix(void)
             ;
         if (i % 2 == 0)
             usleep(2000);
-        vks_op *op = NULL;
+        vks_work *op = NULL;
         CHECK(vks_surface_acquire_gpu(b.surface, 1, &op) == VKS_OK, "nobody owns it on this handle yet");
         CHECK(vks_surface_release(a.surface, 1) == VKS_OK, "now one of the two gets it");
         for (uint64_t limit = vks_now() + HANG; !vks_surface_is_owned(b.surface) && vks_now() < limit;)
@@ -271,7 +271,7 @@ static void a_blocking_acquire_and_a_queued_one_on_one_handle_do_not_mix(void)
         CHECK(vks_surface_acquire(a.surface, again ? 2 : 1, vks_now() + HANG) == VKS_OK,
               "round %ld: a comes to it again", i);
         if (op)
-            vks_op_unref(op);
+            vks_work_unref(op);
         drop_party(&b);
         drop_party(&a);
     }
@@ -310,9 +310,9 @@ static void *never_stand_still(void *argument)
     vks_mutex_page *page = argument;
     while (!over) {
         atomic_fetch_add(&page->seq, 1);
-        atomic_fetch_add(&page->settle_seq, 1);
+        atomic_fetch_add(&page->value_seq, 1);
         atomic_fetch_xor(&page->word, UINT64_C(1) << 40);
-        atomic_fetch_add(&page->roster, 1);
+        atomic_fetch_add(&page->join_count, 1);
     }
     return NULL;
 }
@@ -343,10 +343,10 @@ static void slots_and_words_out_of_range_harm_nobody(void)
     for (uint32_t slot = 0; slot < 256; slot += 5)
         for (uint32_t bits = 0; bits < 16; bits++) {
             atomic_store(&b.page->word, vks_word(UINT64_MAX >> 12, slot, bits));
-            atomic_store(&b.page->debtor_slot, UINT32_MAX - slot);
-            atomic_store(&b.page->debtor, UINT64_MAX - slot);
-            atomic_store(&b.page->roster, UINT32_MAX);
-            atomic_store(&b.page->slots[slot % VKS_SLOTS].owes, UINT64_MAX);
+            atomic_store(&b.page->signaller_slot, UINT32_MAX - slot);
+            atomic_store(&b.page->signaller, UINT64_MAX - slot);
+            atomic_store(&b.page->join_count, UINT32_MAX);
+            atomic_store(&b.page->slots[slot % VKS_SLOTS].pending_value, UINT64_MAX);
             vks_status status = vks_surface_acquire(a.surface, 0, slot % 50 ? 0 : vks_now() + MS);
             if (status == VKS_OK && vks_surface_is_owned(a.surface)) {
                 touch(&a);
@@ -361,27 +361,27 @@ static void slots_and_words_out_of_range_harm_nobody(void)
 }
 
 typedef struct scribble {
-    uint64_t value, owes; /* what the page says that the debt is, and that the debtor has promised */
-    bool is_ours;         /* the debtor is the reader's own handle; else another living one */
+    uint64_t value, pending_value; /* what the page says that the debt is, and that the debtor has promised */
+    bool is_ours;                  /* the debtor is the reader's own handle; else another living one */
 } scribble;
 
 static void read_behind(const scribble *s)
 {
     party a = new_party("a", NULL), b = new_party("b", &a);
-    uint32_t debtor = s->is_ours; /* the slots, in the order of the handles */
+    uint32_t signaller = s->is_ours; /* the slots, in the order of the handles */
     CHECK(vks_surface_acquire(a.surface, 0, 0) == VKS_OK && vks_surface_release(a.surface, 1) == VKS_OK, "turn");
     atomic_store(&b.page->value, s->value);
-    atomic_store(&b.page->debtor, atomic_load(&b.page->slots[debtor].identity));
-    atomic_store(&b.page->debtor_slot, debtor);
-    atomic_store(&b.page->slots[debtor].owes, s->owes);
+    atomic_store(&b.page->signaller, atomic_load(&b.page->slots[signaller].identity));
+    atomic_store(&b.page->signaller_slot, signaller);
+    atomic_store(&b.page->slots[signaller].pending_value, s->pending_value);
     CHECK(vks_surface_acquire(b.surface, 1, 0) == VKS_OK, "it is free");
     vks_status status;
     uint64_t limit = vks_now() + 5000 * MS;
     while ((status = vks_surface_cpu_access(b.surface, limit)) == VKS_INTERRUPTED)
         ;
     CHECK(status == VKS_ABANDONED, "value %llu, owes %llu, ours %d: status %d", (unsigned long long)s->value,
-          (unsigned long long)s->owes, s->is_ours, status);
-    atomic_store(&b.page->slots[debtor].owes, 0);
+          (unsigned long long)s->pending_value, s->is_ours, status);
+    atomic_store(&b.page->slots[signaller].pending_value, 0);
     drop_party(&b);
     drop_party(&a);
 }
@@ -403,8 +403,8 @@ static void a_newcomer_wakes_who_waits_for_the_debts_of_its_place(void)
 {
     vks_mutex_page *page = new_page();
     vks_mutex_handle handle;
-    uint32_t seq = vks_mutex_want_settle(page);
-    CHECK(vks_mutex_join(page, "newcomer", &handle) == VKS_OK && atomic_load(&page->settle_seq) != seq,
+    uint32_t seq = vks_mutex_want_value(page);
+    CHECK(vks_mutex_join(page, "newcomer", &handle) == VKS_OK && atomic_load(&page->value_seq) != seq,
           "recover() may have read what the last one in this place owed, and sleeps");
 }
 

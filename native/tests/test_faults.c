@@ -73,7 +73,7 @@ static vks_submission submit(party *p, vks_fence *wait, uint64_t wait_value, uin
 static void drop(vks_submission submission)
 {
     if (submission.op)
-        vks_op_unref(submission.op);
+        vks_work_unref(submission.op);
 }
 
 static void make(party *p, const char *name, party *of, bool native)
@@ -127,7 +127,7 @@ static void release(party *p, uint64_t key)
 
 static void turn(party *a, party *b)
 {
-    vks_op *op = NULL;
+    vks_work *op = NULL;
     expect(vks_surface_acquire(a->surface, 0, vks_now() + 100 * MS));
     if (expect(vks_surface_acquire_gpu(b->surface, 1, &op)) == VKS_OK) { /* b's whole turn is queued ahead */
         drop(submit(b, NULL, 0, 2, true));
@@ -141,7 +141,7 @@ static void turn(party *a, party *b)
     AGAIN(vks_surface_cpu_access(a->surface, vks_now() + 100 * MS));
     release(a, 3);
     if (op)
-        vks_op_unref(op);
+        vks_work_unref(op);
 }
 
 static void engine_turn(party *p, uint64_t key)
@@ -160,16 +160,16 @@ static void outside_turn(party *p, stub_api *api, uint64_t key)
     uint64_t wait, signal;
     if (AGAIN(vks_surface_acquire(p->surface, key, vks_now() + 50 * MS)) != VKS_OK)
         return;
-    vks_status status = AGAIN(vks_surface_lend_out(p->surface, false, vks_now() + 100 * MS, &wait));
+    vks_status status = AGAIN(vks_surface_external_begin(p->surface, false, vks_now() + 100 * MS, &wait));
     if (status == VKS_VULKAN_ERROR) /* K24: it is not lent, and can be */
-        status = AGAIN(vks_surface_lend_out(p->surface, false, vks_now() + 100 * MS, &wait));
+        status = AGAIN(vks_surface_external_begin(p->surface, false, vks_now() + 100 * MS, &wait));
     if (status == VKS_OK) {
-        status = expect(vks_surface_lent_value(p->surface, &signal));
+        status = expect(vks_surface_external_signal_value(p->surface, &signal));
         if (status == VKS_VULKAN_ERROR)
-            status = expect(vks_surface_lent_value(p->surface, &signal));
+            status = expect(vks_surface_external_signal_value(p->surface, &signal));
         if (status == VKS_OK)
             stub_work(api, wait, signal);
-        expect(vks_surface_lent_back(p->surface, status == VKS_OK ? signal : 0));
+        expect(vks_surface_external_end(p->surface, status == VKS_OK ? signal : 0));
     }
     release(p, key + 1);
 }
@@ -177,8 +177,8 @@ static void outside_turn(party *p, stub_api *api, uint64_t key)
 static void scenario(bool native)
 {
     party a, b;
-    vks_hub *hub;
-    vks_hub_create(&hub);
+    vks_event_queue *event_queue;
+    vks_event_queue_create(&event_queue);
     make(&a, "a", NULL, native);
     make(&b, "b", &a, native);
     if (a.device && b.device && a.surface && b.surface && a.fence && b.fence) {
@@ -186,7 +186,7 @@ static void scenario(bool native)
         vks_submission held = {0};
         if (b.theirs)
             held = submit(&b, b.theirs, 2, 1, false);
-        expect(vks_fence_notify(b.fence, 2, hub, 1));
+        expect(vks_fence_notify(b.fence, 2, event_queue, 1));
         turn(&a, &b);
         AGAIN(vks_fence_wait(b.fence, 2, vks_now() + 100 * MS));
         AGAIN(vks_submission_wait(b.device, &held, vks_now() + 100 * MS));
@@ -210,7 +210,7 @@ static void scenario(bool native)
     }
     unmake(&b);
     unmake(&a);
-    vks_hub_unref(hub);
+    vks_event_queue_unref(event_queue);
 }
 
 static int count_fds(void)

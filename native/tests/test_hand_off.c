@@ -32,34 +32,34 @@ static void *render(void *argument)
     return NULL;
 }
 
-static void drain(vks_hub *hub)
+static void drain(vks_event_queue *event_queue)
 {
     uint64_t tokens[64];
     vks_status results[64];
     size_t n;
-    while ((n = vks_hub_drain(hub, tokens, results, 64)))
+    while ((n = vks_event_queue_drain(event_queue, tokens, results, 64)))
         for (size_t i = 0; i < n; i++)
             CHECK(tokens[i] == 7 && results[i] == VKS_OK, "token %llu", (unsigned long long)tokens[i]);
 }
 
-static void wait_for(vks_hub *hub)
+static void wait_for(vks_event_queue *event_queue)
 {
-    struct pollfd fd = {vks_hub_fd(hub), POLLIN, 0};
+    struct pollfd fd = {vks_event_queue_fd(event_queue), POLLIN, 0};
     CHECK(poll(&fd, 1, 20000) == 1, "no completion was told");
-    drain(hub);
+    drain(event_queue);
 }
 
 /* Gives `total` jobs, as many at a time as there is room for, and collects them all in order. */
 static void every_command_comes_back_once_in_order_with_its_result(void)
 {
-    vks_hub *hub;
+    vks_event_queue *event_queue;
     vks_hand_off *h;
     vks_command command;
     pthread_t thread;
     enum { ROOM = VKS_HAND_OFF_MOST };
     static job jobs[ROOM];
     uint64_t given = 0, collected = 0, total = (uint64_t)check_scale("VKS_HAND_OFFS", 200000);
-    CHECK(vks_hub_create(&hub) == VKS_OK && vks_hand_off_create(hub, 7, &h) == VKS_OK, "made");
+    CHECK(vks_event_queue_create(&event_queue) == VKS_OK && vks_hand_off_create(event_queue, 7, &h) == VKS_OK, "made");
     CHECK(pthread_create(&thread, NULL, render, h) == 0, "%d", errno);
     while (collected < total) {
         while (given < total && given - collected < 1 + given % ROOM) {
@@ -68,7 +68,7 @@ static void every_command_comes_back_once_in_order_with_its_result(void)
             given++;
         }
         if (!vks_hand_off_collect(h, &command)) {
-            wait_for(hub);
+            wait_for(event_queue);
             continue;
         }
         job *it = command.result;
@@ -81,17 +81,17 @@ static void every_command_comes_back_once_in_order_with_its_result(void)
     pthread_join(thread, NULL);
     CHECK(vks_hand_off_has_left(h), "it said so");
     vks_hand_off_destroy(h);
-    vks_hub_unref(hub);
+    vks_event_queue_unref(event_queue);
 }
 
 static void no_more_than_66_are_out_and_a_closed_one_gives_back_what_nobody_took(void)
 {
-    vks_hub *hub;
+    vks_event_queue *event_queue;
     vks_hand_off *h;
     vks_command command;
     void *request;
     int n, things[VKS_HAND_OFF_MOST + 1];
-    CHECK(vks_hub_create(&hub) == VKS_OK && vks_hand_off_create(hub, 7, &h) == VKS_OK, "made");
+    CHECK(vks_event_queue_create(&event_queue) == VKS_OK && vks_hand_off_create(event_queue, 7, &h) == VKS_OK, "made");
     for (n = 0; vks_hand_off_give(h, &things[n]) == VKS_OK; n++)
         ;
     CHECK(n == 66, "%d", n);
@@ -107,7 +107,7 @@ static void no_more_than_66_are_out_and_a_closed_one_gives_back_what_nobody_took
         CHECK(request == &things[n], "%d", n);
     CHECK(n == 66, "%d", n);
     vks_hand_off_destroy(h);
-    vks_hub_unref(hub);
+    vks_event_queue_unref(event_queue);
 }
 
 /* ---- the front ---- */

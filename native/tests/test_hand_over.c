@@ -117,7 +117,7 @@ static void the_next_owner_waits_for_the_work_as_for_any(void)
     stub_stall(false);
     CHECK(AGAIN(vks_submission_wait(p.far.device, &theirs, vks_now() + HANG)) == VKS_OK, "it runs then");
     if (theirs.op)
-        vks_op_unref(theirs.op);
+        vks_work_unref(theirs.op);
     idle(&p.far);
     drop_pair(&p);
 }

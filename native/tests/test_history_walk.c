@@ -334,7 +334,7 @@ static bool bring(vks_wanted wanted)
 }
 
 /* Everything comes out where it is waited for as the history says. */
-static void bring_all(void)
+static void signal_all(void)
 {
     int limit = MANY;
     do {
@@ -370,7 +370,7 @@ static void a_world(vks_present_policy policy, uint64_t seed, int steps)
     for (int i = 0; i < steps && !check_failures; i++)
         step();
     if (chance(70))
-        bring_all();
+        signal_all();
     collect();
     uint64_t kept = statistics().presents, unproven = vks_history_close(the.history);
     CHECK(unproven <= kept, "%d of %d", (int)unproven, (int)kept);

@@ -64,12 +64,12 @@ static void child(shared *memory, int point, int after)
     vks_kill_arm(point, after);
     vks_mutex_page *page = (vks_mutex_page *)memory->page;
     vks_mutex_handle handle;
-    vks_mapping mapping = {.mutex = page, .roster = UINT32_MAX};
+    vks_mapping mapping = {.mutex = page, .join_count = UINT32_MAX};
     if (vks_mutex_join(page, "child", &handle))
         _exit(1);
     for (uint32_t n = 1;; n++) {
-        vks_debt debt;
-        if (vks_mutex_wait(&handle, 1, vks_now() + HANG, watch, &mapping, &debt))
+        vks_wait_point wait_point;
+        if (vks_mutex_wait(&handle, 1, vks_now() + HANG, watch, &mapping, &wait_point))
             _exit(2);
         for (int i = 0; i < WORDS; i++) {
             memory->frame[i] = n;
@@ -77,20 +77,20 @@ static void child(shared *memory, int point, int after)
                 ((point == 0 && (int)n == after) || n == LAST_FRAME)) /* not every point is passed in every run */
                 kill(getpid(), SIGKILL);
         }
-        debt = (vks_debt){page->value + 1, handle.identity, handle.slot};
-        atomic_store(&page->slots[handle.slot].owes, debt.value);
+        wait_point = (vks_wait_point){page->value + 1, handle.identity, handle.slot};
+        atomic_store(&page->slots[handle.slot].pending_value, wait_point.value);
         if (n % 2)
-            vks_mutex_settle(&handle, debt.value,
-                             0); /* half of the frames settle after the release, as a GPU's would */
-        if (vks_mutex_release(&handle, 0, &debt))
+            vks_mutex_complete(&handle, wait_point.value,
+                               0); /* half of the frames settle after the release, as a GPU's would */
+        if (vks_mutex_release(&handle, 0, &wait_point))
             _exit(3);
-        vks_mutex_settle(&handle, debt.value, 0);
+        vks_mutex_complete(&handle, wait_point.value, 0);
     }
 }
 
-static void read_frame(const shared *memory, const vks_mutex_page *page, const vks_debt *debt)
+static void read_frame(const shared *memory, const vks_mutex_page *page, const vks_wait_point *wait_point)
 {
-    if (debt->value && atomic_load(&page->completed) < debt->value)
+    if (wait_point->value && atomic_load(&page->completed) < wait_point->value)
         return; /* its work is not known to be done: a reader would wait */
     for (int i = 1; i < WORDS; i++)
         if (memory->frame[i] != memory->frame[0]) {
@@ -115,15 +115,15 @@ static void one_life(shared *memory, vks_mutex_handle *handle, vks_mapping *mapp
     bool dead = false;
     uint64_t start = vks_now();
     while (!dead) {
-        vks_debt debt;
-        vks_status status = vks_mutex_wait(handle, 0, vks_now() + UINT64_C(10000000), watch, mapping, &debt);
+        vks_wait_point wait_point;
+        vks_status status = vks_mutex_wait(handle, 0, vks_now() + UINT64_C(10000000), watch, mapping, &wait_point);
         uint64_t took = vks_now() - start;
         if (status == VKS_OK) {
             start = vks_now();
-            read_frame(memory, page, &debt);
-            debt = (vks_debt){.value = page->value + 1};
-            vks_mutex_settle(handle, debt.value, 0);
-            vks_mutex_release(handle, 1, &debt);
+            read_frame(memory, page, &wait_point);
+            wait_point = (vks_wait_point){.value = page->value + 1};
+            vks_mutex_complete(handle, wait_point.value, 0);
+            vks_mutex_release(handle, 1, &wait_point);
         } else if (status == VKS_ABANDONED) {
             tally->abandoned++;
             tally->worst = took > tally->worst ? took : tally->worst;
@@ -143,21 +143,22 @@ static void one_life(shared *memory, vks_mutex_handle *handle, vks_mapping *mapp
     waitpid(pid, &how, 0);
     CHECK(WIFSIGNALED(how), "the child ended by itself with %d (kill point %d, %d)", WEXITSTATUS(how), point, after);
     watch(mapping);
-    uint64_t debtor;
-    vks_debt debt;
+    uint64_t signaller;
+    vks_wait_point wait_point;
     if (vks_mutex_recover_begin(handle) == VKS_OK) {
-        while (vks_mutex_debts(handle, &debtor)) /* the service thread may be between the word and the slot */
-            vks_mutex_death(page, debtor & VKS_IDENTITY_MASK);
+        while (vks_mutex_has_pending_values(handle,
+                                            &signaller)) /* the service thread may be between the word and the slot */
+            vks_mutex_death(page, signaller & VKS_IDENTITY_MASK);
         memset(memory->frame, 0, sizeof memory->frame);
         vks_mutex_recover_finish(handle);
     } else {
         uint64_t key = atomic_load(&page->key), seen;
-        CHECK(vks_mutex_try(handle, key, &debt, &seen) == VKS_OK, "state %u, key %llu", vks_word_state(page->word),
-              (unsigned long long)key);
+        CHECK(vks_mutex_try(handle, key, &wait_point, &seen) == VKS_OK, "state %u, key %llu",
+              vks_word_state(page->word), (unsigned long long)key);
     }
-    debt = (vks_debt){.value = page->value + 1};
-    vks_mutex_settle(handle, debt.value, 0);
-    CHECK(vks_mutex_release(handle, 1, &debt) == VKS_OK, "ours");
+    wait_point = (vks_wait_point){.value = page->value + 1};
+    vks_mutex_complete(handle, wait_point.value, 0);
+    CHECK(vks_mutex_release(handle, 1, &wait_point) == VKS_OK, "ours");
 }
 
 int main(void)
@@ -171,13 +172,13 @@ int main(void)
     vks_mutex_init(page);
     vks_mutex_handle handle;
     vks_mutex_join(page, "parent", &handle);
-    vks_mapping mapping = {.mutex = page, .roster = UINT32_MAX};
+    vks_mapping mapping = {.mutex = page, .join_count = UINT32_MAX};
     vks_peers_add(&mapping);
-    vks_debt debt;
-    vks_mutex_wait(&handle, 0, VKS_FOREVER, watch, &mapping, &debt);
-    debt = (vks_debt){.value = 1};
-    vks_mutex_settle(&handle, 1, 0);
-    vks_mutex_release(&handle, 1, &debt);
+    vks_wait_point wait_point;
+    vks_mutex_wait(&handle, 0, VKS_FOREVER, watch, &mapping, &wait_point);
+    wait_point = (vks_wait_point){.value = 1};
+    vks_mutex_complete(&handle, 1, 0);
+    vks_mutex_release(&handle, 1, &wait_point);
     tally tally = {0};
     for (long i = 0; i < kills && check_failures < 5; i++)
         one_life(memory, &handle, &mapping, &tally);

@@ -131,9 +131,9 @@ static void join_mortal(vks_mutex_handle *handle)
 
 static vks_status try_key(vks_mutex_handle *handle, uint64_t key)
 {
-    vks_debt debt;
+    vks_wait_point wait_point;
     uint64_t seen;
-    return vks_mutex_try(handle, key, &debt, &seen);
+    return vks_mutex_try(handle, key, &wait_point, &seen);
 }
 
 static vks_status no_watch(void *user)
@@ -144,18 +144,18 @@ static vks_status no_watch(void *user)
 
 static vks_status wait_for_key(vks_mutex_handle *handle, uint64_t key)
 {
-    vks_debt debt;
-    return vks_mutex_wait(handle, key, VKS_FOREVER, no_watch, NULL, &debt);
+    vks_wait_point wait_point;
+    return vks_mutex_wait(handle, key, VKS_FOREVER, no_watch, NULL, &wait_point);
 }
 
 /* As surface.c does it: the value is promised, the word goes, the value comes. */
 static vks_status release_in_two(vks_mutex_handle *handle, uint64_t key, bool settle)
 {
-    vks_debt debt = {page->value + 1, handle->identity, handle->slot};
-    __atomic_store_n(&page->slots[handle->slot].owes, debt.value, __ATOMIC_SEQ_CST);
-    vks_status status = vks_mutex_release(handle, key, &debt);
+    vks_wait_point wait_point = {page->value + 1, handle->identity, handle->slot};
+    __atomic_store_n(&page->slots[handle->slot].pending_value, wait_point.value, __ATOMIC_SEQ_CST);
+    vks_status status = vks_mutex_release(handle, key, &wait_point);
     if (settle)
-        vks_mutex_settle(handle, debt.value, 0);
+        vks_mutex_complete(handle, wait_point.value, 0);
     return status;
 }
 
@@ -275,7 +275,7 @@ static void an_abandonment_at_any_moment_wakes_who_waits_for_any_key(void)
     at_every_access(a_waits_while_b_abandons);
 }
 
-static void bs_work_fails(void) { vks_mutex_break(page); }
+static void bs_work_fails(void) { vks_mutex_poison(page); }
 
 static bool a_waits_while_the_work_before_fails(int n)
 {

@@ -34,15 +34,16 @@ static vks_mutex_handle join(vks_mutex_page *page)
 
 static vks_status acquire(vks_mutex_handle *handle, uint64_t key, double seconds)
 {
-    vks_debt debt;
-    return vks_mutex_wait(handle, key, seconds > 0 ? vks_now() + (uint64_t)(seconds * 1e9) : 0, no_watch, NULL, &debt);
+    vks_wait_point wait_point;
+    return vks_mutex_wait(handle, key, seconds > 0 ? vks_now() + (uint64_t)(seconds * 1e9) : 0, no_watch, NULL,
+                          &wait_point);
 }
 
 static vks_status release(vks_mutex_handle *handle, uint64_t key)
 {
-    vks_debt debt = {.value = atomic_load(&handle->page->value) + 1};
-    vks_mutex_settle(handle, debt.value, 0);
-    return vks_mutex_release(handle, key, &debt);
+    vks_wait_point wait_point = {.value = atomic_load(&handle->page->value) + 1};
+    vks_mutex_complete(handle, wait_point.value, 0);
+    return vks_mutex_release(handle, key, &wait_point);
 }
 
 /* rules: K1, K2 */
@@ -108,8 +109,8 @@ static void an_abandoned_page_stays_so_until_it_is_recovered(void)
     CHECK(acquire(&b, 0, 0) == VKS_ABANDONED && acquire(&b, 7, 1) == VKS_ABANDONED && release(&b, 0) == VKS_NOT_OWNER,
           "a went");
     CHECK(vks_mutex_recover_begin(&b) == VKS_OK && vks_mutex_recover_begin(&c) == VKS_NOT_ABANDONED, "one recovers");
-    uint64_t debtor;
-    CHECK(!vks_mutex_debts(&b, &debtor), "nobody owes");
+    uint64_t signaller;
+    CHECK(!vks_mutex_has_pending_values(&b, &signaller), "nobody owes");
     vks_mutex_recover_finish(&b);
     CHECK(release(&b, 4) == VKS_OK, "b owns after it recovered");
     CHECK(acquire(&c, 4, 0) == VKS_ABANDONED, "c is told once");
@@ -122,14 +123,14 @@ static void a_broken_chain_makes_the_owners_release_abandon(void)
     vks_mutex_page *page = new_page();
     vks_mutex_handle a = join(page), b = join(page);
     CHECK(acquire(&a, 0, 0) == VKS_OK, "fresh");
-    vks_mutex_break(page);
+    vks_mutex_poison(page);
     CHECK(release(&a, 1) == VKS_ABANDONED && acquire(&b, 1, 0) == VKS_ABANDONED, "its work will never run");
 }
 
 /* rules: K9, X9 */
 static void the_death_of_an_owner_abandons_and_the_death_of_a_debtor_too(void)
 {
-    for (int owes = 0; owes < 2; owes++) {
+    for (int pending_value = 0; pending_value < 2; pending_value++) {
         vks_mutex_page *page = new_page();
         vks_mutex_handle a = join(page);
         pid_t pid = fork();
@@ -137,10 +138,10 @@ static void the_death_of_an_owner_abandons_and_the_death_of_a_debtor_too(void)
             vks_mutex_handle b;
             vks_mutex_join(page, "child", &b);
             acquire(&b, 0, 0);
-            if (owes) {
-                vks_debt debt = {page->value + 1, b.identity, b.slot};
-                atomic_store(&page->slots[b.slot].owes, debt.value);
-                vks_mutex_release(&b, 3, &debt);
+            if (pending_value) {
+                vks_wait_point wait_point = {page->value + 1, b.identity, b.slot};
+                atomic_store(&page->slots[b.slot].pending_value, wait_point.value);
+                vks_mutex_release(&b, 3, &wait_point);
             }
             _exit(0);
         }
@@ -150,7 +151,7 @@ static void the_death_of_an_owner_abandons_and_the_death_of_a_debtor_too(void)
         CHECK(vks_identity_gone(dead), "it is gone");
         vks_mutex_death(page, dead);
         vks_mutex_death(page, dead);
-        CHECK(acquire(&a, owes ? 3 : 0, 0) == VKS_ABANDONED, "owes %d", owes);
+        CHECK(acquire(&a, pending_value ? 3 : 0, 0) == VKS_ABANDONED, "owes %d", pending_value);
         CHECK(vks_identity_pid(page->slots[1].identity) == 0, "its slot is free again");
     }
 }
@@ -180,14 +181,14 @@ static void recover_goes_above_what_a_dead_owners_queue_may_still_signal(void)
         vks_mutex_handle dead = join(page), heir, newcomer;
         CHECK(acquire(&dead, 0, 0) == VKS_OK, "fresh");
         for (int i = 1; i <= promises; i++) /* the last of them is with a driver, which the page does not say yet */
-            CHECK(vks_mutex_owe(&dead, 10u * (unsigned)i) == (i == 1), "a slot tells of one");
+            CHECK(vks_mutex_announce(&dead, 10u * (unsigned)i) == (i == 1), "a slot tells of one");
         heir = join(page);
         vks_mutex_abandon(&dead);
         vks_mutex_leave(&dead);
         newcomer = join(page);
         CHECK(newcomer.slot == dead.slot, "the newcomer has the dead one's slot");
-        CHECK(vks_mutex_last_promise(page) == 10u * (unsigned)promises, "%llu is the last promise",
-              (unsigned long long)vks_mutex_last_promise(page));
+        CHECK(vks_mutex_last_announced(page) == 10u * (unsigned)promises, "%llu is the last promise",
+              (unsigned long long)vks_mutex_last_announced(page));
         CHECK(vks_mutex_recover_begin(&heir) == VKS_OK, "it is abandoned");
         uint64_t value = vks_mutex_recover_finish(&heir);
         CHECK(value > 10u * (unsigned)promises, "recover() brings the value %llu", (unsigned long long)value);
@@ -298,10 +299,10 @@ static void a_dead_partys_promise_is_seen_while_its_slot_is_taken_again(void)
     pthread_t thread;
     pthread_create(&thread, NULL, join_each_round, &r);
     for (uint32_t i = 1; i <= r.rounds; i++) {
-        atomic_store(&last->owes, i); /* its tenant died with that */
+        atomic_store(&last->pending_value, i); /* its tenant died with that */
         r.round = i;
         while (r.joined != i)
-            missed += vks_mutex_last_promise(r.page) < i;
+            missed += vks_mutex_last_announced(r.page) < i;
     }
     pthread_join(thread, NULL);
     CHECK(missed == 0, "%u looks in %u rounds saw no promise", missed, r.rounds);

@@ -49,12 +49,13 @@ static void commands_and_another_api_work_in_one_tenure_in_the_order_of_their_bl
                 CHECK(draw(p, NULL) == VKS_OK, "%s", vks_last_error()->text);
             if (!(bits & 2))
                 continue;
-            vks_status status = AGAIN(vks_surface_lend_out(p->surface, plan % 5 == 0, vks_now() + HANG, &wait));
+            vks_status status = AGAIN(vks_surface_external_begin(p->surface, plan % 5 == 0, vks_now() + HANG, &wait));
             CHECK(status == VKS_OK && (wait || !(bits & 1)), "plan %u, status %d: %s", plan, status,
                   vks_last_error()->text);
-            CHECK(vks_surface_lent_value(p->surface, &signal) == VKS_OK && signal > wait, "%s", vks_last_error()->text);
+            CHECK(vks_surface_external_signal_value(p->surface, &signal) == VKS_OK && signal > wait, "%s",
+                  vks_last_error()->text);
             stub_work(api, wait, signal);
-            CHECK(vks_surface_lent_back(p->surface, signal) == VKS_OK, "%s", vks_last_error()->text);
+            CHECK(vks_surface_external_end(p->surface, signal) == VKS_OK, "%s", vks_last_error()->text);
         }
         hand_on(p, ++key);
         stub_stall(false);

@@ -28,56 +28,56 @@ static void every_call_out_of_turn_is_refused_and_changes_nothing(void)
     party a = new_party("a", NULL);
     stub_api *api = new_api(&a);
     uint64_t wait = 7, signal = 0, twice = 0;
-    vks_op *op = NULL;
+    vks_work *op = NULL;
     vks_semaphore_point point;
-    CHECK(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_NOT_OWNER, "nobody owns it");
-    CHECK(vks_surface_lent_value(a.surface, &signal) == VKS_NOT_OWNER, "nor lent it");
-    CHECK(vks_surface_lent_back(a.surface, 1) == VKS_NOT_OWNER, "nor has it back");
+    CHECK(vks_surface_external_begin(a.surface, false, 0, &wait) == VKS_NOT_OWNER, "nobody owns it");
+    CHECK(vks_surface_external_signal_value(a.surface, &signal) == VKS_NOT_OWNER, "nor lent it");
+    CHECK(vks_surface_external_end(a.surface, 1) == VKS_NOT_OWNER, "nor has it back");
     own(&a, 0);
-    CHECK(vks_surface_lent_value(a.surface, &signal) == VKS_NOT_OWNER, "it is not lent");
-    CHECK(vks_surface_lent_back(a.surface, 0) == VKS_NOT_OWNER, "still");
-    CHECK(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_OK && wait == 0, "nothing to wait for: %d",
+    CHECK(vks_surface_external_signal_value(a.surface, &signal) == VKS_NOT_OWNER, "it is not lent");
+    CHECK(vks_surface_external_end(a.surface, 0) == VKS_NOT_OWNER, "still");
+    CHECK(vks_surface_external_begin(a.surface, false, 0, &wait) == VKS_OK && wait == 0, "nothing to wait for: %d",
           (int)wait);
     {
         CHECK(vks_surface_is_owned(a.surface), "the handle owns it");
-        CHECK(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_BAD_CALL, "the API has it");
+        CHECK(vks_surface_external_begin(a.surface, false, 0, &wait) == VKS_BAD_CALL, "the API has it");
         CHECK(vks_surface_acquire(a.surface, 0, 0) == VKS_ALREADY_OWNER, "K3");
-        CHECK(vks_surface_acquire_soon(a.surface, 0) == VKS_ALREADY_OWNER, "K3");
+        CHECK(vks_surface_try_acquire(a.surface, 0) == VKS_ALREADY_OWNER, "K3");
         CHECK(vks_surface_acquire_gpu(a.surface, 0, &op) == VKS_ALREADY_OWNER, "K3");
         CHECK(draw(&a, NULL) == VKS_NOT_OWNER, "another API has it");
         CHECK(vks_surface_sync(a.surface, 0, &point, &point) == VKS_NOT_OWNER, "nor engines");
-        CHECK(vks_surface_hand_out(a.surface, 0, 0) == VKS_NOT_OWNER, "nor OpenGL");
-        CHECK(vks_surface_take_back(a.surface, 0) == VKS_NOT_OWNER, "nor OpenGL");
+        CHECK(vks_surface_release_to_external(a.surface, 0, 0) == VKS_NOT_OWNER, "nor OpenGL");
+        CHECK(vks_surface_acquire_from_external(a.surface, 0) == VKS_NOT_OWNER, "nor OpenGL");
         CHECK(vks_surface_recover(a.surface, 0) == VKS_NOT_ABANDONED, "it is not");
         CHECK(vks_surface_release(a.surface, 1) == VKS_BAD_CALL, "the API has it");
         CHECK(vks_surface_cpu_access(a.surface, 0) == VKS_NOT_OWNER, "the API has it");
-        CHECK(vks_surface_lent_back(a.surface, 1) == VKS_BAD_VALUE, "nobody asked for a value");
-        CHECK(vks_surface_lent_value(a.surface, &signal) == VKS_OK && signal == 1, "%d", (int)signal);
-        CHECK(vks_surface_lent_value(a.surface, &twice) == VKS_OK && twice == 1, "it stays: %d", (int)twice);
-        CHECK(vks_surface_lent_back(a.surface, 2) == VKS_BAD_VALUE, "not that one");
+        CHECK(vks_surface_external_end(a.surface, 1) == VKS_BAD_VALUE, "nobody asked for a value");
+        CHECK(vks_surface_external_signal_value(a.surface, &signal) == VKS_OK && signal == 1, "%d", (int)signal);
+        CHECK(vks_surface_external_signal_value(a.surface, &twice) == VKS_OK && twice == 1, "it stays: %d", (int)twice);
+        CHECK(vks_surface_external_end(a.surface, 2) == VKS_BAD_VALUE, "not that one");
         CHECK(vks_surface_release(a.surface, 1) == VKS_BAD_CALL, "the API has it still");
         stub_work(api, wait, signal);
-        CHECK(vks_surface_lent_back(a.surface, signal) == VKS_OK, "%s", vks_last_error()->text);
-        CHECK(vks_surface_lent_back(a.surface, signal) == VKS_NOT_OWNER, "once");
-        CHECK(vks_surface_lent_back(a.surface, 0) == VKS_NOT_OWNER, "and not undone");
-        CHECK(vks_surface_lent_value(a.surface, &signal) == VKS_NOT_OWNER, "once");
+        CHECK(vks_surface_external_end(a.surface, signal) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(vks_surface_external_end(a.surface, signal) == VKS_NOT_OWNER, "once");
+        CHECK(vks_surface_external_end(a.surface, 0) == VKS_NOT_OWNER, "and not undone");
+        CHECK(vks_surface_external_signal_value(a.surface, &signal) == VKS_NOT_OWNER, "once");
         CHECK(vks_surface_is_owned(a.surface), "the tenure goes on");
     }
     hand_on(&a, 1);
     CHECK(vks_surface_release(a.surface, 1) == VKS_NOT_OWNER && !vks_surface_is_owned(a.surface), "it went on");
     own(&a, 1);
     CHECK(draw(&a, NULL) == VKS_OK, "%s", vks_last_error()->text);
-    CHECK(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_OK, "behind its commands: %s",
+    CHECK(vks_surface_external_begin(a.surface, false, 0, &wait) == VKS_OK, "behind its commands: %s",
           vks_last_error()->text);
     CHECK(draw(&a, NULL) == VKS_NOT_OWNER, "the API has it");
-    CHECK(vks_surface_lent_back(a.surface, 0) == VKS_OK, "it did nothing");
+    CHECK(vks_surface_external_end(a.surface, 0) == VKS_OK, "it did nothing");
     hand_on(&a, 2);
-    CHECK(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_NOT_OWNER, "it went on");
+    CHECK(vks_surface_external_begin(a.surface, false, 0, &wait) == VKS_NOT_OWNER, "it went on");
     CHECK(SOON(is_settled(&a)) && stub_value(api) == 2, "two turns, two values");
     vks_surface_close(a.surface);
-    CHECK(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_CLOSED, "closed");
-    CHECK(vks_surface_lent_value(a.surface, &signal) == VKS_CLOSED, "closed");
-    CHECK(vks_surface_lent_back(a.surface, 0) == VKS_CLOSED, "closed");
+    CHECK(vks_surface_external_begin(a.surface, false, 0, &wait) == VKS_CLOSED, "closed");
+    CHECK(vks_surface_external_signal_value(a.surface, &signal) == VKS_CLOSED, "closed");
+    CHECK(vks_surface_external_end(a.surface, 0) == VKS_CLOSED, "closed");
     drop_api(api);
     drop_party(&a);
 }
@@ -88,11 +88,11 @@ static void a_surface_without_a_semaphore_that_others_have_is_unsupported(void)
     uint64_t value;
     party a = new_party("a", NULL), b = new_alias(&a);
     own(&a, 0);
-    CHECK(vks_surface_lend_out(a.surface, false, 0, &value) == VKS_UNSUPPORTED, "it was never exported");
+    CHECK(vks_surface_external_begin(a.surface, false, 0, &value) == VKS_UNSUPPORTED, "it was never exported");
     stub_api *api = new_api(&b);
-    CHECK(vks_surface_lend_out(a.surface, false, 0, &value) == VKS_OK, "by another handle is enough: %s",
+    CHECK(vks_surface_external_begin(a.surface, false, 0, &value) == VKS_OK, "by another handle is enough: %s",
           vks_last_error()->text);
-    CHECK(vks_surface_lent_back(a.surface, 0) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_external_end(a.surface, 0) == VKS_OK, "%s", vks_last_error()->text);
     drop_api(api);
     drop_party(&b);
     drop_party(&a);
@@ -108,7 +108,7 @@ static void a_surface_without_a_semaphore_that_others_have_is_unsupported(void)
                   vks_surface_acquire(surface, 0, 0) == VKS_OK,
               "%s", vks_last_error()->text);
         close(page);
-        CHECK(vks_surface_lend_out(surface, false, 0, &value) == VKS_UNSUPPORTED, "it has no semaphore");
+        CHECK(vks_surface_external_begin(surface, false, 0, &value) == VKS_UNSUPPORTED, "it has no semaphore");
         CHECK(vks_surface_release(surface, 0) == VKS_OK, "and nothing changed");
         vks_surface_close(surface);
         vks_surface_unref(surface);
@@ -130,10 +130,11 @@ static void an_api_that_did_nothing_leaves_the_tenure_as_it_was(void)
     for (int asked = 0; asked < 2; asked++) { /* and it may be lent again */
         uint64_t wait, signal;
         vks_submission submission = {0};
-        CHECK(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_OK && wait == 1, "%s", vks_last_error()->text);
+        CHECK(vks_surface_external_begin(a.surface, false, 0, &wait) == VKS_OK && wait == 1, "%s",
+              vks_last_error()->text);
         if (asked)
-            CHECK(vks_surface_lent_value(a.surface, &signal) == VKS_OK && owed(&a) != 1, "it is promised");
-        CHECK(vks_surface_lent_back(a.surface, 0) == VKS_OK, "%s", vks_last_error()->text);
+            CHECK(vks_surface_external_signal_value(a.surface, &signal) == VKS_OK && owed(&a) != 1, "it is promised");
+        CHECK(vks_surface_external_end(a.surface, 0) == VKS_OK, "%s", vks_last_error()->text);
         CHECK(owed(&a) == 1, "what c owes, no more: %d", (int)owed(&a));
         if (!asked)
             continue;
@@ -166,19 +167,19 @@ static void what_the_owner_before_holds_back_is_waited_for_up_to_the_deadline(vo
         own(&a, 2 * i);
         CHECK(vks_submit(a.device, &info, 0, &held) == VKS_OK && held.op, "it is held");
         if (i == 0)
-            CHECK(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_TIMEOUT, "its own work is held");
+            CHECK(vks_surface_external_begin(a.surface, false, 0, &wait) == VKS_TIMEOUT, "its own work is held");
         hand_on(&a, 2 * i + 1);
         own(next[i], 2 * i + 1);
         uint64_t start = vks_now();
-        CHECK(vks_surface_lend_out(next[i]->surface, false, 0, &wait) == VKS_TIMEOUT, "deadline 0 tests");
-        vks_status status = vks_surface_lend_out(next[i]->surface, false, start + 30 * MS, &wait);
+        CHECK(vks_surface_external_begin(next[i]->surface, false, 0, &wait) == VKS_TIMEOUT, "deadline 0 tests");
+        vks_status status = vks_surface_external_begin(next[i]->surface, false, start + 30 * MS, &wait);
         CHECK(status == VKS_TIMEOUT && vks_now() - start >= 30 * MS, "status %d after %.1f ms", status,
               (vks_now() - start) / 1e6);
         CHECK(vks_fence_signal(gate, 1) == VKS_OK, "%s", vks_last_error()->text);
         CHECK(AGAIN(vks_submission_wait(a.device, &held, vks_now() + HANG)) == VKS_OK, "it runs");
         lend(next[i], api);
         hand_on(next[i], 2 * i + 2);
-        vks_op_unref(held.op);
+        vks_work_unref(held.op);
         vks_fence_close(gate);
         vks_fence_unref(gate);
     }
@@ -191,7 +192,7 @@ static void what_the_owner_before_holds_back_is_waited_for_up_to_the_deadline(vo
 static vks_status lend_within(vks_surface *surface, uint64_t deadline)
 {
     uint64_t wait;
-    return vks_surface_lend_out(surface, false, deadline, &wait);
+    return vks_surface_external_begin(surface, false, deadline, &wait);
 }
 
 /* How a wait for held work ends: the work goes, its owner is lost, the handle is closed, its device is lost. rules: I3,
@@ -225,7 +226,7 @@ static void a_wait_for_held_work_ends_with_whatever_happens(void)
         /* What a lost device promised is settled and its chain broken: the API may work, its release abandons. */
         CHECK((s.status == ends[i] || (i == 1 && s.status == VKS_OK)) && s.took < HANG,
               "end %d: status %d after %.1f ms", i, s.status, s.took / 1e6);
-        vks_op_unref(held.op);
+        vks_work_unref(held.op);
         if (i > 1) /* a's work must not be left held: its promise would be kept by nobody */
             vks_fence_signal(gate, 1);
         vks_fence_close(gate);
@@ -247,10 +248,11 @@ static void an_image_that_was_exported_in_the_midst_of_a_tenure_is_handed_out_fi
     own(&b, 1);
     stub_api *api = new_api(&b);
     uint64_t signal;
-    CHECK(vks_surface_lend_out(b.surface, false, 0, &wait) == VKS_OK && wait == 2, "behind a's queue: %d", (int)wait);
-    CHECK(vks_surface_lent_value(b.surface, &signal) == VKS_OK && signal == 3, "%s", vks_last_error()->text);
+    CHECK(vks_surface_external_begin(b.surface, false, 0, &wait) == VKS_OK && wait == 2, "behind a's queue: %d",
+          (int)wait);
+    CHECK(vks_surface_external_signal_value(b.surface, &signal) == VKS_OK && signal == 3, "%s", vks_last_error()->text);
     stub_work(api, wait, signal);
-    CHECK(vks_surface_lent_back(b.surface, signal) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_external_end(b.surface, signal) == VKS_OK, "%s", vks_last_error()->text);
     stub_stall(false);
     hand_on(&b, 2);
     queue_turn(&a, 2);
@@ -332,13 +334,13 @@ static void a_queues_surface_travels_on_after_another_apis_turn(void)
         bool committed;
         dequeue(r.back_out);
         CHECK(vks_surface_release(surface, 0) == VKS_BAD_CALL, "it is a queue's");
-        CHECK(AGAIN(vks_surface_lend_out(surface, false, vks_now() + HANG, &wait)) == VKS_OK, "%s",
+        CHECK(AGAIN(vks_surface_external_begin(surface, false, vks_now() + HANG, &wait)) == VKS_OK, "%s",
               vks_last_error()->text);
         CHECK(enqueue(r.there_in, surface, mode, 0, &committed) == VKS_BAD_CALL, "the API has it");
-        CHECK(vks_surface_lent_value(surface, &signal) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(vks_surface_external_signal_value(surface, &signal) == VKS_OK, "%s", vks_last_error()->text);
         stub_stall_api(api, true);
         stub_work(api, wait, signal);
-        CHECK(vks_surface_lent_back(surface, signal) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(vks_surface_external_end(surface, signal) == VKS_OK, "%s", vks_last_error()->text);
         if (mode == VKS_ENQUEUE_WAIT) {
             CHECK(enqueue(r.there_in, surface, mode, 30, &committed) == VKS_TIMEOUT && !committed,
                   "Q10: the API works still");
@@ -398,7 +400,7 @@ static void without_threads_nothing_is_lent(void)
     uint64_t wait;
     own(&a, 0);
     no_threads = true;
-    CHECK(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_OS_ERROR, "nobody would look for the value");
+    CHECK(vks_surface_external_begin(a.surface, false, 0, &wait) == VKS_OS_ERROR, "nobody would look for the value");
     no_threads = false;
     CHECK(owed(&a) == 0 && vks_surface_cpu_access(a.surface, 0) == VKS_OK, "nothing changed");
     lend(&a, api);
@@ -428,10 +430,10 @@ static void a_test_does_not_wait_for_a_present(void)
     own(&a, 0);
     CHECK(draw(&a, NULL) == VKS_OK, "%s", vks_last_error()->text);
     present(a.device, true);
-    CHECK(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_TIMEOUT, "Python calls it so, with its GIL");
+    CHECK(vks_surface_external_begin(a.surface, false, 0, &wait) == VKS_TIMEOUT, "Python calls it so, with its GIL");
     present(a.device, false);
-    CHECK(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_OK, "%s", vks_last_error()->text);
-    CHECK(vks_surface_lent_back(a.surface, 0) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_external_begin(a.surface, false, 0, &wait) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_external_end(a.surface, 0) == VKS_OK, "%s", vks_last_error()->text);
     hand_on(&a, 1);
     drop_api(api);
     drop_party(&a);

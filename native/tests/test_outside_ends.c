@@ -20,7 +20,7 @@ static void a_handle_that_is_closed_while_it_is_lent_abandons_the_surface(void)
     stub_api *api = new_api(&a);
     uint64_t wait;
     own(&a, 0);
-    CHECK(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_external_begin(a.surface, false, 0, &wait) == VKS_OK, "%s", vks_last_error()->text);
     uint64_t start = vks_now();
     vks_surface_close(a.surface);
     CHECK(vks_now() - start < HANG && !vks_surface_is_owned(a.surface), "nothing was promised");
@@ -40,13 +40,13 @@ static void close_waits_for_the_value_that_another_api_is_to_signal(void)
         stub_api *api = new_api(&a);
         uint64_t wait, signal;
         own(&a, 0);
-        CHECK(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_OK &&
-                  vks_surface_lent_value(a.surface, &signal) == VKS_OK,
+        CHECK(vks_surface_external_begin(a.surface, false, 0, &wait) == VKS_OK &&
+                  vks_surface_external_signal_value(a.surface, &signal) == VKS_OK,
               "%s", vks_last_error()->text);
         stub_stall_api(api, true);
         stub_work(api, wait, signal);
         if (step > 0)
-            CHECK(vks_surface_lent_back(a.surface, signal) == VKS_OK, "%s", vks_last_error()->text);
+            CHECK(vks_surface_external_end(a.surface, signal) == VKS_OK, "%s", vks_last_error()->text);
         if (step > 1)
             hand_on(&a, 1);
         pthread_t thread;
@@ -97,17 +97,17 @@ static void a_device_that_is_lost_ends_what_it_lent(void)
         stub_api *api = new_api(&a);
         uint64_t wait, signal = 0;
         own(&a, 0);
-        CHECK(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(vks_surface_external_begin(a.surface, false, 0, &wait) == VKS_OK, "%s", vks_last_error()->text);
         if (step > 0)
-            CHECK(vks_surface_lent_value(a.surface, &signal) == VKS_OK, "%s", vks_last_error()->text);
+            CHECK(vks_surface_external_signal_value(a.surface, &signal) == VKS_OK, "%s", vks_last_error()->text);
         if (step > 1)
-            CHECK(vks_surface_lent_back(a.surface, signal) == VKS_OK, "%s", vks_last_error()->text);
+            CHECK(vks_surface_external_end(a.surface, signal) == VKS_OK, "%s", vks_last_error()->text);
         if (step > 2)
             hand_on(&a, 1);
         lose(&a);
-        CHECK(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_DEVICE_LOST, "lost");
-        CHECK(vks_surface_lent_value(a.surface, &wait) == VKS_DEVICE_LOST, "lost");
-        CHECK(vks_surface_lent_back(a.surface, signal) == VKS_DEVICE_LOST, "lost");
+        CHECK(vks_surface_external_begin(a.surface, false, 0, &wait) == VKS_DEVICE_LOST, "lost");
+        CHECK(vks_surface_external_signal_value(a.surface, &wait) == VKS_DEVICE_LOST, "lost");
+        CHECK(vks_surface_external_end(a.surface, signal) == VKS_DEVICE_LOST, "lost");
         CHECK(vks_surface_release(a.surface, 1) == VKS_DEVICE_LOST, "lost");
         CHECK(!vks_surface_is_owned(a.surface) && owed(&c) == 0, "step %d: %d is owed", step, (int)owed(&c));
         CHECK(vks_surface_acquire(c.surface, 1, vks_now() + HANG) == VKS_ABANDONED, "step %d", step);
@@ -175,7 +175,7 @@ static void a_handle_is_closed_only_when_its_api_is_not_stuck(void)
     stub_stall(true);
     queue_turn(&c, 0);
     own(&a, 1);
-    CHECK(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_OK && wait == 1, "%s", vks_last_error()->text);
+    CHECK(vks_surface_external_begin(a.surface, false, 0, &wait) == VKS_OK && wait == 1, "%s", vks_last_error()->text);
     stub_work(api, wait, 0);
     lose(&c);
     vks_surface_close(a.surface);
@@ -233,7 +233,7 @@ static void work_in_a_broken_chain_waits_for_the_api_whose_signal_would_fall(voi
     stub_stall_api(api, false);
     CHECK(AGAIN(vks_submission_wait(a.device, &held, vks_now() + HANG)) == VKS_OK, "then it goes");
     idle(&a);
-    vks_op_unref(held.op);
+    vks_work_unref(held.op);
     drop_api(api);
     drop_party(&c);
     drop_party(&a);
@@ -246,19 +246,19 @@ static void in_a_forked_child_every_call_says_so(void)
     stub_api *api = new_api(&a);
     uint64_t wait, signal;
     own(&a, 0);
-    CHECK(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_external_begin(a.surface, false, 0, &wait) == VKS_OK, "%s", vks_last_error()->text);
     pid_t child = fork();
     if (child == 0)
-        _exit(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_FORKED &&
-                      vks_surface_lent_value(a.surface, &signal) == VKS_FORKED &&
-                      vks_surface_lent_back(a.surface, 0) == VKS_FORKED && !vks_surface_is_owned(a.surface)
+        _exit(vks_surface_external_begin(a.surface, false, 0, &wait) == VKS_FORKED &&
+                      vks_surface_external_signal_value(a.surface, &signal) == VKS_FORKED &&
+                      vks_surface_external_end(a.surface, 0) == VKS_FORKED && !vks_surface_is_owned(a.surface)
                   ? 0
                   : 1);
     int status = -1;
     CHECK(waitpid(child, &status, 0) == child && status == 0, "%d", status);
-    CHECK(vks_surface_lent_value(a.surface, &signal) == VKS_OK, "the parent goes on");
+    CHECK(vks_surface_external_signal_value(a.surface, &signal) == VKS_OK, "the parent goes on");
     stub_work(api, 0, signal);
-    CHECK(vks_surface_lent_back(a.surface, signal) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_external_end(a.surface, signal) == VKS_OK, "%s", vks_last_error()->text);
     hand_on(&a, 1);
     drop_api(api);
     drop_party(&a);
@@ -272,13 +272,13 @@ static void a_surface_whose_api_died_is_abandoned_at_once_and_recovers(void)
         stub_api *api = new_api(&a);
         uint64_t wait, signal;
         own(&a, 0);
-        CHECK(vks_surface_outside_lost(a.surface) == VKS_OK && look(&a).state == 1, "it had nothing to bring");
+        CHECK(vks_surface_external_lost(a.surface) == VKS_OK && look(&a).state == 1, "it had nothing to bring");
         stub_stall_api(api, true);
-        CHECK(vks_surface_lend_out(a.surface, false, 0, &wait) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(vks_surface_external_begin(a.surface, false, 0, &wait) == VKS_OK, "%s", vks_last_error()->text);
         if (step > 0) {
-            CHECK(vks_surface_lent_value(a.surface, &signal) == VKS_OK, "%s", vks_last_error()->text);
+            CHECK(vks_surface_external_signal_value(a.surface, &signal) == VKS_OK, "%s", vks_last_error()->text);
             stub_work(api, wait, signal);
-            CHECK(vks_surface_lent_back(a.surface, signal) == VKS_OK, "%s", vks_last_error()->text);
+            CHECK(vks_surface_external_end(a.surface, signal) == VKS_OK, "%s", vks_last_error()->text);
         }
         if (step > 2)
             CHECK(draw(&a, NULL) == VKS_OK, "%s", vks_last_error()->text);
@@ -286,7 +286,7 @@ static void a_surface_whose_api_died_is_abandoned_at_once_and_recovers(void)
             hand_on(&a, 1);
         uint64_t start = vks_now();
         stub_lose_api(api);
-        CHECK(vks_surface_outside_lost(a.surface) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(vks_surface_external_lost(a.surface) == VKS_OK, "%s", vks_last_error()->text);
         if (step <= 1)
             CHECK(vks_surface_release(a.surface, 1) == VKS_ABANDONED, "step %d: nobody is handed that", step);
         CHECK(vks_surface_acquire(c.surface, 1, vks_now() + HANG) == VKS_ABANDONED, "step %d", step);
@@ -317,11 +317,11 @@ static void take_api_turn(crowd *c)
 {
     const party *p = c->party;
     uint64_t wait, value = 0;
-    if (vks_surface_lend_out(p->surface, false, vks_now() + MS, &wait) != VKS_OK ||
-        vks_surface_lent_value(p->surface, &value) != VKS_OK)
+    if (vks_surface_external_begin(p->surface, false, vks_now() + MS, &wait) != VKS_OK ||
+        vks_surface_external_signal_value(p->surface, &value) != VKS_OK)
         return;
     stub_work(c->api, wait, value);
-    if (vks_surface_lent_back(p->surface, value) == VKS_OK)
+    if (vks_surface_external_end(p->surface, value) == VKS_OK)
         c->turns++;
 }
 

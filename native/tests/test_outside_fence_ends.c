@@ -28,7 +28,7 @@ static void what_an_api_that_died_was_to_bring_is_abandoned_at_once(void)
             pthread_create(&threads[i], NULL, wait_in_thread, &waiters[i]);
         usleep(5000);
         stub_lose_api(c.api);
-        CHECK(vks_fence_outside_lost(c.fence) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(vks_fence_external_lost(c.fence) == VKS_OK, "%s", vks_last_error()->text);
         for (int i = 0; i < 2; i++) {
             pthread_join(threads[i], NULL);
             CHECK(waiters[i].took < HANG && (i || waiters[i].status == VKS_ABANDONED), "%d: %d after %.1f ms", i,
@@ -45,8 +45,8 @@ static void what_an_api_that_died_was_to_bring_is_abandoned_at_once(void)
               "whatever the semaphore says");
         uint64_t wait;
         CHECK(batch(c.device, WAIT(c.fence, 7), NO_SIGNAL, NULL) == VKS_ABANDONED &&
-                  vks_fence_lend_wait(c.fence, 7, 0, &wait) == VKS_ABANDONED &&
-                  vks_fence_lend_value(c.fence, 8, &wait) == VKS_ABANDONED &&
+                  vks_fence_external_wait(c.fence, 7, 0, &wait) == VKS_ABANDONED &&
+                  vks_fence_external_begin(c.fence, 8, &wait) == VKS_ABANDONED &&
                   vks_fence_signal(c.fence, 8) == VKS_ABANDONED,
               "it is broken");
         uint64_t start = vks_now();
@@ -62,7 +62,7 @@ static void an_api_that_waits_for_one_that_is_lost_goes_on(void)
     uint64_t wait;
     stub_stall(true);
     CHECK(batch(c.device, NO_WAIT, SIGNAL(c.fence, 1), NULL) == VKS_OK, "%s", vks_last_error()->text);
-    CHECK(vks_fence_lend_wait(c.follower, 1, vks_now() + HANG, &wait) == VKS_OK && wait == 1, "%s",
+    CHECK(vks_fence_external_wait(c.follower, 1, vks_now() + HANG, &wait) == VKS_OK && wait == 1, "%s",
           vks_last_error()->text);
     stub_work(c.theirs, wait, 0);
     usleep(50000);
@@ -118,9 +118,9 @@ static void a_device_that_is_lost_ends_what_its_fences_lent(void)
     uint64_t wait;
     stub_stall_api(c.api, true);
     api_signals(c.fence, c.api, 1);
-    CHECK(vks_fence_lend_value(c.fence, 2, &wait) == VKS_OK && wait == 1, "behind its own: %d", (int)wait);
+    CHECK(vks_fence_external_begin(c.fence, 2, &wait) == VKS_OK && wait == 1, "behind its own: %d", (int)wait);
     vks_device_mark_lost(c.device);
-    CHECK(vks_fence_lent_back(c.fence, 2) == VKS_DEVICE_LOST && wait_for(c.fence, 1, 1000) == VKS_DEVICE_LOST &&
+    CHECK(vks_fence_external_end(c.fence, 2) == VKS_DEVICE_LOST && wait_for(c.fence, 1, 1000) == VKS_DEVICE_LOST &&
               wait_for(c.follower, 2, 1000) == VKS_ABANDONED,
           "X21");
     uint64_t start = vks_now();
@@ -155,7 +155,7 @@ static void take_turn(crowd *c, unsigned dice)
         batch(c->cast->other, WAIT(c->cast->follower, value), NO_SIGNAL, NULL);
         break;
     case 4:
-        if (vks_fence_lend_wait(c->cast->follower, value, vks_now() + MS, &wait) == VKS_OK && wait) {
+        if (vks_fence_external_wait(c->cast->follower, value, vks_now() + MS, &wait) == VKS_OK && wait) {
             pthread_mutex_lock(&c->by_api);
             stub_work(c->cast->theirs, wait, 0);
             pthread_mutex_unlock(&c->by_api);
@@ -163,9 +163,9 @@ static void take_turn(crowd *c, unsigned dice)
         break;
     default:
         pthread_mutex_lock(&c->by_api);
-        if (vks_fence_lend_value(fence, value, &wait) == VKS_OK) {
+        if (vks_fence_external_begin(fence, value, &wait) == VKS_OK) {
             stub_work(c->cast->api, wait, value);
-            vks_fence_lent_back(fence, value);
+            vks_fence_external_end(fence, value);
         }
         pthread_mutex_unlock(&c->by_api);
     }

@@ -62,7 +62,7 @@ static void queues_wait_for_what_another_api_brings_and_nothing_is_held(void)
           "and run");
     CHECK(value_of(c.fence) == 5 && value_of(done) == 1, "in order");
     if (there.op)
-        vks_op_unref(there.op);
+        vks_work_unref(there.op);
     close_fence(done);
     drop_curtain(&c);
 }
@@ -111,23 +111,23 @@ static void an_apis_queue_never_waits_for_what_is_held(void)
     vks_fence *fences[] = {c.fence, c.follower};
     for (int i = 0; i < 2; i++) {
         uint64_t start = vks_now();
-        CHECK(vks_fence_lend_wait(fences[i], 3, 0, &wait) == VKS_TIMEOUT && wait == 0, "deadline 0 tests");
-        CHECK(AGAIN(vks_fence_lend_wait(fences[i], 3, start + 30 * MS, &wait)) == VKS_TIMEOUT, "held");
+        CHECK(vks_fence_external_wait(fences[i], 3, 0, &wait) == VKS_TIMEOUT && wait == 0, "deadline 0 tests");
+        CHECK(AGAIN(vks_fence_external_wait(fences[i], 3, start + 30 * MS, &wait)) == VKS_TIMEOUT, "held");
         CHECK(vks_now() - start >= 30 * MS && vks_now() - start < HANG, "after %.1f ms", (vks_now() - start) / 1e6);
     }
-    CHECK(vks_fence_lend_value(c.fence, 4, &wait) == VKS_BAD_CALL, "a stream cannot be held");
+    CHECK(vks_fence_external_begin(c.fence, 4, &wait) == VKS_BAD_CALL, "a stream cannot be held");
     stub_stall(true);
     CHECK(vks_fence_signal(gate, 1) == VKS_OK, "%s", vks_last_error()->text);
     for (int i = 0; i < 2; i++) {
-        CHECK(AGAIN(vks_fence_lend_wait(fences[i], 3, vks_now() + HANG, &wait)) == VKS_OK && wait == 3,
+        CHECK(AGAIN(vks_fence_external_wait(fences[i], 3, vks_now() + HANG, &wait)) == VKS_OK && wait == 3,
               "a driver has it: %s", vks_last_error()->text);
         stub_work(i ? c.theirs : c.api, wait, 0);
     }
     CHECK(!stub_is_idle(c.api) && !stub_is_idle(c.theirs), "they wait");
     stub_stall(false);
     CHECK(SOON(stub_is_idle(c.api) && stub_is_idle(c.theirs)), "and go on");
-    CHECK(vks_fence_lend_wait(c.fence, 3, 0, &wait) == VKS_OK && wait == 0, "reached: nothing is left to wait for");
-    CHECK(vks_fence_lend_wait(c.fence, 0, 0, &wait) == VKS_OK && wait == 0, "as 0 is");
+    CHECK(vks_fence_external_wait(c.fence, 3, 0, &wait) == VKS_OK && wait == 0, "reached: nothing is left to wait for");
+    CHECK(vks_fence_external_wait(c.fence, 0, 0, &wait) == VKS_OK && wait == 0, "as 0 is");
     close_fence(gate);
     drop_curtain(&c);
 }
@@ -141,7 +141,7 @@ typedef struct lender {
 static void *lend_in_thread(void *argument)
 {
     lender *l = argument;
-    l->status = AGAIN(vks_fence_lend_wait(l->fence, 1, vks_now() + HANG, &l->wait));
+    l->status = AGAIN(vks_fence_external_wait(l->fence, 1, vks_now() + HANG, &l->wait));
     return NULL;
 }
 
@@ -186,24 +186,24 @@ static void until_the_api_has_the_signal_nobody_counts_on_it(void)
         cast c = raise_curtain();
         uint64_t wait;
         CHECK(vks_fence_signal(c.fence, 2) == VKS_OK, "%s", vks_last_error()->text);
-        CHECK(vks_fence_lend_value(c.fence, 6, &wait) == VKS_OK && wait == 0, "nothing comes before it");
+        CHECK(vks_fence_external_begin(c.fence, 6, &wait) == VKS_OK && wait == 0, "nothing comes before it");
         CHECK(queued_of(c.fence) == 6 && queued_of(c.follower) == 2, "promised here, and told to nobody");
-        CHECK(vks_fence_lend_value(c.fence, 7, &wait) == VKS_BAD_CALL, "one at a time");
-        CHECK(vks_fence_lend_wait(c.fence, 6, 0, &wait) == VKS_TIMEOUT, "no queue is to wait for it");
+        CHECK(vks_fence_external_begin(c.fence, 7, &wait) == VKS_BAD_CALL, "one at a time");
+        CHECK(vks_fence_external_wait(c.fence, 6, 0, &wait) == VKS_TIMEOUT, "no queue is to wait for it");
         CHECK(batch(c.device, WAIT(c.fence, 6), NO_SIGNAL, NULL) == VKS_OK && held(c.device) == 1, "held");
         CHECK(vks_fence_signal(c.fence, 6) == VKS_BAD_VALUE, "it is promised");
-        CHECK(vks_fence_lent_back(c.fence, 5) == VKS_BAD_VALUE, "not that one");
+        CHECK(vks_fence_external_end(c.fence, 5) == VKS_BAD_VALUE, "not that one");
         if (!refused) {
             CHECK(vks_fence_signal(c.fence, 9) == VKS_OK && held(c.device) == 2, "a later one comes after it");
             stub_work(c.api, wait, 6);
-            CHECK(vks_fence_lent_back(c.fence, 6) == VKS_OK, "%s", vks_last_error()->text);
+            CHECK(vks_fence_external_end(c.fence, 6) == VKS_OK, "%s", vks_last_error()->text);
             CHECK(SOON(value_of(c.fence) == 9) && held(c.device) == 0, "both came");
         } else {
-            CHECK(vks_fence_lent_back(c.fence, 0) == VKS_OK, "%s", vks_last_error()->text);
+            CHECK(vks_fence_external_end(c.fence, 0) == VKS_OK, "%s", vks_last_error()->text);
             CHECK(queued_of(c.fence) == 2 && held(c.device) == 1, "as it was");
             CHECK(vks_fence_signal(c.fence, 6) == VKS_OK && held(c.device) == 0, "who waits is helped by another");
         }
-        CHECK(vks_fence_lent_back(c.fence, 6) == VKS_BAD_VALUE, "once");
+        CHECK(vks_fence_external_end(c.fence, 6) == VKS_BAD_VALUE, "once");
         drop_curtain(&c);
     }
 }
@@ -214,26 +214,26 @@ static void what_a_fence_refuses_is_refused_to_other_apis(void)
     cast c = raise_curtain();
     uint64_t wait = 9;
     CHECK(vks_fence_signal(c.fence, 4) == VKS_OK, "%s", vks_last_error()->text);
-    CHECK(vks_fence_lend_value(c.fence, 4, &wait) == VKS_BAD_VALUE && wait == 0, "not above the queued value");
-    CHECK(vks_fence_lend_value(c.fence, 0, &wait) == VKS_BAD_VALUE, "0 is none");
-    CHECK(vks_fence_lend_value(c.fence, UINT64_MAX, &wait) == VKS_BAD_VALUE, "nor is 2**64 - 1");
-    CHECK(vks_fence_lend_value(c.follower, 5, &wait) == VKS_READ_ONLY, "X10");
-    CHECK(vks_fence_lend_value(c.follower, 0, &wait) == VKS_READ_ONLY, "X10");
-    CHECK(vks_fence_lent_back(c.follower, 5) == VKS_BAD_VALUE, "nobody lent it");
+    CHECK(vks_fence_external_begin(c.fence, 4, &wait) == VKS_BAD_VALUE && wait == 0, "not above the queued value");
+    CHECK(vks_fence_external_begin(c.fence, 0, &wait) == VKS_BAD_VALUE, "0 is none");
+    CHECK(vks_fence_external_begin(c.fence, UINT64_MAX, &wait) == VKS_BAD_VALUE, "nor is 2**64 - 1");
+    CHECK(vks_fence_external_begin(c.follower, 5, &wait) == VKS_READ_ONLY, "X10");
+    CHECK(vks_fence_external_begin(c.follower, 0, &wait) == VKS_READ_ONLY, "X10");
+    CHECK(vks_fence_external_end(c.follower, 5) == VKS_BAD_VALUE, "nobody lent it");
     pid_t child = fork();
     if (child == 0)
-        _exit(vks_fence_lend_wait(c.fence, 1, 0, &wait) == VKS_FORKED &&
-                      vks_fence_lend_value(c.fence, 5, &wait) == VKS_FORKED &&
-                      vks_fence_lent_back(c.fence, 0) == VKS_FORKED && vks_fence_outside_lost(c.fence) == VKS_FORKED
+        _exit(vks_fence_external_wait(c.fence, 1, 0, &wait) == VKS_FORKED &&
+                      vks_fence_external_begin(c.fence, 5, &wait) == VKS_FORKED &&
+                      vks_fence_external_end(c.fence, 0) == VKS_FORKED && vks_fence_external_lost(c.fence) == VKS_FORKED
                   ? 0
                   : 1);
     int status = -1;
     CHECK(waitpid(child, &status, 0) == child && status == 0, "%d", status);
-    CHECK(vks_fence_outside_lost(c.fence) == VKS_OK && vks_fence_signal(c.fence, 5) == VKS_OK, "nothing was lost");
+    CHECK(vks_fence_external_lost(c.fence) == VKS_OK && vks_fence_signal(c.fence, 5) == VKS_OK, "nothing was lost");
     vks_fence_close(c.fence);
-    CHECK(vks_fence_lend_wait(c.fence, 4, 0, &wait) == VKS_CLOSED &&
-              vks_fence_lend_value(c.fence, 6, &wait) == VKS_CLOSED && vks_fence_lent_back(c.fence, 0) == VKS_CLOSED &&
-              vks_fence_outside_lost(c.fence) == VKS_CLOSED,
+    CHECK(vks_fence_external_wait(c.fence, 4, 0, &wait) == VKS_CLOSED &&
+              vks_fence_external_begin(c.fence, 6, &wait) == VKS_CLOSED &&
+              vks_fence_external_end(c.fence, 0) == VKS_CLOSED && vks_fence_external_lost(c.fence) == VKS_CLOSED,
           "closed");
     drop_curtain(&c);
     vks_device *devices[2] = {stub_open("bridged", false)};
@@ -241,8 +241,8 @@ static void what_a_fence_refuses_is_refused_to_other_apis(void)
     for (int cpu = 0; cpu < 2; cpu++) {
         vks_fence *fence;
         CHECK(vks_fence_create(devices[cpu], 0, &fence) == VKS_OK, "%s", vks_last_error()->text);
-        CHECK(vks_fence_lend_wait(fence, 0, 0, &wait) == VKS_UNSUPPORTED &&
-                  vks_fence_lend_value(fence, 1, &wait) == VKS_UNSUPPORTED && queued_of(fence) == 0,
+        CHECK(vks_fence_external_wait(fence, 0, 0, &wait) == VKS_UNSUPPORTED &&
+                  vks_fence_external_begin(fence, 1, &wait) == VKS_UNSUPPORTED && queued_of(fence) == 0,
               "it has no semaphore that goes out");
         close_fence(fence);
     }

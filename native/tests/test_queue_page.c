@@ -168,7 +168,7 @@ static void a_page_that_is_written_over_is_refused_or_read_within_its_bounds(voi
         if (vks_queue_page_open(fd, &other) == VKS_OK)
             vks_queue_page_close(&other);
         vks_queue_view view;
-        vks_status looked = vks_queue_look(fd, &view);
+        vks_status looked = vks_queue_inspect(fd, &view);
         CHECK(looked == VKS_OK || looked == VKS_BAD_PAGE, "%d", looked);
         uint8_t metadata[64];
         uint32_t surface, pending;
@@ -222,7 +222,7 @@ static void a_look_at_a_page_tells_what_lies_in_it_and_who_has_its_ends(void)
     vks_queue_taken(&ring);
     CHECK(vks_queue_put(&ring, 0, 0, NULL, 0) == VKS_OK, "put");
     vks_queue_waits(&ring, true);
-    CHECK(vks_queue_look(fd, &view) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_queue_inspect(fd, &view) == VKS_OK, "%s", vks_last_error()->text);
     CHECK(view.count == 3 && view.metadata_size == 8 && view.width == 8 && view.format == 3, "sizes");
     CHECK(view.taken == 1 && view.committed == 3 && view.written == 4, "counters");
     CHECK(view.network == ring.network && view.id == ring.page->header.id, "whose it is");
@@ -234,18 +234,18 @@ static void a_look_at_a_page_tells_what_lies_in_it_and_who_has_its_ends(void)
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
         CHECK(times[i] && times[i] <= vks_now() && vks_now() - times[i] < 10000000000u, "time %zu", i);
     vks_queue_waits(&ring, false);
-    CHECK(vks_queue_look(fd, &view) == VKS_OK && !view.waiting_since, "awake");
+    CHECK(vks_queue_inspect(fd, &view) == VKS_OK && !view.waiting_since, "awake");
     atomic_store(&ring.page->ends[VKS_CONSUMER], word ^ (uint64_t)1 << 30); /* the same pid, started at another time */
-    CHECK(vks_queue_look(fd, &view) == VKS_OK && view.ends[VKS_CONSUMER].dead, "dead");
+    CHECK(vks_queue_inspect(fd, &view) == VKS_OK && view.ends[VKS_CONSUMER].dead, "dead");
     ring.page->header.pid_namespace ^= 1; /* then nobody knows */
-    CHECK(vks_queue_look(fd, &view) == VKS_OK && !view.ends[VKS_CONSUMER].dead, "elsewhere");
+    CHECK(vks_queue_inspect(fd, &view) == VKS_OK && !view.ends[VKS_CONSUMER].dead, "elsewhere");
     ring.page->header.version++;
-    CHECK(vks_queue_look(fd, &view) == VKS_BAD_PAGE, "of another version");
+    CHECK(vks_queue_inspect(fd, &view) == VKS_BAD_PAGE, "of another version");
     ring.page->header.version--;
     ring.page->header.kind = VKS_PAGE_MUTEX;
-    CHECK(vks_queue_look(fd, &view) == VKS_BAD_PAGE, "of another kind");
+    CHECK(vks_queue_inspect(fd, &view) == VKS_BAD_PAGE, "of another kind");
     drop(&ring, fd);
-    CHECK(pipe(pipe_fds) == 0 && vks_queue_look(pipe_fds[0], &view) == VKS_BAD_PAGE, "a pipe");
+    CHECK(pipe(pipe_fds) == 0 && vks_queue_inspect(pipe_fds[0], &view) == VKS_BAD_PAGE, "a pipe");
     close(pipe_fds[0]);
     close(pipe_fds[1]);
 }

@@ -18,7 +18,7 @@ static vks_status draw(vks_surface *surface)
     vks_submit_info info = {.commands = &commands, .n_commands = 1};
     vks_status status = vks_submit(device, &info, 0, &submission);
     if (submission.op)
-        vks_op_unref(submission.op);
+        vks_work_unref(submission.op);
     vks_commands_unref(commands);
     vks_device_reap(device, false);
     return status;
@@ -31,7 +31,7 @@ static vks_status draw_raw(vks_surface *surface)
     vks_submit_info info = {.raw = &raw, .n_raw = 1};
     vks_status status = vks_submit(vks_surface_device(surface), &info, 0, &submission);
     if (submission.op)
-        vks_op_unref(submission.op);
+        vks_work_unref(submission.op);
     return status;
 }
 
@@ -92,7 +92,7 @@ static void an_export_at_any_moment_hands_the_image_over_before_the_other_device
             vks_device *device = stub_open("one", native), *other = stub_open("two", native);
             vks_surface *a = stub_surface(device, NULL), *b = stub_alias(a);
             vks_fence *gate = NULL;
-            vks_op *op = NULL;
+            vks_work *op = NULL;
             if (moment != FRESH) {
                 own(a, 0);
                 CHECK((moment == RAW ? draw_raw(a) : draw(a)) == VKS_OK, "%s", vks_last_error()->text);
@@ -130,7 +130,7 @@ static void an_export_at_any_moment_hands_the_image_over_before_the_other_device
             idle(device);
             idle(other);
             if (op)
-                vks_op_unref(op);
+                vks_work_unref(op);
             if (gate) {
                 vks_fence_close(gate);
                 vks_fence_unref(gate);
@@ -209,14 +209,14 @@ static bool lend(vks_surface *owner, stub_api *api, bool works, bool asks)
 {
     uint64_t wait = 0, signal = 0;
     vks_status status;
-    while ((status = vks_surface_lend_out(owner, false, vks_now() + 10 * SECOND, &wait)) == VKS_INTERRUPTED)
+    while ((status = vks_surface_external_begin(owner, false, vks_now() + 10 * SECOND, &wait)) == VKS_INTERRUPTED)
         ;
     CHECK(status == VKS_OK, "status %d: %s", status, vks_last_error()->text);
     if (works || asks)
-        CHECK(vks_surface_lent_value(owner, &signal) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(vks_surface_external_signal_value(owner, &signal) == VKS_OK, "%s", vks_last_error()->text);
     if (works)
         stub_work(api, wait, signal);
-    CHECK(vks_surface_lent_back(owner, works ? signal : 0) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_external_end(owner, works ? signal : 0) == VKS_OK, "%s", vks_last_error()->text);
     return works;
 }
 
@@ -245,7 +245,7 @@ static void random_turns_never_leave_an_image_with_two_queues(void)
             if (!owner)
                 continue;
             bool gpu = seed >> 20 & 1;
-            vks_op *op = NULL;
+            vks_work *op = NULL;
             if (gpu)
                 CHECK(vks_surface_acquire_gpu(owner, 0, &op) == VKS_OK, "%s", vks_last_error()->text);
             else
@@ -259,7 +259,7 @@ static void random_turns_never_leave_an_image_with_two_queues(void)
                 CHECK(vks_surface_cpu_access(owner, vks_now() + 10 * SECOND) != VKS_ABANDONED, "it is whole");
             hand_on(owner, 0);
             if (op)
-                vks_op_unref(op);
+                vks_work_unref(op);
             if ((seed >> 27 & 15) == 0 && owner != h[3] && owner != h[0]) {
                 int which = owner == h[1] ? 1 : 2; /* idle: a hand-over that is cancelled abandons the surface */
                 idle(device);

@@ -27,14 +27,14 @@ static void proof_is_waited_for_although_another_swapchain_has_the_queue(void)
     app_frames(&a, 6, 1);
     CHECK(app_acquire(&a, HANG / MS, &frame) == VKS_OK, "%s", vks_last_error()->text);
     begin_other_present(&a);
-    vks_set_patience(5 * MS);
+    vks_set_interrupt_interval(5 * MS);
     uint64_t limit = vks_now() + 5000 * MS;
     pthread_mutex_lock(&a.swapchain->lock);
     a.swapchain->finishing = (struct vks_finishing){.since = vks_now(), .left = UINT64_MAX, .patience = limit};
     CHECK(vks_finish_presents(a.swapchain, limit) == VKS_INTERRUPTED, "the proof is still to come");
     a.swapchain->finishing.since = 0;
     pthread_mutex_unlock(&a.swapchain->lock);
-    vks_set_patience(0);
+    vks_set_interrupt_interval(0);
     end_other_present(&a);
     app_close(&a);
 }
@@ -81,9 +81,9 @@ static void a_close_long_after_a_retarget_that_was_interrupted_waits_anew(void)
         app_open(&a, (choices){.pace = PRESENTS_LAZY, .policy = policy, .proof_ms = 5000});
         app_frames(&a, 6, 1);
         presents_stall(STALL_QUEUE | STALL_PRESENTS | STALL_FENCES | STALL_ACQUIRES);
-        vks_set_patience(2 * MS);
+        vks_set_interrupt_interval(2 * MS);
         CHECK(vks_swapchain_retarget(a.swapchain, a.surface) == VKS_INTERRUPTED, "nothing is over");
-        vks_set_patience(0);
+        vks_set_interrupt_interval(0);
         presents_stall(0);
         app_frames(&a, 3, 1);
         struct vks_finishing *f = &a.swapchain->finishing; /* then some time goes by */

@@ -170,7 +170,7 @@ static void a_present_waits_for_held_work_of_its_frame(void)
         CHECK(vks_fence_signal(fence, 5) == VKS_OK, "%s", vks_last_error()->text);
         CHECK(app_present(&a, &frame) == VKS_OK, "%s", vks_last_error()->text);
         CHECK(vks_submission_wait(a.device, &held, vks_now() + HANG) == VKS_OK, "it ran");
-        vks_op_unref(held.op);
+        vks_work_unref(held.op);
         app_frames(&a, 3, 1);
         close_fence(fence);
         app_close(&a);
@@ -232,9 +232,9 @@ static void while_a_present_lasts_others_go_on_and_their_work_is_held(void)
         pthread_join(thread, NULL);
         CHECK(p.status == VKS_OK, "%d", p.status);
         if (first.op)
-            vks_op_unref(first.op);
+            vks_work_unref(first.op);
         if (second.op)
-            vks_op_unref(second.op);
+            vks_work_unref(second.op);
         app_frames(&a, 3, 1);
         vks_surface_close(surface);
         vks_surface_unref(surface);
@@ -394,10 +394,10 @@ static void who_comes_behind_a_present_waits_until_his_deadline_and_is_told_why(
     pthread_t thread = start_present(&a);
     CHECK(app_acquire(&a, 10, &frame) == VKS_TIMEOUT && TEXT_HAS("another thread has the swapchain"), "%s",
           vks_last_error()->text);
-    vks_set_patience(5 * MS);
+    vks_set_interrupt_interval(5 * MS);
     CHECK(vks_swapchain_acquire(a.swapchain, VKS_FOREVER, &frame) == VKS_INTERRUPTED, "looks for signals");
     CHECK(vks_swapchain_try_close(a.swapchain) == VKS_INTERRUPTED, "this too");
-    vks_set_patience(0);
+    vks_set_interrupt_interval(0);
     CHECK(try_queue(&a, 0) == VKS_TIMEOUT && TEXT_HAS("a present has the queue"), "%s", vks_last_error()->text);
     CHECK(try_queue(&a, vks_now() + 10 * MS) == VKS_TIMEOUT, "%s", vks_last_error()->text);
     CHECK(vks_swapchain_drop(a.swapchain, &late) == VKS_CLOSED, "it is being closed");

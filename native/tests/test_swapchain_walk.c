@@ -281,7 +281,7 @@ static void *submit_others(void *argument)
                   VKS_OK,
               "%s", vks_last_error()->text);
         if (out.op)
-            vks_op_unref(out.op);
+            vks_work_unref(out.op);
         vks_status status = VKS_INTERRUPTED;
         for (uint64_t until = vks_now() + HANG; v % 8 == 0 && status == VKS_INTERRUPTED;)
             status = vks_fence_wait(fence, v, until);

@@ -339,7 +339,7 @@ static void use_the_core(void)
     pthread_create(&thread, NULL, let_go_soon, gate);
     CHECK(!vks_fence_wait(done, 1, vks_now() + 20 * SECOND), "it runs in the end");
     pthread_join(thread, NULL);
-    vks_op_unref(submission.op);
+    vks_work_unref(submission.op);
     vks_fence_close(gate);
     vks_fence_close(done);
     vks_fence_unref(gate);

@@ -74,10 +74,10 @@ static void what_the_cpu_wrote_reaches_another_api_by_the_transfer_queue(void)
     stub_api *api = new_api(&p.near);
     uint64_t wait = 0, signal = 0;
     own(&p.near, 0);
-    CHECK(COPIED(vks_surface_lend_out(p.near.surface, true, vks_now() + HANG, &wait)) && wait, "two barriers");
-    CHECK(vks_surface_lent_value(p.near.surface, &signal) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(COPIED(vks_surface_external_begin(p.near.surface, true, vks_now() + HANG, &wait)) && wait, "two barriers");
+    CHECK(vks_surface_external_signal_value(p.near.surface, &signal) == VKS_OK, "%s", vks_last_error()->text);
     stub_work(api, wait, signal);
-    CHECK(vks_surface_lent_back(p.near.surface, signal) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(vks_surface_external_end(p.near.surface, signal) == VKS_OK, "%s", vks_last_error()->text);
     hand_on(&p.near, 1);
     drop_api(api);
     drop_pair(&p);

@@ -88,7 +88,7 @@ vks_status vks_bridge_create(vks_dispatcher *dispatcher, vks_bridge **out)
     vks_platform_init();
     bridge->fd = -1;
     bridge->process = vks_process;
-    bridge->mapping = (vks_mapping){.party = &bridge->reader, .told = bury, .user = bridge};
+    bridge->mapping = (vks_mapping){.party = &bridge->reader, .on_death = bury, .user = bridge};
     vks_status status = make_page(bridge);
     if (!status)
         status = vks_observer_create(dispatcher, &bridge->page->mail, &bridge->observer);

@@ -202,7 +202,7 @@ vks_status vks_observer_create(vks_dispatcher *d, vks_mail *mail, vks_observer *
 }
 
 /* Ticks up to this one count as taken. */
-static void skip_to(vks_observer *o, uint64_t id) { vks_raise(&o->taken, id); }
+static void skip_to(vks_observer *o, uint64_t id) { vks_atomic_max(&o->taken, id); }
 
 /* The first observer of a display: `missed` is the tick that came before it, id 0 if that is too long ago. */
 static void begin_with(vks_dispatcher *d, vks_observer *o, const vks_tick *missed)
@@ -308,7 +308,7 @@ static vks_status take(vks_observer *o, vks_tick *out, uint64_t *missed)
     if (status)
         return status;
     uint64_t taken = atomic_load(&o->taken);
-    if (!vks_raise(&o->taken, out->id)) /* it was taken before, or came before the observer rested */
+    if (!vks_atomic_max(&o->taken, out->id)) /* it was taken before, or came before the observer rested */
         return VKS_TIMEOUT;
     *missed = out->id - taken - 1;
     return VKS_OK;

@@ -752,7 +752,7 @@ def test_all_that_a_client_had_waits_for_its_work_once(
         locked.append(surface.device._lock._is_owned())  # type: ignore[attr-defined]
         time.sleep(seconds)
 
-    monkeypatch.setattr(vks.Surface, "_keep_promises", keep_promises, raising=False)
+    monkeypatch.setattr(vks.Surface, "_finish_releases", keep_promises, raising=False)
     hostile.client._channel.close()
     until(lambda: len(waits) >= 16 and nobody_is_left(served.server) is None, 60)
     assert 0.4 < sum(waits) < 1.2  # the first window's alone, and all others' together

@@ -153,10 +153,10 @@ class Turn:
         shared._gpu, shared._pid, shared._lock = HERE, os.getpid(), MagicMock()
         shared._accesses = shared._joined = 0
         shared._surface = MagicMock(
-            _lend_out=lambda *_: 4,
-            _lent_value=lambda: 5,
-            _lent_back=lambda value: self.done.append(value),
-            _outside_lost=lambda: self.done.append("lost"),
+            _external_begin=lambda *_: 4,
+            _external_signal_value=lambda: 5,
+            _external_end=lambda value: self.done.append(value),
+            _external_lost=lambda: self.done.append("lost"),
             release=lambda key: self.done.append(f"released by {key}"),
         )
         shared._memory = MagicMock()

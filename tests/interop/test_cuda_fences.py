@@ -32,10 +32,10 @@ class Stage:
         shared._lock = shared._signalling = MagicMock()
         shared._waits = shared._signals = 0
         shared._fence = MagicMock(
-            _lend_wait=self._lend_wait,
-            _lend_value=lambda value: self._ask(f"promise {value}", self.before),
-            _lent_back=lambda value: self._ask(f"given {value}"),
-            _outside_lost=lambda: self._ask("lost"),
+            _external_wait=self._external_wait,
+            _external_begin=lambda value: self._ask(f"promise {value}", self.before),
+            _external_end=lambda value: self._ask(f"given {value}"),
+            _external_lost=lambda: self._ask("lost"),
         )
         shared._timeline = MagicMock(
             wait=lambda value, stream: self._ask(f"wait {value}", self.codes.get(f"wait {value}", 0)),
@@ -57,7 +57,7 @@ class Stage:
             self.shared._timeline.given = value  # type: ignore[union-attr, misc]
         return self._ask(f"signal {value}", code)
 
-    def _lend_wait(self, value: int, timeout: float | None) -> int:
+    def _external_wait(self, value: int, timeout: float | None) -> int:
         return self._ask(f"certain {value} in {timeout}", value if value > self.before else 0)
 
 

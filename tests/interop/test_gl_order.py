@@ -55,12 +55,12 @@ class VulkanForOpenGL:
     def glWaitSemaphoreEXT(self, name: int, n: int, buffers: Any, m: int, texture: Any, layout: Any) -> None:
         assert (n, m, layout.value) == (0, 1, 0x958D)
         self.calls.append(f"wait {name} for {texture.value}")
-        self.surface._take_back(self.order._vulkan[name - 1].handle)
+        self.surface._acquire_from_external(self.order._vulkan[name - 1].handle)
 
     def glSignalSemaphoreEXT(self, name: int, n: int, buffers: Any, m: int, texture: Any, layout: Any) -> None:
         assert (n, m, layout.value) == (0, 1, 0x958D)
         self.calls.append(f"signal {name} for {texture.value}")
-        self.surface._hand_out(self.order._vulkan[name - 1].handle)
+        self.surface._release_to_external(self.order._vulkan[name - 1].handle)
 
     def glFlush(self) -> None:
         self.calls.append("flush")
@@ -178,11 +178,11 @@ def test_what_is_not_owned_is_not_handed_out(device: vks.Device, turns: Any) -> 
     surface.acquire(0)
     for wrong in (-1, 2**64):
         with pytest.raises(OverflowError):
-            surface._hand_out(wrong)
+            surface._release_to_external(wrong)
     with pytest.raises(TypeError):
-        surface._take_back("semaphore")
+        surface._acquire_from_external("semaphore")
     surface.close()
-    for use in (surface._hand_out, surface._take_back):
+    for use in (surface._release_to_external, surface._acquire_from_external):
         with pytest.raises(vks.ClosedError):
             use(0)
 
@@ -218,9 +218,9 @@ def test_the_cpu_backend_hands_nothing_out(device: vks.Device) -> None:
         pytest.skip("about the CPU backend")
     with device.create_surface(8, 8) as surface, surface.access():
         with pytest.raises(vks.UnsupportedError, match="the CPU backend has no semaphores"):
-            surface._hand_out(1)
+            surface._release_to_external(1)
         with pytest.raises(vks.UnsupportedError, match="the CPU backend has no semaphores"):
-            surface._take_back(1)
+            surface._acquire_from_external(1)
 
 
 @pytest.mark.rule("I6")

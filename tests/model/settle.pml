@@ -34,7 +34,7 @@ byte through = 0;                       /* bit s: sleeper s has what it wanted *
 /* Between bump and wake nobody can go to sleep on the old seq, so they are one step. */
 inline bump_and_wake() { d_step { seq_moved = 255; asleep = 0 } }
 
-inline wake_settlers() {
+inline wake_value_waiters() {
     if
     :: atomic { !want -> skip }
     :: atomic { want ->
@@ -73,11 +73,11 @@ proctype Debtor(byte me) {
 #endif
         od;
 #ifdef DROP_OWES_BEFORE_WAKE            /* recover() is woken to find the debt still there */
-        wake_settlers();
+        wake_value_waiters();
         owes = owes & ~BIT(me)
 #else
         owes = owes & ~BIT(me);
-        wake_settlers()
+        wake_value_waiters()
 #endif
     } unless { atomic { (dead & BIT(me)) -> seen = 0 } }
 }

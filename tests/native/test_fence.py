@@ -1,4 +1,4 @@
-"""_native.Fence and _native.Hub."""
+"""_native.Fence and _native.EventQueue."""
 
 from __future__ import annotations
 
@@ -102,23 +102,23 @@ def test_event_fd_becomes_readable_at_the_value(fence: Fence) -> None:
 
 @pytest.mark.rule("X23")
 def test_a_hub_collects_events_and_failures(device: Device, fence: Fence) -> None:
-    hub = _native.Hub()
-    assert hub.drain() == []
+    event_queue = _native.EventQueue()
+    assert event_queue.drain() == []
     for token in range(200):
-        fence.notify(1, hub, token)
-    fence.notify(2, hub, TOP - 1)
+        fence.notify(1, event_queue, token)
+    fence.notify(2, event_queue, TOP - 1)
     submission = device.submit(waits=(fence, 1))
-    submission.notify(hub=hub, token=1000)
+    submission.notify(event_queue=event_queue, token=1000)
     fence.signal(1)
     submission.wait(5)
     events = []
     while len(events) < 201:
-        assert select.select([hub.fileno()], [], [], 5)[0]
-        events += hub.drain()
+        assert select.select([event_queue.fileno()], [], [], 5)[0]
+        events += event_queue.drain()
     assert sorted(events) == [(token, None) for token in [*range(200), 1000]]
-    assert select.select([hub.fileno()], [], [], 0)[0] == []
+    assert select.select([event_queue.fileno()], [], [], 0)[0] == []
     fence.close()
-    [(token, error)] = hub.drain()
+    [(token, error)] = event_queue.drain()
     assert token == TOP - 1
     assert isinstance(error, errors.ClosedError)
 
@@ -135,7 +135,7 @@ def test_running_out_of_fds_is_an_os_error_with_its_errno(fence: Fence, surface:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     lowest_free = os.dup(0)
     os.close(lowest_free)
-    calls = [fence._export, surface._export, lambda: fence.event_fd(9), _native.Hub]
+    calls = [fence._export, surface._export, lambda: fence.event_fd(9), _native.EventQueue]
     codes = []
     resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, hard))
     try:

@@ -37,7 +37,7 @@ def test_importing_it_again_gives_the_same_types() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["Device", "Submission", "CommandList", "Program", "Fence", "Surface", "PendingAcquire", "Hub"]
+    "name", ["Device", "Submission", "CommandList", "Program", "Fence", "Surface", "PendingAcquire", "EventQueue"]
 )
 def test_every_type_has_a_docstring_and_weak_references(name: str) -> None:
     kind = getattr(_native, name)
@@ -52,10 +52,10 @@ def members_of(kind: type) -> list[str]:
 
 
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
-    "_hand_out": (0,),
-    "_take_back": (0,),
-    "_lend_out": (False,),
-    "_lent_back": (0,),
+    "_release_to_external": (0,),
+    "_acquire_from_external": (0,),
+    "_external_begin": (False,),
+    "_external_end": (0,),
     "count_copy": (1,),
     "notify": (1, None, 1),
     "signal": (1,),
@@ -82,7 +82,7 @@ def use(item: object, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [_native.Device, _native.CommandList, _native.Program, _native.Fence, _native.Surface, _native.Hub]
+    "kind", [_native.Device, _native.CommandList, _native.Program, _native.Fence, _native.Surface, _native.EventQueue]
 )
 def test_an_object_whose_init_never_ran_refuses_every_use(kind: type) -> None:
     blank = kind.__new__(kind)
@@ -102,7 +102,7 @@ def test_types_that_factories_make_cannot_be_made_by_hand() -> None:
 
 def test_init_may_run_once_only(device: Device, fence: Fence, surface: Surface) -> None:
     commands = List(surface)
-    hub, program = _native.Hub(), _native.Program()
+    event_queue, program = _native.EventQueue(), _native.Program()
     with pytest.raises(errors.InvalidCallError, match="ran already"):
         device.__init__()
     with pytest.raises(errors.InvalidCallError, match="ran already"):
@@ -112,7 +112,7 @@ def test_init_may_run_once_only(device: Device, fence: Fence, surface: Surface) 
     with pytest.raises(errors.InvalidCallError, match="ran already"):
         _native.CommandList.__init__(commands, device)
     with pytest.raises(errors.InvalidCallError, match="ran already"):
-        hub.__init__()
+        event_queue.__init__()
     with pytest.raises(errors.InvalidCallError, match="ran already"):
         program.__init__()
     fence.signal(1)

@@ -46,16 +46,25 @@ def test_submitting_leaves_reference_counts_as_they_were(device: Device, surface
 
 
 def test_objects_of_all_kinds_leave_nothing_behind(device: Device) -> None:
-    kinds = [Device, Fence, Surface, List, _native.Hub, _native.Program, _native.Submission, _native.PendingAcquire]
+    kinds = [
+        Device,
+        Fence,
+        Surface,
+        List,
+        _native.EventQueue,
+        _native.Program,
+        _native.Submission,
+        _native.PendingAcquire,
+    ]
 
     def a_round() -> None:
-        fence, surface, hub = Fence(device), make_surface(device), _native.Hub()
+        fence, surface, event_queue = Fence(device), make_surface(device), _native.EventQueue()
         surface.acquire()
         device.submit(List(surface), signals=fence).wait(5)
         surface.release(0)
         pending = surface._acquire_start(5)
         assert pending is not None
-        pending.notify(hub, 1)
+        pending.notify(event_queue, 1)
         pending.cancel()
         Fence._open(device, *fence._export())
         for bad in (
@@ -109,7 +118,16 @@ def test_cycles_through_a_device_are_collected() -> None:
 def test_weak_references_work_on_all_objects(device: Device, surface: Surface, fence: Fence) -> None:
     submission = device.submit(waits=(fence, 1))
     pending = surface._acquire_start(8)
-    items = [device, surface, fence, submission, pending, _native.Hub(), _native.Program(), _native.CommandList(device)]
+    items = [
+        device,
+        surface,
+        fence,
+        submission,
+        pending,
+        _native.EventQueue(),
+        _native.Program(),
+        _native.CommandList(device),
+    ]
     references = [weakref.ref(item) for item in items]
     assert [reference() for reference in references] == items
     fence.signal(1)

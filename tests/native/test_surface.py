@@ -60,16 +60,16 @@ def test_gpu_mode_returns_at_once(device: Device, surface: Surface) -> None:
 def test_a_pending_acquire_is_granted_or_cancelled(device: Device, surface: Surface) -> None:
     fds = surface._export()
     peer = make_surface(Device(), page_fd=fds[0], semaphore_fd=fds[1])
-    hub = _native.Hub()
+    event_queue = _native.EventQueue()
     assert surface._acquire_start(0) is None
     assert surface.is_owned
     pending = peer._acquire_start(4)
     assert pending is not None
     assert not pending.is_done()
-    pending.notify(hub, 11)
+    pending.notify(event_queue, 11)
     surface.release(4)
-    assert select.select([hub.fileno()], [], [], 5)[0]
-    assert hub.drain() == [(11, None)]
+    assert select.select([event_queue.fileno()], [], [], 5)[0]
+    assert event_queue.drain() == [(11, None)]
     assert pending.is_done()
     assert pending.cancel() is False
     assert peer.is_owned

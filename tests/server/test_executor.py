@@ -16,7 +16,7 @@ from vkshare.server.order import Order
 @pytest.mark.rule("R14")
 def test_what_an_executor_asked_for_is_not_told_to_the_next_one_of_that_client(place: Place) -> None:
     """After a lost device a client has another executor, and the core may still tell what the first one waits for."""
-    device, hub, serials = place.device(), _native.Hub(), itertools.count(1)
+    device, event_queue, serials = place.device(), _native.EventQueue(), itertools.count(1)
     fences = device.create_fence(), device.create_fence()
     told: list[int] = []
 
@@ -25,17 +25,17 @@ def test_what_an_executor_asked_for_is_not_told_to_the_next_one_of_that_client(p
             told.append(which)
             return []
 
-        executor.ask(lambda hub, token: fences[which].notify(1, hub, token), then)
+        executor.ask(lambda event_queue, token: fences[which].notify(1, event_queue, token), then)
 
-    first = Executor(device, 9, 1, hub, Order(), serials)
+    first = Executor(device, 9, 1, event_queue, Order(), serials)
     asks(first, 0)
     first.close()
-    second = Executor(device, 9, 2, hub, Order(), serials)
+    second = Executor(device, 9, 2, event_queue, Order(), serials)
     asks(second, 1)
     for which, expected in ((0, []), (1, [1])):
         fences[which].signal(1)
         tokens: list[int] = []
-        until(lambda tokens=tokens: tokens.extend(token for token, _ in hub.drain()) or tokens)
+        until(lambda tokens=tokens: tokens.extend(token for token, _ in event_queue.drain()) or tokens)
         assert tokens[0] >> 32 == 9
         assert second.happened(tokens[0] & 0xFFFFFFFF, None) == []
         assert told == expected
@@ -43,15 +43,17 @@ def test_what_an_executor_asked_for_is_not_told_to_the_next_one_of_that_client(p
 
 def test_a_serial_that_is_outstanding_is_not_used_again(place: Place) -> None:
     tokens: list[int] = []
-    executor = Executor(place.device(), 1, 1, _native.Hub(), Order(), iter([1, 1, 2, (1 << 32), (1 << 32) + 1, 3]))
+    executor = Executor(
+        place.device(), 1, 1, _native.EventQueue(), Order(), iter([1, 1, 2, (1 << 32), (1 << 32) + 1, 3])
+    )
     for _ in range(3):
-        executor.ask(lambda hub, token: tokens.append(token & 0xFFFFFFFF), lambda error: [])
+        executor.ask(lambda event_queue, token: tokens.append(token & 0xFFFFFFFF), lambda error: [])
     assert tokens == [1, 2, 3]
 
 
 def test_an_executor_that_is_closed_keeps_nothing(place: Place) -> None:
     device = place.device()
-    executor = Executor(device, 1, 1, _native.Hub(), Order())
+    executor = Executor(device, 1, 1, _native.EventQueue(), Order())
     seen: list[str] = []
     executor.on_close(lambda: seen.append("closed"))
     executor.on_close(lambda: 1 // 0)  # a plug-in's mistake keeps nothing else from its end

@@ -20,28 +20,28 @@ class Thing:
     """What can be watched going."""
 
 
-def readable(hub: _native.Hub, seconds: float = 0.0) -> bool:
-    return bool(select.select([hub.fileno()], [], [], seconds)[0])
+def readable(event_queue: _native.EventQueue, seconds: float = 0.0) -> bool:
+    return bool(select.select([event_queue.fileno()], [], [], seconds)[0])
 
 
 @pytest.mark.rule("R2")
 def test_commands_come_back_with_their_results_in_the_order_in_which_they_were_given() -> None:
-    hub = _native.Hub()
-    hand_off = _native.HandOff(hub, 77)
+    event_queue = _native.EventQueue()
+    hand_off = _native.HandOff(event_queue, 77)
     for n in range(3):
         hand_off.give(n)
     assert hand_off.collect() is None
     for n in range(3):
         assert hand_off.take() == n
         hand_off.done(-n)
-    assert [token for token, _ in hub.drain()] == [77, 77, 77]
+    assert [token for token, _ in event_queue.drain()] == [77, 77, 77]
     assert [hand_off.collect() for _ in range(4)] == [(0, 0), (1, -1), (2, -2), None]
 
 
 @pytest.mark.rule("R6")
 def test_no_more_are_out_than_there_is_room_for() -> None:
-    hub = _native.Hub()
-    hand_off = _native.HandOff(hub, 1)
+    event_queue = _native.EventQueue()
+    hand_off = _native.HandOff(event_queue, 1)
     for n in range(66):
         hand_off.give(n)
     with pytest.raises(VkshareError, match="66 commands are out"):
@@ -55,8 +55,8 @@ def test_no_more_are_out_than_there_is_room_for() -> None:
 
 @pytest.mark.rule("R2", "R3")
 def test_a_thread_sleeps_until_it_is_given_something_and_its_completion_is_an_eventfd() -> None:
-    hub = _native.Hub()
-    hand_off = _native.HandOff(hub, 5)
+    event_queue = _native.EventQueue()
+    hand_off = _native.HandOff(event_queue, 5)
 
     def render() -> None:
         while (request := hand_off.take()) is not None:
@@ -72,22 +72,22 @@ def test_a_thread_sleeps_until_it_is_given_something_and_its_completion_is_an_ev
             given += 1
         collected = 0
         while collected < n % 7:
-            assert readable(hub, 20)
-            hub.drain()
+            assert readable(event_queue, 20)
+            event_queue.drain()
             while (done := hand_off.collect()) is not None:
                 assert done[1] == done[0] + 1
                 collected += 1
-    assert not readable(hub)
+    assert not readable(event_queue)
     assert not hand_off.has_left
     hand_off.close()
     thread.join(20)
-    assert readable(hub)
+    assert readable(event_queue)
     assert hand_off.has_left
 
 
 def test_a_closed_hand_off_takes_no_more_and_drops_what_nobody_took() -> None:
-    hub = _native.Hub()
-    hand_off = _native.HandOff(hub, 1)
+    event_queue = _native.EventQueue()
+    hand_off = _native.HandOff(event_queue, 1)
     things = [Thing() for _ in range(3)]
     watched = [weakref.ref(thing) for thing in things]
     for thing in things:
@@ -109,10 +109,10 @@ def test_a_closed_hand_off_takes_no_more_and_drops_what_nobody_took() -> None:
 
 
 def test_it_is_not_used_twice_nor_after_fork_nor_before_init() -> None:
-    hub = _native.Hub()
-    hand_off = _native.HandOff(hub, 1)
+    event_queue = _native.EventQueue()
+    hand_off = _native.HandOff(event_queue, 1)
     with pytest.raises(InvalidCallError, match="ran already"):
-        hand_off.__init__(hub, 1)  # type: ignore[misc]
+        hand_off.__init__(event_queue, 1)  # type: ignore[misc]
     with pytest.raises(InvalidCallError):
         _native.HandOff.__new__(_native.HandOff).collect()
     with pytest.raises(TypeError, match="hub"):
@@ -130,12 +130,12 @@ def test_it_is_not_used_twice_nor_after_fork_nor_before_init() -> None:
 @pytest.mark.rule("R3")
 def test_a_completion_wakes_a_loop_that_sleeps() -> None:
     """That it is woken at all, and by nothing else: the bound of 300 us is measured where it is quiet."""
-    hub = _native.Hub()
-    hand_off = _native.HandOff(hub, 9)
+    event_queue = _native.EventQueue()
+    hand_off = _native.HandOff(event_queue, 9)
     front = _native.Front()
-    front.add(hub.fileno(), 4, 1)
+    front.add(event_queue.fileno(), 4, 1)
     threading.Timer(0.05, lambda: hand_off.done(None)).start()
     hand_off.give("request")
     assert front.wait(20) == [(4, 1, ())]
     assert hand_off.collect() == ("request", None)
-    assert os.read(hub.fileno(), 8)
+    assert os.read(event_queue.fileno(), 8)

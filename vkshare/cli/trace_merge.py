@@ -18,7 +18,7 @@ from vkshare.cli import trace_files
 from vkshare.cli.trace_files import RECORD, Recorded
 from vkshare.cli.trace_json import Point, Sheet
 
-_OPERATIONS = ("submission", "acquire", "release")  # vks_op_kind
+_OPERATIONS = ("submission", "acquire", "release")  # vks_work_kind
 _SHOWN = 60  # characters of a command line
 
 

@@ -155,12 +155,16 @@ class Compositor(Closing):
             self._dispatcher = made.enter_context(VsyncDispatcher(self._display))
             self._observer = made.enter_context(self._dispatcher.observe())
             self._observer.rest()
-            self._hub = _native.Hub()
+            self._event_queue = _native.EventQueue()
             self._closer = Closer(f"vks-close-windows {self.name}".strip())
             self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
             made.callback(os.close, self._wake_fd)
             poll = select.poll()
-            for fd in (self._hub.fileno(), self._observer.fileno(), self._wake_fd):  # the first two are made by this
+            for fd in (
+                self._event_queue.fileno(),
+                self._observer.fileno(),
+                self._wake_fd,
+            ):  # the first two are made by this
                 poll.register(fd, select.POLLIN)
             name = f"compositor {self.name}".strip()
             self._thread = threading.Thread(target=self._run, args=(poll,), name=name, daemon=True)
@@ -485,7 +489,7 @@ class Compositor(Closing):
         if self._has_input.is_set():
             self._has_input.clear()
             self._observe(self._scheduler.input_arrived())
-        for token, error in self._hub.drain():
+        for token, error in self._event_queue.drain():
             self._told(token, error)
         while self._captures:
             self._capture(self._captures.popleft())
@@ -581,7 +585,7 @@ class Compositor(Closing):
         has_come = window._latch(tick.vsync_time, self._skipped)
         if not has_come and not window._is_watched and window._feed is not None:
             # Who brings a frame a tick is looked at anyway, without being woken for it.
-            window._is_watched = window._feed.watch(self._hub, window.number)
+            window._is_watched = window._feed.watch(self._event_queue, window.number)
         return has_come
 
     @staticmethod
@@ -632,7 +636,7 @@ class Compositor(Closing):
             raise
         except (VkshareError, ValueError):
             submission = self._draw_singly(target, drawn)
-        submission.notify(self._hub, _COMPOSITED)
+        submission.notify(self._event_queue, _COMPOSITED)
         for window in self._windows.values():
             window._presented()
         return len(drawn)
@@ -675,7 +679,7 @@ class Compositor(Closing):
         while not self._open_device(factory):
             if self._stopping.wait(_REOPENING):
                 return
-        self._hub.drain()
+        self._event_queue.drain()
         self._counts.devices += 1
         if self._scheduler.is_compositing:
             self._scheduler.finished()

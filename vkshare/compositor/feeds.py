@@ -80,7 +80,7 @@ class Feed(Protocol):
         What was drawn for the tick of that time, or for a later one, waits for the next call.
         """
 
-    def watch(self, hub: _native.Hub, token: int) -> bool:
+    def watch(self, event_queue: _native.EventQueue, token: int) -> bool:
         """Has the token put into the hub, once, when latch() is worth a try. False: nothing that could be told of."""
 
     def hand_back(self) -> None:
@@ -201,10 +201,10 @@ class PipeFeed:
         with contextlib.suppress(VkshareError):  # nobody is there to take it
             self._back.enqueue(surface, wait="gpu")
 
-    def watch(self, hub: _native.Hub, token: int) -> bool:
+    def watch(self, event_queue: _native.EventQueue, token: int) -> bool:
         if self.end:
             return False
-        self._in._notify(hub, token)
+        self._in._notify(event_queue, token)
         return True
 
     def hand_back(self) -> None:
@@ -284,10 +284,10 @@ class SurfaceFeed:
             self._pending = self._surface._acquire_start(self._keys.acquire)
             self._is_asked = True
 
-    def watch(self, hub: _native.Hub, token: int) -> bool:
+    def watch(self, event_queue: _native.EventQueue, token: int) -> bool:
         if self._pending is None or self.end:
             return False
-        self._pending.notify(hub, token)
+        self._pending.notify(event_queue, token)
         return True
 
     def hand_back(self) -> None:

@@ -30,22 +30,22 @@ class Child:
 
     def __init__(self, sock: socket.socket, orders: Orders, device: Device) -> None:
         self._sock = sock
-        self._hub = _native.Hub()
+        self._event_queue = _native.EventQueue()
         self._kinds = table(rendering.KINDS, pickle.loads(orders.kinds))
         self._splitter = wire.Splitter()
-        self._executor = Executor(device, orders.client, 0, self._hub, Order())
+        self._executor = Executor(device, orders.client, 0, self._event_queue, Order())
         self._held: set[int] = set()  # of which the server was told that they may fail late
 
     def run(self) -> None:
         """Until the server has closed its end."""
         poll = select.poll()
         poll.register(self._sock, select.POLLIN)
-        poll.register(self._hub.fileno(), select.POLLIN)
+        poll.register(self._event_queue.fileno(), select.POLLIN)
         try:
             self._send(READY, 0)
             while True:
                 ready = {fd for fd, _ in poll.poll()}
-                if self._hub.fileno() in ready:
+                if self._event_queue.fileno() in ready:
                     self._drain()
                 if self._sock.fileno() in ready and not self._read():
                     return
@@ -74,7 +74,7 @@ class Child:
         self._tell(message.sequence, Answer() if outcome is None else outcome)
 
     def _drain(self) -> None:
-        for token, error in self._hub.drain():
+        for token, error in self._event_queue.drain():
             for told in self._executor.happened(token & 0xFFFFFFFF, error):
                 self._told(told)
         for sequence in self._held - {request.sequence for request in self._executor.held}:

@@ -76,7 +76,7 @@ class Executor:
         device: Device,
         client: int,
         generation: int,
-        hub: _native.Hub,
+        event_queue: _native.EventQueue,
         order: Order,
         serials: Iterator[int] | None = None,
     ) -> None:
@@ -88,7 +88,7 @@ class Executor:
         self.order = order
         self.last: _native.Submission | None = None
         self.held: dict[Request, Held] = {}
-        self._hub = hub
+        self._event_queue = event_queue
         # One row for all executors of a client: what an earlier one asked for must not be taken for a later one's.
         self._serials = itertools.count(1) if serials is None else serials
         self._asked: dict[int, Then] = {}
@@ -116,14 +116,14 @@ class Executor:
             return _trace.NOTHING
         return marks.step("run", request.kind.opcode, self._asker, request.sequence)
 
-    def ask(self, notify: Callable[[_native.Hub, int], None], then: Then) -> None:
+    def ask(self, notify: Callable[[_native.EventQueue, int], None], then: Then) -> None:
         """then(None, or why it never happens) is called by the loop once what `notify` asks for has happened."""
         serial = next(self._serials) % _SERIALS
         while serial == 0 or serial in self._asked:  # 0 is the hand-off's own
             serial = next(self._serials) % _SERIALS
         self._asked[serial] = then
         try:
-            notify(self._hub, self.client << 32 | serial)
+            notify(self._event_queue, self.client << 32 | serial)
         except BaseException:
             del self._asked[serial]
             raise

@@ -238,7 +238,7 @@ def wait(executor: Executor, request: Request) -> Answer | Later:
         return [Told(request, Answer() if error is None else error)]
 
     try:
-        executor.ask(lambda hub, token: served.fence.notify(body.value, hub, token), then)
+        executor.ask(lambda event_queue, token: served.fence.notify(body.value, event_queue, token), then)
     except BaseException:
         executor.order.waited(executor.client)
         raise

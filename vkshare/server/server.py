@@ -125,13 +125,13 @@ class RenderServer(Closing):
             made.callback(listener.close)
             self.devices = Devices(device, is_for_children=isolation == "process")
             made.callback(self.devices.close)
-            self.hub = _native.Hub()
+            self.event_queue = _native.EventQueue()
             self.loop = Loop()
             made.callback(self.loop.close)
             self.loop.front.set_generation(self.generation)
             self._door = Door(listener, self.loop, self.now, self._take)
             made.callback(self._door.close)
-            self.loop.add(self.hub.fileno(), READ, self._drain)
+            self.loop.add(self.event_queue.fileno(), READ, self._drain)
             made.pop_all()
         self._is_closed = False
         _log.info("%r", self)
@@ -273,7 +273,7 @@ class RenderServer(Closing):
             return ProcessWorker(
                 client.number, self.loop, self.devices.adapter, self.plugged_in, client, self._process_ended
             )
-        worker = ThreadWorker(client.number, self.hub, self.devices, self.order)
+        worker = ThreadWorker(client.number, self.event_queue, self.devices, self.order)
         client.hired()
         return worker
 
@@ -314,7 +314,7 @@ class RenderServer(Closing):
     # ---- what workers tell ----------------------------------------------------------------------------------------
 
     def _drain(self, what: int, owed: Sequence[int]) -> None:
-        for token, error in self.hub.drain():
+        for token, error in self.event_queue.drain():
             number, serial = token >> 32, token & 0xFFFFFFFF
             client = self.clients.get(number)
             if client is None:
@@ -401,10 +401,10 @@ class RenderServer(Closing):
             self._await_workers()
             self.counts = self.statistics()
             self._is_closed = True
-            self.loop.remove(self.hub.fileno())
+            self.loop.remove(self.event_queue.fileno())
             self._door.close()
             self.loop.close()
-            del self.hub
+            del self.event_queue
             self.devices.close(leave_open=bool(self._leaving))
 
     def _await_workers(self) -> None:

@@ -68,10 +68,10 @@ class Worker(Protocol):
 class ThreadWorker:
     """A thread that runs a client's requests on the server's device. Idle, it sleeps on a semaphore in C."""
 
-    def __init__(self, client: int, hub: _native.Hub, devices: Devices, order: Order) -> None:
-        self._hand_off = _native.HandOff(hub, client << 32)
+    def __init__(self, client: int, event_queue: _native.EventQueue, devices: Devices, order: Order) -> None:
+        self._hand_off = _native.HandOff(event_queue, client << 32)
         self._client = client
-        self._hub = hub
+        self._event_queue = event_queue
         self._devices = devices
         self._order = order
         self._executor: Executor | None = None
@@ -140,7 +140,7 @@ class ThreadWorker:
             if executor is not None:
                 executor.close()  # of a device that is lost
             executor = self._executor = Executor(
-                device, self._client, generation, self._hub, self._order, self._serials
+                device, self._client, generation, self._event_queue, self._order, self._serials
             )
         return executor
 

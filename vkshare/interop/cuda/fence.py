@@ -114,7 +114,7 @@ class CUDAFence(Opened):
             The driver refused.
         """
         number, timeline = self._checked(stream)
-        value = self._fence._lend_wait(value, timeout)
+        value = self._fence._external_wait(value, timeout)
         if not value:
             return
         try:
@@ -162,11 +162,11 @@ class CUDAFence(Opened):
                 self._give_signal(timeline, value, number)
             except BaseException as error:
                 with contextlib.suppress(VkshareError):  # Ctrl-C is heard after a call too
-                    self._fence._lent_back(value if timeline.given == value else 0)
+                    self._fence._external_end(value if timeline.given == value else 0)
                 if is_fatal(error):
                     self._lose()
                 raise
-            self._fence._lent_back(value)
+            self._fence._external_end(value)
             self._signals += 1
 
     def statistics(self) -> CUDAFenceStatistics:
@@ -192,9 +192,9 @@ class CUDAFence(Opened):
     def _promise(self, value: int) -> int:
         """What the stream must wait for first; 0: nothing."""
         try:
-            return self._fence._lend_value(value)
+            return self._fence._external_begin(value)
         except BaseException as error:
             if not isinstance(error, Exception):  # Ctrl-C, which is heard after the call: it is promised
                 with contextlib.suppress(VkshareError):
-                    self._fence._lent_back(0)
+                    self._fence._external_end(0)
             raise

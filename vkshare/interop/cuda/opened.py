@@ -105,4 +105,4 @@ class Opened:
     def _lose(self) -> None:
         """CUDA died in this process, by an error of a kernel's: nobody is to wait for what it was to bring."""
         with contextlib.suppress(VkshareError):  # e.g. closed: then nobody does
-            self._party._outside_lost()
+            self._party._external_lost()

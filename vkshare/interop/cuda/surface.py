@@ -173,12 +173,12 @@ class CUDASurface(Opened):
         memory, timeline = self._open_parts()
         surface = self._surface
         # Of what the CPU writes to memory that it sees, CUDA's streams learn by Vulkan's queue alone (seen on an H200).
-        value = surface._lend_out(surface.is_host_visible, timeout)
+        value = surface._external_begin(surface.is_host_visible, timeout)
         try:
             self._give_wait(timeline, value, stream)
         except BaseException as error:
             with contextlib.suppress(VkshareError):  # e.g. closed meanwhile
-                surface._lent_back(0)
+                surface._external_end(0)
             if is_fatal(error):
                 self._lose()  # what blocks before promised
             raise
@@ -191,7 +191,7 @@ class CUDASurface(Opened):
         try:
             _, timeline = self._open_parts()
             self._join(view)
-            value = self._surface._lent_value()
+            value = self._surface._external_signal_value()
             self._give_signal(timeline, value, stream)
         except BaseException as error:
             if is_fatal(error):  # the work of this block is lost, too: whoever is next is told
@@ -199,14 +199,14 @@ class CUDASurface(Opened):
                 raise
             given = timeline is not None and timeline.given == value
             with contextlib.suppress(VkshareError):  # Ctrl-C is heard after a call too
-                self._surface._lent_back(value if given else 0)
+                self._surface._external_end(value if given else 0)
             if isinstance(error, CUDAError | ClosedError):
                 raise InvalidCallError(
                     f"CUDA's work on {self._surface!r} cannot be waited for ({error}), so it is not handed on: "
                     "synchronize the stream, and then surface.release(key); or close the surface"
                 ) from error
             raise
-        self._surface._lent_back(value)
+        self._surface._external_end(value)
         self._accesses += 1
 
     def _join(self, view: CUDAView) -> None:

@@ -93,19 +93,19 @@ class GPUOrder:
 
     def begin(self, texture: int) -> None:
         try:
-            self._surface._hand_out(self._to_gl.handle)
+            self._surface._release_to_external(self._to_gl.handle)
         except UnsupportedError:  # the work before is held back: the GPU cannot wait for what may never come
             self._surface._cpu_access()
-            self._surface._hand_out(self._to_gl.handle)
+            self._surface._release_to_external(self._to_gl.handle)
         self._gl.glWaitSemaphoreEXT(self._wait, 0, None, 1, c_uint(texture), c_uint(_LAYOUT_GENERAL))
 
     def end(self, texture: int) -> None:
         self._gl.glSignalSemaphoreEXT(self._signal, 0, None, 1, c_uint(texture), c_uint(_LAYOUT_GENERAL))
         self._gl.glFlush()  # what Vulkan waits for must have been submitted
-        self._surface._take_back(self._from_gl.handle)
+        self._surface._acquire_from_external(self._from_gl.handle)
 
     def give_up(self) -> None:
-        self._surface._take_back(0)
+        self._surface._acquire_from_external(0)
 
     def delete(self) -> None:
         names, self._names = self._names, []

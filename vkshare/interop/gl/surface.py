@@ -78,7 +78,7 @@ class GLSurface:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._accesses = 0
-        self._is_lent = False  # to OpenGL
+        self._is_external = False  # to OpenGL
         self._shared: SharedTexture | None = None
         gl = contexts.GL(self._context)
         shared = SharedTexture(gl, surface)
@@ -288,16 +288,16 @@ class GLSurface:
 
     def _begin(self) -> GLView:
         """The handle owns the surface: OpenGL's part of the turn begins."""
-        if self._is_lent:
+        if self._is_external:
             raise InvalidCallError("OpenGL has the surface already: end its block first")
         self._order.begin(self._open().texture)
-        self._is_lent = True
+        self._is_external = True
         return GLView(self)
 
     def _finish(self, view: GLView) -> None:
         """OpenGL's part of the turn is over: whoever owns the surface next comes after it."""
         view._shared = None
-        self._is_lent = False
+        self._is_external = False
         try:
             shared = self._require_here()
         except VkshareError as error:

@@ -1,23 +1,23 @@
-/* usual.c: the submission that most are, on the shortest way to the driver. Under the device's lock.
+/* submit_fast.c: the submission that most are, on the shortest way to the driver. Under the device's lock.
  *
  * Nothing is held, the queue is free, and it waits for nothing; it can go where the last batch went; no other API is to
  * signal a fence that it signals; every surface that it touches is owned, and its acquire was given to the driver with
  * earlier work. Then nothing can keep it back and nobody else's promise is involved. What it does is what
- * vks_op_hand_over() (batch.c) does for such an operation.
+ * vks_work_submit() (batch.c) does for such an operation.
  */
 #include "device.h"
 #include "trace_points.h"
 
 #define SMALL 8
 
-bool vks_submit_is_usual(const vks_device *device, const vks_submit_info *info)
+bool vks_submit_is_fast(const vks_device *device, const vks_submit_info *info)
 {
     if (!device->timeline || device->n_held || device->presenting || info->n_waits || info->n_raw ||
         info->n_commands > SMALL || info->n_signals > SMALL)
         return false;
     for (uint32_t i = 0; i < info->n_signals; i++) {
         const vks_fence *fence = info->signals[i].fence;
-        if (fence->device != device || fence->lent || vks_fence_comes_after_outside(fence))
+        if (fence->device != device || fence->external_signal || vks_fence_follows_external(fence))
             return false;
     }
     for (uint32_t i = 0; i < info->n_commands; i++) {
@@ -26,7 +26,7 @@ bool vks_submit_is_usual(const vks_device *device, const vks_submit_info *info)
             return false;
         for (size_t u = 0; u < commands->n_uses; u++) {
             const vks_surface *surface = commands->uses[u].surface;
-            if (surface->closed || !surface->owned || surface->taken < surface->tenure.id ||
+            if (surface->closed || !surface->owned || surface->acquire_submitted < surface->ownership.id ||
                 (device->family != VKS_GRAPHICS && surface->engine_value))
                 return false;
         }
@@ -42,7 +42,7 @@ static void remember(const vks_submit_info *info, const vks_signal *signals, uin
         for (size_t u = 0; u < commands->n_uses; u++) {
             vks_surface *surface = commands->uses[u].surface;
             atomic_store_explicit(&surface->last_serial, serial, memory_order_release);
-            surface->has_drawn |= !commands->buffers[VKS_TRANSFER];
+            surface->uses_graphics |= !commands->buffers[VKS_TRANSFER];
             surface->submissions++; /* or more often, which says the same: not one */
         }
     }
@@ -50,17 +50,16 @@ static void remember(const vks_submit_info *info, const vks_signal *signals, uin
         vks_fence_queue(signals[i].fence, signals[i].value, serial);
 }
 
-vks_status vks_submit_usual(vks_device *device, const vks_submit_info *info, const vks_signal *signals,
-                            uint64_t *serial)
+vks_status vks_submit_fast(vks_device *device, const vks_submit_info *info, const vks_signal *signals, uint64_t *serial)
 {
     vks_point points[SMALL];
     uint64_t buffers[SMALL];
-    size_t dues = 0;
+    size_t completions = 0;
     for (uint32_t i = 0; i < info->n_signals; i++) {
         points[i] = (vks_point){signals[i].fence->semaphore, signals[i].value};
-        dues += vks_fence_is_watched(signals[i].fence);
+        completions += vks_fence_is_watched(signals[i].fence);
     }
-    vks_status status = dues ? vks_device_reserve(device, dues) : VKS_OK;
+    vks_status status = completions ? vks_device_reserve(device, completions) : VKS_OK;
     if (status)
         return status;
     for (uint32_t i = 0; i < info->n_commands; i++)
@@ -82,6 +81,6 @@ vks_status vks_submit_usual(vks_device *device, const vks_submit_info *info, con
     }
     atomic_store_explicit(&device->submitted, *serial, memory_order_release);
     remember(info, signals, *serial);
-    vks_trace_due(device, *serial);
+    vks_trace_completion(device, *serial);
     return VKS_OK;
 }

@@ -1,49 +1,49 @@
-/* Hub: one eventfd for any number of outstanding events. */
+/* EventQueue: one eventfd for any number of outstanding events. */
 #include "vkpy.h"
 
 enum { DRAINED_AT_ONCE = 64 };
 
-vkpy_hub *vkpy_hub_argument(PyObject *object, const char *name)
+vkpy_event_queue *vkpy_event_queue_argument(PyObject *object, const char *name)
 {
-    if (!PyObject_TypeCheck(object, vkpy_hub_type)) {
-        vkpy_type_error(object, name, "a Hub");
+    if (!PyObject_TypeCheck(object, vkpy_event_queue_type)) {
+        vkpy_type_error(object, name, "a EventQueue");
         return NULL;
     }
-    vkpy_hub *hub = (vkpy_hub *)object;
-    return hub->core != NULL ? hub : (vkpy_hub *)vkpy_raise_uninitialised(object);
+    vkpy_event_queue *event_queue = (vkpy_event_queue *)object;
+    return event_queue->core != NULL ? event_queue : (vkpy_event_queue *)vkpy_raise_uninitialised(object);
 }
 
-static int hub_init(PyObject *object, PyObject *arguments, PyObject *keywords)
+static int event_queue_init(PyObject *object, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {NULL};
-    vkpy_hub *self = (vkpy_hub *)object;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, ":Hub", names))
+    vkpy_event_queue *self = (vkpy_event_queue *)object;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, ":EventQueue", names))
         return -1;
     if (self->core != NULL)
-        return vkpy_raise_initialised("Hub");
-    vks_status status = vks_hub_create(&self->core);
+        return vkpy_raise_initialised("EventQueue");
+    vks_status status = vks_event_queue_create(&self->core);
     if (status != VKS_OK)
-        vkpy_raise(status, "Hub");
+        vkpy_raise(status, "EventQueue");
     return status == VKS_OK ? 0 : -1;
 }
 
-static void hub_dealloc(PyObject *object)
+static void event_queue_dealloc(PyObject *object)
 {
-    vkpy_hub *self = (vkpy_hub *)object;
+    vkpy_event_queue *self = (vkpy_event_queue *)object;
     vkpy_dealloc_begin(object, &self->weakrefs, false);
     if (self->core != NULL) {
-        vks_hub_close(self->core); /* fences may still hold it for events that nobody waits for any more */
-        vks_hub_unref(self->core);
+        vks_event_queue_close(self->core); /* fences may still hold it for events that nobody waits for any more */
+        vks_event_queue_unref(self->core);
     }
     vkpy_dealloc_free(object);
 }
 
-static PyObject *hub_fileno(PyObject *object, PyObject *ignored)
+static PyObject *event_queue_fileno(PyObject *object, PyObject *ignored)
 {
-    vkpy_hub *self = (vkpy_hub *)object;
+    vkpy_event_queue *self = (vkpy_event_queue *)object;
     (void)ignored;
     VKPY_LIVE(self);
-    return PyLong_FromLong(vks_hub_fd(self->core));
+    return PyLong_FromLong(vks_event_queue_fd(self->core));
 }
 
 /* (token, None), or (token, why it can never happen). */
@@ -66,9 +66,9 @@ static bool append_events(PyObject *list, const uint64_t *tokens, const vks_stat
     return true;
 }
 
-static PyObject *hub_drain(PyObject *object, PyObject *ignored)
+static PyObject *event_queue_drain(PyObject *object, PyObject *ignored)
 {
-    vkpy_hub *self = (vkpy_hub *)object;
+    vkpy_event_queue *self = (vkpy_event_queue *)object;
     uint64_t tokens[DRAINED_AT_ONCE];
     vks_status results[DRAINED_AT_ONCE];
     size_t count;
@@ -78,7 +78,7 @@ static PyObject *hub_drain(PyObject *object, PyObject *ignored)
     if (list == NULL)
         return NULL;
     do {
-        count = vks_hub_drain(self->core, tokens, results, DRAINED_AT_ONCE);
+        count = vks_event_queue_drain(self->core, tokens, results, DRAINED_AT_ONCE);
         if (!append_events(list, tokens, results, count)) {
             Py_DECREF(list);
             return NULL;
@@ -88,24 +88,24 @@ static PyObject *hub_drain(PyObject *object, PyObject *ignored)
 }
 
 static PyMethodDef methods[] = {
-    {"fileno", hub_fileno, METH_NOARGS,
+    {"fileno", event_queue_fileno, METH_NOARGS,
      "fileno($self)\n--\n\nThe eventfd, readable while there are events; the hub's own."},
-    {"drain", hub_drain, METH_NOARGS,
+    {"drain", event_queue_drain, METH_NOARGS,
      "drain($self)\n--\n\n[(token, None or why it can never happen), ...]: what happened since the last call."},
     {NULL, NULL, 0, NULL},
 };
 
-static PyMemberDef members[] = {VKPY_WEAKLIST(vkpy_hub), {NULL, 0, 0, 0, NULL}};
+static PyMemberDef members[] = {VKPY_WEAKLIST(vkpy_event_queue), {NULL, 0, 0, 0, NULL}};
 
 static PyType_Slot slots[] = {
     {Py_tp_doc, (void *)"One eventfd for any number of outstanding events."},
-    {Py_tp_init, (void *)hub_init},
-    {Py_tp_dealloc, (void *)hub_dealloc},
+    {Py_tp_init, (void *)event_queue_init},
+    {Py_tp_dealloc, (void *)event_queue_dealloc},
     {Py_tp_methods, methods},
     {Py_tp_members, members},
     {0, NULL},
 };
 
-PyType_Spec vkpy_hub_spec = {
-    "vkshare._native.Hub", sizeof(vkpy_hub), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots,
+PyType_Spec vkpy_event_queue_spec = {
+    "vkshare._native.EventQueue", sizeof(vkpy_event_queue), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots,
 };

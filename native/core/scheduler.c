@@ -1,4 +1,4 @@
-/* held.c: operations that are kept back until what they wait for is certain (spec: "Held submissions"). Under the
+/* scheduler.c: operations that are kept back until what they wait for is certain (spec: "Held submissions"). Under the
  * device's lock.
  *
  * The list is in order of submission. An operation may go when its own waits are certain and no earlier held operation
@@ -15,10 +15,10 @@
 
 /* ---- the operation as an object ---- */
 
-vks_op *vks_op_create(vks_device *device, vks_op_kind kind, uint32_t n_touches, uint32_t n_waits, uint32_t n_signals,
-                      uint32_t n_commands, uint32_t n_raw)
+vks_work *vks_work_create(vks_device *device, vks_work_kind kind, uint32_t n_touches, uint32_t n_waits,
+                          uint32_t n_signals, uint32_t n_commands, uint32_t n_raw)
 {
-    vks_op *op =
+    vks_work *op =
         calloc(1, sizeof *op + n_touches * sizeof *op->touches + n_waits * sizeof *op->waits +
                       n_signals * sizeof *op->signals + n_commands * sizeof *op->commands + n_raw * sizeof *op->raw);
     if (!op)
@@ -41,9 +41,9 @@ vks_op *vks_op_create(vks_device *device, vks_op_kind kind, uint32_t n_touches, 
     return op;
 }
 
-void vks_op_ref(vks_op *op) { atomic_fetch_add(&op->references, 1); }
+void vks_work_ref(vks_work *op) { atomic_fetch_add(&op->references, 1); }
 
-static void release_references(vks_op *op)
+static void release_references(vks_work *op)
 {
     for (uint32_t i = 0; i < op->n_touches; i++)
         vks_surface_unref(op->touches[i].surface);
@@ -51,7 +51,7 @@ static void release_references(vks_op *op)
         if (op->waits[i].fence)
             vks_fence_unref(op->waits[i].fence);
         if (op->waits[i].submission.op)
-            vks_op_unref(op->waits[i].submission.op);
+            vks_work_unref(op->waits[i].submission.op);
     }
     for (uint32_t i = 0; i < op->n_signals; i++)
         vks_fence_unref(op->signals[i].fence);
@@ -59,13 +59,13 @@ static void release_references(vks_op *op)
         vks_commands_unref(op->commands[i]);
     op->n_touches = op->n_waits = op->n_signals = op->n_commands = 0;
     for (size_t i = 0; i < op->n_events; i++)
-        vks_hub_unref(op->events[i].hub);
+        vks_event_queue_unref(op->events[i].event_queue);
     free(op->events);
     op->events = NULL;
     op->n_events = 0;
 }
 
-void vks_op_unref(vks_op *op)
+void vks_work_unref(vks_work *op)
 {
     if (atomic_fetch_sub(&op->references, 1) != 1)
         return;
@@ -76,11 +76,11 @@ void vks_op_unref(vks_op *op)
 
 /* ---- on and off the list ---- */
 
-static void count(vks_op *op, int by)
+static void count(vks_work *op, int by)
 {
     for (uint32_t i = 0; i < op->n_touches; i++) {
         op->touches[i].surface->held += (uint32_t)by;
-        if (op->kind == VKS_OP_ACQUIRE)
+        if (op->kind == VKS_WORK_ACQUIRE)
             op->touches[i].surface->held_acquires += (uint32_t)by;
     }
     for (uint32_t i = 0; i < op->n_waits; i++)
@@ -93,7 +93,7 @@ static void count(vks_op *op, int by)
         op->signals[i].fence->held_signals += (uint32_t)by;
 }
 
-void vks_op_hold(vks_device *device, vks_op *op)
+void vks_work_hold(vks_device *device, vks_work *op)
 {
     op->previous = device->held_last;
     *(device->held_last ? &device->held_last->next : &device->held_first) = op;
@@ -103,18 +103,18 @@ void vks_op_hold(vks_device *device, vks_op *op)
     count(op, 1);
     if (vks_tracing())
         vks_traced_hold(op);
-    if (op->kind == VKS_OP_ACQUIRE) { /* for vkshare ps */
+    if (op->kind == VKS_WORK_ACQUIRE) { /* for vkshare ps */
         vks_slot *slot = &op->touches[0].surface->handle.page->slots[op->touches[0].surface->handle.slot];
         atomic_store(&slot->waiting_key, op->key);
         atomic_store(&slot->waiting_since, vks_now());
     }
-    vks_device_pump(device);
+    vks_scheduler_run(device);
     if (device->adopted_waits)
         device->backend->interest(device);
 }
 
 /* Takes it off the list and ends it. `why` VKS_OK: it went to the driver, or was granted. */
-static void end(vks_device *device, vks_op *op, vks_status why)
+static void end(vks_device *device, vks_work *op, vks_status why)
 {
     *(op->previous ? &op->previous->next : &device->held_first) = op->next;
     *(op->next ? &op->next->previous : &device->held_last) = op->previous;
@@ -122,57 +122,57 @@ static void end(vks_device *device, vks_op *op, vks_status why)
     device->n_held--;
     count(op, -1);
     VKS_TRACE(op->since, vks_traced_let_go(op, why));
-    if (op->kind == VKS_OP_ACQUIRE) {
+    if (op->kind == VKS_WORK_ACQUIRE) {
         vks_surface *surface = op->touches[0].surface;
         atomic_store(&surface->handle.page->slots[surface->handle.slot].waiting_since, 0);
     }
     atomic_store(&op->status, why);
-    if (why || op->kind == VKS_OP_ACQUIRE) /* a submission's events wait for its completion: batch.c made them due */
+    if (why || op->kind == VKS_WORK_ACQUIRE) /* a submission's events wait for its completion: batch.c made them due */
         for (size_t i = 0; i < op->n_events; i++)
-            vks_hub_push(op->events[i].hub, op->events[i].token, why);
+            vks_event_queue_push(op->events[i].event_queue, op->events[i].token, why);
     release_references(op);
     vks_device_progress(device);
-    vks_op_unref(op);
+    vks_work_unref(op);
 }
 
 /* ---- failing ---- */
 
-static vks_op *find_tenure(const vks_device *device, const vks_surface *surface, uint64_t tenure)
+static vks_work *find_ownership(const vks_device *device, const vks_surface *surface, uint64_t ownership)
 {
-    for (vks_op *op = device->held_first; op; op = op->next)
+    for (vks_work *op = device->held_first; op; op = op->next)
         for (uint32_t i = 0; i < op->n_touches; i++)
-            if (op->touches[i].surface == surface && op->touches[i].tenure.id == tenure)
+            if (op->touches[i].surface == surface && op->touches[i].ownership.id == ownership)
                 return op;
     return NULL;
 }
 
-bool vks_tenure_is_held(const vks_surface *surface)
+bool vks_ownership_is_held(const vks_surface *surface)
 {
-    return surface->held && find_tenure(surface->device, surface, surface->tenure.id);
+    return surface->held && find_ownership(surface->device, surface, surface->ownership.id);
 }
 
 /* A pending tenure of which a part will not run must not be had at all: nobody is to be handed half a frame. */
-static void fail_pending_tenure(vks_device *device, vks_surface *surface, uint64_t tenure, vks_status why)
+static void fail_pending_ownership(vks_device *device, vks_surface *surface, uint64_t ownership, vks_status why)
 {
-    if (surface->next_tenure == tenure)
+    if (surface->next_ownership == ownership)
         surface->pending = false;
-    for (vks_op *op; (op = find_tenure(device, surface, tenure));)
-        vks_op_fail(device, op, why);
+    for (vks_work *op; (op = find_ownership(device, surface, ownership));)
+        vks_work_fail(device, op, why);
 }
 
 /* The promise ends once what the driver has of this handle is done; the chain is broken, so nobody takes the value for
  * a whole frame. */
-static void settle_broken(vks_device *device, vks_surface *surface, uint64_t value)
+static void complete_poisoned(vks_device *device, vks_surface *surface, uint64_t value)
 {
     if (device->backend->completed(device) >= surface->last_serial || vks_device_reserve(device, 1) != VKS_OK)
-        vks_surface_settle(surface, value);
+        vks_surface_complete(surface, value);
     else
-        vks_device_due(device, device->submitted, VKS_DUE_SURFACE, surface, value);
+        vks_device_add_completion(device, device->submitted, VKS_COMPLETION_SURFACE, surface, value);
 }
 
-void vks_op_fail(vks_device *device, vks_op *op, vks_status why)
+void vks_work_fail(vks_device *device, vks_work *op, vks_status why)
 {
-    vks_op_ref(op);
+    vks_work_ref(op);
     uint32_t n = op->n_touches;
     vks_touch small[8], *touches = n <= 8 ? small : malloc(n * sizeof *touches);
     if (touches)
@@ -185,12 +185,12 @@ void vks_op_fail(vks_device *device, vks_op *op, vks_status why)
         vks_fence_break(op->signals[i].fence);
     for (uint32_t i = 0; i < op->n_touches; i++) {
         vks_surface *surface = op->touches[i].surface;
-        bool had = op->touches[i].granted || surface->tenure.id == op->touches[i].tenure.id;
-        if (had && op->kind != VKS_OP_ACQUIRE && !surface->closed)
-            vks_mutex_break(surface->handle.page);
-        if (op->kind == VKS_OP_RELEASE && op->word_done && !surface->closed)
-            settle_broken(device, surface, op->value);
-        if (op->kind == VKS_OP_RELEASE && !op->word_done && had && surface->has_page && !surface->closed) {
+        bool had = op->touches[i].granted || surface->ownership.id == op->touches[i].ownership.id;
+        if (had && op->kind != VKS_WORK_ACQUIRE && !surface->closed)
+            vks_mutex_poison(surface->handle.page);
+        if (op->kind == VKS_WORK_RELEASE && op->word_done && !surface->closed)
+            complete_poisoned(device, surface, op->value);
+        if (op->kind == VKS_WORK_RELEASE && !op->word_done && had && surface->has_page && !surface->closed) {
             surface->has_page = false; /* release() was called: nobody will call it again */
             vks_mutex_abandon(&surface->handle);
         }
@@ -199,18 +199,18 @@ void vks_op_fail(vks_device *device, vks_op *op, vks_status why)
     end(device, op, why);
     for (uint32_t i = 0; i < n; i++) {
         vks_surface *surface = touches[i].surface;
-        if (!touches[i].granted && surface->tenure.id != touches[i].tenure.id)
-            fail_pending_tenure(device, surface, touches[i].tenure.id, why);
+        if (!touches[i].granted && surface->ownership.id != touches[i].ownership.id)
+            fail_pending_ownership(device, surface, touches[i].ownership.id, why);
         vks_surface_unref(surface);
     }
     if (touches != small)
         free(touches);
-    vks_op_unref(op);
+    vks_work_unref(op);
 }
 
 /* ---- the pump ---- */
 
-static bool is_blocked(const vks_device *device, const vks_op *op)
+static bool is_blocked(const vks_device *device, const vks_work *op)
 {
     for (uint32_t i = 0; i < op->n_touches; i++)
         if (op->touches[i].surface->mark == device->round)
@@ -221,7 +221,7 @@ static bool is_blocked(const vks_device *device, const vks_op *op)
     return false;
 }
 
-static void mark(const vks_device *device, vks_op *op)
+static void mark(const vks_device *device, vks_work *op)
 {
     for (uint32_t i = 0; i < op->n_touches; i++)
         op->touches[i].surface->mark = device->round;
@@ -251,16 +251,16 @@ static void add_word(watch_list *list, _Atomic uint32_t *word, uint32_t expected
 }
 
 /* The words are read before the operation is looked at: a change between fires the watcher at once. */
-static void add_watches(watch_list *list, const vks_op *op)
+static void add_watches(watch_list *list, const vks_work *op)
 {
     for (uint32_t i = 0; i < op->n_touches; i++) {
         vks_surface *surface = op->touches[i].surface;
         if (surface->closed)
             continue;
-        if (op->kind == VKS_OP_ACQUIRE)
+        if (op->kind == VKS_WORK_ACQUIRE)
             add_word(list, &surface->handle.page->seq, vks_mutex_want(surface->handle.page, op->key));
         else
-            add_word(list, &surface->handle.page->settle_seq, vks_mutex_want_settle(surface->handle.page));
+            add_word(list, &surface->handle.page->value_seq, vks_mutex_want_value(surface->handle.page));
         vks_peers_watch_page(&surface->mapping);
     }
     for (uint32_t i = 0; i < op->n_waits; i++) {
@@ -272,33 +272,33 @@ static void add_watches(watch_list *list, const vks_op *op)
 
 /* What was submitted in a mode="gpu" tenure learns what the tenure took over: the handle may have another one by the
  * time that this work's turn comes. */
-static void tell_granted(const vks_device *device, const vks_surface *surface)
+static void announce_ownership(const vks_device *device, const vks_surface *surface)
 {
-    for (vks_op *op = device->held_first; op; op = op->next)
+    for (vks_work *op = device->held_first; op; op = op->next)
         for (uint32_t i = 0; i < op->n_touches; i++) {
             vks_touch *touch = &op->touches[i];
-            if (touch->surface == surface && touch->tenure.id == surface->tenure.id && !touch->granted) {
-                touch->tenure = surface->tenure;
+            if (touch->surface == surface && touch->ownership.id == surface->ownership.id && !touch->granted) {
+                touch->ownership = surface->ownership;
                 touch->granted = true;
             }
         }
 }
 
-static vks_readiness try_acquire(vks_op *op, vks_status *why)
+static vks_readiness try_acquire(vks_work *op, vks_status *why)
 {
     vks_surface *surface = op->touches[0].surface;
     if (surface->closed) {
         *why = VKS_CLOSED;
         return VKS_FAIL;
     }
-    vks_debt debt;
+    vks_wait_point wait_point;
     uint64_t seen;
-    vks_status status = vks_mutex_try(&surface->handle, op->key, &debt, &seen);
+    vks_status status = vks_mutex_try(&surface->handle, op->key, &wait_point, &seen);
     if (status == VKS_TIMEOUT)
         return VKS_HOLD;
     if (status == VKS_OK) {
-        vks_surface_grant(surface, op->touches[0].tenure.id, &debt);
-        tell_granted(op->device, surface);
+        vks_surface_begin_ownership(surface, op->touches[0].ownership.id, &wait_point);
+        announce_ownership(op->device, surface);
         VKS_TRACE(op->since, vks_traced_grant(op));
         return VKS_READY;
     }
@@ -306,16 +306,16 @@ static vks_readiness try_acquire(vks_op *op, vks_status *why)
     return VKS_FAIL;
 }
 
-static vks_readiness run(vks_device *device, vks_op *op, vks_status *why)
+static vks_readiness run(vks_device *device, vks_work *op, vks_status *why)
 {
-    if (op->kind == VKS_OP_ACQUIRE)
+    if (op->kind == VKS_WORK_ACQUIRE)
         return try_acquire(op, why);
-    vks_readiness ready = vks_op_ready(device, op, why);
+    vks_readiness ready = vks_work_ready(device, op, why);
     if (ready != VKS_READY)
         return ready;
     if (device->presenting)
         return VKS_HOLD; /* the end of the present pumps */
-    if (op->kind == VKS_OP_RELEASE && !op->word_done) {
+    if (op->kind == VKS_WORK_RELEASE && !op->word_done) {
         vks_surface *surface = op->touches[0].surface;
         vks_status status = vks_surface_release_now(surface, op->key, false);
         atomic_store(&op->serial, surface->last_serial);
@@ -325,7 +325,7 @@ static vks_readiness run(vks_device *device, vks_op *op, vks_status *why)
         }
         return VKS_READY;
     }
-    *why = vks_op_hand_over(device, op);
+    *why = vks_work_submit(device, op);
     return *why ? VKS_FAIL : VKS_READY;
 }
 
@@ -335,21 +335,21 @@ static bool walk(vks_device *device, watch_list *list)
     device->round++;
     list->n = 0;
     bool again = false;
-    for (vks_op *op = device->held_first, *next; op; op = next) {
+    for (vks_work *op = device->held_first, *next; op; op = next) {
         next = op->next;
         if (!is_blocked(device, op)) {
             add_watches(list, op);
             vks_status why = VKS_OK;
-            vks_op_ref(op);
+            vks_work_ref(op);
             vks_readiness ready = run(device, op, &why);
             bool here = atomic_load(&op->status) == VKS_TIMEOUT; /* the loss of the device empties the list */
             if (here && ready == VKS_FAIL)
-                vks_op_fail(device, op, why);
-            vks_op_unref(op);
+                vks_work_fail(device, op, why);
+            vks_work_unref(op);
             if (!here || ready == VKS_FAIL)
                 return true; /* others may have gone with it */
             if (ready == VKS_READY) {
-                again |= op->n_signals > 0 || op->kind == VKS_OP_RELEASE;
+                again |= op->n_signals > 0 || op->kind == VKS_WORK_RELEASE;
                 end(device, op, VKS_OK);
                 continue;
             }
@@ -359,30 +359,30 @@ static bool walk(vks_device *device, watch_list *list)
     return again;
 }
 
-void vks_device_pump(vks_device *device)
+void vks_scheduler_run(vks_device *device)
 {
     if (!device->held_first && !device->watching)
         return;
-    if (device->pumping) {
-        device->pump_again = true;
+    if (device->scheduling) {
+        device->schedule_again = true;
         return;
     }
-    device->pumping = true;
+    device->scheduling = true;
     watch_list list = {0};
     do
-        device->pump_again = false;
-    while (walk(device, &list) || device->pump_again);
-    device->pumping = false;
+        device->schedule_again = false;
+    while (walk(device, &list) || device->schedule_again);
+    device->scheduling = false;
     device->watching =
         device->held_first && list.n; /* with nothing left to watch the list must go: pages are unmapped after this */
-    vks_watcher_set(device, vks_device_pump_soon, list.words, device->watching ? list.n : 0);
+    vks_watcher_set(device, vks_scheduler_run_unlocked, list.words, device->watching ? list.n : 0);
     free(list.words);
 }
 
-void vks_device_pump_soon(void *user)
+void vks_scheduler_run_unlocked(void *user)
 {
     vks_device *device = user;
     pthread_mutex_lock(&device->lock);
-    vks_device_pump(device);
+    vks_scheduler_run(device);
     pthread_mutex_unlock(&device->lock);
 }

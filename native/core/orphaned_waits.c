@@ -1,0 +1,71 @@
+/* orphaned_waits.c: GPU waits for a signal that will never come (spec: "Who may signal by the host"). Its signaller
+ * died or lost its device with the work that brings it still behind other work. The process whose own queue is stuck,
+ * and no other, then signals exactly the value that it waits for.
+ *
+ * Called by the publisher every 20 ms while such waits are with the driver; under the device's lock.
+ */
+#include "device.h"
+
+static void signal_orphaned(vks_device *device, uint64_t semaphore, uint64_t value)
+{
+    uint64_t counter;
+    if (device->backend->counter(device, semaphore, &counter) == VKS_OK && counter < value &&
+        value - counter <= device->max_difference)
+        device->backend->host_signal(device, semaphore, value);
+}
+
+static void resolve_surface_wait(vks_device *device, vks_surface *surface, uint64_t value)
+{
+    uint64_t counter;
+    if (!surface->semaphore || vks_surface_is_pending(surface, value)) /* it may come, or a lower one take it back */
+        return;
+    /* In this order: who kept a promise owes nothing any more only after the semaphore has the value. */
+    if (device->backend->counter(device, surface->semaphore, &counter) != VKS_OK || counter >= value)
+        return;
+    vks_mutex_poison(surface->handle.page); /* before: nobody is to take what comes of it for a whole frame */
+    signal_orphaned(device, surface->semaphore, value);
+}
+
+static void resolve_fence_wait(vks_device *device, vks_fence *fence, uint64_t value)
+{
+    const vks_fence_page *page = fence->page;
+    uint32_t status = atomic_load(&page->status);
+    if (fence->semaphore && (status == VKS_FENCE_LOST || status == VKS_FENCE_CLOSED || !vks_peer_alive(page->owner)))
+        signal_orphaned(device, fence->semaphore, value);
+}
+
+/* Another API died that was to bring the value, which is not true any more (vks_fence.end): only queues hear of it, so
+ * that they go on. In order, for a signal under way would take the counter back. */
+static void resolve_external_wait(vks_device *device, const vks_completion *completion)
+{
+    const vks_fence *fence = completion->object;
+    uint64_t counter;
+    if (completion->value > fence->end && fence->semaphore &&
+        device->backend->counter(device, fence->semaphore, &counter) == VKS_OK && counter >= completion->serial)
+        signal_orphaned(device, fence->semaphore, completion->value);
+}
+
+void vks_device_resolve_orphaned_waits(vks_device *device)
+{
+    if (device->lost || !device->native_timelines)
+        return;
+    for (size_t i = 0; i < device->n_external; i++) {
+        const vks_completion *completion = &device->external[i];
+        if (completion->kind == VKS_COMPLETION_SURFACE_WAIT)
+            resolve_surface_wait(device, completion->object, completion->value);
+        else if (completion->kind == VKS_COMPLETION_FENCE_WAIT)
+            resolve_fence_wait(device, completion->object, completion->value);
+        else if (completion->kind == VKS_COMPLETION_FENCE)
+            resolve_external_wait(device, completion);
+    }
+    uint64_t head = device->backend->completed(device) + 1; /* what stands behind it waits for it anyway */
+    for (size_t i = 0; i < device->ring_count; i++) {
+        const vks_completion *completion = &device->ring[(device->ring_first + i) & (device->ring_capacity - 1)];
+        if (completion->serial > head)
+            break;
+        if (completion->kind == VKS_COMPLETION_SURFACE_WAIT)
+            resolve_surface_wait(device, completion->object, completion->value);
+        else if (completion->kind == VKS_COMPLETION_FENCE_WAIT)
+            resolve_fence_wait(device, completion->object, completion->value);
+    }
+}
