@@ -7,7 +7,7 @@ ARGS ?=
 export T K
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sysroot build setup optional-sysroot demo test test-full check ctest model rules mutants soak bench lint format shaders docs-images wheel sdist system-deps clean
+.PHONY: help venv sysroot build setup optional-sysroot demo test test-full check ctest model rules mutants soak bench lint format shaders docs docs-images wheel sdist system-deps clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ format: venv ## ruff and clang-format change the sources
 
 shaders: venv sysroot ## compile shaders/*.glsl to the checked-in SPIR-V
 	$(VENV)/python tools/shaders.py
+
+docs: build ## the site, in build/site: guide, reference, decisions, results
+	NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs build --quiet --strict
 
 docs-images: build sysroot ## draw the pictures in docs/images from real runs: presentation, vsync, server
 	$(VENV)/pip install -qq --disable-pip-version-check 'matplotlib>=3.8'
