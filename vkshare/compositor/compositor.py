@@ -160,11 +160,8 @@ class Compositor(Closing):
             self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
             made.callback(os.close, self._wake_fd)
             poll = select.poll()
-            for fd in (
-                self._event_queue.fileno(),
-                self._observer.fileno(),
-                self._wake_fd,
-            ):  # the first two are made by this
+            # The calls of the first two create their eventfds.
+            for fd in (self._event_queue.fileno(), self._observer.fileno(), self._wake_fd):
                 poll.register(fd, select.POLLIN)
             name = f"compositor {self.name}".strip()
             self._thread = threading.Thread(target=self._run, args=(poll,), name=name, daemon=True)
