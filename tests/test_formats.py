@@ -8,7 +8,7 @@ import pytest
 from vkshare import formats
 from vkshare.errors import UnsupportedError
 
-# Vulkan's own numbers, and the order of native/vkshare.h: descriptors and shared pages carry the codes, so they never change.
+# The numbers of Vulkan, and the order of native/vkshare.h. Descriptors and shared pages carry the codes: they never change.
 EXPECTED = {
     "r8unorm": (1, 1, 9),
     "rg8unorm": (2, 2, 16),
