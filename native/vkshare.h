@@ -209,7 +209,8 @@ typedef struct vks_submit_info {
     uint32_t n_signals;
 } vks_submit_info;
 
-/* Hands a batch to the driver, or keeps it back until its waits are certain to end (spec: held submissions).
+/* Hands a batch to the driver, or keeps it back until its waits are certain to end (docs/spec/protocol.md, "Held
+ * submissions").
  * Short, but blocks while `held_limit` operations are held, until `deadline` (callers that keep a lock try with
  * deadline 0 first). Errors: VKS_NOT_OWNER (a touched surface is not owned), VKS_BAD_VALUE (also for a wait for a
  * value of a fence that is not queued before this submission signals that fence), VKS_READ_ONLY, VKS_FOREIGN_DEVICE,

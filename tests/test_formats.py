@@ -8,7 +8,7 @@ import pytest
 from vkshare import formats
 from vkshare.errors import UnsupportedError
 
-# Vulkan's own numbers, and DESIGN.md's order: descriptors and shared pages carry the codes, so they never change.
+# Vulkan's own numbers, in the order of native/vkshare.h. Descriptors and pages carry the codes, which never change.
 EXPECTED = {
     "r8unorm": (1, 1, 9),
     "rg8unorm": (2, 2, 16),

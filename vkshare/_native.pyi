@@ -1,7 +1,7 @@
 """The C extension: the objects of the core, as thin as they can be. The public classes derive from these.
 
 Timeouts are float seconds, None waits for ever, 0 tests. Every method is thread-safe; those that block release the
-GIL and answer Ctrl-C. Errors are the classes of vkshare.errors and the built-in ones that DESIGN.md names.
+GIL and answer Ctrl-C. Errors are the classes of vkshare.errors and built-in ones.
 """
 
 from collections.abc import Callable, Sequence

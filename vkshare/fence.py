@@ -25,7 +25,7 @@ class Fence(Closable, _native.Fence):
 
     Made by ``device.create_fence()``, ``open_fence()`` (a read-only follower of another party's) and ``adopt_fence()``.
     Thread-safe. `value` is what has completed, `queued_value` what will have once all submitted work has run.
-    ``signal``, ``wait``, ``is_done`` and ``event_fd`` come from the C core. Rules: spec fence, X1 to X24.
+    ``signal``, ``wait``, ``is_done`` and ``event_fd`` come from the C core. Rules X1 to X24 (docs/spec/fence.md).
     """
 
     async def wait_async(self, value: int) -> None:

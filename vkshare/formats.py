@@ -72,7 +72,7 @@ FORMATS: dict[str, Format] = {
 }
 _BY_CODE = {f.code: f for f in FORMATS.values()}
 
-# Asked for often enough to deserve an answer of their own (DESIGN.md: UnsupportedError for now).
+# Asked for often enough to deserve an answer of their own (UnsupportedError for now).
 _NOT_YET = {
     **dict.fromkeys(("depth16unorm", "depth24plus", "depth32float", "depth24plus-stencil8"), "depth"),
     **dict.fromkeys(("nv12", "p010", "i420", "yuv420p"), "multi-planar images"),

@@ -41,7 +41,7 @@ class KeyedMutexStatistics:
 
 
 class KeyedMutex:
-    """`surface.mutex`: the shared lock of one surface. Thread-safe. Rules: spec keyed-mutex, K1 to K33."""
+    """`surface.mutex`: the shared lock of one surface. Thread-safe. Rules K1 to K34 (docs/spec/keyed-mutex.md)."""
 
     __slots__ = ("_surface",)
 

@@ -174,8 +174,8 @@ bool vks_mutex_spin(vks_mutex_page *page, uint64_t seen, int pauses)
     return false;
 }
 
-/* Pauses, mostly 40, then sched_yield until `until`: 1.2 us on the same core, 0.11 us across (DRIVERS.md). True if the
- * word changed. */
+/* Pauses, mostly 40, then sched_yield until `until`: 1.2 us on the same core, 0.11 us across
+ * (docs/spec/drivers.md). True if the word changed. */
 static bool spin(vks_mutex_page *page, uint64_t seen, int pauses, uint64_t *until)
 {
     if (vks_mutex_spin(page, seen, pauses))

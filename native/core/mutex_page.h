@@ -1,4 +1,5 @@
-/* mutex_page.h: the keyed mutex as transitions of a shared page (spec: protocol, "Keyed-mutex page").
+/* mutex_page.h: the keyed mutex as transitions of a shared page (docs/spec/protocol.md,
+ * "Keyed-mutex page").
  *
  * Nothing here knows devices, threads of ours or Vulkan: a page, a slot, and what may happen to them. A forked C
  * program can drive it with nothing else. All functions are lock-free but vks_mutex_wait, which sleeps.
@@ -61,7 +62,7 @@ bool vks_mutex_spin(vks_mutex_page *page, uint64_t seen, int pauses);
 /* Makes sure that the deaths of the page's parties will be heard, and handles those that died already. Called before
  * each sleep; anything but VKS_OK ends the wait. */
 typedef vks_status (*vks_mutex_watch)(void *user);
-/* Blocks. Spins, yields, then sleeps on the page: the waiting strategy of DRIVERS.md ("good in every placement"). */
+/* Blocks. Spins, yields, then sleeps on the page: the waiting strategy of docs/spec/drivers.md. */
 vks_status vks_mutex_wait(vks_mutex_handle *handle, uint64_t key, uint64_t deadline, vks_mutex_watch watch, void *user,
                           vks_wait_point *wait_point);
 /* The rest of it, for those who have looked for so long already: without the pauses. */

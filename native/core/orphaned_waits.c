@@ -1,4 +1,4 @@
-/* orphaned_waits.c: GPU waits for a signal that will never come (spec: "Who may signal by the host"). Its signaller
+/* orphaned_waits.c: GPU waits for a signal that will never come (docs/spec/protocol.md, "Host signals"). Its signaller
  * died or lost its device with the work that brings it still behind other work. The process whose own queue is stuck,
  * and no other, then signals exactly the value that it waits for.
  *

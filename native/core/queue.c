@@ -452,7 +452,7 @@ static vks_status look(vks_queue *queue, bool may_sleep, uint32_t *surface, void
 }
 
 /* The keyed mutex's waiting: pauses, then sched_yield, and only then a sleep, from which waking takes longer than most
- * pairs do (DRIVERS.md). */
+ * pairs do (docs/spec/drivers.md). */
 static bool came_soon(const vks_queue *queue, uint64_t deadline)
 {
     const vks_queue_page *page = queue->ring.page;

@@ -1,4 +1,5 @@
-/* scheduler.c: operations that are kept back until what they wait for is certain (spec: "Held submissions"). Under the
+/* scheduler.c: operations that are kept back until what they wait for is certain (docs/spec/protocol.md, "Held
+ * submissions"). Under the
  * device's lock.
  *
  * The list is in order of submission. An operation may go when its own waits are certain and no earlier held operation

@@ -91,7 +91,7 @@ static uint32_t name_of(VkSemaphore semaphore) { return (uint32_t)(uintptr_t)sem
 static void set(uint32_t name, uint64_t value)
 {
     uint64_t *counter = counter_of(name);
-    if (value <= *counter) /* NVIDIA moves the counter back, lavapipe loses the device (DRIVERS.md) */
+    if (value <= *counter) /* NVIDIA moves the counter back, lavapipe loses the device (docs/spec/drivers.md) */
         violation("a signal does not increase the value");
     else
         *counter = value;

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
-from pathlib import Path
-
 import pytest
 import results
 import rules
+import specification
 from results import Case, Results
+from specification import Rule
 
-VULKAN_RULE = {"text": "a rule"}
-PAGE_RULE = {"text": "a rule of pages", "vulkan": False}
+VULKAN_RULE = Rule("a rule")
+PAGE_RULE = Rule("a rule of pages", vulkan=False)
 
 
 def by_backend(**outcomes: str) -> dict[str, list[Case]]:
@@ -90,7 +89,33 @@ def test_results_survive_being_written_and_read(tmp_path):
     assert Results.load(tmp_path / "x.json") == written
 
 
-def test_every_rule_has_a_text_and_an_id():
-    known = tomllib.loads((Path(__file__).parents[1] / "rules.toml").read_text())
-    assert {f"K{n}" for n in range(1, 34)} | {f"X{n}" for n in range(1, 25)} <= set(known)
-    assert all(rule["text"] for rule in known.values())
+def test_a_rule_is_a_paragraph_with_an_id_a_mark_and_a_first_sentence():
+    page = """# A page
+
+**K1** A new surface
+has no owner. `release()` raises.
+
+**X2** (pages only) Counters never fall: not once. More.
+
+**A9** (Vulkan only) One sentence that goes on to the end
+
+**I4** (GPU only) Last."""
+    assert specification.rules_of(page) == {
+        "K1": Rule("A new surface has no owner"),
+        "X2": Rule("Counters never fall", vulkan=False),
+        "A9": Rule("One sentence that goes on to the end", cpu=False),
+        "I4": Rule("Last", cpu=False, vulkan=False),
+    }
+
+
+@pytest.mark.parametrize("page", ["**K1** (elsewhere only) One.", "**K1** One.\n\n**K1** Two."])
+def test_an_unknown_mark_and_a_second_rule_of_an_id_are_refused(page):
+    with pytest.raises(ValueError, match="K1"):
+        specification.rules_of(page)
+
+
+def test_each_family_is_numbered_from_1_without_a_gap():
+    known = specification.read()
+    numbers = {family: [int(rule[1:]) for rule in known if rule[0] == family] for family in "KXAQIRV"}
+    assert numbers == {family: list(range(1, len(some) + 1)) for family, some in numbers.items()}
+    assert all(rule.text for rule in known.values())

@@ -68,7 +68,7 @@ class _Leaving:
 
 
 class RenderServer(Closing):
-    """Renders for other processes of the same user, over a Unix socket. Rules: spec render-server, R1 to R17.
+    """Renders for other processes of the same user, over a Unix socket. Rules R1 to R17 (docs/spec/render-server.md).
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ def open_fence(fence: Fence) -> CUDAFence:
 class CUDAFence(Opened):
     """A fence in CUDA. Made by vkshare.interop.cuda.open_fence(). Thread-safe.
 
-    Its rules are the fence's (spec fence, X1 to X24), and a stream's wait or signal is to everybody what a
+    Its rules are the fence's (rules X1 to X24), and a stream's wait or signal is to everybody what a
     submission's is. Closing the fence, or its device, waits for the signals that streams were given.
     """
 
