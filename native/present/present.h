@@ -9,7 +9,7 @@
 #include <pthread.h>
 
 #include "core/device.h"
-#include "history.h"
+#include "tracker.h"
 #include "swapchain.h"
 #include "vulkan/vulkan_core.h"
 
@@ -40,12 +40,12 @@ typedef struct vks_present_functions {
 } vks_present_functions;
 
 typedef enum vks_image_state {
-    VKS_IMAGE_AWAY,     /* with the presentation engine */
+    VKS_IMAGE_NOT_ACQUIRED,     /* with the presentation engine */
     VKS_IMAGE_ACQUIRED, /* the caller has it */
-    VKS_IMAGE_SHELVED   /* ours, and nobody has it: the next to be handed out */
+    VKS_IMAGE_RETURNED   /* ours, and nobody has it: the next to be handed out */
 } vks_image_state;
 
-typedef struct vks_chain_image {
+typedef struct vks_present_image {
     vks_presentable frame; /* the device's lock; first, so that it can be found from there */
     vks_swapchain *swapchain;
     vks_surface *surface;       /* a reference; NULL until it is attached */
@@ -56,20 +56,20 @@ typedef struct vks_chain_image {
     uint64_t engine[2]; /* semaphores that an engine was given, to wait for and to signal: it may have done neither */
     bool by_engine;     /* for the frame that is out */
     uint32_t n_read;    /* of `frame.rendered`: those of captures, since it was acquired */
-    _Atomic bool is_returned; /* ACQUIRED for the lock's owner alone: the frame was dropped (the device's lock) */
-} vks_chain_image;
+    _Atomic bool is_dropped; /* ACQUIRED for the lock's owner alone: the frame was dropped (the device's lock) */
+} vks_present_image;
 
 /* A VkSwapchainKHR, or a ring. */
-typedef struct vks_chain {
-    struct vks_chain *next; /* the older ones */
+typedef struct vks_generation {
+    struct vks_generation *next; /* the older ones */
     uint64_t handle;        /* VkSwapchainKHR; 0: a ring */
-    uint64_t generation;
+    uint64_t number;        /* the generation in vks_frame */
     uint32_t n, width, height, mode;
     uint32_t shown; /* the image that was presented last, and not acquired since; UINT32_MAX: none */
     bool was_presented, is_out_of_date; /* the latter: it gives no more images */
-    bool is_suboptimal, stays_so;       /* stays_so: it was made for that, and nothing was different */
-    vks_chain_image images[VKS_SWAPCHAIN_IMAGES];
-} vks_chain;
+    bool is_suboptimal, stays_suboptimal;       /* stays_suboptimal: it was made for that, and nothing was different */
+    vks_present_image images[VKS_SWAPCHAIN_IMAGES];
+} vks_generation;
 
 typedef struct vks_handle_pool {
     uint64_t *handles;
@@ -82,7 +82,7 @@ typedef struct vks_handle_pool {
 struct vks_swapchain {
     pthread_mutex_t lock;
     _Atomic uint64_t locked_since; /* 0: free, or taken this instant */
-    _Atomic bool has_returned; /* frames came back while the lock was another thread's: `is_returned` of their images */
+    _Atomic bool has_dropped; /* frames came back while the lock was another thread's: `is_dropped` of their images */
     _Atomic uint32_t references;
     uint32_t process;
     uint64_t number;    /* for traces */
@@ -99,75 +99,75 @@ struct vks_swapchain {
     _Atomic uint32_t mode;          /* the present mode that is wanted */
     _Atomic uint64_t pace;          /* ns from frame to frame; 0: none */
     _Atomic uint64_t due;           /* when the next one may go */
-    vks_chain *chains;              /* alive, the newest first */
-    vks_chain *current;             /* of these; NULL: none was made, or creating failed */
-    uint32_t shelved;               /* its images on the shelf */
-    uint64_t generation;
+    vks_generation *generations;              /* alive, the newest first */
+    vks_generation *current;             /* of these; NULL: none was made, or creating failed */
+    uint32_t n_returned;               /* its images on the shelf */
+    uint64_t newest_generation; /* number of the newest; 0: none yet */
     _Atomic bool is_stale; /* recreate at the next acquire */
-    bool has_tried;        /* vks_swapchain_acquire_soon() was the first of two attempts */
+    bool has_tried;        /* vks_swapchain_try_acquire() was the first of two attempts */
     _Atomic bool is_lost, is_closed;
     _Atomic bool is_ended; /* and closing has come to its end */
     struct vks_finishing { /* of closing, or of leaving a surface: it may be interrupted and go on */
         uint64_t since;    /* 0: none is under way */
         uint64_t last;     /* when it went on */
         uint64_t frames;   /* when it began: those that had been presented */
-        uint64_t left, patience;
+        uint64_t left, give_up_at;
     } finishing;
     uint64_t proof_until; /* while a resize waits for room: when it stops waiting; else 0 */
 
     /* Under the device's lock. */
-    vks_history *history;
+    vks_tracker *tracker;
     vks_handle_pool semaphores, fences;
-    vks_handle_pool spoiled; /* semaphores and fences that nobody may use again: destroyed when the chains are gone */
-    vks_handle_pool stuck;
+    vks_handle_pool discarded_semaphores; /* semaphores and fences that nobody may use again: destroyed when the chains are gone */
+    vks_handle_pool discarded_fences;
     bool is_ending;                                 /* the decisions to destroy are put off until the chains are gone */
-    vks_chain *dead;                                /* decided on, to be destroyed without the device's lock */
+    vks_generation *to_destroy;                                /* decided on, to be destroyed without the device's lock */
     uint32_t pins;                                  /* while there are any, the dead wait */
     _Atomic uint64_t in_flight[VKS_MOST_IN_FLIGHT]; /* serials of the last frames; read without it */
     _Atomic uint64_t frames;                        /* presented; likewise */
     vks_swapchain_statistics counts;
 };
 
-/* ---- chain.c: one VkSwapchainKHR ---- */
+/* ---- generation.c: one VkSwapchainKHR ---- */
 bool vks_mode_is_listed(const vks_swapchain *s, uint32_t mode); /* among those that a present may change between */
 /* For the validation layer and frame debuggers: "vkshare present semaphore 3". */
 void vks_present_name(vks_swapchain *s, VkObjectType type, uint64_t handle, const char *what, uint64_t number);
 vks_status vks_present_result(vks_swapchain *s, VkResult code, const char *call); /* VK_SUCCESS only is VKS_OK */
 /* Under swapchain->lock. `old` may be NULL; it is retired by the call, also where that fails (A12). */
-vks_status vks_chain_create(vks_swapchain *s, const VkSurfaceCapabilitiesKHR *can, VkExtent2D extent, vks_chain *old,
-                            vks_chain **out);
+vks_status vks_generation_create(vks_swapchain *s, const VkSurfaceCapabilitiesKHR *can, VkExtent2D extent, vks_generation *old,
+                            vks_generation **out);
 /* Under swapchain->lock, off every list. */
-void vks_chain_destroy(vks_swapchain *s, vks_chain *chain);
+void vks_generation_destroy(vks_swapchain *s, vks_generation *generation);
 
 /* ---- pools.c: semaphores and fences, under the device's lock ---- */
-void vks_keep_handle(vks_handle_pool *pool, uint64_t handle); /* 0, or without memory: not */
+void vks_pool_add(vks_handle_pool *pool, uint64_t handle); /* 0, or without memory: not */
 vks_status vks_take_semaphore(vks_swapchain *s, uint64_t *out);
 vks_status vks_take_fence(vks_swapchain *s, uint64_t *out);
 void vks_put_semaphore(vks_swapchain *s, uint64_t semaphore);
 void vks_put_fence(vks_swapchain *s, uint64_t fence);           /* unsignalled */
 void vks_reset_fence(vks_swapchain *s, uint64_t fence);         /* signalled: for the pool, if that can be */
-void vks_spoil_semaphore(vks_swapchain *s, uint64_t semaphore); /* 0: nothing */
-void vks_leave_fence(vks_swapchain *s, uint64_t fence);         /* it may be signalled still (A16) */
-void vks_destroy_spoiled(vks_swapchain *s);                     /* the chains are gone */
+void vks_discard_semaphore(vks_swapchain *s, uint64_t semaphore); /* 0: nothing */
+void vks_discard_fence(vks_swapchain *s, uint64_t fence);         /* it may be signalled still (A16) */
+void vks_destroy_discarded(vks_swapchain *s);                     /* the chains are gone */
 vks_status vks_refill_frame(vks_presentable *frame);
 /* Carries out what the history has decided. */
-void vks_follow_decisions(vks_swapchain *s);
+void vks_apply_decisions(vks_swapchain *s);
 void vks_destroy_pools(vks_swapchain *s);
 bool vks_fence_is_signalled(void *swapchain, uint64_t fence);
 
 /* ---- retire.c: replacing a chain, and proving that old ones are over; under swapchain->lock ---- */
 vks_status vks_swapchain_configure(vks_swapchain *s, uint64_t deadline);
 void vks_collect(vks_swapchain *s);      /* takes the device's lock */
-void vks_look_through(vks_swapchain *s); /* the same under that lock: without burying chains */
-void vks_bury_chains(vks_swapchain *s);
+void vks_collect_locked(vks_swapchain *s); /* the same under that lock: without burying chains */
+void vks_destroy_retired(vks_swapchain *s);
 /* Somebody records for images that are to go, which takes microseconds. Under the device's lock, which it lets go of.
  */
 bool vks_wait_for_pins(vks_swapchain *s);
 /* A batch that waits for what the frame's acquire signals; with `signal` (not 0) it has the image's first barrier too,
  * and signals that semaphore. Under the device's lock too, and with the queue. */
-vks_status vks_submit_frame(vks_swapchain *s, vks_chain_image *image, uint64_t signal);
+vks_status vks_submit_frame(vks_swapchain *s, vks_present_image *image, uint64_t signal);
 /* The semaphores of image->engine go when `serial`, of a later batch than the engine's, has run. */
-void vks_part_with_engine(vks_swapchain *s, vks_chain_image *image, uint64_t serial);
+void vks_release_engine_semaphores(vks_swapchain *s, vks_present_image *image, uint64_t serial);
 /* Everything that was presented is over, or is given up; or VKS_INTERRUPTED: again, with s->finishing as it is. */
 vks_status vks_finish_presents(vks_swapchain *s, uint64_t deadline);
 

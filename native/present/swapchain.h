@@ -15,7 +15,7 @@
 #ifndef VKS_SWAPCHAIN_H
 #define VKS_SWAPCHAIN_H
 
-#include "history.h"
+#include "tracker.h"
 #include "vkshare.h"
 
 typedef struct vks_swapchain vks_swapchain;
@@ -82,7 +82,7 @@ typedef struct vks_frame {
 
 /* The next frame. Blocks while `frames_in_flight` frames are drawn, or all images are out. Errors: VKS_TIMEOUT;
  * VKS_BAD_CALL (the caller has all images himself, and would wait for ever); VKS_HIDDEN (0x0: nothing to present to);
- * VKS_OUTDATED (vks_swapchain_new_ring() comes first, of the size in *out); VKS_SURFACE_LOST; VKS_VULKAN_ERROR
+ * VKS_OUTDATED (vks_swapchain_new_offscreen() comes first, of the size in *out); VKS_SURFACE_LOST; VKS_VULKAN_ERROR
  * OUT_OF_DATE after two attempts (A9); those of the device. After any of them the next call works, or says the same. */
 vks_status vks_swapchain_acquire(vks_swapchain *swapchain, uint64_t deadline, vks_frame *out);
 /* Of a ring or a headless target: the image that was presented last, to be read and dropped, never drawn or presented.
@@ -91,7 +91,7 @@ vks_status vks_swapchain_acquire(vks_swapchain *swapchain, uint64_t deadline, vk
  * thread presented before the deadline. */
 vks_status vks_swapchain_acquire_shown(vks_swapchain *swapchain, uint64_t deadline, vks_frame *out);
 /* The same if that is a matter of microseconds; VKS_TIMEOUT: go on with the other. Never waits, recreates nothing. */
-vks_status vks_swapchain_acquire_soon(vks_swapchain *swapchain, vks_frame *out);
+vks_status vks_swapchain_try_acquire(vks_swapchain *swapchain, vks_frame *out);
 /* Shows it, behind all that was submitted to it. Blocks while some of that is held. VKS_BAD_CALL: it is not the
  * caller's any more, which the text explains. Out of memory: the frame is as before, present it again (A15). */
 vks_status vks_swapchain_present(vks_swapchain *swapchain, const vks_frame *frame, uint64_t deadline);
@@ -106,7 +106,7 @@ typedef struct vks_frame_image {
 vks_status vks_swapchain_image(vks_swapchain *swapchain, uint32_t index, uint64_t generation, vks_frame_image *out);
 /* A ring of `image_count` images in place of the one before, whose frames that are out cannot be presented any more.
  * Its surfaces are attached by the maker, each when it first comes. */
-vks_status vks_swapchain_new_ring(vks_swapchain *swapchain, uint32_t width, uint32_t height, uint32_t image_count,
+vks_status vks_swapchain_new_offscreen(vks_swapchain *swapchain, uint32_t width, uint32_t height, uint32_t image_count,
                                   uint64_t *generation);
 /* Has `surface` stand for the image: a new one that nobody owns. Takes a reference. */
 vks_status vks_swapchain_attach(vks_swapchain *swapchain, uint32_t index, uint64_t generation, vks_surface *surface);

@@ -9,10 +9,10 @@
 #include "core/platform.h"
 
 PyTypeObject *vkpy_producer_type, *vkpy_consumer_type;
-PyTypeObject *vkpy_hand_off_type, *vkpy_front_type;
+PyTypeObject *vkpy_work_ring_type, *vkpy_server_poll_type;
 PyTypeObject *vkpy_swapchain_type, *vkpy_frame_type, *vkpy_prepared_type;
 PyTypeObject *vkpy_device_type, *vkpy_submission_type, *vkpy_commands_type, *vkpy_program_type, *vkpy_fence_type,
-    *vkpy_surface_type, *vkpy_pending_type, *vkpy_event_queue_type, *vkpy_array_buffer_type, *vkpy_history_type,
+    *vkpy_surface_type, *vkpy_pending_acquire_type, *vkpy_event_queue_type, *vkpy_array_buffer_type, *vkpy_tracker_type,
     *vkpy_cuda_timeline_type;
 
 static const struct {
@@ -26,18 +26,18 @@ static const struct {
     {"Program", &vkpy_program_type, &vkpy_program_spec},
     {"Fence", &vkpy_fence_type, &vkpy_fence_spec},
     {"Surface", &vkpy_surface_type, &vkpy_surface_spec},
-    {"PendingAcquire", &vkpy_pending_type, &vkpy_pending_spec},
+    {"PendingAcquire", &vkpy_pending_acquire_type, &vkpy_pending_acquire_spec},
     {"EventQueue", &vkpy_event_queue_type, &vkpy_event_queue_spec},
     {"ArrayBuffer", &vkpy_array_buffer_type, &vkpy_array_buffer_spec},
     {"CudaTimeline", &vkpy_cuda_timeline_type, &vkpy_cuda_timeline_spec},
     {"Swapchain", &vkpy_swapchain_type, &vkpy_swapchain_spec},
     {"Frame", &vkpy_frame_type, &vkpy_frame_spec},
     {"Prepared", &vkpy_prepared_type, &vkpy_prepared_spec},
-    {"PresentHistory", &vkpy_history_type, &vkpy_history_spec},
+    {"PresentHistory", &vkpy_tracker_type, &vkpy_tracker_spec},
     {"Producer", &vkpy_producer_type, &vkpy_producer_spec},
     {"Consumer", &vkpy_consumer_type, &vkpy_consumer_spec},
-    {"HandOff", &vkpy_hand_off_type, &vkpy_hand_off_spec},
-    {"Front", &vkpy_front_type, &vkpy_front_spec},
+    {"HandOff", &vkpy_work_ring_type, &vkpy_work_ring_spec},
+    {"Front", &vkpy_server_poll_type, &vkpy_server_poll_spec},
     {"Display", &vkpy_display_type, &vkpy_display_spec},
     {"Dispatcher", &vkpy_dispatcher_type, &vkpy_dispatcher_spec},
     {"Observer", &vkpy_observer_type, &vkpy_observer_spec},

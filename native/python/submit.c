@@ -496,7 +496,7 @@ static PyObject *run_batch(batch *work, PyObject *const *arguments, Py_ssize_t c
     if (VKPY_UNLIKELY(submission == NULL))
         return NULL;
     vks_status status;
-    if (VKPY_LIKELY(work->device->locks == NULL)) {
+    if (VKPY_LIKELY(work->device->queue_lock == NULL)) {
         status = vks_submit(core, &work->info, 0, &submission->core);
         if (VKPY_UNLIKELY(status == VKS_TIMEOUT)) /* as many are held as may be */
             status = submit_without_gil(work, VKS_FOREVER, &submission->core);
@@ -505,9 +505,9 @@ static PyObject *run_batch(batch *work, PyObject *const *arguments, Py_ssize_t c
     }
     if (VKPY_LIKELY(status == VKS_OK)) {
         if (VKPY_UNLIKELY(submission->core.op != NULL))
-            vkpy_keep(work->device, &submission->core, everything(work, arguments, count));
-        if (VKPY_UNLIKELY(work->device->kept_first != NULL))
-            vkpy_kept_look(work->device, LOOKS);
+            vkpy_hold_arguments(work->device, &submission->core, everything(work, arguments, count));
+        if (VKPY_UNLIKELY(work->device->held_first != NULL))
+            vkpy_held_arguments_release(work->device, LOOKS);
         return (PyObject *)submission;
     }
     submission->core = (vks_submission){.serial = 0};

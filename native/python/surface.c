@@ -277,7 +277,7 @@ static PyObject *surface_acquire_start(PyObject *object, PyObject *const *argume
     VKPY_SHORT(self->device, status = vks_surface_acquire_gpu(self->core, key, &op));
     if (status != VKS_OK || op == NULL)
         return vkpy_none_or_raise(status, "Surface.acquire_async");
-    return vkpy_pending_new(self, op);
+    return vkpy_pending_acquire_new(self, op);
 }
 
 static PyObject *surface_release(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)

@@ -139,7 +139,7 @@ static int swapchain_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT((PyObject *)self->frame_type);
     Py_VISIT(self->acquired);
     Py_VISIT(self->presenting);
-    Py_VISIT(self->look);
+    Py_VISIT(self->check_window);
     return 0;
 }
 
@@ -148,7 +148,7 @@ static int swapchain_clear(PyObject *object)
     vkpy_swapchain *self = (vkpy_swapchain *)object;
     Py_CLEAR(self->acquired);
     Py_CLEAR(self->presenting);
-    Py_CLEAR(self->look);
+    Py_CLEAR(self->check_window);
     return 0;
 }
 
@@ -188,30 +188,30 @@ static PyObject *swapchain_close(PyObject *object, PyObject *ignored)
 
 /* The hot calls keep the GIL where they do not wait; an engine's lock as a Python callable may be waited for, and a
  * window system that is silent (Mesa 22 asks X11 in each vkAcquireNextImageKHR). */
-static vks_status acquire_soon(vkpy_swapchain *self, vks_frame *frame)
+static vks_status try_acquire(vkpy_swapchain *self, vks_frame *frame)
 {
-    bool may_wait = self->device->locks != NULL || self->asks_server;
-    return may_wait ? VKS_TIMEOUT : vks_swapchain_acquire_soon(self->core, frame);
+    bool may_wait = self->device->queue_lock != NULL || self->asks_server;
+    return may_wait ? VKS_TIMEOUT : vks_swapchain_try_acquire(self->core, frame);
 }
 
 /* Who waits long asks now and then whether the window is still there: not every driver tells. */
-#define LOOK_NS UINT64_C(200000000)
+#define CHECK_INTERVAL_NS UINT64_C(200000000)
 
 static vks_status wait_for_frame(vkpy_swapchain *self, uint64_t timeout, vks_frame *frame)
 {
-    uint64_t deadline = vkpy_deadline(timeout), looked = vks_now();
+    uint64_t deadline = vkpy_deadline(timeout), checked = vks_now();
     vks_status status;
     do {
         vkpy_prepare_to_sleep();
         PyThreadState *thread = PyEval_SaveThread();
         status = vks_swapchain_acquire(self->core, deadline, frame);
         PyEval_RestoreThread(thread);
-        if (status == VKS_INTERRUPTED && self->look != NULL && vks_now() - looked > LOOK_NS) {
-            PyObject *result = PyObject_CallNoArgs(self->look);
+        if (status == VKS_INTERRUPTED && self->check_window != NULL && vks_now() - checked > CHECK_INTERVAL_NS) {
+            PyObject *result = PyObject_CallNoArgs(self->check_window);
             if (result == NULL)
                 return VKS_INTERRUPTED;
             Py_DECREF(result);
-            looked = vks_now();
+            checked = vks_now();
         }
     } while (status == VKS_INTERRUPTED && PyErr_CheckSignals() == 0);
     return status;
@@ -219,7 +219,7 @@ static vks_status wait_for_frame(vkpy_swapchain *self, uint64_t timeout, vks_fra
 
 static vks_status acquire_frame(vkpy_swapchain *self, uint64_t timeout, vks_frame *frame)
 {
-    vks_status status = acquire_soon(self, frame);
+    vks_status status = try_acquire(self, frame);
     return VKPY_UNLIKELY(status == VKS_TIMEOUT) ? wait_for_frame(self, timeout, frame) : status;
 }
 
@@ -257,7 +257,7 @@ static PyObject *wrap_frame(vkpy_swapchain *self, const vks_frame *frame, PyObje
     return made;
 }
 
-static bool renew_ring(vkpy_swapchain *self, const vks_frame *wanted)
+static bool renew_offscreen(vkpy_swapchain *self, const vks_frame *wanted)
 {
     PyObject *made =
         PyObject_CallMethod((PyObject *)self, "_renew_ring", "II", (unsigned)wanted->width, (unsigned)wanted->height);
@@ -272,7 +272,7 @@ static PyObject *acquire(vkpy_swapchain *self, PyObject *timeout_object, uint64_
     vks_clear_error();
     vks_status status = acquire_frame(self, timeout, &frame);
     while (VKPY_UNLIKELY(status == VKS_OUTDATED)) {
-        if (!renew_ring(self, &frame))
+        if (!renew_offscreen(self, &frame))
             return NULL;
         status = acquire_frame(self, timeout, &frame);
     }
@@ -504,7 +504,7 @@ static PyObject *swapchain_attach(PyObject *object, PyObject *const *arguments, 
     return vkpy_none_or_raise(status, "Swapchain");
 }
 
-static PyObject *swapchain_new_ring(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+static PyObject *swapchain_new_offscreen(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
     static vkpy_signature signature = {"Swapchain._new_ring", 3, 3, 3, {"width", "height", "image_count"}, {NULL}};
     vkpy_swapchain *self = (vkpy_swapchain *)object;
@@ -519,7 +519,7 @@ static PyObject *swapchain_new_ring(PyObject *object, PyObject *const *arguments
         return NULL;
     vks_status status;
     VKPY_BLOCKING(status,
-                  vks_swapchain_new_ring(self->core, (uint32_t)width, (uint32_t)height, (uint32_t)n, &generation));
+                  vks_swapchain_new_offscreen(self->core, (uint32_t)width, (uint32_t)height, (uint32_t)n, &generation));
     return status != VKS_OK ? vkpy_raise(status, "Swapchain") : PyLong_FromUnsignedLongLong(generation);
 }
 
@@ -558,7 +558,7 @@ static PyObject *swapchain_set_hooks(PyObject *object, PyObject *const *argument
     VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
         !read_hook(values[0], "acquired", &self->acquired) || !read_hook(values[1], "presenting", &self->presenting) ||
-        !read_hook(values[2], "look", &self->look))
+        !read_hook(values[2], "look", &self->check_window))
         return NULL;
     Py_RETURN_NONE;
 }
@@ -655,7 +655,7 @@ static PyMethodDef methods[] = {
     {"_prepare", swapchain_prepare, METH_NOARGS, NULL},
     {"_image", VKPY_FASTCALL(swapchain_image), VKPY_FAST, NULL},
     {"_attach", VKPY_FASTCALL(swapchain_attach), VKPY_FAST, NULL},
-    {"_new_ring", VKPY_FASTCALL(swapchain_new_ring), VKPY_FAST, NULL},
+    {"_new_ring", VKPY_FASTCALL(swapchain_new_offscreen), VKPY_FAST, NULL},
     {"_take_semaphores", swapchain_take_semaphores, METH_O, NULL},
     {"_set_hooks", VKPY_FASTCALL(swapchain_set_hooks), VKPY_FAST, NULL},
     {"_close", swapchain_close, METH_NOARGS, NULL},

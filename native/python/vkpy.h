@@ -30,17 +30,17 @@
 
 /* ---- objects --------------------------------------------------------------------------------------------------- */
 
-typedef struct vkpy_locks vkpy_locks;
+typedef struct vkpy_queue_lock vkpy_queue_lock;
 typedef struct vkpy_pixels vkpy_pixels;
-typedef struct vkpy_kept vkpy_kept;
+typedef struct vkpy_held_arguments vkpy_held_arguments;
 
 typedef struct vkpy_device {
     PyObject_HEAD
     vks_device *core;                  /* NULL until __init__ has succeeded */
     PyObject *name;                    /* str */
-    vkpy_locks *locks;                 /* the queue lock, where it is a pair of Python callables; else NULL */
+    vkpy_queue_lock *queue_lock;                 /* the queue lock, where it is a pair of Python callables; else NULL */
     vkpy_pixels *pixels;               /* of surfaces that are gone, with work that may still use them */
-    vkpy_kept *kept_first, *kept_last; /* what held submissions need */
+    vkpy_held_arguments *held_first, *held_last; /* what held submissions need */
     bool initialised;
     PyObject *weakrefs;
 } vkpy_device;
@@ -82,12 +82,12 @@ typedef struct vkpy_surface {
     PyObject *weakrefs;
 } vkpy_surface;
 
-typedef struct vkpy_pending {
+typedef struct vkpy_pending_acquire {
     PyObject_HEAD
     vkpy_surface *surface;
     vks_work *core;
     PyObject *weakrefs;
-} vkpy_pending;
+} vkpy_pending_acquire;
 
 typedef struct vkpy_event_queue {
     PyObject_HEAD
@@ -97,11 +97,11 @@ typedef struct vkpy_event_queue {
 
 /* Made once by vkpy_add_types(), never freed. */
 extern PyTypeObject *vkpy_device_type, *vkpy_submission_type, *vkpy_commands_type, *vkpy_program_type, *vkpy_fence_type,
-    *vkpy_surface_type, *vkpy_pending_type, *vkpy_event_queue_type, *vkpy_array_buffer_type, *vkpy_history_type,
+    *vkpy_surface_type, *vkpy_pending_acquire_type, *vkpy_event_queue_type, *vkpy_array_buffer_type, *vkpy_tracker_type,
     *vkpy_cuda_timeline_type;
 
 extern PyType_Spec vkpy_device_spec, vkpy_submission_spec, vkpy_commands_spec, vkpy_program_spec, vkpy_fence_spec,
-    vkpy_surface_spec, vkpy_pending_spec, vkpy_event_queue_spec, vkpy_array_buffer_spec, vkpy_history_spec,
+    vkpy_surface_spec, vkpy_pending_acquire_spec, vkpy_event_queue_spec, vkpy_array_buffer_spec, vkpy_tracker_spec,
     vkpy_cuda_timeline_spec;
 
 #define VKPY_WEAKLIST(type) {"__weaklistoffset__", T_PYSSIZET, offsetof(type, weakrefs), READONLY, NULL}
@@ -137,7 +137,7 @@ vkpy_device *vkpy_device_argument(PyObject *object, const char *name);
 vkpy_event_queue *vkpy_event_queue_argument(PyObject *object, const char *name);
 /* An empty one; its `core` is filled in by the caller. */
 vkpy_submission *vkpy_submission_new(vkpy_device *device);
-PyObject *vkpy_pending_new(vkpy_surface *surface, vks_work *op); /* takes over `op`, also when it fails */
+PyObject *vkpy_pending_acquire_new(vkpy_surface *surface, vks_work *op); /* takes over `op`, also when it fails */
 /* Device.submit and _native.page_look. */
 PyObject *vkpy_submit(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *vkpy_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
@@ -169,16 +169,16 @@ void vkpy_pixels_retire(vkpy_device *device, vkpy_pixels *pixels);
 void vkpy_pixels_reap(vkpy_device *device, bool all);
 
 /* Keeps `objects` (a tuple, stolen, NULL if it could not be made) until the held `submission` is held no more. */
-bool vkpy_keep(vkpy_device *device, const vks_submission *submission, PyObject *objects);
-void vkpy_kept_look(vkpy_device *device, size_t most); /* lets go of what is held no more, among the `most` oldest */
-void vkpy_kept_look_all(vkpy_device *device);
-void vkpy_kept_clear(vkpy_device *device);
-int vkpy_kept_traverse(const vkpy_device *device, visitproc visit, void *arg);
+bool vkpy_hold_arguments(vkpy_device *device, const vks_submission *submission, PyObject *objects);
+void vkpy_held_arguments_release(vkpy_device *device, size_t most); /* lets go of what is held no more, among the `most` oldest */
+void vkpy_held_arguments_release_all(vkpy_device *device);
+void vkpy_held_arguments_clear(vkpy_device *device);
+int vkpy_held_arguments_traverse(const vkpy_device *device, visitproc visit, void *arg);
 
 /* The `lock_queue`, `unlock_queue` and `lock_user` of a device's `vulkan` argument (borrowed, NULL where not given). */
-bool vkpy_locks_parse(PyObject *lock, PyObject *unlock, PyObject *user, vks_vulkan_info *info, vkpy_locks **out);
-void vkpy_locks_free(vkpy_locks *locks);
-int vkpy_locks_traverse(vkpy_locks *locks, visitproc visit, void *arg);
+bool vkpy_queue_lock_parse(PyObject *lock, PyObject *unlock, PyObject *user, vks_vulkan_info *info, vkpy_queue_lock **out);
+void vkpy_queue_lock_free(vkpy_queue_lock *queue_lock);
+int vkpy_queue_lock_traverse(vkpy_queue_lock *queue_lock, visitproc visit, void *arg);
 
 /* ---- calls into the core --------------------------------------------------------------------------------------- */
 
@@ -186,7 +186,7 @@ int vkpy_locks_traverse(vkpy_locks *locks, visitproc visit, void *arg);
  * the GIL, and any of the core's locks may be held by a thread that waits for that holder. */
 #define VKPY_SHORT(owner, call)                                                                                        \
     do {                                                                                                               \
-        PyThreadState *vkpy_thread = VKPY_UNLIKELY((owner)->locks != NULL) ? PyEval_SaveThread() : NULL;               \
+        PyThreadState *vkpy_thread = VKPY_UNLIKELY((owner)->queue_lock != NULL) ? PyEval_SaveThread() : NULL;               \
         call;                                                                                                          \
         if (VKPY_UNLIKELY(vkpy_thread != NULL))                                                                        \
             PyEval_RestoreThread(vkpy_thread);                                                                         \

@@ -11,7 +11,7 @@ typedef struct vkpy_swapchain {
     vks_swapchain *core;
     PyTypeObject *frame_type;        /* vkshare.present.frame.Frame */
     PyObject *acquired, *presenting; /* called with each frame, after acquire and before present; NULL: nothing */
-    PyObject *look;                  /* called while an acquire waits; NULL: nothing */
+    PyObject *check_window;                  /* called while an acquire waits; NULL: nothing */
     uint64_t adopted_generation;     /* of which the images in `adopted` have their surface */
     uint32_t adopted;                /* a bit an image */
     bool initialised, is_closed;

@@ -150,7 +150,7 @@ static PyObject *display_listen(PyObject *object, PyObject *kind_object)
     VKPY_LIVE(self);
     vks_status status;
     Py_BEGIN_ALLOW_THREADS
-    status = vks_display_listen(self->core, kind, NULL, &source);
+    status = vks_display_set_source(self->core, kind, NULL, &source);
     Py_END_ALLOW_THREADS
     return status == VKS_OK ? PyLong_FromUnsignedLong(source) : vkpy_raise(status, "Display");
 }
@@ -165,7 +165,7 @@ static PyObject *display_heard(PyObject *object, PyObject *const *arguments, Py_
         !vkpy_u64(values[1], "time", &time))
         return NULL;
     VKPY_LIVE(self);
-    return vkpy_none_or_raise(vks_display_heard(self->core, (uint32_t)source, time), "Display");
+    return vkpy_none_or_raise(vks_display_hardware_tick(self->core, (uint32_t)source, time), "Display");
 }
 
 static PyObject *display_wait_wanted(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
@@ -199,18 +199,18 @@ static PyObject *display_shutdown(PyObject *object, PyObject *ignored)
 static PyObject *display_counters(PyObject *object, PyObject *ignored)
 {
     vkpy_display *self = (vkpy_display *)object;
-    vks_display_statistics told;
+    vks_display_statistics out;
     (void)ignored;
     VKPY_LIVE(self);
-    vks_display_get_statistics(self->core, &told);
-    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:I,s:s,s:K,s:I,s:N}", "ticks", (unsigned long long)told.ticks,
-                         "hardware", (unsigned long long)told.hardware, "skipped", (unsigned long long)told.skipped,
-                         "breaks", (unsigned long long)told.breaks, "wakeups", (unsigned long long)told.wakeups, "late",
-                         (unsigned long long)told.late, "latest", (unsigned long long)told.latest, "observing",
-                         told.observing, "kind",
-                         kinds[told.kind <= VKS_TICK_PRESENT_TIMING ? told.kind : VKS_TICK_SOFTWARE], "numerator",
-                         (unsigned long long)told.interval.numerator, "denominator", told.interval.denominator,
-                         "is_estimated", PyBool_FromLong(told.is_estimated));
+    vks_display_get_statistics(self->core, &out);
+    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:I,s:s,s:K,s:I,s:N}", "ticks", (unsigned long long)out.ticks,
+                         "hardware", (unsigned long long)out.hardware, "skipped", (unsigned long long)out.skipped,
+                         "breaks", (unsigned long long)out.breaks, "wakeups", (unsigned long long)out.wakeups, "late",
+                         (unsigned long long)out.late, "latest", (unsigned long long)out.latest, "observing",
+                         out.observing, "kind",
+                         kinds[out.kind <= VKS_TICK_PRESENT_TIMING ? out.kind : VKS_TICK_SOFTWARE], "numerator",
+                         (unsigned long long)out.interval.numerator, "denominator", out.interval.denominator,
+                         "is_estimated", PyBool_FromLong(out.is_estimated));
 }
 
 static PyMethodDef display_methods[] = {

@@ -194,14 +194,14 @@ static void a_page_that_is_none_is_refused_and_one_of_garbage_harms_neither_side
     unsigned seed = 11;
     for (int i = 0; i < 3000; i++) {
         seed = seed * 1103515245 + 12345;
-        page[sizeof(vks_page_header) + seed / 65536 % sizeof(vks_mail)] = (unsigned char)(seed >> 8);
+        page[sizeof(vks_page_header) + seed / 65536 % sizeof(vks_mailbox)] = (unsigned char)(seed >> 8);
         if (i % 300 == 0) {
             next(&here);
             next(&there);
         }
     }
     vks_bridge_leave(end);
-    memset(page + sizeof(vks_page_header), 0xff, sizeof(vks_mail));
+    memset(page + sizeof(vks_page_header), 0xff, sizeof(vks_mailbox));
     next(&here);
     next(&there);
     vks_bridge_destroy(bridge);
@@ -261,18 +261,18 @@ static void a_window_that_moves_on_from_a_display_that_was_shut_down_takes_the_o
 
 /* ---- a reader that says what is not so ---- */
 
-static vks_mail *mail_of(const vks_bridge *bridge)
+static vks_mailbox *mail_of(const vks_bridge *bridge)
 {
     void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, vks_bridge_fd(bridge), 0);
     CHECK(page != MAP_FAILED, "no page");
-    return (vks_mail *)((char *)page + sizeof(vks_page_header));
+    return (vks_mailbox *)((char *)page + sizeof(vks_page_header));
 }
 
-static void drop_mail(vks_mail *mail) { munmap((char *)mail - sizeof(vks_page_header), 4096); }
+static void drop_mail(vks_mailbox *mailbox) { munmap((char *)mailbox - sizeof(vks_page_header), 4096); }
 
 /* As it is for the watcher of pages when a reader never stands still. */
 typedef struct restless {
-    _Atomic uint32_t word, fired;
+    _Atomic uint32_t state, fired;
     _Atomic bool is_over;
 } restless;
 
@@ -281,7 +281,7 @@ static void fire_again(void *pointer)
     restless *r = pointer;
     atomic_fetch_add(&r->fired, 1);
     if (!atomic_load(&r->is_over))
-        vks_watcher_set(r, fire_again, &(vks_watch){&r->word, 1}, 1);
+        vks_watcher_set(r, fire_again, &(vks_watch){&r->state, 1}, 1);
 }
 
 static void a_page_that_never_stands_still_keeps_no_other_from_being_heard(void)
@@ -290,14 +290,14 @@ static void a_page_that_never_stands_still_keeps_no_other_from_being_heard(void)
     vks_bridge *bridge;
     CHECK(vks_bridge_create(here.window, &bridge) == VKS_OK, "no bridge");
     restless r = {0};
-    CHECK(vks_watcher_set(&r, fire_again, &(vks_watch){&r.word, 1}, 1) == VKS_OK, "no watcher");
-    vks_mail *mail = mail_of(bridge);
-    atomic_store(&mail->reader, vks_self());
-    vks_mail_want(mail, true);
+    CHECK(vks_watcher_set(&r, fire_again, &(vks_watch){&r.state, 1}, 1) == VKS_OK, "no watcher");
+    vks_mailbox *mailbox = mail_of(bridge);
+    atomic_store(&mailbox->reader, vks_self());
+    vks_mailbox_set_wanted(mailbox, true);
     CHECK(comes_true(is_attending, bridge), "nobody looks at the page, %u times at the other", atomic_load(&r.fired));
     atomic_store(&r.is_over, true);
     vks_watcher_remove(&r);
-    drop_mail(mail);
+    drop_mail(mailbox);
     vks_bridge_destroy(bridge);
     end_side(&here);
 }
@@ -307,12 +307,12 @@ static void a_reader_that_is_no_process_is_told_of_nothing(void)
     side here = side_of(MS_5);
     vks_bridge *bridge;
     CHECK(vks_bridge_create(here.window, &bridge) == VKS_OK, "no bridge");
-    vks_mail *mail = mail_of(bridge);
-    atomic_store(&mail->reader, UINT64_C(1) << 22); /* of pid 0 */
-    vks_mail_want(mail, true);
+    vks_mailbox *mailbox = mail_of(bridge);
+    atomic_store(&mailbox->reader, UINT64_C(1) << 22); /* of pid 0 */
+    vks_mailbox_set_wanted(mailbox, true);
     usleep(50000);
     CHECK(!vks_bridge_is_attending(bridge) && !vks_bridge_has_reader(bridge), "it is observed for nobody");
-    drop_mail(mail);
+    drop_mail(mailbox);
     vks_bridge_destroy(bridge);
     vks_display_shutdown(here.display);
     CHECK(vks_bridge_create(here.window, &bridge) == VKS_CLOSED, "the display was shut down");

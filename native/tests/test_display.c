@@ -59,10 +59,10 @@ static vks_display_statistics told_of(vks_display *display)
     return told;
 }
 
-static uint32_t listen_to(vks_display *display, vks_tick_kind kind, vks_mail *inbox)
+static uint32_t listen_to(vks_display *display, vks_tick_kind kind, vks_mailbox *inbox)
 {
     uint32_t source = 0;
-    CHECK(vks_display_listen(display, kind, inbox, &source) == VKS_OK, "it does not listen");
+    CHECK(vks_display_set_source(display, kind, inbox, &source) == VKS_OK, "it does not listen");
     return source;
 }
 
@@ -269,8 +269,8 @@ static void a_shut_down_display_refuses_and_a_second_shutdown_does_nothing(void)
     CHECK(vks_dispatcher_create(display, &late) == VKS_CLOSED, "a window");
     CHECK(vks_display_set_interval(display, MS_20, false) == VKS_CLOSED, "an interval");
     uint32_t source;
-    CHECK(vks_display_listen(display, VKS_TICK_SOFTWARE, NULL, &source) == VKS_CLOSED, "a source");
-    CHECK(vks_display_heard(display, 0, vks_now()) == VKS_CLOSED, "a tick");
+    CHECK(vks_display_set_source(display, VKS_TICK_SOFTWARE, NULL, &source) == VKS_CLOSED, "a source");
+    CHECK(vks_display_hardware_tick(display, 0, vks_now()) == VKS_CLOSED, "a tick");
     CHECK(vks_display_wait_wanted(display, 0, true, VKS_FOREVER) == VKS_CLOSED, "somebody who observes");
     usleep(6000);
     CHECK(told_of(display).ticks == ticks, "it ticks on");
@@ -404,7 +404,7 @@ static int hear(vks_display *display, uint32_t source, vks_observer *observer, i
     for (int i = 0; i < n; i++) {
         vks_tick tick;
         uint64_t missed, now = vks_now();
-        vks_display_heard(display, source, now - now % (2 * MS));
+        vks_display_hardware_tick(display, source, now - now % (2 * MS));
         while (vks_observer_wait(observer, now + 2 * MS - now % (2 * MS), &tick, &missed) == VKS_OK) {
             got += tick.kind == kind;
             CHECK(tick.kind == kind || tick.kind == VKS_TICK_SOFTWARE, "kind %u", tick.kind);
@@ -429,7 +429,7 @@ static void sources_are_swapped_under_ticks_and_no_made_up_tick_claims_to_be_of_
             got += hear(display, source, observer, 10, kinds[i], &last);
         CHECK(got >= 10, "%d ticks of kind %u", got, kinds[i]);
         listen_to(display, VKS_TICK_SOFTWARE, NULL);
-        vks_display_heard(display, source, vks_now()); /* too late */
+        vks_display_hardware_tick(display, source, vks_now()); /* too late */
         for (int n = 0; n < 3; n++) {
             vks_tick tick = next(observer, NULL);
             CHECK(tick.kind == VKS_TICK_SOFTWARE || tick.id == last.id + 1, "nobody tells of hardware");
@@ -464,9 +464,9 @@ static void a_source_is_told_when_it_is_wanted_and_when_it_is_replaced(void)
 
 /* ---- another process's ticks ---- */
 
-static void post(vks_mail *mail, uint64_t time, vks_interval interval, uint32_t kind)
+static void post(vks_mailbox *mailbox, uint64_t time, vks_interval interval, uint32_t kind)
 {
-    vks_mail_post(mail, &(vks_tick){.id = 1, .time = time, .output = time + 1, .interval = interval, .kind = kind});
+    vks_mailbox_post(mailbox, &(vks_tick){.id = 1, .time = time, .output = time + 1, .interval = interval, .kind = kind});
 }
 
 static void another_displays_ticks_come_by_mail_with_their_kind_and_interval_until_it_is_closed(void)
@@ -474,37 +474,37 @@ static void another_displays_ticks_come_by_mail_with_their_kind_and_interval_unt
     vks_display *display = display_of(MS_20);
     vks_dispatcher *window = dispatcher_of(display);
     vks_observer *observer = observer_of(window);
-    vks_mail mail = {0};
-    listen_to(display, VKS_TICK_SOFTWARE, &mail);
-    CHECK(mail.wanted == 1, "somebody observes");
+    vks_mailbox mailbox = {0};
+    listen_to(display, VKS_TICK_SOFTWARE, &mailbox);
+    CHECK(mailbox.wanted == 1, "somebody observes");
     bool is_heard = false;
     for (int i = 0; i < 4000 && !is_heard; i++) {
         uint64_t now = vks_now(), step = 2 * MS;
-        post(&mail, now - now % step, MS_2, VKS_TICK_PRESENT_WAIT);
+        post(&mailbox, now - now % step, MS_2, VKS_TICK_PRESENT_WAIT);
         vks_tick tick;
         uint64_t missed;
         while (vks_observer_wait(observer, now + step - now % step, &tick, &missed) == VKS_OK)
             is_heard |= tick.kind == VKS_TICK_PRESENT_WAIT && tick.interval.numerator == MS_2.numerator;
     }
     CHECK(is_heard, "no tick of the other process's came through");
-    post(&mail, vks_now(), (vks_interval){1, 0}, VKS_TICK_PRESENT_WAIT); /* an interval that cannot be */
-    while (mail.word == VKS_MAIL_TOLD)
+    post(&mailbox, vks_now(), (vks_interval){1, 0}, VKS_TICK_PRESENT_WAIT); /* an interval that cannot be */
+    while (mailbox.state == VKS_MAILBOX_FULL)
         next(observer, NULL);
     next(observer, NULL);
-    post(&mail, UINT64_MAX, MS_2, 999);
+    post(&mailbox, UINT64_MAX, MS_2, 999);
     next(observer, NULL);
-    vks_mail_close(&mail);
+    vks_mailbox_close(&mailbox);
     for (vks_tick tick = next(observer, NULL); tick.kind != VKS_TICK_SOFTWARE;)
         tick = next(observer, NULL);
-    CHECK(mail.wanted == 1, "it may be opened again");
-    vks_mail_reopen(&mail);
-    listen_to(display, VKS_TICK_SOFTWARE, &mail);
+    CHECK(mailbox.wanted == 1, "it may be opened again");
+    vks_mailbox_reopen(&mailbox);
+    listen_to(display, VKS_TICK_SOFTWARE, &mailbox);
     vks_observer_rest(observer);
-    CHECK(mail.wanted == 0, "nobody observes");
+    CHECK(mailbox.wanted == 0, "nobody observes");
     vks_observer_attend(observer);
     usleep(1000);
     listen_to(display, VKS_TICK_SOFTWARE, NULL); /* from now on the memory may go */
-    memset(&mail, 0xff, sizeof mail);
+    memset(&mailbox, 0xff, sizeof mailbox);
     next(observer, NULL);
     vks_observer_destroy(observer);
     end_dispatcher(window);
@@ -516,14 +516,14 @@ static void a_display_that_listens_to_a_page_of_garbage_ticks_on_and_ends(void)
     vks_display *display = display_of(MS_2);
     vks_dispatcher *window = dispatcher_of(display);
     vks_observer *observer = observer_of(window);
-    vks_mail mail;
-    listen_to(display, VKS_TICK_SOFTWARE, (memset(&mail, 0, sizeof mail), &mail));
+    vks_mailbox mailbox;
+    listen_to(display, VKS_TICK_SOFTWARE, (memset(&mailbox, 0, sizeof mailbox), &mailbox));
     unsigned seed = 7;
     for (int i = 0; i < 2000; i++) {
-        _Atomic uint32_t *words = (_Atomic uint32_t *)&mail;
+        _Atomic uint32_t *words = (_Atomic uint32_t *)&mailbox;
         seed = seed * 1103515245 + 12345;
-        atomic_store(&words[seed / 65536 % (sizeof mail / 4)], seed % 3 ? seed : seed / 65536 % 5);
-        vks_futex_wake(&mail.word, VKS_ANY_BIT);
+        atomic_store(&words[seed / 65536 % (sizeof mailbox / 4)], seed % 3 ? seed : seed / 65536 % 5);
+        vks_futex_wake(&mailbox.state, VKS_ANY_BIT);
     }
     next(observer, NULL);
     end_display(display);

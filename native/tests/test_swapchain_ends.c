@@ -30,7 +30,7 @@ static void proof_is_waited_for_although_another_swapchain_has_the_queue(void)
     vks_set_interrupt_interval(5 * MS);
     uint64_t limit = vks_now() + 5000 * MS;
     pthread_mutex_lock(&a.swapchain->lock);
-    a.swapchain->finishing = (struct vks_finishing){.since = vks_now(), .left = UINT64_MAX, .patience = limit};
+    a.swapchain->finishing = (struct vks_finishing){.since = vks_now(), .left = UINT64_MAX, .give_up_at = limit};
     CHECK(vks_finish_presents(a.swapchain, limit) == VKS_INTERRUPTED, "the proof is still to come");
     a.swapchain->finishing.since = 0;
     pthread_mutex_unlock(&a.swapchain->lock);
@@ -105,7 +105,7 @@ static void a_swapchain_that_was_leaked_keeps_its_vulkan_device(void)
     app_forget_surfaces(&a);
     uint64_t now = vks_now(), since = now - VKS_LONGEST_PRESENT_NS - MS; /* it was closed so long ago */
     a.swapchain->finishing =
-        (struct vks_finishing){.since = since, .last = now, .frames = 1, .left = UINT64_MAX, .patience = since};
+        (struct vks_finishing){.since = since, .last = now, .frames = 1, .left = UINT64_MAX, .give_up_at = since};
     CHECK(vks_swapchain_try_close(a.swapchain) == VKS_TIMEOUT, "its frames have not run");
     vks_swapchain_unref(a.swapchain);
     presents_stall(0);

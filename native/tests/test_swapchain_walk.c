@@ -101,7 +101,7 @@ static void acquire_one(walker *w)
 {
     vks_frame frame;
     vks_status status = below(4) ? vks_swapchain_acquire(w->app.swapchain, vks_now() + 2 * MS, &frame)
-                                 : vks_swapchain_acquire_soon(w->app.swapchain, &frame);
+                                 : vks_swapchain_try_acquire(w->app.swapchain, &frame);
     CHECK(is_expected(status), "acquire: %d, %s", status, vks_last_error()->text);
     if (status)
         return;

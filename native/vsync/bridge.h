@@ -1,4 +1,4 @@
-/* bridge.h: ticks for another process. The page is a mail (mail.h) in shared memory: newest wins, and a reader that was
+/* bridge.h: ticks for another process. The page is a mail (mailbox.h) in shared memory: newest wins, and a reader that was
  * stopped costs the one who tells nothing and gets one tick when it goes on (V18). The reader's display listens to it,
  * and ticks by its own timer until the bridge has proven itself, or where it falls silent (V19).
  *

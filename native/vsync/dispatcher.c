@@ -18,13 +18,13 @@ static void wake(const vks_observer *observer)
 
 static void post(const vks_observer *observer, const vks_tick *tick)
 {
-    if (vks_mail_post(observer->mail, tick))
+    if (vks_mailbox_post(observer->mailbox, tick))
         wake(observer);
 }
 
-static void close_mail(const vks_observer *observer)
+static void close_mailbox(const vks_observer *observer)
 {
-    vks_mail_close(observer->mail);
+    vks_mailbox_close(observer->mailbox);
     wake(observer);
 }
 
@@ -36,32 +36,32 @@ static bool is_news(const vks_dispatcher *d, const vks_tick *tick)
 }
 
 /* Gives the tick an id of the dispatcher's own. */
-static void take_in(vks_dispatcher *d, const vks_tick *tick)
+static void renumber(vks_dispatcher *d, const vks_tick *tick)
 {
-    uint64_t gone = d->source_id && tick->id > d->source_id ? tick->id - d->source_id : 1;
-    uint64_t id = d->last.id + gone;
+    uint64_t elapsed = d->source_id && tick->id > d->source_id ? tick->id - d->source_id : 1;
+    uint64_t id = d->last.id + elapsed;
     d->source_id = tick->id;
     d->last = *tick;
     d->last.id = id;
 }
 
-void vks_dispatcher_told(vks_dispatcher *d, const vks_display *from, const vks_tick *tick)
+void vks_dispatcher_deliver(vks_dispatcher *d, const vks_display *from, const vks_tick *tick)
 {
     if (d->display != from || d->is_closed || !is_news(d, tick)) /* moved, closed; told twice */
         return;
-    take_in(d, tick);
+    renumber(d, tick);
     for (vks_observer *o = d->observers; o; o = o->next)
         if (o->attends)
             post(o, &d->last);
 }
 
-void vks_dispatcher_orphaned(vks_dispatcher *d, const vks_display *display, const vks_tick *unused)
+void vks_dispatcher_close_mailboxes(vks_dispatcher *d, const vks_display *display, const vks_tick *unused)
 {
     (void)unused;
     if (d->display != display)
         return;
     for (vks_observer *o = d->observers; o; o = o->next)
-        close_mail(o);
+        close_mailbox(o);
 }
 
 /* ---- dispatchers ---- */
@@ -125,7 +125,7 @@ void vks_dispatcher_close(vks_dispatcher *d)
     d->is_closed = true;
     for (vks_observer *o = d->observers; o; o = o->next) {
         o->attends = false;
-        close_mail(o);
+        close_mailbox(o);
     }
     pthread_mutex_unlock(&d->lock);
 }
@@ -142,11 +142,11 @@ static void attach(vks_dispatcher *d, vks_display *display)
     bool is_closed = display->is_closed; /* this instant: it did not see this one among its own */
     pthread_mutex_unlock(&display->lock);
     for (vks_observer *o = d->observers; o; o = o->next) {
-        vks_mail_retract(o->mail);
+        vks_mailbox_retract(o->mailbox);
         if (is_closed)
-            close_mail(o);
+            close_mailbox(o);
         else if (!o->is_closed)
-            vks_mail_reopen(o->mail);
+            vks_mailbox_reopen(o->mailbox);
     }
     vks_display_unref(old);
 }
@@ -178,7 +178,7 @@ vks_status vks_dispatcher_move(vks_dispatcher *d, vks_display *display)
 
 /* ---- observers ---- */
 
-vks_status vks_observer_create(vks_dispatcher *d, vks_mail *mail, vks_observer **out)
+vks_status vks_observer_create(vks_dispatcher *d, vks_mailbox *mailbox, vks_observer **out)
 {
     vks_observer *o = calloc(1, sizeof *o);
     if (!o)
@@ -191,7 +191,7 @@ vks_status vks_observer_create(vks_dispatcher *d, vks_mail *mail, vks_observer *
         return status;
     }
     o->dispatcher = d;
-    o->mail = mail ? mail : &o->own;
+    o->mailbox = mailbox ? mailbox : &o->own;
     o->event_fd = -1;
     o->next = d->observers;
     d->observers = o;
@@ -205,7 +205,7 @@ vks_status vks_observer_create(vks_dispatcher *d, vks_mail *mail, vks_observer *
 static void skip_to(vks_observer *o, uint64_t id) { vks_atomic_max(&o->taken, id); }
 
 /* The first observer of a display: `missed` is the tick that came before it, id 0 if that is too long ago. */
-static void begin_with(vks_dispatcher *d, vks_observer *o, const vks_tick *missed)
+static void catch_up(vks_dispatcher *d, vks_observer *o, const vks_tick *missed)
 {
     bool is_known = d->last.id && d->last.display == missed->display && d->last.time == missed->time;
     if (!missed->id || (!is_known && !is_news(d, missed))) {
@@ -213,7 +213,7 @@ static void begin_with(vks_dispatcher *d, vks_observer *o, const vks_tick *misse
         return;
     }
     if (!is_known)
-        take_in(d, missed);
+        renumber(d, missed);
     vks_tick tick = d->last;
     tick.flags |= VKS_TICK_IS_MISSED;
     skip_to(o, tick.id - 1); /* what it took itself it does not get again */
@@ -234,7 +234,7 @@ vks_status vks_observer_attend(vks_observer *o)
     if (!status && !o->attends) {
         o->attends = true;
         d->observing++;
-        begin_with(d, o, &missed);
+        catch_up(d, o, &missed);
     }
     pthread_mutex_unlock(&d->lock);
     return status;
@@ -246,7 +246,7 @@ static void rest(vks_dispatcher *d, vks_observer *o)
     if (!o->attends)
         return;
     o->attends = false;
-    vks_mail_retract(o->mail);
+    vks_mailbox_retract(o->mailbox);
     if (!--d->observing)
         vks_display_end(d->display);
 }
@@ -271,7 +271,7 @@ void vks_observer_close(vks_observer *o)
         rest(d, o);
     if (!o->is_closed) {
         o->is_closed = true;
-        close_mail(o);
+        close_mailbox(o);
     }
     pthread_mutex_unlock(&d->lock);
 }
@@ -302,7 +302,7 @@ static vks_status take(vks_observer *o, vks_tick *out, uint64_t *missed)
     uint64_t ignored;
     if (fd >= 0) /* before the look at the mail: what comes in between is seen now, or makes it readable again */
         eventfd_read(fd, &ignored);
-    vks_status status = vks_mail_take(o->mail, out);
+    vks_status status = vks_mailbox_take(o->mailbox, out);
     if (status == VKS_CLOSED) /* for all who poll, not for the first of them */
         wake(o);
     if (status)
@@ -324,7 +324,7 @@ static vks_status wait(vks_observer *o, uint64_t deadline, vks_tick *out, uint64
             return vks_fail(VKS_CLOSED, 0, "the observer, its dispatcher or its display was closed");
         if (status == VKS_OK || !deadline)
             return status;
-        status = vks_mail_sleep(o->mail, NULL, 0, deadline);
+        status = vks_mailbox_sleep(o->mailbox, NULL, 0, deadline);
         if (status) /* it may have come at the last moment */
             return take(o, out, missed) == VKS_OK ? VKS_OK : status;
     }
@@ -356,7 +356,7 @@ vks_status vks_observer_fd(vks_observer *o, int *fd)
         atomic_store(&o->event_fd, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
         if (o->event_fd < 0)
             status = vks_fail(VKS_OS_ERROR, errno, "eventfd");
-        else if (atomic_load(&o->mail->word) >= VKS_MAIL_TOLD)
+        else if (atomic_load(&o->mailbox->state) >= VKS_MAILBOX_FULL)
             wake(o);
     }
     *fd = o->event_fd;

@@ -1,7 +1,7 @@
 /* display.h: who is told of ticks, and on which thread. The model is Firefox's Silk: one source and one thread a
  * display, a dispatcher for each window, observers that are told on that thread and only post.
  *
- *     hardware, or another process --mail--> display (ticker.h, one C thread)
+ *     hardware, or another process --mail--> display (tick_clock.h, one C thread)
  *         display --> dispatchers, one a window: ids of their own, half an interval between any two ticks
  *             dispatcher --mail--> observers: the thread that asked takes the newest tick
  *
@@ -14,7 +14,7 @@
 #ifndef VKS_DISPLAY_H
 #define VKS_DISPLAY_H
 
-#include "vsync/mail.h"
+#include "vsync/mailbox.h"
 
 typedef struct vks_display vks_display;
 typedef struct vks_dispatcher vks_dispatcher;
@@ -33,16 +33,16 @@ void vks_display_shutdown(vks_display *display);
 
 vks_status vks_display_set_interval(vks_display *display, vks_interval interval, bool is_estimated);
 
-/* Where ticks come from: a hardware of that kind, which vks_display_heard() tells of (VKS_TICK_SOFTWARE: none), or,
+/* Where ticks come from: a hardware of that kind, which vks_display_hardware_tick() tells of (VKS_TICK_SOFTWARE: none), or,
  * with `inbox`, another process's display, whose kinds and intervals are taken over. The timer ticks until either has
  * proven itself. `source` is the number of this one: when this returns the thread looks at no inbox that it was given
  * before, and those that spoke under another number are not heard any more. An inbox that was closed is looked at now
  * and then: it may be opened again. */
-vks_status vks_display_listen(vks_display *display, vks_tick_kind kind, vks_mail *inbox, uint32_t *source);
+vks_status vks_display_set_source(vks_display *display, vks_tick_kind kind, vks_mailbox *inbox, uint32_t *source);
 /* It looks at that inbox no more when this returns, also where it was shut down. */
-void vks_display_leave(vks_display *display, vks_mail *inbox);
+void vks_display_drop_mailbox(vks_display *display, vks_mailbox *inbox);
 /* Of the hardware: it ticked at `time`. */
-vks_status vks_display_heard(vks_display *display, uint32_t source, uint64_t time);
+vks_status vks_display_hardware_tick(vks_display *display, uint32_t source, uint64_t time);
 /* Sleeps until somebody observes, or nobody does: a hardware is to be asked only then. VKS_TIMEOUT, VKS_INTERRUPTED;
  * VKS_CLOSED: the display listens to another source. */
 vks_status vks_display_wait_wanted(vks_display *display, uint32_t source, bool is_wanted, uint64_t deadline);
@@ -77,7 +77,7 @@ vks_status vks_dispatcher_move(vks_dispatcher *dispatcher, vks_display *display)
 
 /* It rests at first. `mail`: it is told there, as a bridge to another process needs it; the caller's, to outlive it.
  * NULL: in a mail of its own. */
-vks_status vks_observer_create(vks_dispatcher *dispatcher, vks_mail *mail, vks_observer **out);
+vks_status vks_observer_create(vks_dispatcher *dispatcher, vks_mailbox *mailbox, vks_observer **out);
 /* From now on it is told. The first one of a display gets the last tick at once if that is younger than an interval,
  * flagged VKS_TICK_IS_MISSED (V6). */
 vks_status vks_observer_attend(vks_observer *observer);

@@ -13,10 +13,10 @@ struct vks_display {
     _Atomic uint32_t changes; /* the thread is to look again; a futex */
     _Atomic uint32_t wants;   /* the source is to look again; a futex */
     pthread_mutex_t lock;     /* of all that follows */
-    vks_ticker ticker;
-    vks_mail own;                 /* where vks_display_heard() tells */
-    vks_mail *inbox;              /* that one, or another process's */
-    vks_mail *sleeping;           /* the thread sleeps on it now; NULL: on `changes`, or it runs */
+    vks_tick_clock clock;
+    vks_mailbox own;                 /* where vks_display_hardware_tick() tells */
+    vks_mailbox *inbox;              /* that one, or another process's */
+    vks_mailbox *sleeping;           /* the thread sleeps on it now; NULL: on `changes`, or it runs */
     vks_dispatcher *first, *last; /* bound to it; who was told goes to the end */
     size_t n;                     /* of these */
     uint32_t observing;           /* of these, with an observer that does not rest */
@@ -44,7 +44,7 @@ struct vks_dispatcher {
 struct vks_observer { /* under its dispatcher's lock, but for the mail, `taken` and `event_fd` */
     vks_observer *next;
     vks_dispatcher *dispatcher;
-    vks_mail own, *mail;
+    vks_mailbox own, *mailbox;
     _Atomic uint64_t taken; /* the id of the tick that was taken last; of the last before it began, at first */
     _Atomic int event_fd;   /* -1: nobody polls */
     bool attends, is_closed;
@@ -60,8 +60,8 @@ void vks_display_link(vks_display *display, vks_dispatcher *dispatcher);
 void vks_display_unlink(vks_display *display, vks_dispatcher *dispatcher);
 
 /* Of the display's thread; under the dispatcher's lock. */
-void vks_dispatcher_told(vks_dispatcher *dispatcher, const vks_display *from, const vks_tick *tick);
+void vks_dispatcher_deliver(vks_dispatcher *dispatcher, const vks_display *from, const vks_tick *tick);
 /* The display was shut down; under the dispatcher's lock. */
-void vks_dispatcher_orphaned(vks_dispatcher *dispatcher, const vks_display *display, const vks_tick *unused);
+void vks_dispatcher_close_mailboxes(vks_dispatcher *dispatcher, const vks_display *display, const vks_tick *unused);
 
 #endif

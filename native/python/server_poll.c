@@ -1,34 +1,34 @@
-/* Front: the part of a render server's loop that needs no Python, over native/server/front.h. */
+/* Front: the part of a render server's loop that needs no Python, over native/server/poll.h. */
 #include "vkpy_server.h"
 
-enum { TOLD_AT_ONCE = 64 };
+enum { MAX_EVENTS = 64 };
 
-static int front_init(PyObject *object, PyObject *arguments, PyObject *keywords)
+static int server_poll_init(PyObject *object, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {NULL};
-    vkpy_front *self = (vkpy_front *)object;
+    vkpy_server_poll *self = (vkpy_server_poll *)object;
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, ":Front", names))
         return -1;
     if (self->core != NULL)
         return vkpy_raise_initialised("Front");
-    vks_status status = vks_front_create(&self->core);
+    vks_status status = vks_server_poll_create(&self->core);
     if (status != VKS_OK)
         vkpy_raise(status, "Front");
     return status == VKS_OK ? 0 : -1;
 }
 
-static void front_dealloc(PyObject *object)
+static void server_poll_dealloc(PyObject *object)
 {
-    vkpy_front *self = (vkpy_front *)object;
+    vkpy_server_poll *self = (vkpy_server_poll *)object;
     vkpy_dealloc_begin(object, &self->weakrefs, false);
-    vks_front_destroy(self->core);
+    vks_server_poll_destroy(self->core);
     vkpy_dealloc_free(object);
 }
 
-static PyObject *front_add(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+static PyObject *server_poll_add(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
     static vkpy_signature signature = {"Front.add", 3, 3, 3, {"fd", "token", "interest"}, {NULL}};
-    vkpy_front *self = (vkpy_front *)object;
+    vkpy_server_poll *self = (vkpy_server_poll *)object;
     PyObject *values[3];
     uint64_t token;
     long long interest;
@@ -37,13 +37,13 @@ static PyObject *front_add(PyObject *object, PyObject *const *arguments, Py_ssiz
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_fd(values[0], "fd", false, &fd) ||
         !vkpy_u64(values[1], "token", &token) || !vkpy_integer(values[2], "interest", 0, 3, &interest))
         return NULL;
-    return vkpy_none_or_raise(vks_front_add(self->core, fd, token, (uint32_t)interest), "Front.add");
+    return vkpy_none_or_raise(vks_server_poll_add(self->core, fd, token, (uint32_t)interest), "Front.add");
 }
 
-static PyObject *front_watch(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+static PyObject *server_poll_watch(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
     static vkpy_signature signature = {"Front.watch", 3, 3, 3, {"fd", "interest", "is_quick"}, {NULL}};
-    vkpy_front *self = (vkpy_front *)object;
+    vkpy_server_poll *self = (vkpy_server_poll *)object;
     PyObject *values[3];
     long long interest;
     bool is_quick;
@@ -52,47 +52,47 @@ static PyObject *front_watch(PyObject *object, PyObject *const *arguments, Py_ss
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_fd(values[0], "fd", false, &fd) ||
         !vkpy_integer(values[1], "interest", 0, 3, &interest) || !vkpy_bool(values[2], &is_quick))
         return NULL;
-    return vkpy_none_or_raise(vks_front_watch(self->core, fd, (uint32_t)interest, is_quick), "Front.watch");
+    return vkpy_none_or_raise(vks_server_poll_watch(self->core, fd, (uint32_t)interest, is_quick), "Front.watch");
 }
 
-static PyObject *front_remove(PyObject *object, PyObject *fd_object)
+static PyObject *server_poll_remove(PyObject *object, PyObject *fd_object)
 {
-    vkpy_front *self = (vkpy_front *)object;
+    vkpy_server_poll *self = (vkpy_server_poll *)object;
     int fd;
     VKPY_LIVE(self);
     if (!vkpy_fd(fd_object, "fd", false, &fd))
         return NULL;
-    vks_front_remove(self->core, fd);
+    vks_server_poll_remove(self->core, fd);
     Py_RETURN_NONE;
 }
 
-static PyObject *front_set_generation(PyObject *object, PyObject *value)
+static PyObject *server_poll_set_generation(PyObject *object, PyObject *value)
 {
-    vkpy_front *self = (vkpy_front *)object;
+    vkpy_server_poll *self = (vkpy_server_poll *)object;
     long long generation;
     VKPY_LIVE(self);
     if (!vkpy_integer(value, "generation", 0, UINT32_MAX, &generation))
         return NULL;
-    vks_front_set_generation(self->core, (uint32_t)generation);
+    vks_server_poll_set_generation(self->core, (uint32_t)generation);
     Py_RETURN_NONE;
 }
 
 /* (token, what, sequences of no-ops whose replies found no room) */
-static PyObject *told(const vks_front_event *event)
+static PyObject *event_tuple(const vks_server_poll_event *event)
 {
-    PyObject *owed = PyTuple_New(event->n_owed);
-    for (uint32_t i = 0; owed != NULL && i < event->n_owed; ++i) {
-        PyObject *sequence = PyLong_FromUnsignedLong(event->owed[i]);
-        if (sequence == NULL || PyTuple_SetItem(owed, i, sequence) < 0)
-            Py_CLEAR(owed);
+    PyObject *unsent = PyTuple_New(event->n_unsent);
+    for (uint32_t i = 0; unsent != NULL && i < event->n_unsent; ++i) {
+        PyObject *sequence = PyLong_FromUnsignedLong(event->unsent[i]);
+        if (sequence == NULL || PyTuple_SetItem(unsent, i, sequence) < 0)
+            Py_CLEAR(unsent);
     }
-    return owed == NULL ? NULL : Py_BuildValue("(KIN)", (unsigned long long)event->token, event->what, owed);
+    return unsent == NULL ? NULL : Py_BuildValue("(KIN)", (unsigned long long)event->token, event->events, unsent);
 }
 
-static PyObject *front_wait(PyObject *object, PyObject *timeout_object)
+static PyObject *server_poll_wait(PyObject *object, PyObject *timeout_object)
 {
-    vkpy_front *self = (vkpy_front *)object;
-    vks_front_event events[TOLD_AT_ONCE];
+    vkpy_server_poll *self = (vkpy_server_poll *)object;
+    vks_server_poll_event events[MAX_EVENTS];
     uint64_t timeout;
     uint32_t count = 0;
     vks_status status;
@@ -102,7 +102,7 @@ static PyObject *front_wait(PyObject *object, PyObject *timeout_object)
     uint64_t deadline = vkpy_deadline(timeout);
     /* No patience: an idle server sleeps (R17). The loop has a wake-up fd for signals among what is watched. */
     PyThreadState *thread = PyEval_SaveThread();
-    status = vks_front_wait(self->core, events, TOLD_AT_ONCE, &count, deadline);
+    status = vks_server_poll_wait(self->core, events, MAX_EVENTS, &count, deadline);
     PyEval_RestoreThread(thread);
     if (status != VKS_OK && status != VKS_TIMEOUT && status != VKS_INTERRUPTED)
         return vkpy_raise(status, "Front.wait");
@@ -110,53 +110,53 @@ static PyObject *front_wait(PyObject *object, PyObject *timeout_object)
         return NULL;
     PyObject *list = PyList_New(count);
     for (uint32_t i = 0; list != NULL && i < count; ++i) {
-        PyObject *event = told(&events[i]);
+        PyObject *event = event_tuple(&events[i]);
         if (event == NULL || PyList_SetItem(list, i, event) < 0)
             Py_CLEAR(list);
     }
     return list;
 }
 
-static PyObject *front_answered(PyObject *object, void *ignored)
+static PyObject *server_poll_answered(PyObject *object, void *ignored)
 {
-    vkpy_front *self = (vkpy_front *)object;
+    vkpy_server_poll *self = (vkpy_server_poll *)object;
     (void)ignored;
     VKPY_LIVE(self);
-    return PyLong_FromUnsignedLongLong(vks_front_answered(self->core));
+    return PyLong_FromUnsignedLongLong(vks_server_poll_answered(self->core));
 }
 
 static PyMethodDef methods[] = {
-    {"add", VKPY_FASTCALL(front_add), VKPY_FAST,
+    {"add", VKPY_FASTCALL(server_poll_add), VKPY_FAST,
      "add($self, fd, token, interest)\n--\n\nWatches it; interest: 1 read, 2 write. The fd stays the caller's."},
-    {"watch", VKPY_FASTCALL(front_watch), VKPY_FAST,
+    {"watch", VKPY_FASTCALL(server_poll_watch), VKPY_FAST,
      "watch($self, fd, interest, is_quick)\n--\n\nis_quick: no-ops are answered here, without a word."},
-    {"remove", front_remove, METH_O, "remove($self, fd, /)\n--\n\nBefore it is closed."},
-    {"set_generation", front_set_generation, METH_O,
+    {"remove", server_poll_remove, METH_O, "remove($self, fd, /)\n--\n\nBefore it is closed."},
+    {"set_generation", server_poll_set_generation, METH_O,
      "set_generation($self, generation, /)\n--\n\nWhich device generation a no-op must name to be answered here."},
-    {"wait", front_wait, METH_O,
+    {"wait", server_poll_wait, METH_O,
      "wait($self, timeout, /)\n--\n\n[(token, what, owed), ...]; what: 1 read, 2 write, 4 gone, 8 garbage; owed: "
      "sequences of no-ops that are to be answered still. Sleeps without the GIL."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef getters[] = {
-    {"answered", front_answered, NULL, "No-ops that were answered here, ever.", NULL},
+    {"answered", server_poll_answered, NULL, "No-ops that were answered here, ever.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyMemberDef members[] = {VKPY_WEAKLIST(vkpy_front), {NULL, 0, 0, 0, NULL}};
+static PyMemberDef members[] = {VKPY_WEAKLIST(vkpy_server_poll), {NULL, 0, 0, 0, NULL}};
 
 static PyType_Slot slots[] = {
     {Py_tp_doc,
      (void *)"Sleeps until something happens on a server's connections, and answers no-ops. For one thread."},
-    {Py_tp_init, (void *)front_init},
-    {Py_tp_dealloc, (void *)front_dealloc},
+    {Py_tp_init, (void *)server_poll_init},
+    {Py_tp_dealloc, (void *)server_poll_dealloc},
     {Py_tp_methods, methods},
     {Py_tp_getset, getters},
     {Py_tp_members, members},
     {0, NULL},
 };
 
-PyType_Spec vkpy_front_spec = {
-    "vkshare._native.Front", sizeof(vkpy_front), 0, Py_TPFLAGS_DEFAULT, slots,
+PyType_Spec vkpy_server_poll_spec = {
+    "vkshare._native.Front", sizeof(vkpy_server_poll), 0, Py_TPFLAGS_DEFAULT, slots,
 };

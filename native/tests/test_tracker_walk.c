@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "present/history.h"
+#include "present/tracker.h"
 
 /* Of one world: a history from its beginning to its end. */
 enum { STEPS = 4000, MANY = 2 * STEPS + 64, IMAGES = 5, SEMAPHORES = 3 };
@@ -38,7 +38,7 @@ typedef struct swapchain {
 
 /* Handles are indices into these, from 1 on. */
 typedef struct world {
-    vks_history *history;
+    vks_tracker *tracker;
     bool by_fences, presents_acquires; /* presents that wait for the acquire's semaphore themselves */
     uint64_t seed, now;
     uint64_t submitted, completed; /* submissions */
@@ -149,7 +149,7 @@ static void take_decisions(bool is_end)
 {
     vks_decision decision;
     bool seen_another = false;
-    while (vks_history_next(the.history, &decision)) {
+    while (vks_tracker_next(the.tracker, &decision)) {
         uint32_t index = (uint32_t)decision.handle;
         if (decision.kind == VKS_DESTROY_SWAPCHAIN) {
             CHECK(!is_end || !seen_another, "the swapchains come first");
@@ -164,10 +164,10 @@ static void take_decisions(bool is_end)
     }
 }
 
-static vks_history_statistics statistics(void)
+static vks_tracker_statistics statistics(void)
 {
-    vks_history_statistics told;
-    vks_history_get_statistics(the.history, &told);
+    vks_tracker_statistics told;
+    vks_tracker_get_statistics(the.tracker, &told);
     return told;
 }
 
@@ -188,7 +188,7 @@ static uint64_t carried(void)
 
 static void collect(void)
 {
-    vks_status status = vks_history_collect(the.history, the.completed, the.now, probe, NULL);
+    vks_status status = vks_tracker_collect(the.tracker, the.completed, the.now, probe, NULL);
     CHECK(status == VKS_OK, "status %d", status);
     take_decisions(false);
     bool is_bounded = !the.by_fences && !the.presents_acquires && the.current && !the.is_shared;
@@ -207,13 +207,13 @@ static uint32_t new_semaphore(uint64_t present, uint64_t serial, bool is_spoiled
 
 static void somebody_elses(uint64_t serial, bool is_spoiled)
 {
-    vks_status status = vks_history_semaphore(the.history, new_semaphore(0, serial, is_spoiled), serial, is_spoiled);
+    vks_status status = vks_tracker_semaphore(the.tracker, new_semaphore(0, serial, is_spoiled), serial, is_spoiled);
     CHECK(status == VKS_OK, "status %d", status);
 }
 
 static void waited(uint32_t image, uint64_t serial)
 {
-    CHECK(vks_history_waited(the.history, image, serial) == VKS_OK, "image %u", image);
+    CHECK(vks_tracker_waited(the.tracker, image, serial) == VKS_OK, "image %u", image);
 }
 
 static uint64_t submit(uint64_t needs)
@@ -233,7 +233,7 @@ static void present(uint32_t image, uint64_t after, uint32_t n)
     the.swapchains[the.current].fences += index != 0;
     for (uint32_t i = 0; i < n; i++)
         handles[i] = new_semaphore(number, 0, false);
-    CHECK(vks_history_presented(the.history, image, handles, n, index, the.now) == VKS_OK, "image %u", image);
+    CHECK(vks_tracker_presented(the.tracker, image, handles, n, index, the.now) == VKS_OK, "image %u", image);
 }
 
 static void shared_frame(void)
@@ -277,7 +277,7 @@ static void resize(bool fails)
     memset(the.newest, 0, sizeof the.newest);
     if (the.current)
         the.swapchains[the.current] = (swapchain){.state = KEPT, .is_shared = the.is_shared};
-    vks_status status = vks_history_swapchain(the.history, the.current, the.images, the.is_shared, the.last_use);
+    vks_status status = vks_tracker_swapchain(the.tracker, the.current, the.images, the.is_shared, the.last_use);
     CHECK(status == VKS_OK, "status %d", status);
     the.last_use = 0;
 }
@@ -338,13 +338,13 @@ static void signal_all(void)
 {
     int limit = MANY;
     do {
-        for (collect(); bring(vks_history_wanted(the.history)) && limit; limit--)
+        for (collect(); bring(vks_tracker_wanted(the.tracker)) && limit; limit--)
             collect();
-        for (collect(); bring(vks_history_unproven(the.history)) && limit; limit--)
+        for (collect(); bring(vks_tracker_unproven(the.tracker)) && limit; limit--)
             collect();
-    } while (limit-- > 0 && vks_history_wanted(the.history).kind != VKS_WANTS_NOTHING);
+    } while (limit-- > 0 && vks_tracker_wanted(the.tracker).kind != VKS_WANTS_NOTHING);
     collect();
-    vks_history_statistics left = statistics();
+    vks_tracker_statistics left = statistics();
     CHECK(!left.presents && !left.semaphores && !left.fences && !left.retired && !left.quarantined,
           "left: %d presents, %d semaphores, %d fences, %d swapchains", (int)left.presents, (int)left.semaphores,
           (int)left.fences, (int)left.retired);
@@ -366,17 +366,17 @@ static void a_world(vks_present_policy policy, uint64_t seed, int steps)
     the.by_fences = policy == VKS_PRESENTS_BY_FENCES;
     the.seed = seed;
     the.presents_acquires = chance(30);
-    CHECK(vks_history_create(policy, chance(50) ? 500 : VKS_FOREVER, &the.history) == VKS_OK, "memory");
+    CHECK(vks_tracker_create(policy, chance(50) ? 500 : VKS_FOREVER, &the.tracker) == VKS_OK, "memory");
     for (int i = 0; i < steps && !check_failures; i++)
         step();
     if (chance(70))
         signal_all();
     collect();
-    uint64_t kept = statistics().presents, unproven = vks_history_close(the.history);
+    uint64_t kept = statistics().presents, unproven = vks_tracker_close(the.tracker);
     CHECK(unproven <= kept, "%d of %d", (int)unproven, (int)kept);
     take_decisions(true);
     check_that_all_are_out();
-    vks_history_destroy(the.history);
+    vks_tracker_destroy(the.tracker);
     if (check_failures)
         fprintf(stderr, "policy %d, seed %llu, %d steps\n", policy, (unsigned long long)seed, steps);
 }

@@ -1,5 +1,5 @@
-/* ticker.c: the arithmetic of ticks. See ticker.h. */
-#include "vsync/ticker.h"
+/* tick_clock.c: the arithmetic of ticks. See tick_clock.h. */
+#include "vsync/tick_clock.h"
 
 #include <string.h>
 
@@ -20,26 +20,26 @@ uint64_t vks_interval_ns(vks_interval interval) { return interval.numerator / in
 
 /* ---- the grid ---- */
 
-static uint64_t grid_time(const vks_ticker *t, uint64_t n)
+static uint64_t grid_time(const vks_tick_clock *t, uint64_t n)
 {
     return t->anchor + (uint64_t)((wide)n * t->interval.numerator / t->interval.denominator);
 }
 
 /* The last point that is not after `time`. */
-static uint64_t grid_index(const vks_ticker *t, uint64_t time)
+static uint64_t grid_index(const vks_tick_clock *t, uint64_t time)
 {
     if (time <= t->anchor)
         return 0;
     return (uint64_t)((((wide)(time - t->anchor) + 1) * t->interval.denominator - 1) / t->interval.numerator);
 }
 
-static bool is_too_close(const vks_ticker *t, uint64_t time)
+static bool is_too_close(const vks_tick_clock *t, uint64_t time)
 {
     return t->last.id && (time <= t->last.time || 2 * (time - t->last.time) < vks_interval_ns(t->interval));
 }
 
 /* The first point after `time` that is half an interval from the last tick. */
-static uint64_t point_after(const vks_ticker *t, uint64_t time)
+static uint64_t point_after(const vks_tick_clock *t, uint64_t time)
 {
     uint64_t from = t->last.id && t->last.time > time ? t->last.time : time;
     uint64_t n = grid_time(t, 0) > from ? 0 : grid_index(t, from) + 1;
@@ -49,7 +49,7 @@ static uint64_t point_after(const vks_ticker *t, uint64_t time)
 }
 
 /* The grid goes on from the last tick. */
-static void take_next_interval(vks_ticker *t)
+static void take_next_interval(vks_tick_clock *t)
 {
     if (!t->next_interval.numerator)
         return;
@@ -62,18 +62,18 @@ static void take_next_interval(vks_ticker *t)
 /* ---- telling one ---- */
 
 /* Intervals from the last tick to this one, to the nearest. */
-static uint64_t steps(const vks_ticker *t, uint64_t time)
+static uint64_t steps(const vks_tick_clock *t, uint64_t time)
 {
     wide twice = (wide)(time - t->last.time) * 2 * t->interval.denominator + t->interval.numerator;
     return (uint64_t)(twice / (2 * (wide)t->interval.numerator));
 }
 
-static void tell(vks_ticker *t, uint64_t time, uint32_t kind, vks_tick *out)
+static void emit(vks_tick_clock *t, uint64_t time, uint32_t kind, vks_tick *out)
 {
-    uint64_t gone = t->last.id && !t->is_fresh ? steps(t, time) : 1;
-    bool is_broken = gone > VKS_TICK_STARVED;
+    uint64_t elapsed = t->last.id && !t->is_fresh ? steps(t, time) : 1;
+    bool is_broken = elapsed > VKS_TICK_GAP;
     t->last = (vks_tick){
-        .id = t->last.id + (is_broken || !gone ? 1 : gone),
+        .id = t->last.id + (is_broken || !elapsed ? 1 : elapsed),
         .time = time,
         .output = time + vks_interval_ns(t->interval),
         .interval = t->interval,
@@ -87,37 +87,37 @@ static void tell(vks_ticker *t, uint64_t time, uint32_t kind, vks_tick *out)
 
 /* ---- what happens ---- */
 
-void vks_ticker_init(vks_ticker *t, vks_interval interval, bool is_estimated, uint64_t now)
+void vks_tick_clock_init(vks_tick_clock *t, vks_interval interval, bool is_estimated, uint64_t now)
 {
-    *t = (vks_ticker){
+    *t = (vks_tick_clock){
         .interval = interval, .anchor = now, .target = now, .flags = is_estimated ? VKS_TICK_IS_ESTIMATED : 0};
 }
 
 /* It has to prove itself again. */
-static void forget_hardware(vks_ticker *t)
+static void reset_hardware(vks_tick_clock *t)
 {
     t->by_hardware = false;
-    memset(t->heard, 0, sizeof t->heard);
+    memset(t->hardware_times, 0, sizeof t->hardware_times);
 }
 
-static uint64_t patience(const vks_ticker *t)
+static uint64_t hardware_timeout(const vks_tick_clock *t)
 {
     uint64_t three = 3 * vks_interval_ns(t->interval);
-    return three > VKS_TICK_PATIENCE ? three : VKS_TICK_PATIENCE;
+    return three > VKS_HARDWARE_TIMEOUT_NS ? three : VKS_HARDWARE_TIMEOUT_NS;
 }
 
-void vks_ticker_start(vks_ticker *t, uint64_t now)
+void vks_tick_clock_start(vks_tick_clock *t, uint64_t now)
 {
     t->is_running = t->is_fresh = true;
     take_next_interval(t); /* no tick is in flight */
     t->target = point_after(t, now);
     /* The first tick comes within two intervals, whoever brings it (V6). */
-    t->patience_ends = t->target + vks_interval_ns(t->interval) / 2;
+    t->hardware_deadline = t->target + vks_interval_ns(t->interval) / 2;
 }
 
-void vks_ticker_stop(vks_ticker *t) { t->is_running = false; }
+void vks_tick_clock_stop(vks_tick_clock *t) { t->is_running = false; }
 
-bool vks_ticker_missed(const vks_ticker *t, uint64_t now, vks_tick *out)
+bool vks_tick_clock_missed(const vks_tick_clock *t, uint64_t now, vks_tick *out)
 {
     if (!t->last.id || now - t->last.time >= vks_interval_ns(t->last.interval))
         return false;
@@ -126,57 +126,57 @@ bool vks_ticker_missed(const vks_ticker *t, uint64_t now, vks_tick *out)
     return true;
 }
 
-uint64_t vks_ticker_deadline(const vks_ticker *t)
+uint64_t vks_tick_clock_deadline(const vks_tick_clock *t)
 {
     if (!t->is_running)
         return VKS_FOREVER;
-    return t->by_hardware ? t->patience_ends : t->target;
+    return t->by_hardware ? t->hardware_deadline : t->target;
 }
 
-bool vks_ticker_due(vks_ticker *t, uint64_t now, vks_tick *out)
+bool vks_tick_clock_advance(vks_tick_clock *t, uint64_t now, vks_tick *out)
 {
-    if (!t->is_running || now < vks_ticker_deadline(t))
+    if (!t->is_running || now < vks_tick_clock_deadline(t))
         return false;
     if (t->by_hardware)
-        forget_hardware(t);
+        reset_hardware(t);
     uint64_t time = grid_time(t, grid_index(t, now));
-    bool is_told = !is_too_close(t, time);
-    if (is_told)
-        tell(t, time, VKS_TICK_SOFTWARE, out);
+    bool is_emitted = !is_too_close(t, time);
+    if (is_emitted)
+        emit(t, time, VKS_TICK_SOFTWARE, out);
     t->target = point_after(t, now);
-    return is_told;
+    return is_emitted;
 }
 
 static uint64_t apart(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
 
-static bool has_proven_itself(const vks_ticker *t)
+static bool hardware_is_steady(const vks_tick_clock *t)
 {
-    const uint64_t *heard = t->heard, interval = vks_interval_ns(t->interval);
+    const uint64_t *hardware_times = t->hardware_times, interval = vks_interval_ns(t->interval);
     for (int i = 0; i < 3; i++)
-        if (!heard[i + 1] || apart(heard[i] - heard[i + 1], interval) > interval / 4)
+        if (!hardware_times[i + 1] || apart(hardware_times[i] - hardware_times[i + 1], interval) > interval / 4)
             return false;
-    return apart(heard[0] - heard[3], 3 * interval) <= 3 * interval / 20;
+    return apart(hardware_times[0] - hardware_times[3], 3 * interval) <= 3 * interval / 20;
 }
 
-bool vks_ticker_heard(vks_ticker *t, uint64_t time, uint64_t now, vks_tick *out)
+bool vks_tick_clock_hardware_tick(vks_tick_clock *t, uint64_t time, uint64_t now, vks_tick *out)
 {
     time = time < now ? time : now;
-    if (time <= t->heard[0] || now - time >= patience(t)) /* nor would news so old keep the timer silent */
+    if (time <= t->hardware_times[0] || now - time >= hardware_timeout(t)) /* nor would news so old keep the timer silent */
         return false;
-    memmove(t->heard + 1, t->heard, 3 * sizeof *t->heard);
-    t->heard[0] = time;
-    if (!t->by_hardware && !has_proven_itself(t))
+    memmove(t->hardware_times + 1, t->hardware_times, 3 * sizeof *t->hardware_times);
+    t->hardware_times[0] = time;
+    if (!t->by_hardware && !hardware_is_steady(t))
         return false;
     t->by_hardware = true;
-    t->patience_ends = now + patience(t);
+    t->hardware_deadline = now + hardware_timeout(t);
     if (!t->is_running || is_too_close(t, time))
         return false;
     t->anchor = time;
-    tell(t, time, t->kind, out);
+    emit(t, time, t->kind, out);
     return true;
 }
 
-void vks_ticker_set_interval(vks_ticker *t, vks_interval interval, bool is_estimated)
+void vks_tick_clock_set_interval(vks_tick_clock *t, vks_interval interval, bool is_estimated)
 {
     t->next_interval = interval;
     t->next_is_estimated = is_estimated;
@@ -184,9 +184,9 @@ void vks_ticker_set_interval(vks_ticker *t, vks_interval interval, bool is_estim
         take_next_interval(t);
 }
 
-void vks_ticker_set_hardware(vks_ticker *t, vks_tick_kind kind, uint64_t now)
+void vks_tick_clock_set_hardware(vks_tick_clock *t, vks_tick_kind kind, uint64_t now)
 {
     t->kind = kind;
-    forget_hardware(t);
+    reset_hardware(t);
     t->target = point_after(t, now);
 }

@@ -4,7 +4,7 @@
 
 #include "check.h"
 #include "core/platform.h"
-#include "vsync/mail.h"
+#include "vsync/mailbox.h"
 
 /* Every word follows from the id, so that a mixture of two ticks shows. */
 static vks_tick numbered(uint64_t id)
@@ -29,70 +29,70 @@ static bool is_whole(const vks_tick *tick)
 
 static void the_newest_tick_is_taken_once_and_whole(void)
 {
-    vks_mail mail = {0};
+    vks_mailbox mailbox = {0};
     vks_tick tick;
-    CHECK(vks_mail_take(&mail, &tick) == VKS_TIMEOUT, "an empty mail");
-    CHECK(vks_mail_post(&mail, &(vks_tick){.id = 1}), "its reader has nothing yet");
+    CHECK(vks_mailbox_take(&mailbox, &tick) == VKS_TIMEOUT, "an empty mail");
+    CHECK(vks_mailbox_post(&mailbox, &(vks_tick){.id = 1}), "its reader has nothing yet");
     for (uint64_t id = 2; id < 12; id++) {
         vks_tick told = numbered(id);
-        CHECK(!vks_mail_post(&mail, &told), "the reader is behind: he need not be woken again");
+        CHECK(!vks_mailbox_post(&mailbox, &told), "the reader is behind: he need not be woken again");
     }
-    CHECK(vks_mail_take(&mail, &tick) == VKS_OK && tick.id == 11 && is_whole(&tick), "id %llu",
+    CHECK(vks_mailbox_take(&mailbox, &tick) == VKS_OK && tick.id == 11 && is_whole(&tick), "id %llu",
           (unsigned long long)tick.id);
-    CHECK(vks_mail_take(&mail, &tick) == VKS_TIMEOUT, "twice");
-    CHECK(vks_mail_post(&mail, &tick), "it was taken");
-    vks_mail_retract(&mail);
-    CHECK(vks_mail_take(&mail, &tick) == VKS_TIMEOUT, "it was taken back");
+    CHECK(vks_mailbox_take(&mailbox, &tick) == VKS_TIMEOUT, "twice");
+    CHECK(vks_mailbox_post(&mailbox, &tick), "it was taken");
+    vks_mailbox_retract(&mailbox);
+    CHECK(vks_mailbox_take(&mailbox, &tick) == VKS_TIMEOUT, "it was taken back");
 }
 
 static void a_closed_mail_says_so_until_it_is_opened_again(void)
 {
-    vks_mail mail = {0};
+    vks_mailbox mailbox = {0};
     vks_tick tick = numbered(3);
-    vks_mail_post(&mail, &tick);
-    vks_mail_close(&mail);
-    vks_mail_retract(&mail);
-    CHECK(vks_mail_take(&mail, &tick) == VKS_CLOSED, "what was told before does not matter");
-    CHECK(vks_mail_sleep(&mail, NULL, 0, VKS_FOREVER) == VKS_OK, "nobody sleeps on it");
-    vks_mail_reopen(&mail);
-    CHECK(vks_mail_take(&mail, &tick) == VKS_TIMEOUT, "open, and empty");
+    vks_mailbox_post(&mailbox, &tick);
+    vks_mailbox_close(&mailbox);
+    vks_mailbox_retract(&mailbox);
+    CHECK(vks_mailbox_take(&mailbox, &tick) == VKS_CLOSED, "what was told before does not matter");
+    CHECK(vks_mailbox_sleep(&mailbox, NULL, 0, VKS_FOREVER) == VKS_OK, "nobody sleeps on it");
+    vks_mailbox_reopen(&mailbox);
+    CHECK(vks_mailbox_take(&mailbox, &tick) == VKS_TIMEOUT, "open, and empty");
 }
 
 static void a_writer_that_died_within_a_tick_leaves_nothing_to_take(void)
 {
-    vks_mail mail = {0};
+    vks_mailbox mailbox = {0};
     vks_tick tick = numbered(4);
-    vks_mail_post(&mail, &tick);
-    atomic_fetch_add(&mail.sequence, 1);
-    CHECK(vks_mail_take(&mail, &tick) == VKS_TIMEOUT, "half a tick");
+    vks_mailbox_post(&mailbox, &tick);
+    atomic_fetch_add(&mailbox.sequence, 1);
+    CHECK(vks_mailbox_take(&mailbox, &tick) == VKS_TIMEOUT, "half a tick");
     tick = numbered(5);
-    vks_mail_post(&mail, &tick); /* another one goes on */
-    CHECK(vks_mail_take(&mail, &tick) == VKS_OK && tick.id == 5 && is_whole(&tick), "the next one is whole");
+    vks_mailbox_post(&mailbox, &tick); /* another one goes on */
+    CHECK(vks_mailbox_take(&mailbox, &tick) == VKS_OK && tick.id == 5 && is_whole(&tick), "the next one is whole");
 }
 
 static void who_sleeps_is_roused_or_does_not_begin_to_sleep_once_there_is_a_change(void)
 {
-    vks_mail mail = {0};
+    vks_mailbox mailbox = {0};
     _Atomic uint32_t changes = 1;
-    CHECK(vks_mail_sleep(&mail, &changes, 0, VKS_FOREVER) == VKS_OK, "it had changed");
-    vks_mail_rouse(&mail);
-    CHECK(mail.word == VKS_MAIL_NONE, "nobody sleeps");
-    CHECK(vks_mail_sleep(&mail, &changes, 1, vks_now() + 1000000) == VKS_TIMEOUT, "nothing came");
+    CHECK(vks_mailbox_sleep(&mailbox, &changes, 0, VKS_FOREVER) == VKS_OK, "it had changed");
+    vks_mailbox_wake(&mailbox);
+    CHECK(mailbox.state == VKS_MAILBOX_EMPTY, "nobody sleeps");
+    CHECK(vks_mailbox_sleep(&mailbox, &changes, 1, vks_now() + 1000000) == VKS_TIMEOUT, "nothing came");
 }
 
 static void a_word_that_is_none_is_slept_on_and_not_looked_at_without_end(void)
 {
-    vks_mail mail = {.word = 17};
+    vks_mailbox mailbox = {.state = 17};
     vks_tick tick = numbered(6);
-    CHECK(vks_mail_take(&mail, &tick) == VKS_TIMEOUT, "no tick");
-    CHECK(vks_mail_sleep(&mail, NULL, 0, vks_now() + 1000000) == VKS_TIMEOUT, "nothing came");
-    mail.word = 17;
-    vks_mail_post(&mail, &tick);
-    CHECK(vks_mail_take(&mail, &tick) == VKS_OK && is_whole(&tick), "a tick after it");
+    CHECK(vks_mailbox_take(&mailbox, &tick) == VKS_TIMEOUT, "no tick");
+    CHECK(vks_mailbox_sleep(&mailbox, NULL, 0, vks_now() + 1000000) == VKS_TIMEOUT, "nothing came");
+    mailbox.state = 17;
+    vks_mailbox_post(&mailbox, &tick);
+    CHECK(vks_mailbox_take(&mailbox, &tick) == VKS_OK && is_whole(&tick), "a tick after it");
 }
 
 typedef struct exchange {
-    vks_mail mail;
+    vks_mailbox mailbox;
     uint64_t n;
 } exchange;
 
@@ -101,7 +101,7 @@ static void *write_all(void *pointer)
     exchange *e = pointer;
     for (uint64_t id = 1; id <= e->n; id++) {
         vks_tick tick = numbered(id);
-        vks_mail_post(&e->mail, &tick);
+        vks_mailbox_post(&e->mailbox, &tick);
     }
     return NULL;
 }
@@ -114,12 +114,12 @@ static void of_many_ticks_told_by_a_thread_each_one_taken_is_whole_and_newer_and
     uint64_t last = 0, torn = 0, old = 0;
     while (last < e.n) {
         vks_tick tick;
-        vks_status status = vks_mail_take(&e.mail, &tick);
+        vks_status status = vks_mailbox_take(&e.mailbox, &tick);
         if (status == VKS_OK) {
             torn += !is_whole(&tick);
             old += tick.id < last; /* the same one may come twice: it was told while the one before was taken */
             last = tick.id;
-        } else if (vks_mail_sleep(&e.mail, NULL, 0, vks_now() + UINT64_C(20000000000)) == VKS_TIMEOUT) {
+        } else if (vks_mailbox_sleep(&e.mailbox, NULL, 0, vks_now() + UINT64_C(20000000000)) == VKS_TIMEOUT) {
             CHECK(false, "no tick after number %llu", (unsigned long long)last);
             break;
         }

@@ -1,9 +1,9 @@
 /* PendingAcquire: an acquire that waits for its grant without a thread. */
 #include "vkpy.h"
 
-PyObject *vkpy_pending_new(vkpy_surface *surface, vks_work *op)
+PyObject *vkpy_pending_acquire_new(vkpy_surface *surface, vks_work *op)
 {
-    vkpy_pending *self = PyObject_New(vkpy_pending, vkpy_pending_type);
+    vkpy_pending_acquire *self = PyObject_New(vkpy_pending_acquire, vkpy_pending_acquire_type);
     if (self == NULL) {
         VKPY_SHORT(surface->device, vks_work_cancel(op); vks_work_unref(op));
         return NULL;
@@ -14,27 +14,27 @@ PyObject *vkpy_pending_new(vkpy_surface *surface, vks_work *op)
     return (PyObject *)self;
 }
 
-static void pending_dealloc(PyObject *object)
+static void pending_acquire_dealloc(PyObject *object)
 {
-    vkpy_pending *self = (vkpy_pending *)object;
+    vkpy_pending_acquire *self = (vkpy_pending_acquire *)object;
     vkpy_dealloc_begin(object, &self->weakrefs, false);
     VKPY_SHORT(self->surface->device, vks_work_unref(self->core));
     Py_DECREF(self->surface);
     vkpy_dealloc_free(object);
 }
 
-static PyObject *pending_is_done(PyObject *object, PyObject *ignored)
+static PyObject *pending_acquire_is_done(PyObject *object, PyObject *ignored)
 {
-    vkpy_pending *self = (vkpy_pending *)object;
+    vkpy_pending_acquire *self = (vkpy_pending_acquire *)object;
     vks_status status;
     (void)ignored;
     VKPY_SHORT(self->surface->device, status = vks_work_poll(self->core));
     return vkpy_done_or_raise(status, "Surface.acquire_async");
 }
 
-static PyObject *pending_cancel(PyObject *object, PyObject *ignored)
+static PyObject *pending_acquire_cancel(PyObject *object, PyObject *ignored)
 {
-    vkpy_pending *self = (vkpy_pending *)object;
+    vkpy_pending_acquire *self = (vkpy_pending_acquire *)object;
     vks_status status;
     (void)ignored;
     VKPY_SHORT(self->surface->device, status = vks_work_cancel(self->core));
@@ -43,10 +43,10 @@ static PyObject *pending_cancel(PyObject *object, PyObject *ignored)
     return PyBool_FromLong(status != VKS_OK); /* VKS_OK: the grant came first */
 }
 
-static PyObject *pending_notify(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+static PyObject *pending_acquire_notify(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
     static vkpy_signature signature = {"PendingAcquire.notify", 2, 2, 2, {"hub", "token"}, {NULL}};
-    vkpy_pending *self = (vkpy_pending *)object;
+    vkpy_pending_acquire *self = (vkpy_pending_acquire *)object;
     PyObject *values[2];
     uint64_t token;
     vks_event_queue *event_queue;
@@ -59,27 +59,27 @@ static PyObject *pending_notify(PyObject *object, PyObject *const *arguments, Py
 }
 
 static PyMethodDef methods[] = {
-    {"is_done", pending_is_done, METH_NOARGS,
+    {"is_done", pending_acquire_is_done, METH_NOARGS,
      "is_done($self)\n--\n\nWhether the surface is owned now; raises if it never can be."},
-    {"cancel", pending_cancel, METH_NOARGS, "cancel($self)\n--\n\nTrue: cancelled. False: it had been granted."},
-    {"notify", VKPY_FASTCALL(pending_notify), VKPY_FAST,
+    {"cancel", pending_acquire_cancel, METH_NOARGS, "cancel($self)\n--\n\nTrue: cancelled. False: it had been granted."},
+    {"notify", VKPY_FASTCALL(pending_acquire_notify), VKPY_FAST,
      "notify($self, hub, token)\n--\n\nPuts the token into the hub once it is granted or has failed."},
     {NULL, NULL, 0, NULL},
 };
 
-static PyMemberDef members[] = {VKPY_WEAKLIST(vkpy_pending), {NULL, 0, 0, 0, NULL}};
+static PyMemberDef members[] = {VKPY_WEAKLIST(vkpy_pending_acquire), {NULL, 0, 0, 0, NULL}};
 
 static PyType_Slot slots[] = {
     {Py_tp_doc, (void *)"An acquire that waits for its grant. Surface.acquire_async() makes it."},
-    {Py_tp_dealloc, (void *)pending_dealloc},
+    {Py_tp_dealloc, (void *)pending_acquire_dealloc},
     {Py_tp_methods, methods},
     {Py_tp_members, members},
     {0, NULL},
 };
 
-PyType_Spec vkpy_pending_spec = {
+PyType_Spec vkpy_pending_acquire_spec = {
     "vkshare._native.PendingAcquire",
-    sizeof(vkpy_pending),
+    sizeof(vkpy_pending_acquire),
     0,
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     slots,
