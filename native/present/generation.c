@@ -1,4 +1,4 @@
-/* generation.c: one VkSwapchainKHR: its images, their views, and the barrier that each needs before its first use. */
+/* generation.c: one VkSwapchainKHR: its images, their views, and each image's first barrier. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -32,7 +32,7 @@ void vks_present_name(vks_swapchain *s, VkObjectType type, uint64_t handle, cons
     s->vk.SetName(s->vk_device, &info);
 }
 
-/* ---- making one ---- */
+/* ---- creation ---- */
 
 static uint32_t clamp_count(uint32_t wanted, const VkSurfaceCapabilitiesKHR *can)
 {
@@ -70,7 +70,7 @@ static vks_status create_swapchain(vks_swapchain *s, const VkSurfaceCapabilities
         .preTransform = can->currentTransform,
         .compositeAlpha = (VkCompositeAlphaFlagBitsKHR)s->vulkan.composite_alpha,
         .presentMode = (VkPresentModeKHR)generation->mode,
-        .clipped = VK_FALSE, /* what is shown may be read back by capture() */
+        .clipped = VK_FALSE, /* capture() may read the shown image */
         .oldSwapchain = old ? (VkSwapchainKHR)(uintptr_t)old->handle : VK_NULL_HANDLE,
     };
     VkSwapchainKHR handle = VK_NULL_HANDLE;
@@ -89,7 +89,7 @@ static vks_status get_images(vks_swapchain *s, vks_generation *generation)
     uint32_t n = VKS_SWAPCHAIN_IMAGES;
     VkResult code = s->vk.GetSwapchainImagesKHR(s->vk_device, handle, &n, images);
     if (code == VK_INCOMPLETE)
-        return vks_fail(VKS_UNSUPPORTED, 0, "the swapchain has more than %u images: ask for fewer",
+        return vks_fail(VKS_UNSUPPORTED, 0, "the swapchain has more than %u images; request fewer",
                         VKS_SWAPCHAIN_IMAGES);
     if (code != VK_SUCCESS)
         return vks_present_result(s, code, "vkGetSwapchainImagesKHR");
@@ -102,7 +102,8 @@ static vks_status get_images(vks_swapchain *s, vks_generation *generation)
     return VKS_OK;
 }
 
-/* Images come in layout UNDEFINED and are at rest in PRESENT_SRC_KHR: this is for the first use of each. */
+/* Records the first barrier of an image, from UNDEFINED to PRESENT_SRC_KHR, the layout between
+ * frames. */
 static vks_status record_fresh(vks_swapchain *s, VkCommandBuffer commands, uint64_t image)
 {
     VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
@@ -112,7 +113,7 @@ static vks_status record_fresh(vks_swapchain *s, VkCommandBuffer commands, uint6
         return vks_present_result(s, code, "vkBeginCommandBuffer");
     VkImageMemoryBarrier2 barrier = {
         .sType = VK_STRUCTURE_TYPE_IMAGE_MEMORY_BARRIER_2,
-        .srcStageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT, /* where the acquire's semaphore is waited for */
+        .srcStageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT, /* the stage of the wait for the acquire's semaphore */
         .dstStageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT,
         .oldLayout = VK_IMAGE_LAYOUT_UNDEFINED,
         .newLayout = VK_IMAGE_LAYOUT_PRESENT_SRC_KHR,
@@ -127,7 +128,8 @@ static vks_status record_fresh(vks_swapchain *s, VkCommandBuffer commands, uint6
     return vks_present_result(s, s->vk.EndCommandBuffer(commands), "vkEndCommandBuffer");
 }
 
-/* From those of chains that are gone: allocating and freeing them for each resize makes some layers grow. */
+/* Reuses command buffers of destroyed generations: allocating them for each resize makes some
+ * layers grow. */
 static vks_status take_commands(vks_swapchain *s, uint64_t *out)
 {
     if (s->spare_commands.n) {
@@ -157,8 +159,8 @@ static vks_status make_fresh_commands(vks_swapchain *s, vks_generation *generati
     return status;
 }
 
-vks_status vks_generation_create(vks_swapchain *s, const VkSurfaceCapabilitiesKHR *can, VkExtent2D extent, vks_generation *old,
-                            vks_generation **out)
+vks_status vks_generation_create(vks_swapchain *s, const VkSurfaceCapabilitiesKHR *can, VkExtent2D extent,
+                                 vks_generation *old, vks_generation **out)
 {
     vks_generation *generation = calloc(1, sizeof *generation);
     if (!generation)
@@ -183,8 +185,9 @@ void vks_generation_destroy(vks_swapchain *s, vks_generation *generation)
 {
     VkSurfaceCapabilitiesKHR ignored;
     if (generation->handle && !generation->was_presented)
-        /* On X11 SwiftShader attaches the images' shared memory without a flush. Destroyed before the server has come
-         * to that, it is an X error, which ends a process that does not expect one: a round trip comes between. */
+        /* On X11, SwiftShader attaches the images' shared memory without a flush. If that memory is
+         * destroyed before the server has processed the request, the resulting X error ends a
+         * process that has no handler. This round trip prevents it. */
         s->vk.GetCapabilities((VkPhysicalDevice)(uintptr_t)s->vulkan.physical_device,
                               (VkSurfaceKHR)(uintptr_t)s->vulkan.surface, &ignored);
     for (uint32_t i = 0; i < generation->n; i++) {
@@ -197,7 +200,7 @@ void vks_generation_destroy(vks_swapchain *s, vks_generation *generation)
         }
         if (image->view)
             s->vk.DestroyImageView(s->vk_device, (VkImageView)(uintptr_t)image->view, NULL);
-        vks_pool_add(&s->spare_commands, image->fresh_commands); /* the command pool has it in any case */
+        vks_pool_add(&s->spare_commands, image->fresh_commands); /* without memory the command pool still has it */
     }
     if (generation->handle)
         s->vk.DestroySwapchainKHR(s->vk_device, (VkSwapchainKHR)(uintptr_t)generation->handle, NULL);

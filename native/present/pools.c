@@ -1,5 +1,5 @@
-/* pools.c: a swapchain's semaphores and fences: made when there is none to take, put back when the history says so.
- * Under the device's lock. */
+/* pools.c: a swapchain's semaphores and fences, created on demand and reused. Caller holds
+ * device->lock. */
 #include <stdlib.h>
 
 #include "present.h"
@@ -37,13 +37,17 @@ vks_status vks_take_semaphore(vks_swapchain *s, uint64_t *out)
 
 static void destroy_semaphore(vks_swapchain *s, uint64_t semaphore)
 {
-    s->device->backend->destroy_timeline(s->device, semaphore); /* a binary one goes the same way */
+    s->device->backend->destroy_timeline(s->device, semaphore); /* which destroys binary semaphores too */
     s->counts.semaphores--;
 }
 
-/* What frames alone can need: one to acquire and one to present for each image, those of the frames in flight, and
- * those that the history still has. Resizes bring more, which go when they are free. */
-static uint64_t pool_limit(const vks_swapchain *s) { return 3u * (s->current ? s->current->n : s->info.image_count) + 2; }
+/* Returns the limit of the pool: one semaphore to acquire and one to present for each image, those
+ * of frames in flight and tracked ones. Resizes need more, which are destroyed when they are free.
+ */
+static uint64_t pool_limit(const vks_swapchain *s)
+{
+    return 3u * (s->current ? s->current->n : s->info.image_count) + 2;
+}
 
 void vks_put_semaphore(vks_swapchain *s, uint64_t semaphore)
 {
@@ -96,7 +100,7 @@ void vks_reset_fence(vks_swapchain *s, uint64_t fence)
     VkFence handle = (VkFence)(uintptr_t)fence;
     if (s->vk.ResetFences(s->vk_device, 1, &handle) == VK_SUCCESS)
         vks_put_fence(s, fence);
-    else /* out of memory: it stays signalled, which no present may be given */
+    else /* out of memory: it stays signalled, and a present needs an unsignalled fence */
         destroy_fence(s, fence);
 }
 
@@ -109,7 +113,7 @@ bool vks_fence_is_signalled(void *swapchain, uint64_t fence)
     return code == VK_SUCCESS;
 }
 
-/* From the chains that are alive to those that are to be destroyed. */
+/* Moves the generation from `generations` to `to_destroy`. */
 static void move_to_destroy(vks_swapchain *s, uint64_t handle)
 {
     for (vks_generation **link = &s->generations; *link; link = &(*link)->next) {
@@ -152,7 +156,7 @@ void vks_apply_decisions(vks_swapchain *s)
 
 void vks_pool_add(vks_handle_pool *pool, uint64_t handle)
 {
-    if (handle && grow(pool)) /* without memory for the list it is leaked, not destroyed too early */
+    if (handle && grow(pool)) /* without memory for the list the handle is leaked, not destroyed too early */
         pool->handles[pool->n++] = handle;
 }
 
@@ -167,9 +171,10 @@ void vks_destroy_discarded(vks_swapchain *s)
     while (s->discarded_fences.n) {
         uint64_t fence = s->discarded_fences.handles[--s->discarded_fences.n];
         VkResult code = s->vk.GetFenceStatus(s->vk_device, (VkFence)(uintptr_t)fence);
-        /* Of a lost device too: the driver's word counts, not ours (vks_device_drain). */
+        /* On a lost device too the driver's result decides, not the device's state
+         * (vks_device_drain). */
         if (code == VK_SUCCESS || code == VK_ERROR_DEVICE_LOST)
-            destroy_fence(s, fence); /* else it is leaked: a driver may write to it still */
+            destroy_fence(s, fence); /* else it is leaked, because a driver may still write to it */
     }
     free(s->discarded_semaphores.handles);
     free(s->discarded_fences.handles);

@@ -1,11 +1,12 @@
-/* retire.c: replacing a VkSwapchainKHR, and the proof that old ones are over. Under swapchain->lock.
+/* retire.c: replaces a VkSwapchainKHR, and proves that old ones are unused. Caller holds
+ * swapchain->lock.
  *
- * Old swapchains go when the history says so (tracker.h). What ANGLE's document leaves open is how many there may be
- * while a window is being resized: here at most `retired_limit`. Past it the next replacement waits for proof, with a
- * deadline. When none came the window keeps the swapchain that it has for as long as that gives images, and the next
- * acquire looks again; when it gives none, the oldest goes without proof, and is counted. Nothing ever waits for the
- * device to idle: that proves nothing of a presentation engine (A17).
- */
+ * The tracker decides when old swapchains are destroyed (tracker.h). ANGLE's document does not
+ * bound their number during a resize; here it is `retired_limit`. Beyond it the next replacement
+ * waits for proof, with a deadline. Without proof the window keeps the current swapchain for as
+ * long as that gives images, and the next acquire tries again. When it gives none, the oldest
+ * retired swapchain is destroyed without proof, and counted. No function waits for the device to be
+ * idle, because that proves nothing about a presentation engine (A17). */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,11 +16,11 @@
 #define SLICE_NS UINT64_C(20000000)
 #define POLL_INTERVAL_US 500u
 
-/* ---- carrying out decisions ---- */
+/* ---- executing decisions ---- */
 
 #define PINS_NS UINT64_C(1000000000)
 
-/* False: whoever records was killed, or interrupted at a bad moment. */
+/* False: the recording thread was killed, or interrupted at a bad moment. */
 bool vks_wait_for_pins(vks_swapchain *s)
 {
     uint64_t limit = vks_now() + PINS_NS;
@@ -64,13 +65,16 @@ void vks_collect(vks_swapchain *s)
         vks_destroy_retired(s);
 }
 
-/* ---- a batch of our own ---- */
+/* ---- the core's own batch ---- */
 
 vks_status vks_submit_frame(vks_swapchain *s, vks_present_image *image, uint64_t signal)
 {
     vks_device *device = s->device;
     vks_presentable *frame = &image->frame;
-    bool is_resignal = frame->n_rendered && signal == frame->rendered[frame->n_rendered - 1]; /* a binary one: waited for */
+    bool is_resignal =
+        frame->n_rendered &&
+        signal ==
+            frame->rendered[frame->n_rendered - 1]; /* the last binary semaphore is waited for, then signalled again */
     vks_point wait = {is_resignal ? signal : frame->acquired, 0}, signalled = {signal, 0};
     vks_batch batch = {
         .waits = &wait,
@@ -98,41 +102,42 @@ vks_status vks_submit_frame(vks_swapchain *s, vks_present_image *image, uint64_t
     return VKS_OK;
 }
 
-/* ---- giving frames of an old chain up ---- */
+/* ---- giving up the frames of an old generation ---- */
 
-/* Decided on when `serial` has run. */
-static void hand_in(vks_swapchain *s, uint64_t semaphore, uint64_t serial, bool is_discarded)
+/* The tracker decides about the semaphore when `serial` has run. */
+static void track_semaphore(vks_swapchain *s, uint64_t semaphore, uint64_t serial, bool is_discarded)
 {
     if (semaphore && vks_tracker_semaphore(s->tracker, semaphore, serial, is_discarded))
-        vks_discard_semaphore(s, semaphore); /* no memory to remember when */
+        vks_discard_semaphore(s, semaphore); /* no memory to track the serial */
 }
 
 void vks_release_engine_semaphores(vks_swapchain *s, vks_present_image *image, uint64_t serial)
 {
     for (int i = 0; i < 2; i++)
-        hand_in(s, image->engine[i], serial, true);
+        track_semaphore(s, image->engine[i], serial, true);
     memset(image->engine, 0, sizeof image->engine);
 }
 
-/* Its semaphores go back to the pool when nobody uses them any more. Under the device's lock. If it fails the frame is
- * as it was. */
+/* Returns the frame's semaphores to the pool when they are unused. Caller holds device->lock. On
+ * failure the frame is unchanged. */
 static vks_status give_up_frame(vks_swapchain *s, vks_generation *generation, vks_present_image *image)
 {
     vks_presentable *frame = &image->frame;
     vks_status status = VKS_OK;
-    /* What the acquire signals must be waited for (A19), and an engine's submissions be left behind. */
+    /* A batch must wait for the acquire (A19), and come behind an engine's submissions. */
     if ((frame->acquired || image->engine[0]) && (status = vks_submit_frame(s, image, 0)))
         return status;
     uint64_t last = image->surface ? image->surface->last_serial : frame->waited;
     if (image->engine[0])
         last = s->device->submitted;
-    if (frame->waited && (status = vks_tracker_waited(s->tracker, (uint32_t)(image - generation->images), frame->waited)))
+    if (frame->waited &&
+        (status = vks_tracker_waited(s->tracker, (uint32_t)(image - generation->images), frame->waited)))
         return status;
     if (image->surface)
         vks_surface_set_accessible(image->surface, false);
-    hand_in(s, image->acquire_semaphore, frame->waited, false);
+    track_semaphore(s, image->acquire_semaphore, frame->waited, false);
     for (uint32_t i = 0; i < frame->n_rendered; i++)
-        hand_in(s, frame->rendered[i], last, true);
+        track_semaphore(s, frame->rendered[i], last, true);
     vks_release_engine_semaphores(s, image, last);
     vks_put_semaphore(s, frame->spare);
     image->acquire_semaphore = frame->spare = 0;
@@ -142,12 +147,13 @@ static vks_status give_up_frame(vks_swapchain *s, vks_generation *generation, vk
     return VKS_OK;
 }
 
-/* The last submission that touched an image of the chain, whose frames that are out are given up. */
+/* Gives up the acquired frames, and gets the last submission that used an image of the generation.
+ */
 static vks_status give_up_frames(vks_swapchain *s, vks_generation *generation, uint64_t deadline, uint64_t *last_use)
 {
     *last_use = 0;
     pthread_mutex_lock(&s->device->lock);
-    vks_status status = vks_device_begin_present(s->device, deadline); /* for the queue */
+    vks_status status = vks_device_begin_present(s->device, deadline); /* get the queue */
     if (status) {
         pthread_mutex_unlock(&s->device->lock);
         return status;
@@ -177,9 +183,10 @@ static vks_status wait_fence(vks_swapchain *s, uint64_t fence, uint64_t deadline
     return code == VK_TIMEOUT ? VKS_TIMEOUT : vks_present_result(s, code, "vkWaitForFences");
 }
 
-/* Acquires an image of the current chain, which is about to be replaced, with a fence in place of a semaphore: when
- * that is signalled the presentation engine has done with what was presented of that image before. The image goes on
- * the shelf: should the replacement fail, it is the next frame. */
+/* Acquires an image of the current generation, which is about to be replaced, with a fence in place
+ * of a semaphore. When the fence is signalled, the presentation engine no longer uses the image's
+ * previous present. The image becomes VKS_IMAGE_RETURNED: if the replacement fails, it is the next
+ * frame. */
 static vks_status acquire_for_proof(vks_swapchain *s, uint64_t deadline)
 {
     vks_generation *generation = s->current;
@@ -191,8 +198,8 @@ static vks_status acquire_for_proof(vks_swapchain *s, uint64_t deadline)
         return status;
     uint32_t index = 0;
     VkResult code =
-        s->vk.AcquireNextImageKHR(s->vk_device, (VkSwapchainKHR)(uintptr_t)generation->handle, vks_slice(deadline, SLICE_NS),
-                                  VK_NULL_HANDLE, (VkFence)(uintptr_t)fence, &index);
+        s->vk.AcquireNextImageKHR(s->vk_device, (VkSwapchainKHR)(uintptr_t)generation->handle,
+                                  vks_slice(deadline, SLICE_NS), VK_NULL_HANDLE, (VkFence)(uintptr_t)fence, &index);
     bool got = code == VK_SUCCESS || code == VK_SUBOPTIMAL_KHR;
     while (got && (status = wait_fence(s, fence, vks_now() + SLICE_NS)) == VKS_TIMEOUT && vks_now() < deadline)
         ;
@@ -209,11 +216,11 @@ static vks_status acquire_for_proof(vks_swapchain *s, uint64_t deadline)
     } else if (got) {
         vks_discard_fence(s, fence);
     } else {
-        vks_put_fence(s, fence); /* untouched */
+        vks_put_fence(s, fence); /* the driver did not use it */
     }
     pthread_mutex_unlock(&s->device->lock);
     if (code == VK_TIMEOUT || code == VK_NOT_READY) {
-        usleep(POLL_INTERVAL_US); /* some drivers do not wait */
+        usleep(POLL_INTERVAL_US); /* some drivers return at once */
         return VKS_OK;
     }
     if (code == VK_ERROR_OUT_OF_DATE_KHR) {
@@ -223,14 +230,14 @@ static vks_status acquire_for_proof(vks_swapchain *s, uint64_t deadline)
     return got ? status : vks_present_result(s, code, "vkAcquireNextImageKHR");
 }
 
-/* An image that is out, or on the shelf, was acquired again already: where nothing has waited for that acquire, a batch
- * does. *any: there was one, and what is wanted may be another thing by now. */
+/* Proves with images that were acquired again already: if nothing has waited for that acquire, a
+ * batch does. *any: there was one, and the wait target may have changed. */
 static vks_status prove_by_acquired(vks_swapchain *s, uint64_t deadline, bool *any)
 {
     vks_generation *generation = s->current;
     *any = false;
     pthread_mutex_lock(&s->device->lock);
-    vks_status status = vks_device_begin_present(s->device, deadline); /* for the queue */
+    vks_status status = vks_device_begin_present(s->device, deadline); /* get the queue */
     bool has_queue = !status;
     for (uint32_t i = 0; !status && i < generation->n; i++) {
         vks_present_image *image = &generation->images[i];
@@ -253,7 +260,7 @@ static vks_status wait_for_image(vks_swapchain *s, uint64_t deadline)
     return status || any ? status : acquire_for_proof(s, deadline);
 }
 
-/* One step towards what `wanted` names: VKS_OK: look again; VKS_TIMEOUT: there is no way to have it. */
+/* Waits once for the event of `wanted`. VKS_OK: check again. VKS_TIMEOUT: the event cannot come. */
 static vks_status wait_step(vks_swapchain *s, vks_wanted wanted, uint64_t deadline)
 {
     vks_status status;
@@ -298,8 +305,8 @@ static vks_status no_room(vks_swapchain *s, vks_wanted wanted)
                     (unsigned long long)count(s).retired, s->info.retired_limit, what[wanted.kind]);
 }
 
-/* Of a current chain that is out of date no proof can come, and nothing that was presented before it is shown any more:
- * the oldest goes without. */
+/* Gives up the oldest retired generation without proof. The current generation is out of date, so
+ * that no proof can follow and nothing that was presented before it is shown any more. */
 static bool give_up_oldest(vks_swapchain *s)
 {
     pthread_mutex_lock(&s->device->lock);
@@ -311,7 +318,7 @@ static bool give_up_oldest(vks_swapchain *s)
     return gone;
 }
 
-/* One step towards room for one more. */
+/* Waits once for room for one more retired generation. */
 static vks_status make_room(vks_swapchain *s, uint64_t until)
 {
     vks_wanted wanted = next_wait(s, false);
@@ -319,14 +326,14 @@ static vks_status make_room(vks_swapchain *s, uint64_t until)
         s->current->is_out_of_date && (wanted.kind == VKS_WANTS_IMAGE || wanted.kind == VKS_WANTS_PRESENT);
     if (is_dead_end && give_up_oldest(s))
         return VKS_OK;
-    if (is_dead_end) /* somebody draws into its images still */
+    if (is_dead_end) /* a submission still uses its images */
         wanted = (vks_wanted){VKS_WANTS_SERIAL, s->device->submitted};
     vks_status status = vks_now() >= until ? VKS_TIMEOUT : wait_step(s, wanted, until);
     return status == VKS_TIMEOUT ? no_room(s, wanted) : status;
 }
 
-/* A6: until one more may be retired. Those who come after the deadline do not wait any more: they go on with the
- * current chain, whose presents bring the proof. */
+/* A6: waits until one more generation may be retired. Callers after the deadline do not wait: they
+ * continue with the current generation, whose presents bring the proof. */
 static vks_status wait_for_room(vks_swapchain *s, uint64_t deadline)
 {
     uint64_t start = vks_now();
@@ -344,17 +351,18 @@ static vks_status wait_for_room(vks_swapchain *s, uint64_t deadline)
         if (status)
             return status;
         if (vks_now() - start > SLICE_NS)
-            return VKS_INTERRUPTED; /* the caller looks for signals */
+            return VKS_INTERRUPTED; /* the caller handles signals */
     }
     s->proof_until = 0;
     return VKS_OK;
 }
 
-/* A window goes on showing what was presented last, and keeps that image: no proof of it comes while nothing more is
- * presented, so who closes waits for it only as long as a display may take. */
+/* A window keeps the image that it shows, so its present gets no proof without another present.
+ * Closing therefore waits for it only as long as a display may take. */
 #define LAST_PROOF_NS UINT64_C(100000000)
 
-/* On a lost device the fences alone: their waits end (see vks_device_drain), an acquire's may not. */
+/* On a lost device only waits for fences end (see vks_device_drain); a wait for an acquire may not.
+ */
 static bool can_complete(const vks_swapchain *s, vks_wanted wanted)
 {
     if (wanted.kind == VKS_WANTS_NOTHING || wanted.kind == VKS_WANTS_PRESENT)
@@ -386,7 +394,8 @@ vks_status vks_finish_presents(vks_swapchain *s, uint64_t deadline)
 
 /* ---- replacing ---- */
 
-/* A14: what the surface says, or, where it leaves it to us, what is wanted. */
+/* A14: returns the surface's extent, or the wanted one where the surface leaves the choice to the
+ * swapchain. */
 static VkExtent2D choose_extent(const vks_swapchain *s, const VkSurfaceCapabilitiesKHR *can, uint64_t wanted)
 {
     VkExtent2D extent = can->currentExtent;
@@ -401,7 +410,7 @@ static VkExtent2D choose_extent(const vks_swapchain *s, const VkSurfaceCapabilit
     return extent;
 }
 
-/* The current chain is retired, with `made` (may be NULL) in its place. */
+/* Retires the current generation and makes `made` (may be NULL) current. */
 static vks_status replace(vks_swapchain *s, vks_generation *made, uint64_t last_use)
 {
     pthread_mutex_lock(&s->device->lock);
@@ -425,10 +434,11 @@ static vks_status replace(vks_swapchain *s, vks_generation *made, uint64_t last_
     return status;
 }
 
-/* What a present fence of frames that have run is waited for: memory that the driver uses again is worth that much. */
+/* Wait for the present fence of frames that have run, so that the driver can reuse their memory. */
 #define FENCE_WAIT_NS UINT64_C(200000)
 
-/* Whether nothing uses the current chain any more: its frames have run, and its presents are known to be over. */
+/* Returns whether the current generation is unused: its frames have run, and its presents are
+ * complete. */
 static bool is_unused(vks_swapchain *s, uint64_t last_use)
 {
     vks_device *device = s->device;
@@ -446,9 +456,10 @@ static bool is_unused(vks_swapchain *s, uint64_t last_use)
     return wanted.kind == VKS_WANTS_NOTHING;
 }
 
-/* Before another chain is made. One that nothing uses goes beforehand, so that the driver has its memory for the next
- * one: where it can be known by now, and, of those that were never presented on (A4), where there may be no more than
- * there are. Any other is retired by the next one. */
+/* Prepares for the next generation. Destroys an unused current generation first, so that the driver
+ * can reuse its memory: when it is known to be unused by now, and, for one that was never presented
+ * (A4), when the limit of retired ones is reached. Any other is retired by vkCreateSwapchainKHR of
+ * the next one. */
 static vks_status retire_current(vks_swapchain *s, uint64_t deadline, uint64_t *last_use)
 {
     vks_generation *old = s->current;
@@ -469,7 +480,7 @@ static vks_status retire_current(vks_swapchain *s, uint64_t deadline, uint64_t *
     if (!status && !(status = replace(s, NULL, *last_use)))
         vks_collect(s);
     pthread_mutex_lock(&s->device->lock);
-    vks_wait_for_pins(s); /* until it is gone the surface is in use */
+    vks_wait_for_pins(s); /* the surface is in use until the swapchain is destroyed */
     pthread_mutex_unlock(&s->device->lock);
     vks_destroy_retired(s);
     return status;
@@ -495,7 +506,7 @@ vks_status vks_swapchain_configure(vks_swapchain *s, uint64_t deadline)
         return status;
     status = vks_generation_create(s, &can, extent, s->current, &made);
     if (!status)
-        made->stays_suboptimal = was_suboptimal; /* making it anew each frame would not help */
+        made->stays_suboptimal = was_suboptimal; /* recreating it each frame would not help */
     vks_status kept = replace(s, made, last_use);
     if (!status && (status = kept))
         vks_generation_destroy(s, made);
@@ -503,6 +514,6 @@ vks_status vks_swapchain_configure(vks_swapchain *s, uint64_t deadline)
         s->made_for = wanted;
         s->is_stale = false;
     }
-    vks_collect(s); /* what was never presented on goes at once (A4) */
+    vks_collect(s); /* destroys a swapchain that was never presented (A4) */
     return status;
 }

@@ -1,4 +1,4 @@
-/* swapchain.c: frames out and back in. */
+/* swapchain.c: acquires and presents frames. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -7,17 +7,18 @@
 #include "core/trace_points.h"
 #include "present.h"
 
-/* A thread that waits for an image lets others present now and then. */
+/* A thread that waits for an image releases the lock now and then, so that other threads can
+ * present. */
 #define SLICE_NS UINT64_C(4000000)
 #define POLL_INTERVAL_NS UINT64_C(500000)
 #define PACE_SLICE_NS UINT64_C(20000000)
 
-/* Between a status and the caller: the swapchain is out of date, recreate it. Never leaves this file. */
+/* Internal status: the swapchain is out of date and must be recreated. Never leaves this file. */
 #define STALE ((vks_status) - 1)
 
-/* ---- its lock ---- */
+/* ---- the lock ---- */
 
-/* A frame that is dropped. Under the device's lock too. */
+/* Takes back a dropped frame. Caller holds swapchain->lock and device->lock. */
 static void return_image(vks_swapchain *s, vks_present_image *image)
 {
     image->is_dropped = image->by_engine = false;
@@ -27,7 +28,7 @@ static void return_image(vks_swapchain *s, vks_present_image *image)
     s->n_returned += s->info.vulkan != NULL;
 }
 
-/* Frames that came back while another thread had the lock. */
+/* Takes back the frames that were dropped while another thread held swapchain->lock. */
 static void process_dropped(vks_swapchain *s)
 {
     pthread_mutex_lock(&s->device->lock);
@@ -46,8 +47,8 @@ static vks_status wait_for_lock(vks_swapchain *s, uint64_t deadline)
         limit = deadline < limit ? deadline : limit;
         if (now >= limit)
             return vks_fail(VKS_TIMEOUT, 0,
-                            "another thread has the swapchain for %llu ms: the driver waits for the window system, or "
-                            "for the rendering",
+                            "another thread has used the swapchain for %llu ms: the driver waits for the window "
+                            "system, or for the rendering",
                             (unsigned long long)((now - since) / 1000000u));
         uint64_t left = limit - now, slice = vks_patience();
         slice = slice && slice < left ? slice : left;
@@ -76,7 +77,7 @@ static void unlock_swapchain(vks_swapchain *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* A thread that is inside the driver has it as well. */
+/* The lock is also held by a thread that is inside the driver. */
 static vks_status lock_swapchain(vks_swapchain *s, uint64_t deadline)
 {
     vks_status status = pthread_mutex_trylock(&s->lock) ? wait_for_lock(s, deadline) : VKS_OK;
@@ -86,7 +87,7 @@ static vks_status lock_swapchain(vks_swapchain *s, uint64_t deadline)
     return VKS_OK;
 }
 
-/* ---- making one ---- */
+/* ---- creation ---- */
 
 static const char *load(vks_swapchain *s)
 {
@@ -120,7 +121,7 @@ static vks_status open_vulkan(vks_swapchain *s)
                               "vkCreateCommandPool");
 }
 
-/* Without images, or in place of the one before: vks_swapchain_new_offscreen(). */
+/* Makes `like` the only generation, of offscreen images. */
 static vks_status open_offscreen(vks_swapchain *s, const vks_generation *like)
 {
     vks_generation *offscreen = malloc(sizeof *offscreen);
@@ -190,7 +191,7 @@ vks_status vks_swapchain_create(const vks_swapchain_info *info, vks_swapchain **
 
 void vks_swapchain_ref(vks_swapchain *s) { atomic_fetch_add_explicit(&s->references, 1, memory_order_relaxed); }
 
-/* ---- the end ---- */
+/* ---- close ---- */
 
 static void drop_offscreen(vks_swapchain *s)
 {
@@ -219,7 +220,8 @@ static vks_status drain(vks_swapchain *s)
 
 #define RESUME_LIMIT_NS UINT64_C(1000000000)
 
-/* A retarget that was interrupted may never go on: its deadlines are not those of frames that were presented since. */
+/* An interrupted retarget may never be resumed. Its deadlines do not apply to a close after later
+ * presents. */
 static void begin_or_resume(vks_swapchain *s)
 {
     struct vks_finishing *f = &s->finishing;
@@ -231,12 +233,13 @@ static void begin_or_resume(vks_swapchain *s)
     f->last = now;
 }
 
-/* What is left without proof waits for our own work at least. VKS_TIMEOUT: that does not end. */
+/* Ends all presents; unproven ones wait for the core's own submissions. VKS_TIMEOUT: these do not
+ * end. */
 static vks_status end_presents(vks_swapchain *s)
 {
     vks_device *device = s->device;
     begin_or_resume(s);
-    vks_status status = device->lost ? drain(s) : VKS_OK; /* what has run proves more */
+    vks_status status = device->lost ? drain(s) : VKS_OK; /* submissions that have run prove more */
     if (status || (status = vks_finish_presents(s, s->finishing.since + s->info.proof_deadline)))
         return status;
     vks_generation *current = s->current;
@@ -251,7 +254,7 @@ static vks_status end_presents(vks_swapchain *s)
             if (image->surface)
                 vks_surface_set_accessible(image->surface, false);
             if ((image->frame.acquired || image->engine[0]) && vks_device_check(device) == VKS_OK)
-                vks_submit_frame(s, image, 0); /* A19: an acquire's semaphore ends waited for */
+                vks_submit_frame(s, image, 0); /* A19: a batch waits for the acquire's semaphore */
         }
         vks_device_end_present(device);
         pthread_mutex_unlock(&device->lock);
@@ -259,8 +262,8 @@ static vks_status end_presents(vks_swapchain *s)
     return drain(s);
 }
 
-/* Of the current chain: those that no present and no submission has. What is signalled, and waited for by nobody, is
- * never used again. */
+/* Takes the semaphores of the current generation that no present and no submission has. Signalled
+ * ones without a wait are discarded. */
 static void take_frame_semaphores(vks_swapchain *s)
 {
     for (uint32_t i = 0; s->current && i < s->current->n; i++) {
@@ -280,8 +283,8 @@ static void take_frame_semaphores(vks_swapchain *s)
     }
 }
 
-/* The chains first, then what their presents used. Unless it answers VKS_OK everything is as it was, but for frames
- * that were out. */
+/* Destroys the generations, then the handles of their presents. On failure nothing changes, except
+ * for acquired frames. */
 static vks_status drop_vulkan(vks_swapchain *s)
 {
     vks_device *device = s->device;
@@ -297,7 +300,7 @@ static vks_status drop_vulkan(vks_swapchain *s)
     s->counts.acquired = s->n_returned = 0;
     vks_apply_decisions(s);
     if (!vks_wait_for_pins(s))
-        s->to_destroy = NULL; /* leaked: better than a crash in the recording */
+        s->to_destroy = NULL; /* leaked, because recording with destroyed images would crash */
     pthread_mutex_unlock(&device->lock);
     vks_destroy_retired(s);
     pthread_mutex_lock(&device->lock);
@@ -352,7 +355,7 @@ void vks_swapchain_unref(vks_swapchain *s)
     vks_swapchain_close(s);
     if (s->is_ended || s->process != vks_process)
         free_swapchain(s);
-    else /* it is leaked, with what the driver has of it */
+    else /* leaked, with its driver objects */
         s->device->has_leaked = true;
 }
 
@@ -370,7 +373,7 @@ static vks_status check(const vks_swapchain *s)
     return status;
 }
 
-/* Round every call that uses the driver. */
+/* Begins every call that uses the driver; leave() ends it. */
 static vks_status enter(vks_swapchain *s, uint64_t deadline)
 {
     vks_status status = check(s);
@@ -425,7 +428,7 @@ vks_status vks_swapchain_retarget(vks_swapchain *s, uint64_t surface)
     vks_status status = vks_device_check(s->device);
     if (status)
         return status;
-    if (!s->info.vulkan) { /* the frames that are out were drawn for another target */
+    if (!s->info.vulkan) { /* acquired frames were drawn for another target */
         if ((status = lock_swapchain(s, VKS_FOREVER)))
             return status;
         drop_offscreen(s);
@@ -455,7 +458,8 @@ vks_status vks_swapchain_retarget(vks_swapchain *s, uint64_t surface)
     return leave(s, status);
 }
 
-/* A13: whether a present of the chain can change to that mode: it was made with both. */
+/* A13: returns whether a present of the generation can change to that mode: it was created with
+ * both. */
 static bool may_change_mode(const vks_swapchain *s, const vks_generation *generation, uint32_t mode)
 {
     return vks_mode_is_listed(s, generation->mode) && vks_mode_is_listed(s, mode);
@@ -481,7 +485,7 @@ vks_status vks_swapchain_prepare(vks_swapchain *s, uint64_t deadline)
 
 /* ---- acquire ---- */
 
-/* `to_capture`: to be read, so that it stays what is shown. */
+/* `to_capture`: the frame is only read, and stays the shown one. */
 static void hand_out(vks_swapchain *s, uint32_t index, bool to_capture, vks_frame *out)
 {
     vks_generation *generation = s->current;
@@ -493,7 +497,7 @@ static void hand_out(vks_swapchain *s, uint32_t index, bool to_capture, vks_fram
     image->n_read = image->frame.n_rendered ? image->n_read : 0;
     image->state = VKS_IMAGE_ACQUIRED;
     if (generation->shown == index && !to_capture)
-        generation->shown = UINT32_MAX; /* it may be drawn over, and never be presented again */
+        generation->shown = UINT32_MAX; /* the caller may draw over it and never present it */
     image->is_dropped = false;
     if (image->surface)
         vks_surface_set_accessible(image->surface, true);
@@ -501,11 +505,13 @@ static void hand_out(vks_swapchain *s, uint32_t index, bool to_capture, vks_fram
     *out = (vks_frame){index, generation->width, generation->height, generation->number};
 }
 
-/* Whether a headless target keeps the image that it shows, for capture(): unless there is nothing else to draw into. */
+/* Returns whether a headless target keeps the shown image for capture(). It does unless there is no
+ * other image to draw. */
 static bool must_keep_shown(const vks_swapchain *s, uint32_t index)
 {
     const vks_generation *generation = s->current;
-    return s->info.vulkan && s->vulkan.sizes_itself && index == generation->shown && s->counts.acquired + 1 < generation->n;
+    return s->info.vulkan && s->vulkan.sizes_itself && index == generation->shown &&
+           s->counts.acquired + 1 < generation->n;
 }
 
 static bool take_returned(vks_swapchain *s, vks_frame *out)
@@ -520,7 +526,7 @@ static bool take_returned(vks_swapchain *s, vks_frame *out)
     return false;
 }
 
-/* A10. */
+/* A10: waits for the GPU work of an earlier frame. */
 static vks_status wait_in_flight(vks_swapchain *s, uint64_t deadline)
 {
     uint64_t serial = s->in_flight[s->frames % s->info.frames_in_flight];
@@ -534,14 +540,15 @@ static vks_status wait_in_flight(vks_swapchain *s, uint64_t deadline)
     return vks_device_wait_serial(s->device, serial, deadline);
 }
 
-/* How many images can be out at a time. What a ring shows stays, unless there is nothing else. */
+/* Returns how many images can be acquired at a time. The shown offscreen image is not one, unless
+ * it is the only one. */
 static uint32_t most_acquired(const vks_swapchain *s)
 {
     const vks_generation *generation = s->current;
     return generation->n - (!s->info.vulkan && generation->n > 1 && generation->shown < generation->n);
 }
 
-/* Sleeps until the next frame is due, in slices. */
+/* Sleeps until the time of the next frame, in slices. */
 static vks_status wait_for_pace(vks_swapchain *s, uint64_t deadline)
 {
     uint64_t due = atomic_load_explicit(&s->due, memory_order_relaxed), now;
@@ -558,7 +565,8 @@ static vks_status wait_for_pace(vks_swapchain *s, uint64_t deadline)
     return until == deadline ? VKS_TIMEOUT : VKS_INTERRUPTED;
 }
 
-/* A frame went out: the next is due one interval after this one was; who came late starts anew. */
+/* Sets the time of the next frame to one interval after this one's; a late frame starts a new
+ * phase. */
 static void keep_pace(vks_swapchain *s)
 {
     uint64_t pace = atomic_load_explicit(&s->pace, memory_order_relaxed);
@@ -587,7 +595,8 @@ static vks_status acquire_offscreen(vks_swapchain *s, vks_frame *out)
     return VKS_TIMEOUT;
 }
 
-/* The driver's next image goes on the shelf. A9: suboptimal is good enough for a frame. */
+/* Acquires the driver's next image as VKS_IMAGE_RETURNED. A9: a suboptimal image is used for a
+ * frame. */
 static vks_status acquire_next(vks_swapchain *s, uint64_t timeout, uint32_t *index, bool *is_suboptimal)
 {
     uint64_t semaphore;
@@ -630,14 +639,13 @@ static vks_status acquire_from_driver(vks_swapchain *s, uint64_t timeout, vks_fr
     bool is_suboptimal;
     vks_status status = acquire_next(s, timeout, &index, &is_suboptimal);
     if (!status && !is_suboptimal && must_keep_shown(s, index))
-        status = acquire_next(s, timeout, &index, &is_suboptimal); /* which cannot be the same */
+        status = acquire_next(s, timeout, &index, &is_suboptimal); /* it is another image */
     if (!status)
         hand_out(s, index, false, out);
     return status;
 }
 
-/* All that the driver could give are out or on the shelf, and one of them is with capture(), which soon gives it back.
- */
+/* Returns whether the driver has no image left and a capture() has one, which it returns soon. */
 static bool waits_for_capture(const vks_swapchain *s)
 {
     bool is_any_captured = false;
@@ -679,7 +687,8 @@ static vks_status check_offscreen(const vks_swapchain *s, vks_frame *out)
     return s->made_for == wanted ? VKS_OK : VKS_OUTDATED;
 }
 
-/* A6: there is no room for another chain, and the one that there is still gives images, if of the wrong size. */
+/* A6: no further generation can be retired, and the current one still gives images, of an old size.
+ */
 static bool can_use_outdated(const vks_swapchain *s, vks_status status, uint64_t deadline)
 {
     return status == VKS_TIMEOUT && s->info.vulkan && s->current && !s->current->is_out_of_date && s->proof_until &&
@@ -702,7 +711,7 @@ static vks_status acquire(vks_swapchain *s, uint64_t deadline, vks_frame *out)
             return status;
         s->is_stale = s->current->is_out_of_date = true;
     }
-    return vks_fail(VKS_VULKAN_ERROR, VK_ERROR_OUT_OF_DATE_KHR, "vkAcquireNextImageKHR, on a swapchain just made");
+    return vks_fail(VKS_VULKAN_ERROR, VK_ERROR_OUT_OF_DATE_KHR, "vkAcquireNextImageKHR, on a new swapchain");
 }
 
 static void trace_frame(vks_trace_kind kind, const vks_swapchain *s, const vks_frame *frame, uint64_t began,
@@ -725,7 +734,7 @@ static void trace_frame(vks_trace_kind kind, const vks_swapchain *s, const vks_f
     vks_trace_write(&record);
 }
 
-/* Others go on meanwhile. */
+/* Other threads can use the swapchain meanwhile. */
 static void sleep_poll_interval(uint64_t deadline)
 {
     uint64_t until = vks_now() + POLL_INTERVAL_NS;
@@ -736,13 +745,13 @@ static vks_status wait_and_acquire(vks_swapchain *s, uint64_t deadline, vks_fram
 {
     vks_status status = check(s);
     if (status || (status = wait_for_pace(s, deadline)) ||
-        (status = wait_in_flight(s, deadline))) /* without the lock: others may present meanwhile */
+        (status = wait_in_flight(s, deadline))) /* without the lock, so that other threads can present */
         return status;
     if ((status = enter(s, deadline)))
         return status;
     if (!(status = leave(s, acquire(s, deadline, out))))
         keep_pace(s);
-    if (status == VKS_INTERRUPTED) /* some drivers do not wait */
+    if (status == VKS_INTERRUPTED) /* some drivers return at once */
         sleep_poll_interval(deadline);
     return status;
 }
@@ -755,8 +764,9 @@ vks_status vks_swapchain_acquire(vks_swapchain *s, uint64_t deadline, vks_frame 
     return status;
 }
 
-/* VKS_INTERRUPTED: another thread's capture has it, or another thread presents soon, or the driver has it still. It is
- * not waited for in the driver: others would wait for the lock. */
+/* VKS_INTERRUPTED: another thread's capture has the image, another thread presents soon, or the
+ * driver still has the image. This does not wait in the driver, because other threads would wait
+ * for the lock. */
 static vks_status acquire_shown(vks_swapchain *s, uint64_t deadline, vks_frame *out)
 {
     const vks_generation *generation = s->current;
@@ -765,7 +775,7 @@ static vks_status acquire_shown(vks_swapchain *s, uint64_t deadline, vks_frame *
         if (generation && s->frames && !is_late)
             return VKS_INTERRUPTED;
         return vks_fail(VKS_BAD_CALL, 0,
-                        "nothing was presented since the last resize, or all images are acquired, the shown one too: "
+                        "nothing was presented since the last resize, or all images are acquired, with the shown one: "
                         "present a frame first");
     }
     uint32_t shown = generation->shown, index;
@@ -826,13 +836,13 @@ vks_status vks_swapchain_try_acquire(vks_swapchain *s, vks_frame *out)
     return status;
 }
 
-/* ---- frames that are out ---- */
+/* ---- acquired frames ---- */
 
 static vks_status find(vks_swapchain *s, const vks_frame *frame, vks_present_image **out)
 {
     vks_generation *generation = s->current;
     if (!generation || frame->generation != generation->number || frame->index >= generation->n)
-        return vks_fail(VKS_BAD_CALL, 0, "the frame is of before the swapchain was resized: acquire another");
+        return vks_fail(VKS_BAD_CALL, 0, "the frame is from before the swapchain was resized: acquire another");
     *out = &generation->images[frame->index];
     return (*out)->state == VKS_IMAGE_ACQUIRED && !(*out)->is_dropped
                ? VKS_OK
@@ -848,7 +858,7 @@ vks_status vks_swapchain_drop(vks_swapchain *s, const vks_frame *frame)
     bool locked = !pthread_mutex_trylock(&s->lock);
     if (locked)
         note_locked(s);
-    pthread_mutex_lock(&s->device->lock); /* which is enough to see what is out */
+    pthread_mutex_lock(&s->device->lock); /* device->lock suffices to read the states */
     if (!(status = find(s, frame, &image))) {
         if (image->surface)
             vks_surface_set_accessible(image->surface, false);
@@ -856,7 +866,7 @@ vks_status vks_swapchain_drop(vks_swapchain *s, const vks_frame *frame)
         if (locked)
             return_image(s, image);
         else
-            s->has_dropped = true; /* for who locks it next */
+            s->has_dropped = true; /* the next holder of the lock takes the frame back */
     }
     pthread_mutex_unlock(&s->device->lock);
     if (locked)
@@ -893,8 +903,8 @@ vks_status vks_swapchain_image(vks_swapchain *s, uint32_t index, uint64_t genera
         return status;
     vks_generation *of = find_generation(s, generation, index);
     if (!of)
-        return leave(
-            s, vks_fail(VKS_BAD_CALL, 0, "the image is of before the swapchain was resized; acquire() another frame"));
+        return leave(s, vks_fail(VKS_BAD_CALL, 0,
+                                 "the image is from before the swapchain was resized; acquire() another frame"));
     vks_present_image *image = &of->images[index];
     if (s->info.vulkan && s->vulkan.has_views && !image->view)
         status = make_view(s, image);
@@ -911,7 +921,7 @@ vks_status vks_swapchain_attach(vks_swapchain *s, uint32_t index, uint64_t gener
         return status;
     vks_generation *of = find_generation(s, generation, index);
     if (!of || of->images[index].surface)
-        return leave(s, vks_fail(VKS_BAD_CALL, 0, "image %u has a surface already, or is no more", index));
+        return leave(s, vks_fail(VKS_BAD_CALL, 0, "image %u has a surface already, or is destroyed", index));
     vks_present_image *image = &of->images[index];
     if (!(status = vks_surface_present_from(surface, s->info.vulkan ? &image->frame : NULL))) {
         vks_surface_ref(surface);
@@ -923,17 +933,19 @@ vks_status vks_swapchain_attach(vks_swapchain *s, uint32_t index, uint64_t gener
 }
 
 vks_status vks_swapchain_new_offscreen(vks_swapchain *s, uint32_t width, uint32_t height, uint32_t image_count,
-                                  uint64_t *generation)
+                                       uint64_t *generation)
 {
     if (s->info.vulkan || !image_count || image_count > VKS_SWAPCHAIN_IMAGES)
-        return vks_fail(VKS_BAD_CALL, 0, "a ring has 1 to %u images, and no window", VKS_SWAPCHAIN_IMAGES);
+        return vks_fail(VKS_BAD_CALL, 0, "an offscreen swapchain has 1 to %u images, and no window",
+                        VKS_SWAPCHAIN_IMAGES);
     vks_status status = enter(s, VKS_FOREVER);
     if (status)
         return status;
     uint64_t before = s->newest_generation;
     drop_offscreen(s);
     if (!(status = open_offscreen(
-              s, &(vks_generation){.n = image_count, .width = width, .height = height, .number = s->newest_generation + 1}))) {
+              s, &(vks_generation){
+                     .n = image_count, .width = width, .height = height, .number = s->newest_generation + 1}))) {
         s->newest_generation++;
         s->counts.recreated += before != 0;
         s->counts.most_alive = 1;
@@ -955,9 +967,9 @@ vks_status vks_swapchain_pin(vks_swapchain *s, uint64_t generation)
         found |= alive->number == generation;
     s->pins += found;
     pthread_mutex_unlock(&s->device->lock);
-    return found
-               ? VKS_OK
-               : vks_fail(VKS_BAD_CALL, 0, "the image is of before the swapchain was resized; acquire() another frame");
+    return found ? VKS_OK
+                 : vks_fail(VKS_BAD_CALL, 0,
+                            "the image is from before the swapchain was resized; acquire() another frame");
 }
 
 void vks_swapchain_unpin(vks_swapchain *s)
@@ -967,9 +979,9 @@ void vks_swapchain_unpin(vks_swapchain *s)
     pthread_mutex_unlock(&s->device->lock);
 }
 
-/* An engine may fail before its submission, and nothing tells. So it gets semaphores of its own, which nothing of ours
- * waits for: the acquire's is waited for here, and the present comes after a batch behind the engine's (close_frame).
- * With the queue. */
+/* An engine may fail before its submission without a report. So it gets semaphores of its own that
+ * no batch of the core waits for: a batch here waits for the acquire, and the present waits for a
+ * batch behind the engine's (close_frame). Caller has the queue. */
 static vks_status give_to_engine(vks_swapchain *s, vks_present_image *image)
 {
     uint64_t given[2] = {0};
@@ -983,7 +995,7 @@ static vks_status give_to_engine(vks_swapchain *s, vks_present_image *image)
         vks_put_semaphore(s, given[1]);
         return status;
     }
-    vks_release_engine_semaphores(s, image, s->device->submitted); /* of a frame that came back */
+    vks_release_engine_semaphores(s, image, s->device->submitted); /* semaphores of a dropped frame */
     memcpy(image->engine, given, sizeof given);
     image->by_engine = true;
     return VKS_OK;
@@ -995,15 +1007,14 @@ vks_status vks_swapchain_take_semaphores(vks_swapchain *s, const vks_frame *fram
     vks_present_image *image = NULL;
     *acquired = *rendered = 0;
     if (!s->info.vulkan)
-        return vks_fail(VKS_UNSUPPORTED, 0, "an offscreen ring has no semaphores to wait for");
+        return vks_fail(VKS_UNSUPPORTED, 0, "an offscreen swapchain has no semaphores to wait for");
     vks_status status = enter(s, VKS_FOREVER);
     if (status)
         return status;
     pthread_mutex_lock(&s->device->lock);
     status = find(s, frame, &image);
     if (!status && !image->by_engine && image->frame.n_rendered > image->n_read)
-        status =
-            vks_fail(VKS_BAD_CALL, 0, "device.submit() has drawn into the frame: its semaphores are taken before that");
+        status = vks_fail(VKS_BAD_CALL, 0, "device.submit() has drawn into the frame: take its semaphores before that");
     if (!status && !image->by_engine && !(status = vks_device_begin_present(s->device, VKS_FOREVER))) {
         status = give_to_engine(s, image);
         vks_device_end_present(s->device);
@@ -1018,7 +1029,7 @@ vks_status vks_swapchain_take_semaphores(vks_swapchain *s, const vks_frame *fram
 
 /* ---- present ---- */
 
-/* One more batch for the present to come after, whose signal it waits for. */
+/* Submits one more batch, whose signal the present waits for. */
 static vks_status submit_last(vks_swapchain *s, vks_present_image *image)
 {
     vks_presentable *frame = &image->frame;
@@ -1032,18 +1043,20 @@ static vks_status submit_last(vks_swapchain *s, vks_present_image *image)
     return status;
 }
 
-/* A batch that has what the present is to come after; its serial is the frame's. Under the device's lock. */
+/* Submits a batch behind everything that the present must wait for; its serial is the frame's.
+ * Caller holds device->lock. */
 static vks_status close_frame(vks_swapchain *s, vks_present_image *image, uint64_t *serial)
 {
     vks_status status = VKS_OK;
-    if (image->by_engine || !image->frame.n_rendered) /* behind whatever the engine submitted; nothing was drawn */
+    if (image->by_engine || !image->frame.n_rendered) /* behind the engine's submissions; or nothing was drawn */
         status = submit_last(s, image);
     image->by_engine &= status != VKS_OK;
     *serial = image->surface ? image->surface->last_serial : s->device->submitted;
     return status;
 }
 
-static VkResult queue_present(vks_swapchain *s, vks_generation *generation, uint32_t index, VkFence fence, uint32_t *used_mode)
+static VkResult queue_present(vks_swapchain *s, vks_generation *generation, uint32_t index, VkFence fence,
+                              uint32_t *used_mode)
 {
     const vks_presentable *frame = &generation->images[index].frame;
     VkSwapchainKHR handle = (VkSwapchainKHR)(uintptr_t)generation->handle;
@@ -1074,14 +1087,16 @@ static VkResult queue_present(vks_swapchain *s, vks_generation *generation, uint
     return code;
 }
 
-/* A15: these run the present's waits and signal its fence, whatever became of the picture. */
+/* A15: these codes execute the present's waits and signal its fence, whether or not the image is
+ * shown. */
 static bool was_carried_out(VkResult code)
 {
     return code == VK_SUCCESS || code == VK_SUBOPTIMAL_KHR || code == VK_ERROR_OUT_OF_DATE_KHR ||
            code == VK_ERROR_SURFACE_LOST_KHR || code == VK_ERROR_FULL_SCREEN_EXCLUSIVE_MODE_LOST_EXT;
 }
 
-static vks_status track_present(vks_swapchain *s, vks_generation *generation, uint32_t index, uint64_t fence, uint64_t serial)
+static vks_status track_present(vks_swapchain *s, vks_generation *generation, uint32_t index, uint64_t fence,
+                                uint64_t serial)
 {
     vks_present_image *image = &generation->images[index];
     vks_presentable *frame = &image->frame;
@@ -1103,12 +1118,12 @@ static void close_image(vks_swapchain *s, vks_present_image *image)
 {
     if (image->surface)
         vks_surface_set_accessible(image->surface, false);
-    image->is_dropped = false; /* too late: it is presented */
+    image->is_dropped = false; /* dropped too late: it is presented */
     image->state = VKS_IMAGE_NOT_ACQUIRED;
     s->counts.acquired -= !image->is_captured;
 }
 
-/* A present that was carried out. */
+/* Ends a frame whose present was executed. */
 static vks_status end_frame(vks_swapchain *s, vks_generation *generation, uint32_t index, VkResult code, uint64_t fence,
                             uint64_t serial)
 {
@@ -1123,7 +1138,7 @@ static vks_status end_frame(vks_swapchain *s, vks_generation *generation, uint32
     return code == VK_ERROR_SURFACE_LOST_KHR ? vks_present_result(s, code, "vkQueuePresentKHR") : status;
 }
 
-/* Nothing was done: the frame stays the caller's (A15). */
+/* The present was not executed: the caller keeps the frame (A15). */
 static vks_status keep_frame(vks_swapchain *s, vks_present_image *image, VkResult code, uint64_t fence)
 {
     if (fence)
@@ -1135,7 +1150,8 @@ static vks_status keep_frame(vks_swapchain *s, vks_present_image *image, VkResul
     return vks_present_result(s, code, "vkQueuePresentKHR");
 }
 
-/* Under the device's lock, which it lets go of while the driver presents: that may take as long as the rendering. */
+/* Caller holds device->lock, which is released while the driver presents, because that may take as
+ * long as the rendering. */
 static vks_status present_by_driver(vks_swapchain *s, vks_generation *generation, uint32_t index, uint64_t deadline)
 {
     vks_device *device = s->device;
@@ -1149,7 +1165,7 @@ static vks_status present_by_driver(vks_swapchain *s, vks_generation *generation
     if (!status && s->vulkan.policy == VKS_PRESENTS_BY_FENCES)
         status = vks_take_fence(s, &fence);
     if (!status) {
-        if (image->surface) /* nobody draws into it from here on */
+        if (image->surface) /* refuse submissions from here on */
             vks_surface_set_accessible(image->surface, false);
         pthread_mutex_unlock(&device->lock);
         uint32_t mode = generation->mode;
@@ -1157,8 +1173,8 @@ static vks_status present_by_driver(vks_swapchain *s, vks_generation *generation
         pthread_mutex_lock(&device->lock);
         if (was_carried_out(code))
             generation->mode = mode;
-        status =
-            was_carried_out(code) ? end_frame(s, generation, index, code, fence, serial) : keep_frame(s, image, code, fence);
+        status = was_carried_out(code) ? end_frame(s, generation, index, code, fence, serial)
+                                       : keep_frame(s, image, code, fence);
     }
     vks_collect_locked(s);
     vks_device_end_present(device);
@@ -1173,12 +1189,12 @@ static void present_offscreen(vks_swapchain *s, vks_generation *offscreen, uint3
     close_image(s, image);
 }
 
-/* Work of the frame that is held would come after the present. */
+/* Held work of the frame must be submitted before the present. */
 static vks_status wait_for_held(vks_swapchain *s, vks_surface *surface, uint64_t deadline)
 {
     vks_status status = vks_device_wait_held(s->device, 0, surface, deadline);
     if (status == VKS_TIMEOUT)
-        return vks_fail(VKS_TIMEOUT, 0, "work of the frame is held: it waits for a fence value that nobody has queued");
+        return vks_fail(VKS_TIMEOUT, 0, "work of the frame is held: it waits for a fence value that is not queued");
     return status;
 }
 
@@ -1201,7 +1217,7 @@ static vks_status present(vks_swapchain *s, const vks_frame *frame, uint64_t dea
     if (status)
         return leave(s, status);
     pthread_mutex_lock(&s->device->lock);
-    if ((status = find(s, frame, &image))) /* it was dropped by another thread */
+    if ((status = find(s, frame, &image))) /* another thread dropped it */
         ;
     else if (s->info.vulkan)
         status = present_by_driver(s, s->current, frame->index, deadline);
@@ -1231,7 +1247,7 @@ void vks_swapchain_get_statistics(vks_swapchain *s, vks_swapchain_statistics *ou
         return;
     }
     vks_tracker_statistics tracked = {0};
-    pthread_mutex_lock(&s->device->lock); /* alone: a present may last */
+    pthread_mutex_lock(&s->device->lock); /* device->lock only, because a present may last */
     if (s->tracker)
         vks_tracker_get_statistics(s->tracker, &tracked);
     *out = s->counts;

@@ -4,9 +4,9 @@
 
 #define QUARANTINE_PROBES 16u /* fences */
 
-static vks_status no_memory(void) { return vks_fail(VKS_NO_MEMORY, 0, "out of memory for the present history"); }
+static vks_status no_memory(void) { return vks_fail(VKS_NO_MEMORY, 0, "out of memory for the present tracker"); }
 
-/* Its wait is over. It is in no list any more. */
+/* Call when the present's wait is over and it is in no list. */
 static void finish(vks_tracker *tracker, uint32_t index)
 {
     const present *over = &tracker->presents[index];
@@ -19,7 +19,7 @@ static void finish(vks_tracker *tracker, uint32_t index)
 
 /* ---- by acquires ---- */
 
-/* What was presented on the carried swapchains came before the present that is proven: it is over too. */
+/* The presents of the carried swapchains precede the proven present, so they are complete too. */
 static void finish_carried(vks_tracker *tracker, swapchain_list *carried)
 {
     for (uint32_t i = carried->first; i != NONE; i = tracker->swapchains[i].next) {
@@ -43,8 +43,9 @@ static void clean_front(vks_tracker *tracker)
     }
 }
 
-/* A3. All presents without a serial are of the current swapchain and all others came before them, so every present
- * behind a front without a serial was made after the carried swapchains were retired: its proof is theirs too. */
+/* A3. Presents without a serial belong to the current swapchain, and all others precede them. So
+ * every present behind a front without a serial was made after the carried swapchains were retired,
+ * and its proof is theirs too. */
 static void move_to_back(vks_tracker *tracker)
 {
     uint32_t front = tracker->queue.first;
@@ -68,12 +69,12 @@ static void collect_queue(vks_tracker *tracker)
     }
 }
 
-/* The presents of the swapchain that have no serial will never get one: there are no more acquires. They, and what
- * they carried, wait for the next swapchain's first present (A5). */
+/* The swapchain's presents without a serial never get one, because no acquire follows. They, and
+ * the swapchains that they carried, wait for the next swapchain's first present (A5). */
 static void retire_by_acquires(vks_tracker *tracker, uint32_t old)
 {
     tracked_swapchain *retired = &tracker->swapchains[old];
-    uint32_t last = NONE; /* present of it that has a serial */
+    uint32_t last = NONE; /* its newest present with a serial */
     for (uint32_t i = tracker->queue.first, next; i != NONE; i = next) {
         present *item = &tracker->presents[i];
         next = item->next;
@@ -87,7 +88,7 @@ static void retire_by_acquires(vks_tracker *tracker, uint32_t old)
     }
     if (retired->presents.count)
         join_one(tracker, &tracker->pending, old);
-    else if (last != NONE) /* all of its presents can be proven, as in shared-present mode: no acquire is needed */
+    else if (last != NONE) /* all its presents have a serial, as in shared-present mode; no acquire is needed */
         join_one(tracker, &tracker->presents[last].carried, old);
     else
         join_one(tracker, &tracker->draining, old);
@@ -101,8 +102,10 @@ typedef struct probe_context {
     void *user;
 } probe_context;
 
-/* From the oldest present on, or from the newest back, up to the first that is not over. */
-static void probe_presents(vks_tracker *tracker, tracked_swapchain *of, bool newest_first, const probe_context *probe_context)
+/* Probes from the oldest present forward, or from the newest backward, up to the first incomplete
+ * one. */
+static void probe_presents(vks_tracker *tracker, tracked_swapchain *of, bool newest_first,
+                           const probe_context *probe_context)
 {
     while (of->presents.first != NONE) {
         uint32_t index = newest_first ? of->presents.last : of->presents.first;
@@ -120,7 +123,7 @@ static void probe_presents(vks_tracker *tracker, tracked_swapchain *of, bool new
     }
 }
 
-/* A few in turn: with a driver that signals no fence there are ever more. */
+/* Probes a few in turn, because a driver that never signals fences lets the quarantine grow. */
 static void probe_quarantine(vks_tracker *tracker, const probe_context *probe_context)
 {
     uint32_t count = tracker->quarantine.count < QUARANTINE_PROBES ? tracker->quarantine.count : QUARANTINE_PROBES;
@@ -146,7 +149,7 @@ static void collect_fences(vks_tracker *tracker, const probe_context *probe_cont
         probe_presents(tracker, &tracker->swapchains[i], true, probe_context); /* A7 */
 }
 
-/* ---- in both ---- */
+/* ---- both policies ---- */
 
 static void collect_draining(vks_tracker *tracker)
 {
@@ -179,7 +182,7 @@ vks_status vks_tracker_collect(vks_tracker *tracker, uint64_t completed, uint64_
 {
     bool by_fences = tracker->policy == VKS_PRESENTS_BY_FENCES;
     if (by_fences && !probe)
-        return vks_fail(VKS_BAD_VALUE, 0, "a history by fences cannot look without a fence probe");
+        return vks_fail(VKS_BAD_VALUE, 0, "a tracker by fences cannot collect without a fence probe");
     if (completed == UNKNOWN)
         completed--;
     if (tracker->completed < completed)
@@ -201,7 +204,7 @@ static vks_status check_swapchain(const vks_tracker *tracker, uint64_t swapchain
         return vks_fail(VKS_BAD_VALUE, 0, "image_count is %u, allowed is 1 to %u", image_count, VKS_MAX_IMAGES);
     for (uint32_t i = 0; swapchain && i < tracker->swapchain_end; i++)
         if (tracker->swapchains[i].handle == swapchain)
-            return vks_fail(VKS_BAD_VALUE, 0, "the swapchain 0x%llx is in the history already",
+            return vks_fail(VKS_BAD_VALUE, 0, "the tracker has the swapchain 0x%llx already",
                             (unsigned long long)swapchain);
     return VKS_OK;
 }
@@ -222,7 +225,8 @@ vks_status vks_tracker_swapchain(vks_tracker *tracker, uint64_t swapchain, uint3
     vks_status status = check_swapchain(tracker, swapchain, image_count);
     if (status)
         return status;
-    if (swapchain && !(vks_tracker_reserve_swapchain(tracker, image_count) && vks_tracker_reserve_decisions(tracker, 1)))
+    if (swapchain &&
+        !(vks_tracker_reserve_swapchain(tracker, image_count) && vks_tracker_reserve_decisions(tracker, 1)))
         return no_memory();
     uint32_t old = tracker->current;
     if (old != NONE) {
@@ -241,7 +245,7 @@ vks_status vks_tracker_swapchain(vks_tracker *tracker, uint64_t swapchain, uint3
 static vks_status check_image(const vks_tracker *tracker, uint32_t image)
 {
     if (tracker->current == NONE)
-        return vks_fail(VKS_BAD_VALUE, 0, "there is no current swapchain that image %u could be of", image);
+        return vks_fail(VKS_BAD_VALUE, 0, "there is no current swapchain for image %u", image);
     uint32_t count = tracker->swapchains[tracker->current].image_count;
     return image < count ? VKS_OK : vks_fail(VKS_BAD_VALUE, 0, "image is %u, the swapchain has %u", image, count);
 }
@@ -279,7 +283,7 @@ static vks_status check_present(const vks_tracker *tracker, uint32_t image, cons
             return vks_fail(VKS_BAD_VALUE, 0, "semaphore %u of %u is 0", i, n);
     if (!fence == (tracker->policy == VKS_PRESENTS_BY_FENCES))
         return vks_fail(VKS_BAD_VALUE, 0, "a present signals %s, here it is 0x%llx",
-                        fence ? "no fence in a history by acquires" : "a fence in a history by fences",
+                        fence ? "no fence in a tracker by acquires" : "a fence in a tracker by fences",
                         (unsigned long long)fence);
     return VKS_OK;
 }

@@ -1,4 +1,4 @@
-/* The history's memory: grows, and is kept, so that a frame allocates nothing. */
+/* The tracker's memory grows and is kept, so that a frame allocates nothing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 #define FIRST_CAPACITY 16u
 
-/* The items in at least `needed` places; NULL, and all as it was, when there is no memory. */
+/* Returns the items with room for at least `needed`. NULL: out of memory, and nothing changed. */
 static void *grow(void *items, size_t size, uint32_t *capacity, uint64_t needed)
 {
     uint64_t wanted = *capacity ? *capacity : FIRST_CAPACITY;
@@ -78,7 +78,8 @@ bool vks_tracker_reserve_swapchain(vks_tracker *tracker, uint32_t image_count)
         return false;
     if (tracker->swapchain_free != NONE || tracker->swapchain_end < tracker->swapchain_capacity)
         return true;
-    tracked_swapchain *grown = grow(tracker->swapchains, sizeof *grown, &tracker->swapchain_capacity, tracker->swapchain_end + 1ull);
+    tracked_swapchain *grown =
+        grow(tracker->swapchains, sizeof *grown, &tracker->swapchain_capacity, tracker->swapchain_end + 1ull);
     tracker->swapchains = grown ? grown : tracker->swapchains;
     return grown;
 }
@@ -122,7 +123,7 @@ vks_status vks_tracker_create(vks_present_policy policy, uint64_t fence_deadline
 {
     vks_tracker *tracker = calloc(1, sizeof *tracker);
     if (!tracker)
-        return vks_fail(VKS_NO_MEMORY, 0, "out of memory for a present history");
+        return vks_fail(VKS_NO_MEMORY, 0, "out of memory for a present tracker");
     *tracker = (vks_tracker){
         .policy = policy,
         .fence_deadline = fence_deadline,

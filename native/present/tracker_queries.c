@@ -1,4 +1,4 @@
-/* What the history tells: its decisions, what is waited for, its end. */
+/* Decisions, wait targets, statistics, and the end of the tracker. */
 #include "tracker_state.h"
 
 bool vks_tracker_next(vks_tracker *tracker, vks_decision *out)
@@ -9,9 +9,9 @@ bool vks_tracker_next(vks_tracker *tracker, vks_decision *out)
     return true;
 }
 
-/* ---- what is waited for ---- */
+/* ---- wait targets ---- */
 
-/* By acquires everything waits for the front. */
+/* By acquires every entry waits for the front. */
 static vks_wanted wants_front(const vks_tracker *tracker)
 {
     if (tracker->queue.first == NONE)
@@ -41,17 +41,19 @@ static vks_wanted swapchain_wants(const vks_tracker *tracker, uint32_t index)
     return of->quarantined ? wants_quarantined(tracker, index) : (vks_wanted){VKS_WANTS_SERIAL, of->last_use};
 }
 
-/* Nothing but a fence in quarantine is left to wait for. */
+/* Only quarantined fences are left. */
 static bool is_only_quarantined(const tracked_swapchain *of) { return !of->presents.count && of->quarantined; }
 
 vks_wanted vks_tracker_wanted(const vks_tracker *tracker)
 {
     uint32_t oldest = NONE;
     for (uint32_t i = 0; i < tracker->swapchain_end; i++) {
-        const tracked_swapchain *of = &tracker->swapchains[i], *best = &tracker->swapchains[oldest == NONE ? i : oldest];
+        const tracked_swapchain *of = &tracker->swapchains[i],
+                                *best = &tracker->swapchains[oldest == NONE ? i : oldest];
         if (!of->handle || i == tracker->current)
             continue;
-        if (oldest == NONE || (is_only_quarantined(of) == is_only_quarantined(best) ? of->retired < best->retired : is_only_quarantined(best)))
+        if (oldest == NONE || (is_only_quarantined(of) == is_only_quarantined(best) ? of->retired < best->retired
+                                                                                    : is_only_quarantined(best)))
             oldest = i;
     }
     return oldest == NONE ? (vks_wanted){VKS_WANTS_NOTHING, 0} : swapchain_wants(tracker, oldest);
@@ -140,7 +142,7 @@ static void destroy_swapchains(vks_tracker *tracker)
     tracker->pending = tracker->draining = no_swapchains;
 }
 
-/* Returns how many had no proof. */
+/* Returns the number of presents without proof. */
 static uint64_t destroy_presents(vks_tracker *tracker)
 {
     uint64_t unproven = 0;

@@ -1,18 +1,18 @@
-/* tracker_state.h: what the files of the history share: its state, and the lists in it. For nobody else. */
+/* tracker_state.h: the tracker's state and its lists. Internal to tracker*.c. */
 #ifndef VKS_TRACKER_STATE_H
 #define VKS_TRACKER_STATE_H
 
 #include "tracker.h"
 
 #define NONE UINT32_MAX
-#define UNKNOWN UINT64_MAX /* no serial that anybody can submit */
+#define UNKNOWN UINT64_MAX /* not the serial of any submission */
 
 /* Presents in order, by index into vks_tracker.presents. */
 typedef struct present_list {
     uint32_t first, last, count;
 } present_list;
 
-/* Swapchains in the order in which they were retired, by index into vks_tracker.chains. */
+/* Swapchains in the order of their retirement, by index into vks_tracker.swapchains. */
 typedef struct swapchain_list {
     uint32_t first, last;
 } swapchain_list;
@@ -22,22 +22,23 @@ static const swapchain_list no_swapchains = {NONE, NONE};
 
 typedef struct present {
     uint64_t semaphores[VKS_FRAME_SEMAPHORES];
-    uint64_t serial;         /* by acquires: its wait is over when that has run */
-    uint64_t fence, time;    /* by fences */
-    uint32_t count;          /* of semaphores */
-    uint32_t image, tracked_swapchain;   /* what was presented; chain: NONE for a free one */
-    uint32_t previous, next; /* in the list that it is in; next also of the free ones */
-    uint32_t older;          /* the present of the same image before it, if that has no serial either */
-    swapchain_list carried;      /* proven by the same serial (A5) */
+    uint64_t serial;                   /* by acquires: the wait is over when this submission has run */
+    uint64_t fence, time;              /* by fences */
+    uint32_t count;                    /* of `semaphores` */
+    uint32_t image, tracked_swapchain; /* the presented image; swapchain: NONE for a free entry */
+    uint32_t previous, next;           /* in its list; `next` also in the free list */
+    uint32_t older;                    /* the previous present of the same image, if that has no serial either */
+    swapchain_list carried;            /* swapchains that the same serial proves (A5) */
 } present;
 
-/* A swapchain. Once it is retired it is, by fences, in `leaving` at once. By acquires, it is in `pending` or `carried`
- * by a present until that is proven, and then in `leaving`. */
+/* A swapchain. By fences it moves to `draining` when it is retired. By acquires it stays in
+ * `pending`, or in `carried` of a present, until it is proven, and then moves to `draining`. */
 typedef struct tracked_swapchain {
-    uint64_t handle; /* 0: a free one */
+    uint64_t handle; /* 0: a free entry */
     uint64_t last_use;
-    uint64_t retired; /* which retirement it was */
-    /* By fences: its own, but those in quarantine. By acquires: those that had no serial when it was retired. */
+    uint64_t retired; /* number of its retirement */
+    /* By fences: its presents, without quarantined ones. By acquires: the presents without a serial
+     * when it was retired. */
     present_list presents;
     uint32_t image_count, quarantined, next;
     bool is_shared;
@@ -48,31 +49,32 @@ typedef struct waiting {
     bool is_discarded;
 } waiting;
 
-/* Rings: item i is at i % capacity, a power of two. */
+/* Ring buffers hold item i at i % capacity, a power of two. */
 struct vks_tracker {
     vks_present_policy policy;
     uint64_t fence_deadline;
-    uint64_t completed; /* as far as was told */
+    uint64_t completed; /* newest serial that is known to have run */
     uint64_t retirements, moved;
 
     present *presents;
     uint32_t present_capacity, present_end, present_free;
     tracked_swapchain *swapchains;
     uint32_t swapchain_capacity, swapchain_end, swapchain_free;
-    uint32_t *unproven; /* of each image of the current swapchain the newest present without a serial */
+    uint32_t *unproven; /* for each image of the current swapchain, the newest present without a serial */
     uint32_t unproven_capacity;
 
     uint32_t current;        /* chain */
     present_list queue;      /* by acquires */
     present_list quarantine; /* by fences */
-    swapchain_list pending;      /* rides on the next present */
-    swapchain_list draining;      /* goes with its own presents (by fences) and its last use */
-    uint64_t shared_serial;  /* told before the present that it belongs to (A11) */
+    swapchain_list pending;  /* attached to the next present, which proves them */
+    swapchain_list draining; /* destroyed once their own presents (by fences) and last use complete */
+    uint64_t shared_serial;  /* reported before the present that it proves (A11) */
 
-    waiting *waiting; /* a ring, ordered by serial */
+    waiting *waiting; /* a ring buffer, ordered by serial */
     uint64_t waiting_first, waiting_end;
     uint32_t waiting_capacity;
-    /* A ring with room for everything that is kept, so that to decide cannot fail. */
+    /* A ring buffer with room for one decision on every tracked handle, so that decide() cannot
+     * fail. */
     vks_decision *decisions;
     uint64_t decision_first, decision_end;
     uint32_t decision_capacity;
@@ -146,12 +148,13 @@ static inline void decide(vks_tracker *tracker, vks_decision_kind kind, uint64_t
 
 /* ---- tracker_memory.c ---- */
 
-/* Make room, so that what follows cannot fail. False: out of memory. */
+/* Reserve room, so that the following calls cannot fail. False: out of memory. */
 bool vks_tracker_reserve_present(vks_tracker *tracker);
 bool vks_tracker_reserve_swapchain(vks_tracker *tracker, uint32_t image_count);
 bool vks_tracker_reserve_waiting(vks_tracker *tracker);
-bool vks_tracker_reserve_decisions(vks_tracker *tracker, uint64_t more); /* beside those on all that is kept */
-/* Indices; reserved before. */
+bool vks_tracker_reserve_decisions(vks_tracker *tracker,
+                                   uint64_t more); /* in addition to one for every tracked handle */
+/* Return an index; the room was reserved before. */
 uint32_t vks_tracker_new_present(vks_tracker *tracker);
 uint32_t vks_tracker_new_swapchain(vks_tracker *tracker);
 void vks_tracker_free_present(vks_tracker *tracker, uint32_t index);

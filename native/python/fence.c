@@ -202,7 +202,7 @@ static PyObject *fence_event_fd(PyObject *object, PyObject *const *arguments, Py
 
 static PyObject *fence_notify(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"Fence.notify", 3, 3, 3, {"value", "hub", "token"}, {NULL}};
+    static vkpy_signature signature = {"Fence.notify", 3, 3, 3, {"value", "event_queue", "token"}, {NULL}};
     vkpy_fence *self = (vkpy_fence *)object;
     PyObject *values[3];
     uint64_t value, token;
@@ -328,7 +328,7 @@ static PyMethodDef methods[] = {
      "event_fd($self, value)\n--\n\nAn eventfd, the caller's to close, readable once the value is reached or never can "
      "be."},
     {"notify", VKPY_FASTCALL(fence_notify), VKPY_FAST,
-     "notify($self, value, hub, token)\n--\n\nPuts the token into the hub at that value."},
+     "notify($self, value, event_queue, token)\n--\n\nPuts the token into the event queue at that value."},
     {"close", fence_close, METH_NOARGS,
      "close($self)\n--\n\nEnds the fence: waits for what cannot come any more fail. Idempotent."},
     {"_export", fence_export, METH_NOARGS,

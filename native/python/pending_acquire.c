@@ -45,7 +45,7 @@ static PyObject *pending_acquire_cancel(PyObject *object, PyObject *ignored)
 
 static PyObject *pending_acquire_notify(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"PendingAcquire.notify", 2, 2, 2, {"hub", "token"}, {NULL}};
+    static vkpy_signature signature = {"PendingAcquire.notify", 2, 2, 2, {"event_queue", "token"}, {NULL}};
     vkpy_pending_acquire *self = (vkpy_pending_acquire *)object;
     PyObject *values[2];
     uint64_t token;
@@ -63,7 +63,7 @@ static PyMethodDef methods[] = {
      "is_done($self)\n--\n\nWhether the surface is owned now; raises if it never can be."},
     {"cancel", pending_acquire_cancel, METH_NOARGS, "cancel($self)\n--\n\nTrue: cancelled. False: it had been granted."},
     {"notify", VKPY_FASTCALL(pending_acquire_notify), VKPY_FAST,
-     "notify($self, hub, token)\n--\n\nPuts the token into the hub once it is granted or has failed."},
+     "notify($self, event_queue, token)\n--\n\nPuts the token into the event queue once it is granted or has failed."},
     {NULL, NULL, 0, NULL},
 };
 

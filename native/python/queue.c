@@ -308,7 +308,7 @@ static PyObject *consumer_dequeue(PyObject *object, PyObject *const *arguments, 
 
 static PyObject *consumer_notify(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"Consumer._notify", 2, 2, 2, {"hub", "token"}, {NULL}};
+    static vkpy_signature signature = {"Consumer._notify", 2, 2, 2, {"event_queue", "token"}, {NULL}};
     vkpy_queue *self = (vkpy_queue *)object;
     PyObject *values[2];
     vks_event_queue *event_queue;
@@ -360,7 +360,7 @@ static PyMethodDef consumer_methods[] = {
      "dequeue($self, timeout=None)\n--\n\n(surface, metadata), the oldest; AcquireTimeout, ClosedError, "
      "AbandonedError."},
     {"_notify", VKPY_FASTCALL(consumer_notify), VKPY_FAST,
-     "_notify($self, hub, token)\n--\n\nPuts the token into the hub once a dequeue is worth a try."},
+     "_notify($self, event_queue, token)\n--\n\nPuts the token into the event queue once a dequeue is worth a try."},
     BOTH_ENDS};
 
 static PyGetSetDef properties[] = {

@@ -75,7 +75,7 @@ static PyObject *submission_wait(PyObject *object, PyObject *const *arguments, P
 
 static PyObject *submission_notify(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"Submission.notify", 2, 2, 2, {"hub", "token"}, {NULL}};
+    static vkpy_signature signature = {"Submission.notify", 2, 2, 2, {"event_queue", "token"}, {NULL}};
     vkpy_submission *self = (vkpy_submission *)object;
     PyObject *values[2];
     uint64_t token;
@@ -145,7 +145,7 @@ static PyMethodDef methods[] = {
     {"wait", VKPY_FASTCALL(submission_wait), VKPY_FAST,
      "wait($self, timeout=None)\n--\n\nWaits until it has run; TimeoutError."},
     {"notify", VKPY_FASTCALL(submission_notify), VKPY_FAST,
-     "notify($self, hub, token)\n--\n\nPuts the token into the hub once it has run or failed."},
+     "notify($self, event_queue, token)\n--\n\nPuts the token into the event queue once it has run or failed."},
     {"__reduce_ex__", submission_reduce, METH_O,
      "__reduce_ex__($self, protocol)\n--\n\nTypeError: it cannot be pickled."},
     {NULL, NULL, 0, NULL},

@@ -308,7 +308,7 @@ static inline bool vkpy_event_queue_and_token(PyObject *event_queue_object, PyOb
                                               vks_event_queue **event_queue, uint64_t *token)
 {
     vkpy_event_queue *found =
-        vkpy_u64(token_object, "token", token) ? vkpy_event_queue_argument(event_queue_object, "hub") : NULL;
+        vkpy_u64(token_object, "token", token) ? vkpy_event_queue_argument(event_queue_object, "event_queue") : NULL;
     *event_queue = found != NULL ? found->core : NULL;
     return found != NULL;
 }

@@ -3,7 +3,7 @@
 
 static int work_ring_init(PyObject *object, PyObject *arguments, PyObject *keywords)
 {
-    static char *names[] = {"hub", "token", NULL};
+    static char *names[] = {"event_queue", "token", NULL};
     vkpy_work_ring *self = (vkpy_work_ring *)object;
     PyObject *event_queue_object, *token_object;
     vks_event_queue *event_queue;
@@ -125,9 +125,9 @@ static PyMethodDef methods[] = {
     {"take", work_ring_take, METH_NOARGS,
      "take($self)\n--\n\nRendering thread: the next request; sleeps, without the GIL. None: it is closed."},
     {"done", work_ring_done, METH_O,
-     "done($self, result, /)\n--\n\nRendering thread: what was taken is done; puts the token into the hub."},
+     "done($self, result, /)\n--\n\nRendering thread: what was taken is done; puts the token into the event queue."},
     {"leave", work_ring_leave, METH_NOARGS,
-     "leave($self)\n--\n\nRendering thread: it ends; puts the token into the hub."},
+     "leave($self)\n--\n\nRendering thread: it ends; puts the token into the event queue."},
     {"collect", work_ring_collect, METH_NOARGS,
      "collect($self)\n--\n\nLoop: (request, result) of the next command that is done, or None."},
     {"drop", work_ring_drop, METH_NOARGS,

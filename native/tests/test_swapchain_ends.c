@@ -89,7 +89,7 @@ static void a_close_long_after_a_retarget_that_was_interrupted_waits_anew(void)
         struct vks_finishing *f = &a.swapchain->finishing; /* then some time goes by */
         f->last -= f->since ? VKS_LONGEST_PRESENT_NS + MS : 0;
         f->since -= f->since ? VKS_LONGEST_PRESENT_NS + MS : 0;
-        f->patience = f->since + 5000 * MS;
+        f->give_up_at = f->since + 5000 * MS;
         CHECK(vks_swapchain_try_close(a.swapchain) == VKS_OK, "%s", vks_last_error()->text);
         app_close(&a);
     }

@@ -171,7 +171,7 @@ static void what_is_no_no_op_stays_where_it_is_and_is_told(void)
     other.generation = 3;
     CHECK(write(c.far, &other, sizeof other) == sizeof other, "%d", errno);
     CHECK(vks_server_poll_wait(c.front, events, 4, &count, VKS_FOREVER) == VKS_OK && count == 1, "%u events", count);
-    CHECK(events[0].token == 11 && events[0].what == VKS_POLL_READ && !events[0].n_owed, "%u", events[0].what);
+    CHECK(events[0].token == 11 && events[0].what == VKS_POLL_READ && !events[0].n_unsent, "%u", events[0].what);
     CHECK(recv(c.near, got, sizeof got, MSG_DONTWAIT) == sizeof other, "it is there");
     close(c.far);
     c.far = -1;

@@ -14,7 +14,7 @@ typedef struct vks_vsync_page {
     vks_mailbox mailbox;
 } vks_vsync_page;
 
-_Static_assert(sizeof(vks_page_header) == 64, "the mail begins on a cache line");
+_Static_assert(sizeof(vks_page_header) == 64, "the mailbox begins on a cache line");
 
 #define PAGE_SIZE 4096u
 
@@ -23,14 +23,14 @@ struct vks_bridge {
     int fd;
     uint32_t process;
     vks_observer *observer;
-    vks_mapping mapping;     /* hears of the reader's death */
-    _Atomic uint64_t reader; /* what the page said first: what it says later counts for nothing */
+    vks_mapping mapping;     /* notified of the reader's death */
+    _Atomic uint64_t reader; /* the first identity in the page; later values are ignored */
     _Atomic bool is_attending, is_closed;
 };
 
-/* ---- the end that tells ---- */
+/* ---- the writer's end ---- */
 
-/* Of the watcher's thread: the reader has changed `wanted`. */
+/* Called on the watcher's thread after the reader has changed `wanted`. */
 static void on_wanted_changed(void *pointer)
 {
     vks_bridge *bridge = pointer;
@@ -48,7 +48,7 @@ static void on_wanted_changed(void *pointer)
         vks_watcher_set(bridge, on_wanted_changed, &(vks_watch){&mailbox->wanted, wanted}, 1);
 }
 
-/* Of the peers' thread: somebody has died. */
+/* Called on the peers' thread after a process has died. */
 static void on_process_died(void *pointer)
 {
     vks_bridge *bridge = pointer;
@@ -150,7 +150,7 @@ vks_status vks_bridge_open(vks_display *display, int fd, vks_bridge_end **out)
     vks_bridge_end *end = calloc(1, sizeof *end);
     if (end) {
         *end = (vks_bridge_end){.page = map, .display = display, .process = vks_process};
-        atomic_store(&end->page->mailbox.reader, vks_self()); /* before it wants any */
+        atomic_store(&end->page->mailbox.reader, vks_self()); /* before it requests ticks */
         uint32_t source;
         status = vks_display_set_source(display, VKS_TICK_SOFTWARE, &end->page->mailbox, &source);
     } else {

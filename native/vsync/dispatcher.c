@@ -7,7 +7,7 @@
 #include "core/trace.h"
 #include "vsync/display_state.h"
 
-/* ---- telling; under the dispatcher's lock ---- */
+/* ---- delivery; caller holds dispatcher->lock ---- */
 
 static void wake(const vks_observer *observer)
 {
@@ -28,14 +28,15 @@ static void close_mailbox(const vks_observer *observer)
     wake(observer);
 }
 
-/* It may be no news, or come too soon after what another display told. */
+/* Returns whether the tick is newer than the last one by at least half an interval, also across
+ * displays. */
 static bool is_news(const vks_dispatcher *d, const vks_tick *tick)
 {
     return !d->last.id ||
            (tick->time > d->last.time && 2 * (tick->time - d->last.time) >= vks_interval_ns(tick->interval));
 }
 
-/* Gives the tick an id of the dispatcher's own. */
+/* Gives the tick the dispatcher's next id. */
 static void renumber(vks_dispatcher *d, const vks_tick *tick)
 {
     uint64_t elapsed = d->source_id && tick->id > d->source_id ? tick->id - d->source_id : 1;
@@ -47,7 +48,7 @@ static void renumber(vks_dispatcher *d, const vks_tick *tick)
 
 void vks_dispatcher_deliver(vks_dispatcher *d, const vks_display *from, const vks_tick *tick)
 {
-    if (d->display != from || d->is_closed || !is_news(d, tick)) /* moved, closed; told twice */
+    if (d->display != from || d->is_closed || !is_news(d, tick)) /* moved, closed, or a duplicate */
         return;
     renumber(d, tick);
     for (vks_observer *o = d->observers; o; o = o->next)
@@ -107,7 +108,7 @@ void vks_dispatcher_unref(vks_dispatcher *d)
     free(d);
 }
 
-/* Its display has it no more. Under the dispatcher's lock. */
+/* Detaches the dispatcher from its display. Caller holds dispatcher->lock. */
 static void detach(vks_dispatcher *d)
 {
     if (d->observing)
@@ -130,7 +131,7 @@ void vks_dispatcher_close(vks_dispatcher *d)
     pthread_mutex_unlock(&d->lock);
 }
 
-/* The display observes for it already. Under the dispatcher's lock. */
+/* Attaches the dispatcher to `display`, which counts it already. Caller holds dispatcher->lock. */
 static void attach(vks_dispatcher *d, vks_display *display)
 {
     vks_display *old = d->display;
@@ -139,7 +140,7 @@ static void attach(vks_dispatcher *d, vks_display *display)
     d->source_id = 0;
     pthread_mutex_lock(&display->lock);
     vks_display_link(display, d);
-    bool is_closed = display->is_closed; /* this instant: it did not see this one among its own */
+    bool is_closed = display->is_closed; /* it closed just now, before the dispatcher was in its list */
     pthread_mutex_unlock(&display->lock);
     for (vks_observer *o = d->observers; o; o = o->next) {
         vks_mailbox_retract(o->mailbox);
@@ -165,7 +166,7 @@ vks_status vks_dispatcher_move(vks_dispatcher *d, vks_display *display)
     if (status)
         return status;
     if (d->display != display) {
-        vks_tick missed; /* is not told: it may be older than the last one of the old display */
+        vks_tick missed; /* not delivered, because it may be older than the old display's last tick */
         status = d->observing ? vks_display_begin(display, &missed) : is_open(display);
         if (!status) {
             detach(d);
@@ -201,10 +202,11 @@ vks_status vks_observer_create(vks_dispatcher *d, vks_mailbox *mailbox, vks_obse
     return VKS_OK;
 }
 
-/* Ticks up to this one count as taken. */
+/* Counts ticks up to this id as taken. */
 static void skip_to(vks_observer *o, uint64_t id) { vks_atomic_max(&o->taken, id); }
 
-/* The first observer of a display: `missed` is the tick that came before it, id 0 if that is too long ago. */
+/* Catches up an observer that begins. `missed` is the display's last tick before its first
+ * observer; id 0: too long ago. */
 static void catch_up(vks_dispatcher *d, vks_observer *o, const vks_tick *missed)
 {
     bool is_known = d->last.id && d->last.display == missed->display && d->last.time == missed->time;
@@ -216,7 +218,7 @@ static void catch_up(vks_dispatcher *d, vks_observer *o, const vks_tick *missed)
         renumber(d, missed);
     vks_tick tick = d->last;
     tick.flags |= VKS_TICK_IS_MISSED;
-    skip_to(o, tick.id - 1); /* what it took itself it does not get again */
+    skip_to(o, tick.id - 1); /* the observer gets no tick twice */
     post(o, &tick);
 }
 
@@ -240,7 +242,7 @@ vks_status vks_observer_attend(vks_observer *o)
     return status;
 }
 
-/* Under the dispatcher's lock. */
+/* Caller holds dispatcher->lock. */
 static void rest(vks_dispatcher *d, vks_observer *o)
 {
     if (!o->attends)
@@ -255,7 +257,7 @@ vks_status vks_observer_rest(vks_observer *o)
 {
     vks_status status = enter(o->dispatcher);
     if (status)
-        return status == VKS_CLOSED ? VKS_OK : status; /* nobody is told of anything there */
+        return status == VKS_CLOSED ? VKS_OK : status; /* a closed dispatcher delivers nothing */
     rest(o->dispatcher, o);
     pthread_mutex_unlock(&o->dispatcher->lock);
     return VKS_OK;

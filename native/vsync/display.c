@@ -9,7 +9,7 @@
 
 typedef void visitor(vks_dispatcher *dispatcher, const vks_display *display, const vks_tick *tick);
 
-/* ---- its dispatchers ---- */
+/* ---- the display's dispatchers ---- */
 
 void vks_display_link(vks_display *display, vks_dispatcher *d)
 {
@@ -27,8 +27,8 @@ void vks_display_unlink(vks_display *display, vks_dispatcher *d)
     display->n--;
 }
 
-/* Calls `visit` for each, with that one's lock. Under the display's, which is given up meanwhile: they may come and go,
- * and one may be visited twice. */
+/* Calls `visit` for each dispatcher, with that dispatcher's lock held. Caller holds display->lock,
+ * which is released during a visit: dispatchers may come and go, and one may be visited twice. */
 static void for_each(vks_display *display, visitor *visit, const vks_tick *tick)
 {
     for (size_t left = display->n; left && display->first; left--) {
@@ -45,7 +45,7 @@ static void for_each(vks_display *display, visitor *visit, const vks_tick *tick)
     }
 }
 
-/* ---- the thread; all under the lock ---- */
+/* ---- the thread; caller holds display->lock ---- */
 
 static void wake_thread(vks_display *display)
 {
@@ -56,7 +56,7 @@ static void wake_thread(vks_display *display)
         vks_futex_wake(&display->changes, VKS_ANY_BIT);
 }
 
-/* Whoever is to tell us of ticks finds out whether anybody observes. */
+/* Notifies the source of ticks when observers come or go. */
 static void notify_source(vks_display *display)
 {
     vks_mailbox_set_wanted(display->inbox, display->observing && !display->is_closed);
@@ -72,7 +72,7 @@ static void drop_inbox(vks_display *display)
     display->inbox = &display->own;
 }
 
-/* Another process's words: what cannot be is left unheard. */
+/* Adopts the kind and interval of another process's tick. False: they are invalid. */
 static bool adopt_interval(vks_tick_clock *clock, const vks_tick *tick)
 {
     if (tick->kind > VKS_TICK_PRESENT_TIMING || vks_interval_check(tick->interval))
@@ -94,7 +94,7 @@ static bool next_tick(vks_display *display, uint64_t now, vks_tick *out)
     if (status == VKS_OK && (!is_foreign(display) || adopt_interval(&display->clock, &heard)) &&
         vks_tick_clock_hardware_tick(&display->clock, heard.time, now, out))
         return true;
-    if (status == VKS_CLOSED && display->clock.by_hardware) /* the other process has shut its display down */
+    if (status == VKS_CLOSED && display->clock.by_hardware) /* the other process has shut down its display */
         vks_tick_clock_set_hardware(&display->clock, VKS_TICK_SOFTWARE, now);
     return vks_tick_clock_advance(&display->clock, now, out);
 }
@@ -113,8 +113,8 @@ static void count(vks_display_statistics *counts, const vks_tick *tick, uint64_t
     counts->latest = counts->latest > counts->late ? counts->latest : counts->late;
 }
 
-/* Whether the inbox may have something. One that was closed is looked at when the timer ticks: what it is told of moves
- * to another display perhaps. */
+/* Returns whether a tick may come to the inbox. A closed one is checked when the timer ticks,
+ * because its writer may move to another display and reopen it. */
 static bool is_open(const vks_display *display)
 {
     return is_foreign(display) ? atomic_load(&display->inbox->state) != VKS_MAILBOX_CLOSED
@@ -123,8 +123,8 @@ static bool is_open(const vks_display *display)
 
 static uint64_t earlier(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-/* An idle processor takes some 100 us to wake, a virtual one at least. So the thread has itself woken by so much
- * earlier as it has been late, and sees to the rest with its eyes open. */
+/* An idle processor takes about 100 us to wake, a virtual one at least. The thread therefore sets
+ * its timer earlier by its recent lateness, and spins for the remaining time. */
 #define MAX_LEAD_NS 100000
 
 static void spin_until(vks_display *display, uint64_t woken_at, uint64_t deadline)
@@ -135,14 +135,14 @@ static void spin_until(vks_display *display, uint64_t woken_at, uint64_t deadlin
         vks_pause();
 }
 
-/* Gives up the lock meanwhile. */
+/* Releases display->lock during the sleep. */
 static void sleep_until(vks_display *display, uint64_t deadline)
 {
     uint32_t changes = atomic_load(&display->changes);
     bool listens = display->clock.is_running && is_open(display);
     vks_mailbox *inbox = display->sleeping = listens ? display->inbox : NULL;
     pthread_mutex_unlock(&display->lock);
-    if (inbox && inbox != &display->own) /* who undoes our words there must not keep us from a shutdown */
+    if (inbox && inbox != &display->own) /* a process that overwrites the mailbox must not block a shutdown */
         deadline = earlier(deadline, vks_now() + VKS_HARDWARE_TIMEOUT_NS);
     uint64_t wake = deadline == VKS_FOREVER ? deadline : deadline - display->lead;
     bool sleeps = vks_now() < wake;
@@ -167,7 +167,7 @@ static void trace_tick(const vks_tick *tick, uint64_t began)
 static void *run(void *pointer)
 {
     vks_display *display = pointer;
-    prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); /* ns; else the kernel may add 50 us */
+    prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); /* ns; the default lets the kernel add 50 us */
     pthread_mutex_lock(&display->lock);
     while (!display->is_closed) {
         uint64_t before = display->clock.last.id, now = vks_now();

@@ -4,9 +4,9 @@
 #include "core/platform.h"
 
 #define WORDS 6
-#define TRIES 1000 /* a writer is done in some ten nanoseconds, unless it has died */
+#define TRIES 1000 /* a writer takes some ten nanoseconds, unless its process has died */
 
-/* ---- of the one who tells ---- */
+/* ---- the writer ---- */
 
 bool vks_mailbox_post(vks_mailbox *mailbox, const vks_tick *tick)
 {
@@ -18,7 +18,7 @@ bool vks_mailbox_post(vks_mailbox *mailbox, const vks_tick *tick)
                                    (uint64_t)tick->display << 32 | tick->kind};
     uint32_t sequence = atomic_load_explicit(&mailbox->sequence, memory_order_relaxed) | 1;
     atomic_store_explicit(&mailbox->sequence, sequence, memory_order_relaxed);
-    for (int i = 0; i < WORDS; i++) /* release: who sees one of them sees the odd number too */
+    for (int i = 0; i < WORDS; i++) /* release: a reader that sees one of them sees the odd number too */
         atomic_store_explicit(&mailbox->tick[i], words[i], memory_order_release);
     atomic_store_explicit(&mailbox->sequence, sequence + 1, memory_order_release);
     uint32_t before = atomic_exchange(&mailbox->state, VKS_MAILBOX_FULL);
@@ -45,7 +45,7 @@ void vks_mailbox_reopen(vks_mailbox *mailbox)
     atomic_compare_exchange_strong(&mailbox->state, &closed, VKS_MAILBOX_EMPTY);
 }
 
-/* ---- of the one who is told ---- */
+/* ---- the reader ---- */
 
 static bool read_tick(const vks_mailbox *mailbox, vks_tick *out)
 {
@@ -78,8 +78,8 @@ vks_status vks_mailbox_take(vks_mailbox *mailbox, vks_tick *out)
     return read_tick(mailbox, out) ? VKS_OK : VKS_TIMEOUT;
 }
 
-/* Tells that somebody sleeps. False: there is something to look at. A word that is none, of another process, is as good
- * as nothing: who went on looking at it would do so without end. */
+/* Marks the mailbox as slept on. False: there is a tick or a close to see. An invalid state, from
+ * another process, counts as empty; otherwise the reader would poll it forever. */
 static bool await(vks_mailbox *mailbox)
 {
     uint32_t state = atomic_load(&mailbox->state);
@@ -88,7 +88,8 @@ static bool await(vks_mailbox *mailbox)
     return state == VKS_MAILBOX_AWAITED || atomic_compare_exchange_strong(&mailbox->state, &state, VKS_MAILBOX_AWAITED);
 }
 
-vks_status vks_mailbox_sleep(vks_mailbox *mailbox, const _Atomic uint32_t *changes, uint32_t expected, uint64_t deadline)
+vks_status vks_mailbox_sleep(vks_mailbox *mailbox, const _Atomic uint32_t *changes, uint32_t expected,
+                             uint64_t deadline)
 {
     if (!await(mailbox))
         return VKS_OK;
@@ -101,7 +102,7 @@ void vks_mailbox_wake(vks_mailbox *mailbox)
 {
     uint32_t awaited = VKS_MAILBOX_AWAITED;
     atomic_compare_exchange_strong(&mailbox->state, &awaited, VKS_MAILBOX_EMPTY);
-    vks_futex_wake(&mailbox->state, VKS_ANY_BIT); /* whatever another process has made of the word */
+    vks_futex_wake(&mailbox->state, VKS_ANY_BIT); /* also if another process has changed the state */
 }
 
 void vks_mailbox_set_wanted(vks_mailbox *mailbox, bool wanted)

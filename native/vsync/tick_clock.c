@@ -25,7 +25,7 @@ static uint64_t grid_time(const vks_tick_clock *t, uint64_t n)
     return t->anchor + (uint64_t)((wide)n * t->interval.numerator / t->interval.denominator);
 }
 
-/* The last point that is not after `time`. */
+/* Returns the index of the last point that is not after `time`. */
 static uint64_t grid_index(const vks_tick_clock *t, uint64_t time)
 {
     if (time <= t->anchor)
@@ -38,7 +38,7 @@ static bool is_too_close(const vks_tick_clock *t, uint64_t time)
     return t->last.id && (time <= t->last.time || 2 * (time - t->last.time) < vks_interval_ns(t->interval));
 }
 
-/* The first point after `time` that is half an interval from the last tick. */
+/* Returns the first point after `time` at least half an interval from the last tick. */
 static uint64_t point_after(const vks_tick_clock *t, uint64_t time)
 {
     uint64_t from = t->last.id && t->last.time > time ? t->last.time : time;
@@ -48,7 +48,7 @@ static uint64_t point_after(const vks_tick_clock *t, uint64_t time)
     return grid_time(t, n);
 }
 
-/* The grid goes on from the last tick. */
+/* Continues the grid from the last tick, at the next interval. */
 static void take_next_interval(vks_tick_clock *t)
 {
     if (!t->next_interval.numerator)
@@ -59,9 +59,9 @@ static void take_next_interval(vks_tick_clock *t)
     t->next_interval.numerator = 0;
 }
 
-/* ---- telling one ---- */
+/* ---- ticks ---- */
 
-/* Intervals from the last tick to this one, to the nearest. */
+/* Returns the intervals from the last tick to this one, rounded to the nearest. */
 static uint64_t steps(const vks_tick_clock *t, uint64_t time)
 {
     wide twice = (wide)(time - t->last.time) * 2 * t->interval.denominator + t->interval.numerator;
@@ -85,7 +85,7 @@ static void emit(vks_tick_clock *t, uint64_t time, uint32_t kind, vks_tick *out)
     take_next_interval(t);
 }
 
-/* ---- what happens ---- */
+/* ---- events ---- */
 
 void vks_tick_clock_init(vks_tick_clock *t, vks_interval interval, bool is_estimated, uint64_t now)
 {
@@ -93,7 +93,7 @@ void vks_tick_clock_init(vks_tick_clock *t, vks_interval interval, bool is_estim
         .interval = interval, .anchor = now, .target = now, .flags = is_estimated ? VKS_TICK_IS_ESTIMATED : 0};
 }
 
-/* It has to prove itself again. */
+/* The hardware must be steady again before its ticks count. */
 static void reset_hardware(vks_tick_clock *t)
 {
     t->by_hardware = false;
@@ -109,9 +109,9 @@ static uint64_t hardware_timeout(const vks_tick_clock *t)
 void vks_tick_clock_start(vks_tick_clock *t, uint64_t now)
 {
     t->is_running = t->is_fresh = true;
-    take_next_interval(t); /* no tick is in flight */
+    take_next_interval(t); /* there is no next tick to wait for */
     t->target = point_after(t, now);
-    /* The first tick comes within two intervals, whoever brings it (V6). */
+    /* The first tick comes within two intervals, by hardware or by the timer (V6). */
     t->hardware_deadline = t->target + vks_interval_ns(t->interval) / 2;
 }
 
@@ -161,7 +161,8 @@ static bool hardware_is_steady(const vks_tick_clock *t)
 bool vks_tick_clock_hardware_tick(vks_tick_clock *t, uint64_t time, uint64_t now, vks_tick *out)
 {
     time = time < now ? time : now;
-    if (time <= t->hardware_times[0] || now - time >= hardware_timeout(t)) /* nor would news so old keep the timer silent */
+    if (time <= t->hardware_times[0] ||
+        now - time >= hardware_timeout(t)) /* so old a tick must not stop the timer either */
         return false;
     memmove(t->hardware_times + 1, t->hardware_times, 3 * sizeof *t->hardware_times);
     t->hardware_times[0] = time;

@@ -1,12 +1,14 @@
-/* tick_clock.h: when a display ticks. A pure state machine: no thread and no clock. What happens goes in (a timer fired,
- * the hardware was heard, observers came or went), ticks and the next deadline come out.
+/* tick_clock.h: computes the ticks of a display. A pure state machine without threads or a clock of
+ * its own. Events go in (the timer fired, the hardware ticked, observers came or went); ticks and
+ * the next deadline come out.
  *
- * Software ticks lie on a grid, anchor + floor(n * interval) with a rational interval, so that they never drift,
- * however late they are told (V9; the arithmetic is that of Chromium's DelayBasedTimeSource, made exact). Hardware
- * ticks move the anchor: when the hardware falls silent, the software's go on in its phase (V14).
+ * Software ticks lie on a grid, anchor + floor(n * interval) with a rational interval, so that they
+ * never drift, however late they are delivered (V9; the arithmetic of Chromium's
+ * DelayBasedTimeSource, made exact). Hardware ticks move the anchor: when the hardware stops,
+ * software ticks continue in its phase (V14).
  *
- * Times are nanoseconds of one clock, the owner's (CLOCK_MONOTONIC). Not thread-safe: the owner locks.
- */
+ * Times are nanoseconds of one clock, the owner's (CLOCK_MONOTONIC). Not thread-safe: the owner
+ * holds a lock. */
 #ifndef VKS_TICK_CLOCK_H
 #define VKS_TICK_CLOCK_H
 
@@ -22,7 +24,7 @@ typedef struct vks_interval {
 } vks_interval;
 
 typedef enum vks_tick_kind {
-    VKS_TICK_SOFTWARE, /* made up */
+    VKS_TICK_SOFTWARE, /* computed */
     VKS_TICK_X11_PRESENT,
     VKS_TICK_PRESENT_WAIT,
     VKS_TICK_DISPLAY_CONTROL,
@@ -30,72 +32,75 @@ typedef enum vks_tick_kind {
 } vks_tick_kind;
 
 enum {
-    VKS_TICK_IS_MISSED = 1,    /* it came before its observer did */
-    VKS_TICK_IS_ESTIMATED = 2, /* nobody knows the interval: it is taken to be 1/60 s */
-    VKS_TICK_IS_BROKEN = 4     /* a discontinuity: much time went by without a tick */
+    VKS_TICK_IS_MISSED = 1,    /* the tick precedes its observer */
+    VKS_TICK_IS_ESTIMATED = 2, /* the interval is unknown; 1/60 s is assumed */
+    VKS_TICK_IS_BROKEN = 4     /* a discontinuity: a long time passed without a tick */
 };
 
 typedef struct vks_tick {
-    uint64_t id;     /* grows; where it grows by more than one, ticks were due that nobody was told of */
+    uint64_t id;     /* grows; a step of more than one counts ticks that were not delivered */
     uint64_t time;   /* of the vsync; never later than now */
-    uint64_t output; /* when a frame that begins now is seen, at the earliest; after `time` */
+    uint64_t output; /* earliest display time of a frame that begins now; after `time` */
     vks_interval interval;
     uint32_t kind;    /* vks_tick_kind */
     uint32_t flags;   /* VKS_TICK_IS_* */
-    uint32_t display; /* whose; the ticker leaves it 0 */
+    uint32_t display; /* number of the display; the tick clock leaves it 0 */
 } vks_tick;
 
-/* The owner reads `interval`, `kind`, `last` and `by_hardware`; the rest is the ticker's. */
+/* The owner reads `interval`, `kind`, `last` and `by_hardware`; other fields are internal. */
 typedef struct vks_tick_clock {
     vks_interval interval;
-    vks_interval next_interval; /* from the tick after the one in flight on; numerator 0: no change (V11) */
-    vks_tick last;              /* id 0: there was none */
-    uint64_t anchor;            /* the time of tick 0 of the grid */
-    uint64_t target;            /* of the timer, on the grid; while running by software */
-    uint64_t hardware_times[4];          /* the hardware's newest ticks, told or not, the newest first; 0: none yet */
-    uint64_t hardware_deadline;     /* while running by hardware: the timer takes over then */
-    uint32_t kind;              /* the hardware's; VKS_TICK_SOFTWARE: there is none */
-    uint32_t flags;             /* of the ticks: VKS_TICK_IS_ESTIMATED, or none */
+    vks_interval next_interval; /* used from the tick after the next one on; numerator 0: no change (V11) */
+    vks_tick last;              /* id 0: none yet */
+    uint64_t anchor;            /* time of tick 0 of the grid */
+    uint64_t target;            /* timer deadline on the grid, while running by software */
+    uint64_t hardware_times[4]; /* the newest hardware ticks, delivered or not, the newest first; 0: none yet */
+    uint64_t hardware_deadline; /* while running by hardware: the timer takes over at this time */
+    uint32_t kind;              /* of the hardware; VKS_TICK_SOFTWARE: there is none */
+    uint32_t flags;             /* of each tick: VKS_TICK_IS_ESTIMATED, or none */
     bool next_is_estimated;
-    bool by_hardware; /* its ticks count, and the timer only watches */
+    bool by_hardware; /* hardware ticks are delivered, and the timer only watches them */
     bool is_running;  /* there are observers */
-    bool is_fresh;    /* no tick since it began to run */
+    bool is_fresh;    /* no tick since it started */
 } vks_tick_clock;
 
-#define VKS_TICK_GAP 8u          /* intervals without a tick that are a discontinuity (V20) */
-#define VKS_HARDWARE_TIMEOUT_NS 250000000u /* ns without a hardware tick, and at least three intervals (V14) */
+#define VKS_TICK_GAP 8u /* intervals without a tick that make a discontinuity (V20) */
+#define VKS_HARDWARE_TIMEOUT_NS                                                                                        \
+    250000000u /* minimum ns without a hardware tick before the timer takes over; at least three intervals (V14) */
 
-/* 0 < interval <= 100 s, at least 1 us; else VKS_BAD_VALUE, with vks_fail's text. */
+/* Checks 1 us <= interval <= 100 s; else VKS_BAD_VALUE, with vks_fail's text. */
 vks_status vks_interval_check(vks_interval interval);
-/* Rounded down. */
+/* Returns the interval in ns, rounded down. */
 uint64_t vks_interval_ns(vks_interval interval);
 
-/* `interval` was checked. `now` is the phase until the hardware tells another. */
+/* `interval` was checked. `now` is the phase until a hardware tick sets another. */
 void vks_tick_clock_init(vks_tick_clock *clock, vks_interval interval, bool is_estimated, uint64_t now);
 
-/* The first observer came, the last one went. */
+/* Start at the first observer; stop after the last. */
 void vks_tick_clock_start(vks_tick_clock *clock, uint64_t now);
 void vks_tick_clock_stop(vks_tick_clock *clock);
 
-/* The newest tick, flagged missed, for an observer that comes now (V6). False: it is an interval old, or there is none.
- */
+/* Returns the newest tick, flagged missed, for a new observer (V6). False: there is none, or it is
+ * an interval old. */
 bool vks_tick_clock_missed(const vks_tick_clock *clock, uint64_t now, vks_tick *out);
 
-/* When vks_tick_clock_advance() is to be called; VKS_FOREVER while nobody observes. */
+/* Returns the time of the next vks_tick_clock_advance(); VKS_FOREVER without observers. */
 uint64_t vks_tick_clock_deadline(const vks_tick_clock *clock);
-/* It is `now`. True: there is a tick, the newest of those that are due. Early calls do nothing. */
+/* Advances to `now`. True: a tick is due, the newest one. An early call has no effect. */
 bool vks_tick_clock_advance(vks_tick_clock *clock, uint64_t now, vks_tick *out);
 
-/* The hardware ticked at `time` (later than now counts as now; one as old as its silence may be is not heard: it lay
- * somewhere, or has another clock). False: this tick is not to be told. It counts once
- * three intervals together are within 5 % of what they should be, and none is off by a quarter (V14): the timers of
- * some servers have whole milliseconds, so that at 144 Hz no single interval is within 5 %. */
+/* Reports a hardware tick at `time`. A later time than now counts as now; a tick as old as the
+ * hardware timeout is ignored, because it was delayed or has another clock. True: *out is a tick to
+ * deliver. Hardware ticks count once three intervals together are within 5 % of the expected time,
+ * and none is off by a quarter (V14): some servers' timers have whole milliseconds, so that at 144
+ * Hz no single interval is within 5 %. */
 bool vks_tick_clock_hardware_tick(vks_tick_clock *clock, uint64_t time, uint64_t now, vks_tick *out);
 
-/* The tick in flight is left alone; the one after it is at the new interval (V11). */
+/* Sets the interval from the tick after the next one on (V11). */
 void vks_tick_clock_set_interval(vks_tick_clock *clock, vks_interval interval, bool is_estimated);
 
-/* Another source, or with VKS_TICK_SOFTWARE none but the timer. The timer ticks until a hardware has proven itself. */
+/* Sets the hardware source, or with VKS_TICK_SOFTWARE the timer alone. The timer ticks until the
+ * hardware is steady. */
 void vks_tick_clock_set_hardware(vks_tick_clock *clock, vks_tick_kind kind, uint64_t now);
 
 #endif
