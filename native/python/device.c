@@ -1,4 +1,4 @@
-/* Device: one queue. Device.submit stands in submit.c. */
+/* Device: one queue. Device.submit is in submit.c. */
 #include "vkpy.h"
 
 #include <string.h>
@@ -34,7 +34,8 @@ static const char *const vulkan_keys[N_VULKAN_KEYS] = {
     "max_timeline_difference", "lock_queue", "unlock_queue", "lock_user",      "is_adopted",
 };
 
-/* The dict's values in the order of vulkan_keys, borrowed; a key that we do not know is a TypeError. */
+/* Reads the dict's values in the order of vulkan_keys, without references. An unknown key is a
+ * TypeError. */
 static bool read_vulkan_dict(PyObject *dict, PyObject **values)
 {
     Py_ssize_t position = 0;
@@ -86,7 +87,8 @@ static bool parse_vulkan(PyObject *dict, vks_vulkan_info *info, vkpy_queue_lock 
     return vkpy_queue_lock_parse(values[LOCK], values[UNLOCK], values[LOCK_USER], info, queue_lock);
 }
 
-/* `name`, `held_limit`, `raster_threads` into `info`; the UTF-8 of `name` is borrowed from it. */
+/* Reads `name`, `held_limit`, `raster_threads` into `info`, which points to the UTF-8 inside
+ * `name`. */
 static bool parse_options(PyObject *name, PyObject *held_limit, PyObject *raster_threads, vks_device_info *info)
 {
     long long limit = 0, threads = 0;
@@ -115,7 +117,7 @@ static bool create(vkpy_device *self, PyObject *name, PyObject *held_limit, PyOb
     }
     vks_device *core = NULL;
     vks_status status;
-    Py_BEGIN_ALLOW_THREADS /* starts threads, and asks the driver for semaphores */
+    Py_BEGIN_ALLOW_THREADS /* starts threads, and creates semaphores in the driver */
     status = vks_device_create(&info, &core);
     Py_END_ALLOW_THREADS
     if (status != VKS_OK) {
@@ -156,7 +158,8 @@ static int device_traverse(PyObject *object, visitproc visit, void *arg)
     return stopped ? stopped : vkpy_queue_lock_traverse(self->queue_lock, visit, arg);
 }
 
-/* Children refer to their device, and what it keeps are children: the one cycle of our own making. */
+/* Objects refer to their device, and the device keeps objects for held submissions: the only cycle
+ * of references here. */
 static int device_clear(PyObject *object)
 {
     vkpy_held_arguments_clear((vkpy_device *)object);
@@ -206,7 +209,7 @@ static PyObject *device_reap(PyObject *object, PyObject *const *arguments, Py_ss
     VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_bool(values[0], &all))
         return NULL;
-    size_t reaped = vks_device_reap(self->core, all); /* calls back into Python: with the GIL */
+    size_t reaped = vks_device_reap(self->core, all); /* calls Python functions, so it keeps the GIL */
     vkpy_held_arguments_release_all(self);
     vkpy_pixels_reap(self, false);
     return PyErr_Occurred() ? NULL : PyLong_FromSize_t(reaped);

@@ -1,11 +1,11 @@
-/* What a held submission needs must outlive it, also when Python lets go of it: a fence or surface whose object dies is
- * closed, and closing cancels what is held. So the device keeps the arguments of each submission that was held, and
- * looks now and then. */
+/* The arguments of held submissions. Python may drop a fence or surface that a held submission
+ * needs, which would close it and cancel the submission. The device therefore keeps the arguments
+ * of each held submission, and checks from time to time whether it is still held. */
 #include "vkpy.h"
 
 struct vkpy_held_arguments {
     vkpy_held_arguments *next;
-    vks_submission submission; /* a reference to its op */
+    vks_submission submission; /* with a reference to its op */
     PyObject *objects;         /* tuple */
 };
 
@@ -38,7 +38,7 @@ bool vkpy_hold_arguments(vkpy_device *device, const vks_submission *submission, 
     vkpy_held_arguments *entry = objects == NULL ? NULL : PyMem_Malloc(sizeof *entry);
     if (entry == NULL) {
         Py_XDECREF(objects);
-        PyErr_Clear(); /* the work is handed over: too late to fail */
+        PyErr_Clear(); /* the work is submitted already and cannot fail any more */
         return false;
     }
     *entry = (vkpy_held_arguments){.submission = *submission, .objects = objects};
@@ -54,7 +54,7 @@ void vkpy_held_arguments_release(vkpy_device *device, size_t most)
         bool held;
         VKPY_SHORT(device, held = vks_submission_is_held(device->core, &entry->submission));
         if (held)
-            append(device, entry); /* round and round, so that one that stays held hides none behind it */
+            append(device, entry); /* to the end, so that a submission that stays held hides none behind it */
         else
             drop(entry);
     }

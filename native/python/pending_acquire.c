@@ -1,4 +1,4 @@
-/* PendingAcquire: an acquire that waits for its grant without a thread. */
+/* PendingAcquire: an acquire that waits for ownership without a thread. */
 #include "vkpy.h"
 
 PyObject *vkpy_pending_acquire_new(vkpy_surface *surface, vks_work *op)
@@ -40,10 +40,11 @@ static PyObject *pending_acquire_cancel(PyObject *object, PyObject *ignored)
     VKPY_SHORT(self->surface->device, status = vks_work_cancel(self->core));
     if (status == VKS_FORKED)
         return vkpy_raise(status, "Surface.acquire_async");
-    return PyBool_FromLong(status != VKS_OK); /* VKS_OK: the grant came first */
+    return PyBool_FromLong(status != VKS_OK); /* VKS_OK: the surface was acquired before the cancel */
 }
 
-static PyObject *pending_acquire_notify(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+static PyObject *pending_acquire_notify(PyObject *object, PyObject *const *arguments, Py_ssize_t count,
+                                        PyObject *keywords)
 {
     static vkpy_signature signature = {"PendingAcquire.notify", 2, 2, 2, {"event_queue", "token"}, {NULL}};
     vkpy_pending_acquire *self = (vkpy_pending_acquire *)object;
@@ -60,17 +61,19 @@ static PyObject *pending_acquire_notify(PyObject *object, PyObject *const *argum
 
 static PyMethodDef methods[] = {
     {"is_done", pending_acquire_is_done, METH_NOARGS,
-     "is_done($self)\n--\n\nWhether the surface is owned now; raises if it never can be."},
-    {"cancel", pending_acquire_cancel, METH_NOARGS, "cancel($self)\n--\n\nTrue: cancelled. False: it had been granted."},
+     "is_done($self)\n--\n\nReturns whether the surface is owned now; raises if it never can be."},
+    {"cancel", pending_acquire_cancel, METH_NOARGS,
+     "cancel($self)\n--\n\nTrue: cancelled. False: the surface was acquired already."},
     {"notify", VKPY_FASTCALL(pending_acquire_notify), VKPY_FAST,
-     "notify($self, event_queue, token)\n--\n\nPuts the token into the event queue once it is granted or has failed."},
+     "notify($self, event_queue, token)\n--\n\nPuts the token into the event queue when the acquire is complete or has "
+     "failed."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyMemberDef members[] = {VKPY_WEAKLIST(vkpy_pending_acquire), {NULL, 0, 0, 0, NULL}};
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, (void *)"An acquire that waits for its grant. Surface.acquire_async() makes it."},
+    {Py_tp_doc, (void *)"An acquire that waits for ownership. Surface.acquire_async() creates it."},
     {Py_tp_dealloc, (void *)pending_acquire_dealloc},
     {Py_tp_methods, methods},
     {Py_tp_members, members},

@@ -6,12 +6,12 @@
 typedef struct vkpy_tracker {
     PyObject_HEAD
     vks_tracker *core;
-    bool is_collecting; /* in collect(): the fence probe is Python, and must not change what is being looked through */
+    bool is_collecting; /* in collect(): the fence probe is Python code, and must not call the tracker */
     PyObject *weakrefs;
 } vkpy_tracker;
 
 #define LIVE(self)                                                                                                     \
-    if (VKPY_UNLIKELY((self)->core == NULL || (self)->is_collecting))                                                     \
+    if (VKPY_UNLIKELY((self)->core == NULL || (self)->is_collecting))                                                  \
     return raise_not_live(self)
 
 static PyObject *raise_not_live(vkpy_tracker *self)
@@ -21,13 +21,14 @@ static PyObject *raise_not_live(vkpy_tracker *self)
     return vkpy_raise_named("InvalidCallError", "the PresentHistory is in collect(): call it when that has returned");
 }
 
-/* Leaves *out where the argument was not given. */
+/* Leaves *out unchanged if the argument was not given. */
 static bool optional_u64(PyObject *object, const char *name, uint64_t *out)
 {
     return object == NULL || vkpy_u64(object, name, out);
 }
 
-/* ---- its beginning and its end ----------------------------------------------------------------------------------- */
+/* ---- creation and destruction ------------------------------------------------------------------
+ */
 
 static bool read_policy(PyObject *object, vks_present_policy *out)
 {
@@ -79,7 +80,7 @@ static PyObject *pair(const char *const *kinds, int kind, uint64_t value)
     return Py_BuildValue("(sK)", kinds[kind], (unsigned long long)value);
 }
 
-/* [(kind, handle), ...]: all that were not taken yet. */
+/* Returns [(kind, handle), ...]: all decisions that were not taken yet. */
 static PyObject *take_decisions(vkpy_tracker *self)
 {
     static const char *const kinds[] = {
@@ -141,7 +142,7 @@ static PyObject *tracker_waited(PyObject *object, PyObject *const *arguments, Py
     return vkpy_none_or_raise(vks_tracker_waited(self->core, (uint32_t)image, serial), "PresentHistory.waited");
 }
 
-/* How many there are, or -1. */
+/* Returns the number of semaphores, or -1. */
 static Py_ssize_t read_semaphores(PyObject *object, uint64_t out[VKS_FRAME_SEMAPHORES])
 {
     PyObject *tuple = PySequence_Tuple(object);
@@ -192,7 +193,8 @@ static PyObject *tracker_semaphore(PyObject *object, PyObject *const *arguments,
                               "PresentHistory.semaphore");
 }
 
-/* A vks_fence_probe. Once the callable has raised, it is not asked again: nothing counts as signalled. */
+/* A vks_fence_probe. After the callable has raised, it is not called again, and no fence counts as
+ * signalled. */
 static bool ask(void *callable, uint64_t fence)
 {
     if (PyErr_Occurred() != NULL)
@@ -221,7 +223,7 @@ static PyObject *tracker_collect(PyObject *object, PyObject *const *arguments, P
     self->is_collecting = true;
     vks_status status = vks_tracker_collect(self->core, completed, now, probe != NULL ? ask : NULL, probe);
     self->is_collecting = false;
-    if (PyErr_Occurred() != NULL) /* what was decided is told by the next call */
+    if (PyErr_Occurred() != NULL) /* the next call returns the decisions */
         return NULL;
     return status == VKS_OK ? take_decisions(self) : vkpy_raise(status, "PresentHistory.collect");
 }
@@ -236,7 +238,8 @@ static PyObject *tracker_close(PyObject *object, PyObject *ignored)
     return decisions == NULL ? NULL : Py_BuildValue("(KN)", unproven, decisions);
 }
 
-/* ---- what it tells ----------------------------------------------------------------------------------------------- */
+/* ---- queries ----------------------------------------------------------------------------------
+ */
 
 static PyObject *tracker_wanted(PyObject *object, PyObject *ignored)
 {
@@ -261,9 +264,8 @@ static PyObject *tracker_statistics(PyObject *object, PyObject *ignored)
     (void)ignored;
     LIVE(self);
     vks_tracker_get_statistics(self->core, &out);
-    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K}", "presents", out.presents, "semaphores", out.semaphores,
-                         "fences", out.fences, "retired", out.retired, "quarantined", out.quarantined, "moved",
-                         out.moved);
+    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K}", "presents", out.presents, "semaphores", out.semaphores, "fences",
+                         out.fences, "retired", out.retired, "quarantined", out.quarantined, "moved", out.moved);
 }
 
 /* ---- the type ---------------------------------------------------------------------------------------------------- */
@@ -271,29 +273,32 @@ static PyObject *tracker_statistics(PyObject *object, PyObject *ignored)
 static PyMethodDef methods[] = {
     {"swapchain", VKPY_FASTCALL(tracker_swapchain), VKPY_FAST,
      "swapchain($self, handle, image_count, shared=False, last_use=0)\n--\n\n"
-     "It is current from now on (0: none is); the one before is retired, last used by the submission `last_use`."},
+     "Makes it current (0: none) and retires the previous one, last used by the submission `last_use`."},
     {"waited", VKPY_FASTCALL(tracker_waited), VKPY_FAST,
-     "waited($self, image, serial)\n--\n\nThat submission waited for the latest acquire of the image."},
+     "waited($self, image, serial)\n--\n\nReports that the submission waited for the latest acquire of the image."},
     {"presented", VKPY_FASTCALL(tracker_presented), VKPY_FAST,
-     "presented($self, image, semaphores, fence=0, now=0)\n--\n\nA present of the image waits for the semaphores."},
+     "presented($self, image, semaphores, fence=0, now=0)\n--\n\nReports a present of the image, which waits for the "
+     "semaphores."},
     {"semaphore", VKPY_FASTCALL(tracker_semaphore), VKPY_FAST,
-     "semaphore($self, handle, serial, spoiled=False)\n--\n\nThe submission `serial` was the last to use it."},
+     "semaphore($self, handle, serial, spoiled=False)\n--\n\nReports that the submission `serial` was the last to use "
+     "the semaphore."},
     {"collect", VKPY_FASTCALL(tracker_collect), VKPY_FAST,
-     "collect($self, completed, now=0, is_signalled=None)\n--\n\n[(kind, handle), ...]: what was decided."},
+     "collect($self, completed, now=0, is_signalled=None)\n--\n\nReturns the decisions, [(kind, handle), ...]."},
     {"close", tracker_close, METH_NOARGS,
-     "close($self)\n--\n\n(presents without a proof, [(kind, handle), ...]): everything that is left."},
+     "close($self)\n--\n\nReturns (presents without proof, [(kind, handle), ...]) for everything that is left."},
     {"wanted", tracker_wanted, METH_NOARGS,
-     "wanted($self)\n--\n\n(kind, value): what the oldest retired swapchain waits for."},
+     "wanted($self)\n--\n\nReturns (kind, value) of the event that the oldest retired swapchain waits for."},
     {"unproven", tracker_unproven, METH_NOARGS,
-     "unproven($self)\n--\n\n(kind, value): what the current swapchain's presents wait for."},
-    {"statistics", tracker_statistics, METH_NOARGS, "statistics($self)\n--\n\nWhat it keeps, as a dict."},
+     "unproven($self)\n--\n\nReturns (kind, value) of the event that the current swapchain's presents wait for."},
+    {"statistics", tracker_statistics, METH_NOARGS,
+     "statistics($self)\n--\n\nReturns the counts of tracked objects, as a dict."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyMemberDef members[] = {VKPY_WEAKLIST(vkpy_tracker), {NULL, 0, 0, 0, NULL}};
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, (void *)"Which semaphores, fences and swapchains a presentation engine may still be using."},
+    {Py_tp_doc, (void *)"Tracks the semaphores, fences and swapchains that a presentation engine may still use."},
     {Py_tp_init, (void *)tracker_init},
     {Py_tp_dealloc, (void *)tracker_dealloc},
     {Py_tp_methods, methods},

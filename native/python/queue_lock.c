@@ -1,4 +1,4 @@
-/* The queue lock of an engine: a pair of C addresses goes to the core as it is, a pair of Python callables gets
+/* An engine's queue lock. Two C addresses go to the core unchanged, two Python callables get
  * trampolines. */
 #include "vkpy.h"
 
@@ -6,7 +6,7 @@ struct vkpy_queue_lock {
     PyObject *lock, *unlock; /* callables of no arguments */
 };
 
-/* The core calls from its own threads too, and with the GIL held or not. */
+/* The core calls it from its own threads too, with or without the GIL. */
 static void call_back(PyObject *callable)
 {
     PyGILState_STATE state = PyGILState_Ensure();
@@ -41,7 +41,8 @@ static bool parse_addresses(PyObject *lock, PyObject *unlock, PyObject *user, vk
     return true;
 }
 
-bool vkpy_queue_lock_parse(PyObject *lock, PyObject *unlock, PyObject *user, vks_vulkan_info *info, vkpy_queue_lock **out)
+bool vkpy_queue_lock_parse(PyObject *lock, PyObject *unlock, PyObject *user, vks_vulkan_info *info,
+                           vkpy_queue_lock **out)
 {
     bool no_lock = lock == NULL || lock == Py_None, no_unlock = unlock == NULL || unlock == Py_None;
     *out = NULL;

@@ -1,4 +1,4 @@
-/* Front: the part of a render server's loop that needs no Python, over native/server/poll.h. */
+/* Front: the part of a render server's loop without Python, over native/server/poll.h. */
 #include "vkpy_server.h"
 
 enum { MAX_EVENTS = 64 };
@@ -77,7 +77,7 @@ static PyObject *server_poll_set_generation(PyObject *object, PyObject *value)
     Py_RETURN_NONE;
 }
 
-/* (token, what, sequences of no-ops whose replies found no room) */
+/* Returns (token, events, sequence numbers of no-ops whose replies are unsent). */
 static PyObject *event_tuple(const vks_server_poll_event *event)
 {
     PyObject *unsent = PyTuple_New(event->n_unsent);
@@ -100,7 +100,8 @@ static PyObject *server_poll_wait(PyObject *object, PyObject *timeout_object)
     if (!vkpy_timeout(timeout_object, &timeout))
         return NULL;
     uint64_t deadline = vkpy_deadline(timeout);
-    /* No patience: an idle server sleeps (R17). The loop has a wake-up fd for signals among what is watched. */
+    /* No interrupt interval, because an idle server sleeps (R17); the loop watches a wake-up fd for
+     * signals. */
     PyThreadState *thread = PyEval_SaveThread();
     status = vks_server_poll_wait(self->core, events, MAX_EVENTS, &count, deadline);
     PyEval_RestoreThread(thread);
@@ -127,28 +128,31 @@ static PyObject *server_poll_answered(PyObject *object, void *ignored)
 
 static PyMethodDef methods[] = {
     {"add", VKPY_FASTCALL(server_poll_add), VKPY_FAST,
-     "add($self, fd, token, interest)\n--\n\nWatches it; interest: 1 read, 2 write. The fd stays the caller's."},
+     "add($self, fd, token, interest)\n--\n\nWatches the fd, which the caller owns; interest: 1 read, 2 write."},
     {"watch", VKPY_FASTCALL(server_poll_watch), VKPY_FAST,
-     "watch($self, fd, interest, is_quick)\n--\n\nis_quick: no-ops are answered here, without a word."},
-    {"remove", server_poll_remove, METH_O, "remove($self, fd, /)\n--\n\nBefore it is closed."},
+     "watch($self, fd, interest, is_quick)\n--\n\nSets the interest. is_quick: no-ops are answered here and not "
+     "returned."},
+    {"remove", server_poll_remove, METH_O,
+     "remove($self, fd, /)\n--\n\nStops watching the fd. Call it before the fd is closed."},
     {"set_generation", server_poll_set_generation, METH_O,
-     "set_generation($self, generation, /)\n--\n\nWhich device generation a no-op must name to be answered here."},
+     "set_generation($self, generation, /)\n--\n\nSets the device generation that a no-op must name to be answered "
+     "here."},
     {"wait", server_poll_wait, METH_O,
-     "wait($self, timeout, /)\n--\n\n[(token, what, owed), ...]; what: 1 read, 2 write, 4 gone, 8 garbage; owed: "
-     "sequences of no-ops that are to be answered still. Sleeps without the GIL."},
+     "wait($self, timeout, /)\n--\n\nReturns [(token, events, unsent), ...]; events: 1 read, 2 write, 4 closed, 8 "
+     "protocol "
+     "error; unsent: sequence numbers of no-ops that the caller must answer. Releases the GIL."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef getters[] = {
-    {"answered", server_poll_answered, NULL, "No-ops that were answered here, ever.", NULL},
+    {"answered", server_poll_answered, NULL, "No-ops answered here, in total.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyMemberDef members[] = {VKPY_WEAKLIST(vkpy_server_poll), {NULL, 0, 0, 0, NULL}};
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc,
-     (void *)"Sleeps until something happens on a server's connections, and answers no-ops. For one thread."},
+    {Py_tp_doc, (void *)"Waits for events on a server's connections, and answers no-ops. For one thread."},
     {Py_tp_init, (void *)server_poll_init},
     {Py_tp_dealloc, (void *)server_poll_dealloc},
     {Py_tp_methods, methods},

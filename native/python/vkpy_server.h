@@ -1,4 +1,4 @@
-/* vkpy_server.h: the types of the render server. */
+/* vkpy_server.h: types of the render server. */
 #ifndef VKPY_SERVER_H
 #define VKPY_SERVER_H
 

@@ -1,4 +1,4 @@
-/* HandOff: requests on their way to a rendering thread and back, over native/server/work_ring.h. */
+/* HandOff: a ring of requests to a rendering thread and back, over native/server/work_ring.h. */
 #include "vkpy_server.h"
 
 static int work_ring_init(PyObject *object, PyObject *arguments, PyObject *keywords)
@@ -19,7 +19,8 @@ static int work_ring_init(PyObject *object, PyObject *arguments, PyObject *keywo
     return status == VKS_OK ? 0 : -1;
 }
 
-/* Lets go of everything that is in it. The rendering thread has a reference of its own while it is there. */
+/* Drops everything in the ring. The rendering thread has its own reference while it uses the ring.
+ */
 static void work_ring_dealloc(PyObject *object)
 {
     vkpy_work_ring *self = (vkpy_work_ring *)object;
@@ -59,7 +60,7 @@ static PyObject *work_ring_take(PyObject *object, PyObject *ignored)
     VKPY_BLOCKING(status, vks_work_ring_take(self->core, &request));
     if (status == VKS_CLOSED)
         Py_RETURN_NONE;
-    /* The command's own reference stays with it until it is collected. */
+    /* The command keeps its own reference until it is collected. */
     return status == VKS_OK ? Py_NewRef((PyObject *)request) : vkpy_raise(status, "HandOff.take");
 }
 
@@ -121,18 +122,20 @@ static PyObject *work_ring_has_left(PyObject *object, void *ignored)
 
 static PyMethodDef methods[] = {
     {"give", work_ring_give, METH_O,
-     "give($self, request, /)\n--\n\nLoop: one more command for the rendering thread. VkshareError: too many are out."},
+     "give($self, request, /)\n--\n\nLoop: adds a request for the rendering thread. VkshareError: the ring is full."},
     {"take", work_ring_take, METH_NOARGS,
-     "take($self)\n--\n\nRendering thread: the next request; sleeps, without the GIL. None: it is closed."},
+     "take($self)\n--\n\nRendering thread: waits for the next request, without the GIL. None: the ring is closed."},
     {"done", work_ring_done, METH_O,
-     "done($self, result, /)\n--\n\nRendering thread: what was taken is done; puts the token into the event queue."},
+     "done($self, result, /)\n--\n\nRendering thread: completes the taken request; puts the token into the event "
+     "queue."},
     {"leave", work_ring_leave, METH_NOARGS,
-     "leave($self)\n--\n\nRendering thread: it ends; puts the token into the event queue."},
+     "leave($self)\n--\n\nRendering thread: announces its exit; puts the token into the event queue."},
     {"collect", work_ring_collect, METH_NOARGS,
-     "collect($self)\n--\n\nLoop: (request, result) of the next command that is done, or None."},
+     "collect($self)\n--\n\nLoop: returns (request, result) of the next completed request, or None."},
     {"drop", work_ring_drop, METH_NOARGS,
-     "drop($self)\n--\n\nLoop, once it is closed and the thread has left: the next request that nobody took, or None."},
-    {"close", work_ring_close, METH_NOARGS, "close($self)\n--\n\nLoop: the rendering thread takes no more. Idempotent."},
+     "drop($self)\n--\n\nLoop, after close() and leave(): returns the next request that is not completed, or None."},
+    {"close", work_ring_close, METH_NOARGS,
+     "close($self)\n--\n\nLoop: the rendering thread takes no further request. Idempotent."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -144,7 +147,7 @@ static PyGetSetDef getters[] = {
 static PyMemberDef members[] = {VKPY_WEAKLIST(vkpy_work_ring), {NULL, 0, 0, 0, NULL}};
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, (void *)"A client's requests on their way to its rendering thread and back."},
+    {Py_tp_doc, (void *)"A ring of a client's requests to its rendering thread and back."},
     {Py_tp_init, (void *)work_ring_init},
     {Py_tp_dealloc, (void *)work_ring_dealloc},
     {Py_tp_methods, methods},

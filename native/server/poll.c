@@ -15,7 +15,7 @@
 
 enum {
     MAX_EVENTS = 64,
-    MAX_POLLS = 256 /* in a row, after which the caller looks for signals: a flood of no-ops must not keep it from that */
+    MAX_POLLS = 256 /* in a row; then the caller handles signals, also during a flood of no-ops */
 };
 
 typedef struct watched {
@@ -37,7 +37,7 @@ vks_status vks_server_poll_create(vks_server_poll **out)
     vks_platform_init();
     vks_server_poll *f = calloc(1, sizeof *f);
     if (!f)
-        return vks_fail(VKS_NO_MEMORY, 0, "no memory for a front");
+        return vks_fail(VKS_NO_MEMORY, 0, "no memory for a server poll");
     f->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (f->epoll < 0) {
         int code = errno;
@@ -57,14 +57,13 @@ void vks_server_poll_destroy(vks_server_poll *f)
     free(f);
 }
 
-/* ---- what it watches ---- */
+/* ---- watched file descriptors ---- */
 
 static vks_status control(vks_server_poll *f, int operation, int fd)
 {
     uint32_t interest = f->by_fd[fd].interest;
     struct epoll_event event = {
-        .events =
-            EPOLLRDHUP | (interest & VKS_POLL_READ ? EPOLLIN : 0u) | (interest & VKS_POLL_WRITE ? EPOLLOUT : 0u),
+        .events = EPOLLRDHUP | (interest & VKS_POLL_READ ? EPOLLIN : 0u) | (interest & VKS_POLL_WRITE ? EPOLLOUT : 0u),
         .data.fd = fd,
     };
     if (epoll_ctl(f->epoll, operation, fd, &event))
@@ -89,7 +88,7 @@ static vks_status make_room(vks_server_poll *f, size_t fd)
 vks_status vks_server_poll_add(vks_server_poll *f, int fd, uint64_t token, uint32_t interest)
 {
     if (fd < 0)
-        return vks_fail(VKS_BAD_CALL, 0, "%d is no file descriptor", fd);
+        return vks_fail(VKS_BAD_CALL, 0, "%d is not a file descriptor", fd);
     vks_status status = make_room(f, (size_t)fd);
     if (status != VKS_OK)
         return status;
@@ -99,7 +98,10 @@ vks_status vks_server_poll_add(vks_server_poll *f, int fd, uint64_t token, uint3
     return status;
 }
 
-static bool is_watched(const vks_server_poll *f, int fd) { return fd >= 0 && (size_t)fd < f->n_fds && f->by_fd[fd].is_used; }
+static bool is_watched(const vks_server_poll *f, int fd)
+{
+    return fd >= 0 && (size_t)fd < f->n_fds && f->by_fd[fd].is_used;
+}
 
 vks_status vks_server_poll_watch(vks_server_poll *f, int fd, uint32_t interest, bool answers_no_ops)
 {
@@ -132,20 +134,20 @@ static bool is_no_op(const vks_server_poll *f, const vks_wire_header *h)
            h->version == VKS_WIRE_VERSION && le32toh(h->generation) == f->generation;
 }
 
-/* The token of a client's connection is what its requests' records have, too. */
+/* The records of a client's requests have the token of its connection too. */
 static VKS_TRACED void trace_no_ops(uint64_t token, const vks_wire_header *headers, uint32_t n, uint64_t began)
 {
-    for (uint32_t i = 0; i < n; i++) /* one lies beside the other */
+    for (uint32_t i = 0; i < n; i++) /* consecutive records */
         vks_trace_mark(VKS_TRACE_REQUEST, "reply no-op", i ? vks_now() : began, token, le32toh(headers[i].sequence));
 }
 
-/* Takes `n` headers, which were looked at already, off the stream. False: there was more to them than bytes. */
+/* Removes `n` peeked headers from the stream. False: file descriptors came with them. */
 static bool consume(int fd, vks_wire_header *headers, uint32_t n)
 {
     struct iovec bytes = {headers, n * sizeof *headers};
     struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1};
     ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT);
-    /* No room for file descriptors was given, so that the kernel has dropped any, and says so. */
+    /* Without room for file descriptors the kernel closes any and sets MSG_CTRUNC. */
     return got == (ssize_t)bytes.iov_len && !(message.msg_flags & MSG_CTRUNC);
 }
 
@@ -159,7 +161,7 @@ static void reply(vks_server_poll *f, int fd, vks_wire_header *headers, uint32_t
     VKS_TRACE(began, trace_no_ops(f->by_fd[fd].token, headers, n, began));
     if (sent == (ssize_t)(n * sizeof *headers))
         return;
-    /* A Unix socket takes so few bytes whole or not at all. */
+    /* A Unix socket takes so few bytes completely or not at all. */
     if (sent < 0 && errno != EAGAIN && errno != EINTR)
         event->events |= VKS_POLL_GONE;
     else if (sent >= 0)
@@ -169,7 +171,7 @@ static void reply(vks_server_poll *f, int fd, vks_wire_header *headers, uint32_t
     event->n_unsent = n;
 }
 
-/* True: all that can be read now was no-ops, which were answered. */
+/* True: all readable bytes were no-ops, and are answered. */
 static bool answer_no_ops(vks_server_poll *f, int fd, vks_server_poll_event *event)
 {
     vks_wire_header headers[VKS_POLL_NO_OPS];
@@ -183,10 +185,10 @@ static bool answer_no_ops(vks_server_poll *f, int fd, vks_server_poll_event *eve
         event->events |= VKS_POLL_BAD;
     else
         reply(f, fd, headers, n, event);
-    return event->events == VKS_POLL_READ && !event->n_unsent; /* the rest, if any, is told at the next look */
+    return event->events == VKS_POLL_READ && !event->n_unsent; /* the next poll reports the rest, if any */
 }
 
-/* ---- sleeping ---- */
+/* ---- waiting ---- */
 
 static uint32_t poll_events(uint32_t events)
 {
@@ -194,7 +196,7 @@ static uint32_t poll_events(uint32_t events)
            (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP) ? VKS_POLL_GONE : 0u);
 }
 
-/* Milliseconds for epoll_wait, rounded up: -1 for ever. */
+/* Returns the timeout of epoll_wait in milliseconds, rounded up; -1: none. */
 static int milliseconds_until(uint64_t deadline)
 {
     if (deadline == VKS_FOREVER)
@@ -206,7 +208,8 @@ static int milliseconds_until(uint64_t deadline)
     return left < 1000000 ? (int)left : 1000000;
 }
 
-vks_status vks_server_poll_wait(vks_server_poll *f, vks_server_poll_event *events, uint32_t capacity, uint32_t *count, uint64_t deadline)
+vks_status vks_server_poll_wait(vks_server_poll *f, vks_server_poll_event *events, uint32_t capacity, uint32_t *count,
+                                uint64_t deadline)
 {
     struct epoll_event found[MAX_EVENTS];
     int most = capacity < MAX_EVENTS ? (int)capacity : MAX_EVENTS;

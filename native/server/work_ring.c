@@ -1,4 +1,4 @@
-/* work_ring.c: see work_ring.h. A ring with one counter for each step of a command's way: given >= taken >= done >=
+/* work_ring.c: see work_ring.h. One counter for each step of a command: given >= taken >= done >=
  * collected. Each counter has one writer. */
 #include "server/work_ring.h"
 
@@ -14,12 +14,13 @@ struct vks_work_ring {
     vks_event_queue *event_queue;
     uint64_t token;
     uint32_t process;
-    sem_t pushed_or_closed;     /* posted once for each command, and once by close() */
-    uint64_t given, collected; /* the loop's own */
-    uint64_t taken;            /* the rendering thread's own */
-    _Atomic uint64_t done;     /* published by the rendering thread */
+    sem_t pushed_or_closed;    /* posted once for each command, and once by close() */
+    uint64_t given, collected; /* written by the loop */
+    uint64_t taken;            /* written by the rendering thread */
+    _Atomic uint64_t done;     /* written by the rendering thread */
     _Atomic bool is_closed, has_left;
-    vks_command ring[VKS_WORK_RING_CAPACITY]; /* [n % MOST]: the loop's, but from given to done the rendering thread's */
+    vks_command
+        ring[VKS_WORK_RING_CAPACITY]; /* [n % capacity]; from given to done the rendering thread's, else the loop's */
 };
 
 vks_status vks_work_ring_create(vks_event_queue *event_queue, uint64_t token, vks_work_ring **out)
@@ -27,7 +28,7 @@ vks_status vks_work_ring_create(vks_event_queue *event_queue, uint64_t token, vk
     vks_platform_init();
     vks_work_ring *h = calloc(1, sizeof *h);
     if (!h)
-        return vks_fail(VKS_NO_MEMORY, 0, "no memory for a hand-off");
+        return vks_fail(VKS_NO_MEMORY, 0, "no memory for a work ring");
     sem_init(&h->pushed_or_closed, 0, 0);
     h->process = vks_process;
     h->token = token;
@@ -42,7 +43,7 @@ void vks_work_ring_destroy(vks_work_ring *h)
     if (!h)
         return;
     vks_event_queue_unref(h->event_queue);
-    if (h->process == vks_process) /* a forked child's copy may have a sleeper in it that is not there */
+    if (h->process == vks_process) /* in a forked child the semaphore may have a waiter that does not exist */
         sem_destroy(&h->pushed_or_closed);
     free(h);
 }
@@ -60,9 +61,9 @@ vks_status vks_work_ring_give(vks_work_ring *h, void *request)
 {
     vks_status status = check(h);
     if (status != VKS_OK)
-        return vks_fail(status, 0, "the hand-off is closed");
+        return vks_fail(status, 0, "the work ring is closed");
     if (h->given - h->collected == VKS_WORK_RING_CAPACITY)
-        return vks_fail(VKS_FULL, 0, "%u commands are out", VKS_WORK_RING_CAPACITY);
+        return vks_fail(VKS_FULL, 0, "the work ring holds %u commands already", VKS_WORK_RING_CAPACITY);
     h->ring[h->given++ % VKS_WORK_RING_CAPACITY] = (vks_command){.request = request};
     sem_post(&h->pushed_or_closed);
     return VKS_OK;
@@ -86,7 +87,7 @@ bool vks_work_ring_drop(vks_work_ring *h, void **request)
 {
     uint64_t done = atomic_load_explicit(&h->done, memory_order_acquire);
     if (h->collected < done || h->collected == h->given)
-        return false; /* collect() first */
+        return false; /* call collect() first */
     *request = h->ring[h->collected++ % VKS_WORK_RING_CAPACITY].request;
     atomic_store_explicit(&h->done, h->collected, memory_order_release);
     return true;
@@ -97,11 +98,11 @@ bool vks_work_ring_drop(vks_work_ring *h, void **request)
 vks_status vks_work_ring_take(vks_work_ring *h, void **request)
 {
     if (h->process != vks_process)
-        return vks_fail(VKS_FORKED, 0, "the hand-off belongs to the process before fork()");
+        return vks_fail(VKS_FORKED, 0, "the work ring belongs to the process before fork()");
     if (sem_wait(&h->pushed_or_closed))
-        return VKS_INTERRUPTED; /* EINTR: nothing else can be */
+        return VKS_INTERRUPTED; /* EINTR, the only possible error */
     if (atomic_load(&h->is_closed))
-        return vks_fail(VKS_CLOSED, 0, "the hand-off is closed");
+        return vks_fail(VKS_CLOSED, 0, "the work ring is closed");
     *request = h->ring[h->taken++ % VKS_WORK_RING_CAPACITY].request;
     return VKS_OK;
 }

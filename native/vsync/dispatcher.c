@@ -30,7 +30,7 @@ static void close_mailbox(const vks_observer *observer)
 
 /* Returns whether the tick is newer than the last one by at least half an interval, also across
  * displays. */
-static bool is_news(const vks_dispatcher *d, const vks_tick *tick)
+static bool is_new(const vks_dispatcher *d, const vks_tick *tick)
 {
     return !d->last.id ||
            (tick->time > d->last.time && 2 * (tick->time - d->last.time) >= vks_interval_ns(tick->interval));
@@ -48,7 +48,7 @@ static void renumber(vks_dispatcher *d, const vks_tick *tick)
 
 void vks_dispatcher_deliver(vks_dispatcher *d, const vks_display *from, const vks_tick *tick)
 {
-    if (d->display != from || d->is_closed || !is_news(d, tick)) /* moved, closed, or a duplicate */
+    if (d->display != from || d->is_closed || !is_new(d, tick)) /* moved, closed, or a duplicate */
         return;
     renumber(d, tick);
     for (vks_observer *o = d->observers; o; o = o->next)
@@ -70,7 +70,7 @@ void vks_dispatcher_close_mailboxes(vks_dispatcher *d, const vks_display *displa
 static vks_status enter(vks_dispatcher *d)
 {
     if (d->process != vks_process)
-        return vks_fail(VKS_FORKED, 0, "the dispatcher is of the process that forked");
+        return vks_fail(VKS_FORKED, 0, "the dispatcher belongs to the process before fork()");
     pthread_mutex_lock(&d->lock);
     if (!d->is_closed)
         return VKS_OK;
@@ -210,7 +210,7 @@ static void skip_to(vks_observer *o, uint64_t id) { vks_atomic_max(&o->taken, id
 static void catch_up(vks_dispatcher *d, vks_observer *o, const vks_tick *missed)
 {
     bool is_known = d->last.id && d->last.display == missed->display && d->last.time == missed->time;
-    if (!missed->id || (!is_known && !is_news(d, missed))) {
+    if (!missed->id || (!is_known && !is_new(d, missed))) {
         skip_to(o, d->last.id);
         return;
     }
@@ -296,21 +296,21 @@ void vks_observer_destroy(vks_observer *o)
     vks_dispatcher_unref(d);
 }
 
-/* ---- being told ---- */
+/* ---- taking ticks ---- */
 
 static vks_status take(vks_observer *o, vks_tick *out, uint64_t *missed)
 {
     int fd = atomic_load(&o->event_fd);
     uint64_t ignored;
-    if (fd >= 0) /* before the look at the mail: what comes in between is seen now, or makes it readable again */
+    if (fd >= 0) /* cleared before the mailbox is read, so that a later tick is seen or sets it again */
         eventfd_read(fd, &ignored);
     vks_status status = vks_mailbox_take(o->mailbox, out);
-    if (status == VKS_CLOSED) /* for all who poll, not for the first of them */
+    if (status == VKS_CLOSED) /* the eventfd stays readable for every poller */
         wake(o);
     if (status)
         return status;
     uint64_t taken = atomic_load(&o->taken);
-    if (!vks_atomic_max(&o->taken, out->id)) /* it was taken before, or came before the observer rested */
+    if (!vks_atomic_max(&o->taken, out->id)) /* taken before, or posted before the observer rested */
         return VKS_TIMEOUT;
     *missed = out->id - taken - 1;
     return VKS_OK;
@@ -320,19 +320,19 @@ static vks_status wait(vks_observer *o, uint64_t deadline, vks_tick *out, uint64
 {
     for (;;) {
         if (o->dispatcher->process != vks_process)
-            return vks_fail(VKS_FORKED, 0, "the observer is of the process that forked");
+            return vks_fail(VKS_FORKED, 0, "the observer belongs to the process before fork()");
         vks_status status = take(o, out, missed);
         if (status == VKS_CLOSED)
             return vks_fail(VKS_CLOSED, 0, "the observer, its dispatcher or its display was closed");
         if (status == VKS_OK || !deadline)
             return status;
         status = vks_mailbox_sleep(o->mailbox, NULL, 0, deadline);
-        if (status) /* it may have come at the last moment */
+        if (status) /* a tick may have come at the last moment */
             return take(o, out, missed) == VKS_OK ? VKS_OK : status;
     }
 }
 
-/* A wait that was interrupted comes again. */
+/* An interrupted wait is called again, and traced as one. */
 static void trace_taken(const vks_observer *o, const vks_tick *tick, uint64_t began, vks_status status)
 {
     if (status == VKS_INTERRUPTED)

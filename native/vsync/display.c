@@ -188,7 +188,7 @@ static void *run(void *pointer)
     return NULL;
 }
 
-/* ---- its beginning and its end ---- */
+/* ---- creation and shutdown ---- */
 
 vks_status vks_display_create(vks_interval interval, bool is_estimated, vks_display **out)
 {
@@ -221,8 +221,8 @@ uint32_t vks_display_number(const vks_display *display) { return display->number
 
 vks_status vks_display_enter(vks_display *display)
 {
-    if (display->process != vks_process) /* a thread of the parent may hold the lock for ever */
-        return vks_fail(VKS_FORKED, 0, "the display is of the process that forked");
+    if (display->process != vks_process) /* a thread of the parent may hold the lock forever */
+        return vks_fail(VKS_FORKED, 0, "the display belongs to the process before fork()");
     pthread_mutex_lock(&display->lock);
     if (!display->is_closed)
         return VKS_OK;
@@ -250,7 +250,7 @@ void vks_display_shutdown(vks_display *display)
         vks_thread_join(thread);
 }
 
-/* ---- what it hears ---- */
+/* ---- sources ---- */
 
 vks_status vks_display_set_interval(vks_display *display, vks_interval interval, bool is_estimated)
 {
@@ -268,12 +268,12 @@ static void wait_until_left(vks_display *display, const vks_mailbox *inbox)
         pthread_cond_wait(&display->left, &display->lock);
 }
 
-/* Under the lock, which is given up meanwhile. */
+/* Caller holds display->lock, which is released during a wait. */
 static void change_inbox(vks_display *display, vks_tick_kind kind, vks_mailbox *inbox)
 {
     vks_mailbox *old = display->inbox;
     vks_mailbox_set_wanted(old, false);
-    vks_mailbox_retract(&display->own); /* of another source */
+    vks_mailbox_retract(&display->own); /* a tick of the old source */
     display->inbox = inbox;
     display->source++;
     vks_tick_clock_set_hardware(&display->clock, kind, vks_now());
@@ -330,7 +330,7 @@ vks_status vks_display_wait_wanted(vks_display *display, uint32_t source, bool i
         bool is_current = display->source == source, is_so = is_wanted == (display->observing > 0);
         pthread_mutex_unlock(&display->lock);
         if (!is_current)
-            return vks_fail(VKS_CLOSED, 0, "the display listens to another source");
+            return vks_fail(VKS_CLOSED, 0, "the display has another source");
         if (is_so)
             return VKS_OK;
         if (!deadline)
@@ -356,14 +356,14 @@ void vks_display_get_statistics(vks_display *display, vks_display_statistics *ou
     pthread_mutex_unlock(&display->lock);
 }
 
-/* ---- who observes it ---- */
+/* ---- observers ---- */
 
 static vks_status start_thread(vks_display *display)
 {
     if (display->is_looping)
         return VKS_OK;
     vks_status status = vks_thread_start("vkshare-vsync", run, display, &display->thread);
-    display->is_looping = !status; /* it waits for the lock */
+    display->is_looping = !status; /* the new thread waits for the lock */
     return status;
 }
 
@@ -387,7 +387,7 @@ vks_status vks_display_begin(vks_display *display, vks_tick *missed)
     return status;
 }
 
-/* The thread finds out at its deadline, and then sleeps for good. */
+/* The thread sees the change at its deadline, and then sleeps without one. */
 void vks_display_end(vks_display *display)
 {
     pthread_mutex_lock(&display->lock);

@@ -44,7 +44,7 @@ def test_no_more_are_out_than_there_is_room_for() -> None:
     hand_off = _native.HandOff(event_queue, 1)
     for n in range(66):
         hand_off.give(n)
-    with pytest.raises(VkshareError, match="66 commands are out"):
+    with pytest.raises(VkshareError, match="the work ring holds 66 commands already"):
         hand_off.give(66)
     hand_off.done(hand_off.take())
     with pytest.raises(VkshareError):
