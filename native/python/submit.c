@@ -98,8 +98,8 @@ static inline void discard(void *memory, const void *on_stack)
 
 /* ---- waits and signals ------------------------------------------------------------------------------------------- */
 
-/* A (fence, value) pair and a sequence of two items may look alike: the second of a pair is neither fence, submission
- * nor pair. */
+/* Returns whether it is a (fence, value) pair, and not a sequence of two items: its second item is
+ * neither fence, submission nor pair. */
 static bool is_pair(PyObject *tuple)
 {
     if (!is_fence(PyTuple_GetItem(tuple, 0)))
@@ -461,8 +461,8 @@ static PyObject *submit_discarding(const batch *work, PyObject *const *arguments
 static bool read_keywords(PyObject *const *given, PyObject *keywords, PyObject **waits, PyObject **signals)
 {
     static vkpy_signature signature = {"Device.submit", 0, 0, 2, {"waits", "signals"}, {NULL}};
-    static PyObject *cached; /* a call's constant: that of the last call with `signals` alone. Owned, so that no other
-                               comes to have its address */
+    static PyObject *cached; /* keyword names of the last call with `signals` alone; with a reference, so that no other
+                                tuple gets its address */
     PyObject *values[2];
     if (VKPY_LIKELY(keywords == cached)) {
         *signals = given[0];

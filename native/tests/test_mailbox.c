@@ -1,4 +1,4 @@
-/* The newest tick, between threads and over what another process may have written. rules: V8, V18 */
+/* The mailbox between threads, and with any state that another process may write. rules: V8, V18 */
 #include <pthread.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "core/platform.h"
 #include "vsync/mailbox.h"
 
-/* Every word follows from the id, so that a mixture of two ticks shows. */
+/* Every word depends on the id, so that a mixture of two ticks is detected. */
 static vks_tick numbered(uint64_t id)
 {
     return (vks_tick){.id = id,
@@ -34,8 +34,8 @@ static void the_newest_tick_is_taken_once_and_whole(void)
     CHECK(vks_mailbox_take(&mailbox, &tick) == VKS_TIMEOUT, "an empty mail");
     CHECK(vks_mailbox_post(&mailbox, &(vks_tick){.id = 1}), "its reader has nothing yet");
     for (uint64_t id = 2; id < 12; id++) {
-        vks_tick told = numbered(id);
-        CHECK(!vks_mailbox_post(&mailbox, &told), "the reader is behind: he need not be woken again");
+        vks_tick posted = numbered(id);
+        CHECK(!vks_mailbox_post(&mailbox, &posted), "the reader is behind and needs no other wake");
     }
     CHECK(vks_mailbox_take(&mailbox, &tick) == VKS_OK && tick.id == 11 && is_whole(&tick), "id %llu",
           (unsigned long long)tick.id);
@@ -45,15 +45,15 @@ static void the_newest_tick_is_taken_once_and_whole(void)
     CHECK(vks_mailbox_take(&mailbox, &tick) == VKS_TIMEOUT, "it was taken back");
 }
 
-static void a_closed_mail_says_so_until_it_is_opened_again(void)
+static void a_closed_mailbox_reports_it_until_it_is_reopened(void)
 {
     vks_mailbox mailbox = {0};
     vks_tick tick = numbered(3);
     vks_mailbox_post(&mailbox, &tick);
     vks_mailbox_close(&mailbox);
     vks_mailbox_retract(&mailbox);
-    CHECK(vks_mailbox_take(&mailbox, &tick) == VKS_CLOSED, "what was told before does not matter");
-    CHECK(vks_mailbox_sleep(&mailbox, NULL, 0, VKS_FOREVER) == VKS_OK, "nobody sleeps on it");
+    CHECK(vks_mailbox_take(&mailbox, &tick) == VKS_CLOSED, "an earlier tick does not matter");
+    CHECK(vks_mailbox_sleep(&mailbox, NULL, 0, VKS_FOREVER) == VKS_OK, "a closed mailbox does not block");
     vks_mailbox_reopen(&mailbox);
     CHECK(vks_mailbox_take(&mailbox, &tick) == VKS_TIMEOUT, "open, and empty");
 }
@@ -70,17 +70,17 @@ static void a_writer_that_died_within_a_tick_leaves_nothing_to_take(void)
     CHECK(vks_mailbox_take(&mailbox, &tick) == VKS_OK && tick.id == 5 && is_whole(&tick), "the next one is whole");
 }
 
-static void who_sleeps_is_roused_or_does_not_begin_to_sleep_once_there_is_a_change(void)
+static void a_sleeper_is_woken_or_does_not_sleep_after_a_change(void)
 {
     vks_mailbox mailbox = {0};
     _Atomic uint32_t changes = 1;
     CHECK(vks_mailbox_sleep(&mailbox, &changes, 0, VKS_FOREVER) == VKS_OK, "it had changed");
     vks_mailbox_wake(&mailbox);
-    CHECK(mailbox.state == VKS_MAILBOX_EMPTY, "nobody sleeps");
+    CHECK(mailbox.state == VKS_MAILBOX_EMPTY, "no reader sleeps");
     CHECK(vks_mailbox_sleep(&mailbox, &changes, 1, vks_now() + 1000000) == VKS_TIMEOUT, "nothing came");
 }
 
-static void a_word_that_is_none_is_slept_on_and_not_looked_at_without_end(void)
+static void an_invalid_state_is_slept_on_and_not_polled(void)
 {
     vks_mailbox mailbox = {.state = 17};
     vks_tick tick = numbered(6);
@@ -106,7 +106,7 @@ static void *write_all(void *pointer)
     return NULL;
 }
 
-static void of_many_ticks_told_by_a_thread_each_one_taken_is_whole_and_newer_and_the_last_one_arrives(void)
+static void each_tick_taken_from_a_posting_thread_is_whole_and_newer_and_the_last_arrives(void)
 {
     exchange e = {.n = (uint64_t)check_scale("VKS_TICKS", 200000)};
     pthread_t writer;
@@ -117,7 +117,7 @@ static void of_many_ticks_told_by_a_thread_each_one_taken_is_whole_and_newer_and
         vks_status status = vks_mailbox_take(&e.mailbox, &tick);
         if (status == VKS_OK) {
             torn += !is_whole(&tick);
-            old += tick.id < last; /* the same one may come twice: it was told while the one before was taken */
+            old += tick.id < last; /* the same tick may come twice: posted while the previous one was taken */
             last = tick.id;
         } else if (vks_mailbox_sleep(&e.mailbox, NULL, 0, vks_now() + UINT64_C(20000000000)) == VKS_TIMEOUT) {
             CHECK(false, "no tick after number %llu", (unsigned long long)last);
@@ -131,10 +131,10 @@ static void of_many_ticks_told_by_a_thread_each_one_taken_is_whole_and_newer_and
 int main(void)
 {
     RUN(the_newest_tick_is_taken_once_and_whole);
-    RUN(a_closed_mail_says_so_until_it_is_opened_again);
+    RUN(a_closed_mailbox_reports_it_until_it_is_reopened);
     RUN(a_writer_that_died_within_a_tick_leaves_nothing_to_take);
-    RUN(who_sleeps_is_roused_or_does_not_begin_to_sleep_once_there_is_a_change);
-    RUN(a_word_that_is_none_is_slept_on_and_not_looked_at_without_end);
-    RUN(of_many_ticks_told_by_a_thread_each_one_taken_is_whole_and_newer_and_the_last_one_arrives);
+    RUN(a_sleeper_is_woken_or_does_not_sleep_after_a_change);
+    RUN(an_invalid_state_is_slept_on_and_not_polled);
+    RUN(each_tick_taken_from_a_posting_thread_is_whole_and_newer_and_the_last_arrives);
     return check_result();
 }

@@ -19,7 +19,7 @@ static void end_other_present(app *a)
 }
 
 /* rules: A17, A27 */
-static void proof_is_waited_for_although_another_swapchain_has_the_queue(void)
+static void close_waits_for_proof_although_another_swapchain_has_the_queue(void)
 {
     app a;
     vks_frame frame;
@@ -55,7 +55,7 @@ static void *hold_lock(void *argument)
 }
 
 /* rules: A27 */
-static void a_thread_that_has_just_taken_the_lock_of_an_idle_swapchain_is_waited_for(void)
+static void the_lock_timeout_starts_when_an_idle_swapchain_is_locked(void)
 {
     app a;
     app_open(&a, (choices){.pace = PRESENTS_EAGER, .policy = VKS_PRESENTS_BY_FENCES});
@@ -73,7 +73,7 @@ static void a_thread_that_has_just_taken_the_lock_of_an_idle_swapchain_is_waited
 }
 
 /* rules: A17, A27 */
-static void a_close_long_after_a_retarget_that_was_interrupted_waits_anew(void)
+static void a_close_long_after_an_interrupted_retarget_has_its_own_deadlines(void)
 {
     ON_BOTH_POLICIES(policy)
     {
@@ -116,9 +116,9 @@ static void a_swapchain_that_was_leaked_keeps_its_vulkan_device(void)
 
 int main(void)
 {
-    RUN(proof_is_waited_for_although_another_swapchain_has_the_queue);
-    RUN(a_thread_that_has_just_taken_the_lock_of_an_idle_swapchain_is_waited_for);
-    RUN(a_close_long_after_a_retarget_that_was_interrupted_waits_anew);
+    RUN(close_waits_for_proof_although_another_swapchain_has_the_queue);
+    RUN(the_lock_timeout_starts_when_an_idle_swapchain_is_locked);
+    RUN(a_close_long_after_an_interrupted_retarget_has_its_own_deadlines);
     RUN(a_swapchain_that_was_leaked_keeps_its_vulkan_device);
     return check_result();
 }

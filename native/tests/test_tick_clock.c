@@ -1,4 +1,4 @@
-/* When a display ticks, on a clock that is a number. rules: V2, V6, V9, V10, V11, V13, V14, V20 */
+/* The tick clock, with time as a number. rules: V2, V6, V9, V10, V11, V13, V14, V20 */
 #include <string.h>
 
 #include "check.h"
@@ -17,12 +17,12 @@ static vks_tick_clock running(vks_interval interval)
     return t;
 }
 
-/* Lets the timer fire, `late` ns after it should. */
+/* Lets the timer fire, `late` ns after its deadline. */
 static vks_tick fire(vks_tick_clock *t, uint64_t late)
 {
     vks_tick tick = {0};
     uint64_t now = vks_tick_clock_deadline(t) + late;
-    CHECK(now >= late, "nobody observes");
+    CHECK(now >= late, "there is no observer");
     CHECK(vks_tick_clock_advance(t, now, &tick), "no tick at its deadline");
     CHECK(tick.time <= now && tick.output > tick.time, "a tick of the future");
     return tick;
@@ -30,25 +30,26 @@ static vks_tick fire(vks_tick_clock *t, uint64_t late)
 
 static uint64_t apart(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
 
-/* A hardware of that interval: hears `n` ticks after `time`, returns the last one's time. `told` counts. */
-static uint64_t hear(vks_tick_clock *t, uint64_t time, uint64_t interval, int n, int *told, vks_tick *last)
+/* Reports `n` hardware ticks of that interval after `time`; returns the last one's time. `delivered` counts. */
+static uint64_t hardware_ticks(vks_tick_clock *t, uint64_t time, uint64_t interval, int n, int *delivered,
+                               vks_tick *last)
 {
     for (int i = 0; i < n; i++) {
         time += interval;
-        *told += vks_tick_clock_hardware_tick(t, time, time + 100000, last);
+        *delivered += vks_tick_clock_hardware_tick(t, time, time + 100000, last);
     }
     return time;
 }
 
-/* A display of that interval that its hardware has told of `n` ticks; returns the newest one's time. */
+/* Starts a clock of that interval and reports `n` hardware ticks; returns the newest one's time. */
 static uint64_t run_by_hardware(vks_tick_clock *t, vks_tick_kind kind, vks_interval interval, int n)
 {
-    int told = 0;
+    int delivered = 0;
     vks_tick tick;
     *t = running(interval);
     vks_tick_clock_set_hardware(t, kind, START);
-    uint64_t time = hear(t, START, vks_interval_ns(interval), n, &told, &tick);
-    CHECK(t->by_hardware && told >= n - 4, "it has proven itself: %d of %d were told", told, n);
+    uint64_t time = hardware_ticks(t, START, vks_interval_ns(interval), n, &delivered, &tick);
+    CHECK(t->by_hardware && delivered >= n - 4, "the hardware is steady: %d of %d were delivered", delivered, n);
     return time;
 }
 
@@ -79,7 +80,7 @@ static void after_a_million_late_ticks_of_60000_1001_hz_the_error_is_0_ns(void)
     CHECK(t.last.time - first == UINT64_C(16683333333333), "1,000,000 intervals");
 }
 
-static void a_tick_that_is_late_by_intervals_is_the_newest_and_its_id_tells_how_many_were_not_told(void)
+static void a_tick_late_by_intervals_is_the_newest_and_its_id_counts_the_skipped_ones(void)
 {
     vks_tick_clock t = running(HZ_60);
     uint64_t interval = vks_interval_ns(HZ_60);
@@ -113,7 +114,7 @@ static void two_ticks_are_never_closer_than_half_an_interval(void)
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         uint64_t what = seed >> 60, amount = seed >> 33;
         vks_tick tick;
-        bool told = false;
+        bool delivered = false;
         now += amount % (3 * MS);
         switch (what) {
         case 0:
@@ -135,18 +136,18 @@ static void two_ticks_are_never_closer_than_half_an_interval(void)
         case 6:
         case 7:
             if (t.kind != VKS_TICK_SOFTWARE)
-                told = vks_tick_clock_hardware_tick(&t, now - amount % MS, now, &tick);
+                delivered = vks_tick_clock_hardware_tick(&t, now - amount % MS, now, &tick);
             break;
         case 8:
             if (t.is_running)
                 now = vks_tick_clock_deadline(&t) > now ? vks_tick_clock_deadline(&t) : now; /* fall through */
         default:
-            told = vks_tick_clock_advance(&t, now, &tick);
+            delivered = vks_tick_clock_advance(&t, now, &tick);
         }
-        if (!told)
+        if (!delivered)
             continue;
         uint64_t shortest = half - half / 50; /* of the jittered intervals */
-        CHECK(t.is_running, "a tick for nobody");
+        CHECK(t.is_running, "a tick without an observer");
         CHECK(tick.time <= now && tick.output > tick.time, "V2");
         CHECK(tick.id > least_id, "ids grow");
         CHECK(tick.time >= last + shortest, "%lld ns after the last", (long long)(tick.time - last));
@@ -165,7 +166,7 @@ static void the_first_observer_gets_the_last_tick_as_missed_and_a_real_one_withi
     vks_tick tick;
     uint64_t interval = vks_interval_ns(HZ_60);
     vks_tick_clock_init(&t, HZ_60, false, START);
-    CHECK(vks_tick_clock_deadline(&t) == VKS_FOREVER, "nobody observes");
+    CHECK(vks_tick_clock_deadline(&t) == VKS_FOREVER, "there is no observer");
     CHECK(!vks_tick_clock_missed(&t, START, &tick), "there was none");
     for (uint64_t away = 0; away < 12 * interval; away += interval / 16) {
         vks_tick_clock_start(&t, START + away);
@@ -198,7 +199,7 @@ static void a_new_interval_leaves_the_tick_in_flight_alone(void)
     CHECK(third.flags == VKS_TICK_IS_ESTIMATED && third.id == first.id + 2, "nothing is skipped");
     vks_tick_clock_stop(&t);
     vks_tick_clock_set_interval(&t, HZ_60, false);
-    CHECK(t.interval.denominator == 60, "with nobody waiting it holds at once");
+    CHECK(t.interval.denominator == 60, "without observers it holds at once");
     vks_tick_clock_start(&t, third.time);
     vks_tick_clock_set_interval(&t, HZ_144, false);
     vks_tick_clock_stop(&t);
@@ -210,38 +211,38 @@ static void hardware_counts_after_three_good_ticks_and_no_tick_is_doubled_or_los
 {
     vks_tick_clock t = running(HZ_60);
     uint64_t interval = vks_interval_ns(HZ_60), time = START + interval / 3;
-    int told = 0;
+    int delivered = 0;
     vks_tick tick, before = fire(&t, 0);
     vks_tick_clock_set_hardware(&t, VKS_TICK_X11_PRESENT, before.time);
     for (int i = 0; i < 3; i++) { /* one without a predecessor, two good ones */
-        time = hear(&t, time, interval, 1, &told, &tick);
+        time = hardware_ticks(&t, time, interval, 1, &delivered, &tick);
         before = fire(&t, 0);
         CHECK(before.kind == VKS_TICK_SOFTWARE, "the timer goes on meanwhile");
     }
-    CHECK(!told && !t.by_hardware, "not proven");
-    time = hear(&t, time, interval + interval / 3, 1, &told, &tick);
+    CHECK(!delivered && !t.by_hardware, "not proven");
+    time = hardware_ticks(&t, time, interval + interval / 3, 1, &delivered, &tick);
     CHECK(!t.by_hardware, "one was off by a third");
     vks_tick software = fire(&t, 0);
     for (int i = 0; i < 10; i++) {
-        int had = told;
-        time = hear(&t, time, interval, 1, &told, &tick);
+        int had = delivered;
+        time = hardware_ticks(&t, time, interval, 1, &delivered, &tick);
         if (i < 2) {
-            CHECK(told == 0, "%d", i);
+            CHECK(delivered == 0, "%d", i);
             software = fire(&t, 0);
-        } else if (told > had) {
+        } else if (delivered > had) {
             CHECK(tick.kind == VKS_TICK_X11_PRESENT, "the hardware's");
-            CHECK(told > 1 || tick.time - software.time <= 3 * interval / 2, "no gap");
+            CHECK(delivered > 1 || tick.time - software.time <= 3 * interval / 2, "no gap");
             CHECK(tick.time - software.time >= interval / 2, "none doubled");
         }
     }
-    CHECK(told >= 7, "%d", told);
+    CHECK(delivered >= 7, "%d", delivered);
     vks_tick_clock_set_hardware(&t, VKS_TICK_PRESENT_WAIT, time);
-    told = 0;
-    time = hear(&t, time, interval, 3, &told, &tick);
-    CHECK(!t.by_hardware, "what another source told proves nothing for this one");
+    delivered = 0;
+    time = hardware_ticks(&t, time, interval, 3, &delivered, &tick);
+    CHECK(!t.by_hardware, "ticks of another source do not count for this one");
     software = fire(&t, 2 * interval);
-    hear(&t, time, interval, 1, &told, &tick);
-    CHECK(t.by_hardware && told == 1 && tick.kind == VKS_TICK_PRESENT_WAIT, "its third good one");
+    hardware_ticks(&t, time, interval, 1, &delivered, &tick);
+    CHECK(t.by_hardware && delivered == 1 && tick.kind == VKS_TICK_PRESENT_WAIT, "its third good one");
     vks_tick_clock_set_hardware(&t, VKS_TICK_SOFTWARE, tick.time);
     software = fire(&t, 0);
     CHECK(apart(software.time, tick.time + interval) <= 1, "the timer goes on in the hardware's phase");
@@ -251,24 +252,24 @@ static void hardware_counts_after_three_good_ticks_and_no_tick_is_doubled_or_los
 static void three_intervals_together_have_to_be_within_5_percent(void)
 {
     uint64_t interval = vks_interval_ns(HZ_144);
-    int told = 0;
+    int delivered = 0;
     vks_tick tick;
     vks_tick_clock t = running(HZ_144);
     vks_tick_clock_set_hardware(&t, VKS_TICK_X11_PRESENT, START);
-    hear(&t, START, interval + interval * 6 / 100, 40, &told, &tick);
+    hardware_ticks(&t, START, interval + interval * 6 / 100, 40, &delivered, &tick);
     CHECK(!t.by_hardware, "of another interval");
     t = running(HZ_144);
     vks_tick_clock_set_hardware(&t, VKS_TICK_X11_PRESENT, START);
-    uint64_t uneven = hear(&t, START, interval, 1, &told, &tick);
-    uneven = hear(&t, uneven, interval + interval / 3, 1, &told, &tick);
-    uneven = hear(&t, uneven, interval - interval / 3, 1, &told, &tick);
-    hear(&t, uneven, interval, 1, &told, &tick);
+    uint64_t uneven = hardware_ticks(&t, START, interval, 1, &delivered, &tick);
+    uneven = hardware_ticks(&t, uneven, interval + interval / 3, 1, &delivered, &tick);
+    uneven = hardware_ticks(&t, uneven, interval - interval / 3, 1, &delivered, &tick);
+    hardware_ticks(&t, uneven, interval, 1, &delivered, &tick);
     CHECK(!t.by_hardware, "even on the whole, and off by a third between");
     t = running(HZ_144);
     vks_tick_clock_set_hardware(&t, VKS_TICK_X11_PRESENT, START);
     uint64_t time = START;
     for (int i = 0; i < 4; i++) /* a server whose timer has whole milliseconds */
-        time = hear(&t, time, i % 2 ? 6430000 : 7430000, 1, &told, &tick);
+        time = hardware_ticks(&t, time, i % 2 ? 6430000 : 7430000, 1, &delivered, &tick);
     CHECK(t.by_hardware, "its intervals are even, on the whole");
 }
 
@@ -276,7 +277,7 @@ static void silent_hardware_is_replaced_in_its_phase_after_250_ms(void)
 {
     vks_tick_clock t;
     vks_tick tick;
-    int told = 0;
+    int delivered = 0;
     uint64_t interval = vks_interval_ns(HZ_60), time = run_by_hardware(&t, VKS_TICK_X11_PRESENT, HZ_60, 20);
     uint64_t deadline = vks_tick_clock_deadline(&t);
     CHECK(deadline >= time + 250 * MS && deadline <= time + 251 * MS, "patience");
@@ -287,8 +288,8 @@ static void silent_hardware_is_replaced_in_its_phase_after_250_ms(void)
           (unsigned long long)((tick.time - time) % interval));
     vks_tick next = fire(&t, 0);
     CHECK(apart(next.time, tick.time + interval) <= 1, "and on");
-    hear(&t, next.time + interval / 10, interval, 4, &told, &tick);
-    CHECK(t.by_hardware && told == 1 && tick.kind == VKS_TICK_X11_PRESENT, "it hands back");
+    hardware_ticks(&t, next.time + interval / 10, interval, 4, &delivered, &tick);
+    CHECK(t.by_hardware && delivered == 1 && tick.kind == VKS_TICK_X11_PRESENT, "it hands back");
     time = run_by_hardware(&t, VKS_TICK_X11_PRESENT, (vks_interval){200 * MS, 1}, 5);
     CHECK(vks_tick_clock_deadline(&t) >= time + 600 * MS, "three intervals where these are longer");
 }
@@ -315,17 +316,17 @@ static void a_hardware_tick_of_the_future_counts_as_now(void)
     CHECK(!vks_tick_clock_hardware_tick(&t, now - MS, now, &tick), "nor does time go back");
 }
 
-static void hardware_that_tells_of_long_ago_is_not_heard(void)
+static void hardware_ticks_of_long_ago_are_ignored(void)
 {
     vks_tick_clock t = running(HZ_60);
     vks_tick tick;
     vks_tick_clock_set_hardware(&t, VKS_TICK_X11_PRESENT, START);
-    int told = 0;
+    int delivered = 0;
     for (uint64_t now = START, n = 0; n < 100; n++, now += vks_interval_ns(HZ_60)) { /* by a clock that is 5 s behind */
         CHECK(!vks_tick_clock_hardware_tick(&t, now - 5000 * MS, now, &tick), "it is no news");
-        told += vks_tick_clock_advance(&t, now, &tick);
+        delivered += vks_tick_clock_advance(&t, now, &tick);
     }
-    CHECK(told >= 98, "the timer told %d", told);
+    CHECK(delivered >= 98, "the timer delivered %d", delivered);
     uint64_t now = run_by_hardware(&t, VKS_TICK_X11_PRESENT, HZ_60, 10) + 3600 * 1000 * MS;
     vks_tick_clock_stop(&t);
     vks_tick_clock_start(&t, now);
@@ -337,7 +338,7 @@ int main(void)
 {
     RUN(an_interval_is_a_rational_number_between_a_microsecond_and_100_seconds);
     RUN(after_a_million_late_ticks_of_60000_1001_hz_the_error_is_0_ns);
-    RUN(a_tick_that_is_late_by_intervals_is_the_newest_and_its_id_tells_how_many_were_not_told);
+    RUN(a_tick_late_by_intervals_is_the_newest_and_its_id_counts_the_skipped_ones);
     RUN(late_by_more_than_8_intervals_is_one_discontinuity_and_no_burst);
     RUN(two_ticks_are_never_closer_than_half_an_interval);
     RUN(the_first_observer_gets_the_last_tick_as_missed_and_a_real_one_within_two_intervals);
@@ -347,6 +348,6 @@ int main(void)
     RUN(silent_hardware_is_replaced_in_its_phase_after_250_ms);
     RUN(hardware_that_is_silent_when_observers_come_is_not_waited_for);
     RUN(a_hardware_tick_of_the_future_counts_as_now);
-    RUN(hardware_that_tells_of_long_ago_is_not_heard);
+    RUN(hardware_ticks_of_long_ago_are_ignored);
     return check_result();
 }

@@ -1,5 +1,5 @@
-/* The present history, rule by rule: events go in, decisions come out. Handles: swapchains from 100 on, semaphores from
- * 1 on, fences from 50 on. test_tracker_walk.c does everything in any order. */
+/* The present tracker, rule by rule: events go in, decisions come out. Handles: swapchains from 100 on, semaphores from
+ * 1 on, fences from 50 on. test_tracker_walk.c makes random calls in any order. */
 #include <string.h>
 
 #include "check.h"
@@ -87,7 +87,7 @@ static vks_tracker_statistics statistics(const vks_tracker *tracker)
 /* ---- by acquires ---- */
 
 /* rule: A1 */
-static void a_semaphore_comes_back_when_the_next_acquire_of_its_image_was_waited_for(void)
+static void a_semaphore_is_recycled_after_a_wait_for_the_next_acquire_of_its_image(void)
 {
     vks_tracker *tracker = by_acquires();
     swapchain(tracker, 100, 2, 0);
@@ -130,7 +130,7 @@ static void an_image_that_is_presented_twice_without_a_submission_is_proven_once
 }
 
 /* rule: A2 */
-static void presents_come_back_in_order_whatever_is_proven_first(void)
+static void presents_complete_in_order_whatever_is_proven_first(void)
 {
     vks_tracker *tracker = by_acquires();
     swapchain(tracker, 100, 3, 0);
@@ -145,7 +145,7 @@ static void presents_come_back_in_order_whatever_is_proven_first(void)
 }
 
 /* rules: A3, A5 */
-static void a_starved_image_goes_to_the_back_and_what_it_carried_to_the_new_front(void)
+static void a_starved_present_moves_to_the_back_and_its_carried_swapchains_to_the_new_front(void)
 {
     vks_tracker *tracker = by_acquires();
     swapchain(tracker, 100, 3, 0);
@@ -173,7 +173,7 @@ static void a_starved_image_goes_to_the_back_and_what_it_carried_to_the_new_fron
 }
 
 /* rule: A4 */
-static void a_swapchain_without_presents_goes_at_once_and_older_ones_stay(void)
+static void a_swapchain_without_presents_is_destroyed_at_once_and_older_ones_stay(void)
 {
     vks_tracker *tracker = by_acquires();
     swapchain(tracker, 100, 3, 0);
@@ -192,17 +192,17 @@ static void a_swapchain_without_presents_goes_at_once_and_older_ones_stay(void)
 }
 
 /* rule: A5 */
-static void what_has_no_proof_rides_on_the_first_present_of_the_next_swapchain(void)
+static void unproven_presents_complete_with_the_first_present_of_the_next_swapchain(void)
 {
     vks_tracker *tracker = by_acquires();
     swapchain(tracker, 100, 2, 0);
     frame(tracker, 0, 1, 1);
     frame(tracker, 1, 2, 2);
-    frame(tracker, 0, 3, 3); /* gives the first present its serial: it stays in the history */
+    frame(tracker, 0, 3, 3); /* gives the first present its serial; it stays tracked */
     swapchain(tracker, 101, 2, 3);
     DECIDES(collect(tracker, 3, 0), "recycle 1");
     frame(tracker, 1, 4, 4);
-    swapchain(tracker, 102, 2, 4); /* 100 rode on a present of 101, which is pending itself now */
+    swapchain(tracker, 102, 2, 4); /* a present of 101, which is pending now, carried 100 */
     DECIDES(collect(tracker, 4, 0), "");
     CHECK(statistics(tracker).semaphores == 3 && statistics(tracker).retired == 2, "all are kept");
     frame(tracker, 0, 5, 5);
@@ -231,7 +231,7 @@ static void a_swapchain_is_not_destroyed_before_its_last_use_has_run(void)
 }
 
 /* rule: A6 */
-static void ten_thousand_resizes_keep_nothing_that_is_proven(void)
+static void ten_thousand_resizes_keep_no_proven_swapchain(void)
 {
     vks_tracker *tracker = by_acquires();
     uint64_t serial = 0, most = 0;
@@ -293,7 +293,7 @@ static void a_failed_creation_retires_the_old_swapchain_which_is_kept_until_it_i
 
 /* ---- by fences ---- */
 
-static void a_present_is_over_when_its_fence_is_signalled_and_not_before(void)
+static void a_present_is_complete_when_its_fence_is_signalled_and_not_before(void)
 {
     vks_tracker *tracker = by_fences();
     swapchain(tracker, 100, 2, 0);
@@ -311,7 +311,7 @@ static void a_present_is_over_when_its_fence_is_signalled_and_not_before(void)
 }
 
 /* rules: A7, A8 */
-static void of_a_retired_swapchain_only_the_newest_fence_is_looked_at_until_it_is_signalled(void)
+static void only_the_newest_fence_of_a_retired_swapchain_is_probed_until_it_is_signalled(void)
 {
     vks_tracker *tracker = by_fences();
     swapchain(tracker, 100, 3, 0);
@@ -334,7 +334,7 @@ static void of_a_retired_swapchain_only_the_newest_fence_is_looked_at_until_it_i
 }
 
 /* rule: A16 */
-static void a_fence_past_its_deadline_quarantines_what_it_guards_and_holds_nobody_else_up(void)
+static void a_fence_past_its_deadline_is_quarantined_with_its_semaphores_and_delays_no_other(void)
 {
     vks_tracker *tracker = new_history(VKS_PRESENTS_BY_FENCES, 1000);
     swapchain(tracker, 100, 3, 0);
@@ -363,7 +363,7 @@ static void a_fence_past_its_deadline_quarantines_what_it_guards_and_holds_nobod
 }
 
 /* rule: A18 */
-static void of_windows_that_share_a_present_each_keeps_its_swapchain_by_its_own_fence(void)
+static void windows_of_one_present_each_keep_their_swapchain_until_their_own_fence(void)
 {
     vks_tracker *first = by_fences(), *second = new_history(VKS_PRESENTS_BY_FENCES, VKS_FOREVER);
     swapchain(first, 100, 2, 0);
@@ -384,12 +384,13 @@ static void of_windows_that_share_a_present_each_keeps_its_swapchain_by_its_own_
 /* ---- both ---- */
 
 /* rules: A15, A19 */
-static void a_semaphore_that_somebody_else_used_comes_back_when_that_has_run(void)
+static void a_semaphore_of_another_submission_is_recycled_when_that_has_run(void)
 {
     for (int fences = 0; fences < 2; fences++) {
         vks_tracker *tracker = fences ? by_fences() : by_acquires();
         CHECK(vks_tracker_semaphore(tracker, 1, 5, false) == VKS_OK, "an acquire's, waited for by 5");
-        CHECK(vks_tracker_semaphore(tracker, 2, 3, true) == VKS_OK, "a present's that ran out of memory: nobody waits");
+        CHECK(vks_tracker_semaphore(tracker, 2, 3, true) == VKS_OK,
+              "of a present that ran out of memory: no wait follows");
         CHECK(vks_tracker_semaphore(tracker, 3, 4, false) == VKS_OK, "in any order");
         DECIDES(collect(tracker, 2, 0), "");
         DECIDES(collect(tracker, 3, 0), "destroy semaphore 2");
@@ -398,7 +399,7 @@ static void a_semaphore_that_somebody_else_used_comes_back_when_that_has_run(voi
     }
 }
 
-static void the_end_gives_everything_out_with_the_swapchains_first(void)
+static void close_destroys_everything_with_the_swapchains_first(void)
 {
     vks_tracker *tracker = by_acquires();
     swapchain(tracker, 100, 2, 0);
@@ -415,7 +416,7 @@ static void the_end_gives_everything_out_with_the_swapchains_first(void)
     vks_tracker_destroy(tracker);
 }
 
-static void what_cannot_be_is_refused_and_changes_nothing(void)
+static void invalid_events_are_refused_and_change_nothing(void)
 {
     vks_tracker *acquires = by_acquires(), *fences = by_fences();
     const uint64_t nine[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, with_zero[2] = {1, 0};
@@ -440,23 +441,23 @@ static void what_cannot_be_is_refused_and_changes_nothing(void)
 
 int main(void)
 {
-    RUN(a_semaphore_comes_back_when_the_next_acquire_of_its_image_was_waited_for);
+    RUN(a_semaphore_is_recycled_after_a_wait_for_the_next_acquire_of_its_image);
     RUN(an_acquire_that_is_never_presented_is_a_proof_too);
     RUN(an_image_that_is_presented_twice_without_a_submission_is_proven_once_for_both);
-    RUN(presents_come_back_in_order_whatever_is_proven_first);
-    RUN(a_starved_image_goes_to_the_back_and_what_it_carried_to_the_new_front);
-    RUN(a_swapchain_without_presents_goes_at_once_and_older_ones_stay);
-    RUN(what_has_no_proof_rides_on_the_first_present_of_the_next_swapchain);
+    RUN(presents_complete_in_order_whatever_is_proven_first);
+    RUN(a_starved_present_moves_to_the_back_and_its_carried_swapchains_to_the_new_front);
+    RUN(a_swapchain_without_presents_is_destroyed_at_once_and_older_ones_stay);
+    RUN(unproven_presents_complete_with_the_first_present_of_the_next_swapchain);
     RUN(a_swapchain_is_not_destroyed_before_its_last_use_has_run);
-    RUN(ten_thousand_resizes_keep_nothing_that_is_proven);
+    RUN(ten_thousand_resizes_keep_no_proven_swapchain);
     RUN(a_shared_present_is_proven_by_its_own_submission);
     RUN(a_failed_creation_retires_the_old_swapchain_which_is_kept_until_it_is_proven);
-    RUN(a_present_is_over_when_its_fence_is_signalled_and_not_before);
-    RUN(of_a_retired_swapchain_only_the_newest_fence_is_looked_at_until_it_is_signalled);
-    RUN(a_fence_past_its_deadline_quarantines_what_it_guards_and_holds_nobody_else_up);
-    RUN(of_windows_that_share_a_present_each_keeps_its_swapchain_by_its_own_fence);
-    RUN(a_semaphore_that_somebody_else_used_comes_back_when_that_has_run);
-    RUN(the_end_gives_everything_out_with_the_swapchains_first);
-    RUN(what_cannot_be_is_refused_and_changes_nothing);
+    RUN(a_present_is_complete_when_its_fence_is_signalled_and_not_before);
+    RUN(only_the_newest_fence_of_a_retired_swapchain_is_probed_until_it_is_signalled);
+    RUN(a_fence_past_its_deadline_is_quarantined_with_its_semaphores_and_delays_no_other);
+    RUN(windows_of_one_present_each_keep_their_swapchain_until_their_own_fence);
+    RUN(a_semaphore_of_another_submission_is_recycled_when_that_has_run);
+    RUN(close_destroys_everything_with_the_swapchains_first);
+    RUN(invalid_events_are_refused_and_change_nothing);
     return check_result();
 }

@@ -1,18 +1,18 @@
-/* The present history against a model of a presentation engine, by a seeded million of steps. The engine may go on
- * using what a present waits for long after the frame's own work has run; what the history gives out too early, twice,
- * or never is found here. */
+/* The present tracker against a model of a presentation engine, in a million seeded steps. The engine may use a
+ * present's semaphores long after the frame's own work has run. The test fails if the tracker releases a handle too
+ * early, twice, or never. */
 #include <string.h>
 
 #include "check.h"
 #include "present/tracker.h"
 
-/* Of one world: a history from its beginning to its end. */
+/* Limits of one model, from create to close of a tracker. */
 enum { STEPS = 4000, MANY = 2 * STEPS + 64, IMAGES = 5, SEMAPHORES = 3 };
 
 typedef enum state { UNUSED, KEPT, OUT } state; /* UNUSED: never seen, or in the pool; OUT: destroyed */
 
 typedef struct presented {
-    uint64_t after; /* the submission that signals what it waits for */
+    uint64_t after; /* the submission that signals its semaphores */
     uint32_t swapchain, fence;
 } presented;
 
@@ -37,7 +37,7 @@ typedef struct swapchain {
 } swapchain;
 
 /* Handles are indices into these, from 1 on. */
-typedef struct world {
+typedef struct tracker_model {
     vks_tracker *tracker;
     bool by_fences, presents_acquires; /* presents that wait for the acquire's semaphore themselves */
     uint64_t seed, now;
@@ -53,16 +53,16 @@ typedef struct world {
     bool is_shared;
     uint64_t newest[IMAGES]; /* present of that image of the current swapchain */
     uint64_t last_use;       /* submission that touched the current swapchain */
-} world;
+} tracker_model;
 
-static world the;
+static tracker_model model;
 
 static uint32_t below(uint32_t n)
 {
-    the.seed ^= the.seed << 13;
-    the.seed ^= the.seed >> 7;
-    the.seed ^= the.seed << 17;
-    return (uint32_t)(the.seed >> 33) % n;
+    model.seed ^= model.seed << 13;
+    model.seed ^= model.seed >> 7;
+    model.seed ^= model.seed << 17;
+    return (uint32_t)(model.seed >> 33) % n;
 }
 
 static bool chance(uint32_t percent) { return below(100) < percent; }
@@ -71,37 +71,38 @@ static bool chance(uint32_t percent) { return below(100) < percent; }
 
 static void signal(uint32_t index)
 {
-    fence *of = &the.fences[index];
-    if (of->is_signalled || of->state != KEPT || of->present > the.consumed)
+    fence *of = &model.fences[index];
+    if (of->is_signalled || of->state != KEPT || of->present > model.consumed)
         return;
     of->is_signalled = true;
-    the.swapchains[the.present[of->present].swapchain].fences--;
+    model.swapchains[model.present[of->present].swapchain].fences--;
 }
 
 static bool consume(void)
 {
-    if (the.consumed == the.presents || the.present[the.consumed + 1].after > the.completed)
+    if (model.consumed == model.presents || model.present[model.consumed + 1].after > model.completed)
         return false;
-    uint32_t index = the.present[++the.consumed].fence;
-    if (index && the.fences[index].comes && chance(80))
+    uint32_t index = model.present[++model.consumed].fence;
+    if (index && model.fences[index].comes && chance(80))
         signal(index);
     return true;
 }
 
-/* A11 takes for granted that a shared present is over when its submission has run, which runs after all that was
- * presented before it. */
+/* A11 assumes that a shared present is complete when its submission has run, and that this runs after all earlier
+ * presents. */
 static bool complete(void)
 {
-    if (the.completed == the.submitted || the.needs[the.completed + 1] > the.consumed)
+    if (model.completed == model.submitted || model.needs[model.completed + 1] > model.consumed)
         return false;
-    the.completed++;
-    const presented *next = &the.present[the.consumed + 1];
-    if (the.consumed < the.presents && the.swapchains[next->swapchain].is_shared && next->after == the.completed)
+    model.completed++;
+    const presented *next = &model.present[model.consumed + 1];
+    if (model.consumed < model.presents && model.swapchains[next->swapchain].is_shared &&
+        next->after == model.completed)
         consume();
     return true;
 }
 
-static void run_dry(void)
+static void run_until_idle(void)
 {
     while (consume() || complete())
         ;
@@ -112,44 +113,44 @@ static void run_dry(void)
 static bool probe(void *user, uint64_t fence)
 {
     (void)user;
-    CHECK(the.fences[fence].state == KEPT, "fence %d is not the history's", (int)fence);
-    return the.fences[fence].is_signalled;
+    CHECK(model.fences[fence].state == KEPT, "fence %d is not the history's", (int)fence);
+    return model.fences[fence].is_signalled;
 }
 
 static void check_semaphore(uint32_t index, vks_decision_kind kind, bool is_end)
 {
-    semaphore *of = &the.semaphores[index];
+    semaphore *of = &model.semaphores[index];
     CHECK(of->state == KEPT, "semaphore %u comes out twice", index);
-    CHECK(is_end || of->present <= the.consumed, "present %d still waits", (int)of->present);
-    CHECK(is_end || of->serial <= the.completed, "submission %d still waits", (int)of->serial);
+    CHECK(is_end || of->present <= model.consumed, "present %d still waits", (int)of->present);
+    CHECK(is_end || of->serial <= model.completed, "submission %d still waits", (int)of->serial);
     CHECK((kind == VKS_DESTROY_SEMAPHORE) == (is_end || of->is_spoiled), "semaphore %u", index);
     of->state = kind == VKS_DESTROY_SEMAPHORE ? OUT : UNUSED;
     if (of->state == UNUSED)
-        the.pool[the.n_pool++] = index;
+        model.pool[model.n_pool++] = index;
 }
 
 static void check_swapchain(uint32_t index, bool is_end)
 {
-    swapchain *of = &the.swapchains[index];
-    CHECK(of->state == KEPT && (is_end || index != the.current), "swapchain %u", index);
-    CHECK(is_end || of->newest <= the.consumed, "present %d of it is not over", (int)of->newest);
-    CHECK(is_end || of->last_use <= the.completed, "submission %d touches it", (int)of->last_use);
+    swapchain *of = &model.swapchains[index];
+    CHECK(of->state == KEPT && (is_end || index != model.current), "swapchain %u", index);
+    CHECK(is_end || of->newest <= model.consumed, "present %d of it is not over", (int)of->newest);
+    CHECK(is_end || of->last_use <= model.completed, "submission %d touches it", (int)of->last_use);
     CHECK(is_end || !of->fences, "%u fences of it are not signalled", of->fences);
     of->state = OUT;
 }
 
 static void check_fence(uint32_t index, vks_decision_kind kind, bool is_end)
 {
-    CHECK(the.fences[index].state == KEPT, "fence %u comes out twice", index);
-    CHECK(is_end || (the.fences[index].is_signalled && kind == VKS_RESET_FENCE), "fence %u", index);
-    the.fences[index].state = OUT; /* each present has a new one, so that one that comes twice is noticed */
+    CHECK(model.fences[index].state == KEPT, "fence %u comes out twice", index);
+    CHECK(is_end || (model.fences[index].is_signalled && kind == VKS_RESET_FENCE), "fence %u", index);
+    model.fences[index].state = OUT; /* each present has a new one, so that one that comes twice is noticed */
 }
 
 static void take_decisions(bool is_end)
 {
     vks_decision decision;
     bool seen_another = false;
-    while (vks_tracker_next(the.tracker, &decision)) {
+    while (vks_tracker_next(model.tracker, &decision)) {
         uint32_t index = (uint32_t)decision.handle;
         if (decision.kind == VKS_DESTROY_SWAPCHAIN) {
             CHECK(!is_end || !seen_another, "the swapchains come first");
@@ -167,79 +168,79 @@ static void take_decisions(bool is_end)
 static vks_tracker_statistics statistics(void)
 {
     vks_tracker_statistics told;
-    vks_tracker_get_statistics(the.tracker, &told);
+    vks_tracker_get_statistics(model.tracker, &told);
     return told;
 }
 
-/* Presents that the history keeps of swapchains that were retired. */
+/* Tracked presents of retired swapchains. */
 static uint64_t carried(void)
 {
     bool is_counted[MANY] = {false};
     uint64_t count = 0;
-    for (uint32_t i = 1; i <= the.n_semaphores; i++) {
-        const semaphore *of = &the.semaphores[i];
+    for (uint32_t i = 1; i <= model.n_semaphores; i++) {
+        const semaphore *of = &model.semaphores[i];
         if (of->state != KEPT || !of->present || is_counted[of->present])
             continue;
         is_counted[of->present] = true;
-        count += the.present[of->present].swapchain != the.current;
+        count += model.present[of->present].swapchain != model.current;
     }
     return count;
 }
 
 static void collect(void)
 {
-    vks_status status = vks_tracker_collect(the.tracker, the.completed, the.now, probe, NULL);
+    vks_status status = vks_tracker_collect(model.tracker, model.completed, model.now, probe, NULL);
     CHECK(status == VKS_OK, "status %d", status);
     take_decisions(false);
-    bool is_bounded = !the.by_fences && !the.presents_acquires && the.current && !the.is_shared;
-    if (is_bounded && the.completed == the.submitted && statistics().presents > 2 * the.images)
-        CHECK(statistics().presents <= 2 * the.images + carried(), "%d presents", (int)statistics().presents);
+    bool is_bounded = !model.by_fences && !model.presents_acquires && model.current && !model.is_shared;
+    if (is_bounded && model.completed == model.submitted && statistics().presents > 2 * model.images)
+        CHECK(statistics().presents <= 2 * model.images + carried(), "%d presents", (int)statistics().presents);
 }
 
 /* ---- the application ---- */
 
 static uint32_t new_semaphore(uint64_t present, uint64_t serial, bool is_spoiled)
 {
-    uint32_t index = the.n_pool ? the.pool[--the.n_pool] : ++the.n_semaphores;
-    the.semaphores[index] = (semaphore){KEPT, present, serial, is_spoiled};
+    uint32_t index = model.n_pool ? model.pool[--model.n_pool] : ++model.n_semaphores;
+    model.semaphores[index] = (semaphore){KEPT, present, serial, is_spoiled};
     return index;
 }
 
 static void somebody_elses(uint64_t serial, bool is_spoiled)
 {
-    vks_status status = vks_tracker_semaphore(the.tracker, new_semaphore(0, serial, is_spoiled), serial, is_spoiled);
+    vks_status status = vks_tracker_semaphore(model.tracker, new_semaphore(0, serial, is_spoiled), serial, is_spoiled);
     CHECK(status == VKS_OK, "status %d", status);
 }
 
 static void waited(uint32_t image, uint64_t serial)
 {
-    CHECK(vks_tracker_waited(the.tracker, image, serial) == VKS_OK, "image %u", image);
+    CHECK(vks_tracker_waited(model.tracker, image, serial) == VKS_OK, "image %u", image);
 }
 
 static uint64_t submit(uint64_t needs)
 {
-    the.needs[++the.submitted] = needs;
-    return the.last_use = the.submitted;
+    model.needs[++model.submitted] = needs;
+    return model.last_use = model.submitted;
 }
 
 static void present(uint32_t image, uint64_t after, uint32_t n)
 {
-    uint64_t number = ++the.presents, handles[SEMAPHORES];
-    uint32_t index = the.by_fences ? ++the.n_fences : 0;
+    uint64_t number = ++model.presents, handles[SEMAPHORES];
+    uint32_t index = model.by_fences ? ++model.n_fences : 0;
     if (index)
-        the.fences[index] = (fence){.state = KEPT, .present = number, .comes = chance(97)};
-    the.present[number] = (presented){after, the.current, index};
-    the.swapchains[the.current].newest = the.newest[image] = number;
-    the.swapchains[the.current].fences += index != 0;
+        model.fences[index] = (fence){.state = KEPT, .present = number, .comes = chance(97)};
+    model.present[number] = (presented){after, model.current, index};
+    model.swapchains[model.current].newest = model.newest[image] = number;
+    model.swapchains[model.current].fences += index != 0;
     for (uint32_t i = 0; i < n; i++)
         handles[i] = new_semaphore(number, 0, false);
-    CHECK(vks_tracker_presented(the.tracker, image, handles, n, index, the.now) == VKS_OK, "image %u", image);
+    CHECK(vks_tracker_presented(model.tracker, image, handles, n, index, model.now) == VKS_OK, "image %u", image);
 }
 
 static void shared_frame(void)
 {
     bool told_after = chance(50);
-    uint64_t serial = submit(the.presents);
+    uint64_t serial = submit(model.presents);
     if (!told_after)
         waited(0, serial);
     present(0, serial, 0);
@@ -249,13 +250,13 @@ static void shared_frame(void)
 
 static void frame(uint32_t image)
 {
-    if (the.is_shared) {
+    if (model.is_shared) {
         shared_frame();
-    } else if (the.presents_acquires && chance(10)) {
+    } else if (model.presents_acquires && chance(10)) {
         present(image, 0, 1); /* the acquire's semaphore itself: the engine signals it after the image's last present */
     } else {
-        uint64_t serial = submit(the.newest[image]);
-        bool by_fence = the.newest[image] <= the.consumed && chance(10);
+        uint64_t serial = submit(model.newest[image]);
+        bool by_fence = model.newest[image] <= model.consumed && chance(10);
         waited(image, by_fence ? 0 : serial);
         if (!by_fence)
             somebody_elses(serial, false);
@@ -268,27 +269,28 @@ static void frame(uint32_t image)
 
 static void resize(bool fails)
 {
-    if (the.current)
-        the.swapchains[the.current].last_use = the.last_use;
-    the.current = fails ? 0 : ++the.n_swapchains;
-    the.is_shared = !the.by_fences && chance(5);
-    the.images = the.is_shared ? 1 : 1 + below(IMAGES);
-    the.starved = chance(30) ? below(IMAGES) : IMAGES;
-    memset(the.newest, 0, sizeof the.newest);
-    if (the.current)
-        the.swapchains[the.current] = (swapchain){.state = KEPT, .is_shared = the.is_shared};
-    vks_status status = vks_tracker_swapchain(the.tracker, the.current, the.images, the.is_shared, the.last_use);
+    if (model.current)
+        model.swapchains[model.current].last_use = model.last_use;
+    model.current = fails ? 0 : ++model.n_swapchains;
+    model.is_shared = !model.by_fences && chance(5);
+    model.images = model.is_shared ? 1 : 1 + below(IMAGES);
+    model.starved = chance(30) ? below(IMAGES) : IMAGES;
+    memset(model.newest, 0, sizeof model.newest);
+    if (model.current)
+        model.swapchains[model.current] = (swapchain){.state = KEPT, .is_shared = model.is_shared};
+    vks_status status =
+        vks_tracker_swapchain(model.tracker, model.current, model.images, model.is_shared, model.last_use);
     CHECK(status == VKS_OK, "status %d", status);
-    the.last_use = 0;
+    model.last_use = 0;
 }
 
 static void step(void)
 {
     uint32_t dice = below(1000);
-    the.now += below(20);
+    model.now += below(20);
     if (dice < 300) {
-        uint32_t image = the.current ? below(the.images) : 0;
-        if (the.current && (image != the.starved || chance(1)))
+        uint32_t image = model.current ? below(model.images) : 0;
+        if (model.current && (image != model.starved || chance(1)))
             frame(image);
         if (chance(90))
             collect();
@@ -296,40 +298,40 @@ static void step(void)
         consume();
     } else if (dice < 800) {
         complete();
-    } else if (dice < 850 && the.n_fences) {
-        uint32_t index = the.n_fences - below(the.n_fences < 20 ? the.n_fences : 20);
-        if (the.fences[index].comes)
+    } else if (dice < 850 && model.n_fences) {
+        uint32_t index = model.n_fences - below(model.n_fences < 20 ? model.n_fences : 20);
+        if (model.fences[index].comes)
             signal(index);
     } else if (dice < 970) {
         collect();
     } else if (dice < 975) {
-        run_dry();
-    } else if (dice < 985 || !the.current) {
+        run_until_idle();
+    } else if (dice < 985 || !model.current) {
         resize(chance(20));
     }
 }
 
-/* ---- the end ---- */
+/* ---- close ---- */
 
-/* Does what the history says that it waits for; false when it waits for nothing. */
+/* Makes the event happen that the tracker waits for; false: it waits for none. */
 static bool bring(vks_wanted wanted)
 {
-    run_dry();
+    run_until_idle();
     if (wanted.kind == VKS_WANTS_NOTHING)
         return false;
-    if (wanted.kind == VKS_WANTS_PRESENT && !the.current)
+    if (wanted.kind == VKS_WANTS_PRESENT && !model.current)
         resize(false);
-    if (wanted.kind == VKS_WANTS_PRESENT && the.is_shared)
+    if (wanted.kind == VKS_WANTS_PRESENT && model.is_shared)
         shared_frame();
     else if (wanted.kind == VKS_WANTS_PRESENT)
         present(0, 0, 1);
     else if (wanted.kind == VKS_WANTS_IMAGE)
-        waited((uint32_t)wanted.value, submit(the.newest[wanted.value]));
+        waited((uint32_t)wanted.value, submit(model.newest[wanted.value]));
     else if (wanted.kind == VKS_WANTS_FENCE)
         signal((uint32_t)wanted.value);
     else
-        CHECK(wanted.value <= the.completed || wanted.value <= the.submitted, "nobody submitted it");
-    run_dry();
+        CHECK(wanted.value <= model.completed || wanted.value <= model.submitted, "nobody submitted it");
+    run_until_idle();
     return true;
 }
 
@@ -338,11 +340,11 @@ static void signal_all(void)
 {
     int limit = MANY;
     do {
-        for (collect(); bring(vks_tracker_wanted(the.tracker)) && limit; limit--)
+        for (collect(); bring(vks_tracker_wanted(model.tracker)) && limit; limit--)
             collect();
-        for (collect(); bring(vks_tracker_unproven(the.tracker)) && limit; limit--)
+        for (collect(); bring(vks_tracker_unproven(model.tracker)) && limit; limit--)
             collect();
-    } while (limit-- > 0 && vks_tracker_wanted(the.tracker).kind != VKS_WANTS_NOTHING);
+    } while (limit-- > 0 && vks_tracker_wanted(model.tracker).kind != VKS_WANTS_NOTHING);
     collect();
     vks_tracker_statistics left = statistics();
     CHECK(!left.presents && !left.semaphores && !left.fences && !left.retired && !left.quarantined,
@@ -350,33 +352,33 @@ static void signal_all(void)
           (int)left.fences, (int)left.retired);
 }
 
-static void check_that_all_are_out(void)
+static void check_all_released(void)
 {
-    for (uint32_t i = 1; i <= the.n_semaphores; i++)
-        CHECK(the.semaphores[i].state != KEPT, "semaphore %u never came out", i);
-    for (uint32_t i = 1; i <= the.n_fences; i++)
-        CHECK(the.fences[i].state != KEPT, "fence %u never came out", i);
-    for (uint32_t i = 1; i <= the.n_swapchains; i++)
-        CHECK(the.swapchains[i].state != KEPT, "swapchain %u never came out", i);
+    for (uint32_t i = 1; i <= model.n_semaphores; i++)
+        CHECK(model.semaphores[i].state != KEPT, "semaphore %u never came out", i);
+    for (uint32_t i = 1; i <= model.n_fences; i++)
+        CHECK(model.fences[i].state != KEPT, "fence %u never came out", i);
+    for (uint32_t i = 1; i <= model.n_swapchains; i++)
+        CHECK(model.swapchains[i].state != KEPT, "swapchain %u never came out", i);
 }
 
 static void a_world(vks_present_policy policy, uint64_t seed, int steps)
 {
-    memset(&the, 0, sizeof the);
-    the.by_fences = policy == VKS_PRESENTS_BY_FENCES;
-    the.seed = seed;
-    the.presents_acquires = chance(30);
-    CHECK(vks_tracker_create(policy, chance(50) ? 500 : VKS_FOREVER, &the.tracker) == VKS_OK, "memory");
+    memset(&model, 0, sizeof model);
+    model.by_fences = policy == VKS_PRESENTS_BY_FENCES;
+    model.seed = seed;
+    model.presents_acquires = chance(30);
+    CHECK(vks_tracker_create(policy, chance(50) ? 500 : VKS_FOREVER, &model.tracker) == VKS_OK, "memory");
     for (int i = 0; i < steps && !check_failures; i++)
         step();
     if (chance(70))
         signal_all();
     collect();
-    uint64_t kept = statistics().presents, unproven = vks_tracker_close(the.tracker);
+    uint64_t kept = statistics().presents, unproven = vks_tracker_close(model.tracker);
     CHECK(unproven <= kept, "%d of %d", (int)unproven, (int)kept);
     take_decisions(true);
-    check_that_all_are_out();
-    vks_tracker_destroy(the.tracker);
+    check_all_released();
+    vks_tracker_destroy(model.tracker);
     if (check_failures)
         fprintf(stderr, "policy %d, seed %llu, %d steps\n", policy, (unsigned long long)seed, steps);
 }
@@ -393,14 +395,17 @@ static void walk(vks_present_policy policy)
 }
 
 /* rules: A1, A2, A3, A4, A5, A11, A12, A15, A20 */
-static void by_acquires_nothing_comes_out_before_the_engine_is_done_with_it(void) { walk(VKS_PRESENTS_BY_ACQUIRES); }
+static void by_acquires_no_handle_is_released_before_the_engine_is_done_with_it(void)
+{
+    walk(VKS_PRESENTS_BY_ACQUIRES);
+}
 
 /* rules: A7, A8, A15, A16, A18 */
-static void by_fences_nothing_comes_out_before_the_engine_is_done_with_it(void) { walk(VKS_PRESENTS_BY_FENCES); }
+static void by_fences_no_handle_is_released_before_the_engine_is_done_with_it(void) { walk(VKS_PRESENTS_BY_FENCES); }
 
 int main(void)
 {
-    RUN(by_acquires_nothing_comes_out_before_the_engine_is_done_with_it);
-    RUN(by_fences_nothing_comes_out_before_the_engine_is_done_with_it);
+    RUN(by_acquires_no_handle_is_released_before_the_engine_is_done_with_it);
+    RUN(by_fences_no_handle_is_released_before_the_engine_is_done_with_it);
     return check_result();
 }

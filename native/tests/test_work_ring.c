@@ -1,4 +1,4 @@
-/* Commands from one thread to another and back, and no-ops that nobody is told of. Rules R2, R3, R6, R8, R13. */
+/* The work ring between two threads, and the server poll's no-ops. Rules R2, R3, R6, R8, R13. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -11,7 +11,7 @@
 #include "server/poll.h"
 #include "server/work_ring.h"
 
-/* ---- hand-offs ---- */
+/* ---- the work ring ---- */
 
 typedef struct job {
     uint64_t number, square;
@@ -45,12 +45,12 @@ static void drain(vks_event_queue *event_queue)
 static void wait_for(vks_event_queue *event_queue)
 {
     struct pollfd fd = {vks_event_queue_fd(event_queue), POLLIN, 0};
-    CHECK(poll(&fd, 1, 20000) == 1, "no completion was told");
+    CHECK(poll(&fd, 1, 20000) == 1, "no completion was reported");
     drain(event_queue);
 }
 
-/* Gives `total` jobs, as many at a time as there is room for, and collects them all in order. */
-static void every_command_comes_back_once_in_order_with_its_result(void)
+/* Gives `total` jobs, as many at a time as the ring can hold, and collects them all in order. */
+static void every_command_returns_once_in_order_with_its_result(void)
 {
     vks_event_queue *event_queue;
     vks_work_ring *h;
@@ -84,7 +84,7 @@ static void every_command_comes_back_once_in_order_with_its_result(void)
     vks_event_queue_unref(event_queue);
 }
 
-static void no_more_than_66_are_out_and_a_closed_one_gives_back_what_nobody_took(void)
+static void at_most_66_commands_are_held_and_a_closed_ring_returns_those_not_taken(void)
 {
     vks_event_queue *event_queue;
     vks_work_ring *h;
@@ -110,10 +110,10 @@ static void no_more_than_66_are_out_and_a_closed_one_gives_back_what_nobody_took
     vks_event_queue_unref(event_queue);
 }
 
-/* ---- the front ---- */
+/* ---- the server poll ---- */
 
 typedef struct connection {
-    vks_server_poll *front;
+    vks_server_poll *server_poll;
     int near, far;
 } connection;
 
@@ -123,19 +123,19 @@ static connection connected(void)
     int ends[2];
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "%d", errno);
     c.near = ends[0], c.far = ends[1];
-    CHECK(vks_server_poll_create(&c.front) == VKS_OK, "made");
-    vks_server_poll_set_generation(c.front, 4);
-    CHECK(vks_server_poll_add(c.front, c.near, 11, VKS_POLL_READ) == VKS_OK, "added");
-    CHECK(vks_server_poll_watch(c.front, c.near, VKS_POLL_READ, true) == VKS_OK, "watched");
+    CHECK(vks_server_poll_create(&c.server_poll) == VKS_OK, "made");
+    vks_server_poll_set_generation(c.server_poll, 4);
+    CHECK(vks_server_poll_add(c.server_poll, c.near, 11, VKS_POLL_READ) == VKS_OK, "added");
+    CHECK(vks_server_poll_watch(c.server_poll, c.near, VKS_POLL_READ, true) == VKS_OK, "watched");
     return c;
 }
 
 static void end(connection *c)
 {
-    vks_server_poll_remove(c->front, c->near);
+    vks_server_poll_remove(c->server_poll, c->near);
     close(c->near);
     close(c->far);
-    vks_server_poll_destroy(c->front);
+    vks_server_poll_destroy(c->server_poll);
 }
 
 static vks_wire_header no_op(uint32_t sequence)
@@ -143,7 +143,7 @@ static vks_wire_header no_op(uint32_t sequence)
     return (vks_wire_header){16, VKS_WIRE_NO_OP, 0, VKS_WIRE_VERSION, sequence, 4};
 }
 
-static void no_ops_are_answered_and_nobody_is_told(void)
+static void no_ops_are_answered_and_not_reported(void)
 {
     connection c = connected();
     vks_server_poll_event events[4];
@@ -152,17 +152,17 @@ static void no_ops_are_answered_and_nobody_is_told(void)
     for (uint32_t n = 0; n < 5; n++)
         headers[n] = no_op(100 + n);
     CHECK(write(c.far, headers, sizeof headers) == sizeof headers, "%d", errno);
-    CHECK(vks_server_poll_wait(c.front, events, 4, &count, 0) == VKS_TIMEOUT && count == 0, "%u events", count);
+    CHECK(vks_server_poll_wait(c.server_poll, events, 4, &count, 0) == VKS_TIMEOUT && count == 0, "%u events", count);
     memset(headers, 0, sizeof headers);
     CHECK(read(c.far, headers, sizeof headers) == sizeof headers, "%d", errno);
     for (uint32_t n = 0; n < 5; n++)
         CHECK(headers[n].opcode == VKS_WIRE_REPLY && headers[n].sequence == 100 + n && headers[n].generation == 4,
               "reply %u", n);
-    CHECK(vks_server_poll_answered(c.front) == 5, "counted");
+    CHECK(vks_server_poll_answered(c.server_poll) == 5, "counted");
     end(&c);
 }
 
-static void what_is_no_no_op_stays_where_it_is_and_is_told(void)
+static void other_requests_stay_in_the_socket_and_are_reported(void)
 {
     connection c = connected();
     vks_server_poll_event events[4];
@@ -170,12 +170,15 @@ static void what_is_no_no_op_stays_where_it_is_and_is_told(void)
     uint32_t count;
     other.generation = 3;
     CHECK(write(c.far, &other, sizeof other) == sizeof other, "%d", errno);
-    CHECK(vks_server_poll_wait(c.front, events, 4, &count, VKS_FOREVER) == VKS_OK && count == 1, "%u events", count);
-    CHECK(events[0].token == 11 && events[0].what == VKS_POLL_READ && !events[0].n_unsent, "%u", events[0].what);
+    CHECK(vks_server_poll_wait(c.server_poll, events, 4, &count, VKS_FOREVER) == VKS_OK && count == 1, "%u events",
+          count);
+    CHECK(events[0].token == 11 && events[0].events == VKS_POLL_READ && !events[0].n_unsent, "%u", events[0].events);
     CHECK(recv(c.near, got, sizeof got, MSG_DONTWAIT) == sizeof other, "it is there");
     close(c.far);
     c.far = -1;
-    CHECK(vks_server_poll_wait(c.front, events, 4, &count, VKS_FOREVER) == VKS_OK && events[0].what & VKS_POLL_GONE, "gone");
+    CHECK(vks_server_poll_wait(c.server_poll, events, 4, &count, VKS_FOREVER) == VKS_OK &&
+              events[0].events & VKS_POLL_GONE,
+          "gone");
     end(&c);
 }
 
@@ -193,17 +196,18 @@ static void a_flood_of_no_ops_does_not_keep_the_caller_from_its_signals(void)
         headers[n] = no_op(n);
     ssize_t sent = send(c.far, headers, sizeof headers, MSG_DONTWAIT);
     CHECK(sent == sizeof headers, "%zd", sent);
-    CHECK(vks_server_poll_wait(c.front, events, 4, &count, VKS_FOREVER) == VKS_INTERRUPTED, "after 256 looks");
-    CHECK(vks_server_poll_answered(c.front) == 16 * 256, "%llu", (unsigned long long)vks_server_poll_answered(c.front));
+    CHECK(vks_server_poll_wait(c.server_poll, events, 4, &count, VKS_FOREVER) == VKS_INTERRUPTED, "after 256 looks");
+    CHECK(vks_server_poll_answered(c.server_poll) == 16 * 256, "%llu",
+          (unsigned long long)vks_server_poll_answered(c.server_poll));
     end(&c);
 }
 
 int main(void)
 {
-    RUN(every_command_comes_back_once_in_order_with_its_result);
-    RUN(no_more_than_66_are_out_and_a_closed_one_gives_back_what_nobody_took);
-    RUN(no_ops_are_answered_and_nobody_is_told);
-    RUN(what_is_no_no_op_stays_where_it_is_and_is_told);
+    RUN(every_command_returns_once_in_order_with_its_result);
+    RUN(at_most_66_commands_are_held_and_a_closed_ring_returns_those_not_taken);
+    RUN(no_ops_are_answered_and_not_reported);
+    RUN(other_requests_stay_in_the_socket_and_are_reported);
     RUN(a_flood_of_no_ops_does_not_keep_the_caller_from_its_signals);
     return check_result();
 }

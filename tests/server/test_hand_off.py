@@ -115,7 +115,7 @@ def test_it_is_not_used_twice_nor_after_fork_nor_before_init() -> None:
         hand_off.__init__(event_queue, 1)  # type: ignore[misc]
     with pytest.raises(InvalidCallError):
         _native.HandOff.__new__(_native.HandOff).collect()
-    with pytest.raises(TypeError, match="hub"):
+    with pytest.raises(TypeError, match="event_queue"):
         _native.HandOff(object(), 1)  # type: ignore[arg-type]
 
     def in_it() -> None:
