@@ -15,7 +15,8 @@
 
 typedef float vks_rgba[4];
 
-// Formats must be valid here. -srgb decodes on load and encodes on store; components that a format lacks load as 0, alpha as 1.
+// Formats must be valid here. -srgb decodes on load and encodes on store; components that a format lacks load as 0,
+// alpha as 1.
 void vks_load_pixels(uint32_t format, const void *pixels, vks_rgba *out, size_t count);
 void vks_store_pixels(uint32_t format, const vks_rgba *in, void *pixels, size_t count);
 

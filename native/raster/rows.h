@@ -25,8 +25,8 @@ struct vks_rows {
     };
 };
 
-// The arguments, and the conditions on them, are those of vks_raster_fill_rect() and vks_raster_composite(). The images are
-// the caller's, for as long as `out` is used.
+// The arguments, and the conditions on them, are those of vks_raster_fill_rect() and vks_raster_composite(). The images
+// are the caller's, for as long as `out` is used.
 int vks_fill_rows(const struct vks_image *target, int32_t x, int32_t y, int32_t width, int32_t height,
                   const float rgba[4], struct vks_rows *out);
 int vks_composite_rows(const struct vks_image *source, const struct vks_image *target, int32_t x, int32_t y,
