@@ -3,7 +3,7 @@
 
     python tools/check.py [--driver cpu] [TEST] [pytest arguments]
 
-TEST is a file, a folder or a test of pytest, or the name of a C test (test_history), for which the driver is plain,
+TEST is a file, a folder or a test of pytest, or the name of a C test (test_tracker), for which the driver is plain,
 asan or tsan. The output is pytest's, or ctest's, and so is the exit status.
 """
 

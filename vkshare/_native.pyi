@@ -241,7 +241,7 @@ class EventQueue:
     def drain(self) -> list[tuple[int, BaseException | None]]: ...
 
 class PresentHistory:
-    """The pure state machine of native/present/history.h, for tests and tools: no Vulkan, no clock.
+    """The pure state machine of native/present/tracker.h, for tests and tools: no Vulkan, no clock.
 
     Handles are ints above 0, times ns; fence_deadline None: never. Decisions are (kind, handle): "recycle_semaphore",
     "reset_fence", "destroy_semaphore", "destroy_fence", "destroy_swapchain"; what is waited for is (kind, value):
@@ -382,7 +382,7 @@ class CudaTimeline:
     def detach(self) -> int: ...
 
 class HandOff:
-    """Requests on their way to one rendering thread and back: native/server/hand_off.h."""
+    """Requests on their way to one rendering thread and back: native/server/work_ring.h."""
 
     def __init__(self, event_queue: EventQueue, token: int) -> None: ...
     def give(self, request: object, /) -> None: ...
@@ -396,7 +396,7 @@ class HandOff:
     def has_left(self) -> bool: ...
 
 class Front:
-    """Sleeps until something happens on a server's connections, and answers no-ops: native/server/front.h."""
+    """Sleeps until something happens on a server's connections, and answers no-ops: native/server/poll.h."""
 
     def __init__(self) -> None: ...
     def add(self, fd: int, token: int, interest: int) -> None: ...  # interest: 1 read, 2 write

@@ -1,5 +1,5 @@
-/* pools.c: a swapchain's semaphores and fences: made when there is none to take, put back when the history says so.
- * Under the device's lock. */
+/* pools.c: a swapchain's semaphores and fences, created on demand and reused. Caller holds
+ * device->lock. */
 #include <stdlib.h>
 
 #include "present.h"
@@ -37,19 +37,23 @@ vks_status vks_take_semaphore(vks_swapchain *s, uint64_t *out)
 
 static void destroy_semaphore(vks_swapchain *s, uint64_t semaphore)
 {
-    s->device->backend->destroy_timeline(s->device, semaphore); /* a binary one goes the same way */
+    s->device->backend->destroy_timeline(s->device, semaphore); /* which destroys binary semaphores too */
     s->counts.semaphores--;
 }
 
-/* What frames alone can need: one to acquire and one to present for each image, those of the frames in flight, and
- * those that the history still has. Resizes bring more, which go when they are free. */
-static uint64_t enough(const vks_swapchain *s) { return 3u * (s->current ? s->current->n : s->info.image_count) + 2; }
+/* Returns the limit of the pool: one semaphore to acquire and one to present for each image, those
+ * of frames in flight and tracked ones. Resizes need more, which are destroyed when they are free.
+ */
+static uint64_t pool_limit(const vks_swapchain *s)
+{
+    return 3u * (s->current ? s->current->n : s->info.image_count) + 2;
+}
 
 void vks_put_semaphore(vks_swapchain *s, uint64_t semaphore)
 {
     if (!semaphore)
         return;
-    if (s->counts.semaphores <= enough(s) && grow(&s->semaphores))
+    if (s->counts.semaphores <= pool_limit(s) && grow(&s->semaphores))
         s->semaphores.handles[s->semaphores.n++] = semaphore;
     else
         destroy_semaphore(s, semaphore);
@@ -57,7 +61,7 @@ void vks_put_semaphore(vks_swapchain *s, uint64_t semaphore)
 
 vks_status vks_refill_frame(vks_presentable *frame)
 {
-    return frame->spare ? VKS_OK : vks_take_semaphore(((vks_chain_image *)frame)->swapchain, &frame->spare);
+    return frame->spare ? VKS_OK : vks_take_semaphore(((vks_present_image *)frame)->swapchain, &frame->spare);
 }
 
 vks_status vks_take_fence(vks_swapchain *s, uint64_t *out)
@@ -96,7 +100,7 @@ void vks_reset_fence(vks_swapchain *s, uint64_t fence)
     VkFence handle = (VkFence)(uintptr_t)fence;
     if (s->vk.ResetFences(s->vk_device, 1, &handle) == VK_SUCCESS)
         vks_put_fence(s, fence);
-    else /* out of memory: it stays signalled, which no present may be given */
+    else /* out of memory: it stays signalled, and a present needs an unsignalled fence */
         destroy_fence(s, fence);
 }
 
@@ -109,24 +113,24 @@ bool vks_fence_is_signalled(void *swapchain, uint64_t fence)
     return code == VK_SUCCESS;
 }
 
-/* From the chains that are alive to those that are to be destroyed. */
-static void bury(vks_swapchain *s, uint64_t handle)
+/* Moves the generation from `generations` to `to_destroy`. */
+static void move_to_destroy(vks_swapchain *s, uint64_t handle)
 {
-    for (vks_chain **link = &s->chains; *link; link = &(*link)->next) {
-        vks_chain *chain = *link;
-        if (chain->handle != handle)
+    for (vks_generation **link = &s->generations; *link; link = &(*link)->next) {
+        vks_generation *generation = *link;
+        if (generation->handle != handle)
             continue;
-        *link = chain->next;
-        chain->next = s->dead;
-        s->dead = chain;
+        *link = generation->next;
+        generation->next = s->to_destroy;
+        s->to_destroy = generation;
         return;
     }
 }
 
-void vks_follow_decisions(vks_swapchain *s)
+void vks_apply_decisions(vks_swapchain *s)
 {
     vks_decision decision;
-    while (vks_history_next(s->history, &decision)) {
+    while (vks_tracker_next(s->tracker, &decision)) {
         switch (decision.kind) {
         case VKS_RECYCLE_SEMAPHORE:
             vks_put_semaphore(s, decision.handle);
@@ -136,44 +140,45 @@ void vks_follow_decisions(vks_swapchain *s)
             break;
         case VKS_DESTROY_SEMAPHORE:
             if (s->is_ending)
-                vks_spoil_semaphore(s, decision.handle);
+                vks_discard_semaphore(s, decision.handle);
             else
                 destroy_semaphore(s, decision.handle);
             break;
         case VKS_DESTROY_FENCE:
-            vks_leave_fence(s, decision.handle);
+            vks_discard_fence(s, decision.handle);
             break;
         case VKS_DESTROY_SWAPCHAIN:
-            bury(s, decision.handle);
+            move_to_destroy(s, decision.handle);
             break;
         }
     }
 }
 
-void vks_keep_handle(vks_handle_pool *pool, uint64_t handle)
+void vks_pool_add(vks_handle_pool *pool, uint64_t handle)
 {
-    if (handle && grow(pool)) /* without memory for the list it is leaked, not destroyed too early */
+    if (handle && grow(pool)) /* without memory for the list the handle is leaked, not destroyed too early */
         pool->handles[pool->n++] = handle;
 }
 
-void vks_spoil_semaphore(vks_swapchain *s, uint64_t semaphore) { vks_keep_handle(&s->spoiled, semaphore); }
+void vks_discard_semaphore(vks_swapchain *s, uint64_t semaphore) { vks_pool_add(&s->discarded_semaphores, semaphore); }
 
-void vks_leave_fence(vks_swapchain *s, uint64_t fence) { vks_keep_handle(&s->stuck, fence); }
+void vks_discard_fence(vks_swapchain *s, uint64_t fence) { vks_pool_add(&s->discarded_fences, fence); }
 
-void vks_destroy_spoiled(vks_swapchain *s)
+void vks_destroy_discarded(vks_swapchain *s)
 {
-    while (s->spoiled.n)
-        destroy_semaphore(s, s->spoiled.handles[--s->spoiled.n]);
-    while (s->stuck.n) {
-        uint64_t fence = s->stuck.handles[--s->stuck.n];
+    while (s->discarded_semaphores.n)
+        destroy_semaphore(s, s->discarded_semaphores.handles[--s->discarded_semaphores.n]);
+    while (s->discarded_fences.n) {
+        uint64_t fence = s->discarded_fences.handles[--s->discarded_fences.n];
         VkResult code = s->vk.GetFenceStatus(s->vk_device, (VkFence)(uintptr_t)fence);
-        /* Of a lost device too: the driver's word counts, not ours (vks_device_drain). */
+        /* On a lost device too the driver's result decides, not the device's state
+         * (vks_device_drain). */
         if (code == VK_SUCCESS || code == VK_ERROR_DEVICE_LOST)
-            destroy_fence(s, fence); /* else it is leaked: a driver may write to it still */
+            destroy_fence(s, fence); /* else it is leaked, because a driver may still write to it */
     }
-    free(s->spoiled.handles);
-    free(s->stuck.handles);
-    s->spoiled = s->stuck = (vks_handle_pool){NULL, 0, 0, 0};
+    free(s->discarded_semaphores.handles);
+    free(s->discarded_fences.handles);
+    s->discarded_semaphores = s->discarded_fences = (vks_handle_pool){NULL, 0, 0, 0};
 }
 
 void vks_destroy_pools(vks_swapchain *s)

@@ -1,15 +1,17 @@
-/* present.h: a swapchain's insides. Internal to native/present/.
+/* present.h: a swapchain's internals, for native/present/ only.
  *
- * Two locks: swapchain->lock round every Vulkan call on the surface and its VkSwapchainKHRs, and round changes of the
- * list of chains and of their images' states; below it the device's lock, for the history, the pools, what submissions
- * see (vks_presentable) and those same changes. The queue is had between vks_device_begin_present() and end. */
+ * Two locks. swapchain->lock is held for every Vulkan call on the surface and its VkSwapchainKHRs,
+ * and for changes of the list of generations and of their images' states. Below it, device->lock
+ * protects the tracker, the pools, the state that submissions see (vks_presentable) and those same
+ * changes. A thread has the queue between vks_device_begin_present() and vks_device_end_present().
+ */
 #ifndef VKS_PRESENT_H
 #define VKS_PRESENT_H
 
 #include <pthread.h>
 
 #include "core/device.h"
-#include "history.h"
+#include "tracker.h"
 #include "swapchain.h"
 #include "vulkan/vulkan_core.h"
 
@@ -40,52 +42,52 @@ typedef struct vks_present_functions {
 } vks_present_functions;
 
 typedef enum vks_image_state {
-    VKS_IMAGE_AWAY,     /* with the presentation engine */
-    VKS_IMAGE_ACQUIRED, /* the caller has it */
-    VKS_IMAGE_SHELVED   /* ours, and nobody has it: the next to be handed out */
+    VKS_IMAGE_NOT_ACQUIRED, /* the presentation engine owns it; offscreen: free */
+    VKS_IMAGE_ACQUIRED,     /* a caller has it */
+    VKS_IMAGE_RETURNED      /* acquired from the driver, without a caller; the next acquire returns it */
 } vks_image_state;
 
-typedef struct vks_chain_image {
-    vks_presentable frame; /* the device's lock; first, so that it can be found from there */
+typedef struct vks_present_image {
+    vks_presentable frame; /* device->lock; the first field, because vks_refill_frame() casts it */
     vks_swapchain *swapchain;
-    vks_surface *surface;       /* a reference; NULL until it is attached */
-    uint64_t acquire_semaphore; /* of the acquire that it is out by; `frame.acquired` until somebody waited */
+    vks_surface *surface;       /* a reference; NULL until a surface is attached */
+    uint64_t acquire_semaphore; /* of the latest acquire; equals `frame.acquired` until a batch waited for it */
     uint64_t image, view, fresh_commands;
     vks_image_state state;
-    bool is_captured;   /* ACQUIRED to be read by capture(): it is shown still, and no frame of the caller's */
-    uint64_t engine[2]; /* semaphores that an engine was given, to wait for and to signal: it may have done neither */
-    bool by_engine;     /* for the frame that is out */
-    uint32_t n_read;    /* of `frame.rendered`: those of captures, since it was acquired */
-    _Atomic bool is_returned; /* ACQUIRED for the lock's owner alone: the frame was dropped (the device's lock) */
-} vks_chain_image;
+    bool is_captured;        /* ACQUIRED by capture(): still shown, and no frame to draw */
+    uint64_t engine[2];      /* semaphores given to an engine, to wait for and to signal; it may have used neither */
+    bool by_engine;          /* `engine` belongs to the current frame */
+    uint32_t n_read;         /* the part of `frame.rendered` that captures have signalled since the acquire */
+    _Atomic bool is_dropped; /* the frame was dropped while another thread held swapchain->lock; device->lock */
+} vks_present_image;
 
-/* A VkSwapchainKHR, or a ring. */
-typedef struct vks_chain {
-    struct vks_chain *next; /* the older ones */
-    uint64_t handle;        /* VkSwapchainKHR; 0: a ring */
-    uint64_t generation;
+/* A swapchain generation: one VkSwapchainKHR, or one set of offscreen images. */
+typedef struct vks_generation {
+    struct vks_generation *next; /* the next older one */
+    uint64_t handle;             /* VkSwapchainKHR; 0: offscreen images */
+    uint64_t number;             /* the generation in vks_frame */
     uint32_t n, width, height, mode;
-    uint32_t shown; /* the image that was presented last, and not acquired since; UINT32_MAX: none */
-    bool was_presented, is_out_of_date; /* the latter: it gives no more images */
-    bool is_suboptimal, stays_so;       /* stays_so: it was made for that, and nothing was different */
-    vks_chain_image images[VKS_SWAPCHAIN_IMAGES];
-} vks_chain;
+    uint32_t shown;                       /* the image presented last, if it was not acquired since; UINT32_MAX: none */
+    bool was_presented, is_out_of_date;   /* is_out_of_date: it gives no more images */
+    bool is_suboptimal, stays_suboptimal; /* stays_suboptimal: recreating it for that reason changed nothing */
+    vks_present_image images[VKS_SWAPCHAIN_IMAGES];
+} vks_generation;
 
 typedef struct vks_handle_pool {
     uint64_t *handles;
     size_t n, capacity;
-    uint64_t made; /* ever */
+    uint64_t made; /* created in total */
 } vks_handle_pool;
 
 #define VKS_MOST_IN_FLIGHT 16u
 
 struct vks_swapchain {
     pthread_mutex_t lock;
-    _Atomic uint64_t locked_since; /* 0: free, or taken this instant */
-    _Atomic bool has_returned; /* frames came back while the lock was another thread's: `is_returned` of their images */
+    _Atomic uint64_t locked_since; /* ns; 0: free, or just being taken */
+    _Atomic bool has_dropped;      /* an image has `is_dropped` */
     _Atomic uint32_t references;
     uint32_t process;
-    uint64_t number;    /* for traces */
+    uint64_t number;    /* in traces */
     vks_device *device; /* a reference */
     vks_swapchain_info info;
     vks_present_info vulkan;
@@ -93,85 +95,90 @@ struct vks_swapchain {
     VkDevice vk_device;
     VkQueue vk_queue;
     VkCommandPool commands;
-    vks_handle_pool spare_commands; /* of it; swapchain->lock */
+    vks_handle_pool spare_commands; /* of `commands`, for the next generation; swapchain->lock */
     _Atomic uint64_t wanted;        /* width << 32 | height */
-    _Atomic uint64_t made_for;      /* what `wanted` was when the current chain was made */
-    _Atomic uint32_t mode;          /* the present mode that is wanted */
-    _Atomic uint64_t pace;          /* ns from frame to frame; 0: none */
-    _Atomic uint64_t due;           /* when the next one may go */
-    vks_chain *chains;              /* alive, the newest first */
-    vks_chain *current;             /* of these; NULL: none was made, or creating failed */
-    uint32_t shelved;               /* its images on the shelf */
-    uint64_t generation;
-    _Atomic bool is_stale; /* recreate at the next acquire */
-    bool has_tried;        /* vks_swapchain_acquire_soon() was the first of two attempts */
+    _Atomic uint64_t made_for;      /* value of `wanted` when the current generation was made */
+    _Atomic uint32_t mode;          /* VkPresentModeKHR to present with */
+    _Atomic uint64_t pace;          /* minimum ns between frames; 0: none */
+    _Atomic uint64_t due;           /* time of the next frame */
+    vks_generation *generations;    /* not decided to be destroyed, the newest first */
+    vks_generation *current;        /* one of these; NULL: not created yet, or its creation failed */
+    uint32_t n_returned;            /* images of `current` in VKS_IMAGE_RETURNED */
+    uint64_t newest_generation;     /* number of the newest; 0: none yet */
+    _Atomic bool is_stale;          /* recreate it at the next acquire */
+    bool has_tried;                 /* vks_swapchain_try_acquire() made the first of the two attempts */
     _Atomic bool is_lost, is_closed;
-    _Atomic bool is_ended; /* and closing has come to its end */
-    struct vks_finishing { /* of closing, or of leaving a surface: it may be interrupted and go on */
-        uint64_t since;    /* 0: none is under way */
-        uint64_t last;     /* when it went on */
-        uint64_t frames;   /* when it began: those that had been presented */
-        uint64_t left, patience;
+    _Atomic bool is_ended; /* closing is complete */
+    struct vks_finishing { /* progress of a close or retarget, which signals may interrupt */
+        uint64_t since;    /* when it began; 0: not in progress */
+        uint64_t last;     /* when it was last resumed */
+        uint64_t frames;   /* frames presented when it began */
+        uint64_t left, give_up_at;
     } finishing;
-    uint64_t proof_until; /* while a resize waits for room: when it stops waiting; else 0 */
+    uint64_t proof_until; /* deadline of a resize that waits for room; else 0 */
 
-    /* Under the device's lock. */
-    vks_history *history;
+    /* Protected by device->lock. */
+    vks_tracker *tracker;
     vks_handle_pool semaphores, fences;
-    vks_handle_pool spoiled; /* semaphores and fences that nobody may use again: destroyed when the chains are gone */
-    vks_handle_pool stuck;
-    bool is_ending;                                 /* the decisions to destroy are put off until the chains are gone */
-    vks_chain *dead;                                /* decided on, to be destroyed without the device's lock */
-    uint32_t pins;                                  /* while there are any, the dead wait */
-    _Atomic uint64_t in_flight[VKS_MOST_IN_FLIGHT]; /* serials of the last frames; read without it */
-    _Atomic uint64_t frames;                        /* presented; likewise */
+    vks_handle_pool discarded_semaphores; /* destroyed after the generations are destroyed */
+    vks_handle_pool discarded_fences;
+    bool is_ending;             /* semaphores are destroyed only after the generations are destroyed */
+    vks_generation *to_destroy; /* decided on; destroyed without device->lock */
+    uint32_t pins;              /* threads that record; `to_destroy` is kept meanwhile */
+    _Atomic uint64_t in_flight[VKS_MOST_IN_FLIGHT]; /* serials of the last frames; read without the lock */
+    _Atomic uint64_t frames;                        /* presented; read without the lock */
     vks_swapchain_statistics counts;
 };
 
-/* ---- chain.c: one VkSwapchainKHR ---- */
-bool vks_mode_is_listed(const vks_swapchain *s, uint32_t mode); /* among those that a present may change between */
-/* For the validation layer and frame debuggers: "vkshare present semaphore 3". */
+/* ---- generation.c ---- */
+bool vks_mode_is_listed(const vks_swapchain *s, uint32_t mode); /* whether a present may change to this mode */
+/* Names an object for the validation layer and frame debuggers: "vkshare present semaphore 3". */
 void vks_present_name(vks_swapchain *s, VkObjectType type, uint64_t handle, const char *what, uint64_t number);
-vks_status vks_present_result(vks_swapchain *s, VkResult code, const char *call); /* VK_SUCCESS only is VKS_OK */
-/* Under swapchain->lock. `old` may be NULL; it is retired by the call, also where that fails (A12). */
-vks_status vks_chain_create(vks_swapchain *s, const VkSurfaceCapabilitiesKHR *can, VkExtent2D extent, vks_chain *old,
-                            vks_chain **out);
-/* Under swapchain->lock, off every list. */
-void vks_chain_destroy(vks_swapchain *s, vks_chain *chain);
+vks_status vks_present_result(vks_swapchain *s, VkResult code, const char *call); /* VKS_OK only for VK_SUCCESS */
+/* Caller holds swapchain->lock. `old` may be NULL; the call retires it, also when the call fails
+ * (A12). */
+vks_status vks_generation_create(vks_swapchain *s, const VkSurfaceCapabilitiesKHR *can, VkExtent2D extent,
+                                 vks_generation *old, vks_generation **out);
+/* Caller holds swapchain->lock. The generation is in no list. */
+void vks_generation_destroy(vks_swapchain *s, vks_generation *generation);
 
-/* ---- pools.c: semaphores and fences, under the device's lock ---- */
-void vks_keep_handle(vks_handle_pool *pool, uint64_t handle); /* 0, or without memory: not */
+/* ---- pools.c: semaphores and fences; caller holds device->lock ---- */
+void vks_pool_add(vks_handle_pool *pool, uint64_t handle); /* leaks it without memory; 0: no effect */
 vks_status vks_take_semaphore(vks_swapchain *s, uint64_t *out);
 vks_status vks_take_fence(vks_swapchain *s, uint64_t *out);
 void vks_put_semaphore(vks_swapchain *s, uint64_t semaphore);
-void vks_put_fence(vks_swapchain *s, uint64_t fence);           /* unsignalled */
-void vks_reset_fence(vks_swapchain *s, uint64_t fence);         /* signalled: for the pool, if that can be */
-void vks_spoil_semaphore(vks_swapchain *s, uint64_t semaphore); /* 0: nothing */
-void vks_leave_fence(vks_swapchain *s, uint64_t fence);         /* it may be signalled still (A16) */
-void vks_destroy_spoiled(vks_swapchain *s);                     /* the chains are gone */
+void vks_put_fence(vks_swapchain *s, uint64_t fence);   /* unsignalled */
+void vks_reset_fence(vks_swapchain *s, uint64_t fence); /* signalled; returns it to the pool if the reset succeeds */
+void vks_discard_semaphore(vks_swapchain *s, uint64_t semaphore); /* signalled without a wait; 0: no effect */
+void vks_discard_fence(vks_swapchain *s, uint64_t fence);         /* the driver may still signal it (A16) */
+void vks_destroy_discarded(vks_swapchain *s);                     /* call after all generations are destroyed */
 vks_status vks_refill_frame(vks_presentable *frame);
-/* Carries out what the history has decided. */
-void vks_follow_decisions(vks_swapchain *s);
+/* Executes the tracker's decisions. */
+void vks_apply_decisions(vks_swapchain *s);
 void vks_destroy_pools(vks_swapchain *s);
 bool vks_fence_is_signalled(void *swapchain, uint64_t fence);
 
-/* ---- retire.c: replacing a chain, and proving that old ones are over; under swapchain->lock ---- */
+/* ---- retire.c: replacing a generation, and proving that old ones are unused; caller holds
+ * swapchain->lock ---- */
 vks_status vks_swapchain_configure(vks_swapchain *s, uint64_t deadline);
-void vks_collect(vks_swapchain *s);      /* takes the device's lock */
-void vks_look_through(vks_swapchain *s); /* the same under that lock: without burying chains */
-void vks_bury_chains(vks_swapchain *s);
-/* Somebody records for images that are to go, which takes microseconds. Under the device's lock, which it lets go of.
- */
+void vks_collect(vks_swapchain *s);        /* takes device->lock */
+void vks_collect_locked(vks_swapchain *s); /* caller holds device->lock; destroys no generation */
+void vks_destroy_retired(vks_swapchain *s);
+/* Waits until no thread records commands for images that are to be destroyed; takes microseconds.
+ * Caller holds device->lock, which is released during the wait. */
 bool vks_wait_for_pins(vks_swapchain *s);
-/* A batch that waits for what the frame's acquire signals; with `signal` (not 0) it has the image's first barrier too,
- * and signals that semaphore. Under the device's lock too, and with the queue. */
-vks_status vks_submit_frame(vks_swapchain *s, vks_chain_image *image, uint64_t signal);
-/* The semaphores of image->engine go when `serial`, of a later batch than the engine's, has run. */
-void vks_part_with_engine(vks_swapchain *s, vks_chain_image *image, uint64_t serial);
-/* Everything that was presented is over, or is given up; or VKS_INTERRUPTED: again, with s->finishing as it is. */
+/* Submits a batch that waits for the frame's acquire. With `signal` (not 0) the batch also has the
+ * image's first barrier, and signals that semaphore. Caller holds device->lock too, and has the
+ * queue. */
+vks_status vks_submit_frame(vks_swapchain *s, vks_present_image *image, uint64_t signal);
+/* Recycles the semaphores of image->engine when `serial`, of a batch behind the engine's, has run.
+ */
+void vks_release_engine_semaphores(vks_swapchain *s, vks_present_image *image, uint64_t serial);
+/* Waits until all presents are complete or given up. VKS_INTERRUPTED: call again, with s->finishing
+ * unchanged. */
 vks_status vks_finish_presents(vks_swapchain *s, uint64_t deadline);
 
-/* How long a call of the driver may wait before its caller looks up again: until the deadline, or `slice`. */
+/* Returns how long a driver call may wait: until the deadline, at most `slice`. */
 static inline uint64_t vks_slice(uint64_t deadline, uint64_t slice)
 {
     uint64_t now = vks_now();

@@ -1,4 +1,4 @@
-/* swapchain.c: frames out and back in. */
+/* swapchain.c: acquires and presents frames. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -7,34 +7,35 @@
 #include "core/trace_points.h"
 #include "present.h"
 
-/* A thread that waits for an image lets others present now and then. */
+/* A thread that waits for an image releases the lock now and then, so that other threads can
+ * present. */
 #define SLICE_NS UINT64_C(4000000)
-#define NAP_NS UINT64_C(500000)
+#define POLL_INTERVAL_NS UINT64_C(500000)
 #define PACE_SLICE_NS UINT64_C(20000000)
 
-/* Between a status and the caller: the swapchain is out of date, recreate it. Never leaves this file. */
+/* Internal status: the swapchain is out of date and must be recreated. Never leaves this file. */
 #define STALE ((vks_status) - 1)
 
-/* ---- its lock ---- */
+/* ---- the lock ---- */
 
-/* A frame that is dropped. Under the device's lock too. */
-static void put_back(vks_swapchain *s, vks_chain_image *image)
+/* Takes back a dropped frame. Caller holds swapchain->lock and device->lock. */
+static void return_image(vks_swapchain *s, vks_present_image *image)
 {
-    image->is_returned = image->by_engine = false;
+    image->is_dropped = image->by_engine = false;
     image->n_read = image->is_captured ? image->frame.n_rendered : image->n_read;
-    image->state = s->info.vulkan ? VKS_IMAGE_SHELVED : VKS_IMAGE_AWAY;
+    image->state = s->info.vulkan ? VKS_IMAGE_RETURNED : VKS_IMAGE_NOT_ACQUIRED;
     s->counts.acquired -= !image->is_captured;
-    s->shelved += s->info.vulkan != NULL;
+    s->n_returned += s->info.vulkan != NULL;
 }
 
-/* Frames that came back while another thread had the lock. */
-static void take_returned(vks_swapchain *s)
+/* Takes back the frames that were dropped while another thread held swapchain->lock. */
+static void process_dropped(vks_swapchain *s)
 {
     pthread_mutex_lock(&s->device->lock);
-    s->has_returned = false;
+    s->has_dropped = false;
     for (uint32_t i = 0; s->current && i < s->current->n; i++)
-        if (s->current->images[i].is_returned && s->current->images[i].state == VKS_IMAGE_ACQUIRED)
-            put_back(s, &s->current->images[i]);
+        if (s->current->images[i].is_dropped && s->current->images[i].state == VKS_IMAGE_ACQUIRED)
+            return_image(s, &s->current->images[i]);
     pthread_mutex_unlock(&s->device->lock);
 }
 
@@ -46,8 +47,8 @@ static vks_status wait_for_lock(vks_swapchain *s, uint64_t deadline)
         limit = deadline < limit ? deadline : limit;
         if (now >= limit)
             return vks_fail(VKS_TIMEOUT, 0,
-                            "another thread has the swapchain for %llu ms: the driver waits for the window system, or "
-                            "for the rendering",
+                            "another thread has used the swapchain for %llu ms: the driver waits for the window "
+                            "system, or for the rendering",
                             (unsigned long long)((now - since) / 1000000u));
         uint64_t left = limit - now, slice = vks_patience();
         slice = slice && slice < left ? slice : left;
@@ -66,8 +67,8 @@ static vks_status wait_for_lock(vks_swapchain *s, uint64_t deadline)
 static void note_locked(vks_swapchain *s)
 {
     s->locked_since = vks_now();
-    if (__builtin_expect(s->has_returned, 0))
-        take_returned(s);
+    if (__builtin_expect(s->has_dropped, 0))
+        process_dropped(s);
 }
 
 static void unlock_swapchain(vks_swapchain *s)
@@ -76,7 +77,7 @@ static void unlock_swapchain(vks_swapchain *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* A thread that is inside the driver has it as well. */
+/* The lock is also held by a thread that is inside the driver. */
 static vks_status lock_swapchain(vks_swapchain *s, uint64_t deadline)
 {
     vks_status status = pthread_mutex_trylock(&s->lock) ? wait_for_lock(s, deadline) : VKS_OK;
@@ -86,7 +87,7 @@ static vks_status lock_swapchain(vks_swapchain *s, uint64_t deadline)
     return VKS_OK;
 }
 
-/* ---- making one ---- */
+/* ---- creation ---- */
 
 static const char *load(vks_swapchain *s)
 {
@@ -120,24 +121,24 @@ static vks_status open_vulkan(vks_swapchain *s)
                               "vkCreateCommandPool");
 }
 
-/* Without images, or in place of the one before: vks_swapchain_new_ring(). */
-static vks_status open_ring(vks_swapchain *s, const vks_chain *like)
+/* Makes `like` the only generation, of offscreen images. */
+static vks_status open_offscreen(vks_swapchain *s, const vks_generation *like)
 {
-    vks_chain *ring = malloc(sizeof *ring);
-    if (!ring)
+    vks_generation *offscreen = malloc(sizeof *offscreen);
+    if (!offscreen)
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for a swapchain");
-    *ring = *like;
-    ring->shown = UINT32_MAX;
+    *offscreen = *like;
+    offscreen->shown = UINT32_MAX;
     pthread_mutex_lock(&s->device->lock);
-    s->chains = s->current = ring;
+    s->generations = s->current = offscreen;
     pthread_mutex_unlock(&s->device->lock);
     return VKS_OK;
 }
 
 static void free_swapchain(vks_swapchain *s)
 {
-    if (s->history)
-        vks_history_destroy(s->history);
+    if (s->tracker)
+        vks_tracker_destroy(s->tracker);
     pthread_mutex_destroy(&s->lock);
     vks_device_unref(s->device);
     free(s);
@@ -174,11 +175,11 @@ vks_status vks_swapchain_create(const vks_swapchain_info *info, vks_swapchain **
         return VKS_CLOSED;
     }
     if (info->vulkan) {
-        status = vks_history_create(s->vulkan.policy, info->fence_deadline, &s->history);
+        status = vks_tracker_create(s->vulkan.policy, info->fence_deadline, &s->tracker);
         if (!status)
             status = open_vulkan(s);
     } else {
-        status = open_ring(s, &(vks_chain){0});
+        status = open_offscreen(s, &(vks_generation){0});
     }
     vks_device_leave(s->device);
     if (status)
@@ -190,21 +191,21 @@ vks_status vks_swapchain_create(const vks_swapchain_info *info, vks_swapchain **
 
 void vks_swapchain_ref(vks_swapchain *s) { atomic_fetch_add_explicit(&s->references, 1, memory_order_relaxed); }
 
-/* ---- the end ---- */
+/* ---- close ---- */
 
-static void drop_ring(vks_swapchain *s)
+static void drop_offscreen(vks_swapchain *s)
 {
-    vks_chain *ring = s->current;
+    vks_generation *offscreen = s->current;
     pthread_mutex_lock(&s->device->lock);
-    s->chains = s->current = NULL;
-    for (uint32_t i = 0; ring && i < ring->n; i++)
-        if (ring->images[i].surface)
-            vks_surface_set_accessible(ring->images[i].surface, false);
+    s->generations = s->current = NULL;
+    for (uint32_t i = 0; offscreen && i < offscreen->n; i++)
+        if (offscreen->images[i].surface)
+            vks_surface_set_accessible(offscreen->images[i].surface, false);
     pthread_mutex_unlock(&s->device->lock);
-    for (uint32_t i = 0; ring && i < ring->n; i++)
-        if (ring->images[i].surface)
-            vks_surface_unref(ring->images[i].surface);
-    free(ring);
+    for (uint32_t i = 0; offscreen && i < offscreen->n; i++)
+        if (offscreen->images[i].surface)
+            vks_surface_unref(offscreen->images[i].surface);
+    free(offscreen);
 }
 
 static vks_status drain(vks_swapchain *s)
@@ -217,29 +218,31 @@ static vks_status drain(vks_swapchain *s)
                : status;
 }
 
-#define GIVEN_UP_NS UINT64_C(1000000000)
+#define RESUME_LIMIT_NS UINT64_C(1000000000)
 
-/* A retarget that was interrupted may never go on: its deadlines are not those of frames that were presented since. */
-static void begin_or_go_on(vks_swapchain *s)
+/* An interrupted retarget may never be resumed. Its deadlines do not apply to a close after later
+ * presents. */
+static void begin_or_resume(vks_swapchain *s)
 {
     struct vks_finishing *f = &s->finishing;
     uint64_t now = vks_now();
-    bool is_given_up = s->frames != f->frames && now - f->last >= GIVEN_UP_NS;
+    bool is_given_up = s->frames != f->frames && now - f->last >= RESUME_LIMIT_NS;
     if (!f->since || is_given_up)
         *f = (struct vks_finishing){
-            .since = now, .frames = s->frames, .left = UINT64_MAX, .patience = now + s->info.proof_deadline};
+            .since = now, .frames = s->frames, .left = UINT64_MAX, .give_up_at = now + s->info.proof_deadline};
     f->last = now;
 }
 
-/* What is left without proof waits for our own work at least. VKS_TIMEOUT: that does not end. */
+/* Ends all presents; unproven ones wait for the core's own submissions. VKS_TIMEOUT: these do not
+ * end. */
 static vks_status end_presents(vks_swapchain *s)
 {
     vks_device *device = s->device;
-    begin_or_go_on(s);
-    vks_status status = device->lost ? drain(s) : VKS_OK; /* what has run proves more */
+    begin_or_resume(s);
+    vks_status status = device->lost ? drain(s) : VKS_OK; /* submissions that have run prove more */
     if (status || (status = vks_finish_presents(s, s->finishing.since + s->info.proof_deadline)))
         return status;
-    vks_chain *current = s->current;
+    vks_generation *current = s->current;
     if (current) {
         pthread_mutex_lock(&device->lock);
         if ((status = vks_device_begin_present(device, VKS_FOREVER))) {
@@ -247,11 +250,11 @@ static vks_status end_presents(vks_swapchain *s)
             return status;
         }
         for (uint32_t i = 0; i < current->n; i++) {
-            vks_chain_image *image = &current->images[i];
+            vks_present_image *image = &current->images[i];
             if (image->surface)
                 vks_surface_set_accessible(image->surface, false);
             if ((image->frame.acquired || image->engine[0]) && vks_device_check(device) == VKS_OK)
-                vks_submit_frame(s, image, 0); /* A19: an acquire's semaphore ends waited for */
+                vks_submit_frame(s, image, 0); /* A19: a batch waits for the acquire's semaphore */
         }
         vks_device_end_present(device);
         pthread_mutex_unlock(&device->lock);
@@ -259,29 +262,29 @@ static vks_status end_presents(vks_swapchain *s)
     return drain(s);
 }
 
-/* Of the current chain: those that no present and no submission has. What is signalled, and waited for by nobody, is
- * never used again. */
+/* Takes the semaphores of the current generation that no present and no submission has. Signalled
+ * ones without a wait are discarded. */
 static void take_frame_semaphores(vks_swapchain *s)
 {
     for (uint32_t i = 0; s->current && i < s->current->n; i++) {
-        vks_chain_image *image = &s->current->images[i];
+        vks_present_image *image = &s->current->images[i];
         if (!image->frame.acquired)
             vks_put_semaphore(s, image->acquire_semaphore);
         else
-            vks_spoil_semaphore(s, image->acquire_semaphore);
+            vks_discard_semaphore(s, image->acquire_semaphore);
         vks_put_semaphore(s, image->frame.spare);
         for (uint32_t n = 0; n < image->frame.n_rendered; n++)
-            vks_spoil_semaphore(s, image->frame.rendered[n]);
+            vks_discard_semaphore(s, image->frame.rendered[n]);
         for (int n = 0; n < 2; n++)
-            vks_spoil_semaphore(s, image->engine[n]);
+            vks_discard_semaphore(s, image->engine[n]);
         memset(image->engine, 0, sizeof image->engine);
         image->acquire_semaphore = image->frame.spare = image->frame.acquired = 0;
         image->frame.n_rendered = 0;
     }
 }
 
-/* The chains first, then what their presents used. Unless it answers VKS_OK everything is as it was, but for frames
- * that were out. */
+/* Destroys the generations, then the handles of their presents. On failure nothing changes, except
+ * for acquired frames. */
 static vks_status drop_vulkan(vks_swapchain *s)
 {
     vks_device *device = s->device;
@@ -292,16 +295,16 @@ static vks_status drop_vulkan(vks_swapchain *s)
     pthread_mutex_lock(&device->lock);
     s->is_ending = true;
     take_frame_semaphores(s);
-    vks_history_close(s->history);
+    vks_tracker_close(s->tracker);
     s->current = NULL;
-    s->counts.acquired = s->shelved = 0;
-    vks_follow_decisions(s);
+    s->counts.acquired = s->n_returned = 0;
+    vks_apply_decisions(s);
     if (!vks_wait_for_pins(s))
-        s->dead = NULL; /* leaked: better than a crash in the recording */
+        s->to_destroy = NULL; /* leaked, because recording with destroyed images would crash */
     pthread_mutex_unlock(&device->lock);
-    vks_bury_chains(s);
+    vks_destroy_retired(s);
     pthread_mutex_lock(&device->lock);
-    vks_destroy_spoiled(s);
+    vks_destroy_discarded(s);
     s->is_ending = false;
     pthread_mutex_unlock(&device->lock);
     return VKS_OK;
@@ -328,7 +331,7 @@ vks_status vks_swapchain_try_close(vks_swapchain *s)
     vks_status status = lock_swapchain(s, VKS_FOREVER);
     if (!status) {
         if (!s->is_ended && !s->info.vulkan)
-            drop_ring(s);
+            drop_offscreen(s);
         else if (!s->is_ended && inside)
             status = end_vulkan(s);
         s->is_ended = !status;
@@ -352,7 +355,7 @@ void vks_swapchain_unref(vks_swapchain *s)
     vks_swapchain_close(s);
     if (s->is_ended || s->process != vks_process)
         free_swapchain(s);
-    else /* it is leaked, with what the driver has of it */
+    else /* leaked, with its driver objects */
         s->device->has_leaked = true;
 }
 
@@ -370,7 +373,7 @@ static vks_status check(const vks_swapchain *s)
     return status;
 }
 
-/* Round every call that uses the driver. */
+/* Begins every call that uses the driver; leave() ends it. */
 static vks_status enter(vks_swapchain *s, uint64_t deadline)
 {
     vks_status status = check(s);
@@ -425,11 +428,11 @@ vks_status vks_swapchain_retarget(vks_swapchain *s, uint64_t surface)
     vks_status status = vks_device_check(s->device);
     if (status)
         return status;
-    if (!s->info.vulkan) { /* the frames that are out were drawn for another target */
+    if (!s->info.vulkan) { /* acquired frames were drawn for another target */
         if ((status = lock_swapchain(s, VKS_FOREVER)))
             return status;
-        drop_ring(s);
-        status = open_ring(s, &(vks_chain){0});
+        drop_offscreen(s);
+        status = open_offscreen(s, &(vks_generation){0});
         s->made_for = 0;
         s->counts.acquired = 0;
         atomic_store(&s->is_lost, surface == 0 || status);
@@ -442,12 +445,12 @@ vks_status vks_swapchain_retarget(vks_swapchain *s, uint64_t surface)
         vks_device_leave(s->device);
         return status;
     }
-    vks_history *fresh = NULL;
-    if (!(status = vks_history_create(s->vulkan.policy, s->info.fence_deadline, &fresh)) && (status = drop_vulkan(s))) {
-        vks_history_destroy(fresh);
+    vks_tracker *fresh = NULL;
+    if (!(status = vks_tracker_create(s->vulkan.policy, s->info.fence_deadline, &fresh)) && (status = drop_vulkan(s))) {
+        vks_tracker_destroy(fresh);
     } else if (!status) {
-        vks_history_destroy(s->history);
-        s->history = fresh;
+        vks_tracker_destroy(s->tracker);
+        s->tracker = fresh;
         s->vulkan.surface = surface;
         s->is_stale = false;
         atomic_store(&s->is_lost, surface == 0);
@@ -455,18 +458,19 @@ vks_status vks_swapchain_retarget(vks_swapchain *s, uint64_t surface)
     return leave(s, status);
 }
 
-/* A13: whether a present of the chain can change to that mode: it was made with both. */
-static bool may_change_mode(const vks_swapchain *s, const vks_chain *chain, uint32_t mode)
+/* A13: returns whether a present of the generation can change to that mode: it was created with
+ * both. */
+static bool may_change_mode(const vks_swapchain *s, const vks_generation *generation, uint32_t mode)
 {
-    return vks_mode_is_listed(s, chain->mode) && vks_mode_is_listed(s, mode);
+    return vks_mode_is_listed(s, generation->mode) && vks_mode_is_listed(s, mode);
 }
 
 static bool is_current(const vks_swapchain *s)
 {
-    const vks_chain *chain = s->current;
+    const vks_generation *generation = s->current;
     uint32_t mode = atomic_load(&s->mode);
-    return chain && !s->is_stale && s->made_for == atomic_load(&s->wanted) &&
-           (chain->mode == mode || may_change_mode(s, chain, mode));
+    return generation && !s->is_stale && s->made_for == atomic_load(&s->wanted) &&
+           (generation->mode == mode || may_change_mode(s, generation, mode));
 }
 
 vks_status vks_swapchain_prepare(vks_swapchain *s, uint64_t deadline)
@@ -481,46 +485,48 @@ vks_status vks_swapchain_prepare(vks_swapchain *s, uint64_t deadline)
 
 /* ---- acquire ---- */
 
-/* `to_capture`: to be read, so that it stays what is shown. */
+/* `to_capture`: the frame is only read, and stays the shown one. */
 static void hand_out(vks_swapchain *s, uint32_t index, bool to_capture, vks_frame *out)
 {
-    vks_chain *chain = s->current;
-    vks_chain_image *image = &chain->images[index];
+    vks_generation *generation = s->current;
+    vks_present_image *image = &generation->images[index];
     pthread_mutex_lock(&s->device->lock);
-    s->shelved -= image->state == VKS_IMAGE_SHELVED;
+    s->n_returned -= image->state == VKS_IMAGE_RETURNED;
     s->counts.acquired += !to_capture;
     image->is_captured = to_capture;
     image->n_read = image->frame.n_rendered ? image->n_read : 0;
     image->state = VKS_IMAGE_ACQUIRED;
-    if (chain->shown == index && !to_capture)
-        chain->shown = UINT32_MAX; /* it may be drawn over, and never be presented again */
-    image->is_returned = false;
+    if (generation->shown == index && !to_capture)
+        generation->shown = UINT32_MAX; /* the caller may draw over it and never present it */
+    image->is_dropped = false;
     if (image->surface)
         vks_surface_set_accessible(image->surface, true);
     pthread_mutex_unlock(&s->device->lock);
-    *out = (vks_frame){index, chain->width, chain->height, chain->generation};
+    *out = (vks_frame){index, generation->width, generation->height, generation->number};
 }
 
-/* Whether a headless target keeps the image that it shows, for capture(): unless there is nothing else to draw into. */
-static bool is_kept(const vks_swapchain *s, uint32_t index)
+/* Returns whether a headless target keeps the shown image for capture(). It does unless there is no
+ * other image to draw. */
+static bool must_keep_shown(const vks_swapchain *s, uint32_t index)
 {
-    const vks_chain *chain = s->current;
-    return s->info.vulkan && s->vulkan.sizes_itself && index == chain->shown && s->counts.acquired + 1 < chain->n;
+    const vks_generation *generation = s->current;
+    return s->info.vulkan && s->vulkan.sizes_itself && index == generation->shown &&
+           s->counts.acquired + 1 < generation->n;
 }
 
-static bool take_shelved(vks_swapchain *s, vks_frame *out)
+static bool take_returned(vks_swapchain *s, vks_frame *out)
 {
-    if (!s->shelved)
+    if (!s->n_returned)
         return false;
     for (uint32_t i = 0; i < s->current->n; i++)
-        if (s->current->images[i].state == VKS_IMAGE_SHELVED && !is_kept(s, i)) {
+        if (s->current->images[i].state == VKS_IMAGE_RETURNED && !must_keep_shown(s, i)) {
             hand_out(s, i, false, out);
             return true;
         }
     return false;
 }
 
-/* A10. */
+/* A10: waits for the GPU work of an earlier frame. */
 static vks_status wait_in_flight(vks_swapchain *s, uint64_t deadline)
 {
     uint64_t serial = s->in_flight[s->frames % s->info.frames_in_flight];
@@ -534,14 +540,15 @@ static vks_status wait_in_flight(vks_swapchain *s, uint64_t deadline)
     return vks_device_wait_serial(s->device, serial, deadline);
 }
 
-/* How many images can be out at a time. What a ring shows stays, unless there is nothing else. */
+/* Returns how many images can be acquired at a time. The shown offscreen image is not one, unless
+ * it is the only one. */
 static uint32_t most_acquired(const vks_swapchain *s)
 {
-    const vks_chain *chain = s->current;
-    return chain->n - (!s->info.vulkan && chain->n > 1 && chain->shown < chain->n);
+    const vks_generation *generation = s->current;
+    return generation->n - (!s->info.vulkan && generation->n > 1 && generation->shown < generation->n);
 }
 
-/* Sleeps until the next frame is due, in slices. */
+/* Sleeps until the time of the next frame, in slices. */
 static vks_status wait_for_pace(vks_swapchain *s, uint64_t deadline)
 {
     uint64_t due = atomic_load_explicit(&s->due, memory_order_relaxed), now;
@@ -558,7 +565,8 @@ static vks_status wait_for_pace(vks_swapchain *s, uint64_t deadline)
     return until == deadline ? VKS_TIMEOUT : VKS_INTERRUPTED;
 }
 
-/* A frame went out: the next is due one interval after this one was; who came late starts anew. */
+/* Sets the time of the next frame to one interval after this one's; a late frame starts a new
+ * phase. */
 static void keep_pace(vks_swapchain *s)
 {
     uint64_t pace = atomic_load_explicit(&s->pace, memory_order_relaxed);
@@ -574,12 +582,12 @@ void vks_swapchain_set_pace(vks_swapchain *s, uint64_t interval)
     atomic_store(&s->due, vks_now());
 }
 
-static vks_status acquire_from_ring(vks_swapchain *s, vks_frame *out)
+static vks_status acquire_offscreen(vks_swapchain *s, vks_frame *out)
 {
-    vks_chain *ring = s->current;
-    for (uint32_t i = 0; i < ring->n; i++) {
-        uint32_t index = (ring->shown + 1 + i) % ring->n; /* UINT32_MAX + 1 is 0 */
-        if (ring->images[index].state != VKS_IMAGE_AWAY || (index == ring->shown && ring->n > 1))
+    vks_generation *offscreen = s->current;
+    for (uint32_t i = 0; i < offscreen->n; i++) {
+        uint32_t index = (offscreen->shown + 1 + i) % offscreen->n; /* UINT32_MAX + 1 is 0 */
+        if (offscreen->images[index].state != VKS_IMAGE_NOT_ACQUIRED || (index == offscreen->shown && offscreen->n > 1))
             continue;
         hand_out(s, index, false, out);
         return VKS_OK;
@@ -587,8 +595,9 @@ static vks_status acquire_from_ring(vks_swapchain *s, vks_frame *out)
     return VKS_TIMEOUT;
 }
 
-/* The driver's next image goes on the shelf. A9: suboptimal is good enough for a frame. */
-static vks_status shelve_next(vks_swapchain *s, uint64_t timeout, uint32_t *index, bool *is_suboptimal)
+/* Acquires the driver's next image as VKS_IMAGE_RETURNED. A9: a suboptimal image is used for a
+ * frame. */
+static vks_status acquire_next(vks_swapchain *s, uint64_t timeout, uint32_t *index, bool *is_suboptimal)
 {
     uint64_t semaphore;
     pthread_mutex_lock(&s->device->lock);
@@ -601,12 +610,12 @@ static vks_status shelve_next(vks_swapchain *s, uint64_t timeout, uint32_t *inde
     *is_suboptimal = code == VK_SUBOPTIMAL_KHR;
     pthread_mutex_lock(&s->device->lock);
     if (code == VK_SUCCESS || *is_suboptimal) {
-        vks_chain_image *image = &s->current->images[*index];
+        vks_present_image *image = &s->current->images[*index];
         image->acquire_semaphore = image->frame.acquired = semaphore;
         image->frame.waited = 0;
         image->by_engine = false;
-        image->state = VKS_IMAGE_SHELVED;
-        s->shelved++;
+        image->state = VKS_IMAGE_RETURNED;
+        s->n_returned++;
     } else {
         vks_put_semaphore(s, semaphore);
     }
@@ -628,22 +637,21 @@ static vks_status acquire_from_driver(vks_swapchain *s, uint64_t timeout, vks_fr
 {
     uint32_t index = 0;
     bool is_suboptimal;
-    vks_status status = shelve_next(s, timeout, &index, &is_suboptimal);
-    if (!status && !is_suboptimal && is_kept(s, index))
-        status = shelve_next(s, timeout, &index, &is_suboptimal); /* which cannot be the same */
+    vks_status status = acquire_next(s, timeout, &index, &is_suboptimal);
+    if (!status && !is_suboptimal && must_keep_shown(s, index))
+        status = acquire_next(s, timeout, &index, &is_suboptimal); /* it is another image */
     if (!status)
         hand_out(s, index, false, out);
     return status;
 }
 
-/* All that the driver could give are out or on the shelf, and one of them is with capture(), which soon gives it back.
- */
-static bool comes_from_capture(const vks_swapchain *s)
+/* Returns whether the driver has no image left and a capture() has one, which it returns soon. */
+static bool waits_for_capture(const vks_swapchain *s)
 {
     bool is_any_captured = false;
     for (uint32_t i = 0; i < s->current->n; i++) {
-        const vks_chain_image *image = &s->current->images[i];
-        if (image->state == VKS_IMAGE_AWAY)
+        const vks_present_image *image = &s->current->images[i];
+        if (image->state == VKS_IMAGE_NOT_ACQUIRED)
             return false;
         is_any_captured |= image->state == VKS_IMAGE_ACQUIRED && image->is_captured;
     }
@@ -653,8 +661,8 @@ static bool comes_from_capture(const vks_swapchain *s)
 static vks_status acquire_once(vks_swapchain *s, uint64_t timeout, vks_frame *out)
 {
     if (!s->info.vulkan)
-        return acquire_from_ring(s, out);
-    return comes_from_capture(s) ? VKS_TIMEOUT : acquire_from_driver(s, timeout, out);
+        return acquire_offscreen(s, out);
+    return waits_for_capture(s) ? VKS_TIMEOUT : acquire_from_driver(s, timeout, out);
 }
 
 static vks_status acquire_image(vks_swapchain *s, uint64_t deadline, vks_frame *out)
@@ -670,7 +678,7 @@ static vks_status acquire_image(vks_swapchain *s, uint64_t deadline, vks_frame *
     return vks_now() >= deadline ? VKS_TIMEOUT : VKS_INTERRUPTED;
 }
 
-static vks_status check_ring(const vks_swapchain *s, vks_frame *out)
+static vks_status check_offscreen(const vks_swapchain *s, vks_frame *out)
 {
     uint64_t wanted = atomic_load(&s->wanted);
     *out = (vks_frame){.width = (uint32_t)(wanted >> 32), .height = (uint32_t)wanted};
@@ -679,8 +687,9 @@ static vks_status check_ring(const vks_swapchain *s, vks_frame *out)
     return s->made_for == wanted ? VKS_OK : VKS_OUTDATED;
 }
 
-/* A6: there is no room for another chain, and the one that there is still gives images, if of the wrong size. */
-static bool may_go_on(const vks_swapchain *s, vks_status status, uint64_t deadline)
+/* A6: no further generation can be retired, and the current one still gives images, of an old size.
+ */
+static bool can_use_outdated(const vks_swapchain *s, vks_status status, uint64_t deadline)
 {
     return status == VKS_TIMEOUT && s->info.vulkan && s->current && !s->current->is_out_of_date && s->proof_until &&
            s->proof_until <= vks_now() && deadline > vks_now();
@@ -691,18 +700,18 @@ static vks_status acquire(vks_swapchain *s, uint64_t deadline, vks_frame *out)
     int attempts = s->has_tried ? 1 : 2; /* A9 */
     s->has_tried = false;
     while (attempts-- > 0) {
-        vks_status status = s->info.vulkan ? VKS_OK : check_ring(s, out);
+        vks_status status = s->info.vulkan ? VKS_OK : check_offscreen(s, out);
         if (!status && s->info.vulkan && !is_current(s))
             status = vks_swapchain_configure(s, deadline);
-        if (status && !may_go_on(s, status, deadline))
+        if (status && !can_use_outdated(s, status, deadline))
             return status;
-        if (take_shelved(s, out))
+        if (take_returned(s, out))
             return VKS_OK;
         if ((status = acquire_image(s, deadline, out)) != STALE)
             return status;
         s->is_stale = s->current->is_out_of_date = true;
     }
-    return vks_fail(VKS_VULKAN_ERROR, VK_ERROR_OUT_OF_DATE_KHR, "vkAcquireNextImageKHR, on a swapchain just made");
+    return vks_fail(VKS_VULKAN_ERROR, VK_ERROR_OUT_OF_DATE_KHR, "vkAcquireNextImageKHR, on a new swapchain");
 }
 
 static void trace_frame(vks_trace_kind kind, const vks_swapchain *s, const vks_frame *frame, uint64_t began,
@@ -725,25 +734,25 @@ static void trace_frame(vks_trace_kind kind, const vks_swapchain *s, const vks_f
     vks_trace_write(&record);
 }
 
-/* Others go on meanwhile. */
-static void nap(uint64_t deadline)
+/* Other threads can use the swapchain meanwhile. */
+static void sleep_poll_interval(uint64_t deadline)
 {
-    uint64_t until = vks_now() + NAP_NS;
-    usleep((useconds_t)((until < deadline ? NAP_NS : 0) / 1000));
+    uint64_t until = vks_now() + POLL_INTERVAL_NS;
+    usleep((useconds_t)((until < deadline ? POLL_INTERVAL_NS : 0) / 1000));
 }
 
 static vks_status wait_and_acquire(vks_swapchain *s, uint64_t deadline, vks_frame *out)
 {
     vks_status status = check(s);
     if (status || (status = wait_for_pace(s, deadline)) ||
-        (status = wait_in_flight(s, deadline))) /* without the lock: others may present meanwhile */
+        (status = wait_in_flight(s, deadline))) /* without the lock, so that other threads can present */
         return status;
     if ((status = enter(s, deadline)))
         return status;
     if (!(status = leave(s, acquire(s, deadline, out))))
         keep_pace(s);
-    if (status == VKS_INTERRUPTED) /* some drivers do not wait */
-        nap(deadline);
+    if (status == VKS_INTERRUPTED) /* some drivers return at once */
+        sleep_poll_interval(deadline);
     return status;
 }
 
@@ -755,24 +764,25 @@ vks_status vks_swapchain_acquire(vks_swapchain *s, uint64_t deadline, vks_frame 
     return status;
 }
 
-/* VKS_INTERRUPTED: another thread's capture has it, or another thread presents soon, or the driver has it still. It is
- * not waited for in the driver: others would wait for the lock. */
+/* VKS_INTERRUPTED: another thread's capture has the image, another thread presents soon, or the
+ * driver still has the image. This does not wait in the driver, because other threads would wait
+ * for the lock. */
 static vks_status acquire_shown(vks_swapchain *s, uint64_t deadline, vks_frame *out)
 {
-    const vks_chain *chain = s->current;
+    const vks_generation *generation = s->current;
     bool is_late = vks_now() >= deadline;
-    if (!chain || chain->shown >= chain->n) {
-        if (chain && s->frames && !is_late)
+    if (!generation || generation->shown >= generation->n) {
+        if (generation && s->frames && !is_late)
             return VKS_INTERRUPTED;
         return vks_fail(VKS_BAD_CALL, 0,
-                        "nothing was presented since the last resize, or all images are acquired, the shown one too: "
+                        "nothing was presented since the last resize, or all images are acquired, with the shown one: "
                         "present a frame first");
     }
-    uint32_t shown = chain->shown, index;
+    uint32_t shown = generation->shown, index;
     bool is_suboptimal;
-    vks_status status = chain->images[shown].state == VKS_IMAGE_ACQUIRED ? VKS_TIMEOUT : VKS_OK;
-    while (!status && s->info.vulkan && chain->images[shown].state == VKS_IMAGE_AWAY)
-        status = shelve_next(s, 0, &index, &is_suboptimal);
+    vks_status status = generation->images[shown].state == VKS_IMAGE_ACQUIRED ? VKS_TIMEOUT : VKS_OK;
+    while (!status && s->info.vulkan && generation->images[shown].state == VKS_IMAGE_NOT_ACQUIRED)
+        status = acquire_next(s, 0, &index, &is_suboptimal);
     if (!status)
         hand_out(s, shown, true, out);
     if (status == STALE)
@@ -787,11 +797,11 @@ vks_status vks_swapchain_acquire_shown(vks_swapchain *s, uint64_t deadline, vks_
         return status;
     status = leave(s, acquire_shown(s, deadline, out));
     if (status == VKS_INTERRUPTED)
-        nap(deadline);
+        sleep_poll_interval(deadline);
     return status;
 }
 
-static vks_status acquire_soon(vks_swapchain *s, vks_frame *out)
+static vks_status try_acquire(vks_swapchain *s, vks_frame *out)
 {
     vks_status status = check(s);
     if (status || (status = wait_for_pace(s, 0)) || (status = wait_in_flight(s, 0)))
@@ -804,9 +814,9 @@ static vks_status acquire_soon(vks_swapchain *s, vks_frame *out)
     }
     note_locked(s);
     if (!(status = check(s))) {
-        if (s->info.vulkan ? !is_current(s) : check_ring(s, out))
+        if (s->info.vulkan ? !is_current(s) : check_offscreen(s, out))
             status = VKS_TIMEOUT;
-        else if (!take_shelved(s, out))
+        else if (!take_returned(s, out))
             status = acquire_image(s, 0, out);
     }
     if (status == STALE) {
@@ -818,45 +828,45 @@ static vks_status acquire_soon(vks_swapchain *s, vks_frame *out)
     return leave(s, status);
 }
 
-vks_status vks_swapchain_acquire_soon(vks_swapchain *s, vks_frame *out)
+vks_status vks_swapchain_try_acquire(vks_swapchain *s, vks_frame *out)
 {
     uint64_t began = vks_trace_begin();
-    vks_status status = acquire_soon(s, out);
+    vks_status status = try_acquire(s, out);
     VKS_TRACE(began, trace_frame(VKS_TRACE_FRAME, s, out, began, status));
     return status;
 }
 
-/* ---- frames that are out ---- */
+/* ---- acquired frames ---- */
 
-static vks_status find(vks_swapchain *s, const vks_frame *frame, vks_chain_image **out)
+static vks_status find(vks_swapchain *s, const vks_frame *frame, vks_present_image **out)
 {
-    vks_chain *chain = s->current;
-    if (!chain || frame->generation != chain->generation || frame->index >= chain->n)
-        return vks_fail(VKS_BAD_CALL, 0, "the frame is of before the swapchain was resized: acquire another");
-    *out = &chain->images[frame->index];
-    return (*out)->state == VKS_IMAGE_ACQUIRED && !(*out)->is_returned
+    vks_generation *generation = s->current;
+    if (!generation || frame->generation != generation->number || frame->index >= generation->n)
+        return vks_fail(VKS_BAD_CALL, 0, "the frame is from before the swapchain was resized: acquire another");
+    *out = &generation->images[frame->index];
+    return (*out)->state == VKS_IMAGE_ACQUIRED && !(*out)->is_dropped
                ? VKS_OK
                : vks_fail(VKS_BAD_CALL, 0, "the frame was presented or closed already: acquire another");
 }
 
 vks_status vks_swapchain_drop(vks_swapchain *s, const vks_frame *frame)
 {
-    vks_chain_image *image;
+    vks_present_image *image;
     vks_status status = check(s);
     if (status)
         return status;
     bool locked = !pthread_mutex_trylock(&s->lock);
     if (locked)
         note_locked(s);
-    pthread_mutex_lock(&s->device->lock); /* which is enough to see what is out */
+    pthread_mutex_lock(&s->device->lock); /* device->lock suffices to read the states */
     if (!(status = find(s, frame, &image))) {
         if (image->surface)
             vks_surface_set_accessible(image->surface, false);
-        image->is_returned = true;
+        image->is_dropped = true;
         if (locked)
-            put_back(s, image);
+            return_image(s, image);
         else
-            s->has_returned = true; /* for who locks it next */
+            s->has_dropped = true; /* the next holder of the lock takes the frame back */
     }
     pthread_mutex_unlock(&s->device->lock);
     if (locked)
@@ -864,7 +874,7 @@ vks_status vks_swapchain_drop(vks_swapchain *s, const vks_frame *frame)
     return status;
 }
 
-static vks_status make_view(vks_swapchain *s, vks_chain_image *image)
+static vks_status make_view(vks_swapchain *s, vks_present_image *image)
 {
     VkImageViewCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_IMAGE_VIEW_CREATE_INFO,
@@ -880,10 +890,10 @@ static vks_status make_view(vks_swapchain *s, vks_chain_image *image)
     return status;
 }
 
-static vks_chain *chain_of(vks_swapchain *s, uint64_t generation, uint32_t index)
+static vks_generation *find_generation(vks_swapchain *s, uint64_t number, uint32_t index)
 {
-    vks_chain *chain = s->current;
-    return chain && chain->generation == generation && index < chain->n ? chain : NULL;
+    vks_generation *found = s->current;
+    return found && found->number == number && index < found->n ? found : NULL;
 }
 
 vks_status vks_swapchain_image(vks_swapchain *s, uint32_t index, uint64_t generation, vks_frame_image *out)
@@ -891,14 +901,14 @@ vks_status vks_swapchain_image(vks_swapchain *s, uint32_t index, uint64_t genera
     vks_status status = enter(s, VKS_FOREVER);
     if (status)
         return status;
-    vks_chain *chain = chain_of(s, generation, index);
-    if (!chain)
-        return leave(
-            s, vks_fail(VKS_BAD_CALL, 0, "the image is of before the swapchain was resized; acquire() another frame"));
-    vks_chain_image *image = &chain->images[index];
+    vks_generation *of = find_generation(s, generation, index);
+    if (!of)
+        return leave(s, vks_fail(VKS_BAD_CALL, 0,
+                                 "the image is from before the swapchain was resized; acquire() another frame"));
+    vks_present_image *image = &of->images[index];
     if (s->info.vulkan && s->vulkan.has_views && !image->view)
         status = make_view(s, image);
-    *out = (vks_frame_image){image->image, image->view, chain->width, chain->height};
+    *out = (vks_frame_image){image->image, image->view, of->width, of->height};
     return leave(s, status);
 }
 
@@ -909,10 +919,10 @@ vks_status vks_swapchain_attach(vks_swapchain *s, uint32_t index, uint64_t gener
     vks_status status = enter(s, VKS_FOREVER);
     if (status)
         return status;
-    vks_chain *chain = chain_of(s, generation, index);
-    if (!chain || chain->images[index].surface)
-        return leave(s, vks_fail(VKS_BAD_CALL, 0, "image %u has a surface already, or is no more", index));
-    vks_chain_image *image = &chain->images[index];
+    vks_generation *of = find_generation(s, generation, index);
+    if (!of || of->images[index].surface)
+        return leave(s, vks_fail(VKS_BAD_CALL, 0, "image %u has a surface already, or is destroyed", index));
+    vks_present_image *image = &of->images[index];
     if (!(status = vks_surface_present_from(surface, s->info.vulkan ? &image->frame : NULL))) {
         vks_surface_ref(surface);
         image->surface = surface;
@@ -922,24 +932,26 @@ vks_status vks_swapchain_attach(vks_swapchain *s, uint32_t index, uint64_t gener
     return leave(s, status);
 }
 
-vks_status vks_swapchain_new_ring(vks_swapchain *s, uint32_t width, uint32_t height, uint32_t image_count,
-                                  uint64_t *generation)
+vks_status vks_swapchain_new_offscreen(vks_swapchain *s, uint32_t width, uint32_t height, uint32_t image_count,
+                                       uint64_t *generation)
 {
     if (s->info.vulkan || !image_count || image_count > VKS_SWAPCHAIN_IMAGES)
-        return vks_fail(VKS_BAD_CALL, 0, "a ring has 1 to %u images, and no window", VKS_SWAPCHAIN_IMAGES);
+        return vks_fail(VKS_BAD_CALL, 0, "an offscreen swapchain has 1 to %u images, and no window",
+                        VKS_SWAPCHAIN_IMAGES);
     vks_status status = enter(s, VKS_FOREVER);
     if (status)
         return status;
-    uint64_t frames = s->generation;
-    drop_ring(s);
-    if (!(status = open_ring(
-              s, &(vks_chain){.n = image_count, .width = width, .height = height, .generation = s->generation + 1}))) {
-        s->generation++;
-        s->counts.recreated += frames != 0;
+    uint64_t before = s->newest_generation;
+    drop_offscreen(s);
+    if (!(status = open_offscreen(
+              s, &(vks_generation){
+                     .n = image_count, .width = width, .height = height, .number = s->newest_generation + 1}))) {
+        s->newest_generation++;
+        s->counts.recreated += before != 0;
         s->counts.most_alive = 1;
         s->counts.acquired = 0;
         s->made_for = (uint64_t)width << 32 | height;
-        *generation = s->generation;
+        *generation = s->newest_generation;
     }
     return leave(s, status);
 }
@@ -951,13 +963,13 @@ vks_status vks_swapchain_pin(vks_swapchain *s, uint64_t generation)
         return status;
     bool found = false;
     pthread_mutex_lock(&s->device->lock);
-    for (const vks_chain *chain = s->chains; chain; chain = chain->next)
-        found |= chain->generation == generation;
+    for (const vks_generation *alive = s->generations; alive; alive = alive->next)
+        found |= alive->number == generation;
     s->pins += found;
     pthread_mutex_unlock(&s->device->lock);
-    return found
-               ? VKS_OK
-               : vks_fail(VKS_BAD_CALL, 0, "the image is of before the swapchain was resized; acquire() another frame");
+    return found ? VKS_OK
+                 : vks_fail(VKS_BAD_CALL, 0,
+                            "the image is from before the swapchain was resized; acquire() another frame");
 }
 
 void vks_swapchain_unpin(vks_swapchain *s)
@@ -967,10 +979,10 @@ void vks_swapchain_unpin(vks_swapchain *s)
     pthread_mutex_unlock(&s->device->lock);
 }
 
-/* An engine may fail before its submission, and nothing tells. So it gets semaphores of its own, which nothing of ours
- * waits for: the acquire's is waited for here, and the present comes after a batch behind the engine's (close_frame).
- * With the queue. */
-static vks_status give_to_engine(vks_swapchain *s, vks_chain_image *image)
+/* An engine may fail before its submission without a report. So it gets semaphores of its own that
+ * no batch of the core waits for: a batch here waits for the acquire, and the present waits for a
+ * batch behind the engine's (close_frame). Caller has the queue. */
+static vks_status give_to_engine(vks_swapchain *s, vks_present_image *image)
 {
     uint64_t given[2] = {0};
     vks_status status = vks_device_check(s->device);
@@ -983,7 +995,7 @@ static vks_status give_to_engine(vks_swapchain *s, vks_chain_image *image)
         vks_put_semaphore(s, given[1]);
         return status;
     }
-    vks_part_with_engine(s, image, s->device->submitted); /* of a frame that came back */
+    vks_release_engine_semaphores(s, image, s->device->submitted); /* semaphores of a dropped frame */
     memcpy(image->engine, given, sizeof given);
     image->by_engine = true;
     return VKS_OK;
@@ -992,18 +1004,17 @@ static vks_status give_to_engine(vks_swapchain *s, vks_chain_image *image)
 vks_status vks_swapchain_take_semaphores(vks_swapchain *s, const vks_frame *frame, uint64_t *acquired,
                                          uint64_t *rendered)
 {
-    vks_chain_image *image = NULL;
+    vks_present_image *image = NULL;
     *acquired = *rendered = 0;
     if (!s->info.vulkan)
-        return vks_fail(VKS_UNSUPPORTED, 0, "an offscreen ring has no semaphores to wait for");
+        return vks_fail(VKS_UNSUPPORTED, 0, "an offscreen swapchain has no semaphores to wait for");
     vks_status status = enter(s, VKS_FOREVER);
     if (status)
         return status;
     pthread_mutex_lock(&s->device->lock);
     status = find(s, frame, &image);
     if (!status && !image->by_engine && image->frame.n_rendered > image->n_read)
-        status =
-            vks_fail(VKS_BAD_CALL, 0, "device.submit() has drawn into the frame: its semaphores are taken before that");
+        status = vks_fail(VKS_BAD_CALL, 0, "device.submit() has drawn into the frame: take its semaphores before that");
     if (!status && !image->by_engine && !(status = vks_device_begin_present(s->device, VKS_FOREVER))) {
         status = give_to_engine(s, image);
         vks_device_end_present(s->device);
@@ -1018,8 +1029,8 @@ vks_status vks_swapchain_take_semaphores(vks_swapchain *s, const vks_frame *fram
 
 /* ---- present ---- */
 
-/* One more batch for the present to come after, whose signal it waits for. */
-static vks_status submit_last(vks_swapchain *s, vks_chain_image *image)
+/* Submits one more batch, whose signal the present waits for. */
+static vks_status submit_last(vks_swapchain *s, vks_present_image *image)
 {
     vks_presentable *frame = &image->frame;
     if (frame->n_rendered == VKS_FRAME_SEMAPHORES)
@@ -1032,21 +1043,23 @@ static vks_status submit_last(vks_swapchain *s, vks_chain_image *image)
     return status;
 }
 
-/* A batch that has what the present is to come after; its serial is the frame's. Under the device's lock. */
-static vks_status close_frame(vks_swapchain *s, vks_chain_image *image, uint64_t *serial)
+/* Submits a batch behind everything that the present must wait for; its serial is the frame's.
+ * Caller holds device->lock. */
+static vks_status close_frame(vks_swapchain *s, vks_present_image *image, uint64_t *serial)
 {
     vks_status status = VKS_OK;
-    if (image->by_engine || !image->frame.n_rendered) /* behind whatever the engine submitted; nothing was drawn */
+    if (image->by_engine || !image->frame.n_rendered) /* behind the engine's submissions; or nothing was drawn */
         status = submit_last(s, image);
     image->by_engine &= status != VKS_OK;
     *serial = image->surface ? image->surface->last_serial : s->device->submitted;
     return status;
 }
 
-static VkResult queue_present(vks_swapchain *s, vks_chain *chain, uint32_t index, VkFence fence, uint32_t *used_mode)
+static VkResult queue_present(vks_swapchain *s, vks_generation *generation, uint32_t index, VkFence fence,
+                              uint32_t *used_mode)
 {
-    const vks_presentable *frame = &chain->images[index].frame;
-    VkSwapchainKHR handle = (VkSwapchainKHR)(uintptr_t)chain->handle;
+    const vks_presentable *frame = &generation->images[index].frame;
+    VkSwapchainKHR handle = (VkSwapchainKHR)(uintptr_t)generation->handle;
     VkSemaphore semaphores[VKS_FRAME_SEMAPHORES];
     for (uint32_t i = 0; i < frame->n_rendered; i++)
         semaphores[i] = (VkSemaphore)(uintptr_t)frame->rendered[i];
@@ -1063,7 +1076,7 @@ static VkResult queue_present(vks_swapchain *s, vks_chain *chain, uint32_t index
                              .pImageIndices = &index};
     if (fence)
         info.pNext = &fence_info;
-    if (chain->mode != mode && may_change_mode(s, chain, mode)) { /* A13 */
+    if (generation->mode != mode && may_change_mode(s, generation, mode)) { /* A13 */
         mode_info.pNext = info.pNext;
         info.pNext = &mode_info;
         *used_mode = mode;
@@ -1074,57 +1087,59 @@ static VkResult queue_present(vks_swapchain *s, vks_chain *chain, uint32_t index
     return code;
 }
 
-/* A15: these run the present's waits and signal its fence, whatever became of the picture. */
+/* A15: these codes execute the present's waits and signal its fence, whether or not the image is
+ * shown. */
 static bool was_carried_out(VkResult code)
 {
     return code == VK_SUCCESS || code == VK_SUBOPTIMAL_KHR || code == VK_ERROR_OUT_OF_DATE_KHR ||
            code == VK_ERROR_SURFACE_LOST_KHR || code == VK_ERROR_FULL_SCREEN_EXCLUSIVE_MODE_LOST_EXT;
 }
 
-static vks_status remember_present(vks_swapchain *s, vks_chain *chain, uint32_t index, uint64_t fence, uint64_t serial)
+static vks_status track_present(vks_swapchain *s, vks_generation *generation, uint32_t index, uint64_t fence,
+                                uint64_t serial)
 {
-    vks_chain_image *image = &chain->images[index];
+    vks_present_image *image = &generation->images[index];
     vks_presentable *frame = &image->frame;
-    vks_status status = vks_history_waited(s->history, index, frame->waited);
+    vks_status status = vks_tracker_waited(s->tracker, index, frame->waited);
     if (!status && image->acquire_semaphore)
-        status = vks_history_semaphore(s->history, image->acquire_semaphore, frame->waited, false);
+        status = vks_tracker_semaphore(s->tracker, image->acquire_semaphore, frame->waited, false);
     if (!status)
-        status = vks_history_presented(s->history, index, frame->rendered, frame->n_rendered, fence, vks_now());
-    vks_part_with_engine(s, image, serial);
+        status = vks_tracker_presented(s->tracker, index, frame->rendered, frame->n_rendered, fence, vks_now());
+    vks_release_engine_semaphores(s, image, serial);
     image->acquire_semaphore = 0;
     frame->n_rendered = 0;
-    chain->was_presented = true;
-    chain->shown = index;
+    generation->was_presented = true;
+    generation->shown = index;
     s->in_flight[s->frames++ % s->info.frames_in_flight] = serial;
     return status;
 }
 
-static void take_back(vks_swapchain *s, vks_chain_image *image)
+static void close_image(vks_swapchain *s, vks_present_image *image)
 {
     if (image->surface)
         vks_surface_set_accessible(image->surface, false);
-    image->is_returned = false; /* too late: it is presented */
-    image->state = VKS_IMAGE_AWAY;
+    image->is_dropped = false; /* dropped too late: it is presented */
+    image->state = VKS_IMAGE_NOT_ACQUIRED;
     s->counts.acquired -= !image->is_captured;
 }
 
-/* A present that was carried out. */
-static vks_status end_frame(vks_swapchain *s, vks_chain *chain, uint32_t index, VkResult code, uint64_t fence,
+/* Ends a frame whose present was executed. */
+static vks_status end_frame(vks_swapchain *s, vks_generation *generation, uint32_t index, VkResult code, uint64_t fence,
                             uint64_t serial)
 {
-    vks_status status = remember_present(s, chain, index, fence, serial);
-    take_back(s, &chain->images[index]);
+    vks_status status = track_present(s, generation, index, fence, serial);
+    close_image(s, &generation->images[index]);
     if (code != VK_SUCCESS) {
-        s->is_stale |= code != VK_SUBOPTIMAL_KHR || !chain->stays_so;
-        chain->is_suboptimal |= code == VK_SUBOPTIMAL_KHR;
-        chain->is_out_of_date |= code == VK_ERROR_OUT_OF_DATE_KHR;
+        s->is_stale |= code != VK_SUBOPTIMAL_KHR || !generation->stays_suboptimal;
+        generation->is_suboptimal |= code == VK_SUBOPTIMAL_KHR;
+        generation->is_out_of_date |= code == VK_ERROR_OUT_OF_DATE_KHR;
         s->counts.lost_frames += code != VK_SUBOPTIMAL_KHR;
     }
     return code == VK_ERROR_SURFACE_LOST_KHR ? vks_present_result(s, code, "vkQueuePresentKHR") : status;
 }
 
-/* Nothing was done: the frame stays the caller's (A15). */
-static vks_status keep_frame(vks_swapchain *s, vks_chain_image *image, VkResult code, uint64_t fence)
+/* The present was not executed: the caller keeps the frame (A15). */
+static vks_status keep_frame(vks_swapchain *s, vks_present_image *image, VkResult code, uint64_t fence)
 {
     if (fence)
         vks_put_fence(s, fence);
@@ -1135,11 +1150,12 @@ static vks_status keep_frame(vks_swapchain *s, vks_chain_image *image, VkResult 
     return vks_present_result(s, code, "vkQueuePresentKHR");
 }
 
-/* Under the device's lock, which it lets go of while the driver presents: that may take as long as the rendering. */
-static vks_status present_by_driver(vks_swapchain *s, vks_chain *chain, uint32_t index, uint64_t deadline)
+/* Caller holds device->lock, which is released while the driver presents, because that may take as
+ * long as the rendering. */
+static vks_status present_by_driver(vks_swapchain *s, vks_generation *generation, uint32_t index, uint64_t deadline)
 {
     vks_device *device = s->device;
-    vks_chain_image *image = &chain->images[index];
+    vks_present_image *image = &generation->images[index];
     uint64_t serial = 0, fence = 0;
     vks_status status = vks_device_begin_present(device, deadline);
     if (status)
@@ -1149,42 +1165,42 @@ static vks_status present_by_driver(vks_swapchain *s, vks_chain *chain, uint32_t
     if (!status && s->vulkan.policy == VKS_PRESENTS_BY_FENCES)
         status = vks_take_fence(s, &fence);
     if (!status) {
-        if (image->surface) /* nobody draws into it from here on */
+        if (image->surface) /* refuse submissions from here on */
             vks_surface_set_accessible(image->surface, false);
         pthread_mutex_unlock(&device->lock);
-        uint32_t mode = chain->mode;
-        VkResult code = queue_present(s, chain, index, (VkFence)(uintptr_t)fence, &mode);
+        uint32_t mode = generation->mode;
+        VkResult code = queue_present(s, generation, index, (VkFence)(uintptr_t)fence, &mode);
         pthread_mutex_lock(&device->lock);
         if (was_carried_out(code))
-            chain->mode = mode;
-        status =
-            was_carried_out(code) ? end_frame(s, chain, index, code, fence, serial) : keep_frame(s, image, code, fence);
+            generation->mode = mode;
+        status = was_carried_out(code) ? end_frame(s, generation, index, code, fence, serial)
+                                       : keep_frame(s, image, code, fence);
     }
-    vks_look_through(s);
+    vks_collect_locked(s);
     vks_device_end_present(device);
     return status;
 }
 
-static void present_to_ring(vks_swapchain *s, vks_chain *ring, uint32_t index)
+static void present_offscreen(vks_swapchain *s, vks_generation *offscreen, uint32_t index)
 {
-    vks_chain_image *image = &ring->images[index];
+    vks_present_image *image = &offscreen->images[index];
     s->in_flight[s->frames++ % s->info.frames_in_flight] = image->surface ? image->surface->last_serial : 0;
-    ring->shown = index;
-    take_back(s, image);
+    offscreen->shown = index;
+    close_image(s, image);
 }
 
-/* Work of the frame that is held would come after the present. */
+/* Held work of the frame must be submitted before the present. */
 static vks_status wait_for_held(vks_swapchain *s, vks_surface *surface, uint64_t deadline)
 {
     vks_status status = vks_device_wait_held(s->device, 0, surface, deadline);
     if (status == VKS_TIMEOUT)
-        return vks_fail(VKS_TIMEOUT, 0, "work of the frame is held: it waits for a fence value that nobody has queued");
+        return vks_fail(VKS_TIMEOUT, 0, "work of the frame is held: it waits for a fence value that is not queued");
     return status;
 }
 
 static vks_status present(vks_swapchain *s, const vks_frame *frame, uint64_t deadline)
 {
-    vks_chain_image *image;
+    vks_present_image *image;
     vks_status status = enter(s, deadline);
     if (status)
         return status;
@@ -1201,16 +1217,16 @@ static vks_status present(vks_swapchain *s, const vks_frame *frame, uint64_t dea
     if (status)
         return leave(s, status);
     pthread_mutex_lock(&s->device->lock);
-    if ((status = find(s, frame, &image))) /* it was dropped by another thread */
+    if ((status = find(s, frame, &image))) /* another thread dropped it */
         ;
     else if (s->info.vulkan)
         status = present_by_driver(s, s->current, frame->index, deadline);
     else
-        present_to_ring(s, s->current, frame->index);
-    bool dead = s->dead != NULL;
+        present_offscreen(s, s->current, frame->index);
+    bool to_destroy = s->to_destroy != NULL;
     pthread_mutex_unlock(&s->device->lock);
-    if (dead)
-        vks_bury_chains(s);
+    if (to_destroy)
+        vks_destroy_retired(s);
     return leave(s, status);
 }
 
@@ -1230,19 +1246,19 @@ void vks_swapchain_get_statistics(vks_swapchain *s, vks_swapchain_statistics *ou
         *out = (vks_swapchain_statistics){0};
         return;
     }
-    vks_history_statistics history = {0};
-    pthread_mutex_lock(&s->device->lock); /* alone: a present may last */
-    if (s->history)
-        vks_history_get_statistics(s->history, &history);
+    vks_tracker_statistics tracked = {0};
+    pthread_mutex_lock(&s->device->lock); /* device->lock only, because a present may last */
+    if (s->tracker)
+        vks_tracker_get_statistics(s->tracker, &tracked);
     *out = s->counts;
-    out->generation = s->generation;
+    out->generation = s->newest_generation;
     out->frames = s->frames;
-    for (const vks_chain *chain = s->chains; chain; chain = chain->next)
+    for (const vks_generation *generation = s->generations; generation; generation = generation->next)
         out->swapchains++;
-    out->retired = history.retired;
-    out->history = history.presents;
-    out->quarantined = history.quarantined;
-    out->moved = history.moved;
+    out->retired = tracked.retired;
+    out->history = tracked.presents;
+    out->quarantined = tracked.quarantined;
+    out->moved = tracked.moved;
     out->pooled_semaphores = s->semaphores.n;
     out->pooled_fences = s->fences.n;
     out->shown = UINT32_MAX;

@@ -1,4 +1,4 @@
-/* Reading arguments: by hand, because PyArg_Parse costs more than most of the calls that it would serve. */
+/* Reads arguments by hand, because PyArg_Parse costs more than most of the calls. */
 #include "vkpy.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ static int parameter_index(vkpy_signature *signature, PyObject *keyword)
         if (signature->interned[i] == keyword)
             return i;
     }
-    for (int i = 0; i < signature->total; ++i) /* a keyword that was made at run time is not interned */
+    for (int i = 0; i < signature->total; ++i) /* a keyword string created at run time is not interned */
         if (PyUnicode_CompareWithASCIIString(keyword, signature->names[i]) == 0)
             return i;
     return -1;
@@ -70,7 +70,7 @@ bool vkpy_type_error(PyObject *object, const char *name, const char *allowed)
     return false;
 }
 
-/* A new reference to a Python int, or TypeError with the argument's name. */
+/* Returns a new reference to a Python int, or raises TypeError with the argument's name. */
 static PyObject *as_index(PyObject *object, const char *name)
 {
     PyObject *index = PyNumber_Index(object);
@@ -98,12 +98,12 @@ bool vkpy_u64_slow(PyObject *object, const char *name, uint64_t *out)
 
 bool vkpy_fence_value_slow(PyObject *object, const char *name, unsigned least, const char *hint, uint64_t *out)
 {
-    PyErr_Clear(); /* of the quick way */
+    PyErr_Clear(); /* clear the error of the fast path */
     PyObject *index = as_index(object, name);
     if (index == NULL)
         return false;
     *out = PyLong_AsUnsignedLongLong(index);
-    PyErr_Clear(); /* what does not fit has become 2**64 - 1 */
+    PyErr_Clear(); /* a value out of range has become 2**64 - 1 */
     bool bad = *out < least || *out > VKS_MAX_FENCE_VALUE;
     if (bad)
         PyErr_Format(PyExc_ValueError, "%s is %S, allowed is %u to 2**64 - 2%s", name, index, least, hint);
@@ -127,10 +127,10 @@ bool vkpy_integer(PyObject *object, const char *name, long long least, long long
 
 bool vkpy_timeout_slow(PyObject *object, uint64_t *out)
 {
-    static const double longest = 9e9; /* seconds, some 285 years: 2**63 ns */
+    static const double longest = 9e9; /* seconds, about 285 years: 2**63 ns */
     double seconds = PyFloat_AsDouble(object);
     if (seconds == -1.0 && PyErr_Occurred()) {
-        if (PyErr_ExceptionMatches(PyExc_OverflowError)) { /* an int beyond any double: its sign is all that counts */
+        if (PyErr_ExceptionMatches(PyExc_OverflowError)) { /* an int beyond any double: only its sign matters */
             PyErr_Clear();
             PyObject *zero = PyLong_FromLong(0);
             int negative = zero == NULL ? -1 : PyObject_RichCompareBool(object, zero, Py_LT);
@@ -150,7 +150,7 @@ bool vkpy_timeout_slow(PyObject *object, uint64_t *out)
                      object);
         return false;
     }
-    /* Rounded up: a tiny timeout is not 0, which would only test. */
+    /* Rounded up, because a timeout of 0 would not wait at all. */
     *out = seconds > longest ? VKS_FOREVER : (uint64_t)ceil(seconds * 1e9);
     return true;
 }

@@ -1,4 +1,5 @@
-/* CommandList: what submit() takes. The public class records, and compiles when first submitted. */
+/* CommandList: the argument of submit(). The public class records, and compiles at the first
+ * submission. */
 #include "vkpy.h"
 
 /* ---- making one -------------------------------------------------------------------------------------------------- */
@@ -19,7 +20,7 @@ static int commands_init(PyObject *object, PyObject *arguments, PyObject *keywor
     return 0;
 }
 
-/* What is compiled is given up: work in flight keeps its own reference. */
+/* Drops the compiled commands; work in flight has its own reference. */
 static void forget(vkpy_commands *self)
 {
     vks_commands *core = self->core;
@@ -69,7 +70,7 @@ static void free_uses(use_list *list)
     Py_CLEAR(list->surfaces);
 }
 
-/* A (Surface, writes) pair; `surface` is borrowed. */
+/* Reads a (Surface, writes) pair. *surface is no new reference. */
 static bool read_use(PyObject *pair, PyObject **surface, vks_use *use)
 {
     int writes = -1;
@@ -139,13 +140,13 @@ static void retire(void *user)
     PyObject *result = PyObject_CallNoArgs(callable);
     bool ends_the_program =
         result == NULL &&
-        !PyErr_ExceptionMatches(PyExc_Exception); /* a signal's handler: KeyboardInterrupt, SystemExit */
+        !PyErr_ExceptionMatches(PyExc_Exception); /* raised by a signal handler: KeyboardInterrupt, SystemExit */
     if (result == NULL && !ends_the_program)
         PyErr_WriteUnraisable(callable);
     Py_XDECREF(result);
     Py_DECREF(callable);
     if (!ends_the_program || type != NULL)
-        PyErr_Restore(type, value, traceback); /* else it stays set, and reap() raises it */
+        PyErr_Restore(type, value, traceback); /* otherwise it stays set, and reap() raises it */
 }
 
 static bool may_set(const vkpy_commands *self)
@@ -185,7 +186,7 @@ static PyObject *commands_set_vulkan(PyObject *object, PyObject *const *argument
         return NULL;
     vks_commands *core = NULL;
     vks_status status = VKS_OK;
-    bool free_to_set = may_set(self); /* after the last Python code that could have compiled it */
+    bool free_to_set = may_set(self); /* after the last Python code that could have compiled the list */
     if (free_to_set)
         status = vks_commands_create_vulkan(self->device->core, command_buffer, list.uses, (size_t)list.count, retire,
                                             Py_NewRef(values[2]), &core);
@@ -199,7 +200,7 @@ static PyObject *commands_set_vulkan(PyObject *object, PyObject *const *argument
     return free_to_set ? vkpy_none_or_raise(status, "CommandList.set_vulkan") : NULL;
 }
 
-/* The images of the program's slots, as indices into the uses. NULL with an exception set. */
+/* Returns the images of the program's slots, as indices into the uses. NULL: raised. */
 static uint32_t *read_slots(PyObject *object, Py_ssize_t n_uses, Py_ssize_t *n_slots)
 {
     PyObject *tuple = PySequence_Tuple(object);
@@ -289,8 +290,8 @@ static PyMethodDef methods[] = {
      "once the last use "
      "has run."},
     {"set_program", VKPY_FASTCALL(commands_set_program), METH_FASTCALL | METH_KEYWORDS,
-     "set_program($self, program, uses, slots)\n--\n\nTakes over the program; its slot i is uses[slots[i]]."},
-    {"reset", commands_reset, METH_NOARGS, "reset($self)\n--\n\nForgets what was compiled."},
+     "set_program($self, program, uses, slots)\n--\n\nTakes over the program, whose slot i is uses[slots[i]]."},
+    {"reset", commands_reset, METH_NOARGS, "reset($self)\n--\n\nDrops the compiled commands."},
     {NULL, NULL, 0, NULL},
 };
 

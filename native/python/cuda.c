@@ -1,7 +1,8 @@
-/* CudaTimeline: a timeline semaphore that CUDA imported, waited for and signalled on a stream. In C because it is done
- * twice a frame: four calls of the driver in less time than one through an object of parameters.
+/* CudaTimeline: a timeline semaphore that CUDA imported, with waits and signals on a stream.
+ * Written in C for speed, because it is called twice a frame: four driver calls take less time than
+ * one through an object of parameters.
  *
- * Nothing of CUDA is linked: the entry points are those of the driver's library that is loaded already. */
+ * CUDA is not linked: the entry points come from the driver's library, which is loaded already. */
 #define _GNU_SOURCE
 #include "vkpy.h"
 
@@ -24,8 +25,9 @@ static struct {
     bool is_loaded;
 } cu;
 
-/* CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS and ..._SIGNAL_PARAMS: params.fence.value comes first in both; all else is for
- * other kinds of semaphores, or reserved, and 0. Both have 144 bytes. */
+/* CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS and ..._SIGNAL_PARAMS: params.fence.value comes first in
+ * both. The other fields are for other kinds of semaphores, or reserved, and 0. Both have 144
+ * bytes. */
 typedef union semaphore_parameters {
     uint64_t value;
     uint8_t bytes[192];
@@ -38,7 +40,7 @@ typedef union semaphore_parameters {
 typedef struct cuda_timeline {
     PyObject_HEAD
     void *semaphore, *context; /* CUexternalSemaphore; the CUcontext that imported it */
-    unsigned calls;            /* that are under way; with the GIL, as all else */
+    unsigned calls;            /* calls in progress; protected by the GIL, as every field */
     unsigned long long given;  /* the last value that a stream was given to signal */
 } cuda_timeline;
 
@@ -62,7 +64,7 @@ static const char *load(void)
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
         void *address = dlsym(library, entries[i].name);
         if (address == NULL)
-            return entries[i].name; /* the library stays loaded: CUDA's is not made to go */
+            return entries[i].name; /* the library stays loaded, because CUDA does not support unloading it */
         memcpy(entries[i].where, &address, sizeof address);
     }
     cu.is_loaded = true;
@@ -99,7 +101,7 @@ static int check_stream(const cuda_timeline *self, void *stream)
     return !code && capturing ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : code;
 }
 
-/* Streams without a handle of their own (1, 2) are those of the context that is current. */
+/* Streams without a handle of their own (1, 2) belong to the current context. */
 static int call(const cuda_timeline *self, on_semaphores function, void *semaphore, uint64_t value, void *stream)
 {
     semaphore_parameters parameters = {.bytes = {0}};
@@ -131,14 +133,14 @@ static PyObject *on_stream(PyObject *object, PyObject *const *arguments, Py_ssiz
     void *semaphore = self->semaphore;
     if (semaphore == NULL)
         return PyLong_FromLong(CUDA_ERROR_INVALID_VALUE);
-    /* A stream that is full blocks, until a host function in it has run, which may need the GIL. */
+    /* A full stream blocks until one of its host functions has run, which may need the GIL. */
     self->calls++;
     PyThreadState *thread = PyEval_SaveThread();
     int code = call(self, function, semaphore, value, (void *)(uintptr_t)stream);
     PyEval_RestoreThread(thread);
     self->calls--;
     if (code == 0 && function == cu.SignalExternalSemaphoresAsync)
-        self->given = value; /* Ctrl-C may be heard before the caller has the answer */
+        self->given = value; /* Ctrl-C may be raised before the caller has the result */
     return PyLong_FromLong(code);
 }
 
@@ -158,7 +160,7 @@ static PyObject *timeline_detach(PyObject *object, PyObject *ignored)
     (void)ignored;
     void *semaphore = self->semaphore;
     self->semaphore = NULL;
-    while (self->calls) { /* of other threads, which have read it */
+    while (self->calls) { /* calls of other threads, which have read it */
         PyThreadState *thread = PyEval_SaveThread();
         sched_yield();
         PyEval_RestoreThread(thread);

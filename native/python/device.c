@@ -1,4 +1,4 @@
-/* Device: one queue. Device.submit stands in submit.c. */
+/* Device: one queue. Device.submit is in submit.c. */
 #include "vkpy.h"
 
 #include <string.h>
@@ -34,7 +34,8 @@ static const char *const vulkan_keys[N_VULKAN_KEYS] = {
     "max_timeline_difference", "lock_queue", "unlock_queue", "lock_user",      "is_adopted",
 };
 
-/* The dict's values in the order of vulkan_keys, borrowed; a key that we do not know is a TypeError. */
+/* Reads the dict's values in the order of vulkan_keys, without references. An unknown key is a
+ * TypeError. */
 static bool read_vulkan_dict(PyObject *dict, PyObject **values)
 {
     Py_ssize_t position = 0;
@@ -66,7 +67,7 @@ static bool vulkan_handle(PyObject *const *values, int key, uint64_t *out)
     return *out != 0;
 }
 
-static bool parse_vulkan(PyObject *dict, vks_vulkan_info *info, vkpy_locks **locks)
+static bool parse_vulkan(PyObject *dict, vks_vulkan_info *info, vkpy_queue_lock **queue_lock)
 {
     PyObject *values[N_VULKAN_KEYS] = {NULL};
     uint64_t proc_addr;
@@ -83,10 +84,11 @@ static bool parse_vulkan(PyObject *dict, vks_vulkan_info *info, vkpy_locks **loc
         !vkpy_u64(values[MAX_DIFFERENCE], "max_timeline_difference", &info->max_timeline_difference))
         return false;
     info->get_device_proc_addr = (void *)(uintptr_t)proc_addr;
-    return vkpy_locks_parse(values[LOCK], values[UNLOCK], values[LOCK_USER], info, locks);
+    return vkpy_queue_lock_parse(values[LOCK], values[UNLOCK], values[LOCK_USER], info, queue_lock);
 }
 
-/* `name`, `held_limit`, `raster_threads` into `info`; the UTF-8 of `name` is borrowed from it. */
+/* Reads `name`, `held_limit`, `raster_threads` into `info`, which points to the UTF-8 inside
+ * `name`. */
 static bool parse_options(PyObject *name, PyObject *held_limit, PyObject *raster_threads, vks_device_info *info)
 {
     long long limit = 0, threads = 0;
@@ -105,25 +107,25 @@ static bool create(vkpy_device *self, PyObject *name, PyObject *held_limit, PyOb
 {
     vks_vulkan_info vulkan_info = {0};
     vks_device_info info = {0};
-    vkpy_locks *locks = NULL;
+    vkpy_queue_lock *queue_lock = NULL;
     if (!parse_options(name, held_limit, raster_threads, &info))
         return false;
     if (vulkan != NULL && vulkan != Py_None) {
-        if (!parse_vulkan(vulkan, &vulkan_info, &locks))
+        if (!parse_vulkan(vulkan, &vulkan_info, &queue_lock))
             return false;
         info.vulkan = &vulkan_info;
     }
     vks_device *core = NULL;
     vks_status status;
-    Py_BEGIN_ALLOW_THREADS /* starts threads, and asks the driver for semaphores */
+    Py_BEGIN_ALLOW_THREADS /* starts threads, and creates semaphores in the driver */
     status = vks_device_create(&info, &core);
     Py_END_ALLOW_THREADS
     if (status != VKS_OK) {
-        vkpy_locks_free(locks);
+        vkpy_queue_lock_free(queue_lock);
         vkpy_raise(status, "Device");
         return false;
     }
-    self->locks = locks;
+    self->queue_lock = queue_lock;
     self->name = Py_NewRef(name);
     self->core = core;
     return true;
@@ -152,14 +154,15 @@ static int device_traverse(PyObject *object, visitproc visit, void *arg)
 {
     vkpy_device *self = (vkpy_device *)object;
     Py_VISIT(Py_TYPE(object));
-    int stopped = vkpy_kept_traverse(self, visit, arg);
-    return stopped ? stopped : vkpy_locks_traverse(self->locks, visit, arg);
+    int stopped = vkpy_held_arguments_traverse(self, visit, arg);
+    return stopped ? stopped : vkpy_queue_lock_traverse(self->queue_lock, visit, arg);
 }
 
-/* Children refer to their device, and what it keeps are children: the one cycle of our own making. */
+/* Objects refer to their device, and the device keeps objects for held submissions: the only cycle
+ * of references here. */
 static int device_clear(PyObject *object)
 {
-    vkpy_kept_clear((vkpy_device *)object);
+    vkpy_held_arguments_clear((vkpy_device *)object);
     return 0;
 }
 
@@ -173,13 +176,13 @@ static void device_dealloc(PyObject *object)
         Py_BEGIN_ALLOW_THREADS
         vks_device_shutdown(self->core);
         Py_END_ALLOW_THREADS
-        vkpy_kept_clear(self);
+        vkpy_held_arguments_clear(self);
         vks_device_reap(self->core, true);
         vkpy_pixels_reap(self, true);
         vks_device_unref(self->core);
         PyErr_Restore(type, value, traceback);
     }
-    vkpy_locks_free(self->locks);
+    vkpy_queue_lock_free(self->queue_lock);
     Py_XDECREF(self->name);
     vkpy_dealloc_free(object);
 }
@@ -193,7 +196,7 @@ static PyObject *device_shutdown(PyObject *object, PyObject *ignored)
     VKPY_BLOCKING(status, vks_device_try_shutdown(self->core));
     if (status != VKS_OK)
         return vkpy_raise(status, "Device.close");
-    vkpy_kept_clear(self);
+    vkpy_held_arguments_clear(self);
     return PyBool_FromLong(!vks_device_leaks(self->core));
 }
 
@@ -206,8 +209,8 @@ static PyObject *device_reap(PyObject *object, PyObject *const *arguments, Py_ss
     VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_bool(values[0], &all))
         return NULL;
-    size_t reaped = vks_device_reap(self->core, all); /* calls back into Python: with the GIL */
-    vkpy_kept_look_all(self);
+    size_t reaped = vks_device_reap(self->core, all); /* calls Python functions, so it keeps the GIL */
+    vkpy_held_arguments_release_all(self);
     vkpy_pixels_reap(self, false);
     return PyErr_Occurred() ? NULL : PyLong_FromSize_t(reaped);
 }

@@ -1,4 +1,5 @@
-/* DLPack capsules over memory that an object of Python keeps alive. The layouts are those of dlpack.h, 1.0. */
+/* DLPack capsules over memory that a Python object keeps alive. The layouts are those of dlpack.h
+ * 1.0. */
 #include "vkpy.h"
 
 #include <stdlib.h>
@@ -30,7 +31,7 @@ typedef struct versioned_tensor {
 #define READ_ONLY UINT64_C(1) /* DLPACK_FLAG_BITMASK_READ_ONLY */
 #define DIMENSIONS 3
 
-/* One block for whichever the consumer asked for. */
+/* One block for either version that the consumer requests. */
 typedef struct tensor_block {
     union {
         managed_tensor managed;
@@ -42,8 +43,8 @@ typedef struct tensor_block {
 
 static const char *name_of(bool versioned) { return versioned ? "dltensor_versioned" : "dltensor"; }
 
-/* A consumer calls it in any thread, perhaps after the interpreter has ended: what was kept then ends with the process.
- */
+/* A consumer calls it on any thread, perhaps after the interpreter has ended; the kept object then
+ * ends with the process. */
 static void forget(tensor_block *block)
 {
     if (Py_IsInitialized()) {
@@ -57,7 +58,7 @@ static void forget(tensor_block *block)
 static void delete_managed(managed_tensor *tensor) { forget(tensor->context); }
 static void delete_versioned(versioned_tensor *tensor) { forget(tensor->context); }
 
-/* Who took the tensor has renamed the capsule. */
+/* A consumer that has taken the tensor has renamed the capsule. */
 static void delete_capsule(PyObject *capsule)
 {
     for (int versioned = 0; versioned < 2; versioned++)
@@ -96,7 +97,7 @@ PyObject *vkpy_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t c
     uint64_t address;
     long long type, id, code, bits;
     (void)module;
-    /* read_only None: the consumer knows no versions. */
+    /* read_only None: the consumer supports no versions */
     bool versioned, read_only = false;
     tensor_block *block = calloc(1, sizeof *block);
     if (block == NULL)

@@ -1,4 +1,4 @@
-/* vks_status -> exception. The classes are vkshare.errors' own, fetched when first needed. */
+/* Maps a vks_status to an exception. The classes are vkshare.errors' own, fetched when first needed. */
 #include "vkpy.h"
 
 #include <stdarg.h>
@@ -6,7 +6,7 @@
 
 typedef struct translation {
     const char *error_class; /* of vkshare.errors, or of builtins */
-    const char *fallback;    /* when the core said nothing */
+    const char *fallback;    /* if the core gave no text */
     const char *hint;        /* what to do next */
 } translation;
 
@@ -41,7 +41,8 @@ static const translation translations[] = {
 
 #define TRANSLATIONS (sizeof translations / sizeof translations[0])
 
-/* A new reference. The modules are kept: a poll with timeout=0 raises as often as it can. */
+/* Returns a new reference. The modules are cached, because polling with timeout=0 raises
+ * frequently. */
 static PyObject *error_class(const char *name)
 {
     static PyObject *builtins, *errors;
@@ -53,14 +54,14 @@ static PyObject *error_class(const char *name)
     return *module == NULL ? NULL : PyObject_GetAttrString(*module, name);
 }
 
-/* The core's sentence, if its last error on this thread is this one. */
+/* Returns the core's text, if its last error on this thread has this status. */
 static const char *core_text(vks_status status)
 {
     const vks_error *error = vks_last_error();
     return error != NULL && error->status == status && error->text[0] != 0 ? error->text : NULL;
 }
 
-/* Steals `arguments`. */
+/* Takes over `arguments`. */
 static PyObject *raise_with(const char *class_name, PyObject *arguments)
 {
     PyObject *class = arguments == NULL ? NULL : error_class(class_name);
@@ -110,7 +111,7 @@ PyObject *vkpy_raise(vks_status status, const char *what)
         return NULL;
     const char *text = core_text(status);
     raise_told(status, what, text, text == NULL ? 0 : vks_last_error()->code);
-    vks_clear_error(); /* a later failure of this status that has no text must not repeat this one's */
+    vks_clear_error(); /* a later failure of this status without a text must not repeat this one's */
     return NULL;
 }
 
@@ -125,7 +126,7 @@ PyObject *vkpy_exception(vks_status status, const char *what)
 {
     PyObject *type, *value, *traceback;
     raise_told(status, what, NULL,
-               0); /* it happened on another thread: the core's last error here is of something else */
+               0); /* it happened on another thread, so this thread's last error of the core is another one */
     PyErr_Fetch(&type, &value, &traceback);
     PyErr_NormalizeException(&type, &value, &traceback);
     Py_XDECREF(type);
@@ -142,7 +143,7 @@ PyObject *vkpy_raise_named(const char *class_name, const char *format, ...)
     return raise_with(class_name, message == NULL ? NULL : Py_BuildValue("(N)", message));
 }
 
-/* "within 0.5 s" as a str, from nanoseconds. */
+/* Returns "within 0.5 s" as a str, from nanoseconds. */
 static PyObject *within(uint64_t timeout)
 {
     PyObject *seconds = PyFloat_FromDouble((double)timeout / 1e9);
@@ -164,7 +165,7 @@ PyObject *vkpy_raise_acquire_timeout(uint64_t key, uint64_t timeout)
 {
     PyObject *limit = within(timeout);
     if (limit != NULL)
-        vkpy_raise_named("AcquireTimeout", "Surface.acquire: nobody released the surface with key %llu %U",
+        vkpy_raise_named("AcquireTimeout", "Surface.acquire: the surface was not released with key %llu %U",
                          (unsigned long long)key, limit);
     Py_XDECREF(limit);
     return NULL;

@@ -32,7 +32,7 @@ static void event_queue_dealloc(PyObject *object)
     vkpy_event_queue *self = (vkpy_event_queue *)object;
     vkpy_dealloc_begin(object, &self->weakrefs, false);
     if (self->core != NULL) {
-        vks_event_queue_close(self->core); /* fences may still hold it for events that nobody waits for any more */
+        vks_event_queue_close(self->core); /* fences may still refer to it for events that have no receiver any more */
         vks_event_queue_unref(self->core);
     }
     vkpy_dealloc_free(object);
@@ -46,7 +46,7 @@ static PyObject *event_queue_fileno(PyObject *object, PyObject *ignored)
     return PyLong_FromLong(vks_event_queue_fd(self->core));
 }
 
-/* (token, None), or (token, why it can never happen). */
+/* Returns (token, None), or (token, the reason why the event can never happen). */
 static PyObject *event(uint64_t token, vks_status status)
 {
     PyObject *error = status == VKS_OK ? Py_NewRef(Py_None) : vkpy_exception(status, "event");
@@ -89,9 +89,9 @@ static PyObject *event_queue_drain(PyObject *object, PyObject *ignored)
 
 static PyMethodDef methods[] = {
     {"fileno", event_queue_fileno, METH_NOARGS,
-     "fileno($self)\n--\n\nThe eventfd, readable while there are events; the hub's own."},
+     "fileno($self)\n--\n\nReturns the eventfd, readable while there are events. The event queue owns it."},
     {"drain", event_queue_drain, METH_NOARGS,
-     "drain($self)\n--\n\n[(token, None or why it can never happen), ...]: what happened since the last call."},
+     "drain($self)\n--\n\nReturns [(token, None or the exception), ...]: the events since the last call."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -9,7 +9,7 @@ static bool set_core(vkpy_fence *self, vkpy_device *device, vks_status status, v
 {
     if (status != VKS_OK)
         return vkpy_raise(status, what) != NULL;
-    if (self->core != NULL) { /* by another thread, or by an argument's __index__ */
+    if (self->core != NULL) { /* another thread, or an argument's __index__, called __init__ meanwhile */
         VKPY_SHORT(device, vks_fence_close(core); vks_fence_unref(core));
         return vkpy_raise_initialised("Fence") == 0;
     }
@@ -35,7 +35,7 @@ static int fence_init(PyObject *object, PyObject *arguments, PyObject *keywords)
     return set_core(self, device, status, core, "Device.create_fence") ? 0 : -1;
 }
 
-/* An instance of `type`, whose own __init__ is not run. */
+/* Returns an instance of `type` without a call of its __init__. */
 static vkpy_fence *bare_fence(PyObject *type)
 {
     allocfunc allocate = (allocfunc)PyType_GetSlot((PyTypeObject *)type, Py_tp_alloc);
@@ -123,7 +123,8 @@ static PyObject *fence_close(PyObject *object, PyObject *ignored)
     vkpy_fence *self = (vkpy_fence *)object;
     (void)ignored;
     VKPY_LIVE(self);
-    /* It waits for what another API's queue was given, where a host function may need the GIL. */
+    /* The close waits for submissions to another API's queue, where a host function may need the
+     * GIL. */
     Py_BEGIN_ALLOW_THREADS
     vks_fence_close(self->core);
     Py_END_ALLOW_THREADS
@@ -132,7 +133,7 @@ static PyObject *fence_close(PyObject *object, PyObject *ignored)
 
 /* ---- use --------------------------------------------------------------------------------------------------------- */
 
-/* The one argument of signal(), where 0 is not allowed, is_done() and event_fd(). */
+/* Reads the only argument of signal(), where 0 is not allowed, is_done() and event_fd(). */
 static bool read_value(vkpy_signature *signature, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords,
                        unsigned least, uint64_t *value)
 {
@@ -202,7 +203,7 @@ static PyObject *fence_event_fd(PyObject *object, PyObject *const *arguments, Py
 
 static PyObject *fence_notify(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"Fence.notify", 3, 3, 3, {"value", "hub", "token"}, {NULL}};
+    static vkpy_signature signature = {"Fence.notify", 3, 3, 3, {"value", "event_queue", "token"}, {NULL}};
     vkpy_fence *self = (vkpy_fence *)object;
     PyObject *values[3];
     uint64_t value, token;
@@ -319,18 +320,19 @@ VKPY_GETTER(fence_is_closed, vkpy_fence, PyBool_FromLong(vks_fence_is_closed(sel
 /* ---- the type ---------------------------------------------------------------------------------------------------- */
 
 static PyMethodDef methods[] = {
-    {"signal", VKPY_FASTCALL(fence_signal), VKPY_FAST, "signal($self, value)\n--\n\nSignals it by the host, at once."},
+    {"signal", VKPY_FASTCALL(fence_signal), VKPY_FAST,
+     "signal($self, value)\n--\n\nSignals the value from the host, immediately."},
     {"wait", VKPY_FASTCALL(fence_wait), VKPY_FAST,
      "wait($self, value, timeout=None)\n--\n\nWaits until the value is reached; TimeoutError."},
     {"is_done", VKPY_FASTCALL(fence_is_done), VKPY_FAST,
-     "is_done($self, value)\n--\n\nWhether it is reached; raises if it never can be."},
+     "is_done($self, value)\n--\n\nReturns whether the value is reached; raises if it never can be."},
     {"event_fd", VKPY_FASTCALL(fence_event_fd), VKPY_FAST,
      "event_fd($self, value)\n--\n\nAn eventfd, the caller's to close, readable once the value is reached or never can "
      "be."},
     {"notify", VKPY_FASTCALL(fence_notify), VKPY_FAST,
-     "notify($self, value, hub, token)\n--\n\nPuts the token into the hub at that value."},
+     "notify($self, value, event_queue, token)\n--\n\nPuts the token into the event queue at that value."},
     {"close", fence_close, METH_NOARGS,
-     "close($self)\n--\n\nEnds the fence: waits for what cannot come any more fail. Idempotent."},
+     "close($self)\n--\n\nCloses the fence: waits for values that can no longer be reached fail. Idempotent."},
     {"_export", fence_export, METH_NOARGS,
      "_export($self)\n--\n\n(page fd, semaphore fd or -1), the caller's to close."},
     {"_open", VKPY_FASTCALL(fence_open), VKPY_FAST | METH_CLASS,

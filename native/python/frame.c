@@ -1,4 +1,4 @@
-/* Frame: an image that was acquired. Prepared: a command list for each image. */
+/* Frame: an acquired image. Prepared: a command list for each image. */
 #include "vkpy_present.h"
 
 /* ---- Frame ------------------------------------------------------------------------------------------------------- */
@@ -30,7 +30,7 @@ static int frame_traverse(PyObject *object, visitproc visit, void *arg)
     return 0;
 }
 
-/* A cycle through the swapchain's own attributes: the frame goes back first. */
+/* Breaks a cycle through the swapchain's attributes; the frame is returned first. */
 static int frame_clear(PyObject *object)
 {
     vkpy_frame *self = (vkpy_frame *)object;
@@ -94,7 +94,7 @@ static int frame_init(PyObject *object, PyObject *arguments, PyObject *keywords)
         return -1;
     }
     self->swapchain = (vkpy_swapchain *)Py_NewRef(swapchain);
-    self->is_hidden = true; /* the only kind that Python makes */
+    self->is_hidden = true; /* the only kind that Python code creates */
     self->core = (vks_frame){.width = width, .height = height};
     return 0;
 }
@@ -130,7 +130,8 @@ FRAME_GETTER(is_hidden, PyBool_FromLong(self->is_hidden))
 
 static PyMethodDef frame_methods[] = {
     {"close", frame_close, METH_NOARGS,
-     "close($self)\n--\n\nGives it back unpresented: the next acquire() hands the image out again. Idempotent."},
+     "close($self)\n--\n\nReturns the frame without a present: the next acquire() hands the image out again. "
+     "Idempotent."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -194,7 +195,7 @@ PyObject *vkpy_prepared_commands(PyObject *prepared, const vks_frame *frame)
 {
     vkpy_prepared *self = (vkpy_prepared *)prepared;
     if (VKPY_UNLIKELY(self->generation != frame->generation)) {
-        prepared_clear(prepared); /* of images that are gone */
+        prepared_clear(prepared); /* lists for destroyed images */
         self->generation = frame->generation;
     }
     if (VKPY_LIKELY(self->lists[frame->index] != NULL))
@@ -222,7 +223,7 @@ static PyObject *prepared_reset(PyObject *object, PyObject *ignored)
 }
 
 static PyMethodDef prepared_methods[] = {
-    {"reset", prepared_reset, METH_NOARGS, "reset($self)\n--\n\nHas everything recorded anew."},
+    {"reset", prepared_reset, METH_NOARGS, "reset($self)\n--\n\nDrops all lists, so that each is recorded again."},
     {NULL, NULL, 0, NULL},
 };
 

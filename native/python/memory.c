@@ -3,7 +3,7 @@
 
 #include "core/memory.h"
 
-#define CHUNK ((size_t)64 << 20) /* bytes that are taken between two looks at signals */
+#define CHUNK ((size_t)64 << 20) /* bytes reserved between two checks for signals */
 
 PyObject *vkpy_memfd_create(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
@@ -66,7 +66,7 @@ PyObject *vkpy_memory_replace(PyObject *module, PyObject *const *arguments, Py_s
         !vkpy_fd(values[1], "fd", false, &fd) || !vkpy_u64(values[2], "address", &address) ||
         !vkpy_u64(values[3], "offset", &offset))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS; /* a read of /proc/self/maps takes a lock of this process's memory */
+    Py_BEGIN_ALLOW_THREADS; /* a read of /proc/self/maps takes a lock on this process's memory map */
     status = vks_memory_replace(own, fd, (const void *)(uintptr_t)address, &offset);
     Py_END_ALLOW_THREADS;
     return status != VKS_OK ? vkpy_raise(status, "image memory") : PyLong_FromUnsignedLongLong(offset);

@@ -9,10 +9,10 @@
 #include "core/platform.h"
 
 PyTypeObject *vkpy_producer_type, *vkpy_consumer_type;
-PyTypeObject *vkpy_hand_off_type, *vkpy_front_type;
+PyTypeObject *vkpy_work_ring_type, *vkpy_server_poll_type;
 PyTypeObject *vkpy_swapchain_type, *vkpy_frame_type, *vkpy_prepared_type;
 PyTypeObject *vkpy_device_type, *vkpy_submission_type, *vkpy_commands_type, *vkpy_program_type, *vkpy_fence_type,
-    *vkpy_surface_type, *vkpy_pending_type, *vkpy_event_queue_type, *vkpy_array_buffer_type, *vkpy_history_type,
+    *vkpy_surface_type, *vkpy_pending_acquire_type, *vkpy_event_queue_type, *vkpy_array_buffer_type, *vkpy_tracker_type,
     *vkpy_cuda_timeline_type;
 
 static const struct {
@@ -26,18 +26,18 @@ static const struct {
     {"Program", &vkpy_program_type, &vkpy_program_spec},
     {"Fence", &vkpy_fence_type, &vkpy_fence_spec},
     {"Surface", &vkpy_surface_type, &vkpy_surface_spec},
-    {"PendingAcquire", &vkpy_pending_type, &vkpy_pending_spec},
+    {"PendingAcquire", &vkpy_pending_acquire_type, &vkpy_pending_acquire_spec},
     {"EventQueue", &vkpy_event_queue_type, &vkpy_event_queue_spec},
     {"ArrayBuffer", &vkpy_array_buffer_type, &vkpy_array_buffer_spec},
     {"CudaTimeline", &vkpy_cuda_timeline_type, &vkpy_cuda_timeline_spec},
     {"Swapchain", &vkpy_swapchain_type, &vkpy_swapchain_spec},
     {"Frame", &vkpy_frame_type, &vkpy_frame_spec},
     {"Prepared", &vkpy_prepared_type, &vkpy_prepared_spec},
-    {"PresentHistory", &vkpy_history_type, &vkpy_history_spec},
+    {"PresentHistory", &vkpy_tracker_type, &vkpy_tracker_spec},
     {"Producer", &vkpy_producer_type, &vkpy_producer_spec},
     {"Consumer", &vkpy_consumer_type, &vkpy_consumer_spec},
-    {"HandOff", &vkpy_hand_off_type, &vkpy_hand_off_spec},
-    {"Front", &vkpy_front_type, &vkpy_front_spec},
+    {"HandOff", &vkpy_work_ring_type, &vkpy_work_ring_spec},
+    {"Front", &vkpy_server_poll_type, &vkpy_server_poll_spec},
     {"Display", &vkpy_display_type, &vkpy_display_spec},
     {"Dispatcher", &vkpy_dispatcher_type, &vkpy_dispatcher_spec},
     {"Observer", &vkpy_observer_type, &vkpy_observer_spec},
@@ -45,7 +45,8 @@ static const struct {
     {"BridgeEnd", &vkpy_bridge_end_type, &vkpy_bridge_end_spec},
 };
 
-/* ---- what all objects share -------------------------------------------------------------------------------------- */
+/* ---- shared by all types
+ * -------------------------------------------------------------------------- */
 
 void vkpy_dealloc_begin(PyObject *self, PyObject **weakrefs, bool collected)
 {
@@ -79,24 +80,23 @@ static PyObject *thread_count(PyObject *module, PyObject *ignored)
 
 static PyMethodDef functions[] = {
     {"page_look", VKPY_FASTCALL(vkpy_page_inspect), METH_FASTCALL | METH_KEYWORDS,
-     "page_look($module, fd)\n--\n\nWhat a shared page says, as a dict; the fd stays the caller's."},
+     "page_look($module, fd)\n--\n\nReturns the contents of a shared page, as a dict. The caller keeps the fd."},
     {"memfd_create", VKPY_FASTCALL(vkpy_memfd_create), VKPY_FAST,
      "memfd_create($module, name, size)\n--\n\nThe fd of a new memfd whose size and seals are final, the caller's."},
     {"memfd_check", VKPY_FASTCALL(vkpy_memfd_check), VKPY_FAST,
      "memfd_check($module, fd, what, writable, size)\n--\n\nDescriptorError unless the fd of another process is a "
-     "memfd of "
-     "at least `size` bytes that can be mapped safely."},
+     "memfd of at least `size` bytes that can be mapped safely."},
     {"memory_check", VKPY_FASTCALL(vkpy_memory_check), VKPY_FAST,
      "memory_check($module, fd, is_memfd, size)\n--\n\nDescriptorError unless the fd can be an image's memory."},
     {"memory_replace", VKPY_FASTCALL(vkpy_memory_replace), VKPY_FAST,
      "memory_replace($module, own, fd, address, offset)\n--\n\nMaps `fd` over a driver's mapping of its file `own`, "
      "from `address` (0: from the file offset `offset`) to its end. The file offset of the first page replaced."},
     {"memory_reserve", VKPY_FASTCALL(vkpy_memory_reserve), VKPY_FAST,
-     "memory_reserve($module, mapping, fd)\n--\n\nTakes all pages of a mapping of `fd` from the system now."},
+     "memory_reserve($module, mapping, fd)\n--\n\nAllocates all pages of a mapping of `fd` now."},
     {"have_futex_waitv", have_futex_waitv, METH_NOARGS,
      "have_futex_waitv($module)\n--\n\nWhether the kernel can wait for many futexes at once."},
     {"queue_page_look", vkpy_queue_page_inspect, METH_O,
-     "queue_page_look($module, fd)\n--\n\nWhat the page of a queue says, as a dict; the fd stays the caller's."},
+     "queue_page_look($module, fd)\n--\n\nReturns the contents of a queue's page, as a dict. The caller keeps the fd."},
     {"queue_page_make", VKPY_FASTCALL(vkpy_queue_page_make), METH_FASTCALL | METH_KEYWORDS,
      "queue_page_make($module, width, height, format, count, metadata_size, network, single_threaded, kind)\n--\n\nThe "
      "fd of a new queue's page, the caller's; kind: 1 starts full, 2 lets each end begin alone."},
@@ -112,16 +112,15 @@ static PyMethodDef functions[] = {
     {"trace_is_on", vkpy_trace_is_on, METH_NOARGS,
      "trace_is_on($module)\n--\n\nWhether VKSHARE_TRACE named a directory when the process began."},
     {"trace_problem", vkpy_trace_problem, METH_NOARGS,
-     "trace_problem($module)\n--\n\nWhy VKSHARE_TRACE is set and nothing is traced, as an errno; else 0."},
+     "trace_problem($module)\n--\n\nReturns the errno for which tracing failed although VKSHARE_TRACE is set; else 0."},
     {"trace_mark", VKPY_FASTCALL(vkpy_trace_mark), METH_FASTCALL | METH_KEYWORDS,
      "trace_mark($module, kind, name, began=0, object=0, value=0)\n--\n\nWrites a record of kind TRACE_KINDS[kind] "
-     "that "
-     "ends now and began at `began` (time.monotonic_ns(); 0: now); nothing where nobody traces."},
+     "that ends now and began at `began` (time.monotonic_ns(); 0: now); no effect without tracing."},
     {"thread_count", thread_count, METH_NOARGS, "thread_count($module)\n--\n\nThreads that the core runs now."},
     {NULL, NULL, 0, NULL},
 };
 
-/* The static types belong to the interpreter that came first. */
+/* The static types belong to the first interpreter. */
 static bool only_interpreter(void)
 {
     static PyInterpreterState *first;
@@ -137,7 +136,7 @@ static int execute(PyObject *module)
 {
     if (!only_interpreter())
         return -1;
-    vks_platform_init(); /* marks may come before any object */
+    vks_platform_init(); /* trace marks may precede any object */
     for (size_t i = 0; i < sizeof types / sizeof types[0]; ++i) {
         if (*types[i].type == NULL)
             *types[i].type = (PyTypeObject *)PyType_FromSpec(types[i].spec);

@@ -1,9 +1,9 @@
-/* page_look, queue_page_look: what `vkshare ps` reads of a shared page. */
+/* page_look, queue_page_look: the contents of a shared page, for `vkshare ps`. */
 #include "vkpy.h"
 
 #include <string.h>
 
-/* The name comes from another process: whatever is no UTF-8 is replaced. */
+/* The name comes from another process: bytes that are not UTF-8 are replaced. */
 static PyObject *name_object(const char *name)
 {
     return PyUnicode_DecodeUTF8(name, (Py_ssize_t)strnlen(name, VKS_NAME_SIZE), "replace");

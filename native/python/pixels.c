@@ -1,12 +1,13 @@
-/* The memory behind a CPU surface: lent by Python as a buffer, and given back when no work can touch it any more. */
+/* The memory of a CPU surface: the buffer of a Python object, released when no work can use it any
+ * more. */
 #include "vkpy.h"
 
 #include "raster/raster.h"
 
-/* Whether all rows lie within the pixels. Divides where a product could overflow. */
+/* Returns whether all rows lie within the pixels. Divides where a product could overflow. */
 static bool fits(const vks_surface_info *info)
 {
-    size_t row = info->width * vks_format_bytes(info->format); /* 0 for a number that is no format */
+    size_t row = info->width * vks_format_bytes(info->format); /* 0 for an unknown format */
     return row != 0 && row <= info->stride && row <= info->size &&
            info->height - 1 <= (info->size - row) / info->stride;
 }
@@ -53,7 +54,7 @@ void vkpy_pixels_retire(vkpy_device *device, vkpy_pixels *pixels)
     uint64_t completed = 0;
     VKPY_SHORT(device, completed = vks_device_completed(device->core));
     if (completed >= pixels->last_use || vks_device_state(device->core) == VKS_FORKED) {
-        give_back(pixels); /* a forked child has no worker that could write */
+        give_back(pixels); /* a forked child has no worker that could write to it */
         return;
     }
     pixels->next = device->pixels;
@@ -64,7 +65,7 @@ void vkpy_pixels_reap(vkpy_device *device, bool all)
 {
     uint64_t completed = 0;
     VKPY_SHORT(device, completed = vks_device_completed(device->core));
-    /* Taken off first: giving back runs Python code, which may come here again. */
+    /* Unlinked first, because the release runs Python code, which may call this function again. */
     vkpy_pixels *waiting = device->pixels;
     device->pixels = NULL;
     while (waiting != NULL) {

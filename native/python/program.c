@@ -6,7 +6,7 @@
 
 #include "raster/program.h"
 
-/* After the arguments are read: their __index__ may have given the program away. */
+/* Call after the arguments are read, because their __index__ may have given the program away. */
 #define LIVE(self)                                                                                                     \
     if (VKPY_UNLIKELY((self)->core == NULL))                                                                           \
     return vkpy_raise_named("InvalidCallError", "the Program was never initialised, or was taken over by a "           \
@@ -36,7 +36,7 @@ static void program_dealloc(PyObject *object)
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 
-/* A raster status, as an exception or None. */
+/* Converts a raster status to an exception or None. */
 static PyObject *recorded(int status, const char *what)
 {
     if (status >= 0)
@@ -73,7 +73,7 @@ static bool read_float(PyObject *object, const char *name, float *out)
     return vkpy_type_error(object, name, "a number");
 }
 
-/* `count` items of a sequence into `out` by `read`. */
+/* Reads `count` items of a sequence into `out` by `read`. */
 #define DEFINE_READ_ITEMS(function, type, read, kind)                                                                  \
     static bool function(PyObject *object, const char *name, type *out)                                                \
     {                                                                                                                  \
@@ -101,7 +101,7 @@ static bool read_rect(PyObject *object, const char *name, struct vks_blit_rect *
     return good;
 }
 
-/* values[i] of the signature into out[i], for each of `count` coordinates from `first` on. */
+/* Reads values[i] of the signature into out[i], for `count` coordinates from `first` on. */
 static bool read_coordinates(const vkpy_signature *signature, PyObject **values, int first, int count, int32_t *out)
 {
     for (int i = 0; i < count; ++i)
@@ -223,7 +223,7 @@ static bool is_native_float(const Py_buffer *buffer)
     return buffer->itemsize == sizeof(float) && strcmp(format, "f") == 0;
 }
 
-/* Owned by the caller when true: a C-contiguous float32 array (N, K), K >= 4. */
+/* True: the caller has a reference to a C-contiguous float32 array (N, K), K >= 4. */
 static bool open_vertices(PyObject *object, Py_buffer *buffer)
 {
     static const char allowed[] = "a C-contiguous float32 array of shape (N, K), K >= 4";
@@ -239,7 +239,7 @@ static bool open_vertices(PyObject *object, Py_buffer *buffer)
     return false;
 }
 
-/* An offset in floats from a vertex's start, where `size` floats must fit; -1 for none. */
+/* Reads an offset in floats from a vertex's start, with `size` floats in the vertex; None is -1. */
 static bool read_offset(PyObject *object, const char *name, Py_ssize_t floats, int size, int32_t *out)
 {
     long long value;

@@ -1,4 +1,4 @@
-/* Queues: the two ends of a surface queue, and the pages between them. */
+/* The two ends of a surface queue, and its pages. */
 #include "vkpy_queue.h"
 
 typedef struct vkpy_queue {
@@ -112,7 +112,7 @@ static bool open_end(vkpy_queue *self, vkpy_device *device, int page_fd, vks_end
     VKPY_SHORT(device, status = vks_queue_open(device->core, page_fd, end, cores, (uint32_t)count, &core));
     if (status != VKS_OK)
         return vkpy_raise(status, end_names[end]) != NULL;
-    if (self->core != NULL) { /* by another thread, while the lock was taken */
+    if (self->core != NULL) { /* another thread called __init__ while the lock was taken */
         VKPY_SHORT(device, vks_queue_close(core); vks_queue_unref(core));
         return vkpy_raise_initialised(end_names[end]) == 0;
     }
@@ -174,7 +174,7 @@ static PyObject *queue_close(PyObject *object, PyObject *ignored)
     vkpy_queue *self = (vkpy_queue *)object;
     (void)ignored;
     VKPY_LIVE(self);
-    PyThreadState *thread = PyEval_SaveThread(); /* whoever is inside ends first */
+    PyThreadState *thread = PyEval_SaveThread(); /* calls in progress on other threads end first */
     vks_queue_close(self->core);
     PyEval_RestoreThread(thread);
     Py_RETURN_NONE;
@@ -182,7 +182,7 @@ static PyObject *queue_close(PyObject *object, PyObject *ignored)
 
 /* ---- the producer ------------------------------------------------------------------------------------------------ */
 
-/* True, False or "gpu". */
+/* Reads True, False or "gpu". */
 static bool read_mode(PyObject *object, vks_enqueue_mode *mode)
 {
     *mode = VKS_ENQUEUE_WAIT;
@@ -244,7 +244,7 @@ static PyObject *producer_flush(PyObject *object, PyObject *const *arguments, Py
         return NULL;
     vks_status status;
     VKPY_SHORT(self->device, status = vks_queue_flush(self->core, wait, 0, &committed, &pending));
-    if (VKPY_UNLIKELY(status == VKS_TIMEOUT)) /* to be waited for, or another thread is inside */
+    if (VKPY_UNLIKELY(status == VKS_TIMEOUT)) /* the call must wait, or another thread has the end */
         VKPY_BLOCKING(status, vks_queue_flush(self->core, wait, VKS_FOREVER, &committed, &pending));
     if (status != VKS_OK)
         return vkpy_raise(status, "Producer.flush");
@@ -308,7 +308,7 @@ static PyObject *consumer_dequeue(PyObject *object, PyObject *const *arguments, 
 
 static PyObject *consumer_notify(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"Consumer._notify", 2, 2, 2, {"hub", "token"}, {NULL}};
+    static vkpy_signature signature = {"Consumer._notify", 2, 2, 2, {"event_queue", "token"}, {NULL}};
     vkpy_queue *self = (vkpy_queue *)object;
     PyObject *values[2];
     vks_event_queue *event_queue;
@@ -360,7 +360,7 @@ static PyMethodDef consumer_methods[] = {
      "dequeue($self, timeout=None)\n--\n\n(surface, metadata), the oldest; AcquireTimeout, ClosedError, "
      "AbandonedError."},
     {"_notify", VKPY_FASTCALL(consumer_notify), VKPY_FAST,
-     "_notify($self, hub, token)\n--\n\nPuts the token into the hub once a dequeue is worth a try."},
+     "_notify($self, event_queue, token)\n--\n\nPuts the token into the event queue once a dequeue is worth a try."},
     BOTH_ENDS};
 
 static PyGetSetDef properties[] = {

@@ -1,9 +1,9 @@
-/* Submission: where a batch stands. */
+/* Submission: the progress of a batch. */
 #include "vkpy.h"
 
 #include <string.h>
 
-/* The memory of some that are gone: most are dropped at once, and the next call makes another. */
+/* A cache of freed objects: most are dropped at once, and the next call creates another. */
 #define SPARES 16
 static vkpy_submission *spares[SPARES];
 static int n_spares;
@@ -75,7 +75,7 @@ static PyObject *submission_wait(PyObject *object, PyObject *const *arguments, P
 
 static PyObject *submission_notify(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"Submission.notify", 2, 2, 2, {"hub", "token"}, {NULL}};
+    static vkpy_signature signature = {"Submission.notify", 2, 2, 2, {"event_queue", "token"}, {NULL}};
     vkpy_submission *self = (vkpy_submission *)object;
     PyObject *values[2];
     uint64_t token;
@@ -88,7 +88,7 @@ static PyObject *submission_notify(PyObject *object, PyObject *const *arguments,
     return vkpy_none_or_raise(status, "Submission.notify");
 }
 
-/* Kept in vkshare._async: how an event loop waits is Python's affair. */
+/* Implemented in vkshare._async, because the wait depends on the event loop of Python. */
 static PyObject *submission_await(PyObject *object)
 {
     PyObject *module = PyImport_ImportModule("vkshare._async");
@@ -141,11 +141,12 @@ static PyObject *submission_device(PyObject *object, void *ignored)
 }
 
 static PyMethodDef methods[] = {
-    {"is_done", submission_is_done, METH_NOARGS, "is_done($self)\n--\n\nWhether it has run; raises what made it fail."},
+    {"is_done", submission_is_done, METH_NOARGS,
+     "is_done($self)\n--\n\nReturns whether it has run; raises the cause if it failed."},
     {"wait", VKPY_FASTCALL(submission_wait), VKPY_FAST,
      "wait($self, timeout=None)\n--\n\nWaits until it has run; TimeoutError."},
     {"notify", VKPY_FASTCALL(submission_notify), VKPY_FAST,
-     "notify($self, hub, token)\n--\n\nPuts the token into the hub once it has run or failed."},
+     "notify($self, event_queue, token)\n--\n\nPuts the token into the event queue once it has run or failed."},
     {"__reduce_ex__", submission_reduce, METH_O,
      "__reduce_ex__($self, protocol)\n--\n\nTypeError: it cannot be pickled."},
     {NULL, NULL, 0, NULL},
@@ -171,7 +172,7 @@ static PyType_Slot slots[] = {
     {0, NULL},
 };
 
-/* Final: submit() makes this very type. */
+/* Final: submit() creates exactly this type. */
 PyType_Spec vkpy_submission_spec = {
     "vkshare._native.Submission",
     sizeof(vkpy_submission),

@@ -1,35 +1,35 @@
-/* Device.submit: the hottest call. Arguments are read into arrays on the stack; nothing is allocated but the
- * Submission. */
+/* Device.submit, the most frequent call. Arguments are read into arrays on the stack; only the
+ * Submission is allocated. */
 #include "vkpy.h"
 
 enum {
-    ON_STACK = 8,        /* items of each kind; more go to the heap */
-    LOOKS = 3,           /* at submissions that were held: more than one a call, so that their number falls */
-    COMPILE_ROUNDS = 64, /* for lists that another thread adds to meanwhile */
+    ON_STACK = 8,        /* items of each kind; more are allocated on the heap */
+    RELEASE_CHECKS = 3,  /* held submissions to check in each call; more than one, so that their number falls */
+    COMPILE_ROUNDS = 64, /* limit of attempts to compile lists that another thread extends meanwhile */
 };
 
-/* The items of `waits` or `signals`: one, or those of a tuple. */
+/* The items of `waits` or `signals`: a single one, or those of a tuple. */
 typedef struct items {
-    PyObject *single; /* borrowed, or NULL */
+    PyObject *single; /* no reference; or NULL */
     PyObject *tuple;  /* owned, or NULL */
     Py_ssize_t count;
 } items;
 
 typedef struct batch {
-    vkpy_device *device; /* borrowed: the call's self */
+    vkpy_device *device; /* no reference; the call's self */
     vks_submit_info info;
     vks_commands **commands;
     uint64_t *raw;
     vks_wait *waits;
     vks_signal *signals;
-    items wait_items, signal_items; /* keep the fences alive while the GIL is away */
+    items wait_items, signal_items; /* keep the fences alive while the GIL is released */
     vks_commands *commands_on_stack[ON_STACK];
     uint64_t raw_on_stack[ON_STACK];
     vks_wait waits_on_stack[ON_STACK];
     vks_signal signals_on_stack[ON_STACK];
 } batch;
 
-/* What `waits` and `signals` may hold, for reading them and for complaints. */
+/* The kinds of items of `waits` and `signals`, for reading them and for error messages. */
 typedef struct item_kind {
     const char *name, *forms;
     const char *value, *value_hint;
@@ -54,34 +54,34 @@ static const item_kind signal_kind = {
 static const char command_forms[] = "CommandLists or VkCommandBuffers (ints, cffi or ctypes pointers), "
                                     "each an argument of its own as in submit(*commands)";
 
-/* The public classes derive from ours: the first that is seen is known from then on without a walk along its bases. It
- * is kept, so that no other type comes to have its address. */
-static inline bool is_a(PyObject *object, PyTypeObject *type, PyTypeObject **usual)
+/* Caches the public subclass that is seen first, so that it is recognised without a walk along its
+ * bases. The cache has a reference, so that no other type gets its address. */
+static inline bool is_a(PyObject *object, PyTypeObject *type, PyTypeObject **cached)
 {
-    if (VKPY_LIKELY(Py_IS_TYPE(object, *usual)))
+    if (VKPY_LIKELY(Py_IS_TYPE(object, *cached)))
         return true;
     if (!PyObject_TypeCheck(object, type))
         return false;
-    if (*usual == NULL)
-        *usual = (PyTypeObject *)Py_NewRef((PyObject *)Py_TYPE(object));
+    if (*cached == NULL)
+        *cached = (PyTypeObject *)Py_NewRef((PyObject *)Py_TYPE(object));
     return true;
 }
 
 static inline bool is_fence(PyObject *object)
 {
-    static PyTypeObject *usual;
-    return is_a(object, vkpy_fence_type, &usual);
+    static PyTypeObject *cached;
+    return is_a(object, vkpy_fence_type, &cached);
 }
 
 static inline bool is_submission(PyObject *object) { return Py_IS_TYPE(object, vkpy_submission_type); /* final */ }
 
 static inline bool is_commands(PyObject *object)
 {
-    static PyTypeObject *usual;
-    return is_a(object, vkpy_commands_type, &usual);
+    static PyTypeObject *cached;
+    return is_a(object, vkpy_commands_type, &cached);
 }
 
-/* `on_stack`, or heap memory when that is too small; NULL with MemoryError. */
+/* Returns `on_stack`, or heap memory when that is too small; NULL with MemoryError. */
 static inline void *storage(void *on_stack, Py_ssize_t count, size_t size)
 {
     if (VKPY_LIKELY(count <= ON_STACK))
@@ -98,8 +98,8 @@ static inline void discard(void *memory, const void *on_stack)
 
 /* ---- waits and signals ------------------------------------------------------------------------------------------- */
 
-/* A (fence, value) pair and a sequence of two items may look alike: the second of a pair is neither fence, submission
- * nor pair. */
+/* Returns whether it is a (fence, value) pair, and not a sequence of two items: its second item is
+ * neither fence, submission nor pair. */
 static bool is_pair(PyObject *tuple)
 {
     if (!is_fence(PyTuple_GetItem(tuple, 0)))
@@ -144,7 +144,7 @@ static inline bool read_fence(PyObject *object, vks_fence **fence)
     return VKPY_LIKELY(*fence != NULL) || vkpy_raise_uninitialised(object) != NULL;
 }
 
-/* `fence` is borrowed from the items. */
+/* Reads a pair. *fence is no new reference. */
 static bool read_pair(PyObject *item, const item_kind *kind, vks_fence **fence, uint64_t *value)
 {
     if (!(Py_IS_TYPE(item, &PyTuple_Type) || PyTuple_Check(item)) || PyTuple_Size(item) != 2)
@@ -173,7 +173,7 @@ static bool read_wait(const batch *work, PyObject *item, vks_wait *wait)
 static bool read_signal(PyObject *item, vks_signal *signal)
 {
     if (!Py_IS_TYPE(item, &PyTuple_Type) && is_fence(item)) {
-        signal->value = 0; /* the core's word for the next one */
+        signal->value = 0; /* 0: the core chooses the next value */
         return read_fence(item, &signal->fence);
     }
     return read_pair(item, &signal_kind, &signal->fence, &signal->value);
@@ -195,7 +195,7 @@ static bool read_waits(batch *work, PyObject *argument)
     return true;
 }
 
-/* One fence, its next value: what most submissions signal. */
+/* Reads a single fence with its next value, the most frequent case. */
 static inline bool read_next_value(batch *work, PyObject *fence)
 {
     work->signal_items = (items){.single = fence, .count = 1};
@@ -235,7 +235,8 @@ static bool compile(PyObject *list)
     return result != NULL;
 }
 
-/* An engine's VkCommandBuffer: an int, or what vkshare._handles.as_int() reads, such as a cffi pointer. */
+/* Reads an engine's VkCommandBuffer: an int, or an object that vkshare._handles.as_int() reads,
+ * such as a cffi pointer. */
 static bool read_raw(PyObject *object, uint64_t *out)
 {
     static PyObject *as_int;
@@ -248,7 +249,7 @@ static bool read_raw(PyObject *object, uint64_t *out)
         Py_XDECREF(handles);
         PyObject *value = as_int == NULL ? NULL : PyObject_CallFunction(as_int, "Os", object, "commands");
         if (value == NULL && as_int != NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
-            PyErr_Clear(); /* it speaks of handles, not of what a submission takes */
+            PyErr_Clear(); /* its text is about handles, not about submit()'s arguments */
             return vkpy_type_error(object, "commands", command_forms);
         }
         bool good = value != NULL && vkpy_u64(value, "commands", out);
@@ -263,7 +264,7 @@ static bool read_raw(PyObject *object, uint64_t *out)
     return *out != 0;
 }
 
-/* Everything that runs Python code; afterwards the lists' core objects can be taken. */
+/* Runs all Python code first, so that the lists' core objects can then be taken. */
 static bool prepare_commands(batch *work, PyObject *const *arguments, Py_ssize_t count)
 {
     for (Py_ssize_t i = 0; i < count; ++i) {
@@ -300,9 +301,9 @@ static bool read_commands(batch *work, PyObject *const *arguments, Py_ssize_t co
                              arguments[i]);
             return false;
         }
-        if (!compile(arguments[i])) /* another thread has added to it since */
+        if (!compile(arguments[i])) /* another thread has extended it since */
             return false;
-        i = -1; /* that ran Python code too: any of them may have been reset */
+        i = -1; /* compile() ran Python code too, which may have reset any list */
     }
     work->info.commands = work->commands;
     work->info.n_commands = (uint32_t)lists;
@@ -325,8 +326,8 @@ static bool is_surface_at_fault(vks_status status, const vks_surface *surface)
            (status == VKS_NOT_OWNER && !vks_surface_may_submit(surface) && !vks_surface_discards(surface));
 }
 
-/* "Device.submit: signals[1], <vkshare.Fence closed>"; `index` -1: there is one only. `object` is borrowed, and a repr
- * may run anything. */
+/* Returns "Device.submit: signals[1], <vkshare.Fence closed>"; `index` -1: there is only one.
+ * `object` is no new reference, and its repr() may run any code. */
 static PyObject *named_item(const char *name, Py_ssize_t index, const char *relation, PyObject *object)
 {
     Py_INCREF(object);
@@ -336,7 +337,7 @@ static PyObject *named_item(const char *name, Py_ssize_t index, const char *rela
     return text;
 }
 
-/* A new str, or NULL where nothing is found, or with an exception. */
+/* Returns a new str; NULL: nothing found, or raised. */
 static PyObject *command_at_fault(const batch *work, vks_status status, PyObject *const *arguments)
 {
     for (uint32_t i = 0; i < work->info.n_commands; ++i) {
@@ -355,7 +356,6 @@ static PyObject *command_at_fault(const batch *work, vks_status status, PyObject
     return NULL;
 }
 
-/* Likewise. */
 static PyObject *item_at_fault(const batch *work, vks_status status, const items *list, bool signals)
 {
     for (Py_ssize_t i = 0; i < list->count; ++i) {
@@ -367,7 +367,8 @@ static PyObject *item_at_fault(const batch *work, vks_status status, const items
     return NULL;
 }
 
-/* Names the surface, list or fence that the core refused. It is found again here: the core keeps no note of it. */
+/* Names the surface, list or fence that the core refused. It is searched here, because the core
+ * does not record it. */
 static PyObject *raise_refused(const batch *work, vks_status status, PyObject *const *arguments)
 {
     PyObject *what = NULL;
@@ -387,7 +388,7 @@ static PyObject *raise_refused(const batch *work, vks_status status, PyObject *c
 
 /* ---- the call ---------------------------------------------------------------------------------------------------- */
 
-/* Another thread may reset() a list while the GIL is away. */
+/* Another thread may reset() a list while the GIL is released. */
 static vks_status submit_without_gil(const batch *work, uint64_t deadline, vks_submission *out)
 {
     vks_status status;
@@ -399,8 +400,8 @@ static vks_status submit_without_gil(const batch *work, uint64_t deadline, vks_s
     return status;
 }
 
-/* Whether all that `commands` touch and may not touch are surfaces whose unowned use is discarded (K21), and there is
- * one. */
+/* Returns whether there is a surface that `commands` may not use, and unowned use of every such
+ * surface is discarded (K21). */
 static bool only_discards(const batch *work, PyObject *const *arguments)
 {
     bool found = false;
@@ -421,15 +422,15 @@ static bool only_discards(const batch *work, PyObject *const *arguments)
     return found;
 }
 
-/* What the caller gave, with an iterator that was used up replaced. A new reference. */
+/* Returns a new reference to the caller's argument; for an iterator, to its items. */
 static PyObject *items_object(const items *list)
 {
     PyObject *object = list->tuple != NULL ? list->tuple : list->single;
     return object != NULL ? Py_NewRef(object) : PyTuple_New(0);
 }
 
-/* What must live while the submission is held. A new tuple, or NULL. */
-static PyObject *everything(const batch *work, PyObject *const *arguments, Py_ssize_t count)
+/* Returns a new tuple of all objects that a held submission needs, or NULL. */
+static PyObject *argument_tuple(const batch *work, PyObject *const *arguments, Py_ssize_t count)
 {
     PyObject *all = PyTuple_New(count + 2);
     for (Py_ssize_t i = 0; all != NULL && i < count; ++i)
@@ -456,14 +457,14 @@ static PyObject *submit_discarding(const batch *work, PyObject *const *arguments
     return result;
 }
 
-/* Only the `waits` and `signals` keywords; borrowed. */
+/* Reads the `waits` and `signals` keywords only, without new references. */
 static bool read_keywords(PyObject *const *given, PyObject *keywords, PyObject **waits, PyObject **signals)
 {
     static vkpy_signature signature = {"Device.submit", 0, 0, 2, {"waits", "signals"}, {NULL}};
-    static PyObject *usual; /* a call's constant: that of the last call with `signals` alone. Owned, so that no other
-                               comes to have its address */
+    static PyObject *cached; /* keyword names of the last call with `signals` alone; with a reference, so that no other
+                                tuple gets its address */
     PyObject *values[2];
-    if (VKPY_LIKELY(keywords == usual)) {
+    if (VKPY_LIKELY(keywords == cached)) {
         *signals = given[0];
         return true;
     }
@@ -472,8 +473,8 @@ static bool read_keywords(PyObject *const *given, PyObject *keywords, PyObject *
     *waits = values[0];
     *signals = values[1];
     if (*waits == NULL && *signals != NULL) {
-        Py_XDECREF(usual);
-        usual = Py_NewRef(keywords);
+        Py_XDECREF(cached);
+        cached = Py_NewRef(keywords);
     }
     return true;
 }
@@ -491,23 +492,23 @@ static void close_batch(batch *work)
 static PyObject *run_batch(batch *work, PyObject *const *arguments, Py_ssize_t count)
 {
     vks_device *core = work->device->core;
-    /* Made first: once the work is handed over nothing may fail. */
+    /* Created first, because nothing may fail after the work is submitted. */
     vkpy_submission *submission = vkpy_submission_new(work->device);
     if (VKPY_UNLIKELY(submission == NULL))
         return NULL;
     vks_status status;
-    if (VKPY_LIKELY(work->device->locks == NULL)) {
+    if (VKPY_LIKELY(work->device->queue_lock == NULL)) {
         status = vks_submit(core, &work->info, 0, &submission->core);
-        if (VKPY_UNLIKELY(status == VKS_TIMEOUT)) /* as many are held as may be */
+        if (VKPY_UNLIKELY(status == VKS_TIMEOUT)) /* the limit of held submissions is reached */
             status = submit_without_gil(work, VKS_FOREVER, &submission->core);
     } else {
         status = submit_without_gil(work, VKS_FOREVER, &submission->core);
     }
     if (VKPY_LIKELY(status == VKS_OK)) {
         if (VKPY_UNLIKELY(submission->core.op != NULL))
-            vkpy_keep(work->device, &submission->core, everything(work, arguments, count));
-        if (VKPY_UNLIKELY(work->device->kept_first != NULL))
-            vkpy_kept_look(work->device, LOOKS);
+            vkpy_hold_arguments(work->device, &submission->core, argument_tuple(work, arguments, count));
+        if (VKPY_UNLIKELY(work->device->held_first != NULL))
+            vkpy_held_arguments_release(work->device, RELEASE_CHECKS);
         return (PyObject *)submission;
     }
     submission->core = (vks_submission){.serial = 0};
@@ -531,7 +532,7 @@ PyObject *vkpy_submit(PyObject *self, PyObject *const *arguments, Py_ssize_t cou
     VKPY_LIVE(work.device);
     if (keywords != NULL && !read_keywords(arguments + count, keywords, &waits, &signals))
         return NULL;
-    /* Commands last: reading values may run Python code, which may reset a list. */
+    /* Read last: reading values may run Python code, which may reset a list. */
     if ((waits == NULL || read_waits(&work, waits)) && (signals == NULL || read_signals(&work, signals)) &&
         read_commands(&work, arguments, count))
         result = run_batch(&work, arguments, count);

@@ -8,7 +8,7 @@
 
 typedef struct options {
     PyObject *device, *width, *height, *format, *pixels, *stride, *page_fd, *semaphore_fd, *discard_unowned,
-        *presentable, *alias_of; /* borrowed */
+        *presentable, *alias_of; /* no references */
 } options;
 
 static bool read_size(const options *given, vks_surface_info *info)
@@ -27,7 +27,7 @@ static bool read_size(const options *given, vks_surface_info *info)
            vkpy_bool(given->presentable, &info->is_presentable);
 }
 
-/* The Surface whose page the new one is to share, or NULL. */
+/* Reads the Surface whose page the new one shares, or NULL. */
 static bool read_alias_of(const options *given, const vkpy_device *device, vkpy_surface **of)
 {
     *of = NULL;
@@ -60,7 +60,7 @@ static vks_status make(vkpy_device *device, const vks_surface_info *info, vkpy_s
     return status;
 }
 
-/* The fds are the core's, once it is asked. */
+/* The core owns the fds from its call on, also if it fails. */
 static bool create(vkpy_surface *self, const options *given, int *page_fd, int *semaphore_fd)
 {
     vks_surface_info info = {0};
@@ -109,10 +109,10 @@ static int surface_init(PyObject *object, PyObject *arguments, PyObject *keyword
     if (self->initialised) {
         vkpy_raise_initialised("Surface");
     } else {
-        self->initialised = true; /* before Python code or another thread can come here again */
+        self->initialised = true; /* before Python code or another thread can call this again */
         self->initialised = create(self, &given, &page_fd, &semaphore_fd);
     }
-    /* Whatever failed, fds that were given are taken over. */
+    /* On every failure the given fds are taken over too. */
     if (page_fd >= 0)
         close(page_fd);
     if (semaphore_fd >= 0)
@@ -152,7 +152,7 @@ static int surface_traverse(PyObject *object, visitproc visit, void *arg)
     return 0;
 }
 
-/* Without the GIL: it waits for the work that still draws on the surface. */
+/* Releases the GIL, because the close waits for work that still draws on the surface. */
 static uint64_t close_surface(vkpy_surface *self, uint64_t (*end)(vks_surface *))
 {
     PyThreadState *thread = PyEval_SaveThread();
@@ -203,7 +203,7 @@ static PyObject *surface_close(PyObject *object, PyObject *ignored)
     VKPY_LIVE(self);
     uint64_t serial = close_surface(self, vks_surface_close_now);
     vkpy_pixels *pixels = self->pixels;
-    self->pixels = NULL; /* a closed surface that somebody still holds must not hold its memory */
+    self->pixels = NULL; /* a closed surface with a reference left must not keep its memory */
     vkpy_pixels_retire(self->device, pixels);
     return PyLong_FromUnsignedLongLong(serial);
 }
@@ -277,7 +277,7 @@ static PyObject *surface_acquire_start(PyObject *object, PyObject *const *argume
     VKPY_SHORT(self->device, status = vks_surface_acquire_gpu(self->core, key, &op));
     if (status != VKS_OK || op == NULL)
         return vkpy_none_or_raise(status, "Surface.acquire_async");
-    return vkpy_pending_new(self, op);
+    return vkpy_pending_acquire_new(self, op);
 }
 
 static PyObject *surface_release(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
@@ -304,7 +304,8 @@ static PyObject *surface_recover(PyObject *object, PyObject *const *arguments, P
     VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_timeout(values[0], &timeout))
         return NULL;
-    /* No try with deadline 0 before: each attempt that fails abandons the surface once more, for all to see. */
+    /* No first try with deadline 0: each failed attempt abandons the surface again, visibly to
+     * every party. */
     uint64_t deadline = vkpy_deadline(timeout);
     vks_status status;
     VKPY_BLOCKING(status, vks_surface_recover(self->core, deadline));
@@ -506,11 +507,11 @@ static PyMethodDef methods[] = {
      "acquire($self, key=0, timeout=None, *, mode='cpu+gpu')\n--\n\n"
      "Waits until the owner released with that key; AcquireTimeout, AbandonedError."},
     {"release", VKPY_FASTCALL(surface_release), VKPY_FAST,
-     "release($self, key=0)\n--\n\nHands it to whoever waits for that key; NotOwnerError."},
+     "release($self, key=0)\n--\n\nGives the surface to a waiter with that key; NotOwnerError."},
     {"recover", VKPY_FASTCALL(surface_recover), VKPY_FAST,
      "recover($self, timeout=None)\n--\n\nTakes an abandoned surface, with a new generation."},
     {"_acquire_start", VKPY_FASTCALL(surface_acquire_start), VKPY_FAST,
-     "_acquire_start($self, key)\n--\n\nA PendingAcquire, or None: granted at once."},
+     "_acquire_start($self, key)\n--\n\nReturns a PendingAcquire; None: the surface was acquired immediately."},
     {"_cpu_access", VKPY_FASTCALL(surface_cpu_access), VKPY_FAST,
      "_cpu_access($self, timeout=None)\n--\n\nWaits until the CPU may touch the pixels."},
     {"_set_commands", VKPY_FASTCALL(surface_set_commands), VKPY_FAST,
@@ -522,9 +523,10 @@ static PyMethodDef methods[] = {
     {"_sync", surface_sync, METH_NOARGS,
      "_sync($self)\n--\n\n((VkSemaphore, value) to wait for, (VkSemaphore, value) to signal)."},
     {"_join", VKPY_FASTCALL(surface_join), VKPY_FAST,
-     "_join($self, network, index)\n--\n\nMakes it a surface of queues, by which alone it is acquired and released."},
+     "_join($self, network, index)\n--\n\nMakes it a surface of queues, which alone acquire and release it."},
     {"_release_to_external", surface_release_to_external, METH_O,
-     "_release_to_external($self, semaphore)\n--\n\nGives the image to another API, and signals a binary VkSemaphore."},
+     "_release_to_external($self, semaphore)\n--\n\nReleases the image to another API, and signals a binary "
+     "VkSemaphore."},
     {"_acquire_from_external", surface_acquire_from_external, METH_O,
      "_acquire_from_external($self, semaphore)\n--\n\nWaits for a binary VkSemaphore on the GPU (0: none), and takes "
      "the image."},
@@ -532,23 +534,24 @@ static PyMethodDef methods[] = {
      "_external_begin($self, after_cpu, timeout=None)\n--\n\nThe value that another API must wait for, which has the "
      "semaphore; 0: none."},
     {"_external_signal_value", surface_external_signal_value, METH_NOARGS,
-     "_external_signal_value($self)\n--\n\nThe value that it must signal."},
+     "_external_signal_value($self)\n--\n\nReturns the value that the other API must signal."},
     {"_external_end", surface_external_end, METH_O,
-     "_external_end($self, value)\n--\n\nIts queue has the signal of the value (0: it did nothing)."},
+     "_external_end($self, value)\n--\n\nReports that its queue has the signal of the value (0: it submitted "
+     "nothing)."},
     {"_external_lost", surface_external_lost, METH_NOARGS,
-     "_external_lost($self)\n--\n\nIt died: what it was to signal never comes."},
-    {"_next_key", surface_next_key, METH_NOARGS, "_next_key($self)\n--\n\nThe key after the last one handed out."},
+     "_external_lost($self)\n--\n\nReports that the other API's context is lost: its signals never come."},
+    {"_next_key", surface_next_key, METH_NOARGS, "_next_key($self)\n--\n\nReturns the key after the last one used."},
     {"_finish_releases", VKPY_FASTCALL(surface_finish_releases), VKPY_FAST,
-     "_finish_releases($self, timeout)\n--\n\nLets work behind a release go that others were promised."},
+     "_finish_releases($self, timeout)\n--\n\nSubmits work that announced releases depend on."},
     {"_close", surface_close, METH_NOARGS,
-     "_close($self)\n--\n\nEnds the handle; the serial after which the image may go. Idempotent."},
+     "_close($self)\n--\n\nCloses the handle; returns the serial after which the image may be destroyed. Idempotent."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef properties[] = {
     {"device", surface_device, NULL, "The device that it belongs to.", NULL},
     {"is_owned", surface_is_owned, NULL, "Whether this handle owns the surface.", NULL},
-    {"_may_submit", surface_may_submit, NULL, "Owned, or a mode=\"gpu\" tenure is open.", NULL},
+    {"_may_submit", surface_may_submit, NULL, "Whether it is owned, or an ownership with mode=\"gpu\" is open.", NULL},
     {"is_closed", surface_is_closed, NULL, "Whether this handle was closed.", NULL},
     {"generation", surface_generation, NULL, "Grows with each recover().", NULL},
     {NULL, NULL, NULL, NULL, NULL},

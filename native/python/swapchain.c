@@ -4,9 +4,10 @@
 
 #include <limits.h>
 
-/* ---- making one -------------------------------------------------------------------------------------------------- */
+/* ---- creation ---------------------------------------------------------------------------------
+ */
 
-/* An int of the dict `from`, in [least, most]; required. */
+/* Reads a required int of the dict `from`, in [least, most]. */
 static bool read_field(PyObject *from, const char *name, uint64_t least, uint64_t most, uint64_t *out)
 {
     PyObject *value = PyDict_GetItemString(from, name);
@@ -103,7 +104,7 @@ static bool create(vkpy_swapchain *self, vkpy_device *device, PyObject *frame_ty
     }
     self->device = (vkpy_device *)Py_NewRef((PyObject *)device);
     self->frame_type = (PyTypeObject *)Py_NewRef(frame_type);
-    self->core = core; /* last: other threads may call it from here on */
+    self->core = core; /* last, because other threads may call it from here on */
     return true;
 }
 
@@ -129,7 +130,8 @@ static int swapchain_init(PyObject *object, PyObject *arguments, PyObject *keywo
     return self->initialised ? 0 : -1;
 }
 
-/* ---- its end ----------------------------------------------------------------------------------------------------- */
+/* ---- destruction ------------------------------------------------------------------------------
+ */
 
 static int swapchain_traverse(PyObject *object, visitproc visit, void *arg)
 {
@@ -139,7 +141,7 @@ static int swapchain_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT((PyObject *)self->frame_type);
     Py_VISIT(self->acquired);
     Py_VISIT(self->presenting);
-    Py_VISIT(self->look);
+    Py_VISIT(self->check_window);
     return 0;
 }
 
@@ -148,7 +150,7 @@ static int swapchain_clear(PyObject *object)
     vkpy_swapchain *self = (vkpy_swapchain *)object;
     Py_CLEAR(self->acquired);
     Py_CLEAR(self->presenting);
-    Py_CLEAR(self->look);
+    Py_CLEAR(self->check_window);
     return 0;
 }
 
@@ -186,32 +188,34 @@ static PyObject *swapchain_close(PyObject *object, PyObject *ignored)
 
 /* ---- acquire ----------------------------------------------------------------------------------------------------- */
 
-/* The hot calls keep the GIL where they do not wait; an engine's lock as a Python callable may be waited for, and a
- * window system that is silent (Mesa 22 asks X11 in each vkAcquireNextImageKHR). */
-static vks_status acquire_soon(vkpy_swapchain *self, vks_frame *frame)
+/* Frequent calls keep the GIL if they do not wait. They may wait for an engine's lock that is a
+ * Python callable, and for a window system that does not reply (Mesa 22 asks X11 in each
+ * vkAcquireNextImageKHR). */
+static vks_status try_acquire(vkpy_swapchain *self, vks_frame *frame)
 {
-    bool may_wait = self->device->locks != NULL || self->asks_server;
-    return may_wait ? VKS_TIMEOUT : vks_swapchain_acquire_soon(self->core, frame);
+    bool may_wait = self->device->queue_lock != NULL || self->asks_server;
+    return may_wait ? VKS_TIMEOUT : vks_swapchain_try_acquire(self->core, frame);
 }
 
-/* Who waits long asks now and then whether the window is still there: not every driver tells. */
-#define LOOK_NS UINT64_C(200000000)
+/* A long wait checks at intervals whether the window still exists, because not every driver reports
+ * it. */
+#define CHECK_INTERVAL_NS UINT64_C(200000000)
 
 static vks_status wait_for_frame(vkpy_swapchain *self, uint64_t timeout, vks_frame *frame)
 {
-    uint64_t deadline = vkpy_deadline(timeout), looked = vks_now();
+    uint64_t deadline = vkpy_deadline(timeout), checked = vks_now();
     vks_status status;
     do {
         vkpy_prepare_to_sleep();
         PyThreadState *thread = PyEval_SaveThread();
         status = vks_swapchain_acquire(self->core, deadline, frame);
         PyEval_RestoreThread(thread);
-        if (status == VKS_INTERRUPTED && self->look != NULL && vks_now() - looked > LOOK_NS) {
-            PyObject *result = PyObject_CallNoArgs(self->look);
+        if (status == VKS_INTERRUPTED && self->check_window != NULL && vks_now() - checked > CHECK_INTERVAL_NS) {
+            PyObject *result = PyObject_CallNoArgs(self->check_window);
             if (result == NULL)
                 return VKS_INTERRUPTED;
             Py_DECREF(result);
-            looked = vks_now();
+            checked = vks_now();
         }
     } while (status == VKS_INTERRUPTED && PyErr_CheckSignals() == 0);
     return status;
@@ -219,11 +223,11 @@ static vks_status wait_for_frame(vkpy_swapchain *self, uint64_t timeout, vks_fra
 
 static vks_status acquire_frame(vkpy_swapchain *self, uint64_t timeout, vks_frame *frame)
 {
-    vks_status status = acquire_soon(self, frame);
+    vks_status status = try_acquire(self, frame);
     return VKPY_UNLIKELY(status == VKS_TIMEOUT) ? wait_for_frame(self, timeout, frame) : status;
 }
 
-/* The name of the call where the text of the core says more than that it did not happen in time. */
+/* Raises with the core's text, or, if that only repeats the timeout, with the call's name. */
 static PyObject *raise_not_acquired(vks_status status, const char *call, uint64_t timeout)
 {
     const vks_error *error = vks_last_error();
@@ -232,8 +236,8 @@ static PyObject *raise_not_acquired(vks_status status, const char *call, uint64_
     return vkpy_raise(status, call);
 }
 
-/* A new Frame, its image adopted; NULL: raised; None: the swapchain was resized by another thread meanwhile. `acquired`
- * is called with it, unless that is NULL. */
+/* Returns a new Frame whose image has its Surface. NULL: raised. None: another thread resized the
+ * swapchain meanwhile. `acquired` is called with the frame, unless it is NULL. */
 static PyObject *wrap_frame(vkpy_swapchain *self, const vks_frame *frame, PyObject *acquired)
 {
     PyObject *made = vkpy_frame_new(self, frame);
@@ -244,7 +248,7 @@ static PyObject *wrap_frame(vkpy_swapchain *self, const vks_frame *frame, PyObje
     if (VKPY_UNLIKELY(!vkpy_frame_is_adopted(self, frame))) {
         int adopted = vkpy_frame_adopt(self, frame);
         if (adopted <= 0)
-            Py_CLEAR(made); /* which drops it */
+            Py_CLEAR(made); /* which drops the frame */
         if (adopted == 0)
             return Py_NewRef(Py_None);
     }
@@ -257,7 +261,7 @@ static PyObject *wrap_frame(vkpy_swapchain *self, const vks_frame *frame, PyObje
     return made;
 }
 
-static bool renew_ring(vkpy_swapchain *self, const vks_frame *wanted)
+static bool renew_offscreen(vkpy_swapchain *self, const vks_frame *wanted)
 {
     PyObject *made =
         PyObject_CallMethod((PyObject *)self, "_renew_ring", "II", (unsigned)wanted->width, (unsigned)wanted->height);
@@ -265,14 +269,14 @@ static bool renew_ring(vkpy_swapchain *self, const vks_frame *wanted)
     return made != NULL;
 }
 
-/* `timeout_object` is None or what `timeout` was read from. */
+/* `timeout_object` is None or the source of `timeout`. */
 static PyObject *acquire(vkpy_swapchain *self, PyObject *timeout_object, uint64_t timeout)
 {
     vks_frame frame;
     vks_clear_error();
     vks_status status = acquire_frame(self, timeout, &frame);
     while (VKPY_UNLIKELY(status == VKS_OUTDATED)) {
-        if (!renew_ring(self, &frame))
+        if (!renew_offscreen(self, &frame))
             return NULL;
         status = acquire_frame(self, timeout, &frame);
     }
@@ -300,7 +304,7 @@ static PyObject *swapchain_acquire(PyObject *object, PyObject *const *arguments,
     return acquire(self, values[0] == NULL ? Py_None : values[0], timeout);
 }
 
-/* For capture(): a Frame that is read and closed; None: the swapchain was resized meanwhile. */
+/* Returns a Frame for capture() to read and close. None: the swapchain was resized meanwhile. */
 static PyObject *swapchain_acquire_shown(PyObject *object, PyObject *timeout_object)
 {
     vkpy_swapchain *self = (vkpy_swapchain *)object;
@@ -328,7 +332,7 @@ static PyObject *present_frame(vkpy_swapchain *self, vkpy_frame *frame)
         Py_DECREF(result);
     }
     uint64_t deadline = vks_now() + VKS_HELD_FRAME_NS;
-    /* Without the GIL: some drivers wait for the rendering, or for the display. */
+    /* without the GIL, because some drivers wait for the rendering, or for the display */
     VKPY_BLOCKING(status, vks_swapchain_present(self->core, &frame->core, deadline));
     frame->is_over = status == VKS_OK || status == VKS_SURFACE_LOST;
     return vkpy_none_or_raise(status, "Swapchain.present");
@@ -376,7 +380,7 @@ static PyObject *swapchain_run(PyObject *object, PyObject *const *arguments, Py_
         return NULL;
     prepared = values[0];
     if (!PyObject_TypeCheck(prepared, vkpy_prepared_type)) {
-        vkpy_type_error(prepared, "prepared", "what swapchain.prepare() gave");
+        vkpy_type_error(prepared, "prepared", "the result of swapchain.prepare()");
         return NULL;
     }
     PyObject *frame = acquire(self, values[1] == NULL ? Py_None : values[1], timeout);
@@ -384,10 +388,10 @@ static PyObject *swapchain_run(PyObject *object, PyObject *const *arguments, Py_
         return NULL;
     PyObject *result;
     if (VKPY_UNLIKELY(((vkpy_frame *)frame)->is_hidden))
-        result = Py_NewRef(Py_None); /* nothing to draw for */
+        result = Py_NewRef(Py_None); /* a hidden frame has no pixels to draw */
     else
         result = run(self, prepared, (vkpy_frame *)frame);
-    Py_DECREF(frame); /* not presented: it goes back */
+    Py_DECREF(frame); /* a frame that was not presented is returned */
     return result;
 }
 
@@ -443,7 +447,7 @@ static PyObject *swapchain_lose(PyObject *object, PyObject *ignored)
     Py_RETURN_NONE;
 }
 
-/* True: there is a current swapchain; False: the window has no pixels now. */
+/* Returns whether there is a current swapchain. False: the window has no pixels now. */
 static PyObject *swapchain_prepare(PyObject *object, PyObject *ignored)
 {
     vkpy_swapchain *self = (vkpy_swapchain *)object;
@@ -504,7 +508,8 @@ static PyObject *swapchain_attach(PyObject *object, PyObject *const *arguments, 
     return vkpy_none_or_raise(status, "Swapchain");
 }
 
-static PyObject *swapchain_new_ring(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+static PyObject *swapchain_new_offscreen(PyObject *object, PyObject *const *arguments, Py_ssize_t count,
+                                         PyObject *keywords)
 {
     static vkpy_signature signature = {"Swapchain._new_ring", 3, 3, 3, {"width", "height", "image_count"}, {NULL}};
     vkpy_swapchain *self = (vkpy_swapchain *)object;
@@ -519,7 +524,7 @@ static PyObject *swapchain_new_ring(PyObject *object, PyObject *const *arguments
         return NULL;
     vks_status status;
     VKPY_BLOCKING(status,
-                  vks_swapchain_new_ring(self->core, (uint32_t)width, (uint32_t)height, (uint32_t)n, &generation));
+                  vks_swapchain_new_offscreen(self->core, (uint32_t)width, (uint32_t)height, (uint32_t)n, &generation));
     return status != VKS_OK ? vkpy_raise(status, "Swapchain") : PyLong_FromUnsignedLongLong(generation);
 }
 
@@ -558,7 +563,7 @@ static PyObject *swapchain_set_hooks(PyObject *object, PyObject *const *argument
     VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) ||
         !read_hook(values[0], "acquired", &self->acquired) || !read_hook(values[1], "presenting", &self->presenting) ||
-        !read_hook(values[2], "look", &self->look))
+        !read_hook(values[2], "look", &self->check_window))
         return NULL;
     Py_RETURN_NONE;
 }
@@ -572,7 +577,7 @@ static void unpin(PyObject *pin)
     Py_DECREF(swapchain);
 }
 
-/* A pin is an object, so that none is left behind where Ctrl-C comes between this call and the next. */
+/* A pin is an object, so that Ctrl-C between this call and the next leaves none behind. */
 static PyObject *swapchain_pin(PyObject *object, PyObject *generation_object)
 {
     vkpy_swapchain *self = (vkpy_swapchain *)object;
@@ -655,7 +660,7 @@ static PyMethodDef methods[] = {
     {"_prepare", swapchain_prepare, METH_NOARGS, NULL},
     {"_image", VKPY_FASTCALL(swapchain_image), VKPY_FAST, NULL},
     {"_attach", VKPY_FASTCALL(swapchain_attach), VKPY_FAST, NULL},
-    {"_new_ring", VKPY_FASTCALL(swapchain_new_ring), VKPY_FAST, NULL},
+    {"_new_ring", VKPY_FASTCALL(swapchain_new_offscreen), VKPY_FAST, NULL},
     {"_take_semaphores", swapchain_take_semaphores, METH_O, NULL},
     {"_set_hooks", VKPY_FASTCALL(swapchain_set_hooks), VKPY_FAST, NULL},
     {"_close", swapchain_close, METH_NOARGS, NULL},

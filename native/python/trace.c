@@ -1,8 +1,8 @@
-/* Marks of Python code in a trace, and the constants that vkshare trace reads the files by. */
+/* Trace marks of Python code, and the constants that `vkshare trace` uses to read the files. */
 #include "core/trace.h"
 #include "vkpy.h"
 
-/* By vks_status. */
+/* Indexed by vks_status. */
 static const char *const statuses[] = {
     "ok",       "timeout",     "interrupted",  "abandoned",   "not owner", "already owner",  "not abandoned",
     "closed",   "device lost", "forked",       "read only",   "bad value", "foreign device", "full",
@@ -48,7 +48,7 @@ static bool add_names(PyObject *module, const char *name, const char *const *tex
     PyObject *tuple = PyTuple_New((Py_ssize_t)count);
     for (size_t i = 0; tuple != NULL && i < count; ++i) {
         PyObject *text = PyUnicode_FromString(texts[i]);
-        if (text == NULL || PyTuple_SetItem(tuple, (Py_ssize_t)i, text) < 0) /* takes the text over */
+        if (text == NULL || PyTuple_SetItem(tuple, (Py_ssize_t)i, text) < 0) /* takes over the text */
             Py_CLEAR(tuple);
     }
     int added = tuple == NULL ? -1 : PyModule_AddObjectRef(module, name, tuple);

@@ -1,8 +1,9 @@
 /* ArrayBuffer: the buffer protocol of an object that has an array. In C because __buffer__ is of Python 3.12. */
 #include "vkpy.h"
 
-/* The request goes on to the array, whose buffer then holds the array: "redirect" in the documentation of
- * Py_buffer.obj. What the property raises, such as that the access is over, is passed on. */
+/* Passes the request on to the array, whose buffer then refers to the array: "redirect" in the
+ * documentation of Py_buffer.obj. An exception of the property, such as the end of the access, is
+ * passed on too. */
 static int get_buffer(PyObject *object, Py_buffer *view, int flags)
 {
     view->obj = NULL; /* as it must be on failure */
@@ -13,7 +14,7 @@ static int get_buffer(PyObject *object, Py_buffer *view, int flags)
 }
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, (void *)"Lends the buffer of its property `array`: the base of vkshare.View."},
+    {Py_tp_doc, (void *)"Exports the buffer of its property `array`: the base of vkshare.View."},
     {Py_bf_getbuffer, (void *)get_buffer},
     {0, NULL},
 };

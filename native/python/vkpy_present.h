@@ -1,4 +1,4 @@
-/* vkpy_present.h: what the files of the extension that present share. */
+/* vkpy_present.h: declarations of the extension's files about presentation. */
 #ifndef VKPY_PRESENT_H
 #define VKPY_PRESENT_H
 
@@ -10,12 +10,12 @@ typedef struct vkpy_swapchain {
     vkpy_device *device;
     vks_swapchain *core;
     PyTypeObject *frame_type;        /* vkshare.present.frame.Frame */
-    PyObject *acquired, *presenting; /* called with each frame, after acquire and before present; NULL: nothing */
-    PyObject *look;                  /* called while an acquire waits; NULL: nothing */
-    uint64_t adopted_generation;     /* of which the images in `adopted` have their surface */
-    uint32_t adopted;                /* a bit an image */
+    PyObject *acquired, *presenting; /* called with each frame, after acquire and before present; NULL: none */
+    PyObject *check_window;          /* called at intervals while an acquire waits; NULL: none */
+    uint64_t adopted_generation;     /* generation of the images in `adopted` */
+    uint32_t adopted;                /* a bit for each image that has its Surface */
     bool initialised, is_closed;
-    bool asks_server; /* a window's: the driver may make a round trip in any call, also where it need not wait */
+    bool asks_server; /* true for windows: any driver call may make a round trip to the server */
     PyObject *weakrefs;
 } vkpy_swapchain;
 
@@ -24,10 +24,10 @@ typedef struct vkpy_frame {
     vkpy_swapchain *swapchain;
     vks_frame core;
     bool is_over;   /* presented or closed */
-    bool is_hidden; /* of a window without pixels */
+    bool is_hidden; /* the window has no pixels */
 } vkpy_frame;
 
-/* One command list an image, recorded when the image first comes. */
+/* One command list for each image, recorded when the image is first acquired. */
 typedef struct vkpy_prepared {
     PyObject_HEAD
     uint64_t generation;
@@ -39,10 +39,12 @@ extern PyTypeObject *vkpy_swapchain_type, *vkpy_frame_type, *vkpy_prepared_type;
 extern PyType_Spec vkpy_swapchain_spec, vkpy_frame_spec, vkpy_prepared_spec;
 
 PyObject *vkpy_frame_new(vkpy_swapchain *swapchain, const vks_frame *frame);
-/* Of this swapchain, and neither presented nor closed; else raises and returns NULL. Borrowed. */
+/* Returns the frame, without a new reference, if it is of this swapchain, and neither presented nor
+ * closed; else raises and returns NULL. */
 vkpy_frame *vkpy_frame_argument(vkpy_swapchain *swapchain, PyObject *object);
-/* Whether the image has its Surface; giving it one, by Swapchain._adopt(index, generation): 1 done, 0 it is of before a
- * resize, -1 raised. */
+/* vkpy_frame_is_adopted() returns whether the image has its Surface. vkpy_frame_adopt() gives it
+ * one, by Swapchain._adopt(index, generation). Returns 1; 0: the image is from before a resize; -1:
+ * raised. */
 static inline bool vkpy_frame_is_adopted(const vkpy_swapchain *swapchain, const vks_frame *frame)
 {
     return swapchain->adopted_generation == frame->generation && (swapchain->adopted >> frame->index & 1);
@@ -55,8 +57,8 @@ static inline void vkpy_frame_note_adopted(vkpy_swapchain *swapchain, uint32_t i
     swapchain->adopted_generation = generation;
     swapchain->adopted |= 1u << index;
 }
-/* The list for the frame's image, recorded by Prepared._record(index) where it is missing. A new reference: another
- * thread may reset() it meanwhile. NULL: raised. */
+/* Returns a new reference to the list for the frame's image, recorded by Prepared._record(index) if
+ * it is missing. The reference is new because another thread may call reset(). NULL: raised. */
 PyObject *vkpy_prepared_commands(PyObject *prepared, const vks_frame *frame);
 
 #endif

@@ -1,4 +1,4 @@
-/* vkpy_queue.h: the types and functions of native/python/queue.c. */
+/* vkpy_queue.h: types and functions of native/python/queue.c. */
 #ifndef VKPY_QUEUE_H
 #define VKPY_QUEUE_H
 

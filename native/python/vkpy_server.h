@@ -1,24 +1,24 @@
-/* vkpy_server.h: the types of the render server. */
+/* vkpy_server.h: types of the render server. */
 #ifndef VKPY_SERVER_H
 #define VKPY_SERVER_H
 
-#include "server/front.h"
-#include "server/hand_off.h"
+#include "server/poll.h"
+#include "server/work_ring.h"
 #include "vkpy.h"
 
-typedef struct vkpy_hand_off {
+typedef struct vkpy_work_ring {
     PyObject_HEAD
-    vks_hand_off *core;
+    vks_work_ring *core;
     PyObject *weakrefs;
-} vkpy_hand_off;
+} vkpy_work_ring;
 
-typedef struct vkpy_front {
+typedef struct vkpy_server_poll {
     PyObject_HEAD
-    vks_front *core;
+    vks_server_poll *core;
     PyObject *weakrefs;
-} vkpy_front;
+} vkpy_server_poll;
 
-extern PyTypeObject *vkpy_hand_off_type, *vkpy_front_type;
-extern PyType_Spec vkpy_hand_off_spec, vkpy_front_spec;
+extern PyTypeObject *vkpy_work_ring_type, *vkpy_server_poll_type;
+extern PyType_Spec vkpy_work_ring_spec, vkpy_server_poll_spec;
 
 #endif

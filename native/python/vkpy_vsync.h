@@ -1,4 +1,4 @@
-/* vkpy_vsync.h: the types of native/python/vsync.c. */
+/* vkpy_vsync.h: types of native/python/vsync.c. */
 #ifndef VKPY_VSYNC_H
 #define VKPY_VSYNC_H
 

@@ -1,4 +1,5 @@
-/* Display, Dispatcher, Observer, Bridge, BridgeEnd: who is told of ticks (native/vsync/display.h, bridge.h). */
+/* Display, Dispatcher, Observer, Bridge, BridgeEnd: delivery of ticks (native/vsync/display.h,
+ * bridge.h). */
 #include "vkpy_vsync.h"
 
 #include "vsync/bridge.h"
@@ -32,7 +33,7 @@ typedef struct vkpy_bridge {
 typedef struct vkpy_bridge_end {
     PyObject_HEAD
     vks_bridge_end *core;
-    vkpy_display *display; /* is not freed before it was left */
+    vkpy_display *display; /* kept alive until vks_bridge_leave() */
     PyObject *weakrefs;
 } vkpy_bridge_end;
 
@@ -46,7 +47,7 @@ static const char *const kinds[] = {
 
 /* ---- displays ---------------------------------------------------------------------------------------------------- */
 
-/* Nanoseconds as a fraction; Python has checked what it means. */
+/* Reads nanoseconds as a fraction; Python code has checked its meaning. */
 static bool read_interval(PyObject *numerator, PyObject *denominator, vks_interval *out)
 {
     long long below;
@@ -150,7 +151,7 @@ static PyObject *display_listen(PyObject *object, PyObject *kind_object)
     VKPY_LIVE(self);
     vks_status status;
     Py_BEGIN_ALLOW_THREADS
-    status = vks_display_listen(self->core, kind, NULL, &source);
+    status = vks_display_set_source(self->core, kind, NULL, &source);
     Py_END_ALLOW_THREADS
     return status == VKS_OK ? PyLong_FromUnsignedLong(source) : vkpy_raise(status, "Display");
 }
@@ -165,7 +166,7 @@ static PyObject *display_heard(PyObject *object, PyObject *const *arguments, Py_
         !vkpy_u64(values[1], "time", &time))
         return NULL;
     VKPY_LIVE(self);
-    return vkpy_none_or_raise(vks_display_heard(self->core, (uint32_t)source, time), "Display");
+    return vkpy_none_or_raise(vks_display_hardware_tick(self->core, (uint32_t)source, time), "Display");
 }
 
 static PyObject *display_wait_wanted(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
@@ -199,43 +200,44 @@ static PyObject *display_shutdown(PyObject *object, PyObject *ignored)
 static PyObject *display_counters(PyObject *object, PyObject *ignored)
 {
     vkpy_display *self = (vkpy_display *)object;
-    vks_display_statistics told;
+    vks_display_statistics out;
     (void)ignored;
     VKPY_LIVE(self);
-    vks_display_get_statistics(self->core, &told);
-    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:I,s:s,s:K,s:I,s:N}", "ticks", (unsigned long long)told.ticks,
-                         "hardware", (unsigned long long)told.hardware, "skipped", (unsigned long long)told.skipped,
-                         "breaks", (unsigned long long)told.breaks, "wakeups", (unsigned long long)told.wakeups, "late",
-                         (unsigned long long)told.late, "latest", (unsigned long long)told.latest, "observing",
-                         told.observing, "kind",
-                         kinds[told.kind <= VKS_TICK_PRESENT_TIMING ? told.kind : VKS_TICK_SOFTWARE], "numerator",
-                         (unsigned long long)told.interval.numerator, "denominator", told.interval.denominator,
-                         "is_estimated", PyBool_FromLong(told.is_estimated));
+    vks_display_get_statistics(self->core, &out);
+    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:I,s:s,s:K,s:I,s:N}", "ticks", (unsigned long long)out.ticks,
+                         "hardware", (unsigned long long)out.hardware, "skipped", (unsigned long long)out.skipped,
+                         "breaks", (unsigned long long)out.breaks, "wakeups", (unsigned long long)out.wakeups, "late",
+                         (unsigned long long)out.late, "latest", (unsigned long long)out.latest, "observing",
+                         out.observing, "kind",
+                         kinds[out.kind <= VKS_TICK_PRESENT_TIMING ? out.kind : VKS_TICK_SOFTWARE], "numerator",
+                         (unsigned long long)out.interval.numerator, "denominator", out.interval.denominator,
+                         "is_estimated", PyBool_FromLong(out.is_estimated));
 }
 
 static PyMethodDef display_methods[] = {
     {"_set_interval", VKPY_FASTCALL(display_set_interval), VKPY_FAST,
-     "_set_interval($self, numerator, denominator, is_estimated)\n--\n\nNanoseconds, from the next tick but one on."},
+     "_set_interval($self, numerator, denominator, is_estimated)\n--\n\nSets the interval in nanoseconds, from the "
+     "tick after the next one on."},
     {"_listen", display_listen, METH_O,
-     "_listen($self, kind)\n--\n\nTo a hardware of that kind; returns the number under which it is to tell."},
+     "_listen($self, kind)\n--\n\nSets a hardware source of that kind; returns the source's number."},
     {"_heard", VKPY_FASTCALL(display_heard), VKPY_FAST,
-     "_heard($self, source, time)\n--\n\nThe hardware ticked at `time`, ns of CLOCK_MONOTONIC."},
+     "_heard($self, source, time)\n--\n\nReports a hardware tick at `time`, ns of CLOCK_MONOTONIC."},
     {"_wait_wanted", VKPY_FASTCALL(display_wait_wanted), VKPY_FAST,
-     "_wait_wanted($self, source, is_wanted, timeout=None)\n--\n\nUntil somebody observes, or nobody does."},
+     "_wait_wanted($self, source, is_wanted, timeout=None)\n--\n\nWaits until the display has observers, or has none."},
     {"_shutdown", display_shutdown, METH_NOARGS, "_shutdown($self)\n--\n\nEnds the thread; idempotent."},
     {"_counters", display_counters, METH_NOARGS, "_counters($self)\n--\n\nvks_display_statistics as a dict."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef display_getters[] = {
-    {"number", display_number, NULL, "No other display of this process has it; what Tick.display says.", NULL},
+    {"number", display_number, NULL, "The number in Tick.display, unique in this process.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyMemberDef display_members[] = {VKPY_WEAKLIST(vkpy_display), {NULL, 0, 0, 0, NULL}};
 
 static PyType_Slot display_slots[] = {
-    {Py_tp_doc, (void *)"One thread that ticks, for the dispatchers that are bound to it."},
+    {Py_tp_doc, (void *)"A thread that delivers ticks to its dispatchers."},
     {Py_tp_init, (void *)display_init},
     {Py_tp_dealloc, (void *)display_dealloc},
     {Py_tp_methods, display_methods},
@@ -309,15 +311,15 @@ static PyObject *dispatcher_close(PyObject *object, PyObject *ignored)
 }
 
 static PyMethodDef dispatcher_methods[] = {
-    {"_move", dispatcher_move, METH_O, "_move($self, display)\n--\n\nTo another display."},
-    {"_close", dispatcher_close, METH_NOARGS, "_close($self)\n--\n\nIts observers' waits end; idempotent."},
+    {"_move", dispatcher_move, METH_O, "_move($self, display)\n--\n\nMoves to another display."},
+    {"_close", dispatcher_close, METH_NOARGS, "_close($self)\n--\n\nEnds its observers' waits; idempotent."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyMemberDef dispatcher_members[] = {VKPY_WEAKLIST(vkpy_dispatcher), {NULL, 0, 0, 0, NULL}};
 
 static PyType_Slot dispatcher_slots[] = {
-    {Py_tp_doc, (void *)"Who is told of a window's ticks."},
+    {Py_tp_doc, (void *)"Delivers a window's ticks to its observers."},
     {Py_tp_init, (void *)dispatcher_init},
     {Py_tp_dealloc, (void *)dispatcher_dealloc},
     {Py_tp_methods, dispatcher_methods},
@@ -387,7 +389,8 @@ static PyObject *observer_close(PyObject *object, PyObject *ignored)
     Py_RETURN_NONE;
 }
 
-/* (display, id, time, output, numerator, denominator, kind, flags, missed), or None for VKS_TIMEOUT. */
+/* Returns (display, id, time, output, numerator, denominator, kind, flags, missed), or None for
+ * VKS_TIMEOUT. */
 static PyObject *tick_or_raise(vks_status status, const vks_tick *tick, uint64_t missed, const char *what)
 {
     if (status == VKS_TIMEOUT)
@@ -426,24 +429,26 @@ static PyObject *observer_fileno(PyObject *object, PyObject *ignored)
 }
 
 static PyMethodDef observer_methods[] = {
-    {"_wait", observer_wait, METH_O, "_wait($self, timeout)\n--\n\nThe newest tick as a tuple; None: there is none."},
+    {"_wait", observer_wait, METH_O,
+     "_wait($self, timeout)\n--\n\nReturns the newest tick as a tuple; None: there is none."},
     {"attend", observer_attend, METH_NOARGS,
-     "attend($self)\n--\n\nBegins to observe, or goes on. Idempotent. The first observer of a display gets the last\n"
+     "attend($self)\n--\n\nStarts or resumes delivery. Idempotent. The first observer of a display gets the last\n"
      "tick at once, flagged MISSED, if that is younger than an interval. ClosedError."},
     {"rest", observer_rest, METH_NOARGS,
-     "rest($self)\n--\n\nStops observing: when this has returned no tick arrives, also none that was told and not\n"
-     "taken. Idempotent, also where it was closed. A display that nobody observes sleeps."},
+     "rest($self)\n--\n\nStops delivery: after it returns no tick arrives, and a posted one that was not taken is\n"
+     "removed. Idempotent, also after a close. A display without observers sleeps."},
     {"fileno", observer_fileno, METH_NOARGS,
-     "fileno($self)\n--\n\nAn eventfd that is readable while there is a tick to take, for select and poll; the\n"
-     "observer's own. ClosedError."},
-    {"_close", observer_close, METH_NOARGS, "_close($self)\n--\n\nWho waits gets ClosedError; idempotent."},
+     "fileno($self)\n--\n\nReturns an eventfd that is readable while there is a tick to take, for select and poll.\n"
+     "The observer owns it. ClosedError."},
+    {"_close", observer_close, METH_NOARGS,
+     "_close($self)\n--\n\nCloses the observer: its waits raise ClosedError; idempotent."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyMemberDef observer_members[] = {VKPY_WEAKLIST(vkpy_observer), {NULL, 0, 0, 0, NULL}};
 
 static PyType_Slot observer_slots[] = {
-    {Py_tp_doc, (void *)"One who is told of ticks."},
+    {Py_tp_doc, (void *)"Receives ticks from a dispatcher."},
     {Py_tp_init, (void *)observer_init},
     {Py_tp_dealloc, (void *)observer_dealloc},
     {Py_tp_methods, observer_methods},
@@ -520,7 +525,7 @@ static PyObject *bridge_close(PyObject *object, PyObject *ignored)
 }
 
 static PyMethodDef bridge_methods[] = {
-    {"_close", bridge_close, METH_NOARGS, "_close($self)\n--\n\nTells no more; idempotent."},
+    {"_close", bridge_close, METH_NOARGS, "_close($self)\n--\n\nEnds delivery; idempotent."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -570,7 +575,7 @@ static int end_init(PyObject *object, PyObject *arguments, PyObject *keywords)
         vkpy_raise(status, "Display.set_source");
         return -1;
     }
-    if (self->display != NULL) { /* by another thread, meanwhile */
+    if (self->display != NULL) { /* another thread called __init__ meanwhile */
         vks_bridge_leave(core);
         return vkpy_raise_initialised("BridgeEnd");
     }

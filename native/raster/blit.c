@@ -34,7 +34,7 @@ struct blit {
 
 static uint32_t clamp_index(int64_t i, int64_t limit) { return (uint32_t)(i < 0 ? 0 : i < limit ? i : limit - 1); }
 
-// A quotient, rounded down, and what is left of the dividend.
+// A quotient, rounded down, and the remainder.
 struct fraction {
     int64_t whole, rest;
 };

@@ -43,8 +43,8 @@ static unsigned outside(const struct vks_setup *setup, const double p[4])
     return code;
 }
 
-// What nearly every vertex passes: inside all planes, and in the part of the guard band that every target has. False
-// for a NaN or an infinity.
+// Returns whether a vertex lies inside all planes and in the part of the guard band that every target has, as nearly
+// every vertex does. False for a NaN or an infinity.
 static inline bool is_plainly_inside(const double p[4])
 {
     double w = p[3];

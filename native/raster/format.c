@@ -206,7 +206,7 @@ void vks_store_pixels(uint32_t format, const vks_rgba *in, void *pixels, size_t 
     }
 }
 
-// Nothing to add, and nothing is taken away: what most of an overlay is.
+// A transparent pixel, as most of an overlay is: adds nothing to the target, and removes nothing.
 static bool is_empty(const vks_rgba *source, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

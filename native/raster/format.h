@@ -15,7 +15,8 @@
 
 typedef float vks_rgba[4];
 
-// Formats must be valid here. -srgb decodes on load and encodes on store; what a format lacks loads as 0, alpha as 1.
+// Formats must be valid here. -srgb decodes on load and encodes on store; components that a format lacks load as 0,
+// alpha as 1.
 void vks_load_pixels(uint32_t format, const void *pixels, vks_rgba *out, size_t count);
 void vks_store_pixels(uint32_t format, const vks_rgba *in, void *pixels, size_t count);
 
@@ -27,7 +28,7 @@ bool vks_format_is_float(uint32_t format);
 // 8-bit components that are stored and blended as they are: the formats of the integer kernels.
 bool vks_format_is_8888(uint32_t format);
 
-// 0..levels, round to nearest even, NaN to 0: what conversion instructions give, and the drivers with them.
+// 0..levels, round to nearest even, NaN to 0, as conversion instructions and drivers do.
 static inline uint32_t vks_to_unorm(float value, float levels)
 {
     value = value > 0.0f ? value : 0.0f;

@@ -1,4 +1,4 @@
-// What the operations share: addresses, clipping, and rows over the pool's threads.
+// Shared by the operations: addresses, clipping, and the distribution of rows over the pool's threads.
 #pragma once
 
 #include <stdbool.h>
@@ -22,12 +22,12 @@ bool vks_clip_area(const struct vks_image *image, int32_t x, int32_t y, int32_t 
 // Whether the two touch a byte in common.
 bool vks_images_overlap(const struct vks_image *a, const struct vks_image *b);
 
-// Calls work(context, first, end) for bands that cover rows 0..rows-1, on the pool's threads when `bytes`, what the
-// whole operation moves, is worth waking them.
+// Calls work(context, first, end) for bands that cover rows 0..rows-1, on the pool's threads when `bytes`, the
+// memory traffic of the whole operation, is worth waking them.
 void vks_run_rows(struct vks_pool *pool, uint32_t rows, size_t bytes,
                   void (*work)(void *context, uint32_t first, uint32_t end), void *context);
 
-// What an operation demands of its arguments beside its images; a program asks when it records.
+// Checks of an operation's arguments other than images; a program checks when it records.
 bool vks_opacity_is_valid(float opacity);
 bool vks_alpha_is_valid(enum vks_alpha alpha);
 bool vks_blit_is_valid(struct vks_blit_rect from, struct vks_blit_rect to, enum vks_filter filter);

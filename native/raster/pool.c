@@ -26,7 +26,7 @@ struct vks_pool {
     _Alignas(64) _Atomic uint64_t job;  // the word above
     _Alignas(64) _Atomic uint32_t bell; // futex of idle workers: grows with each job
     _Atomic uint32_t sleepers;          // workers that are, or are about to be, in the futex
-    _Alignas(64) _Atomic uint32_t next; // first item that nobody has taken
+    _Alignas(64) _Atomic uint32_t next; // first item that no thread has taken
     _Alignas(64) _Atomic uint32_t done; // futex of the caller: grows when the last worker leaves a closed job
     atomic_bool stop;
     void (*work)(void *context, uint32_t index); // these three are written before the job opens
@@ -144,7 +144,7 @@ void vks_pool_run(struct vks_pool *pool, uint32_t count, void (*work)(void *, ui
     ring(pool, count - 1 < pool->workers ? count - 1 : pool->workers);
     take_items(pool);
     uint64_t closed = atomic_fetch_and_explicit(&pool->job, ~(uint64_t)OPEN, memory_order_acq_rel);
-    if ((uint32_t)closed == OPEN) // nobody had joined
+    if ((uint32_t)closed == OPEN) // no worker had joined
         return;
     if (!spin_until_changed(&pool->done, done))
         while (atomic_load(&pool->done) == done)

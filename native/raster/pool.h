@@ -19,5 +19,5 @@ void vks_pool_destroy(struct vks_pool *pool);
 uint32_t vks_pool_threads(const struct vks_pool *pool);
 
 // Calls work(context, i) once for each i in 0..count-1, in any order, on the pool's threads and on the caller's.
-// Returns when all have returned: what they wrote is then visible to the caller.
+// Returns when all have returned; their writes are then visible to the caller.
 void vks_pool_run(struct vks_pool *pool, uint32_t count, void (*work)(void *context, uint32_t index), void *context);

@@ -189,7 +189,7 @@ int vks_program_composite(struct vks_program *program, uint32_t source, uint32_t
     return append(program, &o);
 }
 
-// A copy of the vertices without what lies between their fields; the layout that describes it owns it.
+// A copy of the vertices without the bytes between their fields; the layout that describes it owns it.
 static struct vks_vertex_layout pack_vertices(const struct vks_vertex_layout *from, uint32_t count)
 {
     struct vks_vertex_layout to = {.stride = 4, .position = 0, .colour = -1, .uv = -1};

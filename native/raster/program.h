@@ -1,7 +1,7 @@
 // A recorded list of raster operations, run many times.
 //
 // Operations name images by slot; a program owns no pixels. A slot is declared with the extent and format that its
-// image will have, so whatever can be checked is checked when an operation is recorded. Vertices are copied into the
+// image will have, so each operation is checked when it is recorded, as far as possible. Vertices are copied into the
 // program. Rectangles are clipped when the program runs; an operation of no area is left out.
 //
 // One thread records. A recorded program is constant: several threads may run it at the same time, each with a pool of

@@ -3,8 +3,8 @@
 // The meaning of every operation is Vulkan's: vkCmdClearColorImage, vkCmdCopyImage, vkCmdBlitImage, and a graphics
 // pipeline with premultiplied source-over blending. Colours are linear floats in the order R, G, B, A.
 //
-// Rectangles may lie outside the image: they are clipped, as a scissor clips. What cannot be meant (an image that does
-// not fit its memory, an unknown format, a NaN opacity) is refused with a negative status and nothing is written.
+// Rectangles may lie outside the image: they are clipped, as a scissor clips. Invalid arguments (an image that does
+// not fit its memory, an unknown format, a NaN opacity) return a negative status, and nothing is written.
 //
 // Thread-safety: a call touches the images that it is given and nothing else, so calls on different images may run at
 // the same time. A pool serves one caller at a time. Pixels are the same for every number of threads and every
@@ -106,7 +106,7 @@ int vks_raster_copy(const struct vks_image *source, int32_t source_x, int32_t so
 int vks_raster_blit(const struct vks_image *source, struct vks_blit_rect from, const struct vks_image *target,
                     struct vks_blit_rect to, enum vks_filter filter, struct vks_pool *pool);
 
-// What the colours of a source are: multiplied by its alpha already, or to be multiplied.
+// The colours of a source are multiplied by its alpha already (premultiplied), or not (straight).
 enum vks_alpha { VKS_PREMULTIPLIED = 0, VKS_STRAIGHT = 1 };
 
 // Source-over with the source's top left at (x, y): d = s * opacity + d * (1 - s.a * opacity); of a straight source the

@@ -1,8 +1,8 @@
-// Operations go down the target together, a band of rows at a time: what one has drawn is still in the second-level
+// Operations go down the target together, a band of rows at a time: an operation's output is still in the second-level
 // cache when the next one blends over it, and the pool's threads are woken once for all of them.
 #include "raster/rows.h"
 
-#define BAND_BYTES (128u * 1024u) // of the target: leaves room for what is read
+#define BAND_BYTES (128u * 1024u) // of the target; leaves room for the pixels read
 
 struct descent {
     const struct vks_rows *rows;

@@ -4,12 +4,12 @@
 #include "raster/image.h"
 #include "raster/over.h"
 
-// One such operation on one target. Made by a function below; whoever has it may change nothing in it.
+// One such operation on one target, initialised by a function below and not changed afterwards.
 struct vks_rows {
     // Draws rows first..end-1 of `area`. NULL: nothing of it lies in the target.
     void (*draw)(const struct vks_rows *rows, uint32_t first, uint32_t end);
     struct vks_area area; // of the target
-    size_t bytes;         // what it moves, about
+    size_t bytes;         // its memory traffic, approximately
     const struct vks_image *target, *source;
     union {
         struct {
@@ -25,12 +25,12 @@ struct vks_rows {
     };
 };
 
-// The arguments, and what is refused, are those of vks_raster_fill_rect() and vks_raster_composite(). The images are
-// the caller's, for as long as `out` is used.
+// The arguments, and the conditions on them, are those of vks_raster_fill_rect() and vks_raster_composite(). The images
+// are the caller's, for as long as `out` is used.
 int vks_fill_rows(const struct vks_image *target, int32_t x, int32_t y, int32_t width, int32_t height,
                   const float rgba[4], struct vks_rows *out);
 int vks_composite_rows(const struct vks_image *source, const struct vks_image *target, int32_t x, int32_t y,
                        float opacity, enum vks_alpha alpha, struct vks_rows *out);
 
-// Draws them in order, all on one target, and none of which reads what another of them writes.
+// Draws them in order. All have one target, and none reads memory that another one writes.
 void vks_draw_rows(const struct vks_rows *rows, uint32_t count, struct vks_pool *pool);

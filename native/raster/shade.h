@@ -5,7 +5,7 @@
 #include "raster/format.h"
 #include "raster/triangle.h"
 
-// What every triangle of a draw call shares.
+// Shared by all triangles of a draw call.
 struct vks_draw {
     const struct vks_image *target;
     const struct vks_image *texture; // or NULL

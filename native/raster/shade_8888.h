@@ -30,7 +30,7 @@ static inline void mix(struct pixels *to, const struct pixels *from, F weight)
     to->c[c] += (from->c[c] - to->c[c]) * weight;
 }
 
-// What the compiler would read again after each store to the target.
+// Copies of fields that the compiler would otherwise read again after each store to the target.
 struct sampler {
     const uint8_t *pixels;
     int32_t pitch; // pixels from row to row
@@ -84,7 +84,7 @@ static inline void blend(struct order order, const F source[4], uint8_t *p, uint
     STORE(p, out, n);
 }
 
-// What rows of spans are drawn with.
+// The arguments for drawing rows of spans.
 struct rows {
     const struct vks_draw *draw;
     const struct vks_triangle *triangle;

@@ -6,8 +6,8 @@
 //   MULTIPLY_HIGH(a, b), ADD_SATURATED(a, b) of vectors of uint16_t
 //   KERNEL              the function to define
 //
-// Products and sums are not contracted and every lane computes what it would compute alone, so the kernels agree bit
-// for bit. What is not in 8-bit components goes through arrays of floats here and is read and blended by shade.c.
+// Products and sums are not contracted and every lane computes independently, so the kernels agree bit
+// for bit. Formats without 8-bit components go through arrays of floats here, and shade.c reads and blends them.
 #include "raster/image.h"
 #include "raster/shade.h"
 #include "raster/shade_values.h"
@@ -21,7 +21,7 @@ static void store_taps(struct taps taps, int32_t *first, int32_t *second, float 
     memcpy(weight, &taps.weight, sizeof taps.weight);
 }
 
-// Colours of `count` pixels from (x, y) on, and what they read of the texture.
+// Colours of `count` pixels from (x, y) on, and the texels that they read.
 static void evaluate(const struct vks_draw *draw, const struct vks_triangle *t, int32_t x, int32_t y, uint32_t count,
                      struct vks_colours *colours, struct vks_taps *taps)
 {

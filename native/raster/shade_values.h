@@ -1,4 +1,4 @@
-// Vectors of LANES pixels: what shade_kernel.h's loops are written in, and the values that vary over a triangle.
+// Vectors of LANES pixels, for the loops of shade_kernel.h, and the values that vary over a triangle.
 // Included by shade_kernel.h alone, after LANES and its neighbours are defined.
 
 typedef float F __attribute__((vector_size(4 * LANES)));
@@ -25,7 +25,7 @@ static inline I to_int(F f) { return __builtin_convertvector(f, I); }
 
 static inline F to_float(I i) { return __builtin_convertvector(i, F); }
 
-// What the planes come to at a pixel, and their steps along the row from there.
+// The values of the planes at a pixel, and their steps along the row.
 struct ramps {
     float at[VKS_PLANES];
     const float *dx;
@@ -56,7 +56,7 @@ static inline F interpolate(const struct ramps *ramps, int plane, bool perspecti
     return perspective ? value * w : value;
 }
 
-// What undoes the division by w.
+// Returns the factor that undoes the division by w.
 static inline F unprojection(const struct ramps *ramps, bool perspective, F index)
 {
     return perspective ? splat(1.0f) / ramp_value(ramps, VKS_INVERSE_W, index) : splat(1.0f);

@@ -19,7 +19,7 @@ struct vks_srgb {
 // Made at the first call, by whichever thread.
 const struct vks_srgb *vks_srgb(void);
 
-// To what the buckets span, whose ends encode to 0 and 255; NaN to 0.
+// Clamps to the range of the buckets, whose ends encode to 0 and 255; NaN to 0.
 static inline vks_f4 vks_srgb_clamp(vks_f4 linear) { return vks_f4_clamp(linear, 0x1p-13f, 0x1.fffffep-1f); }
 
 // `linear` has been clamped.

@@ -96,7 +96,7 @@ static void set_edges(const struct vks_setup *setup, const struct corner *a, con
     add_edge(setup, c, a, false, out);
 }
 
-// What turns three values into a plane: the corners relative to the first, over twice the area.
+// Coefficients that turn three values into a plane: the corners relative to the first, over twice the area.
 struct gradient {
     double x1, y1, x2, y2; // already divided by the doubled area
     double x, y;           // from the first corner to the plane's origin

@@ -3,7 +3,7 @@
 // Coverage is exact: vertices snap to the sub-pixel grid, and from there on everything is integer. A row's span is
 // [ceil(left), ceil(right)) in pixels, where left and right are the edges' exact crossings with the row of pixel
 // centres: a centre on a left edge is inside and on a right edge outside, rows include a top edge and exclude a bottom
-// one. That is the top-left rule, so triangles that share an edge share no pixel and leave none out.
+// one. By this top-left rule triangles with a common edge have no pixel in common and leave none out.
 #pragma once
 
 #include <stdbool.h>
@@ -51,14 +51,14 @@ struct vks_triangle {
     bool perspective;       // planes hold attribute / w, and 1 / w (both times a constant)
     struct vks_edge edge[3];
     float colour[4];          // if flat
-    struct vks_planes planes; // of what is used and not flat
+    struct vks_planes planes; // of values that are used and not flat
 };
 
 struct vks_span {
     int32_t x, count;
 };
 
-// What set-up needs to know of a draw call.
+// The parameters of a draw call that set-up uses.
 struct vks_setup {
     const struct vks_vertex_layout *layout;
     uint32_t width, height;

@@ -1,5 +1,5 @@
-/* presenting.h: a program that draws and presents over the stub with a presentation engine, as the tests of the
- * swapchain need it: the device, the swapchain, and a surface and commands for each image. */
+/* presenting.h: a program that draws and presents with the stub driver, for the tests of the swapchain: the device, the
+ * swapchain, and a surface and commands for each image. */
 #ifndef VKS_PRESENTING_H
 #define VKS_PRESENTING_H
 
@@ -97,7 +97,7 @@ static inline void app_close(app *a)
     app_forget_surfaces(a);
     vks_device_reap(a->device, true);
     presents_close(a->device);
-    CHECK(presents_violations() == a->violations, "the driver saw what must not be");
+    CHECK(presents_violations() == a->violations, "the driver detected invalid use");
 }
 
 /* A surface and a command list for the frame's image, if it has none. */
@@ -146,7 +146,7 @@ static inline vks_status app_draw(app *a, const vks_frame *frame)
     return status;
 }
 
-/* As its callers do: again while it was interrupted, and no longer than that. */
+/* Calls again while it was interrupted, as callers do. */
 static inline vks_status app_acquire(app *a, uint32_t ms, vks_frame *frame)
 {
     uint64_t deadline = vks_now() + ms * MS;

@@ -1,4 +1,4 @@
-/* The queue, the presentation engine, and what they notice. */
+/* The queue, the presentation engine, and their checks. */
 #define _GNU_SOURCE
 #include "stub_presents_state.h"
 
@@ -21,17 +21,17 @@ uint32_t presents_violations(void) { return atomic_load(&violations); }
 
 uint32_t stub_below(uint32_t n)
 {
-    the.seed ^= the.seed << 13;
-    the.seed ^= the.seed >> 7;
-    the.seed ^= the.seed << 17;
-    return (uint32_t)(the.seed >> 33) % n;
+    stub.seed ^= stub.seed << 13;
+    stub.seed ^= stub.seed >> 7;
+    stub.seed ^= stub.seed << 17;
+    return (uint32_t)(stub.seed >> 33) % n;
 }
 
 /* ---- semaphores ---- */
 
 void stub_expect_signal(uint32_t index)
 {
-    semaphore *s = &the.semaphores[index];
+    semaphore *s = &stub.semaphores[index];
     if (!s->alive)
         stub_violation("a semaphore is signalled that does not exist");
     if (s->announced)
@@ -44,7 +44,7 @@ void stub_expect_signal(uint32_t index)
 
 void stub_expect_wait(uint32_t index, bool by_present)
 {
-    semaphore *s = &the.semaphores[index];
+    semaphore *s = &stub.semaphores[index];
     if (!s->alive)
         stub_violation("a semaphore is waited for that does not exist");
     if (!s->announced)
@@ -55,7 +55,7 @@ void stub_expect_wait(uint32_t index, bool by_present)
 
 static void signal(uint32_t index)
 {
-    semaphore *s = &the.semaphores[index];
+    semaphore *s = &stub.semaphores[index];
     if (s->signalled)
         stub_violation("a signalled binary semaphore is signalled");
     s->signalled = true;
@@ -64,7 +64,7 @@ static void signal(uint32_t index)
 
 static void take(uint32_t index, bool by_present)
 {
-    semaphore *s = &the.semaphores[index];
+    semaphore *s = &stub.semaphores[index];
     s->signalled = false;
     *(by_present ? &s->presents : &s->waits) -= 1;
 }
@@ -74,7 +74,7 @@ static void take(uint32_t index, bool by_present)
 static bool is_ready(const batch *b)
 {
     for (uint32_t i = 0; i < b->n_waits; i++) {
-        const semaphore *s = &the.semaphores[b->waits[i].semaphore];
+        const semaphore *s = &stub.semaphores[b->waits[i].semaphore];
         if (s->is_binary ? !s->signalled : s->value < b->waits[i].value)
             return false;
     }
@@ -97,11 +97,11 @@ static void work(stub_kind kind, uint32_t index)
 
 static bool run_batch(void)
 {
-    batch *b = the.batches;
-    if (!b || the.stalled & STALL_QUEUE || !is_ready(b))
+    batch *b = stub.batches;
+    if (!b || stub.stalled & STALL_QUEUE || !is_ready(b))
         return false;
     for (uint32_t i = 0; i < b->n_waits; i++) {
-        const semaphore *s = &the.semaphores[b->waits[i].semaphore];
+        const semaphore *s = &stub.semaphores[b->waits[i].semaphore];
         if (!s->is_binary)
             continue;
         take(b->waits[i].semaphore, false);
@@ -111,7 +111,7 @@ static bool run_batch(void)
     for (uint32_t i = 0; i < b->n_works; i++)
         work(b->works[i].kind, b->works[i].image);
     for (uint32_t i = 0; i < b->n_signals; i++) {
-        semaphore *s = &the.semaphores[b->signals[i].semaphore];
+        semaphore *s = &stub.semaphores[b->signals[i].semaphore];
         if (s->is_binary)
             signal(b->signals[i].semaphore);
         else if (b->signals[i].value <= s->value)
@@ -119,10 +119,10 @@ static bool run_batch(void)
         else
             s->value = b->signals[i].value;
     }
-    if (!(the.batches = b->next))
-        the.last_batch = &the.batches;
+    if (!(stub.batches = b->next))
+        stub.last_batch = &stub.batches;
     free(b);
-    the.counts.batches--;
+    stub.counts.batches--;
     return true;
 }
 
@@ -131,9 +131,9 @@ static bool run_batch(void)
 static void end_present(present **link)
 {
     present *p = *link;
-    chain_of(p->image)->presents--;
+    swapchain_of(p->image)->presents--;
     if (!(*link = p->next))
-        the.last_present = link;
+        stub.last_present = link;
     free(p);
 }
 
@@ -146,30 +146,30 @@ static void take_present(present *p)
         stub_violation("an image is shown while it is drawn into");
     if (shown->fresh)
         stub_violation("an image is shown in layout UNDEFINED");
-    for (acquire *a = the.acquires; a; a = a->next)
+    for (acquire *a = stub.acquires; a; a = a->next)
         a->presents -= a->image == p->image && a->presents;
     shown->ready = false;
     shown->presents--;
-    chain_of(p->image)->shown = p->image % MOST_IMAGES;
+    swapchain_of(p->image)->shown = p->image % MOST_IMAGES;
     p->taken = true;
-    the.counts.presents--;
-    the.counts.taken++;
-    the.counts.signals += p->fence != 0;
+    stub.counts.presents--;
+    stub.counts.taken++;
+    stub.counts.signals += p->fence != 0;
 }
 
 /* In order on each surface. */
 static bool take_next(void)
 {
     uint64_t seen = 0;
-    for (present **link = &the.presents; *link && !(the.stalled & STALL_PRESENTS); link = &(*link)->next) {
+    for (present **link = &stub.presents; *link && !(stub.stalled & STALL_PRESENTS); link = &(*link)->next) {
         present *p = *link;
-        uint64_t surface = UINT64_C(1) << chain_of(p->image)->surface;
+        uint64_t surface = UINT64_C(1) << swapchain_of(p->image)->surface;
         if (p->taken || seen & surface)
             continue;
         seen |= surface;
         bool ready = true;
         for (uint32_t i = 0; i < p->n; i++) { /* a batch before it may wait for the signal before, and signal anew */
-            const semaphore *s = &the.semaphores[p->semaphores[i]];
+            const semaphore *s = &stub.semaphores[p->semaphores[i]];
             ready &= s->signalled && !s->signals && !s->waits;
         }
         if (!ready)
@@ -184,25 +184,25 @@ static bool take_next(void)
 
 static bool signal_fence(void)
 {
-    for (present **link = &the.presents; *link && !(the.stalled & STALL_FENCES); link = &(*link)->next) {
+    for (present **link = &stub.presents; *link && !(stub.stalled & STALL_FENCES); link = &(*link)->next) {
         present *p = *link;
-        if (!p->taken || (the.pace >= PRESENTS_RANDOM && p->next && stub_below(3) == 0))
+        if (!p->taken || (stub.pace >= PRESENTS_RANDOM && p->next && stub_below(3) == 0))
             continue;
-        the.fences[p->fence].signalled = true;
-        the.fences[p->fence].pending = false;
-        the.counts.signals--;
+        stub.fences[p->fence].signalled = true;
+        stub.fences[p->fence].pending = false;
+        stub.counts.signals--;
         end_present(link);
         return true;
     }
     return false;
 }
 
-/* The engine has done with the image: another one is shown, or none will be. */
+/* The engine has finished with the image: another one is shown, or none will be. */
 static bool is_free(const acquire *a)
 {
-    const swapchain *chain = chain_of(a->image);
+    const swapchain *chain = swapchain_of(a->image);
     return !a->presents && (chain->shown != a->image % MOST_IMAGES || chain->n == 1 || chain->retired ||
-                            the.surfaces[chain->surface].is_lost);
+                            stub.surfaces[chain->surface].is_lost);
 }
 
 static void end_acquire(acquire **link)
@@ -212,19 +212,19 @@ static void end_acquire(acquire **link)
     if (a->semaphore)
         signal(a->semaphore);
     if (a->fence) {
-        the.fences[a->fence].signalled = true;
-        the.fences[a->fence].pending = false;
+        stub.fences[a->fence].signalled = true;
+        stub.fences[a->fence].pending = false;
         image_of(a->image)->ready = true;
     }
-    the.counts.signals--;
+    stub.counts.signals--;
     if (!(*link = a->next))
-        the.last_acquire = link;
+        stub.last_acquire = link;
     free(a);
 }
 
 static bool signal_acquire(void)
 {
-    for (acquire **link = &the.acquires; *link && !(the.stalled & STALL_ACQUIRES); link = &(*link)->next)
+    for (acquire **link = &stub.acquires; *link && !(stub.stalled & STALL_ACQUIRES); link = &(*link)->next)
         if (is_free(*link)) {
             end_acquire(link);
             return true;
@@ -242,31 +242,31 @@ bool stub_step(void)
     return false;
 }
 
-void stub_go_on(void)
+void stub_advance(void)
 {
-    if (the.pace == PRESENTS_EAGER)
+    if (stub.pace == PRESENTS_EAGER)
         while (stub_step())
             ;
-    for (uint32_t n = the.pace == PRESENTS_RANDOM ? stub_below(3) : 0; n; n--)
+    for (uint32_t n = stub.pace == PRESENTS_RANDOM ? stub_below(3) : 0; n; n--)
         stub_step();
 }
 
 bool stub_wait(uint64_t limit)
 {
-    if (the.pace != PRESENTS_THREAD && stub_step())
+    if (stub.pace != PRESENTS_THREAD && stub_step())
         return true;
     if (vks_now() >= limit)
         return false;
-    pthread_mutex_unlock(&the.lock); /* another thread may do what is waited for */
+    pthread_mutex_unlock(&stub.lock); /* another thread may cause the event */
     usleep(20);
-    pthread_mutex_lock(&the.lock);
+    pthread_mutex_lock(&stub.lock);
     return true;
 }
 
-/* Also of a swapchain that is destroyed too early: it forgets what it waits for. */
+/* Drops presents; also those of a swapchain that is destroyed too early. */
 void stub_drop_presents(uint32_t swapchain)
 {
-    for (present **link = &the.presents; *link;) {
+    for (present **link = &stub.presents; *link;) {
         present *p = *link;
         if (swapchain && p->image / MOST_IMAGES != swapchain) {
             link = &p->next;
@@ -275,12 +275,12 @@ void stub_drop_presents(uint32_t swapchain)
         for (uint32_t i = 0; i < p->n && !p->taken; i++)
             take(p->semaphores[i], true);
         image_of(p->image)->presents -= !p->taken;
-        the.counts.presents -= !p->taken;
-        the.counts.signals -= p->taken && p->fence;
-        the.fences[p->fence].pending = false;
+        stub.counts.presents -= !p->taken;
+        stub.counts.signals -= p->taken && p->fence;
+        stub.fences[p->fence].pending = false;
         end_present(link);
     }
-    for (acquire **link = &the.acquires; *link;)
+    for (acquire **link = &stub.acquires; *link;)
         if (!swapchain || (*link)->image / MOST_IMAGES == swapchain)
             end_acquire(link);
         else
@@ -289,19 +289,19 @@ void stub_drop_presents(uint32_t swapchain)
 
 void stub_lose(void)
 {
-    the.is_lost = true;
-    while (the.batches) {
-        batch *b = the.batches;
-        the.batches = b->next;
+    stub.is_lost = true;
+    while (stub.batches) {
+        batch *b = stub.batches;
+        stub.batches = b->next;
         for (uint32_t i = 0; i < b->n_works; i++)
             image_of(b->works[i].image)->batches--;
         free(b);
     }
-    the.last_batch = &the.batches;
-    the.counts.batches = 0;
+    stub.last_batch = &stub.batches;
+    stub.counts.batches = 0;
     stub_drop_presents(0);
-    for (uint32_t i = 1; i <= the.n_semaphores; i++) {
-        semaphore *s = &the.semaphores[i];
+    for (uint32_t i = 1; i <= stub.n_semaphores; i++) {
+        semaphore *s = &stub.semaphores[i];
         s->announced = s->signalled = false;
         s->signals = s->waits = s->presents = 0;
     }
@@ -313,44 +313,45 @@ static void *run(void *unused)
 {
     (void)unused;
     for (;;) {
-        pthread_mutex_lock(&the.lock);
-        bool stop = the.stop;
+        pthread_mutex_lock(&stub.lock);
+        bool stop = stub.stop;
         for (uint32_t n = stub_below(4); n && !stop; n--)
             stub_step();
         useconds_t nap = stub_below(60);
-        pthread_mutex_unlock(&the.lock);
+        pthread_mutex_unlock(&stub.lock);
         if (stop)
             return NULL;
         usleep(nap);
     }
 }
 
-/* Only what was used is cleared: it is large. */
+/* Clears only the used part, because the state is large. */
 static void reset(void)
 {
-    memset(the.semaphores, 0, (the.n_semaphores + 1) * sizeof *the.semaphores);
-    memset(the.fences, 0, (the.n_fences + 1) * sizeof *the.fences);
-    memset(the.buffers, 0, (the.n_buffers + 1) * sizeof *the.buffers);
-    memset(the.swapchains, 0, (the.n_swapchains + 1) * sizeof *the.swapchains);
-    memset(the.surfaces, 0, sizeof the.surfaces);
-    memset(the.calls, 0, sizeof the.calls);
-    memset(the.faults, 0, sizeof the.faults);
-    the.counts = (presents_counts){0};
-    the.n_semaphores = the.n_fences = the.n_swapchains = the.n_buffers = the.n_surfaces = the.n_pools = the.n_views = 0;
-    the.last_batch = &the.batches;
-    the.last_present = &the.presents;
-    the.last_acquire = &the.acquires;
-    the.is_lost = the.may_give_up = the.stop = false;
-    the.stalled = the.lasts = the.failures = 0;
+    memset(stub.semaphores, 0, (stub.n_semaphores + 1) * sizeof *stub.semaphores);
+    memset(stub.fences, 0, (stub.n_fences + 1) * sizeof *stub.fences);
+    memset(stub.buffers, 0, (stub.n_buffers + 1) * sizeof *stub.buffers);
+    memset(stub.swapchains, 0, (stub.n_swapchains + 1) * sizeof *stub.swapchains);
+    memset(stub.surfaces, 0, sizeof stub.surfaces);
+    memset(stub.calls, 0, sizeof stub.calls);
+    memset(stub.faults, 0, sizeof stub.faults);
+    stub.counts = (presents_counts){0};
+    stub.n_semaphores = stub.n_fences = stub.n_swapchains = stub.n_buffers = stub.n_surfaces = stub.n_pools =
+        stub.n_views = 0;
+    stub.last_batch = &stub.batches;
+    stub.last_present = &stub.presents;
+    stub.last_acquire = &stub.acquires;
+    stub.is_lost = stub.may_destroy_early = stub.stop = false;
+    stub.stalled = stub.lasts = stub.failures = 0;
 }
 
 vks_device *presents_open(presents_pace pace, uint64_t seed)
 {
     reset();
-    the.pace = pace;
-    the.seed = seed * UINT64_C(0x9E3779B97F4A7C15) + 88172645463325252u;
-    the.open = true;
-    the.running = pace == PRESENTS_THREAD && pthread_create(&the.thread, NULL, run, NULL) == 0;
+    stub.pace = pace;
+    stub.seed = seed * UINT64_C(0x9E3779B97F4A7C15) + 88172645463325252u;
+    stub.open = true;
+    stub.running = pace == PRESENTS_THREAD && pthread_create(&stub.thread, NULL, run, NULL) == 0;
     vks_vulkan_info vulkan = {.device = 1, .queue = 1, .max_timeline_difference = UINT64_C(1) << 40};
     PFN_vkVoidFunction (*get)(VkDevice, const char *) = stub_presents_get;
     memcpy(&vulkan.get_device_proc_addr, &get, sizeof get);
@@ -370,18 +371,18 @@ static void expect_none(uint32_t n, const char *what)
 void presents_close(vks_device *device)
 {
     vks_device_shutdown(device);
-    pthread_mutex_lock(&the.lock);
-    the.stop = true;
-    if (the.batches)
+    pthread_mutex_lock(&stub.lock);
+    stub.stop = true;
+    if (stub.batches)
         stub_violation("the device is destroyed while its queue has work");
-    presents_counts left = the.counts;
+    presents_counts left = stub.counts;
     stub_lose();
-    the.open = false;
-    pthread_mutex_unlock(&the.lock);
-    if (the.running)
-        pthread_join(the.thread, NULL);
+    stub.open = false;
+    pthread_mutex_unlock(&stub.lock);
+    if (stub.running)
+        pthread_join(stub.thread, NULL);
     expect_none(left.semaphores, "semaphores");
-    if (!the.may_give_up) /* else the engine may still write to some */
+    if (!stub.may_destroy_early) /* else the engine may still write to some */
         expect_none(left.fences, "fences");
     expect_none(left.swapchains, "swapchains");
     expect_none(left.views, "views");

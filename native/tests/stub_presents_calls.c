@@ -1,4 +1,4 @@
-/* The entry points. Each takes the lock, may fail on command, and lets the engine go on. */
+/* The entry points. Each takes the lock, may fail on command, and lets the engine advance. */
 #define _GNU_SOURCE
 #include "stub_presents_state.h"
 
@@ -7,15 +7,15 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- round every call ---- */
+/* ---- begin and end of every call ---- */
 
 static bool is_failing(stub_call call)
 {
-    stub_fault_of_call *fault = &the.faults[call];
+    stub_fault_of_call *fault = &stub.faults[call];
     if (!fault->left || --fault->left)
         return false;
     fault->left = fault->times && --fault->times ? 1 : 0;
-    the.failures++;
+    stub.failures++;
     return true;
 }
 
@@ -40,16 +40,16 @@ static bool may_be_lost(stub_call call)
 
 VkResult stub_begin(stub_call call)
 {
-    pthread_mutex_lock(&the.lock);
-    if (!the.open)
+    pthread_mutex_lock(&stub.lock);
+    if (!stub.open)
         stub_violation("a call comes after the device was destroyed");
-    the.calls[call]++;
-    stub_go_on();
-    if (the.is_lost)
+    stub.calls[call]++;
+    stub_advance();
+    if (stub.is_lost)
         return may_be_lost(call) ? VK_ERROR_DEVICE_LOST : VK_SUCCESS;
     if (!is_failing(call))
         return VK_SUCCESS;
-    VkResult code = the.faults[call].code;
+    VkResult code = stub.faults[call].code;
     if (code == VK_ERROR_DEVICE_LOST && may_be_lost(call))
         stub_lose();
     return code == VK_ERROR_DEVICE_LOST && !may_be_lost(call) ? VK_ERROR_OUT_OF_HOST_MEMORY : code;
@@ -57,22 +57,22 @@ VkResult stub_begin(stub_call call)
 
 VkResult stub_end(VkResult code)
 {
-    if (the.pace == PRESENTS_EAGER)
-        stub_go_on();
-    pthread_mutex_unlock(&the.lock);
+    if (stub.pace == PRESENTS_EAGER)
+        stub_advance();
+    pthread_mutex_unlock(&stub.lock);
     return code;
 }
 
-/* External synchronisation: nobody else is inside. */
-void stub_come_in(atomic_int *inside, const char *what)
+/* Vulkan's external synchronisation: no other thread is inside. */
+void stub_enter(atomic_int *inside, const char *what)
 {
     if (atomic_exchange(inside, 1))
         stub_violation(what);
-    if (the.pace == PRESENTS_THREAD)
+    if (stub.pace == PRESENTS_THREAD)
         sched_yield();
 }
 
-void stub_go_out(atomic_int *inside) { atomic_store(inside, 0); }
+void stub_leave(atomic_int *inside) { atomic_store(inside, 0); }
 
 /* ---- semaphores ---- */
 
@@ -83,11 +83,11 @@ static VkResult CreateSemaphore(VkDevice device, const VkSemaphoreCreateInfo *in
     VkResult code = stub_begin(CALL_CreateSemaphore);
     if (code == VK_SUCCESS) {
         const VkSemaphoreTypeCreateInfo *type = info->pNext;
-        uint32_t index = ++the.n_semaphores;
+        uint32_t index = ++stub.n_semaphores;
         if (index >= MANY)
             abort();
-        the.semaphores[index] = (semaphore){.alive = true, .is_binary = !type, .value = type ? type->initialValue : 0};
-        the.counts.semaphores++;
+        stub.semaphores[index] = (semaphore){.alive = true, .is_binary = !type, .value = type ? type->initialValue : 0};
+        stub.counts.semaphores++;
         *out = HANDLE(VkSemaphore, KIND_SEMAPHORE, index);
     }
     return stub_end(code);
@@ -97,7 +97,7 @@ static void DestroySemaphore(VkDevice device, VkSemaphore handle, const VkAlloca
 {
     (void)device, (void)unused;
     stub_begin(CALL_DestroySemaphore);
-    semaphore *s = &the.semaphores[INDEX(handle)];
+    semaphore *s = &stub.semaphores[INDEX(handle)];
     if (!s->alive)
         stub_violation("a semaphore is destroyed twice");
     if (s->presents)
@@ -105,7 +105,7 @@ static void DestroySemaphore(VkDevice device, VkSemaphore handle, const VkAlloca
     if (s->signals || s->waits)
         stub_violation("a semaphore is destroyed that the queue still uses, or an acquire");
     s->alive = false;
-    the.counts.semaphores--;
+    stub.counts.semaphores--;
     stub_end(VK_SUCCESS);
 }
 
@@ -114,7 +114,7 @@ static VkResult GetSemaphoreCounterValue(VkDevice device, VkSemaphore handle, ui
     (void)device;
     VkResult code = stub_begin(CALL_GetSemaphoreCounterValue);
     if (code == VK_SUCCESS)
-        *value = the.semaphores[INDEX(handle)].value;
+        *value = stub.semaphores[INDEX(handle)].value;
     return stub_end(code);
 }
 
@@ -123,8 +123,8 @@ static VkResult WaitSemaphores(VkDevice device, const VkSemaphoreWaitInfo *info,
     (void)device;
     uint64_t limit = vks_now() + timeout;
     VkResult code = stub_begin(CALL_WaitSemaphores);
-    while (code == VK_SUCCESS && the.semaphores[INDEX(info->pSemaphores[0])].value < info->pValues[0])
-        code = the.is_lost ? VK_ERROR_DEVICE_LOST : stub_wait(limit) ? VK_SUCCESS : VK_TIMEOUT;
+    while (code == VK_SUCCESS && stub.semaphores[INDEX(info->pSemaphores[0])].value < info->pValues[0])
+        code = stub.is_lost ? VK_ERROR_DEVICE_LOST : stub_wait(limit) ? VK_SUCCESS : VK_TIMEOUT;
     return stub_end(code);
 }
 
@@ -133,7 +133,7 @@ static VkResult SignalSemaphore(VkDevice device, const VkSemaphoreSignalInfo *in
     (void)device;
     VkResult code = stub_begin(CALL_SignalSemaphore);
     if (code == VK_SUCCESS)
-        the.semaphores[INDEX(info->semaphore)].value = info->value;
+        stub.semaphores[INDEX(info->semaphore)].value = info->value;
     return stub_end(code);
 }
 
@@ -144,11 +144,11 @@ static void add_work(batch *b, VkCommandBuffer handle)
     stub_kind kind = (stub_kind)((uint64_t)(uintptr_t)handle >> 40);
     uint32_t on = INDEX(handle);
     if (kind == KIND_BUFFER) {
-        if (!the.buffers[on].alive || !the.buffers[on].image)
+        if (!stub.buffers[on].alive || !stub.buffers[on].image)
             stub_violation("a command buffer is submitted that was freed, or holds nothing");
-        on = the.buffers[on].image;
+        on = stub.buffers[on].image;
     }
-    if (!chain_of(on)->alive)
+    if (!swapchain_of(on)->alive)
         stub_violation("an image is drawn into whose swapchain was destroyed");
     b->works[b->n_works].kind = kind;
     b->works[b->n_works++].image = on;
@@ -162,33 +162,33 @@ static void add_batch(const VkSubmitInfo2 *info)
     for (uint32_t i = 0; i < info->waitSemaphoreInfoCount && i < POINTS; i++) {
         uint32_t index = INDEX(info->pWaitSemaphoreInfos[i].semaphore);
         b->waits[b->n_waits++] = (point){index, info->pWaitSemaphoreInfos[i].value};
-        if (the.semaphores[index].is_binary)
+        if (stub.semaphores[index].is_binary)
             stub_expect_wait(index, false);
     }
     for (uint32_t i = 0; i < info->signalSemaphoreInfoCount && i < POINTS; i++) {
         uint32_t index = INDEX(info->pSignalSemaphoreInfos[i].semaphore);
         b->signals[b->n_signals++] = (point){index, info->pSignalSemaphoreInfos[i].value};
-        if (!the.semaphores[index].is_binary)
+        if (!stub.semaphores[index].is_binary)
             continue;
-        the.counts.signalled_again += the.semaphores[index].waits != 0;
+        stub.counts.signalled_again += stub.semaphores[index].waits != 0;
         stub_expect_signal(index);
-        the.semaphores[index].image = 0;
+        stub.semaphores[index].image = 0;
     }
     for (uint32_t i = 0; i < info->commandBufferInfoCount && i < POINTS; i++)
         add_work(b, info->pCommandBufferInfos[i].commandBuffer);
-    *the.last_batch = b;
-    the.last_batch = &b->next;
-    the.counts.batches++;
+    *stub.last_batch = b;
+    stub.last_batch = &b->next;
+    stub.counts.batches++;
 }
 
 static VkResult QueueSubmit2(VkQueue queue, uint32_t n, const VkSubmitInfo2 *infos, VkFence fence)
 {
     (void)queue, (void)fence;
-    stub_come_in(&the.queue_inside, "two threads use the queue");
+    stub_enter(&stub.queue_inside, "two threads use the queue");
     VkResult code = stub_begin(CALL_QueueSubmit2);
     for (uint32_t i = 0; i < n && code == VK_SUCCESS; i++)
         add_batch(&infos[i]);
-    stub_go_out(&the.queue_inside);
+    stub_leave(&stub.queue_inside);
     return stub_end(code);
 }
 
@@ -196,14 +196,14 @@ static VkResult QueueWaitIdle(VkQueue queue)
 {
     (void)queue;
     uint64_t limit = vks_now() + UINT64_C(2000000000);
-    stub_come_in(&the.queue_inside, "two threads use the queue");
+    stub_enter(&stub.queue_inside, "two threads use the queue");
     VkResult code = stub_begin(CALL_QueueWaitIdle);
-    while (code == VK_SUCCESS && the.batches)
+    while (code == VK_SUCCESS && stub.batches)
         if (!stub_wait(limit)) {
             stub_violation("vkQueueWaitIdle hangs");
             break;
         }
-    stub_go_out(&the.queue_inside);
+    stub_leave(&stub.queue_inside);
     return stub_end(code);
 }
 
@@ -215,11 +215,11 @@ static VkResult CreateFence(VkDevice device, const VkFenceCreateInfo *info, cons
     (void)device, (void)unused;
     VkResult code = stub_begin(CALL_CreateFence);
     if (code == VK_SUCCESS) {
-        uint32_t index = ++the.n_fences;
+        uint32_t index = ++stub.n_fences;
         if (index >= MANY)
             abort();
-        the.fences[index] = (fence){.alive = true, .signalled = info->flags & VK_FENCE_CREATE_SIGNALED_BIT};
-        the.counts.fences++;
+        stub.fences[index] = (fence){.alive = true, .signalled = info->flags & VK_FENCE_CREATE_SIGNALED_BIT};
+        stub.counts.fences++;
         *out = HANDLE(VkFence, KIND_FENCE, index);
     }
     return stub_end(code);
@@ -227,7 +227,7 @@ static VkResult CreateFence(VkDevice device, const VkFenceCreateInfo *info, cons
 
 fence *stub_use_fence(VkFence handle, bool may_be_pending)
 {
-    fence *of = &the.fences[INDEX(handle)];
+    fence *of = &stub.fences[INDEX(handle)];
     if (!of->alive)
         stub_violation("a fence is used that does not exist");
     if (of->pending && !may_be_pending)
@@ -239,8 +239,8 @@ static void DestroyFence(VkDevice device, VkFence handle, const VkAllocationCall
 {
     (void)device, (void)unused;
     stub_begin(CALL_DestroyFence);
-    stub_use_fence(handle, the.may_give_up)->alive = false;
-    the.counts.fences--;
+    stub_use_fence(handle, stub.may_destroy_early)->alive = false;
+    stub.counts.fences--;
     stub_end(VK_SUCCESS);
 }
 
@@ -268,7 +268,7 @@ static VkResult WaitForFences(VkDevice device, uint32_t n, const VkFence *handle
     uint64_t limit = vks_now() + timeout;
     VkResult code = stub_begin(CALL_WaitForFences);
     while (code == VK_SUCCESS && !stub_use_fence(handles[0], true)->signalled)
-        code = the.is_lost ? VK_ERROR_DEVICE_LOST : stub_wait(limit) ? VK_SUCCESS : VK_TIMEOUT;
+        code = stub.is_lost ? VK_ERROR_DEVICE_LOST : stub_wait(limit) ? VK_SUCCESS : VK_TIMEOUT;
     return stub_end(code);
 }
 
@@ -280,10 +280,10 @@ static VkResult CreateImageView(VkDevice device, const VkImageViewCreateInfo *in
     (void)device, (void)unused;
     VkResult code = stub_begin(CALL_CreateImageView);
     if (code == VK_SUCCESS) {
-        if (!chain_of(INDEX(info->image))->alive)
+        if (!swapchain_of(INDEX(info->image))->alive)
             stub_violation("a view is made of an image that is gone");
-        the.counts.views++;
-        *out = HANDLE(VkImageView, KIND_VIEW, ++the.n_views);
+        stub.counts.views++;
+        *out = HANDLE(VkImageView, KIND_VIEW, ++stub.n_views);
     }
     return stub_end(code);
 }
@@ -292,7 +292,7 @@ static void DestroyImageView(VkDevice device, VkImageView view, const VkAllocati
 {
     (void)device, (void)view, (void)unused;
     stub_begin(CALL_DestroyImageView);
-    the.counts.views--;
+    stub.counts.views--;
     stub_end(VK_SUCCESS);
 }
 
@@ -302,33 +302,33 @@ static VkResult CreateCommandPool(VkDevice device, const VkCommandPoolCreateInfo
     (void)device, (void)info, (void)unused;
     VkResult code = stub_begin(CALL_CreateCommandPool);
     if (code == VK_SUCCESS) {
-        the.counts.pools++;
-        *out = HANDLE(VkCommandPool, KIND_POOL, ++the.n_pools);
+        stub.counts.pools++;
+        *out = HANDLE(VkCommandPool, KIND_POOL, ++stub.n_pools);
     }
     return stub_end(code);
 }
 
 static void free_buffer(uint32_t index)
 {
-    buffer *b = &the.buffers[index];
+    buffer *b = &stub.buffers[index];
     if (!b->alive)
         stub_violation("a command buffer is freed twice");
-    for (const batch *pending = the.batches; pending; pending = pending->next)
+    for (const batch *pending = stub.batches; pending; pending = pending->next)
         for (uint32_t i = 0; i < pending->n_works; i++)
             if (pending->works[i].kind == KIND_BUFFER && pending->works[i].image == b->image)
                 stub_violation("a command buffer is freed that has not run");
     b->alive = false;
-    the.counts.buffers--;
+    stub.counts.buffers--;
 }
 
 static void DestroyCommandPool(VkDevice device, VkCommandPool pool, const VkAllocationCallbacks *unused)
 {
     (void)device, (void)unused;
     stub_begin(CALL_DestroyCommandPool);
-    for (uint32_t i = 1; i <= the.n_buffers; i++)
-        if (the.buffers[i].alive && the.buffers[i].pool == INDEX(pool))
+    for (uint32_t i = 1; i <= stub.n_buffers; i++)
+        if (stub.buffers[i].alive && stub.buffers[i].pool == INDEX(pool))
             free_buffer(i);
-    the.counts.pools -= pool != VK_NULL_HANDLE;
+    stub.counts.pools -= pool != VK_NULL_HANDLE;
     stub_end(VK_SUCCESS);
 }
 
@@ -340,11 +340,11 @@ static VkResult AllocateCommandBuffers(VkDevice device, const VkCommandBufferAll
         out[i] = VK_NULL_HANDLE;
         if (code != VK_SUCCESS)
             continue;
-        if (++the.n_buffers >= MANY)
+        if (++stub.n_buffers >= MANY)
             abort();
-        the.buffers[the.n_buffers] = (buffer){.alive = true, .pool = INDEX(info->commandPool)};
-        the.counts.buffers++;
-        out[i] = HANDLE(VkCommandBuffer, KIND_BUFFER, the.n_buffers);
+        stub.buffers[stub.n_buffers] = (buffer){.alive = true, .pool = INDEX(info->commandPool)};
+        stub.counts.buffers++;
+        out[i] = HANDLE(VkCommandBuffer, KIND_BUFFER, stub.n_buffers);
     }
     return stub_end(code);
 }
@@ -373,7 +373,7 @@ static VkResult EndCommandBuffer(VkCommandBuffer handle)
 static void CmdPipelineBarrier2(VkCommandBuffer handle, const VkDependencyInfo *info)
 {
     stub_begin(CALL_CmdPipelineBarrier2);
-    the.buffers[INDEX(handle)].image = INDEX(info->pImageMemoryBarriers[0].image);
+    stub.buffers[INDEX(handle)].image = INDEX(info->pImageMemoryBarriers[0].image);
     stub_end(VK_SUCCESS);
 }
 

@@ -1,4 +1,4 @@
-/* What the tests tell the stub, and ask it. */
+/* The tests' controls of the stub, and its statistics. */
 #include "stub_presents_state.h"
 
 #include <stdlib.h>
@@ -22,73 +22,73 @@ const char *presents_function(uint32_t i) { return i < N_CALLS ? names[i] : NULL
 
 void presents_fail(const char *call, int code, uint32_t n, uint32_t times)
 {
-    pthread_mutex_lock(&the.lock);
-    the.faults[find(call)] = (stub_fault_of_call){(VkResult)code, n, times};
-    the.failures = 0;
-    pthread_mutex_unlock(&the.lock);
+    pthread_mutex_lock(&stub.lock);
+    stub.faults[find(call)] = (stub_fault_of_call){(VkResult)code, n, times};
+    stub.failures = 0;
+    pthread_mutex_unlock(&stub.lock);
 }
 
 uint32_t presents_failures(void)
 {
-    pthread_mutex_lock(&the.lock);
-    uint32_t n = the.failures;
-    pthread_mutex_unlock(&the.lock);
+    pthread_mutex_lock(&stub.lock);
+    uint32_t n = stub.failures;
+    pthread_mutex_unlock(&stub.lock);
     return n;
 }
 
 uint32_t presents_calls(const char *call)
 {
-    pthread_mutex_lock(&the.lock);
-    uint32_t n = the.calls[find(call)];
-    pthread_mutex_unlock(&the.lock);
+    pthread_mutex_lock(&stub.lock);
+    uint32_t n = stub.calls[find(call)];
+    pthread_mutex_unlock(&stub.lock);
     return n;
 }
 
 void presents_stall(unsigned what)
 {
-    pthread_mutex_lock(&the.lock);
-    the.stalled = what;
-    stub_go_on();
-    pthread_mutex_unlock(&the.lock);
+    pthread_mutex_lock(&stub.lock);
+    stub.stalled = what;
+    stub_advance();
+    pthread_mutex_unlock(&stub.lock);
 }
 
-void presents_last(uint32_t ms)
+void presents_set_duration(uint32_t ms)
 {
-    pthread_mutex_lock(&the.lock);
-    the.lasts = ms;
-    pthread_mutex_unlock(&the.lock);
+    pthread_mutex_lock(&stub.lock);
+    stub.lasts = ms;
+    pthread_mutex_unlock(&stub.lock);
 }
 
-void presents_give_up(bool may)
+void presents_allow_early_destroy(bool may)
 {
-    pthread_mutex_lock(&the.lock);
-    the.may_give_up = may;
-    pthread_mutex_unlock(&the.lock);
+    pthread_mutex_lock(&stub.lock);
+    stub.may_destroy_early = may;
+    pthread_mutex_unlock(&stub.lock);
 }
 
 bool presents_step(void)
 {
-    pthread_mutex_lock(&the.lock);
+    pthread_mutex_lock(&stub.lock);
     bool any = stub_step();
-    pthread_mutex_unlock(&the.lock);
+    pthread_mutex_unlock(&stub.lock);
     return any;
 }
 
 presents_counts presents_count(void)
 {
-    pthread_mutex_lock(&the.lock);
-    presents_counts counts = the.counts;
-    pthread_mutex_unlock(&the.lock);
+    pthread_mutex_lock(&stub.lock);
+    presents_counts counts = stub.counts;
+    pthread_mutex_unlock(&stub.lock);
     return counts;
 }
 
-uint64_t presents_draw(uint64_t image) { return handle_of(KIND_DRAW, index_of(image)); }
+uint64_t presents_draw(uint64_t image) { return stub_handle(KIND_DRAW, stub_index(image)); }
 
 void presents_submit(uint64_t acquired, uint64_t rendered, uint64_t image)
 {
     VkSemaphoreSubmitInfo points[] = {{.semaphore = (VkSemaphore)(uintptr_t)acquired},
                                       {.semaphore = (VkSemaphore)(uintptr_t)rendered}};
-    VkCommandBufferSubmitInfo buffer = {.commandBuffer = HANDLE(VkCommandBuffer, KIND_ENGINE, index_of(image))};
+    VkCommandBufferSubmitInfo buffer = {.commandBuffer = HANDLE(VkCommandBuffer, KIND_ENGINE, stub_index(image))};
     VkSubmitInfo2 info = {.waitSemaphoreInfoCount = 1,
                           .pWaitSemaphoreInfos = &points[0],
                           .commandBufferInfoCount = 1,

@@ -1,4 +1,4 @@
-/* stub_presents_state.h: what the files of the stub with a presentation engine share. For nobody else. */
+/* stub_presents_state.h: state that the files of the stub with a presentation engine share. */
 #ifndef VKS_STUB_PRESENTS_STATE_H
 #define VKS_STUB_PRESENTS_STATE_H
 
@@ -8,7 +8,7 @@
 #include "stub_presents.h"
 #include "vulkan/vulkan_core.h"
 
-/* It needs many runs to be content with these. */
+/* clang-format needs many runs to reach a stable result with these. */
 /* clang-format off */
 #define STUB_WSI_CALLS(X)                                                                                              \
     X(CreateSwapchainKHR)                                                                                              \
@@ -54,7 +54,7 @@ enum { MANY = 1 << 17, POINTS = 24, MOST_IMAGES = 32 };
 
 typedef struct semaphore {
     bool alive, is_binary, signalled;
-    bool announced;                    /* in order of submission: signalled, and nobody waits for it yet */
+    bool announced;                    /* in order of submission: signalled, without a wait yet */
     uint32_t signals, waits, presents; /* that are to come */
     uint32_t image;                    /* whose acquire signals it; 0 for none */
     uint64_t value;
@@ -118,7 +118,7 @@ typedef struct present {
     uint32_t semaphores[VKS_FRAME_SEMAPHORES + 1];
 } present;
 
-/* What an acquire signals when the image is free. */
+/* An acquire, which signals its semaphore and fence when the image is free. */
 typedef struct acquire {
     struct acquire *next;
     uint32_t image, semaphore, fence;
@@ -134,7 +134,7 @@ typedef struct stub_state {
     pthread_mutex_t lock;
     presents_pace pace;
     uint64_t seed;
-    bool open, is_lost, may_give_up, running, stop;
+    bool open, is_lost, may_destroy_early, running, stop;
     unsigned stalled;
     uint32_t lasts;
     pthread_t thread;
@@ -154,23 +154,23 @@ typedef struct stub_state {
 } stub_state;
 
 extern stub_state stub_presents;
-#define the stub_presents
+#define stub stub_presents
 
-static inline uint32_t index_of(uint64_t handle) { return (uint32_t)(handle & 0xFFFFFF); }
-static inline uint64_t handle_of(stub_kind kind, uint32_t index) { return (uint64_t)kind << 40 | index; }
-#define INDEX(handle) index_of((uint64_t)(uintptr_t)(handle))
-#define HANDLE(type, kind, index) ((type)(uintptr_t)handle_of(kind, index))
+static inline uint32_t stub_index(uint64_t handle) { return (uint32_t)(handle & 0xFFFFFF); }
+static inline uint64_t stub_handle(stub_kind kind, uint32_t index) { return (uint64_t)kind << 40 | index; }
+#define INDEX(handle) stub_index((uint64_t)(uintptr_t)(handle))
+#define HANDLE(type, kind, index) ((type)(uintptr_t)stub_handle(kind, index))
 
-static inline swapchain *chain_of(uint32_t image) { return &the.swapchains[image / MOST_IMAGES]; }
-static inline image *image_of(uint32_t index) { return &chain_of(index)->images[index % MOST_IMAGES]; }
+static inline swapchain *swapchain_of(uint32_t image) { return &stub.swapchains[image / MOST_IMAGES]; }
+static inline image *image_of(uint32_t index) { return &swapchain_of(index)->images[index % MOST_IMAGES]; }
 
 /* ---- stub_presents.c ---- */
 void stub_violation(const char *text);
 uint32_t stub_below(uint32_t n); /* at random */
-/* Under the lock: */
+/* Caller holds stub.lock: */
 bool stub_step(void);
-void stub_go_on(void); /* what the pace has happen in each call */
-/* One look round while the application waits: false when nothing more happens by itself before `limit`. */
+void stub_advance(void); /* one call's steps, by the pace */
+/* One step while the application waits; false: no further event happens by itself before `limit`. */
 bool stub_wait(uint64_t limit);
 void stub_lose(void); /* the device: nothing is pending any more */
 void stub_expect_signal(uint32_t index);
@@ -180,12 +180,12 @@ void stub_drop_presents(uint32_t swapchain);
 /* ---- stub_presents_calls.c, stub_presents_wsi.c ---- */
 PFN_vkVoidFunction stub_presents_get(VkDevice device, const char *name);
 PFN_vkVoidFunction stub_presents_get_wsi(const char *name);
-/* Round every call: takes the lock, and says how it is to fail; gives the lock back. */
+/* Called around every call: begin takes the lock and returns the failure to inject; end releases the lock. */
 VkResult stub_begin(stub_call call);
 VkResult stub_end(VkResult code);
-/* External synchronisation: nobody else is inside. */
-void stub_come_in(atomic_int *inside, const char *what);
-void stub_go_out(atomic_int *inside);
+/* Vulkan's external synchronisation: no other thread is inside. */
+void stub_enter(atomic_int *inside, const char *what);
+void stub_leave(atomic_int *inside);
 fence *stub_use_fence(VkFence handle, bool may_be_pending);
 
 #endif

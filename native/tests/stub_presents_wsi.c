@@ -1,4 +1,4 @@
-/* The entry points of surfaces and swapchains, and what the tests say about them. */
+/* The entry points of surfaces and swapchains, and the tests' controls of them. */
 #define _GNU_SOURCE
 #include "stub_presents_state.h"
 
@@ -19,7 +19,7 @@ static VkResult GetPhysicalDeviceSurfaceCapabilitiesKHR(VkPhysicalDevice device,
 {
     (void)device;
     VkResult code = stub_begin(CALL_GetPhysicalDeviceSurfaceCapabilitiesKHR);
-    surface *of = &the.surfaces[INDEX(handle)];
+    surface *of = &stub.surfaces[INDEX(handle)];
     if ((code = lose_surface(of, code)) == VK_SUCCESS)
         *out = (VkSurfaceCapabilitiesKHR){.minImageCount = of->least,
                                           .maxImageCount = of->most,
@@ -34,7 +34,7 @@ static VkResult GetPhysicalDeviceSurfaceCapabilitiesKHR(VkPhysicalDevice device,
 
 static VkResult make_swapchain(surface *of, const VkSwapchainCreateInfoKHR *info, VkSwapchainKHR *out)
 {
-    uint32_t index = ++the.n_swapchains;
+    uint32_t index = ++stub.n_swapchains;
     if (index >= MANY / 4)
         abort();
     if (info->minImageCount < of->least || (of->most && info->minImageCount > of->most))
@@ -42,7 +42,7 @@ static VkResult make_swapchain(surface *of, const VkSwapchainCreateInfoKHR *info
     if (!info->imageExtent.width || !info->imageExtent.height || info->imageExtent.width > of->most_pixels ||
         info->imageExtent.height > of->most_pixels)
         stub_violation("imageExtent is not what the surface allows");
-    swapchain *chain = &the.swapchains[index];
+    swapchain *chain = &stub.swapchains[index];
     *chain = (swapchain){.alive = true,
                          .surface = INDEX(info->surface),
                          .n = info->minImageCount < of->images ? of->images : info->minImageCount,
@@ -54,11 +54,11 @@ static VkResult make_swapchain(surface *of, const VkSwapchainCreateInfoKHR *info
         chain->images[i].fresh = true;
     of->current = index;
     of->is_outdated = false;
-    if (++the.counts.swapchains > the.counts.most_swapchains)
-        the.counts.most_swapchains = the.counts.swapchains;
-    the.counts.width = chain->width;
-    the.counts.height = chain->height;
-    the.counts.images = chain->n;
+    if (++stub.counts.swapchains > stub.counts.most_swapchains)
+        stub.counts.most_swapchains = stub.counts.swapchains;
+    stub.counts.width = chain->width;
+    stub.counts.height = chain->height;
+    stub.counts.images = chain->n;
     *out = HANDLE(VkSwapchainKHR, KIND_SWAPCHAIN, index);
     return VK_SUCCESS;
 }
@@ -67,11 +67,11 @@ static VkResult CreateSwapchainKHR(VkDevice device, const VkSwapchainCreateInfoK
                                    const VkAllocationCallbacks *unused, VkSwapchainKHR *out)
 {
     (void)device, (void)unused;
-    surface *of = &the.surfaces[INDEX(info->surface)];
-    swapchain *old = info->oldSwapchain ? &the.swapchains[INDEX(info->oldSwapchain)] : NULL;
-    stub_come_in(&of->inside, "two threads use the surface");
+    surface *of = &stub.surfaces[INDEX(info->surface)];
+    swapchain *old = info->oldSwapchain ? &stub.swapchains[INDEX(info->oldSwapchain)] : NULL;
+    stub_enter(&of->inside, "two threads use the surface");
     if (old)
-        stub_come_in(&old->inside, "two threads use the swapchain that is replaced");
+        stub_enter(&old->inside, "two threads use the swapchain that is replaced");
     VkResult code = lose_surface(of, stub_begin(CALL_CreateSwapchainKHR));
     if (old && (!old->alive || old->retired || old->surface != INDEX(info->surface)))
         stub_violation("oldSwapchain is gone, retired already, or another surface's");
@@ -87,23 +87,23 @@ static VkResult CreateSwapchainKHR(VkDevice device, const VkSwapchainCreateInfoK
     if (code == VK_SUCCESS)
         code = make_swapchain(of, info, out);
     if (old)
-        stub_go_out(&old->inside);
-    stub_go_out(&of->inside);
+        stub_leave(&old->inside);
+    stub_leave(&of->inside);
     return stub_end(code);
 }
 
 static void DestroySwapchainKHR(VkDevice device, VkSwapchainKHR handle, const VkAllocationCallbacks *unused)
 {
     (void)device, (void)unused;
-    swapchain *chain = &the.swapchains[INDEX(handle)];
-    stub_come_in(&chain->inside, "two threads use the swapchain that is destroyed");
+    swapchain *chain = &stub.swapchains[INDEX(handle)];
+    stub_enter(&chain->inside, "two threads use the swapchain that is destroyed");
     stub_begin(CALL_DestroySwapchainKHR);
     if (!chain->alive)
         stub_violation("a swapchain is destroyed twice");
-    surface *of = &the.surfaces[chain->surface];
-    bool may = the.may_give_up || of->is_lost;
+    surface *of = &stub.surfaces[chain->surface];
+    bool may = stub.may_destroy_early || of->is_lost;
     if (chain->presents && !may && chain->retired && of->is_outdated && of->current)
-        the.counts.given_up++;
+        stub.counts.given_up++;
     else if (chain->presents && !may)
         stub_violation("a swapchain is destroyed before the engine is done with its presents");
     for (uint32_t i = 0; i < chain->n; i++) {
@@ -116,8 +116,8 @@ static void DestroySwapchainKHR(VkDevice device, VkSwapchainKHR handle, const Vk
     chain->alive = false;
     if (of->current == INDEX(handle))
         of->current = 0;
-    the.counts.swapchains--;
-    stub_go_out(&chain->inside);
+    stub.counts.swapchains--;
+    stub_leave(&chain->inside);
     stub_end(VK_SUCCESS);
 }
 
@@ -125,7 +125,7 @@ static VkResult GetSwapchainImagesKHR(VkDevice device, VkSwapchainKHR handle, ui
 {
     (void)device;
     VkResult code = stub_begin(CALL_GetSwapchainImagesKHR);
-    const swapchain *chain = &the.swapchains[INDEX(handle)];
+    const swapchain *chain = &stub.swapchains[INDEX(handle)];
     if (code == VK_SUCCESS && *n < chain->n)
         code = VK_INCOMPLETE;
     else
@@ -137,11 +137,11 @@ static VkResult GetSwapchainImagesKHR(VkDevice device, VkSwapchainKHR handle, ui
 
 /* ---- acquire ---- */
 
-/* Any that the application has not, but what was presented last; UINT32_MAX: none. It may be in use still: then the
+/* Any image without the application, except the one presented last; UINT32_MAX: none. It may be in use still: then the
  * signal comes late. */
 static uint32_t choose_image(const swapchain *chain)
 {
-    uint32_t first = the.pace >= PRESENTS_RANDOM ? stub_below(chain->n) : chain->newest + 1;
+    uint32_t first = stub.pace >= PRESENTS_RANDOM ? stub_below(chain->n) : chain->newest + 1;
     for (uint32_t i = 0; i < chain->n; i++) {
         uint32_t at = (first + i) % chain->n;
         if (!chain->images[at].acquired && (at != chain->newest || chain->n == 1))
@@ -152,7 +152,7 @@ static uint32_t choose_image(const swapchain *chain)
 
 static bool has_changed(const swapchain *chain)
 {
-    const surface *of = &the.surfaces[chain->surface];
+    const surface *of = &stub.surfaces[chain->surface];
     return of->width != UINT32_MAX && (of->width != chain->width || of->height != chain->height);
 }
 
@@ -164,7 +164,7 @@ static void start_acquire(VkSemaphore semaphore_handle, VkFence fence_handle, ui
                    .fence = INDEX(fence_handle),
                    .presents = image_of(index)->presents};
     if (a->semaphore) {
-        semaphore *s = &the.semaphores[a->semaphore];
+        semaphore *s = &stub.semaphores[a->semaphore];
         if (s->signalled || s->signals || s->waits)
             stub_violation("an acquire is given a semaphore that is signalled, or in use");
         stub_expect_signal(a->semaphore);
@@ -178,26 +178,26 @@ static void start_acquire(VkSemaphore semaphore_handle, VkFence fence_handle, ui
     }
     image_of(index)->acquired = true;
     image_of(index)->acquires++;
-    *the.last_acquire = a;
-    the.last_acquire = &a->next;
-    the.counts.signals++;
+    *stub.last_acquire = a;
+    stub.last_acquire = &a->next;
+    stub.counts.signals++;
 }
 
 static VkResult AcquireNextImageKHR(VkDevice device, VkSwapchainKHR handle, uint64_t timeout, VkSemaphore semaphore,
                                     VkFence fence, uint32_t *out)
 {
     (void)device;
-    swapchain *chain = &the.swapchains[INDEX(handle)];
-    stub_come_in(&chain->inside, "two threads use a swapchain");
-    VkResult code = lose_surface(&the.surfaces[chain->surface], stub_begin(CALL_AcquireNextImageKHR));
+    swapchain *chain = &stub.swapchains[INDEX(handle)];
+    stub_enter(&chain->inside, "two threads use a swapchain");
+    VkResult code = lose_surface(&stub.surfaces[chain->surface], stub_begin(CALL_AcquireNextImageKHR));
     if (!chain->alive)
         stub_violation("an image is acquired of a swapchain that is gone");
     bool stays = code == VK_SUCCESS && has_changed(chain);
-    if (code == VK_SUCCESS && (chain->retired || (stays && (the.pace < PRESENTS_RANDOM || stub_below(2)))))
+    if (code == VK_SUCCESS && (chain->retired || (stays && (stub.pace < PRESENTS_RANDOM || stub_below(2)))))
         code = VK_ERROR_OUT_OF_DATE_KHR;
     if (code == VK_SUCCESS || code == VK_SUBOPTIMAL_KHR) {
         uint32_t i = choose_image(chain);
-        while (i == UINT32_MAX && timeout && the.pace != PRESENTS_THREAD && stub_step())
+        while (i == UINT32_MAX && timeout && stub.pace != PRESENTS_THREAD && stub_step())
             ; /* the application waits */
         if (i == UINT32_MAX)
             code = timeout ? VK_TIMEOUT : VK_NOT_READY;
@@ -206,8 +206,8 @@ static VkResult AcquireNextImageKHR(VkDevice device, VkSwapchainKHR handle, uint
         if (i != UINT32_MAX && stays)
             code = VK_SUBOPTIMAL_KHR;
     }
-    the.surfaces[chain->surface].is_outdated |= code == VK_ERROR_OUT_OF_DATE_KHR;
-    stub_go_out(&chain->inside);
+    stub.surfaces[chain->surface].is_outdated |= code == VK_ERROR_OUT_OF_DATE_KHR;
+    stub_leave(&chain->inside);
     return stub_end(code);
 }
 
@@ -253,32 +253,32 @@ static void add_present(swapchain *chain, const VkPresentInfoKHR *info)
     chain->images[i].presents++;
     chain->newest = i;
     chain->presents++;
-    *the.last_present = p;
-    the.last_present = &p->next;
-    the.counts.presents++;
+    *stub.last_present = p;
+    stub.last_present = &p->next;
+    stub.counts.presents++;
 }
 
 static VkResult QueuePresentKHR(VkQueue queue, const VkPresentInfoKHR *info)
 {
     (void)queue;
-    swapchain *chain = &the.swapchains[INDEX(info->pSwapchains[0])];
-    stub_come_in(&the.queue_inside, "two threads use the queue");
-    stub_come_in(&chain->inside, "two threads use a swapchain");
-    VkResult code = lose_surface(&the.surfaces[chain->surface], stub_begin(CALL_QueuePresentKHR));
+    swapchain *chain = &stub.swapchains[INDEX(info->pSwapchains[0])];
+    stub_enter(&stub.queue_inside, "two threads use the queue");
+    stub_enter(&chain->inside, "two threads use a swapchain");
+    VkResult code = lose_surface(&stub.surfaces[chain->surface], stub_begin(CALL_QueuePresentKHR));
     if (!chain->alive)
         stub_violation("a present goes to a swapchain that is gone");
     if (code == VK_SUCCESS && has_changed(chain))
-        code = the.pace < PRESENTS_RANDOM || stub_below(2) ? VK_ERROR_OUT_OF_DATE_KHR : VK_SUBOPTIMAL_KHR;
-    the.surfaces[chain->surface].is_outdated |= code == VK_ERROR_OUT_OF_DATE_KHR;
+        code = stub.pace < PRESENTS_RANDOM || stub_below(2) ? VK_ERROR_OUT_OF_DATE_KHR : VK_SUBOPTIMAL_KHR;
+    stub.surfaces[chain->surface].is_outdated |= code == VK_ERROR_OUT_OF_DATE_KHR;
     if (runs_its_waits(code))
         add_present(chain, info);
-    for (uint32_t ms = 0; ms < the.lasts; ms++) {
-        pthread_mutex_unlock(&the.lock);
+    for (uint32_t ms = 0; ms < stub.lasts; ms++) {
+        pthread_mutex_unlock(&stub.lock);
         usleep(1000);
-        pthread_mutex_lock(&the.lock);
+        pthread_mutex_lock(&stub.lock);
     }
-    stub_go_out(&chain->inside);
-    stub_go_out(&the.queue_inside);
+    stub_leave(&chain->inside);
+    stub_leave(&stub.queue_inside);
     return stub_end(code);
 }
 
@@ -296,19 +296,19 @@ PFN_vkVoidFunction stub_presents_get_wsi(const char *name)
 
 static surface *lock_surface(uint64_t handle)
 {
-    pthread_mutex_lock(&the.lock);
-    return &the.surfaces[index_of(handle)];
+    pthread_mutex_lock(&stub.lock);
+    return &stub.surfaces[stub_index(handle)];
 }
 
-static void unlock(void) { pthread_mutex_unlock(&the.lock); }
+static void unlock(void) { pthread_mutex_unlock(&stub.lock); }
 
 uint64_t presents_surface(void)
 {
-    pthread_mutex_lock(&the.lock);
-    uint32_t index = ++the.n_surfaces;
-    the.surfaces[index] = (surface){.width = 64, .height = 64, .least = 2, .most = 8, .most_pixels = 4096};
+    pthread_mutex_lock(&stub.lock);
+    uint32_t index = ++stub.n_surfaces;
+    stub.surfaces[index] = (surface){.width = 64, .height = 64, .least = 2, .most = 8, .most_pixels = 4096};
     unlock();
-    return handle_of(KIND_SURFACE, index);
+    return stub_handle(KIND_SURFACE, index);
 }
 
 void presents_set_size(uint64_t handle, uint32_t width, uint32_t height)

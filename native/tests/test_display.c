@@ -11,7 +11,7 @@
 
 static const vks_interval MS_2 = {2000000, 1}, MS_20 = {20000000, 1}, S_100 = {100000000000, 1};
 #define MS UINT64_C(1000000)
-#define PATIENCE (20000 * MS) /* a test that waits so long has failed */
+#define TEST_TIMEOUT_NS (20000 * MS) /* a test that waits longer has failed */
 
 static vks_display *display_of(vks_interval interval)
 {
@@ -39,7 +39,7 @@ static vks_tick next(vks_observer *observer, uint64_t *missed)
 {
     vks_tick tick = {0};
     uint64_t ignored;
-    vks_status status = vks_observer_wait(observer, vks_now() + PATIENCE, &tick, missed ? missed : &ignored);
+    vks_status status = vks_observer_wait(observer, vks_now() + TEST_TIMEOUT_NS, &tick, missed ? missed : &ignored);
     CHECK(status == VKS_OK, "no tick: status %d", status);
     CHECK(tick.time <= vks_now() && tick.output > tick.time, "a tick of the future, or shown before it");
     return tick;
@@ -52,17 +52,17 @@ static vks_status poll_observer(vks_observer *observer)
     return vks_observer_wait(observer, 0, &tick, &missed);
 }
 
-static vks_display_statistics told_of(vks_display *display)
+static vks_display_statistics display_statistics(vks_display *display)
 {
-    vks_display_statistics told;
-    vks_display_get_statistics(display, &told);
-    return told;
+    vks_display_statistics statistics;
+    vks_display_get_statistics(display, &statistics);
+    return statistics;
 }
 
-static uint32_t listen_to(vks_display *display, vks_tick_kind kind, vks_mail *inbox)
+static uint32_t listen_to(vks_display *display, vks_tick_kind kind, vks_mailbox *inbox)
 {
     uint32_t source = 0;
-    CHECK(vks_display_listen(display, kind, inbox, &source) == VKS_OK, "it does not listen");
+    CHECK(vks_display_set_source(display, kind, inbox, &source) == VKS_OK, "it does not listen");
     return source;
 }
 
@@ -80,7 +80,7 @@ static void end_dispatcher(vks_dispatcher *dispatcher)
 
 /* ---- ticks ---- */
 
-static void every_observer_of_every_window_is_told_of_every_tick_and_ids_and_times_grow(void)
+static void every_observer_of_every_window_gets_every_tick_and_ids_and_times_grow(void)
 {
     vks_display *display = display_of(MS_2);
     vks_dispatcher *windows[3];
@@ -97,7 +97,8 @@ static void every_observer_of_every_window_is_told_of_every_tick_and_ids_and_tim
             CHECK(!last[i].id || tick.id - last[i].id == missed + 1, "%llu missed", (unsigned long long)missed);
             last[i] = tick;
         }
-    CHECK(told_of(display).observing == 3 && told_of(display).ticks >= 20, "three windows observe");
+    CHECK(display_statistics(display).observing == 3 && display_statistics(display).ticks >= 20,
+          "three windows observe");
     for (int i = 0; i < 6; i++)
         vks_observer_destroy(observers[i]);
     for (int i = 0; i < 3; i++)
@@ -105,11 +106,12 @@ static void every_observer_of_every_window_is_told_of_every_tick_and_ids_and_tim
     end_display(display);
 }
 
-static void a_consumer_that_was_blocked_gets_one_tick_the_newest_and_is_told_how_many_it_missed(void)
+static void a_blocked_consumer_gets_only_the_newest_tick_and_the_number_missed(void)
 {
     vks_display *display = display_of(MS_2);
     vks_dispatcher *window = dispatcher_of(display);
-    vks_observer *other = observer_of(window), *observer = observer_of(window); /* the last to come is told first */
+    vks_observer *other = observer_of(window),
+                 *observer = observer_of(window); /* the newest observer gets ticks first */
     vks_tick first = next(observer, NULL), newest;
     uint64_t missed;
     do
@@ -132,7 +134,7 @@ static void an_observers_fd_is_readable_just_while_there_is_a_tick_to_take(void)
     vks_observer *early = observer_of(window);
     next(observer, NULL);
     struct pollfd fds[2] = {{.events = POLLIN}, {.events = POLLIN}};
-    CHECK(vks_observer_fd(early, &fds[1].fd) == VKS_OK && poll(&fds[1], 1, 0) == 1, "it was told already");
+    CHECK(vks_observer_fd(early, &fds[1].fd) == VKS_OK && poll(&fds[1], 1, 0) == 1, "a tick was posted already");
     CHECK(vks_observer_fd(observer, &fds[0].fd) == VKS_OK && poll(fds, 1, 20000) == 1, "no tick");
     vks_observer_rest(early);
     next(observer, NULL);
@@ -140,7 +142,7 @@ static void an_observers_fd_is_readable_just_while_there_is_a_tick_to_take(void)
     poll_observer(observer);
     CHECK(poll(fds, 1, 60) == 0, "it rests");
     vks_observer_close(observer);
-    CHECK(poll_observer(observer) == VKS_CLOSED && poll(fds, 1, 0) == 1, "it was closed, for whoever polls");
+    CHECK(poll_observer(observer) == VKS_CLOSED && poll(fds, 1, 0) == 1, "it was closed, for every poller");
     vks_observer_destroy(early);
     vks_observer_destroy(observer);
     end_dispatcher(window);
@@ -174,7 +176,7 @@ static void the_first_observer_gets_the_last_tick_at_once_and_none_gets_one_twic
     end_display(display);
 }
 
-static void a_missed_tick_goes_to_the_window_that_comes_first(void)
+static void a_missed_tick_goes_to_the_first_window(void)
 {
     int seen = 0;
     for (int i = 0; i < 50 && !seen; i++) { /* a slow machine may be too late for it */
@@ -209,10 +211,11 @@ static void without_observers_no_thread_wakes_up(void)
     vks_observer *observer = observer_of(window);
     next(observer, NULL);
     vks_observer_rest(observer);
-    usleep(20000); /* the thread finds out at its deadline */
-    uint64_t before = told_of(display).wakeups;
+    usleep(20000); /* the thread sees the change at its deadline */
+    uint64_t before = display_statistics(display).wakeups;
     usleep(200000);
-    CHECK(told_of(display).wakeups == before, "%llu wakeups", (unsigned long long)(told_of(display).wakeups - before));
+    CHECK(display_statistics(display).wakeups == before, "%llu wakeups",
+          (unsigned long long)(display_statistics(display).wakeups - before));
     CHECK(poll_observer(observer) == VKS_TIMEOUT, "it rests");
     vks_observer_destroy(observer);
     end_dispatcher(window);
@@ -233,7 +236,7 @@ static void *wait_for_ever(void *pointer)
     return NULL;
 }
 
-static void who_waits_hears_of_the_end_of_the_observer_the_dispatcher_or_the_display(void)
+static void closing_the_observer_the_dispatcher_or_the_display_ends_a_wait(void)
 {
     for (int end = 0; end < 3; end++) {
         vks_display *display = display_of(S_100);
@@ -264,16 +267,16 @@ static void a_shut_down_display_refuses_and_a_second_shutdown_does_nothing(void)
     vks_observer *observer = observer_of(window);
     next(observer, NULL);
     vks_display_shutdown(display);
-    uint64_t ticks = told_of(display).ticks;
+    uint64_t ticks = display_statistics(display).ticks;
     vks_display_shutdown(display);
     CHECK(vks_dispatcher_create(display, &late) == VKS_CLOSED, "a window");
     CHECK(vks_display_set_interval(display, MS_20, false) == VKS_CLOSED, "an interval");
     uint32_t source;
-    CHECK(vks_display_listen(display, VKS_TICK_SOFTWARE, NULL, &source) == VKS_CLOSED, "a source");
-    CHECK(vks_display_heard(display, 0, vks_now()) == VKS_CLOSED, "a tick");
-    CHECK(vks_display_wait_wanted(display, 0, true, VKS_FOREVER) == VKS_CLOSED, "somebody who observes");
+    CHECK(vks_display_set_source(display, VKS_TICK_SOFTWARE, NULL, &source) == VKS_CLOSED, "a source");
+    CHECK(vks_display_hardware_tick(display, 0, vks_now()) == VKS_CLOSED, "a tick");
+    CHECK(vks_display_wait_wanted(display, 0, true, VKS_FOREVER) == VKS_CLOSED, "a closed display has no observer");
     usleep(6000);
-    CHECK(told_of(display).ticks == ticks, "it ticks on");
+    CHECK(display_statistics(display).ticks == ticks, "it ticks on");
     vks_observer_destroy(observer);
     end_dispatcher(window);
     vks_display_unref(display);
@@ -312,7 +315,7 @@ static void *come_and_go(void *pointer)
     return NULL;
 }
 
-static void a_window_that_moves_a_thousand_times_under_ticks_hears_of_one_display_and_leaves_no_observer_behind(void)
+static void a_window_that_moves_under_ticks_gets_ticks_of_one_display_and_leaves_no_observer_behind(void)
 {
     crowd c = {.displays = {display_of(MS_2), display_of((vks_interval){3000000, 1})}};
     c.window = dispatcher_of(c.displays[0]);
@@ -331,14 +334,16 @@ static void a_window_that_moves_a_thousand_times_under_ticks_hears_of_one_displa
             last = tick;
         }
     }
-    CHECK(told_of(c.displays[0]).observing == 1 && told_of(c.displays[1]).observing == 0, "it is on the first again");
+    CHECK(display_statistics(c.displays[0]).observing == 1 && display_statistics(c.displays[1]).observing == 0,
+          "it is on the first again");
     atomic_store(&c.is_over, true);
     for (int i = 0; i < 3; i++)
         pthread_join(threads[i], NULL);
     CHECK(c.ticks > 0 && c.bad == 0, "of %llu ticks %llu were wrong", (unsigned long long)c.ticks,
           (unsigned long long)c.bad);
     vks_observer_destroy(observer);
-    CHECK(told_of(c.displays[0]).observing == 0 && told_of(c.displays[1]).observing == 0, "nobody observes");
+    CHECK(display_statistics(c.displays[0]).observing == 0 && display_statistics(c.displays[1]).observing == 0,
+          "there is no observer");
     end_dispatcher(c.window);
     end_display(c.displays[0]);
     end_display(c.displays[1]);
@@ -372,7 +377,7 @@ static void *shut_down_soon(void *pointer)
     return NULL;
 }
 
-static void displays_that_are_shut_down_under_observers_that_come_and_go_leave_nobody_waiting(void)
+static void displays_that_are_shut_down_under_changing_observers_leave_no_waiter(void)
 {
     long rounds = check_scale("VKS_SHUTDOWNS", 20);
     for (long round = 0; round < rounds; round++) {
@@ -396,15 +401,15 @@ static void displays_that_are_shut_down_under_observers_that_come_and_go_leave_n
 
 /* ---- hardware ---- */
 
-/* Tells of `n` ticks of a hardware, 2 ms apart in real time; returns how many the observer got of it. */
-static int hear(vks_display *display, uint32_t source, vks_observer *observer, int n, vks_tick_kind kind,
-                vks_tick *last)
+/* Reports `n` hardware ticks, 2 ms apart in real time; returns the number that the observer got. */
+static int hardware_ticks(vks_display *display, uint32_t source, vks_observer *observer, int n, vks_tick_kind kind,
+                          vks_tick *last)
 {
     int got = 0;
     for (int i = 0; i < n; i++) {
         vks_tick tick;
         uint64_t missed, now = vks_now();
-        vks_display_heard(display, source, now - now % (2 * MS));
+        vks_display_hardware_tick(display, source, now - now % (2 * MS));
         while (vks_observer_wait(observer, now + 2 * MS - now % (2 * MS), &tick, &missed) == VKS_OK) {
             got += tick.kind == kind;
             CHECK(tick.kind == kind || tick.kind == VKS_TICK_SOFTWARE, "kind %u", tick.kind);
@@ -415,7 +420,7 @@ static int hear(vks_display *display, uint32_t source, vks_observer *observer, i
     return got;
 }
 
-static void sources_are_swapped_under_ticks_and_no_made_up_tick_claims_to_be_of_hardware(void)
+static void sources_are_swapped_under_ticks_and_no_software_tick_is_marked_as_hardware(void)
 {
     vks_display *display = display_of(MS_2);
     vks_dispatcher *window = dispatcher_of(display);
@@ -426,104 +431,105 @@ static void sources_are_swapped_under_ticks_and_no_made_up_tick_claims_to_be_of_
         uint32_t source = listen_to(display, kinds[i], NULL);
         int got = 0;
         for (int tries = 0; tries < 100 && got < 10; tries++)
-            got += hear(display, source, observer, 10, kinds[i], &last);
+            got += hardware_ticks(display, source, observer, 10, kinds[i], &last);
         CHECK(got >= 10, "%d ticks of kind %u", got, kinds[i]);
         listen_to(display, VKS_TICK_SOFTWARE, NULL);
-        vks_display_heard(display, source, vks_now()); /* too late */
+        vks_display_hardware_tick(display, source, vks_now()); /* too late */
         for (int n = 0; n < 3; n++) {
             vks_tick tick = next(observer, NULL);
-            CHECK(tick.kind == VKS_TICK_SOFTWARE || tick.id == last.id + 1, "nobody tells of hardware");
+            CHECK(tick.kind == VKS_TICK_SOFTWARE || tick.id == last.id + 1, "no hardware source is set");
             CHECK(tick.id > last.id && tick.time >= last.time + MS, "doubled, or too soon");
             last = tick;
         }
         CHECK(last.kind == VKS_TICK_SOFTWARE, "kind %u", last.kind);
     }
-    CHECK(told_of(display).hardware >= 20, "%llu", (unsigned long long)told_of(display).hardware);
+    CHECK(display_statistics(display).hardware >= 20, "%llu", (unsigned long long)display_statistics(display).hardware);
     vks_observer_destroy(observer);
     end_dispatcher(window);
     end_display(display);
 }
 
-static void a_source_is_told_when_it_is_wanted_and_when_it_is_replaced(void)
+static void a_source_is_notified_when_it_is_needed_and_when_it_is_replaced(void)
 {
     vks_display *display = display_of(MS_2);
     vks_dispatcher *window = dispatcher_of(display);
     uint32_t source = listen_to(display, VKS_TICK_X11_PRESENT, NULL);
-    CHECK(vks_display_wait_wanted(display, source, true, 0) == VKS_TIMEOUT, "nobody observes");
-    CHECK(vks_display_wait_wanted(display, source, false, VKS_FOREVER) == VKS_OK, "nobody observes");
+    CHECK(vks_display_wait_wanted(display, source, true, 0) == VKS_TIMEOUT, "there is no observer");
+    CHECK(vks_display_wait_wanted(display, source, false, VKS_FOREVER) == VKS_OK, "there is no observer");
     vks_observer *observer = observer_of(window);
-    CHECK(vks_display_wait_wanted(display, source, true, VKS_FOREVER) == VKS_OK, "somebody observes");
+    CHECK(vks_display_wait_wanted(display, source, true, VKS_FOREVER) == VKS_OK, "there is an observer");
     vks_observer_destroy(observer);
-    CHECK(vks_display_wait_wanted(display, source, false, VKS_FOREVER) == VKS_OK, "nobody observes");
+    CHECK(vks_display_wait_wanted(display, source, false, VKS_FOREVER) == VKS_OK, "there is no observer");
     uint32_t other = listen_to(display, VKS_TICK_PRESENT_WAIT, NULL);
     CHECK(vks_display_wait_wanted(display, source, true, VKS_FOREVER) == VKS_CLOSED, "it was replaced");
-    CHECK(vks_display_wait_wanted(display, other, false, VKS_FOREVER) == VKS_OK, "nobody observes");
+    CHECK(vks_display_wait_wanted(display, other, false, VKS_FOREVER) == VKS_OK, "there is no observer");
     end_dispatcher(window);
     end_display(display);
 }
 
 /* ---- another process's ticks ---- */
 
-static void post(vks_mail *mail, uint64_t time, vks_interval interval, uint32_t kind)
+static void post(vks_mailbox *mailbox, uint64_t time, vks_interval interval, uint32_t kind)
 {
-    vks_mail_post(mail, &(vks_tick){.id = 1, .time = time, .output = time + 1, .interval = interval, .kind = kind});
+    vks_mailbox_post(mailbox,
+                     &(vks_tick){.id = 1, .time = time, .output = time + 1, .interval = interval, .kind = kind});
 }
 
-static void another_displays_ticks_come_by_mail_with_their_kind_and_interval_until_it_is_closed(void)
+static void another_displays_ticks_come_by_mailbox_with_their_kind_and_interval_until_it_is_closed(void)
 {
     vks_display *display = display_of(MS_20);
     vks_dispatcher *window = dispatcher_of(display);
     vks_observer *observer = observer_of(window);
-    vks_mail mail = {0};
-    listen_to(display, VKS_TICK_SOFTWARE, &mail);
-    CHECK(mail.wanted == 1, "somebody observes");
-    bool is_heard = false;
-    for (int i = 0; i < 4000 && !is_heard; i++) {
+    vks_mailbox mailbox = {0};
+    listen_to(display, VKS_TICK_SOFTWARE, &mailbox);
+    CHECK(mailbox.wanted == 1, "there is an observer");
+    bool arrived = false;
+    for (int i = 0; i < 4000 && !arrived; i++) {
         uint64_t now = vks_now(), step = 2 * MS;
-        post(&mail, now - now % step, MS_2, VKS_TICK_PRESENT_WAIT);
+        post(&mailbox, now - now % step, MS_2, VKS_TICK_PRESENT_WAIT);
         vks_tick tick;
         uint64_t missed;
         while (vks_observer_wait(observer, now + step - now % step, &tick, &missed) == VKS_OK)
-            is_heard |= tick.kind == VKS_TICK_PRESENT_WAIT && tick.interval.numerator == MS_2.numerator;
+            arrived |= tick.kind == VKS_TICK_PRESENT_WAIT && tick.interval.numerator == MS_2.numerator;
     }
-    CHECK(is_heard, "no tick of the other process's came through");
-    post(&mail, vks_now(), (vks_interval){1, 0}, VKS_TICK_PRESENT_WAIT); /* an interval that cannot be */
-    while (mail.word == VKS_MAIL_TOLD)
+    CHECK(arrived, "no tick of the other process's came through");
+    post(&mailbox, vks_now(), (vks_interval){1, 0}, VKS_TICK_PRESENT_WAIT); /* an invalid interval */
+    while (mailbox.state == VKS_MAILBOX_FULL)
         next(observer, NULL);
     next(observer, NULL);
-    post(&mail, UINT64_MAX, MS_2, 999);
+    post(&mailbox, UINT64_MAX, MS_2, 999);
     next(observer, NULL);
-    vks_mail_close(&mail);
+    vks_mailbox_close(&mailbox);
     for (vks_tick tick = next(observer, NULL); tick.kind != VKS_TICK_SOFTWARE;)
         tick = next(observer, NULL);
-    CHECK(mail.wanted == 1, "it may be opened again");
-    vks_mail_reopen(&mail);
-    listen_to(display, VKS_TICK_SOFTWARE, &mail);
+    CHECK(mailbox.wanted == 1, "it may be opened again");
+    vks_mailbox_reopen(&mailbox);
+    listen_to(display, VKS_TICK_SOFTWARE, &mailbox);
     vks_observer_rest(observer);
-    CHECK(mail.wanted == 0, "nobody observes");
+    CHECK(mailbox.wanted == 0, "there is no observer");
     vks_observer_attend(observer);
     usleep(1000);
-    listen_to(display, VKS_TICK_SOFTWARE, NULL); /* from now on the memory may go */
-    memset(&mail, 0xff, sizeof mail);
+    listen_to(display, VKS_TICK_SOFTWARE, NULL); /* the memory may be unmapped from now on */
+    memset(&mailbox, 0xff, sizeof mailbox);
     next(observer, NULL);
     vks_observer_destroy(observer);
     end_dispatcher(window);
     end_display(display);
 }
 
-static void a_display_that_listens_to_a_page_of_garbage_ticks_on_and_ends(void)
+static void a_display_with_a_page_of_garbage_as_source_ticks_and_shuts_down(void)
 {
     vks_display *display = display_of(MS_2);
     vks_dispatcher *window = dispatcher_of(display);
     vks_observer *observer = observer_of(window);
-    vks_mail mail;
-    listen_to(display, VKS_TICK_SOFTWARE, (memset(&mail, 0, sizeof mail), &mail));
+    vks_mailbox mailbox;
+    listen_to(display, VKS_TICK_SOFTWARE, (memset(&mailbox, 0, sizeof mailbox), &mailbox));
     unsigned seed = 7;
     for (int i = 0; i < 2000; i++) {
-        _Atomic uint32_t *words = (_Atomic uint32_t *)&mail;
+        _Atomic uint32_t *words = (_Atomic uint32_t *)&mailbox;
         seed = seed * 1103515245 + 12345;
-        atomic_store(&words[seed / 65536 % (sizeof mail / 4)], seed % 3 ? seed : seed / 65536 % 5);
-        vks_futex_wake(&mail.word, VKS_ANY_BIT);
+        atomic_store(&words[seed / 65536 % (sizeof mailbox / 4)], seed % 3 ? seed : seed / 65536 % 5);
+        vks_futex_wake(&mailbox.state, VKS_ANY_BIT);
     }
     next(observer, NULL);
     end_display(display);
@@ -557,21 +563,21 @@ static void a_child_of_fork_is_refused_and_ends_nothing(void)
 
 int main(void)
 {
-    RUN(every_observer_of_every_window_is_told_of_every_tick_and_ids_and_times_grow);
-    RUN(a_consumer_that_was_blocked_gets_one_tick_the_newest_and_is_told_how_many_it_missed);
+    RUN(every_observer_of_every_window_gets_every_tick_and_ids_and_times_grow);
+    RUN(a_blocked_consumer_gets_only_the_newest_tick_and_the_number_missed);
     RUN(an_observers_fd_is_readable_just_while_there_is_a_tick_to_take);
     RUN(the_first_observer_gets_the_last_tick_at_once_and_none_gets_one_twice);
-    RUN(a_missed_tick_goes_to_the_window_that_comes_first);
+    RUN(a_missed_tick_goes_to_the_first_window);
     RUN(without_observers_no_thread_wakes_up);
-    RUN(who_waits_hears_of_the_end_of_the_observer_the_dispatcher_or_the_display);
+    RUN(closing_the_observer_the_dispatcher_or_the_display_ends_a_wait);
     RUN(a_shut_down_display_refuses_and_a_second_shutdown_does_nothing);
-    RUN(a_window_that_moves_a_thousand_times_under_ticks_hears_of_one_display_and_leaves_no_observer_behind);
+    RUN(a_window_that_moves_under_ticks_gets_ticks_of_one_display_and_leaves_no_observer_behind);
     RUN(a_move_to_a_display_that_was_shut_down_fails_and_one_away_from_it_brings_the_window_back);
-    RUN(displays_that_are_shut_down_under_observers_that_come_and_go_leave_nobody_waiting);
-    RUN(sources_are_swapped_under_ticks_and_no_made_up_tick_claims_to_be_of_hardware);
-    RUN(a_source_is_told_when_it_is_wanted_and_when_it_is_replaced);
-    RUN(another_displays_ticks_come_by_mail_with_their_kind_and_interval_until_it_is_closed);
-    RUN(a_display_that_listens_to_a_page_of_garbage_ticks_on_and_ends);
+    RUN(displays_that_are_shut_down_under_changing_observers_leave_no_waiter);
+    RUN(sources_are_swapped_under_ticks_and_no_software_tick_is_marked_as_hardware);
+    RUN(a_source_is_notified_when_it_is_needed_and_when_it_is_replaced);
+    RUN(another_displays_ticks_come_by_mailbox_with_their_kind_and_interval_until_it_is_closed);
+    RUN(a_display_with_a_page_of_garbage_as_source_ticks_and_shuts_down);
     RUN(a_child_of_fork_is_refused_and_ends_nothing);
     return check_result();
 }

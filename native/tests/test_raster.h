@@ -1,4 +1,4 @@
-// What the rasterizer's tests share: a check that names what failed, random numbers, images with guarded edges.
+// Shared by the rasterizer's tests: a check that names what failed, random numbers, images with guarded edges.
 #pragma once
 
 #include <math.h>
@@ -160,7 +160,7 @@ static inline struct vks_image clone_image(const struct vks_image *image)
     return copy;
 }
 
-// What one step of the format is worth: the tolerance of a single rounding is half of it.
+// Returns the value of one step of the format; the tolerance of a single rounding is half of it.
 static inline double format_step(uint32_t format)
 {
     switch (format) {

@@ -54,7 +54,7 @@ static void an_opacity_between_is_rounded_well_in_both_orders_of_components(void
                            round >> 2 & 1);
 }
 
-// What one value of s, d and a must become: exact rounding, saturated where s exceeds a.
+// The expected result for one s, d and a: exact rounding, saturated where s exceeds a.
 static int mixed(int s, int d, int a) { return (2 * (s * a + d * (255 - a)) + 255) / 510; }
 
 static void check_row(const struct vks_image *to, int d, int a, int isa, enum vks_alpha alpha)

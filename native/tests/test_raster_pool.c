@@ -1,4 +1,4 @@
-// The pool: each item once, whatever the threads do; and what a thread of a library owes its process.
+// The pool: each item once, whatever the threads do; and the properties that a library's thread must have.
 #define _GNU_SOURCE
 #include "test_raster.h"
 

@@ -1,4 +1,4 @@
-// What colour a triangle's pixels get: interpolation and texturing against the homogeneous equations in double.
+// The colours of a triangle's pixels: interpolation and texturing against the homogeneous equations in double.
 #include "test_raster_mesh.h"
 
 static struct vks_pool *pool;

@@ -47,7 +47,7 @@ static void frames_that_are_never_drawn_are_presented(void)
     }
 }
 
-static void a_frame_that_is_dropped_comes_again(void)
+static void a_dropped_frame_is_acquired_again(void)
 {
     ON_BOTH_POLICIES(policy)
     {
@@ -60,7 +60,7 @@ static void a_frame_that_is_dropped_comes_again(void)
                 CHECK(app_draw(&a, &first) == VKS_OK, "%s", vks_last_error()->text);
             CHECK(vks_swapchain_drop(a.swapchain, &first) == VKS_OK, "%s", vks_last_error()->text);
             CHECK(vks_swapchain_drop(a.swapchain, &first) == VKS_BAD_CALL, "once");
-            CHECK(app_present(&a, &first) == VKS_BAD_CALL && TEXT_HAS("acquire another"), "it is nobody's");
+            CHECK(app_present(&a, &first) == VKS_BAD_CALL && TEXT_HAS("acquire another"), "the frame was presented");
             if (i % 2)
                 CHECK(app_draw(&a, &first) == VKS_NOT_OWNER, "nor is its surface");
             CHECK(app_acquire(&a, HANG / MS, &again) == VKS_OK && again.index == first.index, "the same image");
@@ -190,7 +190,7 @@ static void fill(app *a, uint32_t limit)
     }
 }
 
-static void past_the_bound_a_resize_waits_for_proof_and_says_when_none_comes(void)
+static void past_the_limit_a_resize_waits_for_proof_and_reports_a_timeout(void)
 {
     for (uint32_t limit = 1; limit <= 4; limit += 3)
         ON_BOTH_POLICIES(policy)
@@ -290,11 +290,11 @@ int main(void)
     RUN(frames_are_drawn_and_presented);
     RUN(a_frame_may_be_many_submissions);
     RUN(frames_that_are_never_drawn_are_presented);
-    RUN(a_frame_that_is_dropped_comes_again);
+    RUN(a_dropped_frame_is_acquired_again);
     RUN(an_engine_may_draw_a_frame);
     RUN(an_engine_that_never_submits_leaves_nothing_behind);
     RUN(resizes_keep_few_swapchains_whatever_is_presented_between);
-    RUN(past_the_bound_a_resize_waits_for_proof_and_says_when_none_comes);
+    RUN(past_the_limit_a_resize_waits_for_proof_and_reports_a_timeout);
     RUN(a_hidden_window_presents_nothing_and_comes_back);
     RUN(the_extent_and_the_image_count_are_clamped);
     RUN(more_images_than_there_is_room_for_are_refused);

@@ -19,7 +19,7 @@ static void end_other_present(app *a)
 }
 
 /* rules: A17, A27 */
-static void proof_is_waited_for_although_another_swapchain_has_the_queue(void)
+static void close_waits_for_proof_although_another_swapchain_has_the_queue(void)
 {
     app a;
     vks_frame frame;
@@ -30,7 +30,7 @@ static void proof_is_waited_for_although_another_swapchain_has_the_queue(void)
     vks_set_interrupt_interval(5 * MS);
     uint64_t limit = vks_now() + 5000 * MS;
     pthread_mutex_lock(&a.swapchain->lock);
-    a.swapchain->finishing = (struct vks_finishing){.since = vks_now(), .left = UINT64_MAX, .patience = limit};
+    a.swapchain->finishing = (struct vks_finishing){.since = vks_now(), .left = UINT64_MAX, .give_up_at = limit};
     CHECK(vks_finish_presents(a.swapchain, limit) == VKS_INTERRUPTED, "the proof is still to come");
     a.swapchain->finishing.since = 0;
     pthread_mutex_unlock(&a.swapchain->lock);
@@ -55,7 +55,7 @@ static void *hold_lock(void *argument)
 }
 
 /* rules: A27 */
-static void a_thread_that_has_just_taken_the_lock_of_an_idle_swapchain_is_waited_for(void)
+static void the_lock_timeout_starts_when_an_idle_swapchain_is_locked(void)
 {
     app a;
     app_open(&a, (choices){.pace = PRESENTS_EAGER, .policy = VKS_PRESENTS_BY_FENCES});
@@ -73,7 +73,7 @@ static void a_thread_that_has_just_taken_the_lock_of_an_idle_swapchain_is_waited
 }
 
 /* rules: A17, A27 */
-static void a_close_long_after_a_retarget_that_was_interrupted_waits_anew(void)
+static void a_close_long_after_an_interrupted_retarget_has_its_own_deadlines(void)
 {
     ON_BOTH_POLICIES(policy)
     {
@@ -89,7 +89,7 @@ static void a_close_long_after_a_retarget_that_was_interrupted_waits_anew(void)
         struct vks_finishing *f = &a.swapchain->finishing; /* then some time goes by */
         f->last -= f->since ? VKS_LONGEST_PRESENT_NS + MS : 0;
         f->since -= f->since ? VKS_LONGEST_PRESENT_NS + MS : 0;
-        f->patience = f->since + 5000 * MS;
+        f->give_up_at = f->since + 5000 * MS;
         CHECK(vks_swapchain_try_close(a.swapchain) == VKS_OK, "%s", vks_last_error()->text);
         app_close(&a);
     }
@@ -105,7 +105,7 @@ static void a_swapchain_that_was_leaked_keeps_its_vulkan_device(void)
     app_forget_surfaces(&a);
     uint64_t now = vks_now(), since = now - VKS_LONGEST_PRESENT_NS - MS; /* it was closed so long ago */
     a.swapchain->finishing =
-        (struct vks_finishing){.since = since, .last = now, .frames = 1, .left = UINT64_MAX, .patience = since};
+        (struct vks_finishing){.since = since, .last = now, .frames = 1, .left = UINT64_MAX, .give_up_at = since};
     CHECK(vks_swapchain_try_close(a.swapchain) == VKS_TIMEOUT, "its frames have not run");
     vks_swapchain_unref(a.swapchain);
     presents_stall(0);
@@ -116,9 +116,9 @@ static void a_swapchain_that_was_leaked_keeps_its_vulkan_device(void)
 
 int main(void)
 {
-    RUN(proof_is_waited_for_although_another_swapchain_has_the_queue);
-    RUN(a_thread_that_has_just_taken_the_lock_of_an_idle_swapchain_is_waited_for);
-    RUN(a_close_long_after_a_retarget_that_was_interrupted_waits_anew);
+    RUN(close_waits_for_proof_although_another_swapchain_has_the_queue);
+    RUN(the_lock_timeout_starts_when_an_idle_swapchain_is_locked);
+    RUN(a_close_long_after_an_interrupted_retarget_has_its_own_deadlines);
     RUN(a_swapchain_that_was_leaked_keeps_its_vulkan_device);
     return check_result();
 }

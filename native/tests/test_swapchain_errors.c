@@ -1,4 +1,4 @@
-/* The swapchain over a driver and a presentation engine that are stubs: errors, presents that last, and the end. */
+/* The swapchain over a driver and a presentation engine that are stubs: errors, presents that last, and close. */
 #include "core/device.h"
 #include "presenting.h"
 
@@ -76,7 +76,7 @@ static void a_lost_surface_is_replaced_by_another(void)
         }
 }
 
-static void a_lost_device_is_told_by_each_call(void)
+static void each_call_reports_a_lost_device(void)
 {
     ON_BOTH_POLICIES(policy)
     for (uint32_t i = 1; i < 4; i++) {
@@ -137,7 +137,7 @@ static void a_swapchain_that_cannot_be_made_retires_the_old_one(void)
     }
 }
 
-/* ---- held work, and presents that last ---- */
+/* ---- held work, and long presents ---- */
 
 static vks_fence *new_fence(app *a)
 {
@@ -192,7 +192,7 @@ static void *present_it(void *argument)
     return NULL;
 }
 
-static void while_a_present_lasts_others_go_on_and_their_work_is_held(void)
+static void during_a_present_other_threads_continue_and_their_work_is_held(void)
 {
     ON_BOTH_POLICIES(policy)
     {
@@ -207,7 +207,7 @@ static void while_a_present_lasts_others_go_on_and_their_work_is_held(void)
         presenter p = {.app = &a};
         CHECK(app_acquire(&a, HANG / MS, &p.frame) == VKS_OK && app_draw(&a, &p.frame) == VKS_OK, "%s",
               vks_last_error()->text);
-        presents_last(UINT32_MAX); /* until it is told otherwise */
+        presents_set_duration(UINT32_MAX); /* until the next call */
         uint32_t before = presents_calls("QueuePresentKHR");
         pthread_t thread;
         pthread_create(&thread, NULL, present_it, &p);
@@ -224,10 +224,10 @@ static void while_a_present_lasts_others_go_on_and_their_work_is_held(void)
               "%s", vks_last_error()->text);
         CHECK(vks_surface_release(surface, 1) == VKS_OK, "%s", vks_last_error()->text);
         CHECK(vks_fence_signal(fence, 3) == VKS_OK, "%s", vks_last_error()->text);
-        CHECK(app_statistics(&a).frames == 3, "and the statistics are told");
+        CHECK(app_statistics(&a).frames == 3, "and the statistics are available");
         CHECK(first.op && second.op && vks_submission_is_held(a.device, &second), "the queue is the present's");
         CHECK(!p.done, "each of these returned while the present was in the driver");
-        presents_last(0);
+        presents_set_duration(0);
         CHECK(vks_fence_wait(fence, 3, start + HANG) == VKS_OK, "in order");
         pthread_join(thread, NULL);
         CHECK(p.status == VKS_OK, "%d", p.status);
@@ -263,7 +263,7 @@ static void two_swapchains_present_from_two_threads(void)
         app_open(&a, c);
         b = (app){.device = a.device, .surface = presents_surface()};
         CHECK(app_swapchain(&b, &c, &b.swapchain) == VKS_OK, "%s", vks_last_error()->text);
-        presents_last(1);
+        presents_set_duration(1);
         pthread_t threads[2];
         pthread_create(&threads[0], NULL, present_many, &a);
         pthread_create(&threads[1], NULL, present_many, &b);
@@ -306,7 +306,7 @@ static void closing_without_proof_ends_all_the_same(void)
         app_resize(&a, 80, 80);
         presents_stall(STALL_PRESENTS | STALL_FENCES);
         app_frames(&a, 2, 1);
-        presents_give_up(true); /* no proof can come */
+        presents_allow_early_destroy(true); /* no proof can come */
         uint64_t start = vks_now();
         app_close_swapchain(&a);
         CHECK(vks_now() - start < HANG, "%d ms", (int)((vks_now() - start) / MS));
@@ -343,8 +343,8 @@ static void a_lost_device_is_waited_for_before_what_it_uses_is_destroyed(void)
             app_frames(&a, i / 3, 1);
             if (i % 2)
                 app_resize(&a, 65 + i, 64);
-            vks_device_mark_lost(a.device); /* the caller's word: the driver goes on with what it has */
-            presents_give_up(policy == VKS_PRESENTS_BY_ACQUIRES); /* of whose presents no proof can come */
+            vks_device_mark_lost(a.device); /* reported by the caller; the driver executes its queue */
+            presents_allow_early_destroy(policy == VKS_PRESENTS_BY_ACQUIRES); /* its presents get no proof */
             if (i % 4 < 2)
                 app_close_swapchain(&a);
             app_close(&a);
@@ -361,7 +361,7 @@ static void *present_one(void *argument)
     return NULL;
 }
 
-/* Starts one on a thread, and waits until it is inside the driver. */
+/* Starts a present on a thread, and waits until that is inside the driver. */
 static pthread_t start_present(app *a)
 {
     pthread_t thread;
@@ -383,16 +383,16 @@ static vks_status try_queue(app *a, uint64_t deadline)
 }
 
 /* rules: A27 */
-static void who_comes_behind_a_present_waits_until_his_deadline_and_is_told_why(void)
+static void a_call_behind_a_present_waits_until_its_deadline_and_reports_the_reason(void)
 {
     app a;
     vks_frame late, frame;
     app_open(&a, (choices){.pace = PRESENTS_EAGER, .policy = VKS_PRESENTS_BY_FENCES, .image_count = 4});
     app_frames(&a, 2, 1);
     CHECK(app_acquire(&a, 1000, &late) == VKS_OK, "%s", vks_last_error()->text);
-    presents_last(300);
+    presents_set_duration(300);
     pthread_t thread = start_present(&a);
-    CHECK(app_acquire(&a, 10, &frame) == VKS_TIMEOUT && TEXT_HAS("another thread has the swapchain"), "%s",
+    CHECK(app_acquire(&a, 10, &frame) == VKS_TIMEOUT && TEXT_HAS("another thread has used the swapchain"), "%s",
           vks_last_error()->text);
     vks_set_interrupt_interval(5 * MS);
     CHECK(vks_swapchain_acquire(a.swapchain, VKS_FOREVER, &frame) == VKS_INTERRUPTED, "looks for signals");
@@ -402,26 +402,26 @@ static void who_comes_behind_a_present_waits_until_his_deadline_and_is_told_why(
     CHECK(try_queue(&a, vks_now() + 10 * MS) == VKS_TIMEOUT, "%s", vks_last_error()->text);
     CHECK(vks_swapchain_drop(a.swapchain, &late) == VKS_CLOSED, "it is being closed");
     pthread_join(thread, NULL);
-    presents_last(0);
+    presents_set_duration(0);
     app_close(&a);
 }
 
 /* rules: A27, A20 */
-static void a_frame_that_is_dropped_behind_a_present_comes_back(void)
+static void a_frame_dropped_behind_a_present_is_returned(void)
 {
     app a;
     vks_frame late, frame;
     app_open(&a, (choices){.pace = PRESENTS_EAGER, .policy = VKS_PRESENTS_BY_FENCES, .image_count = 4});
     for (uint32_t i = 0; i < 8; i++) {
         CHECK(app_acquire(&a, 1000, &late) == VKS_OK, "%s", vks_last_error()->text);
-        presents_last(30);
+        presents_set_duration(30);
         pthread_t thread = start_present(&a);
         CHECK(vks_swapchain_drop(a.swapchain, &late) == VKS_OK, "%s", vks_last_error()->text);
         CHECK(vks_swapchain_drop(a.swapchain, &late) == VKS_BAD_CALL, "once");
         if (i % 2)
-            CHECK(app_present(&a, &late) == VKS_BAD_CALL, "it is nobody's");
+            CHECK(app_present(&a, &late) == VKS_BAD_CALL, "the frame was dropped");
         pthread_join(thread, NULL);
-        presents_last(0);
+        presents_set_duration(0);
         if (i == 5)
             app_resize(&a, 80, 64);
         CHECK(app_acquire(&a, 1000, &frame) == VKS_OK && (i == 5 || frame.index == late.index), "%s",
@@ -437,17 +437,17 @@ int main(void)
     RUN(out_of_date_at_acquire_is_tried_twice);
     RUN(suboptimal_is_good_for_a_frame_and_recreates_after_a_present);
     RUN(a_lost_surface_is_replaced_by_another);
-    RUN(a_lost_device_is_told_by_each_call);
+    RUN(each_call_reports_a_lost_device);
     RUN(out_of_memory_at_present_leaves_the_frame);
     RUN(a_swapchain_that_cannot_be_made_retires_the_old_one);
     RUN(a_present_waits_for_held_work_of_its_frame);
-    RUN(while_a_present_lasts_others_go_on_and_their_work_is_held);
+    RUN(during_a_present_other_threads_continue_and_their_work_is_held);
     RUN(two_swapchains_present_from_two_threads);
     RUN(closing_with_frames_out_leaves_nothing);
     RUN(closing_without_proof_ends_all_the_same);
     RUN(a_fence_past_its_deadline_is_quarantined_and_found_again);
     RUN(a_lost_device_is_waited_for_before_what_it_uses_is_destroyed);
-    RUN(who_comes_behind_a_present_waits_until_his_deadline_and_is_told_why);
-    RUN(a_frame_that_is_dropped_behind_a_present_comes_back);
+    RUN(a_call_behind_a_present_waits_until_its_deadline_and_reports_the_reason);
+    RUN(a_frame_dropped_behind_a_present_is_returned);
     return check_result();
 }

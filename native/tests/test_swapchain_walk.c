@@ -1,5 +1,5 @@
-/* The swapchain over the stub with a presentation engine: each driver call fails in turn, and everything is done in any
- * order, by one thread and by several. VKSHARE_SEED and VKSHARE_STEPS choose. */
+/* The swapchain over the stub with a presentation engine: each driver call fails in turn; then random
+ * calls in any order, by one thread and by several. VKSHARE_SEED and VKSHARE_STEPS choose. */
 #include "presenting.h"
 
 /* ---- the n-th call of each function fails ---- */
@@ -11,7 +11,7 @@ static bool is_clean(vks_status status)
     return status == VKS_OK || status == VKS_VULKAN_ERROR || status == VKS_DEVICE_LOST || status == VKS_TIMEOUT;
 }
 
-/* A frame that goes wrong is tried again: what failed once works then, or says the same. */
+/* Repeats a frame that failed: the next call succeeds, or reports the same. */
 static bool frame_or_the_same(app *a, uint32_t submissions, const char *call, uint32_t n)
 {
     vks_status status = app_frame(a, submissions), again;
@@ -101,7 +101,7 @@ static void acquire_one(walker *w)
 {
     vks_frame frame;
     vks_status status = below(4) ? vks_swapchain_acquire(w->app.swapchain, vks_now() + 2 * MS, &frame)
-                                 : vks_swapchain_acquire_soon(w->app.swapchain, &frame);
+                                 : vks_swapchain_try_acquire(w->app.swapchain, &frame);
     CHECK(is_expected(status), "acquire: %d, %s", status, vks_last_error()->text);
     if (status)
         return;
@@ -127,7 +127,7 @@ static void draw_by_engine(walker *w, uint32_t i)
     w->by_engine[i] = true;
 }
 
-/* What is shown is read: by a submission to it, like any other. */
+/* Reads the shown image by an ordinary submission. */
 static void capture(walker *w)
 {
     vks_frame frame;
@@ -231,7 +231,7 @@ static void walk(vks_present_policy policy, long steps)
     app_close(&w.app);
 }
 
-static void anything_in_any_order_keeps_the_engine_content(void)
+static void random_calls_in_any_order_cause_no_violation(void)
 {
     long steps = check_scale("VKSHARE_STEPS", 100000), part = 2000;
     seed = (uint64_t)check_scale("VKSHARE_SEED", 1) * UINT64_C(0x9E3779B97F4A7C15) + 1;
@@ -245,7 +245,8 @@ static _Atomic bool is_over;
 
 static void *draw_and_present(void *argument)
 {
-    app *a = argument; /* every thread's own frames; nobody makes surfaces: that is the program's own to lock */
+    app *a = argument; /* each thread has its own frames; no thread creates surfaces, which would need a lock of the
+                          program */
     while (!is_over) {
         vks_frame frame;
         vks_status status = vks_swapchain_acquire(a->swapchain, vks_now() + 5 * MS, &frame);
@@ -314,7 +315,7 @@ static void many_threads_share_a_swapchain(void)
 
 int main(void)
 {
-    RUN(anything_in_any_order_keeps_the_engine_content);
+    RUN(random_calls_in_any_order_cause_no_violation);
     RUN(many_threads_share_a_swapchain);
     RUN(each_call_may_fail_once);
     return check_result();

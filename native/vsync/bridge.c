@@ -11,10 +11,10 @@
 
 typedef struct vks_vsync_page {
     vks_page_header header;
-    vks_mail mail;
+    vks_mailbox mailbox;
 } vks_vsync_page;
 
-_Static_assert(sizeof(vks_page_header) == 64, "the mail begins on a cache line");
+_Static_assert(sizeof(vks_page_header) == 64, "the mailbox begins on a cache line");
 
 #define PAGE_SIZE 4096u
 
@@ -23,21 +23,21 @@ struct vks_bridge {
     int fd;
     uint32_t process;
     vks_observer *observer;
-    vks_mapping mapping;     /* hears of the reader's death */
-    _Atomic uint64_t reader; /* what the page said first: what it says later counts for nothing */
+    vks_mapping mapping;     /* notified of the reader's death */
+    _Atomic uint64_t reader; /* the first identity in the page; later values are ignored */
     _Atomic bool is_attending, is_closed;
 };
 
-/* ---- the end that tells ---- */
+/* ---- the writer's end ---- */
 
-/* Of the watcher's thread: the reader has changed `wanted`. */
-static void look(void *pointer)
+/* Called on the watcher's thread after the reader has changed `wanted`. */
+static void on_wanted_changed(void *pointer)
 {
     vks_bridge *bridge = pointer;
-    vks_mail *mail = &bridge->page->mail;
-    uint32_t wanted = atomic_load(&mail->wanted);
-    uint64_t nobody = 0, reader = atomic_load(&mail->reader) & VKS_IDENTITY_MASK;
-    atomic_compare_exchange_strong(&bridge->reader, &nobody, reader);
+    vks_mailbox *mailbox = &bridge->page->mailbox;
+    uint32_t wanted = atomic_load(&mailbox->wanted);
+    uint64_t none = 0, reader = atomic_load(&mailbox->reader) & VKS_IDENTITY_MASK;
+    atomic_compare_exchange_strong(&bridge->reader, &none, reader);
     bool attends = wanted == 1 && vks_bridge_has_reader(bridge);
     atomic_store(&bridge->is_attending, attends);
     if (attends)
@@ -45,11 +45,11 @@ static void look(void *pointer)
     else
         vks_observer_rest(bridge->observer);
     if (!atomic_load(&bridge->is_closed))
-        vks_watcher_set(bridge, look, &(vks_watch){&mail->wanted, wanted}, 1);
+        vks_watcher_set(bridge, on_wanted_changed, &(vks_watch){&mailbox->wanted, wanted}, 1);
 }
 
-/* Of the peers' thread: somebody has died. */
-static void bury(void *pointer)
+/* Called on the peers' thread after a process has died. */
+static void on_process_died(void *pointer)
 {
     vks_bridge *bridge = pointer;
     if (atomic_load(&bridge->reader) && !vks_bridge_has_reader(bridge)) {
@@ -88,13 +88,13 @@ vks_status vks_bridge_create(vks_dispatcher *dispatcher, vks_bridge **out)
     vks_platform_init();
     bridge->fd = -1;
     bridge->process = vks_process;
-    bridge->mapping = (vks_mapping){.party = &bridge->reader, .on_death = bury, .user = bridge};
+    bridge->mapping = (vks_mapping){.party = &bridge->reader, .on_death = on_process_died, .user = bridge};
     vks_status status = make_page(bridge);
     if (!status)
-        status = vks_observer_create(dispatcher, &bridge->page->mail, &bridge->observer);
+        status = vks_observer_create(dispatcher, &bridge->page->mailbox, &bridge->observer);
     if (!status) {
         vks_peers_add(&bridge->mapping);
-        status = vks_watcher_set(bridge, look, &(vks_watch){&bridge->page->mail.wanted, 0}, 1);
+        status = vks_watcher_set(bridge, on_wanted_changed, &(vks_watch){&bridge->page->mailbox.wanted, 0}, 1);
         if (status)
             vks_peers_remove(&bridge->mapping);
     }
@@ -150,9 +150,9 @@ vks_status vks_bridge_open(vks_display *display, int fd, vks_bridge_end **out)
     vks_bridge_end *end = calloc(1, sizeof *end);
     if (end) {
         *end = (vks_bridge_end){.page = map, .display = display, .process = vks_process};
-        atomic_store(&end->page->mail.reader, vks_self()); /* before it wants any */
+        atomic_store(&end->page->mailbox.reader, vks_self()); /* before it requests ticks */
         uint32_t source;
-        status = vks_display_listen(display, VKS_TICK_SOFTWARE, &end->page->mail, &source);
+        status = vks_display_set_source(display, VKS_TICK_SOFTWARE, &end->page->mailbox, &source);
     } else {
         status = vks_fail(VKS_NO_MEMORY, 0, "no memory for a bridge's end");
     }
@@ -169,7 +169,7 @@ void vks_bridge_leave(vks_bridge_end *end)
 {
     if (end->process != vks_process)
         return;
-    vks_display_leave(end->display, &end->page->mail);
+    vks_display_drop_mailbox(end->display, &end->page->mailbox);
     munmap(end->page, PAGE_SIZE);
     free(end);
 }

@@ -7,7 +7,7 @@
 #include "core/trace.h"
 #include "vsync/display_state.h"
 
-/* ---- telling; under the dispatcher's lock ---- */
+/* ---- delivery; caller holds dispatcher->lock ---- */
 
 static void wake(const vks_observer *observer)
 {
@@ -18,50 +18,51 @@ static void wake(const vks_observer *observer)
 
 static void post(const vks_observer *observer, const vks_tick *tick)
 {
-    if (vks_mail_post(observer->mail, tick))
+    if (vks_mailbox_post(observer->mailbox, tick))
         wake(observer);
 }
 
-static void close_mail(const vks_observer *observer)
+static void close_mailbox(const vks_observer *observer)
 {
-    vks_mail_close(observer->mail);
+    vks_mailbox_close(observer->mailbox);
     wake(observer);
 }
 
-/* It may be no news, or come too soon after what another display told. */
-static bool is_news(const vks_dispatcher *d, const vks_tick *tick)
+/* Returns whether the tick is newer than the last one by at least half an interval, also across
+ * displays. */
+static bool is_new(const vks_dispatcher *d, const vks_tick *tick)
 {
     return !d->last.id ||
            (tick->time > d->last.time && 2 * (tick->time - d->last.time) >= vks_interval_ns(tick->interval));
 }
 
-/* Gives the tick an id of the dispatcher's own. */
-static void take_in(vks_dispatcher *d, const vks_tick *tick)
+/* Gives the tick the dispatcher's next id. */
+static void renumber(vks_dispatcher *d, const vks_tick *tick)
 {
-    uint64_t gone = d->source_id && tick->id > d->source_id ? tick->id - d->source_id : 1;
-    uint64_t id = d->last.id + gone;
+    uint64_t elapsed = d->source_id && tick->id > d->source_id ? tick->id - d->source_id : 1;
+    uint64_t id = d->last.id + elapsed;
     d->source_id = tick->id;
     d->last = *tick;
     d->last.id = id;
 }
 
-void vks_dispatcher_told(vks_dispatcher *d, const vks_display *from, const vks_tick *tick)
+void vks_dispatcher_deliver(vks_dispatcher *d, const vks_display *from, const vks_tick *tick)
 {
-    if (d->display != from || d->is_closed || !is_news(d, tick)) /* moved, closed; told twice */
+    if (d->display != from || d->is_closed || !is_new(d, tick)) /* moved, closed, or a duplicate */
         return;
-    take_in(d, tick);
+    renumber(d, tick);
     for (vks_observer *o = d->observers; o; o = o->next)
         if (o->attends)
             post(o, &d->last);
 }
 
-void vks_dispatcher_orphaned(vks_dispatcher *d, const vks_display *display, const vks_tick *unused)
+void vks_dispatcher_close_mailboxes(vks_dispatcher *d, const vks_display *display, const vks_tick *unused)
 {
     (void)unused;
     if (d->display != display)
         return;
     for (vks_observer *o = d->observers; o; o = o->next)
-        close_mail(o);
+        close_mailbox(o);
 }
 
 /* ---- dispatchers ---- */
@@ -69,7 +70,7 @@ void vks_dispatcher_orphaned(vks_dispatcher *d, const vks_display *display, cons
 static vks_status enter(vks_dispatcher *d)
 {
     if (d->process != vks_process)
-        return vks_fail(VKS_FORKED, 0, "the dispatcher is of the process that forked");
+        return vks_fail(VKS_FORKED, 0, "the dispatcher belongs to the process before fork()");
     pthread_mutex_lock(&d->lock);
     if (!d->is_closed)
         return VKS_OK;
@@ -107,7 +108,7 @@ void vks_dispatcher_unref(vks_dispatcher *d)
     free(d);
 }
 
-/* Its display has it no more. Under the dispatcher's lock. */
+/* Detaches the dispatcher from its display. Caller holds dispatcher->lock. */
 static void detach(vks_dispatcher *d)
 {
     if (d->observing)
@@ -125,12 +126,12 @@ void vks_dispatcher_close(vks_dispatcher *d)
     d->is_closed = true;
     for (vks_observer *o = d->observers; o; o = o->next) {
         o->attends = false;
-        close_mail(o);
+        close_mailbox(o);
     }
     pthread_mutex_unlock(&d->lock);
 }
 
-/* The display observes for it already. Under the dispatcher's lock. */
+/* Attaches the dispatcher to `display`, which counts it already. Caller holds dispatcher->lock. */
 static void attach(vks_dispatcher *d, vks_display *display)
 {
     vks_display *old = d->display;
@@ -139,14 +140,14 @@ static void attach(vks_dispatcher *d, vks_display *display)
     d->source_id = 0;
     pthread_mutex_lock(&display->lock);
     vks_display_link(display, d);
-    bool is_closed = display->is_closed; /* this instant: it did not see this one among its own */
+    bool is_closed = display->is_closed; /* it closed just now, before the dispatcher was in its list */
     pthread_mutex_unlock(&display->lock);
     for (vks_observer *o = d->observers; o; o = o->next) {
-        vks_mail_retract(o->mail);
+        vks_mailbox_retract(o->mailbox);
         if (is_closed)
-            close_mail(o);
+            close_mailbox(o);
         else if (!o->is_closed)
-            vks_mail_reopen(o->mail);
+            vks_mailbox_reopen(o->mailbox);
     }
     vks_display_unref(old);
 }
@@ -165,7 +166,7 @@ vks_status vks_dispatcher_move(vks_dispatcher *d, vks_display *display)
     if (status)
         return status;
     if (d->display != display) {
-        vks_tick missed; /* is not told: it may be older than the last one of the old display */
+        vks_tick missed; /* not delivered, because it may be older than the old display's last tick */
         status = d->observing ? vks_display_begin(display, &missed) : is_open(display);
         if (!status) {
             detach(d);
@@ -178,7 +179,7 @@ vks_status vks_dispatcher_move(vks_dispatcher *d, vks_display *display)
 
 /* ---- observers ---- */
 
-vks_status vks_observer_create(vks_dispatcher *d, vks_mail *mail, vks_observer **out)
+vks_status vks_observer_create(vks_dispatcher *d, vks_mailbox *mailbox, vks_observer **out)
 {
     vks_observer *o = calloc(1, sizeof *o);
     if (!o)
@@ -191,7 +192,7 @@ vks_status vks_observer_create(vks_dispatcher *d, vks_mail *mail, vks_observer *
         return status;
     }
     o->dispatcher = d;
-    o->mail = mail ? mail : &o->own;
+    o->mailbox = mailbox ? mailbox : &o->own;
     o->event_fd = -1;
     o->next = d->observers;
     d->observers = o;
@@ -201,22 +202,23 @@ vks_status vks_observer_create(vks_dispatcher *d, vks_mail *mail, vks_observer *
     return VKS_OK;
 }
 
-/* Ticks up to this one count as taken. */
+/* Counts ticks up to this id as taken. */
 static void skip_to(vks_observer *o, uint64_t id) { vks_atomic_max(&o->taken, id); }
 
-/* The first observer of a display: `missed` is the tick that came before it, id 0 if that is too long ago. */
-static void begin_with(vks_dispatcher *d, vks_observer *o, const vks_tick *missed)
+/* Catches up an observer that begins. `missed` is the display's last tick before its first
+ * observer; id 0: too long ago. */
+static void catch_up(vks_dispatcher *d, vks_observer *o, const vks_tick *missed)
 {
     bool is_known = d->last.id && d->last.display == missed->display && d->last.time == missed->time;
-    if (!missed->id || (!is_known && !is_news(d, missed))) {
+    if (!missed->id || (!is_known && !is_new(d, missed))) {
         skip_to(o, d->last.id);
         return;
     }
     if (!is_known)
-        take_in(d, missed);
+        renumber(d, missed);
     vks_tick tick = d->last;
     tick.flags |= VKS_TICK_IS_MISSED;
-    skip_to(o, tick.id - 1); /* what it took itself it does not get again */
+    skip_to(o, tick.id - 1); /* the observer gets no tick twice */
     post(o, &tick);
 }
 
@@ -234,19 +236,19 @@ vks_status vks_observer_attend(vks_observer *o)
     if (!status && !o->attends) {
         o->attends = true;
         d->observing++;
-        begin_with(d, o, &missed);
+        catch_up(d, o, &missed);
     }
     pthread_mutex_unlock(&d->lock);
     return status;
 }
 
-/* Under the dispatcher's lock. */
+/* Caller holds dispatcher->lock. */
 static void rest(vks_dispatcher *d, vks_observer *o)
 {
     if (!o->attends)
         return;
     o->attends = false;
-    vks_mail_retract(o->mail);
+    vks_mailbox_retract(o->mailbox);
     if (!--d->observing)
         vks_display_end(d->display);
 }
@@ -255,7 +257,7 @@ vks_status vks_observer_rest(vks_observer *o)
 {
     vks_status status = enter(o->dispatcher);
     if (status)
-        return status == VKS_CLOSED ? VKS_OK : status; /* nobody is told of anything there */
+        return status == VKS_CLOSED ? VKS_OK : status; /* a closed dispatcher delivers nothing */
     rest(o->dispatcher, o);
     pthread_mutex_unlock(&o->dispatcher->lock);
     return VKS_OK;
@@ -271,7 +273,7 @@ void vks_observer_close(vks_observer *o)
         rest(d, o);
     if (!o->is_closed) {
         o->is_closed = true;
-        close_mail(o);
+        close_mailbox(o);
     }
     pthread_mutex_unlock(&d->lock);
 }
@@ -294,21 +296,21 @@ void vks_observer_destroy(vks_observer *o)
     vks_dispatcher_unref(d);
 }
 
-/* ---- being told ---- */
+/* ---- taking ticks ---- */
 
 static vks_status take(vks_observer *o, vks_tick *out, uint64_t *missed)
 {
     int fd = atomic_load(&o->event_fd);
     uint64_t ignored;
-    if (fd >= 0) /* before the look at the mail: what comes in between is seen now, or makes it readable again */
+    if (fd >= 0) /* cleared before the mailbox is read, so that a later tick is seen or sets it again */
         eventfd_read(fd, &ignored);
-    vks_status status = vks_mail_take(o->mail, out);
-    if (status == VKS_CLOSED) /* for all who poll, not for the first of them */
+    vks_status status = vks_mailbox_take(o->mailbox, out);
+    if (status == VKS_CLOSED) /* the eventfd stays readable for every poller */
         wake(o);
     if (status)
         return status;
     uint64_t taken = atomic_load(&o->taken);
-    if (!vks_atomic_max(&o->taken, out->id)) /* it was taken before, or came before the observer rested */
+    if (!vks_atomic_max(&o->taken, out->id)) /* taken before, or posted before the observer rested */
         return VKS_TIMEOUT;
     *missed = out->id - taken - 1;
     return VKS_OK;
@@ -318,19 +320,19 @@ static vks_status wait(vks_observer *o, uint64_t deadline, vks_tick *out, uint64
 {
     for (;;) {
         if (o->dispatcher->process != vks_process)
-            return vks_fail(VKS_FORKED, 0, "the observer is of the process that forked");
+            return vks_fail(VKS_FORKED, 0, "the observer belongs to the process before fork()");
         vks_status status = take(o, out, missed);
         if (status == VKS_CLOSED)
             return vks_fail(VKS_CLOSED, 0, "the observer, its dispatcher or its display was closed");
         if (status == VKS_OK || !deadline)
             return status;
-        status = vks_mail_sleep(o->mail, NULL, 0, deadline);
-        if (status) /* it may have come at the last moment */
+        status = vks_mailbox_sleep(o->mailbox, NULL, 0, deadline);
+        if (status) /* a tick may have come at the last moment */
             return take(o, out, missed) == VKS_OK ? VKS_OK : status;
     }
 }
 
-/* A wait that was interrupted comes again. */
+/* An interrupted wait is called again, and traced as one. */
 static void trace_taken(const vks_observer *o, const vks_tick *tick, uint64_t began, vks_status status)
 {
     if (status == VKS_INTERRUPTED)
@@ -356,7 +358,7 @@ vks_status vks_observer_fd(vks_observer *o, int *fd)
         atomic_store(&o->event_fd, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
         if (o->event_fd < 0)
             status = vks_fail(VKS_OS_ERROR, errno, "eventfd");
-        else if (atomic_load(&o->mail->word) >= VKS_MAIL_TOLD)
+        else if (atomic_load(&o->mailbox->state) >= VKS_MAILBOX_FULL)
             wake(o);
     }
     *fd = o->event_fd;

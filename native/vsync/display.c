@@ -9,7 +9,7 @@
 
 typedef void visitor(vks_dispatcher *dispatcher, const vks_display *display, const vks_tick *tick);
 
-/* ---- its dispatchers ---- */
+/* ---- the display's dispatchers ---- */
 
 void vks_display_link(vks_display *display, vks_dispatcher *d)
 {
@@ -27,8 +27,8 @@ void vks_display_unlink(vks_display *display, vks_dispatcher *d)
     display->n--;
 }
 
-/* Calls `visit` for each, with that one's lock. Under the display's, which is given up meanwhile: they may come and go,
- * and one may be visited twice. */
+/* Calls `visit` for each dispatcher, with that dispatcher's lock held. Caller holds display->lock,
+ * which is released during a visit: dispatchers may come and go, and one may be visited twice. */
 static void for_each(vks_display *display, visitor *visit, const vks_tick *tick)
 {
     for (size_t left = display->n; left && display->first; left--) {
@@ -45,58 +45,58 @@ static void for_each(vks_display *display, visitor *visit, const vks_tick *tick)
     }
 }
 
-/* ---- the thread; all under the lock ---- */
+/* ---- the thread; caller holds display->lock ---- */
 
-static void kick(vks_display *display)
+static void wake_thread(vks_display *display)
 {
     atomic_fetch_add(&display->changes, 1);
     if (display->sleeping)
-        vks_mail_rouse(display->sleeping);
+        vks_mailbox_wake(display->sleeping);
     else
         vks_futex_wake(&display->changes, VKS_ANY_BIT);
 }
 
-/* Whoever is to tell us of ticks finds out whether anybody observes. */
-static void tell_source(vks_display *display)
+/* Notifies the source of ticks when observers come or go. */
+static void notify_source(vks_display *display)
 {
-    vks_mail_want(display->inbox, display->observing && !display->is_closed);
+    vks_mailbox_set_wanted(display->inbox, display->observing && !display->is_closed);
     atomic_fetch_add(&display->wants, 1);
     vks_futex_wake(&display->wants, VKS_ANY_BIT);
 }
 
 static bool is_foreign(const vks_display *display) { return display->inbox != &display->own; }
 
-static void stop_listening(vks_display *display)
+static void drop_inbox(vks_display *display)
 {
-    vks_mail_want(display->inbox, false);
+    vks_mailbox_set_wanted(display->inbox, false);
     display->inbox = &display->own;
 }
 
-/* Another process's words: what cannot be is left unheard. */
-static bool take_over(vks_ticker *ticker, const vks_tick *tick)
+/* Adopts the kind and interval of another process's tick. False: they are invalid. */
+static bool adopt_interval(vks_tick_clock *clock, const vks_tick *tick)
 {
     if (tick->kind > VKS_TICK_PRESENT_TIMING || vks_interval_check(tick->interval))
         return false;
-    bool changes = ticker->next_interval.numerator, is_estimated = tick->flags & VKS_TICK_IS_ESTIMATED;
-    vks_interval known = changes ? ticker->next_interval : ticker->interval;
-    bool was_estimated = changes ? ticker->next_is_estimated : ticker->flags & VKS_TICK_IS_ESTIMATED;
+    bool changes = clock->next_interval.numerator, is_estimated = tick->flags & VKS_TICK_IS_ESTIMATED;
+    vks_interval known = changes ? clock->next_interval : clock->interval;
+    bool was_estimated = changes ? clock->next_is_estimated : clock->flags & VKS_TICK_IS_ESTIMATED;
     if (known.numerator != tick->interval.numerator || known.denominator != tick->interval.denominator ||
         was_estimated != is_estimated)
-        vks_ticker_set_interval(ticker, tick->interval, is_estimated);
-    ticker->kind = tick->kind;
+        vks_tick_clock_set_interval(clock, tick->interval, is_estimated);
+    clock->kind = tick->kind;
     return true;
 }
 
 static bool next_tick(vks_display *display, uint64_t now, vks_tick *out)
 {
     vks_tick heard;
-    vks_status status = vks_mail_take(display->inbox, &heard);
-    if (status == VKS_OK && (!is_foreign(display) || take_over(&display->ticker, &heard)) &&
-        vks_ticker_heard(&display->ticker, heard.time, now, out))
+    vks_status status = vks_mailbox_take(display->inbox, &heard);
+    if (status == VKS_OK && (!is_foreign(display) || adopt_interval(&display->clock, &heard)) &&
+        vks_tick_clock_hardware_tick(&display->clock, heard.time, now, out))
         return true;
-    if (status == VKS_CLOSED && display->ticker.by_hardware) /* the other process has shut its display down */
-        vks_ticker_set_hardware(&display->ticker, VKS_TICK_SOFTWARE, now);
-    return vks_ticker_due(&display->ticker, now, out);
+    if (status == VKS_CLOSED && display->clock.by_hardware) /* the other process has shut down its display */
+        vks_tick_clock_set_hardware(&display->clock, VKS_TICK_SOFTWARE, now);
+    return vks_tick_clock_advance(&display->clock, now, out);
 }
 
 static void count(vks_display_statistics *counts, const vks_tick *tick, uint64_t before, uint64_t now)
@@ -113,43 +113,43 @@ static void count(vks_display_statistics *counts, const vks_tick *tick, uint64_t
     counts->latest = counts->latest > counts->late ? counts->latest : counts->late;
 }
 
-/* Whether the inbox may have something. One that was closed is looked at when the timer ticks: what it is told of moves
- * to another display perhaps. */
+/* Returns whether a tick may come to the inbox. A closed one is checked when the timer ticks,
+ * because its writer may move to another display and reopen it. */
 static bool is_open(const vks_display *display)
 {
-    return is_foreign(display) ? atomic_load(&display->inbox->word) != VKS_MAIL_CLOSED
-                               : display->ticker.kind != VKS_TICK_SOFTWARE;
+    return is_foreign(display) ? atomic_load(&display->inbox->state) != VKS_MAILBOX_CLOSED
+                               : display->clock.kind != VKS_TICK_SOFTWARE;
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-/* An idle processor takes some 100 us to wake, a virtual one at least. So the thread has itself woken by so much
- * earlier as it has been late, and sees to the rest with its eyes open. */
-#define MOST_LEAD_NS 100000
+/* An idle processor takes about 100 us to wake, a virtual one at least. The thread therefore sets
+ * its timer earlier by its recent lateness, and spins for the remaining time. */
+#define MAX_LEAD_NS 100000
 
-static void meet(vks_display *display, uint64_t woken_at, uint64_t deadline)
+static void spin_until(vks_display *display, uint64_t woken_at, uint64_t deadline)
 {
-    uint64_t late = earlier(vks_now() - woken_at, MOST_LEAD_NS);
+    uint64_t late = earlier(vks_now() - woken_at, MAX_LEAD_NS);
     display->lead = (uint32_t)((7 * (uint64_t)display->lead + late) / 8);
     while (vks_now() < deadline)
         vks_pause();
 }
 
-/* Gives up the lock meanwhile. */
+/* Releases display->lock during the sleep. */
 static void sleep_until(vks_display *display, uint64_t deadline)
 {
     uint32_t changes = atomic_load(&display->changes);
-    bool listens = display->ticker.is_running && is_open(display);
-    vks_mail *inbox = display->sleeping = listens ? display->inbox : NULL;
+    bool listens = display->clock.is_running && is_open(display);
+    vks_mailbox *inbox = display->sleeping = listens ? display->inbox : NULL;
     pthread_mutex_unlock(&display->lock);
-    if (inbox && inbox != &display->own) /* who undoes our words there must not keep us from a shutdown */
-        deadline = earlier(deadline, vks_now() + VKS_TICK_PATIENCE);
+    if (inbox && inbox != &display->own) /* a process that overwrites the mailbox must not block a shutdown */
+        deadline = earlier(deadline, vks_now() + VKS_HARDWARE_TIMEOUT_NS);
     uint64_t wake = deadline == VKS_FOREVER ? deadline : deadline - display->lead;
     bool sleeps = vks_now() < wake;
-    vks_status status = inbox ? vks_mail_sleep(inbox, &display->changes, changes, wake)
+    vks_status status = inbox ? vks_mailbox_sleep(inbox, &display->changes, changes, wake)
                               : vks_futex_wait(&display->changes, changes, VKS_ANY_BIT, wake);
     if (sleeps && status == VKS_TIMEOUT)
-        meet(display, wake, deadline);
+        spin_until(display, wake, deadline);
     pthread_mutex_lock(&display->lock);
     display->counts.wakeups++;
     display->sleeping = NULL;
@@ -167,19 +167,19 @@ static void trace_tick(const vks_tick *tick, uint64_t began)
 static void *run(void *pointer)
 {
     vks_display *display = pointer;
-    prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); /* ns; else the kernel may add 50 us */
+    prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); /* ns; the default lets the kernel add 50 us */
     pthread_mutex_lock(&display->lock);
     while (!display->is_closed) {
-        uint64_t before = display->ticker.last.id, now = vks_now();
+        uint64_t before = display->clock.last.id, now = vks_now();
         vks_tick tick;
         if (next_tick(display, now, &tick)) {
             tick.display = display->number;
             count(&display->counts, &tick, before, now);
             uint64_t began = vks_trace_begin();
-            for_each(display, vks_dispatcher_told, &tick);
+            for_each(display, vks_dispatcher_deliver, &tick);
             VKS_TRACE(began, trace_tick(&tick, began));
         } else {
-            sleep_until(display, vks_ticker_deadline(&display->ticker));
+            sleep_until(display, vks_tick_clock_deadline(&display->clock));
         }
     }
     display->is_looping = false;
@@ -188,7 +188,7 @@ static void *run(void *pointer)
     return NULL;
 }
 
-/* ---- its beginning and its end ---- */
+/* ---- creation and shutdown ---- */
 
 vks_status vks_display_create(vks_interval interval, bool is_estimated, vks_display **out)
 {
@@ -203,7 +203,7 @@ vks_status vks_display_create(vks_interval interval, bool is_estimated, vks_disp
     display->inbox = &display->own;
     pthread_mutex_init(&display->lock, NULL);
     pthread_cond_init(&display->left, NULL);
-    vks_ticker_init(&display->ticker, interval, is_estimated, vks_now());
+    vks_tick_clock_init(&display->clock, interval, is_estimated, vks_now());
     *out = display;
     return VKS_OK;
 }
@@ -221,8 +221,8 @@ uint32_t vks_display_number(const vks_display *display) { return display->number
 
 vks_status vks_display_enter(vks_display *display)
 {
-    if (display->process != vks_process) /* a thread of the parent may hold the lock for ever */
-        return vks_fail(VKS_FORKED, 0, "the display is of the process that forked");
+    if (display->process != vks_process) /* a thread of the parent may hold the lock forever */
+        return vks_fail(VKS_FORKED, 0, "the display belongs to the process before fork()");
     pthread_mutex_lock(&display->lock);
     if (!display->is_closed)
         return VKS_OK;
@@ -236,54 +236,54 @@ void vks_display_shutdown(vks_display *display)
         return;
     pthread_mutex_lock(&display->lock);
     display->is_closed = true;
-    vks_ticker_stop(&display->ticker);
-    kick(display);
+    vks_tick_clock_stop(&display->clock);
+    wake_thread(display);
     uintptr_t thread = display->thread;
     display->thread = 0;
     while (display->is_looping)
         pthread_cond_wait(&display->left, &display->lock);
-    stop_listening(display);
-    tell_source(display);
-    for_each(display, vks_dispatcher_orphaned, NULL);
+    drop_inbox(display);
+    notify_source(display);
+    for_each(display, vks_dispatcher_close_mailboxes, NULL);
     pthread_mutex_unlock(&display->lock);
     if (thread)
         vks_thread_join(thread);
 }
 
-/* ---- what it hears ---- */
+/* ---- sources ---- */
 
 vks_status vks_display_set_interval(vks_display *display, vks_interval interval, bool is_estimated)
 {
     vks_status status = vks_display_enter(display);
     if (status)
         return status;
-    vks_ticker_set_interval(&display->ticker, interval, is_estimated);
+    vks_tick_clock_set_interval(&display->clock, interval, is_estimated);
     pthread_mutex_unlock(&display->lock);
     return VKS_OK;
 }
 
-static void wait_until_left(vks_display *display, const vks_mail *inbox)
+static void wait_until_left(vks_display *display, const vks_mailbox *inbox)
 {
     while (display->sleeping == inbox)
         pthread_cond_wait(&display->left, &display->lock);
 }
 
-/* Under the lock, which is given up meanwhile. */
-static void change_inbox(vks_display *display, vks_tick_kind kind, vks_mail *inbox)
+/* Caller holds display->lock, which is released during a wait. */
+static void change_inbox(vks_display *display, vks_tick_kind kind, vks_mailbox *inbox)
 {
-    vks_mail *old = display->inbox;
-    vks_mail_want(old, false);
-    vks_mail_retract(&display->own); /* of another source */
+    vks_mailbox *old = display->inbox;
+    vks_mailbox_set_wanted(old, false);
+    vks_mailbox_retract(&display->own); /* a tick of the old source */
     display->inbox = inbox;
     display->source++;
-    vks_ticker_set_hardware(&display->ticker, kind, vks_now());
-    tell_source(display);
-    kick(display);
+    vks_tick_clock_set_hardware(&display->clock, kind, vks_now());
+    notify_source(display);
+    wake_thread(display);
     if (old != &display->own && old != inbox)
         wait_until_left(display, old);
 }
 
-vks_status vks_display_listen(vks_display *display, vks_tick_kind kind, vks_mail *inbox, uint32_t *source)
+vks_status vks_display_set_source(vks_display *display, vks_tick_kind kind, vks_mailbox *inbox, uint32_t *source)
 {
     vks_status status = vks_display_enter(display);
     if (status)
@@ -294,7 +294,7 @@ vks_status vks_display_listen(vks_display *display, vks_tick_kind kind, vks_mail
     return VKS_OK;
 }
 
-void vks_display_leave(vks_display *display, vks_mail *inbox)
+void vks_display_drop_mailbox(vks_display *display, vks_mailbox *inbox)
 {
     if (display->process != vks_process)
         return;
@@ -305,15 +305,15 @@ void vks_display_leave(vks_display *display, vks_mail *inbox)
     pthread_mutex_unlock(&display->lock);
 }
 
-vks_status vks_display_heard(vks_display *display, uint32_t source, uint64_t time)
+vks_status vks_display_hardware_tick(vks_display *display, uint32_t source, uint64_t time)
 {
     vks_status status = vks_display_enter(display);
     if (status)
         return status;
     uint64_t began = 0;
-    if (display->source == source && display->ticker.kind != VKS_TICK_SOFTWARE && display->ticker.is_running) {
+    if (display->source == source && display->clock.kind != VKS_TICK_SOFTWARE && display->clock.is_running) {
         began = vks_trace_begin();
-        vks_mail_post(&display->own, &(vks_tick){.time = time});
+        vks_mailbox_post(&display->own, &(vks_tick){.time = time});
     }
     pthread_mutex_unlock(&display->lock);
     VKS_TRACE(began, vks_trace_mark(VKS_TRACE_HEARD, "", began, display->number, time));
@@ -330,7 +330,7 @@ vks_status vks_display_wait_wanted(vks_display *display, uint32_t source, bool i
         bool is_current = display->source == source, is_so = is_wanted == (display->observing > 0);
         pthread_mutex_unlock(&display->lock);
         if (!is_current)
-            return vks_fail(VKS_CLOSED, 0, "the display listens to another source");
+            return vks_fail(VKS_CLOSED, 0, "the display has another source");
         if (is_so)
             return VKS_OK;
         if (!deadline)
@@ -347,7 +347,7 @@ void vks_display_get_statistics(vks_display *display, vks_display_statistics *ou
     if (display->process != vks_process)
         return;
     pthread_mutex_lock(&display->lock);
-    const vks_ticker *t = &display->ticker;
+    const vks_tick_clock *t = &display->clock;
     *out = display->counts;
     out->observing = display->observing;
     out->kind = t->by_hardware ? t->kind : VKS_TICK_SOFTWARE;
@@ -356,14 +356,14 @@ void vks_display_get_statistics(vks_display *display, vks_display_statistics *ou
     pthread_mutex_unlock(&display->lock);
 }
 
-/* ---- who observes it ---- */
+/* ---- observers ---- */
 
 static vks_status start_thread(vks_display *display)
 {
     if (display->is_looping)
         return VKS_OK;
     vks_status status = vks_thread_start("vkshare-vsync", run, display, &display->thread);
-    display->is_looping = !status; /* it waits for the lock */
+    display->is_looping = !status; /* the new thread waits for the lock */
     return status;
 }
 
@@ -375,25 +375,25 @@ vks_status vks_display_begin(vks_display *display, vks_tick *missed)
         return status;
     if (!(status = start_thread(display)) && !display->observing++) {
         uint64_t now = vks_now();
-        if (vks_ticker_missed(&display->ticker, now, missed))
+        if (vks_tick_clock_missed(&display->clock, now, missed))
             missed->display = display->number;
         else
             missed->id = 0;
-        vks_ticker_start(&display->ticker, now);
-        tell_source(display);
-        kick(display);
+        vks_tick_clock_start(&display->clock, now);
+        notify_source(display);
+        wake_thread(display);
     }
     pthread_mutex_unlock(&display->lock);
     return status;
 }
 
-/* The thread finds out at its deadline, and then sleeps for good. */
+/* The thread sees the change at its deadline, and then sleeps without one. */
 void vks_display_end(vks_display *display)
 {
     pthread_mutex_lock(&display->lock);
     if (!--display->observing && !display->is_closed) {
-        vks_ticker_stop(&display->ticker);
-        tell_source(display);
+        vks_tick_clock_stop(&display->clock);
+        notify_source(display);
     }
     pthread_mutex_unlock(&display->lock);
 }

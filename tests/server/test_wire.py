@@ -291,4 +291,4 @@ def test_other_errors_are_told_by_name() -> None:
 
 def test_the_header_is_that_of_the_c_core() -> None:
     assert HEADER.size == struct.calcsize("<IHBBII") == 16
-    assert (m.Op.NO_OP, m.Op.REPLY, wire.VERSION) == (2, 0x8000, 2)  # native/server/front.h
+    assert (m.Op.NO_OP, m.Op.REPLY, wire.VERSION) == (2, 0x8000, 2)  # native/server/poll.h

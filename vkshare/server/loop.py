@@ -48,7 +48,7 @@ class Loop:
         self._tokens[fd] = token
 
     def watch(self, fd: int, interest: int, is_quick: bool = False) -> None:
-        """Another interest. is_quick: no-ops are answered without a word (native/server/front.h)."""
+        """Another interest. is_quick: no-ops are answered without a word (native/server/poll.h)."""
         self.front.watch(fd, interest, is_quick)
 
     def remove(self, fd: int) -> None:

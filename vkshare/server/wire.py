@@ -21,7 +21,7 @@ from vkshare import _fds, _transport
 from vkshare._closing import destructor
 
 VERSION = 2
-# length of the whole message, opcode, number of fds, version, sequence, device generation (native/server/front.h)
+# length of the whole message, opcode, number of fds, version, sequence, device generation (native/server/poll.h)
 HEADER = struct.Struct("<IHBBII")
 MAX_MESSAGE = 1 << 20  # bytes; what is longer travels in memory
 MAX_IN_MEMORY = 1 << 24

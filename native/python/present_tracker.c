@@ -1,33 +1,34 @@
-/* PresentHistory: the pure state machine of native/present/history.h, for tests and tools. */
+/* PresentHistory: the pure state machine of native/present/tracker.h, for tests and tools. */
 #include "vkpy.h"
 
-#include "present/history.h"
+#include "present/tracker.h"
 
-typedef struct vkpy_history {
+typedef struct vkpy_tracker {
     PyObject_HEAD
-    vks_history *core;
-    bool is_looking; /* in collect(): the fence probe is Python, and must not change what is being looked through */
+    vks_tracker *core;
+    bool is_collecting; /* in collect(): the fence probe is Python code, and must not call the tracker */
     PyObject *weakrefs;
-} vkpy_history;
+} vkpy_tracker;
 
 #define LIVE(self)                                                                                                     \
-    if (VKPY_UNLIKELY((self)->core == NULL || (self)->is_looking))                                                     \
+    if (VKPY_UNLIKELY((self)->core == NULL || (self)->is_collecting))                                                  \
     return raise_not_live(self)
 
-static PyObject *raise_not_live(vkpy_history *self)
+static PyObject *raise_not_live(vkpy_tracker *self)
 {
     if (self->core == NULL)
         return vkpy_raise_uninitialised((PyObject *)self);
     return vkpy_raise_named("InvalidCallError", "the PresentHistory is in collect(): call it when that has returned");
 }
 
-/* Leaves *out where the argument was not given. */
+/* Leaves *out unchanged if the argument was not given. */
 static bool optional_u64(PyObject *object, const char *name, uint64_t *out)
 {
     return object == NULL || vkpy_u64(object, name, out);
 }
 
-/* ---- its beginning and its end ----------------------------------------------------------------------------------- */
+/* ---- creation and destruction ------------------------------------------------------------------
+ */
 
 static bool read_policy(PyObject *object, vks_present_policy *out)
 {
@@ -44,10 +45,10 @@ static bool read_policy(PyObject *object, vks_present_policy *out)
     return false;
 }
 
-static int history_init(PyObject *object, PyObject *arguments, PyObject *keywords)
+static int tracker_init(PyObject *object, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {"policy", "fence_deadline", NULL};
-    vkpy_history *self = (vkpy_history *)object;
+    vkpy_tracker *self = (vkpy_tracker *)object;
     PyObject *policy_object = NULL, *deadline_object = NULL;
     vks_present_policy policy = VKS_PRESENTS_BY_ACQUIRES;
     uint64_t deadline = VKS_FOREVER;
@@ -58,17 +59,17 @@ static int history_init(PyObject *object, PyObject *arguments, PyObject *keyword
         return -1;
     if (self->core != NULL)
         return vkpy_raise_initialised("PresentHistory");
-    vks_status status = vks_history_create(policy, deadline, &self->core);
+    vks_status status = vks_tracker_create(policy, deadline, &self->core);
     if (status != VKS_OK)
         vkpy_raise(status, "PresentHistory");
     return status == VKS_OK ? 0 : -1;
 }
 
-static void history_dealloc(PyObject *object)
+static void tracker_dealloc(PyObject *object)
 {
-    vkpy_history *self = (vkpy_history *)object;
+    vkpy_tracker *self = (vkpy_tracker *)object;
     vkpy_dealloc_begin(object, &self->weakrefs, false);
-    vks_history_destroy(self->core);
+    vks_tracker_destroy(self->core);
     vkpy_dealloc_free(object);
 }
 
@@ -79,8 +80,8 @@ static PyObject *pair(const char *const *kinds, int kind, uint64_t value)
     return Py_BuildValue("(sK)", kinds[kind], (unsigned long long)value);
 }
 
-/* [(kind, handle), ...]: all that were not taken yet. */
-static PyObject *take_decisions(vkpy_history *self)
+/* Returns [(kind, handle), ...]: all decisions that were not taken yet. */
+static PyObject *take_decisions(vkpy_tracker *self)
 {
     static const char *const kinds[] = {
         [VKS_RECYCLE_SEMAPHORE] = "recycle_semaphore", [VKS_RESET_FENCE] = "reset_fence",
@@ -89,7 +90,7 @@ static PyObject *take_decisions(vkpy_history *self)
     };
     vks_decision decision;
     PyObject *list = PyList_New(0);
-    while (list != NULL && vks_history_next(self->core, &decision)) {
+    while (list != NULL && vks_tracker_next(self->core, &decision)) {
         PyObject *item = pair(kinds, decision.kind, decision.handle);
         if (item == NULL || PyList_Append(list, item) < 0)
             Py_CLEAR(list);
@@ -98,22 +99,22 @@ static PyObject *take_decisions(vkpy_history *self)
     return list;
 }
 
-static PyObject *wanted(vks_wanted told)
+static PyObject *wait_tuple(vks_wanted out)
 {
     static const char *const kinds[] = {
         [VKS_WANTS_NOTHING] = "nothing", [VKS_WANTS_IMAGE] = "image",     [VKS_WANTS_SERIAL] = "serial",
         [VKS_WANTS_FENCE] = "fence",     [VKS_WANTS_PRESENT] = "present",
     };
-    return pair(kinds, told.kind, told.value);
+    return pair(kinds, out.kind, out.value);
 }
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */
 
-static PyObject *history_swapchain(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+static PyObject *tracker_swapchain(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
     static vkpy_signature signature = {
         "PresentHistory.swapchain", 4, 2, 4, {"handle", "image_count", "shared", "last_use"}, {NULL}};
-    vkpy_history *self = (vkpy_history *)object;
+    vkpy_tracker *self = (vkpy_tracker *)object;
     PyObject *values[4];
     uint64_t handle, last_use = 0;
     long long image_count;
@@ -123,14 +124,14 @@ static PyObject *history_swapchain(PyObject *object, PyObject *const *arguments,
         !optional_u64(values[3], "last_use", &last_use))
         return NULL;
     LIVE(self);
-    vks_status status = vks_history_swapchain(self->core, handle, (uint32_t)image_count, is_shared, last_use);
+    vks_status status = vks_tracker_swapchain(self->core, handle, (uint32_t)image_count, is_shared, last_use);
     return vkpy_none_or_raise(status, "PresentHistory.swapchain");
 }
 
-static PyObject *history_waited(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+static PyObject *tracker_waited(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
     static vkpy_signature signature = {"PresentHistory.waited", 2, 2, 2, {"image", "serial"}, {NULL}};
-    vkpy_history *self = (vkpy_history *)object;
+    vkpy_tracker *self = (vkpy_tracker *)object;
     PyObject *values[2];
     long long image;
     uint64_t serial;
@@ -138,10 +139,10 @@ static PyObject *history_waited(PyObject *object, PyObject *const *arguments, Py
         !vkpy_integer(values[0], "image", 0, UINT32_MAX, &image) || !vkpy_u64(values[1], "serial", &serial))
         return NULL;
     LIVE(self);
-    return vkpy_none_or_raise(vks_history_waited(self->core, (uint32_t)image, serial), "PresentHistory.waited");
+    return vkpy_none_or_raise(vks_tracker_waited(self->core, (uint32_t)image, serial), "PresentHistory.waited");
 }
 
-/* How many there are, or -1. */
+/* Returns the number of semaphores, or -1. */
 static Py_ssize_t read_semaphores(PyObject *object, uint64_t out[VKS_FRAME_SEMAPHORES])
 {
     PyObject *tuple = PySequence_Tuple(object);
@@ -157,11 +158,11 @@ static Py_ssize_t read_semaphores(PyObject *object, uint64_t out[VKS_FRAME_SEMAP
     return n;
 }
 
-static PyObject *history_presented(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+static PyObject *tracker_presented(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
     static vkpy_signature signature = {
         "PresentHistory.presented", 4, 2, 4, {"image", "semaphores", "fence", "now"}, {NULL}};
-    vkpy_history *self = (vkpy_history *)object;
+    vkpy_tracker *self = (vkpy_tracker *)object;
     PyObject *values[4];
     long long image;
     uint64_t semaphores[VKS_FRAME_SEMAPHORES], fence = 0, now = 0;
@@ -173,26 +174,27 @@ static PyObject *history_presented(PyObject *object, PyObject *const *arguments,
     if (n < 0)
         return NULL;
     LIVE(self);
-    vks_status status = vks_history_presented(self->core, (uint32_t)image, semaphores, (uint32_t)n, fence, now);
+    vks_status status = vks_tracker_presented(self->core, (uint32_t)image, semaphores, (uint32_t)n, fence, now);
     return vkpy_none_or_raise(status, "PresentHistory.presented");
 }
 
-static PyObject *history_semaphore(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+static PyObject *tracker_semaphore(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
     static vkpy_signature signature = {"PresentHistory.semaphore", 3, 2, 3, {"handle", "serial", "spoiled"}, {NULL}};
-    vkpy_history *self = (vkpy_history *)object;
+    vkpy_tracker *self = (vkpy_tracker *)object;
     PyObject *values[3];
     uint64_t handle, serial;
-    bool is_spoiled = false;
+    bool is_discarded = false;
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_u64(values[0], "handle", &handle) ||
-        !vkpy_u64(values[1], "serial", &serial) || !vkpy_bool(values[2], &is_spoiled))
+        !vkpy_u64(values[1], "serial", &serial) || !vkpy_bool(values[2], &is_discarded))
         return NULL;
     LIVE(self);
-    return vkpy_none_or_raise(vks_history_semaphore(self->core, handle, serial, is_spoiled),
+    return vkpy_none_or_raise(vks_tracker_semaphore(self->core, handle, serial, is_discarded),
                               "PresentHistory.semaphore");
 }
 
-/* A vks_fence_probe. Once the callable has raised, it is not asked again: nothing counts as signalled. */
+/* A vks_fence_probe. After the callable has raised, it is not called again, and no fence counts as
+ * signalled. */
 static bool ask(void *callable, uint64_t fence)
 {
     if (PyErr_Occurred() != NULL)
@@ -203,10 +205,10 @@ static bool ask(void *callable, uint64_t fence)
     return truth > 0;
 }
 
-static PyObject *history_collect(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
+static PyObject *tracker_collect(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
     static vkpy_signature signature = {"PresentHistory.collect", 3, 1, 3, {"completed", "now", "is_signalled"}, {NULL}};
-    vkpy_history *self = (vkpy_history *)object;
+    vkpy_tracker *self = (vkpy_tracker *)object;
     PyObject *values[3];
     uint64_t completed, now = 0;
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_u64(values[0], "completed", &completed) ||
@@ -218,89 +220,92 @@ static PyObject *history_collect(PyObject *object, PyObject *const *arguments, P
         return NULL;
     }
     LIVE(self);
-    self->is_looking = true;
-    vks_status status = vks_history_collect(self->core, completed, now, probe != NULL ? ask : NULL, probe);
-    self->is_looking = false;
-    if (PyErr_Occurred() != NULL) /* what was decided is told by the next call */
+    self->is_collecting = true;
+    vks_status status = vks_tracker_collect(self->core, completed, now, probe != NULL ? ask : NULL, probe);
+    self->is_collecting = false;
+    if (PyErr_Occurred() != NULL) /* the next call returns the decisions */
         return NULL;
     return status == VKS_OK ? take_decisions(self) : vkpy_raise(status, "PresentHistory.collect");
 }
 
-static PyObject *history_close(PyObject *object, PyObject *ignored)
+static PyObject *tracker_close(PyObject *object, PyObject *ignored)
 {
-    vkpy_history *self = (vkpy_history *)object;
+    vkpy_tracker *self = (vkpy_tracker *)object;
     (void)ignored;
     LIVE(self);
-    unsigned long long unproven = vks_history_close(self->core);
+    unsigned long long unproven = vks_tracker_close(self->core);
     PyObject *decisions = take_decisions(self);
     return decisions == NULL ? NULL : Py_BuildValue("(KN)", unproven, decisions);
 }
 
-/* ---- what it tells ----------------------------------------------------------------------------------------------- */
+/* ---- queries ----------------------------------------------------------------------------------
+ */
 
-static PyObject *history_wanted(PyObject *object, PyObject *ignored)
+static PyObject *tracker_wanted(PyObject *object, PyObject *ignored)
 {
-    vkpy_history *self = (vkpy_history *)object;
+    vkpy_tracker *self = (vkpy_tracker *)object;
     (void)ignored;
     LIVE(self);
-    return wanted(vks_history_wanted(self->core));
+    return wait_tuple(vks_tracker_wanted(self->core));
 }
 
-static PyObject *history_unproven(PyObject *object, PyObject *ignored)
+static PyObject *tracker_unproven(PyObject *object, PyObject *ignored)
 {
-    vkpy_history *self = (vkpy_history *)object;
+    vkpy_tracker *self = (vkpy_tracker *)object;
     (void)ignored;
     LIVE(self);
-    return wanted(vks_history_unproven(self->core));
+    return wait_tuple(vks_tracker_unproven(self->core));
 }
 
-static PyObject *history_statistics(PyObject *object, PyObject *ignored)
+static PyObject *tracker_statistics(PyObject *object, PyObject *ignored)
 {
-    vkpy_history *self = (vkpy_history *)object;
-    vks_history_statistics told;
+    vkpy_tracker *self = (vkpy_tracker *)object;
+    vks_tracker_statistics out;
     (void)ignored;
     LIVE(self);
-    vks_history_get_statistics(self->core, &told);
-    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K}", "presents", told.presents, "semaphores", told.semaphores,
-                         "fences", told.fences, "retired", told.retired, "quarantined", told.quarantined, "moved",
-                         told.moved);
+    vks_tracker_get_statistics(self->core, &out);
+    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K}", "presents", out.presents, "semaphores", out.semaphores, "fences",
+                         out.fences, "retired", out.retired, "quarantined", out.quarantined, "moved", out.moved);
 }
 
 /* ---- the type ---------------------------------------------------------------------------------------------------- */
 
 static PyMethodDef methods[] = {
-    {"swapchain", VKPY_FASTCALL(history_swapchain), VKPY_FAST,
+    {"swapchain", VKPY_FASTCALL(tracker_swapchain), VKPY_FAST,
      "swapchain($self, handle, image_count, shared=False, last_use=0)\n--\n\n"
-     "It is current from now on (0: none is); the one before is retired, last used by the submission `last_use`."},
-    {"waited", VKPY_FASTCALL(history_waited), VKPY_FAST,
-     "waited($self, image, serial)\n--\n\nThat submission waited for the latest acquire of the image."},
-    {"presented", VKPY_FASTCALL(history_presented), VKPY_FAST,
-     "presented($self, image, semaphores, fence=0, now=0)\n--\n\nA present of the image waits for the semaphores."},
-    {"semaphore", VKPY_FASTCALL(history_semaphore), VKPY_FAST,
-     "semaphore($self, handle, serial, spoiled=False)\n--\n\nThe submission `serial` was the last to use it."},
-    {"collect", VKPY_FASTCALL(history_collect), VKPY_FAST,
-     "collect($self, completed, now=0, is_signalled=None)\n--\n\n[(kind, handle), ...]: what was decided."},
-    {"close", history_close, METH_NOARGS,
-     "close($self)\n--\n\n(presents without a proof, [(kind, handle), ...]): everything that is left."},
-    {"wanted", history_wanted, METH_NOARGS,
-     "wanted($self)\n--\n\n(kind, value): what the oldest retired swapchain waits for."},
-    {"unproven", history_unproven, METH_NOARGS,
-     "unproven($self)\n--\n\n(kind, value): what the current swapchain's presents wait for."},
-    {"statistics", history_statistics, METH_NOARGS, "statistics($self)\n--\n\nWhat it keeps, as a dict."},
+     "Makes it current (0: none) and retires the previous one, last used by the submission `last_use`."},
+    {"waited", VKPY_FASTCALL(tracker_waited), VKPY_FAST,
+     "waited($self, image, serial)\n--\n\nReports that the submission waited for the latest acquire of the image."},
+    {"presented", VKPY_FASTCALL(tracker_presented), VKPY_FAST,
+     "presented($self, image, semaphores, fence=0, now=0)\n--\n\nReports a present of the image, which waits for the "
+     "semaphores."},
+    {"semaphore", VKPY_FASTCALL(tracker_semaphore), VKPY_FAST,
+     "semaphore($self, handle, serial, spoiled=False)\n--\n\nReports that the submission `serial` was the last to use "
+     "the semaphore."},
+    {"collect", VKPY_FASTCALL(tracker_collect), VKPY_FAST,
+     "collect($self, completed, now=0, is_signalled=None)\n--\n\nReturns the decisions, [(kind, handle), ...]."},
+    {"close", tracker_close, METH_NOARGS,
+     "close($self)\n--\n\nReturns (presents without proof, [(kind, handle), ...]) for everything that is left."},
+    {"wanted", tracker_wanted, METH_NOARGS,
+     "wanted($self)\n--\n\nReturns (kind, value) of the event that the oldest retired swapchain waits for."},
+    {"unproven", tracker_unproven, METH_NOARGS,
+     "unproven($self)\n--\n\nReturns (kind, value) of the event that the current swapchain's presents wait for."},
+    {"statistics", tracker_statistics, METH_NOARGS,
+     "statistics($self)\n--\n\nReturns the counts of tracked objects, as a dict."},
     {NULL, NULL, 0, NULL},
 };
 
-static PyMemberDef members[] = {VKPY_WEAKLIST(vkpy_history), {NULL, 0, 0, 0, NULL}};
+static PyMemberDef members[] = {VKPY_WEAKLIST(vkpy_tracker), {NULL, 0, 0, 0, NULL}};
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, (void *)"Which semaphores, fences and swapchains a presentation engine may still be using."},
-    {Py_tp_init, (void *)history_init},
-    {Py_tp_dealloc, (void *)history_dealloc},
+    {Py_tp_doc, (void *)"Tracks the semaphores, fences and swapchains that a presentation engine may still use."},
+    {Py_tp_init, (void *)tracker_init},
+    {Py_tp_dealloc, (void *)tracker_dealloc},
     {Py_tp_methods, methods},
     {Py_tp_members, members},
     {0, NULL},
 };
 
-PyType_Spec vkpy_history_spec = {
-    "vkshare._native.PresentHistory", sizeof(vkpy_history), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots,
+PyType_Spec vkpy_tracker_spec = {
+    "vkshare._native.PresentHistory", sizeof(vkpy_tracker), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots,
 };

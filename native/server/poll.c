@@ -1,6 +1,6 @@
-/* front.c: see front.h. */
+/* poll.c: see poll.h. */
 #define _GNU_SOURCE
-#include "server/front.h"
+#include "server/poll.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -14,17 +14,17 @@
 #include "core/trace.h"
 
 enum {
-    EVENTS_AT_ONCE = 64,
-    LOOKS = 256 /* in a row, after which the caller looks for signals: a flood of no-ops must not keep it from that */
+    MAX_EVENTS = 64,
+    MAX_POLLS = 256 /* in a row; then the caller handles signals, also during a flood of no-ops */
 };
 
 typedef struct watched {
     uint64_t token;
     uint32_t interest;
-    bool is_used, is_quick;
+    bool is_used, answers_no_ops;
 } watched;
 
-struct vks_front {
+struct vks_server_poll {
     int epoll;
     uint32_t generation;
     watched *by_fd;
@@ -32,12 +32,12 @@ struct vks_front {
     _Atomic uint64_t answered;
 };
 
-vks_status vks_front_create(vks_front **out)
+vks_status vks_server_poll_create(vks_server_poll **out)
 {
     vks_platform_init();
-    vks_front *f = calloc(1, sizeof *f);
+    vks_server_poll *f = calloc(1, sizeof *f);
     if (!f)
-        return vks_fail(VKS_NO_MEMORY, 0, "no memory for a front");
+        return vks_fail(VKS_NO_MEMORY, 0, "no memory for a server poll");
     f->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (f->epoll < 0) {
         int code = errno;
@@ -48,7 +48,7 @@ vks_status vks_front_create(vks_front **out)
     return VKS_OK;
 }
 
-void vks_front_destroy(vks_front *f)
+void vks_server_poll_destroy(vks_server_poll *f)
 {
     if (!f)
         return;
@@ -57,14 +57,13 @@ void vks_front_destroy(vks_front *f)
     free(f);
 }
 
-/* ---- what it watches ---- */
+/* ---- watched file descriptors ---- */
 
-static vks_status control(vks_front *f, int operation, int fd)
+static vks_status control(vks_server_poll *f, int operation, int fd)
 {
     uint32_t interest = f->by_fd[fd].interest;
     struct epoll_event event = {
-        .events =
-            EPOLLRDHUP | (interest & VKS_FRONT_READ ? EPOLLIN : 0u) | (interest & VKS_FRONT_WRITE ? EPOLLOUT : 0u),
+        .events = EPOLLRDHUP | (interest & VKS_POLL_READ ? EPOLLIN : 0u) | (interest & VKS_POLL_WRITE ? EPOLLOUT : 0u),
         .data.fd = fd,
     };
     if (epoll_ctl(f->epoll, operation, fd, &event))
@@ -72,7 +71,7 @@ static vks_status control(vks_front *f, int operation, int fd)
     return VKS_OK;
 }
 
-static vks_status make_room(vks_front *f, size_t fd)
+static vks_status make_room(vks_server_poll *f, size_t fd)
 {
     if (fd < f->n_fds)
         return VKS_OK;
@@ -86,10 +85,10 @@ static vks_status make_room(vks_front *f, size_t fd)
     return VKS_OK;
 }
 
-vks_status vks_front_add(vks_front *f, int fd, uint64_t token, uint32_t interest)
+vks_status vks_server_poll_add(vks_server_poll *f, int fd, uint64_t token, uint32_t interest)
 {
     if (fd < 0)
-        return vks_fail(VKS_BAD_CALL, 0, "%d is no file descriptor", fd);
+        return vks_fail(VKS_BAD_CALL, 0, "%d is not a file descriptor", fd);
     vks_status status = make_room(f, (size_t)fd);
     if (status != VKS_OK)
         return status;
@@ -99,20 +98,23 @@ vks_status vks_front_add(vks_front *f, int fd, uint64_t token, uint32_t interest
     return status;
 }
 
-static bool is_watched(const vks_front *f, int fd) { return fd >= 0 && (size_t)fd < f->n_fds && f->by_fd[fd].is_used; }
+static bool is_watched(const vks_server_poll *f, int fd)
+{
+    return fd >= 0 && (size_t)fd < f->n_fds && f->by_fd[fd].is_used;
+}
 
-vks_status vks_front_watch(vks_front *f, int fd, uint32_t interest, bool is_quick)
+vks_status vks_server_poll_watch(vks_server_poll *f, int fd, uint32_t interest, bool answers_no_ops)
 {
     if (!is_watched(f, fd))
         return vks_fail(VKS_BAD_CALL, 0, "file descriptor %d is not watched", fd);
-    f->by_fd[fd].is_quick = is_quick;
+    f->by_fd[fd].answers_no_ops = answers_no_ops;
     if (f->by_fd[fd].interest == interest)
         return VKS_OK;
     f->by_fd[fd].interest = interest;
     return control(f, EPOLL_CTL_MOD, fd);
 }
 
-void vks_front_remove(vks_front *f, int fd)
+void vks_server_poll_remove(vks_server_poll *f, int fd)
 {
     if (!is_watched(f, fd))
         return;
@@ -120,36 +122,36 @@ void vks_front_remove(vks_front *f, int fd)
     epoll_ctl(f->epoll, EPOLL_CTL_DEL, fd, NULL);
 }
 
-void vks_front_set_generation(vks_front *f, uint32_t generation) { f->generation = generation; }
+void vks_server_poll_set_generation(vks_server_poll *f, uint32_t generation) { f->generation = generation; }
 
-uint64_t vks_front_answered(const vks_front *f) { return f->answered; }
+uint64_t vks_server_poll_answered(const vks_server_poll *f) { return f->answered; }
 
 /* ---- no-ops ---- */
 
-static bool is_no_op(const vks_front *f, const vks_wire_header *h)
+static bool is_no_op(const vks_server_poll *f, const vks_wire_header *h)
 {
     return le32toh(h->length) == sizeof *h && le16toh(h->opcode) == VKS_WIRE_NO_OP && h->n_fds == 0 &&
            h->version == VKS_WIRE_VERSION && le32toh(h->generation) == f->generation;
 }
 
-/* The token of a client's connection is what its requests' records have, too. */
+/* The records of a client's requests have the token of its connection too. */
 static VKS_TRACED void trace_no_ops(uint64_t token, const vks_wire_header *headers, uint32_t n, uint64_t began)
 {
-    for (uint32_t i = 0; i < n; i++) /* one lies beside the other */
+    for (uint32_t i = 0; i < n; i++) /* consecutive records */
         vks_trace_mark(VKS_TRACE_REQUEST, "reply no-op", i ? vks_now() : began, token, le32toh(headers[i].sequence));
 }
 
-/* Takes `n` headers, which were looked at already, off the stream. False: there was more to them than bytes. */
+/* Removes `n` peeked headers from the stream. False: file descriptors came with them. */
 static bool consume(int fd, vks_wire_header *headers, uint32_t n)
 {
     struct iovec bytes = {headers, n * sizeof *headers};
     struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1};
     ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT);
-    /* No room for file descriptors was given, so that the kernel has dropped any, and says so. */
+    /* Without room for file descriptors the kernel closes any and sets MSG_CTRUNC. */
     return got == (ssize_t)bytes.iov_len && !(message.msg_flags & MSG_CTRUNC);
 }
 
-static void reply(vks_front *f, int fd, vks_wire_header *headers, uint32_t n, vks_front_event *event)
+static void reply(vks_server_poll *f, int fd, vks_wire_header *headers, uint32_t n, vks_server_poll_event *event)
 {
     uint64_t began = vks_trace_begin();
     for (uint32_t i = 0; i < n; i++)
@@ -159,20 +161,20 @@ static void reply(vks_front *f, int fd, vks_wire_header *headers, uint32_t n, vk
     VKS_TRACE(began, trace_no_ops(f->by_fd[fd].token, headers, n, began));
     if (sent == (ssize_t)(n * sizeof *headers))
         return;
-    /* A Unix socket takes so few bytes whole or not at all. */
+    /* A Unix socket takes so few bytes completely or not at all. */
     if (sent < 0 && errno != EAGAIN && errno != EINTR)
-        event->what |= VKS_FRONT_GONE;
+        event->events |= VKS_POLL_GONE;
     else if (sent >= 0)
-        event->what |= VKS_FRONT_BAD;
+        event->events |= VKS_POLL_BAD;
     for (uint32_t i = 0; i < n; i++)
-        event->owed[i] = le32toh(headers[i].sequence);
-    event->n_owed = n;
+        event->unsent[i] = le32toh(headers[i].sequence);
+    event->n_unsent = n;
 }
 
-/* True: all that can be read now was no-ops, which were answered. */
-static bool answer(vks_front *f, int fd, vks_front_event *event)
+/* True: all readable bytes were no-ops, and are answered. */
+static bool answer_no_ops(vks_server_poll *f, int fd, vks_server_poll_event *event)
 {
-    vks_wire_header headers[VKS_FRONT_NO_OPS];
+    vks_wire_header headers[VKS_POLL_NO_OPS];
     ssize_t got = recv(fd, headers, sizeof headers, MSG_PEEK | MSG_DONTWAIT);
     uint32_t n = 0, whole = got > 0 ? (uint32_t)((size_t)got / sizeof *headers) : 0;
     while (n < whole && is_no_op(f, &headers[n]))
@@ -180,21 +182,21 @@ static bool answer(vks_front *f, int fd, vks_front_event *event)
     if (!n)
         return false;
     if (!consume(fd, headers, n))
-        event->what |= VKS_FRONT_BAD;
+        event->events |= VKS_POLL_BAD;
     else
         reply(f, fd, headers, n, event);
-    return event->what == VKS_FRONT_READ && !event->n_owed; /* the rest, if any, is told at the next look */
+    return event->events == VKS_POLL_READ && !event->n_unsent; /* the next poll reports the rest, if any */
 }
 
-/* ---- sleeping ---- */
+/* ---- waiting ---- */
 
-static uint32_t what_happened(uint32_t events)
+static uint32_t poll_events(uint32_t events)
 {
-    return (events & EPOLLIN ? VKS_FRONT_READ : 0u) | (events & EPOLLOUT ? VKS_FRONT_WRITE : 0u) |
-           (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP) ? VKS_FRONT_GONE : 0u);
+    return (events & EPOLLIN ? VKS_POLL_READ : 0u) | (events & EPOLLOUT ? VKS_POLL_WRITE : 0u) |
+           (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP) ? VKS_POLL_GONE : 0u);
 }
 
-/* Milliseconds for epoll_wait, rounded up: -1 for ever. */
+/* Returns the timeout of epoll_wait in milliseconds, rounded up; -1: none. */
 static int milliseconds_until(uint64_t deadline)
 {
     if (deadline == VKS_FOREVER)
@@ -206,23 +208,24 @@ static int milliseconds_until(uint64_t deadline)
     return left < 1000000 ? (int)left : 1000000;
 }
 
-vks_status vks_front_wait(vks_front *f, vks_front_event *events, uint32_t capacity, uint32_t *count, uint64_t deadline)
+vks_status vks_server_poll_wait(vks_server_poll *f, vks_server_poll_event *events, uint32_t capacity, uint32_t *count,
+                                uint64_t deadline)
 {
-    struct epoll_event found[EVENTS_AT_ONCE];
-    int most = capacity < EVENTS_AT_ONCE ? (int)capacity : EVENTS_AT_ONCE;
+    struct epoll_event found[MAX_EVENTS];
+    int most = capacity < MAX_EVENTS ? (int)capacity : MAX_EVENTS;
     *count = 0;
-    for (int look = 0; look < LOOKS; look++) {
+    for (int poll = 0; poll < MAX_POLLS; poll++) {
         int timeout = milliseconds_until(deadline);
         int n = epoll_wait(f->epoll, found, most, timeout);
         if (n < 0)
             return errno == EINTR ? VKS_INTERRUPTED : vks_fail(VKS_OS_ERROR, errno, "epoll_wait failed");
         for (int i = 0; i < n; i++) {
             const watched *of = &f->by_fd[found[i].data.fd];
-            vks_front_event *event = &events[*count];
+            vks_server_poll_event *event = &events[*count];
             event->token = of->token;
-            event->what = what_happened(found[i].events);
-            event->n_owed = 0;
-            if (!of->is_quick || event->what != VKS_FRONT_READ || !answer(f, found[i].data.fd, event))
+            event->events = poll_events(found[i].events);
+            event->n_unsent = 0;
+            if (!of->answers_no_ops || event->events != VKS_POLL_READ || !answer_no_ops(f, found[i].data.fd, event))
                 ++*count;
         }
         if (*count)

@@ -1,12 +1,12 @@
-/* The queue lock of an engine: a pair of C addresses goes to the core as it is, a pair of Python callables gets
+/* An engine's queue lock. Two C addresses go to the core unchanged, two Python callables get
  * trampolines. */
 #include "vkpy.h"
 
-struct vkpy_locks {
+struct vkpy_queue_lock {
     PyObject *lock, *unlock; /* callables of no arguments */
 };
 
-/* The core calls from its own threads too, and with the GIL held or not. */
+/* The core calls it from its own threads too, with or without the GIL. */
 static void call_back(PyObject *callable)
 {
     PyGILState_STATE state = PyGILState_Ensure();
@@ -20,9 +20,9 @@ static void call_back(PyObject *callable)
     PyGILState_Release(state);
 }
 
-static void call_lock(void *user) { call_back(((vkpy_locks *)user)->lock); }
+static void call_lock(void *user) { call_back(((vkpy_queue_lock *)user)->lock); }
 
-static void call_unlock(void *user) { call_back(((vkpy_locks *)user)->unlock); }
+static void call_unlock(void *user) { call_back(((vkpy_queue_lock *)user)->unlock); }
 
 static bool parse_addresses(PyObject *lock, PyObject *unlock, PyObject *user, vks_vulkan_info *info)
 {
@@ -41,7 +41,8 @@ static bool parse_addresses(PyObject *lock, PyObject *unlock, PyObject *user, vk
     return true;
 }
 
-bool vkpy_locks_parse(PyObject *lock, PyObject *unlock, PyObject *user, vks_vulkan_info *info, vkpy_locks **out)
+bool vkpy_queue_lock_parse(PyObject *lock, PyObject *unlock, PyObject *user, vks_vulkan_info *info,
+                           vkpy_queue_lock **out)
 {
     bool no_lock = lock == NULL || lock == Py_None, no_unlock = unlock == NULL || unlock == Py_None;
     *out = NULL;
@@ -57,32 +58,32 @@ bool vkpy_locks_parse(PyObject *lock, PyObject *unlock, PyObject *user, vks_vulk
         return vkpy_type_error(lock, "lock_queue", "a callable, as unlock_queue is one");
     if (!PyCallable_Check(unlock))
         return vkpy_type_error(unlock, "unlock_queue", "a callable, as lock_queue is one");
-    vkpy_locks *locks = PyMem_Malloc(sizeof *locks);
-    if (locks == NULL) {
+    vkpy_queue_lock *queue_lock = PyMem_Malloc(sizeof *queue_lock);
+    if (queue_lock == NULL) {
         PyErr_NoMemory();
         return false;
     }
-    *locks = (vkpy_locks){.lock = Py_NewRef(lock), .unlock = Py_NewRef(unlock)};
+    *queue_lock = (vkpy_queue_lock){.lock = Py_NewRef(lock), .unlock = Py_NewRef(unlock)};
     info->lock_queue = call_lock;
     info->unlock_queue = call_unlock;
-    info->lock_user = *out = locks;
+    info->lock_user = *out = queue_lock;
     return true;
 }
 
-void vkpy_locks_free(vkpy_locks *locks)
+void vkpy_queue_lock_free(vkpy_queue_lock *queue_lock)
 {
-    if (locks == NULL)
+    if (queue_lock == NULL)
         return;
-    Py_DECREF(locks->lock);
-    Py_DECREF(locks->unlock);
-    PyMem_Free(locks);
+    Py_DECREF(queue_lock->lock);
+    Py_DECREF(queue_lock->unlock);
+    PyMem_Free(queue_lock);
 }
 
-int vkpy_locks_traverse(vkpy_locks *locks, visitproc visit, void *arg)
+int vkpy_queue_lock_traverse(vkpy_queue_lock *queue_lock, visitproc visit, void *arg)
 {
-    if (locks != NULL) {
-        Py_VISIT(locks->lock);
-        Py_VISIT(locks->unlock);
+    if (queue_lock != NULL) {
+        Py_VISIT(queue_lock->lock);
+        Py_VISIT(queue_lock->unlock);
     }
     return 0;
 }

@@ -1,4 +1,4 @@
-/* chain.c: one VkSwapchainKHR: its images, their views, and the barrier that each needs before its first use. */
+/* generation.c: one VkSwapchainKHR: its images, their views, and each image's first barrier. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -32,7 +32,7 @@ void vks_present_name(vks_swapchain *s, VkObjectType type, uint64_t handle, cons
     s->vk.SetName(s->vk_device, &info);
 }
 
-/* ---- making one ---- */
+/* ---- creation ---- */
 
 static uint32_t clamp_count(uint32_t wanted, const VkSurfaceCapabilitiesKHR *can)
 {
@@ -50,15 +50,15 @@ bool vks_mode_is_listed(const vks_swapchain *s, uint32_t mode)
 }
 
 static vks_status create_swapchain(vks_swapchain *s, const VkSurfaceCapabilitiesKHR *can, VkExtent2D extent,
-                                   vks_chain *old, vks_chain *chain)
+                                   vks_generation *old, vks_generation *generation)
 {
     VkSwapchainPresentModesCreateInfoEXT modes = {.sType = VK_STRUCTURE_TYPE_SWAPCHAIN_PRESENT_MODES_CREATE_INFO_EXT,
                                                   .presentModeCount = s->vulkan.n_modes,
                                                   .pPresentModes = (const VkPresentModeKHR *)s->vulkan.modes};
-    chain->mode = atomic_load(&s->mode);
+    generation->mode = atomic_load(&s->mode);
     VkSwapchainCreateInfoKHR info = {
         .sType = VK_STRUCTURE_TYPE_SWAPCHAIN_CREATE_INFO_KHR,
-        .pNext = vks_mode_is_listed(s, chain->mode) ? &modes : NULL,
+        .pNext = vks_mode_is_listed(s, generation->mode) ? &modes : NULL,
         .surface = (VkSurfaceKHR)(uintptr_t)s->vulkan.surface,
         .minImageCount = clamp_count(s->info.image_count, can),
         .imageFormat = (VkFormat)s->vulkan.format,
@@ -69,40 +69,41 @@ static vks_status create_swapchain(vks_swapchain *s, const VkSurfaceCapabilities
         .imageSharingMode = VK_SHARING_MODE_EXCLUSIVE,
         .preTransform = can->currentTransform,
         .compositeAlpha = (VkCompositeAlphaFlagBitsKHR)s->vulkan.composite_alpha,
-        .presentMode = (VkPresentModeKHR)chain->mode,
-        .clipped = VK_FALSE, /* what is shown may be read back by capture() */
+        .presentMode = (VkPresentModeKHR)generation->mode,
+        .clipped = VK_FALSE, /* capture() may read the shown image */
         .oldSwapchain = old ? (VkSwapchainKHR)(uintptr_t)old->handle : VK_NULL_HANDLE,
     };
     VkSwapchainKHR handle = VK_NULL_HANDLE;
     vks_status status =
         vks_present_result(s, s->vk.CreateSwapchainKHR(s->vk_device, &info, NULL, &handle), "vkCreateSwapchainKHR");
-    chain->handle = status ? 0 : (uint64_t)(uintptr_t)handle;
+    generation->handle = status ? 0 : (uint64_t)(uintptr_t)handle;
     if (!status)
-        vks_present_name(s, VK_OBJECT_TYPE_SWAPCHAIN_KHR, chain->handle, "swapchain", s->generation + 1);
+        vks_present_name(s, VK_OBJECT_TYPE_SWAPCHAIN_KHR, generation->handle, "swapchain", s->newest_generation + 1);
     return status;
 }
 
-static vks_status get_images(vks_swapchain *s, vks_chain *chain)
+static vks_status get_images(vks_swapchain *s, vks_generation *generation)
 {
-    VkSwapchainKHR handle = (VkSwapchainKHR)(uintptr_t)chain->handle;
+    VkSwapchainKHR handle = (VkSwapchainKHR)(uintptr_t)generation->handle;
     VkImage images[VKS_SWAPCHAIN_IMAGES];
     uint32_t n = VKS_SWAPCHAIN_IMAGES;
     VkResult code = s->vk.GetSwapchainImagesKHR(s->vk_device, handle, &n, images);
     if (code == VK_INCOMPLETE)
-        return vks_fail(VKS_UNSUPPORTED, 0, "the swapchain has more than %u images: ask for fewer",
+        return vks_fail(VKS_UNSUPPORTED, 0, "the swapchain has more than %u images; request fewer",
                         VKS_SWAPCHAIN_IMAGES);
     if (code != VK_SUCCESS)
         return vks_present_result(s, code, "vkGetSwapchainImagesKHR");
-    chain->n = n;
+    generation->n = n;
     for (uint32_t i = 0; i < n; i++) {
-        chain->images[i].image = (uint64_t)(uintptr_t)images[i];
-        chain->images[i].swapchain = s;
-        chain->images[i].frame.refill = vks_refill_frame;
+        generation->images[i].image = (uint64_t)(uintptr_t)images[i];
+        generation->images[i].swapchain = s;
+        generation->images[i].frame.refill = vks_refill_frame;
     }
     return VKS_OK;
 }
 
-/* Images come in layout UNDEFINED and are at rest in PRESENT_SRC_KHR: this is for the first use of each. */
+/* Records the first barrier of an image, from UNDEFINED to PRESENT_SRC_KHR, the layout between
+ * frames. */
 static vks_status record_fresh(vks_swapchain *s, VkCommandBuffer commands, uint64_t image)
 {
     VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
@@ -112,7 +113,7 @@ static vks_status record_fresh(vks_swapchain *s, VkCommandBuffer commands, uint6
         return vks_present_result(s, code, "vkBeginCommandBuffer");
     VkImageMemoryBarrier2 barrier = {
         .sType = VK_STRUCTURE_TYPE_IMAGE_MEMORY_BARRIER_2,
-        .srcStageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT, /* where the acquire's semaphore is waited for */
+        .srcStageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT, /* the stage of the wait for the acquire's semaphore */
         .dstStageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT,
         .oldLayout = VK_IMAGE_LAYOUT_UNDEFINED,
         .newLayout = VK_IMAGE_LAYOUT_PRESENT_SRC_KHR,
@@ -127,7 +128,8 @@ static vks_status record_fresh(vks_swapchain *s, VkCommandBuffer commands, uint6
     return vks_present_result(s, s->vk.EndCommandBuffer(commands), "vkEndCommandBuffer");
 }
 
-/* From those of chains that are gone: allocating and freeing them for each resize makes some layers grow. */
+/* Reuses command buffers of destroyed generations: allocating them for each resize makes some
+ * layers grow. */
 static vks_status take_commands(vks_swapchain *s, uint64_t *out)
 {
     if (s->spare_commands.n) {
@@ -145,11 +147,11 @@ static vks_status take_commands(vks_swapchain *s, uint64_t *out)
     return status;
 }
 
-static vks_status make_fresh_commands(vks_swapchain *s, vks_chain *chain)
+static vks_status make_fresh_commands(vks_swapchain *s, vks_generation *generation)
 {
     vks_status status = VKS_OK;
-    for (uint32_t i = 0; !status && i < chain->n; i++) {
-        vks_chain_image *image = &chain->images[i];
+    for (uint32_t i = 0; !status && i < generation->n; i++) {
+        vks_present_image *image = &generation->images[i];
         if (!(status = take_commands(s, &image->fresh_commands)))
             status = record_fresh(s, (VkCommandBuffer)(uintptr_t)image->fresh_commands, image->image);
         image->frame.fresh_commands = image->fresh_commands;
@@ -157,38 +159,39 @@ static vks_status make_fresh_commands(vks_swapchain *s, vks_chain *chain)
     return status;
 }
 
-vks_status vks_chain_create(vks_swapchain *s, const VkSurfaceCapabilitiesKHR *can, VkExtent2D extent, vks_chain *old,
-                            vks_chain **out)
+vks_status vks_generation_create(vks_swapchain *s, const VkSurfaceCapabilitiesKHR *can, VkExtent2D extent,
+                                 vks_generation *old, vks_generation **out)
 {
-    vks_chain *chain = calloc(1, sizeof *chain);
-    if (!chain)
+    vks_generation *generation = calloc(1, sizeof *generation);
+    if (!generation)
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for a swapchain");
-    chain->width = extent.width;
-    chain->height = extent.height;
-    chain->shown = UINT32_MAX;
-    vks_status status = create_swapchain(s, can, extent, old, chain);
+    generation->width = extent.width;
+    generation->height = extent.height;
+    generation->shown = UINT32_MAX;
+    vks_status status = create_swapchain(s, can, extent, old, generation);
     if (!status)
-        status = get_images(s, chain);
+        status = get_images(s, generation);
     if (!status)
-        status = make_fresh_commands(s, chain);
+        status = make_fresh_commands(s, generation);
     if (status) {
-        vks_chain_destroy(s, chain);
+        vks_generation_destroy(s, generation);
         return status;
     }
-    *out = chain;
+    *out = generation;
     return VKS_OK;
 }
 
-void vks_chain_destroy(vks_swapchain *s, vks_chain *chain)
+void vks_generation_destroy(vks_swapchain *s, vks_generation *generation)
 {
     VkSurfaceCapabilitiesKHR ignored;
-    if (chain->handle && !chain->was_presented)
-        /* On X11 SwiftShader attaches the images' shared memory without a flush. Destroyed before the server has come
-         * to that, it is an X error, which ends a process that does not expect one: a round trip comes between. */
+    if (generation->handle && !generation->was_presented)
+        /* On X11, SwiftShader attaches the images' shared memory without a flush. If that memory is
+         * destroyed before the server has processed the request, the resulting X error ends a
+         * process that has no handler. This round trip prevents it. */
         s->vk.GetCapabilities((VkPhysicalDevice)(uintptr_t)s->vulkan.physical_device,
                               (VkSurfaceKHR)(uintptr_t)s->vulkan.surface, &ignored);
-    for (uint32_t i = 0; i < chain->n; i++) {
-        vks_chain_image *image = &chain->images[i];
+    for (uint32_t i = 0; i < generation->n; i++) {
+        vks_present_image *image = &generation->images[i];
         if (image->surface) {
             pthread_mutex_lock(&s->device->lock);
             image->surface->presentable = NULL;
@@ -197,9 +200,9 @@ void vks_chain_destroy(vks_swapchain *s, vks_chain *chain)
         }
         if (image->view)
             s->vk.DestroyImageView(s->vk_device, (VkImageView)(uintptr_t)image->view, NULL);
-        vks_keep_handle(&s->spare_commands, image->fresh_commands); /* the command pool has it in any case */
+        vks_pool_add(&s->spare_commands, image->fresh_commands); /* without memory the command pool still has it */
     }
-    if (chain->handle)
-        s->vk.DestroySwapchainKHR(s->vk_device, (VkSwapchainKHR)(uintptr_t)chain->handle, NULL);
-    free(chain);
+    if (generation->handle)
+        s->vk.DestroySwapchainKHR(s->vk_device, (VkSwapchainKHR)(uintptr_t)generation->handle, NULL);
+    free(generation);
 }
