@@ -2,7 +2,7 @@
 
 #include "queue_page.h"
 
-#define SHORT_NS 1000 /* a wait that was none */
+#define SHORT_NS 1000 /* a wait shorter than this is not recorded */
 
 static void write_ended(vks_trace_record *record, uint64_t began)
 {
@@ -11,7 +11,7 @@ static void write_ended(vks_trace_record *record, uint64_t began)
     vks_trace_write(record);
 }
 
-/* Of a call that may have been interrupted before. */
+/* For calls that may have been interrupted before. */
 static void write_waited(vks_trace_record *record, uint64_t began)
 {
     write_ended(record, vks_trace_resume(record->object, began));
@@ -78,7 +78,7 @@ void vks_traced_release(const vks_surface *surface, uint64_t key, uint64_t value
     write_ended(&record, began);
 }
 
-/* Under the device's lock, or not: id and number stay. */
+/* Callable with or without device->lock, because id and number are constant. */
 static void write_wait(vks_trace_kind kind, const vks_device *device, uint64_t id, uint64_t value, uint64_t began,
                        vks_status status)
 {
@@ -163,7 +163,8 @@ void vks_traced_completion(vks_device *device, uint64_t serial)
 
 /* ---- holds ---- */
 
-/* What it is about: the surface that it touches, or the fence that it waits for. */
+/* Returns the traced object: the surface that the operation touches, or the fence that it waits
+ * for. */
 static uint64_t subject(const vks_work *op)
 {
     if (op->n_touches)
