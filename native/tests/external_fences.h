@@ -43,7 +43,7 @@ static inline void close_fence(vks_fence *fence)
     vks_fence_unref(fence);
 }
 
-static inline void drop_curtain(cast *c)
+static inline void drop_cast(cast *c)
 {
     close_fence(c->follower);
     close_fence(c->fence);

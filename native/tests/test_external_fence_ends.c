@@ -51,7 +51,7 @@ static void outstanding_values_of_a_lost_api_are_abandoned_at_once(void)
                   vks_fence_signal(c.fence, 8) == VKS_ABANDONED,
               "it has failed");
         uint64_t start = vks_now();
-        drop_curtain(&c);
+        drop_cast(&c);
         CHECK(vks_now() - start < HANG, "closed after %.1f ms", (vks_now() - start) / 1e6);
     }
 }
@@ -72,7 +72,7 @@ static void an_api_wait_for_a_lost_signaller_ends(void)
     CHECK(vks_submit(c.device, &(vks_submit_info){0}, 0, &(vks_submission){0}) == VKS_DEVICE_LOST, "lost");
     CHECK(SOON(stub_is_idle(c.theirs)), "its stream continues");
     stub_stall(false);
-    drop_curtain(&c);
+    drop_cast(&c);
 }
 
 static void *resume_soon(void *api)
@@ -101,7 +101,7 @@ static void close_waits_for_values_queued_with_the_api(void)
         CHECK(wait_for(c.follower, 3, 1000) == VKS_OK, "it came before the end");
         CHECK(wait_for(c.follower, 4, 1000) == VKS_ABANDONED, "and no more will");
         if (!of_device) {
-            drop_curtain(&c);
+            drop_cast(&c);
             continue;
         }
         close_fence(c.follower);
@@ -125,7 +125,7 @@ static void a_lost_device_ends_external_use_of_its_fences(void)
               wait_for(c.follower, 2, 1000) == VKS_ABANDONED,
           "X21");
     uint64_t start = vks_now();
-    drop_curtain(&c);
+    drop_cast(&c);
     CHECK(vks_now() - start < HANG, "closed after %.1f ms", (vks_now() - start) / 1e6);
 }
 
@@ -200,7 +200,7 @@ static void threads_may_call_anything_at_any_time_and_close_the_fence(void)
         for (int t = 0; t < 4; t++)
             pthread_join(threads[t], NULL);
         CHECK(SOON(stub_is_idle(c.api) && stub_is_idle(c.theirs)), "nothing is stuck");
-        drop_curtain(&c);
+        drop_cast(&c);
     }
 }
 

@@ -37,7 +37,7 @@ static void values_come_in_order_whichever_queue_signals_them(void)
     CHECK(wait_for(c.follower, value, 2000) == VKS_OK && value_of(c.follower) == value, "and there");
     CHECK(held(c.device) == 0 && stub_violations() == 0, "%u violations", stub_violations());
     drop_api(second);
-    drop_curtain(&c);
+    drop_cast(&c);
 }
 
 /* rules: I3, X4 */
@@ -64,7 +64,7 @@ static void queues_wait_for_an_external_apis_value_and_nothing_is_held(void)
     if (there.op)
         vks_work_unref(there.op);
     close_fence(done);
-    drop_curtain(&c);
+    drop_cast(&c);
 }
 
 /* Value 1 is queued when the waits begin; value 2 is not announced yet. rules: I3, X3, X23, X24 */
@@ -94,7 +94,7 @@ static void a_value_wakes_all_its_waiters_in_every_process(void)
             CHECK(is_readable(fds[i], 1000), "and its event");
             close(fds[i]);
         }
-        drop_curtain(&c);
+        drop_cast(&c);
     }
 }
 
@@ -129,7 +129,7 @@ static void an_apis_queue_never_waits_for_held_work(void)
     CHECK(vks_fence_external_wait(c.fence, 3, 0, &wait) == VKS_OK && wait == 0, "reached: nothing is left to wait for");
     CHECK(vks_fence_external_wait(c.fence, 0, 0, &wait) == VKS_OK && wait == 0, "as 0 is");
     close_fence(gate);
-    drop_curtain(&c);
+    drop_cast(&c);
 }
 
 typedef struct lender {
@@ -173,7 +173,7 @@ static void a_wait_for_an_announced_value_ends_with_every_outcome(void)
         }
         CHECK(vks_now() - start < HANG, "after %.1f ms", (vks_now() - start) / 1e6);
         stub_stall(false);
-        drop_curtain(&c);
+        drop_cast(&c);
     }
 }
 
@@ -187,7 +187,7 @@ static void no_wait_relies_on_a_signal_that_the_api_does_not_have_yet(void)
         uint64_t wait;
         CHECK(vks_fence_signal(c.fence, 2) == VKS_OK, "%s", vks_last_error()->text);
         CHECK(vks_fence_external_begin(c.fence, 6, &wait) == VKS_OK && wait == 0, "nothing comes before it");
-        CHECK(queued_of(c.fence) == 6 && queued_of(c.follower) == 2, "promised here, and told to nobody");
+        CHECK(queued_of(c.fence) == 6 && queued_of(c.follower) == 2, "announced here, and published to no other process");
         CHECK(vks_fence_external_begin(c.fence, 7, &wait) == VKS_BAD_CALL, "one at a time");
         CHECK(vks_fence_external_wait(c.fence, 6, 0, &wait) == VKS_TIMEOUT, "no queue is to wait for it");
         CHECK(batch(c.device, WAIT(c.fence, 6), NO_SIGNAL, NULL) == VKS_OK && held(c.device) == 1, "held");
@@ -201,10 +201,10 @@ static void no_wait_relies_on_a_signal_that_the_api_does_not_have_yet(void)
         } else {
             CHECK(vks_fence_external_end(c.fence, 0) == VKS_OK, "%s", vks_last_error()->text);
             CHECK(queued_of(c.fence) == 2 && held(c.device) == 1, "as it was");
-            CHECK(vks_fence_signal(c.fence, 6) == VKS_OK && held(c.device) == 0, "who waits is helped by another");
+            CHECK(vks_fence_signal(c.fence, 6) == VKS_OK && held(c.device) == 0, "another signal ends the wait");
         }
         CHECK(vks_fence_external_end(c.fence, 6) == VKS_BAD_VALUE, "once");
-        drop_curtain(&c);
+        drop_cast(&c);
     }
 }
 
@@ -235,7 +235,7 @@ static void an_external_api_gets_the_same_refusals_as_a_submission(void)
               vks_fence_external_begin(c.fence, 6, &wait) == VKS_CLOSED &&
               vks_fence_external_end(c.fence, 0) == VKS_CLOSED && vks_fence_external_lost(c.fence) == VKS_CLOSED,
           "closed");
-    drop_curtain(&c);
+    drop_cast(&c);
     vks_device *devices[2] = {stub_open("bridged", false)};
     CHECK(vks_device_create(&(vks_device_info){.name = "cpu"}, &devices[1]) == VKS_OK, "memory");
     for (int cpu = 0; cpu < 2; cpu++) {

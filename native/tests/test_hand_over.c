@@ -214,7 +214,7 @@ static void recover_after_a_dead_owner(bool is_announced, bool is_slot_taken)
 {
     pair p = new_pair();
     pthread_t thread;
-    vks_mutex_handle newcomer;
+    vks_mutex_handle joined;
     vks_mutex_page *page = p.far.surface->handle.page;
     own(&p.near, 1);
     stub_stall(true);
@@ -224,8 +224,8 @@ static void recover_after_a_dead_owner(bool is_announced, bool is_slot_taken)
     vks_mutex_abandon(&p.near.surface->handle);
     vks_mutex_leave(&p.near.surface->handle);
     if (is_slot_taken)
-        CHECK(vks_mutex_join(page, "newcomer", &newcomer) == VKS_OK && newcomer.slot == p.near.surface->handle.slot,
-              "the slot of the dead one");
+        CHECK(vks_mutex_join(page, "joined", &joined) == VKS_OK && joined.slot == p.near.surface->handle.slot,
+              "the dead party's slot");
     pthread_create(&thread, NULL, recover, &p.far);
     usleep(50000);
     stub_stall(false);
@@ -235,7 +235,7 @@ static void recover_after_a_dead_owner(bool is_announced, bool is_slot_taken)
     idle(&p.near);
     idle(&p.far);
     if (is_slot_taken)
-        vks_mutex_leave(&newcomer);
+        vks_mutex_leave(&joined);
     drop_pair(&p);
 }
 
