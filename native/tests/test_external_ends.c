@@ -217,8 +217,8 @@ static void recover_waits_for_the_value_that_an_external_api_is_to_signal(void)
     }
 }
 
-/* In a poisoned chain no batch's signal overtakes the signal of this handle's own API. rules: I3,
- * K9 */
+/* In a poisoned chain no batch's signal overtakes the signal of this handle's own API.
+ * rules: I3, K9 */
 static void work_in_a_poisoned_chain_waits_for_the_apis_lower_signal(void)
 {
     party a = new_party("a", NULL), c = new_party("c", &a);
@@ -267,8 +267,8 @@ static void every_call_in_a_forked_child_returns_forked(void)
     drop_party(&a);
 }
 
-/* During external use; after it; after the release; and with queued work behind it. rules: I3, K7,
- * K9 */
+/* During external use; after it; after the release; and with queued work behind it.
+ * rules: I3, K7, K9 */
 static void a_surface_whose_api_was_lost_is_abandoned_at_once_and_recovers(void)
 {
     for (int step = 0; step < 4; step++) {
