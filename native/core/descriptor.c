@@ -89,7 +89,7 @@ static void take_fds(message *in, struct msghdr *from)
 }
 
 /* Receives up to `size` more bytes, and the fds that come with them. */
-static vks_status some(int sock, uint64_t deadline, message *in, size_t size)
+static vks_status receive_some(int sock, uint64_t deadline, message *in, size_t size)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(VKS_DESCRIPTOR_MAX_FDS * sizeof(int))];
     struct iovec part = {in->data + in->size, size};
@@ -116,11 +116,11 @@ static vks_status some(int sock, uint64_t deadline, message *in, size_t size)
     return VKS_OK;
 }
 
-static vks_status exactly(int sock, uint64_t deadline, message *in, size_t size)
+static vks_status receive_exactly(int sock, uint64_t deadline, message *in, size_t size)
 {
     vks_status status = VKS_OK;
     while (!status && in->size < size)
-        status = some(sock, deadline, in, size - in->size);
+        status = receive_some(sock, deadline, in, size - in->size);
     return status;
 }
 
@@ -262,11 +262,11 @@ static vks_status receive(int sock, uint64_t deadline, uint32_t kind, size_t bod
         return status;
     getsockopt(sock, SOL_SOCKET, SO_TYPE, &type, &type_size);
     if (type == SOCK_STREAM) { /* other messages may follow, so read no more than the header declares */
-        status = exactly(sock, deadline, in, sizeof(vks_descriptor_header));
+        status = receive_exactly(sock, deadline, in, sizeof(vks_descriptor_header));
         if (!status && !(status = check_header(in, kind, body_size)))
-            status = exactly(sock, deadline, in, sizeof(vks_descriptor_header) + body_size);
+            status = receive_exactly(sock, deadline, in, sizeof(vks_descriptor_header) + body_size);
     } else {
-        status = some(sock, deadline, in, MAX_MESSAGE);
+        status = receive_some(sock, deadline, in, MAX_MESSAGE);
         if (!status)
             status = check_header(in, kind, body_size);
     }

@@ -48,7 +48,7 @@ void vks_device_unref(vks_device *device)
 {
     if (atomic_fetch_sub(&device->references, 1) != 1)
         return;
-    if (device->gone && device->shut_down != 2 && device->process == vks_process)
+    if (device->gone && device->shut_down != VKS_SHUTDOWN_DONE && device->process == vks_process)
         return; /* a thread is still inside the driver */
     pthread_mutex_destroy(&device->lock);
     free(device->ring);
@@ -550,7 +550,7 @@ static void close_all(vks_device *device)
 static void refuse_calls(vks_device *device)
 {
     pthread_mutex_lock(&device->lock);
-    device->shut_down = 1;
+    device->shut_down = VKS_SHUTDOWN_BEGUN;
     fail_all_held(device, VKS_CLOSED);
     atomic_store(&device->state, VKS_CLOSED);
     vks_device_progress(device);
@@ -607,20 +607,20 @@ static vks_status end_device(vks_device *device)
     device->backend->stop(device);
     if (!device->leaks)
         device->backend->destroy(device);
-    device->shut_down = 2;
+    device->shut_down = VKS_SHUTDOWN_DONE;
     return VKS_OK;
 }
 
 vks_status vks_device_try_shutdown(vks_device *device)
 {
-    if (device->process != vks_process || device->shut_down == 2)
+    if (device->process != vks_process || device->shut_down == VKS_SHUTDOWN_DONE)
         return VKS_OK;
     if (atomic_exchange(&device->ending,
                         true)) { /* another thread shuts down; the first thread that returns may destroy the VkDevice */
         usleep(1000);
         return VKS_INTERRUPTED;
     }
-    vks_status status = device->shut_down == 2 ? VKS_OK : end_device(device);
+    vks_status status = device->shut_down == VKS_SHUTDOWN_DONE ? VKS_OK : end_device(device);
     atomic_store(&device->ending, false);
     return status;
 }
@@ -633,6 +633,7 @@ void vks_device_shutdown(vks_device *device)
 
 bool vks_device_leaks(const vks_device *device)
 {
-    return device->process == vks_process && (device->leaks || (device->shut_down == 1 && device->gone) ||
-                                              (device->shut_down == 2 && device->has_leaked));
+    return device->process == vks_process &&
+           (device->leaks || (device->shut_down == VKS_SHUTDOWN_BEGUN && device->gone) ||
+            (device->shut_down == VKS_SHUTDOWN_DONE && device->has_leaked));
 }

@@ -83,6 +83,8 @@ typedef struct vks_completion {
     uint64_t value; /* fence or surface value, event token, or (trace) time of the submission */
 } vks_completion;
 
+typedef enum vks_shutdown { VKS_SHUTDOWN_NONE, VKS_SHUTDOWN_BEGUN, VKS_SHUTDOWN_DONE } vks_shutdown;
+
 struct vks_device {
     pthread_mutex_t lock;
     const vks_backend *backend;
@@ -98,7 +100,7 @@ struct vks_device {
     bool native_timelines;
     uint64_t max_difference;
 
-    _Atomic uint64_t submitted; /* the last serial; written under the lock */
+    _Atomic uint64_t submitted; /* the last serial; written under device->lock */
     _Atomic uint32_t progress;  /* futex of threads that wait for held work, or (CPU backend) for serials */
     _Atomic uint32_t waiters;   /* threads that sleep on `progress` */
 
@@ -125,7 +127,7 @@ struct vks_device {
     vks_device_statistics statistics;
     _Atomic bool lost;             /* DEVICE_LOST was seen; stays true when the device is closed */
     _Atomic bool gone;             /* shut down: the driver is no longer called */
-    _Atomic uint32_t shut_down;    /* 1: a shutdown has begun; 2: it has ended */
+    _Atomic uint32_t shut_down;    /* a vks_shutdown */
     _Atomic bool ending;           /* a thread runs a step of the shutdown */
     uint64_t end_limit;            /* deadline of the shutdown's current wait */
     _Atomic bool leaks;            /* the driver did not finish: objects that it may use are never destroyed */
@@ -142,7 +144,7 @@ struct vks_fence {
     vks_fence_page *_Atomic page; /* private memory until the fence is exported */
     vks_fence_page *private_page;
     int page_fd;
-    _Atomic uint64_t semaphore;        /* written under the lock; 0 once closed */
+    _Atomic uint64_t semaphore;        /* written under device->lock; 0 once closed */
     bool follower, adopted, published; /* published: the fence was exported, so completions must reach the page */
     _Atomic bool closed;
     uint64_t announced;       /* the highest value of all queued and held signals */
@@ -152,7 +154,7 @@ struct vks_fence {
     uint64_t external_value;  /* the last value queued with an external API; signals of this device wait for it */
     uint64_t last_valid;     /* after a loss of the external API: values above it count as failed, even if the semaphore
                                 reaches them */
-    uint32_t sleepers;       /* threads that sleep on the page's seq; under the lock */
+    uint32_t sleepers;       /* threads that sleep on the page's seq; guarded by device->lock */
     uint32_t driver_waiters; /* threads inside wait_timeline */
     uint64_t signal_mark;    /* the scheduler's pass in which an earlier held operation signals it */
     uint32_t held_signals, held_waits;
@@ -188,7 +190,7 @@ struct vks_surface {
     vks_mutex_handle handle;
     vks_surface *
         original; /* a reference: the handle whose page, page_fd and semaphore this handle uses; NULL: it has its own */
-    /* Fields of an original handle, under the lock: */
+    /* Fields of an original handle, guarded by device->lock: */
     uint32_t semaphore_users; /* open handles that use its semaphore, itself included */
     bool is_shared;           /* other processes may have it open: it was exported, or opened from a descriptor */
     bool owned_by_queue;  /* this device's queue family owns the image (it was not released to VK_QUEUE_FAMILY_EXTERNAL)
@@ -343,7 +345,7 @@ vks_status vks_device_poll_serial(vks_device *device, uint64_t serial);
 /* Blocks; may return VKS_INTERRUPTED. Caller does not hold device->lock. */
 vks_status vks_device_wait_serial(vks_device *device, uint64_t serial, uint64_t deadline);
 /* The same wait before an object is destroyed. A lost device does not end this wait; only the
- * driver's fence does, because Vulkan 4.2.3 makes such waits finite and after VK_ERROR_DEVICE_LOST
+ * driver does, because Vulkan 4.2.3 makes such waits finite and after VK_ERROR_DEVICE_LOST
  * nothing is in use. VKS_TIMEOUT: the driver may still use the object. */
 vks_status vks_device_drain(vks_device *device, uint64_t serial, uint64_t deadline);
 /* Blocks until n_held falls below `below` or, with `surface`, until it has no held operation.

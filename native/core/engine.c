@@ -11,7 +11,7 @@
  */
 #include "device.h"
 
-/* Called without the lock: the CPU waits where the GPU cannot. */
+/* Waits on the CPU where the GPU cannot. Caller does not hold device->lock. */
 static vks_status prepare(vks_surface *surface, uint64_t deadline)
 {
     vks_status status = vks_surface_check(surface);

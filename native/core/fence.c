@@ -326,7 +326,7 @@ static void fire_events(vks_fence *fence, uint64_t completed, vks_status failure
 /* ---- completion ---- */
 
 /* Returns whether the semaphore may be ahead of the page. */
-static bool is_behind(const vks_fence *fence)
+static bool may_be_behind(const vks_fence *fence)
 {
     const vks_fence_page *page = fence->page;
     return fence->semaphore && (fence->adopted || atomic_load_explicit(&page->queued, memory_order_relaxed) >
@@ -337,7 +337,7 @@ uint64_t vks_fence_completed(vks_fence *fence)
 {
     const vks_fence_page *page = fence->page;
     uint64_t completed = atomic_load_explicit(&page->completed, memory_order_acquire), counter;
-    if (!is_behind(fence))
+    if (!may_be_behind(fence))
         return completed;
     vks_status status = fence->device->backend->counter(fence->device, fence->semaphore, &counter);
     if (status == VKS_DEVICE_LOST)
@@ -350,7 +350,7 @@ uint64_t vks_fence_completed(vks_fence *fence)
 /* Takes device->lock, so that close() does not destroy the semaphore meanwhile. */
 static uint64_t current_value(vks_fence *fence)
 {
-    if (!is_behind(fence))
+    if (!may_be_behind(fence))
         return atomic_load_explicit(&((vks_fence_page *)fence->page)->completed, memory_order_acquire);
     pthread_mutex_lock(&fence->device->lock);
     uint64_t completed = vks_fence_completed(fence);
@@ -411,10 +411,10 @@ void vks_fence_poll_untracked(vks_device *device)
         return;
     device->has_untracked_values = false;
     for (vks_fence *f = device->fences; f && !device->lost; f = f->next) {
-        if (!vks_fence_is_watched(f) || !is_behind(f) || f->follower || f->adopted)
+        if (!vks_fence_is_watched(f) || !may_be_behind(f) || f->follower || f->adopted)
             continue;
         vks_fence_publish_completed(f, vks_fence_completed(f));
-        device->has_untracked_values |= is_behind(f);
+        device->has_untracked_values |= may_be_behind(f);
     }
 }
 

@@ -94,8 +94,8 @@ void vks_mutex_leave(vks_mutex_handle *handle)
 
 /* ---- acquire ---- */
 
-static inline vks_status try_in(vks_mutex_handle *handle, uint64_t key, const uint64_t *epoch,
-                                vks_wait_point *wait_point, uint64_t *seen)
+static inline vks_status try_acquire(vks_mutex_handle *handle, uint64_t key, const uint64_t *epoch,
+                                     vks_wait_point *wait_point, uint64_t *seen)
 {
     vks_mutex_page *page = handle->page;
     for (;;) {
@@ -131,13 +131,13 @@ static inline vks_status try_in(vks_mutex_handle *handle, uint64_t key, const ui
 
 vks_status vks_mutex_try(vks_mutex_handle *handle, uint64_t key, vks_wait_point *wait_point, uint64_t *seen)
 {
-    return try_in(handle, key, NULL, wait_point, seen);
+    return try_acquire(handle, key, NULL, wait_point, seen);
 }
 
 vks_status vks_mutex_try_epoch(vks_mutex_handle *handle, uint64_t key, uint64_t epoch, vks_wait_point *wait_point,
                                uint64_t *seen)
 {
-    return try_in(handle, key, &epoch, wait_point, seen);
+    return try_acquire(handle, key, &epoch, wait_point, seen);
 }
 
 uint32_t vks_mutex_prepare_wait(vks_mutex_page *page, uint64_t key)

@@ -119,7 +119,7 @@ static vks_status check_cycles(const vks_submit_info *info, const vks_signal *si
     return VKS_OK;
 }
 
-static bool signals_what_is_waited_for(const vks_signal *signals, uint32_t n)
+static bool signals_a_held_wait(const vks_signal *signals, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         if (signals[i].fence->held_waits)
@@ -243,7 +243,7 @@ static vks_status submit_locked(vks_device *device, const vks_submit_info *info,
     if (ready == VKS_FAIL)
         return why;
     if (ready == VKS_HOLD) {
-        if (bounded && device->n_held >= device->held_limit && !signals_what_is_waited_for(signals, info->n_signals))
+        if (bounded && device->n_held >= device->held_limit && !signals_a_held_wait(signals, info->n_signals))
             return VKS_TIMEOUT;
         if ((status = vks_device_check(device))) /* reading a fence may have found the device lost */
             return status;

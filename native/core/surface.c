@@ -1024,7 +1024,7 @@ static vks_status wait_for_pending_values(vks_surface *surface, uint64_t deadlin
 
 /* Signals the semaphore up to the page's value, which ends the GPU waits that dead processes left.
  * Caller holds device->lock. */
-static vks_status catch_up(vks_surface *surface, uint64_t value)
+static vks_status signal_up_to(vks_surface *surface, uint64_t value)
 {
     vks_device *device = surface->device;
     uint64_t counter;
@@ -1151,7 +1151,7 @@ static vks_status recover(vks_surface *surface, uint64_t deadline)
         vks_mutex_abandon(&surface->handle);
     } else {
         uint64_t value = vks_mutex_recover_finish(&surface->handle);
-        if (surface->semaphore && (status = catch_up(surface, value)))
+        if (surface->semaphore && (status = signal_up_to(surface, value)))
             vks_mutex_abandon(&surface->handle);
         else
             vks_surface_begin_ownership(surface, ++surface->next_ownership, &(vks_wait_point){0});

@@ -18,7 +18,7 @@
 #define HEADER_SIZE 4096u
 #define CHUNK_SIZE 8192u
 #define DEFAULT_SIZE (UINT64_C(64) << 20)
-#define MOST_SIZE (UINT64_C(1) << 40)
+#define MAX_SIZE (UINT64_C(1) << 40)
 #define NAMES 1000 /* tries to find a free file name: a pid has one file for each program that it executed */
 
 _Static_assert(sizeof(vks_trace_record) == 64 && sizeof(vks_trace_chunk) == 64, "a record is a cache line");
@@ -69,7 +69,7 @@ void vks_trace_init(void)
     if (!directory || !*directory || (file.problem = open_directory(directory)))
         return;
     uint64_t bytes = size ? vks_decimal(size) : DEFAULT_SIZE;
-    bytes = bytes < MOST_SIZE ? bytes : MOST_SIZE;
+    bytes = bytes < MAX_SIZE ? bytes : MAX_SIZE;
     file.most = bytes > HEADER_SIZE + CHUNK_SIZE ? (bytes - HEADER_SIZE) / CHUNK_SIZE : 1;
     atomic_store(&vks_trace_is_on, true);
 }

@@ -105,7 +105,7 @@ static inline uint64_t sum_pending(const party *p)
 static inline void drop_api(stub_api *api)
 {
     stub_stall_api(api, false);
-    CHECK(SOON(stub_is_idle(api)), "it is stuck");
+    CHECK(SOON(stub_is_idle(api)), "its queue waits forever");
     stub_drop(api);
 }
 

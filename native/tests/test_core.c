@@ -220,7 +220,7 @@ static void a_submission_beyond_held_limit_blocks_unless_a_held_one_waits_for_it
     CHECK(vks_submit(device, &(vks_submit_info){.waits = &w, .n_waits = 1}, vks_now() + SECOND / 50, &more) ==
               VKS_TIMEOUT,
           "the bound is 4");
-    CHECK(submit(device, NULL, NULL, 0, gate, 1, &more) == VKS_OK, "this one brings it");
+    CHECK(submit(device, NULL, NULL, 0, gate, 1, &more) == VKS_OK, "a held one waits for this signal");
     vks_device_statistics statistics;
     CHECK(vks_device_wait_idle(device, vks_now() + HANG) == VKS_OK, "all ran");
     vks_device_get_statistics(device, &statistics);

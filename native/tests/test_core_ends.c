@@ -349,7 +349,7 @@ static vks_status wait_for(party *p, const vks_submission *submission)
 /* rules: K9, K27 */
 static void a_gpu_wait_for_a_lost_device_ends_despite_later_pending_values_and_gaps(void)
 {
-    party a = new_party("a", NULL, true), lost = new_party("lost", &a, true), stuck = new_party("stuck", &a, true),
+    party a = new_party("a", NULL, true), lost = new_party("lost", &a, true), waiter = new_party("waiter", &a, true),
           behind = new_party("behind", &a, true);
     vks_submission mine, theirs;
     take_turn(&a, 0, &mine);
@@ -358,16 +358,16 @@ static void a_gpu_wait_for_a_lost_device_ends_despite_later_pending_values_and_g
           "a hand-over without work: its value is never signalled");
     stub_stall(true);
     take_turn(&lost, 2, &mine);
-    take_turn(&stuck, 3, &mine);
+    take_turn(&waiter, 3, &mine);
     take_turn(&behind, 4, &theirs);
     lose(&lost);
     stub_stall(false);
-    vks_status first = wait_for(&stuck, &mine), second = wait_for(&behind, &theirs);
+    vks_status first = wait_for(&waiter, &mine), second = wait_for(&behind, &theirs);
     CHECK(first == VKS_OK && second == VKS_OK, "%d, then %d", first, second);
     CHECK(vks_surface_acquire(a.surface, 5, vks_now() + 100 * MS) == VKS_ABANDONED, "but the frame is incomplete");
     CHECK(vks_surface_recover(a.surface, vks_now() + HANG) == VKS_OK, "%s", vks_last_error()->text);
     drop_party(&behind);
-    drop_party(&stuck);
+    drop_party(&waiter);
     drop_party(&lost);
     drop_party(&a);
 }

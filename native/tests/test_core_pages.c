@@ -297,7 +297,7 @@ static void a_page_value_never_leads_to_an_invalid_signal(void)
         CHECK(vks_surface_acquire(b.surface, 4, vks_now() + 100 * MS) == VKS_ABANDONED, "it is no valid frame");
         status = vks_surface_recover(b.surface, vks_now() + HANG);
         CHECK(status == VKS_OK || status == VKS_ABANDONED, "status %d", status);
-        CHECK(vks_device_wait_idle(a.device, vks_now() + HANG) != VKS_TIMEOUT, "a's queue is not stuck");
+        CHECK(vks_device_wait_idle(a.device, vks_now() + HANG) != VKS_TIMEOUT, "a's queue does not wait forever");
         drop_party(&b);
         drop_party(&a);
         CHECK(stub_violations() == violations, "value 0x%llx", (unsigned long long)values[i]);

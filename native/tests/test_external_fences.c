@@ -187,7 +187,8 @@ static void no_wait_relies_on_a_signal_that_the_api_does_not_have_yet(void)
         uint64_t wait;
         CHECK(vks_fence_signal(c.fence, 2) == VKS_OK, "%s", vks_last_error()->text);
         CHECK(vks_fence_external_begin(c.fence, 6, &wait) == VKS_OK && wait == 0, "nothing comes before it");
-        CHECK(queued_of(c.fence) == 6 && queued_of(c.follower) == 2, "announced here, and published to no other process");
+        CHECK(queued_of(c.fence) == 6 && queued_of(c.follower) == 2,
+              "announced here, and published to no other process");
         CHECK(vks_fence_external_begin(c.fence, 7, &wait) == VKS_BAD_CALL, "one at a time");
         CHECK(vks_fence_external_wait(c.fence, 6, 0, &wait) == VKS_TIMEOUT, "no queue is to wait for it");
         CHECK(batch(c.device, WAIT(c.fence, 6), NO_SIGNAL, NULL) == VKS_OK && held(c.device) == 1, "held");
@@ -219,7 +220,7 @@ static void an_external_api_gets_the_same_refusals_as_a_submission(void)
     CHECK(vks_fence_external_begin(c.fence, UINT64_MAX, &wait) == VKS_BAD_VALUE, "nor is 2**64 - 1");
     CHECK(vks_fence_external_begin(c.follower, 5, &wait) == VKS_READ_ONLY, "X10");
     CHECK(vks_fence_external_begin(c.follower, 0, &wait) == VKS_READ_ONLY, "X10");
-    CHECK(vks_fence_external_end(c.follower, 5) == VKS_BAD_VALUE, "nobody lent it");
+    CHECK(vks_fence_external_end(c.follower, 5) == VKS_BAD_VALUE, "external use did not begin");
     pid_t child = fork();
     if (child == 0)
         _exit(vks_fence_external_wait(c.fence, 1, 0, &wait) == VKS_FORKED &&

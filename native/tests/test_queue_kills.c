@@ -97,17 +97,17 @@ static bool open_ends(party *p)
 /* Opens a party in a child, on the pages of the survivor. */
 static bool open_party(party *p, bool sends)
 {
-    vks_queue_info told;
+    vks_queue_info network;
     *p = (party){.sends = sends};
     if (failed(vks_device_create(&(vks_device_info){.name = "mortal", .raster_threads = 1}, &p->device), "device") ||
-        failed(vks_queue_page_read(pages[0], &told), "page"))
+        failed(vks_queue_page_read(pages[0], &network), "page"))
         return false;
     for (int i = 0; i < SURFACES; i++) {
         vks_surface_info info = info_of(i);
         if (failed(vks_surface_open(p->device, &info, dup(surface_pages[i]), -1, &p->surfaces[i]), "surface"))
             return false;
     }
-    return join_network(p, told.network) && open_ends(p);
+    return join_network(p, network.network) && open_ends(p);
 }
 
 /* Makes the survivor and the pages. */
@@ -257,9 +257,9 @@ static void kill_one_after_the_other(bool survivor_sends, long kills)
         pid_t pid = fork();
         if (pid == 0)
             mortal(!survivor_sends, point, after);
-        bool told = survive(&p, (uint32_t)life);
-        CHECK(told && !shared->wrong, "life %ld, point %d, %d: %u wrong pairs; %s", life, point, after, shared->wrong,
-              shared->what);
+        bool detected = survive(&p, (uint32_t)life);
+        CHECK(detected && !shared->wrong, "life %ld, point %d, %d: %u wrong pairs; %s", life, point, after,
+              shared->wrong, shared->what);
         kill(pid, SIGKILL);
         int how;
         waitpid(pid, &how, 0);

@@ -253,9 +253,9 @@ static void random_turns_never_leave_an_image_with_two_queues(void)
             else
                 own(owner, 0);
             unsigned how = (seed = seed * 1103515245u + 12345u) >> 16;
-            bool lent = apis[0] && (how & 3) < 2 && vks_surface_is_owned(owner) &&
-                        external_use(owner, apis[how >> 2 & 1], how >> 3 & 3, how >> 5 & 1);
-            for (unsigned n = seed >> 22 & 3; n && !lent; n--)
+            bool used_externally = apis[0] && (how & 3) < 2 && vks_surface_is_owned(owner) &&
+                                   external_use(owner, apis[how >> 2 & 1], how >> 3 & 3, how >> 5 & 1);
+            for (unsigned n = seed >> 22 & 3; n && !used_externally; n--)
                 CHECK((seed >> 24 & 3 || gpu ? draw(owner) : draw_raw(owner)) == VKS_OK, "%s", vks_last_error()->text);
             if (seed >> 26 & 1)
                 CHECK(vks_surface_cpu_access(owner, vks_now() + 10 * SECOND) != VKS_ABANDONED, "it is whole");
@@ -274,7 +274,7 @@ static void random_turns_never_leave_an_image_with_two_queues(void)
         for (int i = 0; i < 2 && apis[i]; i++) {
             for (uint64_t limit = vks_now() + 10 * SECOND; !stub_is_idle(apis[i]) && vks_now() < limit;)
                 usleep(200);
-            CHECK(stub_is_idle(apis[i]), "it is stuck");
+            CHECK(stub_is_idle(apis[i]), "its queue waits forever");
             stub_drop(apis[i]);
         }
         for (int i = 0; i < 4; i++)
