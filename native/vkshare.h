@@ -104,8 +104,8 @@ typedef struct vks_vulkan_info {
     uint64_t device;            /* VkDevice; the caller destroys it after vks_device_shutdown() */
     uint64_t queue;             /* VkQueue of that device, of a graphics family */
     uint64_t transfer_queue;    /* a queue of a transfer-only family, for work that only copies; 0: none */
-    bool export_timelines;      /* timeline semaphores can be exported and imported as opaque fds; a trial has proven it
-                                   (X22) */
+    /* Timeline semaphores can be exported and imported as opaque fds; a trial has proven it (X22). */
+    bool export_timelines;
     uint64_t max_timeline_difference; /* maxTimelineSemaphoreValueDifference; 0: unknown */
     bool is_adopted;                  /* an engine's own device: the core submits to it only on the engine's behalf */
     /* Called around every use of the queue. NULL: the core's own lock is enough. The engine does

@@ -1,5 +1,5 @@
-/* backend_cpu.c: the CPU backend's queue: one worker thread runs batches in order, its programs over a pool of tile
- * threads. */
+/* backend_cpu.c: the CPU backend's queue: one worker thread runs batches in order, and a pool of
+ * tile threads runs their programs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,8 +50,9 @@ static void *work(void *argument)
 {
     vks_device *device = argument;
     cpu_queue *queue = device->impl;
-    bool good =
-        true; /* work that did not run makes the device lost, because its waiters must not take it for complete */
+    /* Work that did not run makes the device lost, because its waiters must not take it for
+     * complete. */
+    bool good = true;
     for (job *todo; (todo = next_job(queue));) {
         good = good && run(queue, todo);
         if (good)
@@ -85,8 +86,8 @@ static vks_status start(vks_device *device)
 static vks_status submit(vks_device *device, const vks_batch *batch)
 {
     cpu_queue *queue = device->impl;
-    if (!batch->n_commands &&
-        atomic_load(&queue->completed) + 1 == batch->serial) { /* no commands, and nothing is queued before it */
+    /* No commands, and nothing is queued before it. */
+    if (!batch->n_commands && atomic_load(&queue->completed) + 1 == batch->serial) {
         atomic_store(&queue->completed, batch->serial);
         return VKS_OK;
     }
@@ -209,8 +210,8 @@ vks_status vks_cpu_backend_init(vks_device *device, uint32_t threads)
     pthread_mutex_init(&queue->lock, NULL);
     pthread_cond_init(&queue->work, NULL);
     queue->threads = threads;
-    device->impl =
-        queue; /* freed with the device's last reference, because completed() may be called after the shutdown */
+    /* Freed with the device's last reference, because completed() may be called after the shutdown. */
+    device->impl = queue;
     device->backend = &backend;
     return VKS_OK;
 }

@@ -280,8 +280,8 @@ static void destroy_timeline(vks_device *device, uint64_t semaphore)
         return;
     }
     pthread_mutex_lock(&queue->retired_lock);
-    if (queue->n_retired >= RETIRED_LIMIT && !device->presenting &&
-        done >= submitted) { /* a program that creates and closes fences without submitting */
+    /* A program that creates and closes fences without submitting. */
+    if (queue->n_retired >= RETIRED_LIMIT && !device->presenting && done >= submitted) {
         wait_for_driver(queue);
         destroy_retired(queue, UINT64_MAX);
     } else {

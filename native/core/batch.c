@@ -424,8 +424,8 @@ static void add_touches(vks_batch *batch, scratch *s, const vks_work *op)
             continue;
         uint64_t acquire = surface->acquire_commands[batch->family];
         bool owned_by_queue = vks_surface_original(surface)->owned_by_queue;
-        if (acquire && owned_by_queue &&
-            op->n_raw) /* an engine relies on the acquire as a barrier: release, then acquire */
+        /* An engine relies on the acquire as a barrier: release, then acquire. */
+        if (acquire && owned_by_queue && op->n_raw)
             s->buffers[batch->n_buffers++] = surface->release_commands[batch->family];
         if (acquire && (!owned_by_queue || op->n_raw))
             s->buffers[batch->n_buffers++] = acquire;

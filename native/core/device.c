@@ -474,8 +474,8 @@ void vks_device_lose(vks_device *device)
         return;
     device->lost = true;
     uint32_t open = VKS_OK;
-    atomic_compare_exchange_strong(&device->state, &open,
-                                   VKS_DEVICE_LOST); /* a device that is being closed stays closed */
+    /* A device that is being closed stays closed. */
+    atomic_compare_exchange_strong(&device->state, &open, VKS_DEVICE_LOST);
     fail_all_held(device, VKS_DEVICE_LOST);
     for (vks_surface *s = device->surfaces; s; s = s->next)
         mark_surface_lost(s);
@@ -615,8 +615,8 @@ vks_status vks_device_try_shutdown(vks_device *device)
 {
     if (device->process != vks_process || device->shut_down == VKS_SHUTDOWN_DONE)
         return VKS_OK;
-    if (atomic_exchange(&device->ending,
-                        true)) { /* another thread shuts down; the first thread that returns may destroy the VkDevice */
+    /* Another thread shuts down; the first thread that returns may destroy the VkDevice. */
+    if (atomic_exchange(&device->ending, true)) {
         usleep(1000);
         return VKS_INTERRUPTED;
     }

@@ -78,8 +78,9 @@ typedef enum vks_completion_kind {
 typedef struct vks_completion {
     uint64_t serial; /* for external signals of a fence: the fence value that must complete before this one */
     vks_completion_kind kind;
-    void *object;   /* a reference: vks_fence, vks_surface or vks_event_queue; for VKS_COMPLETION_TRACE the device,
-                       without a reference */
+    /* A reference: vks_fence, vks_surface or vks_event_queue; for VKS_COMPLETION_TRACE the device,
+     * without a reference. */
+    void *object;
     uint64_t value; /* fence or surface value, event token, or (trace) time of the submission */
 } vks_completion;
 
@@ -110,8 +111,9 @@ struct vks_device {
     bool scheduling, schedule_again, watching;
     bool presenting; /* a present uses the queue; submissions are held meanwhile */
     uint64_t presenting_since;
-    uint32_t adopted_waits; /* held waits for an engine's semaphores; these are polled, because no process announces
-                               their values */
+    /* Held waits for an engine's semaphores; these are polled, because no process announces their
+     * values. */
+    uint32_t adopted_waits;
 
     vks_completion *ring; /* completions in order of serials */
     size_t ring_first, ring_count, ring_capacity;
@@ -152,8 +154,9 @@ struct vks_fence {
     uint64_t external_signal; /* between external_begin and external_end: the value that the API is to signal; else 0 */
     uint64_t external_after;  /* in that time: the value that was announced before it */
     uint64_t external_value;  /* the last value queued with an external API; signals of this device wait for it */
-    uint64_t last_valid;     /* after a loss of the external API: values above it count as failed, even if the semaphore
-                                reaches them */
+    /* After a loss of the external API: values above it count as failed, even if the semaphore
+     * reaches them. */
+    uint64_t last_valid;
     uint32_t sleepers;       /* threads that sleep on the page's seq; guarded by device->lock */
     uint32_t driver_waiters; /* threads inside wait_timeline */
     uint64_t signal_mark;    /* the scheduler's pass in which an earlier held operation signals it */
@@ -188,13 +191,14 @@ struct vks_surface {
     _Atomic uint32_t references;
     uint32_t process;
     vks_mutex_handle handle;
-    vks_surface *
-        original; /* a reference: the handle whose page, page_fd and semaphore this handle uses; NULL: it has its own */
+    /* A reference: the handle whose page, page_fd and semaphore this handle uses; NULL: it has its
+     * own. */
+    vks_surface *original;
     /* Fields of an original handle, guarded by device->lock: */
     uint32_t semaphore_users; /* open handles that use its semaphore, itself included */
     bool is_shared;           /* other processes may have it open: it was exported, or opened from a descriptor */
-    bool owned_by_queue;  /* this device's queue family owns the image (it was not released to VK_QUEUE_FAMILY_EXTERNAL)
-                           */
+    /* This device's queue family owns the image (it was not released to VK_QUEUE_FAMILY_EXTERNAL). */
+    bool owned_by_queue;
     bool layout_unknown;  /* raw command buffers used the image, so its layout is unknown */
     uint64_t exported_at; /* serial of the batch in which an export released it */
     int page_fd;
@@ -410,21 +414,21 @@ void vks_scheduler_run_unlocked(void *device); /* takes the lock itself; a callb
 vks_work *vks_work_create(vks_device *device, vks_work_kind kind, uint32_t n_touches, uint32_t n_waits,
                           uint32_t n_signals, uint32_t n_commands, uint32_t n_raw);
 bool vks_ownership_is_held(const vks_surface *surface); /* work of the current ownership is held */
-void vks_work_fail(vks_device *device, vks_work *op,
-                   vks_status why); /* poisons the chains, completes its values and removes it */
+/* Fails an operation: poisons its chains, completes its values and removes it from the list. */
+void vks_work_fail(vks_device *device, vks_work *op, vks_status why);
 
 /* ---- submit.c (caller holds device->lock) ---- */
 vks_status vks_submit_signal(vks_device *device, vks_signal *signal); /* through the queue; ignores held_limit */
 
 /* ---- fence.c (caller holds device->lock) ---- */
 void vks_fence_poll_untracked(vks_device *device); /* publishes values that have no completion */
-void vks_fence_publish_completed(vks_fence *fence,
-                                 uint64_t completed); /* publishes a completion: page, sleepers, events */
+/* Publishes a completion: page, sleepers, events. */
+void vks_fence_publish_completed(vks_fence *fence, uint64_t completed);
 void vks_fence_signal_submitted(vks_fence *fence, uint64_t value, uint64_t serial); /* records a submitted signal */
-void vks_fence_publish_queued(vks_fence *fence,
-                              uint64_t value); /* on the page: the signal is with a driver or an external API */
+/* Publishes on the page that the signal is with a driver or an external API. */
+void vks_fence_publish_queued(vks_fence *fence, uint64_t value);
 vks_status vks_fence_check_signal(vks_fence *fence, vks_device *device, uint64_t *value);
-void vks_fence_fail(vks_fence *fence); /* an announced signal will never come, or the device is lost */
+void vks_fence_fail(vks_fence *fence); /* a signal will never come, or the device is lost */
 void vks_fence_finish_close(vks_fence *fence);
 uint64_t vks_fence_completed(vks_fence *fence); /* the latest known value; may find the device lost */
 
@@ -461,9 +465,8 @@ vks_status vks_surface_wait_complete(vks_surface *surface, uint64_t deadline);
 vks_status vks_surface_wait_submittable(vks_surface *surface, uint64_t deadline);
 
 /* ---- surface.c (caller holds device->lock) ---- */
-void vks_surface_begin_ownership(
-    vks_surface *surface, uint64_t ownership,
-    const vks_wait_point *wait_point); /* records an ownership after the page was acquired */
+/* Records an ownership after the page was acquired. */
+void vks_surface_begin_ownership(vks_surface *surface, uint64_t ownership, const vks_wait_point *wait_point);
 /* Returns whether this handle has a pending value up to `value`, by this process's own records. */
 bool vks_surface_has_announced(const vks_surface *surface, uint64_t value);
 /* Completes `value`. If it failed, call vks_mutex_poison first. */

@@ -284,9 +284,9 @@ vks_status vks_surface_external_lost(vks_surface *surface)
     if (!(status = vks_surface_check(surface))) {
         vks_device_publish(device); /* values that were reached before count */
         uint64_t last = last_external(surface);
+        /* Poison first, so that no party takes the completed value for a complete frame. */
         if (last || surface->is_external)
-            vks_mutex_poison(
-                surface->handle.page); /* first, so that no party takes the completed value for a complete frame */
+            vks_mutex_poison(surface->handle.page);
         vks_device_drop_external_completions(device, surface, 0);
         if (last) /* orphaned_waits.c ends GPU waits for it, once no slot has it pending */
             vks_surface_complete(surface, last);

@@ -210,8 +210,8 @@ static vks_status start_publishing(vks_fence *fence)
     if (fence->follower || fence->adopted || page->queued <= page->completed || fence->closed)
         return VKS_OK;
     vks_device *device = fence->device;
-    bool by_serial =
-        fence->external_value < page->queued; /* otherwise an external API signals it, which is published anyway */
+    /* A value of an external API is published anyway. */
+    bool by_serial = fence->external_value < page->queued;
     vks_status status = by_serial ? vks_device_reserve(device, 1) : VKS_OK;
     if (!status && by_serial) /* adds the last signal; earlier ones are polled */
         vks_device_add_completion(device, fence->last_serial ? fence->last_serial : device->submitted,

@@ -77,8 +77,8 @@ static vks_status begin_signal(vks_fence *fence, uint64_t value)
         return status;
     fence->external_after = fence->announced;
     fence->external_signal = fence->announced = value;
-    vks_device_add_external_completion(device, VKS_COMPLETION_FENCE, fence, value,
-                                       fence->external_after); /* it may come before external_end */
+    /* The signal may come before external_end. */
+    vks_device_add_external_completion(device, VKS_COMPLETION_FENCE, fence, value, fence->external_after);
     return VKS_OK;
 }
 

@@ -57,9 +57,8 @@ vks_status vks_mutex_join(vks_mutex_page *page, const char *name, vks_mutex_hand
         uint64_t mine = incarnation << VKS_IDENTITY_BITS | vks_self();
         if (!atomic_compare_exchange_strong(&slot->identity, &free_identity, mine))
             continue;
-        vks_atomic_max(
-            &page->announced,
-            atomic_load(&slot->pending_value)); /* the slot's last party died, and a driver may have its signal */
+        /* The slot's last party died, and a driver may have its signal. */
+        vks_atomic_max(&page->announced, atomic_load(&slot->pending_value));
         atomic_store(&slot->pending_value, 0);
         atomic_store(&slot->waiting_since, 0);
         snprintf(slot->name, VKS_NAME_SIZE, "%s", name);
@@ -78,8 +77,8 @@ vks_status vks_mutex_join(vks_mutex_page *page, const char *name, vks_mutex_hand
 
 static void free_slot(vks_slot *slot, uint64_t identity)
 {
-    uint64_t free_identity =
-        identity & ~VKS_IDENTITY_MASK; /* keeps the incarnation, so that the next party's differs */
+    /* Keeps the incarnation, so that the next party's differs. */
+    uint64_t free_identity = identity & ~VKS_IDENTITY_MASK;
     atomic_compare_exchange_strong(&slot->identity, &identity, free_identity);
 }
 
@@ -121,8 +120,8 @@ static inline vks_status try_acquire(vks_mutex_handle *handle, uint64_t key, con
         if (atomic_compare_exchange_strong(&page->word, &word, mine)) {
             VKS_KILL_POINT(3);
             VKS_TSAN_ACQUIRE(page->header.id);
-            if (!wait_point->signaller ||
-                atomic_load(&page->completed) >= wait_point->value) /* second, because it is another cache line */
+            /* `completed` is read second, because it is in another cache line. */
+            if (!wait_point->signaller || atomic_load(&page->completed) >= wait_point->value)
                 wait_point->value = 0;
             return VKS_OK;
         }
@@ -285,8 +284,9 @@ vks_status vks_mutex_release(vks_mutex_handle *handle, uint64_t key, const vks_w
     atomic_store_explicit(&page->value, wait_point->value, memory_order_relaxed);
     VKS_KILL_POINT(6);
     uint64_t next;
-    do { /* only the POISONED bit can change under an owner; any other change comes from a party that breaks the
-            protocol */
+    /* Only the POISONED bit can change under an owner; any other change comes from a party that
+     * breaks the protocol. */
+    do {
         if (vks_word_state(word) != VKS_OWNED || vks_word_slot(word) != handle->slot)
             return VKS_NOT_OWNER;
         next = vks_word(vks_word_epoch(word) + 1, 0, word & VKS_POISONED ? VKS_ABANDONED_STATE : VKS_FREE);
@@ -393,8 +393,9 @@ void vks_mutex_on_death(vks_mutex_page *page, uint64_t process)
         wake(page, VKS_ANY_BIT);
         atomic_fetch_add(&page->value_seq, 1);
         vks_futex_wake(&page->value_seq, VKS_ANY_BIT);
-        free_slot(&page->slots[i], identity); /* last: if this process dies before, another finds the slot; sleepers on
-                                                 values check that parties are alive */
+        /* Free the slot last: if this process dies before, another finds the slot; sleepers on
+         * values check that parties are alive. */
+        free_slot(&page->slots[i], identity);
     }
 }
 

@@ -19,8 +19,8 @@ static void signal_orphaned(vks_device *device, uint64_t semaphore, uint64_t val
 static void resolve_surface_wait(vks_device *device, vks_surface *surface, uint64_t value)
 {
     uint64_t counter;
-    if (!surface->semaphore ||
-        vks_surface_is_pending(surface, value)) /* the value may still come, or a lower signal may lower the counter */
+    /* A pending value may still come, and a lower one would lower the counter. */
+    if (!surface->semaphore || vks_surface_is_pending(surface, value))
         return;
     /* Read the counter after the slots: a party clears its pending value only after the semaphore
      * has it. */
@@ -38,9 +38,9 @@ static void resolve_fence_wait(vks_device *device, vks_fence *fence, uint64_t va
         signal_orphaned(device, fence->semaphore, value);
 }
 
-/* The external API that was to signal the value is lost, so the value is not valid (vks_fence.last_valid).
- * The signal only lets waiting queues continue. Signals go in order, because an outstanding lower
- * signal would lower the counter. */
+/* The external API that was to signal the value is lost, so the value is not valid
+ * (vks_fence.last_valid). The signal only lets waiting queues continue. Signals go in order,
+ * because an outstanding lower signal would lower the counter. */
 static void resolve_external_wait(vks_device *device, const vks_completion *completion)
 {
     const vks_fence *fence = completion->object;

@@ -45,10 +45,11 @@ typedef struct vks_fence_page {
 } vks_fence_page;
 
 typedef struct vks_slot {
-    _Atomic uint64_t identity;      /* {incarnation 16, start 26, pid 22}; pid 0: free */
-    _Atomic uint64_t pending_value; /* the first pending value of this handle: announced and not completed; 0: none.
-                                       Only its own process clears it, because a poisoned chain may raise `completed`
-                                       past it while the work still runs */
+    _Atomic uint64_t identity; /* {incarnation 16, start 26, pid 22}; pid 0: free */
+    /* The first pending value of this handle: announced and not completed; 0: none. Only its own
+     * process clears it, because a poisoned chain may raise `completed` past it while the work
+     * still runs. */
+    _Atomic uint64_t pending_value;
     _Atomic uint64_t waiting_since; /* ns; 0: it does not wait */
     _Atomic uint64_t waiting_key;
     char name[VKS_NAME_SIZE];
@@ -64,9 +65,10 @@ typedef struct vks_mutex_page {
     _Atomic uint64_t signaller; /* identity, with incarnation, of the handle whose work signals `value` */
     _Atomic uint32_t signaller_slot;
     _Atomic uint32_t generation;
-    _Atomic uint64_t next_key;  /* K30 */
-    _Atomic uint64_t announced; /* the last announced value that no slot holds; a driver may have its signal. Only
-                                   raised, except by a lost device (vks_mutex_retract_queued) */
+    _Atomic uint64_t next_key; /* K30 */
+    /* The last announced value that no slot holds; a driver may have its signal. Only raised,
+     * except by a lost device (vks_mutex_retract_queued). */
+    _Atomic uint64_t announced;
     uint64_t reserved0;
     /* the timeline of the surface */
     _Atomic uint64_t queued, completed; /* only raised, except `queued` by a lost device */

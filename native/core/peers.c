@@ -87,8 +87,9 @@ static bool names_process(const vks_mapping *mapping, uint64_t process)
 
 void vks_peers_mark_dead(vks_mapping *mapping, uint64_t process)
 {
-    if (mapping->refresh) /* a signal that was queued before the death still comes, but the process that would publish
-                             it is dead */
+    /* A signal that was queued before the death still comes, but the process that would publish it
+     * is dead. */
+    if (mapping->refresh)
         mapping->refresh(mapping);
     vks_mutex_on_death(mapping->mutex, process);
 }

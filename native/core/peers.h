@@ -21,8 +21,9 @@ typedef struct vks_mapping {
     void (*on_death)(void *user);  /* called by the service thread after it handled a death, without locks held */
     void *user;
     _Atomic uint32_t join_count; /* the page's join count when its parties were last checked */
-    _Atomic uint64_t watched;    /* queues: the other end's word, once its process is watched, because that process may
-                                    close the end and die before it wakes this one */
+    /* Queues: the other end's word, once its process is watched, because that process may close the
+     * end and die before it wakes this one. */
+    _Atomic uint64_t watched;
 } vks_mapping;
 
 void vks_peers_add(vks_mapping *mapping);

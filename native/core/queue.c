@@ -554,8 +554,8 @@ static void notify_or_watch(vks_notice *notice)
         if ((why = vks_watcher_set(notice, fire, &word, 1)) == VKS_OK)
             return;
     }
-    vks_event_queue_push(notice->event_queue, notice->token,
-                         why == VKS_CLOSED ? VKS_OK : why); /* the dequeue reports the error */
+    /* The dequeue reports the error. */
+    vks_event_queue_push(notice->event_queue, notice->token, why == VKS_CLOSED ? VKS_OK : why);
     vks_event_queue_unref(notice->event_queue);
     vks_queue_unref(queue);
     free(notice);

@@ -52,8 +52,9 @@ typedef struct vks_queue_page {
     char names[2][VKS_NAME_SIZE];
     _Atomic uint64_t ends_since[2];
     uint64_t reserved3[6];
-    uint8_t entries[]; /* the ring of vks_queue_entry, each rounded up to 16 bytes; their number is a power of two, at
-                          least twice the surfaces */
+    /* The ring of vks_queue_entry, each rounded up to 16 bytes; their number is a power of two, at
+     * least twice the surfaces. */
+    uint8_t entries[];
 } vks_queue_page;
 
 /* A queue's constants, copied from the page once, when it was checked. */

@@ -377,8 +377,8 @@ void vks_scheduler_run(vks_device *device)
         device->schedule_again = false;
     while (run_pass(device, &list) || device->schedule_again);
     device->scheduling = false;
-    device->watching =
-        device->held_first && list.n; /* with nothing to watch, clear the list, because pages are unmapped after this */
+    /* With nothing to watch, clear the list, because pages are unmapped after this. */
+    device->watching = device->held_first && list.n;
     vks_watcher_set(device, vks_scheduler_run_unlocked, list.words, device->watching ? list.n : 0);
     free(list.words);
 }

@@ -262,8 +262,8 @@ static vks_status submit_locked(vks_device *device, const vks_submit_info *info,
 
 static vks_status wait_for_room(vks_device *device, uint64_t deadline)
 {
-    uint64_t done = device->backend->completed(device),
-             submitted = device->submitted; /* read in this order, because the lock is not held */
+    /* Read in this order, because the lock is not held. */
+    uint64_t done = device->backend->completed(device), submitted = device->submitted;
     if (!device->timeline && submitted >= done + CPU_BACKLOG)
         return vks_device_wait_serial(device, submitted - CPU_BACKLOG / 2, deadline);
     return vks_device_wait_held(device, device->held_limit, NULL, deadline);

@@ -493,8 +493,8 @@ static vks_status wait_and_acquire(vks_surface *surface, uint64_t key, uint64_t 
         return status;
     if (is_owned_or_pending(surface))
         return VKS_ALREADY_OWNER;
-    if (__builtin_expect(surface->held_acquires || surface->has_page,
-                         0) && /* acquires that were queued and released come first */
+    /* Acquires that were queued and released come first. */
+    if (__builtin_expect(surface->held_acquires || surface->has_page, 0) &&
         (status = vks_device_wait_held(device, 0, surface, deadline)))
         return status;
     vks_wait_point wait_point;

@@ -112,8 +112,8 @@ static inline uint64_t vks_trace_begin(void) { return vks_tracing() ? vks_now() 
 
 /* For marks of any thread, from C or Python; no-ops if tracing is off. `name` and `display` are cut
  * to 23 bytes. */
-void vks_trace_tick(const char *display, uint64_t began, uint64_t id,
-                    uint64_t time); /* reported since `began`; 0: now */
+/* Reported since `began`; 0: now. */
+void vks_trace_tick(const char *display, uint64_t began, uint64_t id, uint64_t time);
 void vks_trace_span(const char *name, uint64_t began, uint64_t object, uint64_t value); /* ends now; began 0: nothing */
 void vks_trace_mark(vks_trace_kind kind, const char *name, uint64_t began, uint64_t object, uint64_t value);
 

@@ -23,8 +23,8 @@ void vks_traced_submit(const vks_device *device, const vks_submit_info *info, co
                        const vks_submission *submission, uint64_t began, vks_status status);
 void vks_traced_batch(const vks_device *device, const vks_batch *batch, uint64_t work, uint64_t began,
                       vks_status status);
-void vks_traced_run(const vks_device *device, uint64_t serial, uint64_t began,
-                    bool ran);      /* caller holds device->lock */
+/* Caller holds device->lock. */
+void vks_traced_run(const vks_device *device, uint64_t serial, uint64_t began, bool ran);
 void vks_traced_hold(vks_work *op); /* caller holds device->lock; vks_traced_let_go ends the span */
 void vks_traced_let_go(const vks_work *op, vks_status why); /* caller holds device->lock */
 /* `page` is the queue's. `epoch` as above; for a dequeue, the epoch under which the surface is

@@ -74,15 +74,15 @@ static void child(shared *memory, int point, int after)
             _exit(2);
         for (int i = 0; i < WORDS; i++) {
             memory->frame[i] = n;
-            if (i == WORDS / 2 &&
-                ((point == 0 && (int)n == after) || n == LAST_FRAME)) /* not every run passes every point */
+            /* Not every run passes every point. */
+            if (i == WORDS / 2 && ((point == 0 && (int)n == after) || n == LAST_FRAME))
                 kill(getpid(), SIGKILL);
         }
         wait_point = (vks_wait_point){page->value + 1, handle.identity, handle.slot};
         atomic_store(&page->slots[handle.slot].pending_value, wait_point.value);
+        /* Half of the frames complete after the release, as a GPU's would. */
         if (n % 2)
-            vks_mutex_complete(&handle, wait_point.value,
-                               0); /* half of the frames complete after the release, as a GPU's would */
+            vks_mutex_complete(&handle, wait_point.value, 0);
         if (vks_mutex_release(&handle, 0, &wait_point))
             _exit(3);
         vks_mutex_complete(&handle, wait_point.value, 0);
@@ -147,8 +147,8 @@ static void one_life(shared *memory, vks_mutex_handle *handle, vks_mapping *mapp
     uint64_t signaller;
     vks_wait_point wait_point;
     if (vks_mutex_recover_begin(handle) == VKS_OK) {
-        while (vks_mutex_has_pending_values(handle,
-                                            &signaller)) /* the service thread may be between the word and the slot */
+        /* The service thread may be between the word and the slot. */
+        while (vks_mutex_has_pending_values(handle, &signaller))
             vks_mutex_on_death(page, signaller & VKS_IDENTITY_MASK);
         memset(memory->frame, 0, sizeof memory->frame);
         vks_mutex_recover_finish(handle);

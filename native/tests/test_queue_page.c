@@ -310,8 +310,8 @@ static void a_death_between_closing_an_end_and_waking_the_other_is_detected(void
     vks_peers_add(&mapping);
     vks_peers_add(&other);
     CHECK(vks_peer_alive(process), "it lives, and is watched");
-    atomic_store(&ring.page->ends[VKS_PRODUCER],
-                 (uint64_t)VKS_END_CLOSED << 62); /* and it died before it woke this end */
+    /* And it died before it woke this end. */
+    atomic_store(&ring.page->ends[VKS_PRODUCER], (uint64_t)VKS_END_CLOSED << 62);
     vks_peers_remove(&other);
     uint32_t seq = atomic_load(&ring.page->seq);
     kill(pid, SIGKILL);
