@@ -190,7 +190,7 @@ size_t vks_device_reap(vks_device *device, bool all);
 /* ---- submissions ----------------------------------------------------------------------------------------------- */
 
 /* The position of a submission: a serial once the driver has it, else the held operation. A value
- * type; it holds the reference of `op` (vks_work_unref) when that is not NULL. */
+ * type; its holder drops `op`, a reference or NULL, with vks_work_unref(). */
 typedef struct vks_submission {
     uint64_t serial;
     vks_work *op;
@@ -210,8 +210,8 @@ typedef struct vks_signal {
 typedef struct vks_submit_info {
     vks_commands *const *commands; /* run in this order */
     uint32_t n_commands;
-    const uint64_t
-        *raw; /* VkCommandBuffers, run after `commands`; assumed to touch every surface that the device owns */
+    /* VkCommandBuffers, run after `commands`; assumed to touch every surface that the device owns. */
+    const uint64_t *raw;
     uint32_t n_raw;
     const vks_wait *waits;
     uint32_t n_waits;
@@ -262,7 +262,7 @@ uint64_t vks_fence_semaphore(const vks_fence *fence); /* VkSemaphore, 0 on the C
 vks_device *vks_fence_device(const vks_fence *fence);
 
 vks_status vks_fence_value(vks_fence *fence, uint64_t *out);
-vks_status vks_fence_queued(vks_fence *fence, uint64_t *out);  /* includes the values that held submissions announce */
+vks_status vks_fence_queued(vks_fence *fence, uint64_t *out); /* the highest value of all signals, held ones included */
 vks_status vks_fence_signal(vks_fence *fence, uint64_t value); /* host signal, immediate */
 /* VKS_OK: reached. VKS_TIMEOUT: not yet. Another status: the reason why it never will be. */
 vks_status vks_fence_poll(vks_fence *fence, uint64_t value);
@@ -361,8 +361,8 @@ vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_work 
 vks_status vks_work_poll(vks_work *op);
 vks_status vks_work_cancel(vks_work *op);
 vks_status vks_work_notify(vks_work *op, vks_event_queue *event_queue, uint64_t token);
-/* Passes the surface to the party that acquires with this key. VKS_NOT_OWNER; VKS_ABANDONED:
- * earlier work in the chain of owners failed. */
+/* Releases the surface under a key, as DXGI's ReleaseSync does: the next acquire with this key gets
+ * it. VKS_NOT_OWNER; VKS_ABANDONED: earlier work in the chain of owners failed. */
 vks_status vks_surface_release(vks_surface *surface, uint64_t key);
 /* Takes ownership of an abandoned surface. Blocks until the pending values of live parties have
  * completed. VKS_NOT_ABANDONED: another handle has recovered it, or it never was abandoned. An

@@ -117,8 +117,8 @@ struct vks_device {
 
     vks_completion *ring; /* completions in order of serials */
     size_t ring_first, ring_count, ring_capacity;
-    vks_completion
-        *external; /* signals and waits of external APIs; they have no serial, so their semaphores are polled */
+    /* Signals and waits of external APIs; they have no serial, so their semaphores are polled. */
+    vks_completion *external;
     size_t n_external, external_capacity;
 
     vks_fence *fences;         /* open fences */

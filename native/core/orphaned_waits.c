@@ -1,5 +1,5 @@
-/* orphaned_waits.c: GPU waits for a signal that will never come (spec: "Who may signal by the
- * host"). The signaller died or lost its device while the signalling work was still behind other
+/* orphaned_waits.c: GPU waits for a signal that will never come (spec: protocol.md, host
+ * signals). The signaller died or lost its device while the signalling work was still behind other
  * work. Only the process whose own queue waits signals, from the host, exactly the value that its
  * queue waits for.
  *

@@ -16,9 +16,9 @@ typedef struct vks_mapping {
     const vks_fence_page *fence;   /* or */
     struct vks_queue_page *queue;  /* or */
     const _Atomic uint64_t *party; /* no page: one identity to watch */
-    void (*refresh)(struct vks_mapping
-                        *mapping); /* or NULL: raises `completed` to the GPU's value before a death is judged by it */
-    void (*on_death)(void *user);  /* called by the service thread after it handled a death, without locks held */
+    /* Raises `completed` to the GPU's value before a death is handled; may be NULL. */
+    void (*refresh)(struct vks_mapping *mapping);
+    void (*on_death)(void *user); /* called by the service thread after it handled a death, without locks held */
     void *user;
     _Atomic uint32_t join_count; /* the page's join count when its parties were last checked */
     /* Queues: the other end's word, once its process is watched, because that process may close the
