@@ -1,5 +1,5 @@
-/* backend_cpu.c: the CPU backend's queue: one worker thread runs batches in order, its programs over a pool of tile
- * threads. */
+/* backend_cpu.c: the CPU backend's queue: one worker thread runs batches in order, and a pool of
+ * tile threads runs their programs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ typedef struct job {
 } job;
 
 typedef struct cpu_queue {
-    pthread_mutex_t lock; /* of the list; taken inside the device's lock, never the other way round */
+    pthread_mutex_t lock; /* guards the list; taken inside device->lock, never the other way round */
     pthread_cond_t work;
     job *first, *last;
     bool stop, started;
@@ -29,7 +29,7 @@ static bool run(cpu_queue *queue, const job *todo)
     for (uint32_t i = 0; i < todo->n; i++) {
         const vks_commands *c = todo->commands[i];
         if (vks_program_run(c->program, c->images, (uint32_t)c->n_images, queue->pool) != VKS_RASTER_OK)
-            return false; /* out of memory half-way, or images that are not what was compiled for */
+            return false; /* out of memory, or images that do not match the compiled program */
     }
     return true;
 }
@@ -50,7 +50,9 @@ static void *work(void *argument)
 {
     vks_device *device = argument;
     cpu_queue *queue = device->impl;
-    bool good = true; /* work that did not run is a lost device: whoever waits for it must not take it for done */
+    /* Work that did not run makes the device lost, because its waiters must not take it for
+     * complete. */
+    bool good = true;
     for (job *todo; (todo = next_job(queue));) {
         good = good && run(queue, todo);
         if (good)
@@ -75,7 +77,7 @@ static vks_status start(vks_device *device)
     if (queue->started)
         return VKS_OK;
     if (!queue->pool && vks_pool_create(queue->threads, &queue->pool) != 0)
-        queue->pool = NULL; /* then the worker draws alone */
+        queue->pool = NULL; /* without a pool the worker renders alone */
     vks_status status = vks_thread_start("vkshare-cpu", work, device, &queue->thread);
     queue->started = status == VKS_OK;
     return status;
@@ -84,8 +86,8 @@ static vks_status start(vks_device *device)
 static vks_status submit(vks_device *device, const vks_batch *batch)
 {
     cpu_queue *queue = device->impl;
-    if (!batch->n_commands &&
-        atomic_load(&queue->completed) + 1 == batch->serial) { /* nothing to do and nothing before it */
+    /* No commands, and nothing is queued before it. */
+    if (!batch->n_commands && atomic_load(&queue->completed) + 1 == batch->serial) {
         atomic_store(&queue->completed, batch->serial);
         return VKS_OK;
     }
@@ -130,13 +132,13 @@ static vks_status wait(vks_device *device, uint64_t serial, uint64_t deadline)
     return status;
 }
 
-static vks_status prepare(vks_device *device) /* its worker is started by submit() */
+static vks_status start_publisher(vks_device *device) /* its worker is started by submit() */
 {
     (void)device;
     return VKS_OK;
 }
 
-static void interest(vks_device *device) { (void)device; } /* the worker publishes after every batch */
+static void wake_publisher(vks_device *device) { (void)device; } /* the worker publishes after every batch */
 
 static void stop(vks_device *device)
 {
@@ -194,7 +196,7 @@ static vks_status import_timeline(vks_device *device, int fd, uint64_t *semaphor
 
 static const vks_backend backend = {
     submit,          completed,       wait,
-    prepare,         interest,        stop,
+    start_publisher, wake_publisher,  stop,
     destroy,         create_timeline, destroy_timeline,
     counter,         host_signal,     wait_timeline,
     export_timeline, import_timeline,
@@ -208,7 +210,8 @@ vks_status vks_cpu_backend_init(vks_device *device, uint32_t threads)
     pthread_mutex_init(&queue->lock, NULL);
     pthread_cond_init(&queue->work, NULL);
     queue->threads = threads;
-    device->impl = queue; /* stays until the device's last reference: completed() is asked after the end */
+    /* Freed with the device's last reference, because completed() may be called after the shutdown. */
+    device->impl = queue;
     device->backend = &backend;
     return VKS_OK;
 }

@@ -1,8 +1,8 @@
-/* backend_vulkan.c: the Vulkan backend's queue: vkQueueSubmit2, the device's own timeline, and the thread that
- * publishes completions.
+/* backend_vulkan.c: the Vulkan backend's queue: vkQueueSubmit2, the device's own timeline, and the
+ * thread that publishes completions.
  *
- * The driver's entry points come from the maker's vkGetDeviceProcAddr: an engine's device may live below layers, or a
- * loader, of its own.
+ * The driver's entry points come from the creator's vkGetDeviceProcAddr, because an engine's device
+ * may have layers or a loader of its own.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -14,10 +14,10 @@
 #include "device.h"
 #include "vulkan/vulkan_core.h"
 
-/* A wait inside the driver hears neither signals nor close(): look up this often. */
+/* A wait inside the driver notices neither signals nor close(), so it is split into slices. */
 #define SLICE_NS UINT64_C(20000000)
 #define POLL_NS UINT64_C(1000000)
-#define ASK_NS UINT64_C(100000000)
+#define LOSS_POLL_NS UINT64_C(100000000)
 
 #define FUNCTIONS(X)                                                                                                   \
     X(QueueSubmit2)                                                                                                    \
@@ -39,18 +39,18 @@ typedef struct vulkan_queue {
     void *lock_user;
     VkSemaphore timeline;
     _Atomic uint64_t completed; /* as last read */
-    _Atomic uint32_t interest;  /* the publisher's futex */
+    _Atomic uint32_t wakes;     /* the publisher's futex */
     _Atomic uint32_t sleeping;
     _Atomic uint32_t stop;
-    _Atomic uint64_t asked; /* when the driver was asked last whether the device is lost */
+    _Atomic uint64_t loss_polled; /* time of the last poll for a lost device */
     bool started, is_adopted;
     uintptr_t thread;
-    pthread_mutex_t dying_lock; /* innermost */
-    struct dying {
+    pthread_mutex_t retired_lock; /* innermost */
+    struct retired {
         VkSemaphore semaphore;
         uint64_t serial;
-    } *dying; /* semaphores that nobody uses any more, and the serial after which the driver may forget them */
-    size_t n_dying, dying_capacity;
+    } *retired; /* unused semaphores, and the serial after which the driver has released them */
+    size_t n_retired, retired_capacity;
 } vulkan_queue;
 
 static VkSemaphore semaphore_of(uint64_t handle) { return (VkSemaphore)(uintptr_t)handle; }
@@ -111,7 +111,7 @@ static vks_status submit(vks_device *device, const vks_batch *batch)
 {
     vulkan_queue *queue = device->impl;
     uint64_t last = batch->serial - 1;
-    /* Else the device's timeline would be signalled out of order, and what relies on the order of batches with it. */
+    /* Without it, the device's timeline would be signalled out of order. */
     bool changes = batch->family != device->family && completed(device) < last;
     submit_arrays arrays;
     VkSemaphoreSubmitInfo *semaphores = arrays.small.semaphores;
@@ -176,14 +176,16 @@ static vks_status counter(vks_device *device, uint64_t semaphore, uint64_t *valu
     return __builtin_expect(code == VK_SUCCESS, 1) ? VKS_OK : result(code, "vkGetSemaphoreCounterValue");
 }
 
-/* A driver may tell of a loss in vkQueueSubmit2 alone: NVIDIA's vkWaitSemaphores goes on for ever where another process
- * took the GPU down with it. So who waits in vain submits nothing, now and then. An engine's queue is left alone: its
- * lock may be held for as long as the engine likes, and the engine hears of the loss itself. */
-static VkResult ask(vks_device *device, vulkan_queue *queue)
+/* A wait longer than 100 ms polls for device loss with an empty vkQueueSubmit2, at 10 Hz. Some
+ * drivers report a loss there only: NVIDIA's vkWaitSemaphores never returns if another process
+ * crashed the GPU. An engine's queue is not polled, because its lock may be held for long, and the
+ * engine sees the loss itself. */
+static VkResult poll_for_loss(vks_device *device, vulkan_queue *queue)
 {
-    uint64_t now = vks_now(), asked = atomic_load(&queue->asked);
-    if (queue->is_adopted || now - asked < ASK_NS || !atomic_compare_exchange_strong(&queue->asked, &asked, now) ||
-        pthread_mutex_trylock(&device->lock)) /* somebody submits, perhaps: he is told */
+    uint64_t now = vks_now(), loss_polled = atomic_load(&queue->loss_polled);
+    if (queue->is_adopted || now - loss_polled < LOSS_POLL_NS ||
+        !atomic_compare_exchange_strong(&queue->loss_polled, &loss_polled, now) ||
+        pthread_mutex_trylock(&device->lock)) /* the lock's holder may be submitting, and then sees the loss itself */
         return VK_SUCCESS;
     VkResult code =
         device->presenting ? VK_SUCCESS : queue->QueueSubmit2(queue->queues[VKS_GRAPHICS], 0, NULL, VK_NULL_HANDLE);
@@ -203,8 +205,8 @@ static vks_status wait_timeline(vks_device *device, uint64_t semaphore, uint64_t
     VkResult code = queue->WaitSemaphores(queue->device, &info, deadline - now < SLICE_NS ? deadline - now : SLICE_NS);
     bool again = code == VK_TIMEOUT || code == VK_ERROR_OUT_OF_HOST_MEMORY || code == VK_ERROR_OUT_OF_DEVICE_MEMORY;
     if (again && code != VK_TIMEOUT)
-        usleep(1000); /* no memory to wait with says nothing of what is waited for */
-    if (again && ask(device, queue) == VK_ERROR_DEVICE_LOST)
+        usleep(1000); /* out of memory is no result of the wait */
+    if (again && poll_for_loss(device, queue) == VK_ERROR_DEVICE_LOST)
         return result(VK_ERROR_DEVICE_LOST, "vkQueueSubmit2");
     if (again)
         return vks_now() >= deadline ? VKS_TIMEOUT : VKS_INTERRUPTED;
@@ -239,21 +241,22 @@ static vks_status create_timeline(vks_device *device, uint64_t initial, uint64_t
     return status;
 }
 
-/* Mesa's queue thread lets go of the semaphores that a batch waited for only after the batch's signals can be seen:
- * destroying one as soon as its work is known to be done corrupts its heap (seen on lavapipe 25). So a semaphore goes
- * when a later batch has run too, or the queue is idle in the driver's own words. */
-#define DYING_LIMIT 64
+/* Mesa's queue thread releases the semaphores that a batch waited for only after the batch's
+ * signals are visible. Destroying one as soon as its work is known to be done corrupts Mesa's heap
+ * (seen on lavapipe 25). So a semaphore is destroyed when a later batch has run too, or
+ * vkQueueWaitIdle has returned. */
+#define RETIRED_LIMIT 64
 
-static void bury_dying(vulkan_queue *queue, uint64_t before)
+static void destroy_retired(vulkan_queue *queue, uint64_t before)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < queue->n_dying; i++) {
-        if (queue->dying[i].serial < before)
-            queue->DestroySemaphore(queue->device, queue->dying[i].semaphore, NULL);
+    for (size_t i = 0; i < queue->n_retired; i++) {
+        if (queue->retired[i].serial < before)
+            queue->DestroySemaphore(queue->device, queue->retired[i].semaphore, NULL);
         else
-            queue->dying[kept++] = queue->dying[i];
+            queue->retired[kept++] = queue->retired[i];
     }
-    queue->n_dying = kept;
+    queue->n_retired = kept;
 }
 
 static void wait_for_driver(vulkan_queue *queue)
@@ -276,26 +279,26 @@ static void destroy_timeline(vks_device *device, uint64_t semaphore)
         queue->DestroySemaphore(queue->device, semaphore_of(semaphore), NULL);
         return;
     }
-    pthread_mutex_lock(&queue->dying_lock);
-    if (queue->n_dying >= DYING_LIMIT && !device->presenting &&
-        done >= submitted) { /* a program that makes and closes fences, and submits nothing */
+    pthread_mutex_lock(&queue->retired_lock);
+    /* A program that creates and closes fences without submitting. */
+    if (queue->n_retired >= RETIRED_LIMIT && !device->presenting && done >= submitted) {
         wait_for_driver(queue);
-        bury_dying(queue, UINT64_MAX);
+        destroy_retired(queue, UINT64_MAX);
     } else {
-        bury_dying(queue, done);
+        destroy_retired(queue, done);
     }
-    if (queue->n_dying == queue->dying_capacity) {
-        size_t capacity = queue->dying_capacity ? 2 * queue->dying_capacity : DYING_LIMIT;
-        struct dying *more = realloc(queue->dying, capacity * sizeof *more);
+    if (queue->n_retired == queue->retired_capacity) {
+        size_t capacity = queue->retired_capacity ? 2 * queue->retired_capacity : RETIRED_LIMIT;
+        struct retired *more = realloc(queue->retired, capacity * sizeof *more);
         if (more) {
-            queue->dying = more;
-            queue->dying_capacity = capacity;
+            queue->retired = more;
+            queue->retired_capacity = capacity;
         }
     }
-    if (queue->n_dying < queue->dying_capacity)
-        queue->dying[queue->n_dying++] = (struct dying){semaphore_of(semaphore), submitted};
-    /* Without memory for the list the semaphore is leaked, not destroyed too early. */
-    pthread_mutex_unlock(&queue->dying_lock);
+    if (queue->n_retired < queue->retired_capacity)
+        queue->retired[queue->n_retired++] = (struct retired){semaphore_of(semaphore), submitted};
+    /* Out of memory for the list: the semaphore is leaked, not destroyed too early. */
+    pthread_mutex_unlock(&queue->retired_lock);
 }
 
 static vks_status export_timeline(vks_device *device, uint64_t semaphore, int *fd)
@@ -307,7 +310,7 @@ static vks_status export_timeline(vks_device *device, uint64_t semaphore, int *f
     vks_status status = result(queue->GetSemaphoreFdKHR(queue->device, &info, &raw), "vkGetSemaphoreFdKHR");
     if (status)
         return status;
-    *fd = vks_dup(raw); /* the driver's is not always CLOEXEC */
+    *fd = vks_dup(raw); /* the driver's fd is not always CLOEXEC */
     int code = errno;
     close(raw);
     return *fd < 0 ? vks_fail(VKS_OS_ERROR, code, "the semaphore's file descriptor could not be duplicated") : VKS_OK;
@@ -327,16 +330,16 @@ static vks_status import_timeline(vks_device *device, int fd, uint64_t *semaphor
             destroy_timeline(device, handle);
     }
     if (status) {
-        close(fd); /* the driver owns it on success only (X18) */
+        close(fd); /* the driver takes the fd on success only (X18) */
         return status;
     }
     *semaphore = handle;
     return VKS_OK;
 }
 
-/* ---- the publisher: started with the first completion that somebody wants to know ---- */
+/* ---- the publisher: started with the first completion to publish ---- */
 
-/* Values that nobody announces are asked for now and then: an engine's semaphores, and what other APIs bring. */
+/* Values without a notification are polled: an engine's semaphores, and those of external APIs. */
 static bool must_poll(const vks_device *device) { return device->adopted_waits || device->n_external; }
 
 static vks_status wait_for_next(vks_device *device, vulkan_queue *queue, uint64_t serial, bool polls)
@@ -344,29 +347,29 @@ static vks_status wait_for_next(vks_device *device, vulkan_queue *queue, uint64_
     uint64_t slice = polls ? POLL_NS : SLICE_NS;
     if (serial)
         return wait_timeline(device, (uint64_t)(uintptr_t)queue->timeline, serial, vks_now() + slice);
-    uint32_t seen = atomic_load(&queue->interest);
+    uint32_t seen = atomic_load(&queue->wakes);
     atomic_store(&queue->sleeping, 1);
     pthread_mutex_lock(&device->lock);
     bool idle = !device->ring_count && !atomic_load(&queue->stop) && (polls || !must_poll(device));
     pthread_mutex_unlock(&device->lock);
     if (idle)
-        vks_futex_wait(&queue->interest, seen, VKS_ANY_BIT, polls ? vks_now() + slice : VKS_FOREVER);
+        vks_futex_wait(&queue->wakes, seen, VKS_ANY_BIT, polls ? vks_now() + slice : VKS_FOREVER);
     atomic_store(&queue->sleeping, 0);
-    return polls && ask(device, queue) == VK_ERROR_DEVICE_LOST ? VKS_DEVICE_LOST : VKS_OK;
+    return polls && poll_for_loss(device, queue) == VK_ERROR_DEVICE_LOST ? VKS_DEVICE_LOST : VKS_OK;
 }
 
 static void *publish(void *argument)
 {
     vks_device *device = argument;
     vulkan_queue *queue = device->impl;
-    uint64_t looked = 0;
+    uint64_t resolved = 0;
     while (!atomic_load(&queue->stop)) {
         pthread_mutex_lock(&device->lock);
         vks_device_publish(device);
-        vks_fence_refresh_late(device);
-        if (vks_now() - looked >= SLICE_NS) { /* not as often as values are polled */
+        vks_fence_poll_untracked(device);
+        if (vks_now() - resolved >= SLICE_NS) { /* less often than values are polled */
             vks_device_resolve_orphaned_waits(device);
-            looked = vks_now();
+            resolved = vks_now();
         }
         if (device->adopted_waits)
             vks_scheduler_run(device);
@@ -382,7 +385,7 @@ static void *publish(void *argument)
     return NULL;
 }
 
-static vks_status prepare(vks_device *device)
+static vks_status start_publisher(vks_device *device)
 {
     vulkan_queue *queue = device->impl;
     if (queue->started || atomic_load(&queue->stop))
@@ -392,12 +395,12 @@ static vks_status prepare(vks_device *device)
     return status;
 }
 
-static void interest(vks_device *device)
+static void wake_publisher(vks_device *device)
 {
     vulkan_queue *queue = device->impl;
-    atomic_fetch_add(&queue->interest, 1);
+    atomic_fetch_add(&queue->wakes, 1);
     if (atomic_load(&queue->sleeping))
-        vks_futex_wake(&queue->interest, VKS_ANY_BIT);
+        vks_futex_wake(&queue->wakes, VKS_ANY_BIT);
 }
 
 static void stop(vks_device *device)
@@ -407,8 +410,8 @@ static void stop(vks_device *device)
     atomic_store(&queue->stop, 1);
     bool started = queue->started;
     pthread_mutex_unlock(&device->lock);
-    atomic_fetch_add(&queue->interest, 1);
-    vks_futex_wake(&queue->interest, VKS_ANY_BIT);
+    atomic_fetch_add(&queue->wakes, 1);
+    vks_futex_wake(&queue->wakes, VKS_ANY_BIT);
     if (started)
         vks_thread_join(queue->thread);
 }
@@ -416,19 +419,19 @@ static void stop(vks_device *device)
 static void destroy(vks_device *device)
 {
     vulkan_queue *queue = device->impl;
-    atomic_store(&queue->completed, device->submitted); /* from here on nobody asks the driver */
+    atomic_store(&queue->completed, device->submitted); /* the driver is not called from here on */
     wait_for_driver(queue);
-    bury_dying(queue, UINT64_MAX);
-    free(queue->dying);
-    queue->dying = NULL;
-    queue->n_dying = queue->dying_capacity = 0;
+    destroy_retired(queue, UINT64_MAX);
+    free(queue->retired);
+    queue->retired = NULL;
+    queue->n_retired = queue->retired_capacity = 0;
     queue->DestroySemaphore(queue->device, queue->timeline, NULL);
     queue->timeline = VK_NULL_HANDLE;
 }
 
 static const vks_backend backend = {
     submit,          completed,       wait,
-    prepare,         interest,        stop,
+    start_publisher, wake_publisher,  stop,
     destroy,         create_timeline, destroy_timeline,
     counter,         host_signal,     wait_timeline,
     export_timeline, import_timeline,
@@ -448,8 +451,8 @@ static const char *load(vulkan_queue *queue, PFN_vkGetDeviceProcAddr get, bool e
     return NULL;
 }
 
-/* The loader stays in the process. Python's binding unloads it when its module is freed, at the interpreter's end, and
- * devices and swapchains that are freed later still call through it. */
+/* Keeps the loader in the process. Python's binding unloads it when its module is freed, at the
+ * interpreter's end; devices and swapchains that are freed later still call through it. */
 static void keep_library(const void *function)
 {
     Dl_info found;
@@ -473,7 +476,7 @@ vks_status vks_vulkan_backend_init(vks_device *device, const vks_vulkan_info *in
     queue->lock_queue = info->lock_queue;
     queue->unlock_queue = info->unlock_queue;
     queue->lock_user = info->lock_user;
-    pthread_mutex_init(&queue->dying_lock, NULL);
+    pthread_mutex_init(&queue->retired_lock, NULL);
     PFN_vkGetDeviceProcAddr get;
     memcpy(&get, &info->get_device_proc_addr, sizeof get);
     keep_library(info->get_device_proc_addr);
@@ -484,13 +487,13 @@ vks_status vks_vulkan_backend_init(vks_device *device, const vks_vulkan_info *in
                         "the VkDevice has no %s: Vulkan 1.3 with timelineSemaphore and synchronization2 is needed",
                         missing);
     }
-    device->impl = queue; /* stays until the device's last reference */
+    device->impl = queue; /* freed with the device's last reference */
     device->backend = &backend;
     device->native_timelines = info->export_timelines;
     if (info->max_timeline_difference)
         device->max_difference = info->max_timeline_difference;
     bool exports = device->native_timelines;
-    device->native_timelines = false; /* our own counter stays at home */
+    device->native_timelines = false; /* this counter is not exported */
     uint64_t handle;
     vks_status status = create_timeline(device, 0, &handle);
     device->native_timelines = exports;

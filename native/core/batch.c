@@ -1,11 +1,11 @@
-/* batch.c: when an operation may go to the driver, and what the driver is given then. Everything here runs under the
- * device's lock. */
+/* batch.c: decides when an operation can be submitted, and builds its batch. Caller of every
+ * function holds device->lock. */
 #include <stdlib.h>
 
 #include "device.h"
 #include "trace_points.h"
 
-/* ---- may it go? ---- */
+/* ---- readiness ---- */
 
 bool vks_wait_point_is_complete(const vks_surface *surface, const vks_wait_point *wait_point)
 {
@@ -14,8 +14,9 @@ bool vks_wait_point_is_complete(const vks_surface *surface, const vks_wait_point
     return settled;
 }
 
-/* A slot tells of its first open promise until `completed` has it: one that tells of none, or of a later one only, will
- * not bring the value, whatever another process wrote into the page. */
+/* A slot holds its first pending value until `completed` reaches it. So a slot with no pending
+ * value, or only a later one, will not signal this value, whatever another process wrote into the
+ * page. */
 static bool is_announced(const vks_mutex_page *page, const vks_wait_point *wait_point)
 {
     uint64_t pending_value = atomic_load(&page->slots[wait_point->signaller_slot].pending_value);
@@ -38,9 +39,9 @@ static vks_readiness fail(vks_status *why, vks_status status)
     return VKS_FAIL;
 }
 
-/* The debtor is a handle of this very device, and the driver has its work: the order of the queue is enough, nobody
- * waits for himself. What another API brings in its name comes by another queue. */
-static bool in_own_queue(const vks_device *device, const vks_surface *surface, const vks_wait_point *wait_point)
+/* The signaller is a handle of this device and the driver has its work, so the order of the queue
+ * is enough. Work of an external API in the handle's name runs in another queue and does not count. */
+static bool is_ordered_by_queue(const vks_device *device, const vks_surface *surface, const vks_wait_point *wait_point)
 {
     for (const vks_surface *s = device->surfaces; s; s = s->next)
         if (s->handle.identity == wait_point->signaller && s->handle.slot == wait_point->signaller_slot &&
@@ -51,16 +52,16 @@ static bool in_own_queue(const vks_device *device, const vks_surface *surface, c
     return false;
 }
 
-/* `queue`: the device whose queue is to wait, which keeps its own order; NULL: another one's. */
+/* `queue`: the device whose queue is to wait, and which orders its own work; NULL: another queue. */
 static vks_readiness wait_point_ready(const vks_device *queue, const vks_surface *surface,
                                       const vks_wait_point *wait_point, vks_status *why)
 {
-    /* In a broken chain a promise may be settled while earlier work runs, whose signal would take the semaphore back.
-     */
+    /* In a poisoned chain a value may be completed while earlier work still runs, and the signal of
+     * that work would lower the semaphore. */
     if (surface->semaphore && vks_mutex_is_poisoned(surface->handle.page) &&
         vks_surface_is_pending(surface, wait_point->value))
         return VKS_HOLD;
-    if (vks_wait_point_is_complete(surface, wait_point) || (queue && in_own_queue(queue, surface, wait_point)))
+    if (vks_wait_point_is_complete(surface, wait_point) || (queue && is_ordered_by_queue(queue, surface, wait_point)))
         return VKS_READY;
     if (surface->semaphore && atomic_load(&surface->handle.page->queued) >= wait_point->value)
         return VKS_READY; /* the GPU itself waits: the signal is with a driver, so it comes even if its process dies */
@@ -80,7 +81,7 @@ static vks_readiness touch_ready(const vks_device *device, const vks_touch *touc
     if (surface->closed)
         return fail(why, VKS_CLOSED);
     const vks_ownership *ownership = touch->granted ? &touch->ownership : &surface->ownership;
-    if (ownership->id != touch->ownership.id) /* its acquire never succeeded */
+    if (ownership->id != touch->ownership.id) /* its acquire failed */
         return fail(why, VKS_ABANDONED);
     if (surface->acquire_submitted >= ownership->id)
         return VKS_READY;
@@ -99,7 +100,7 @@ static vks_readiness fence_ready(const vks_wait *wait, vks_status *why)
     vks_fence *fence = wait->fence;
     const vks_fence_page *page = fence->page;
     if (atomic_load(&page->completed) >= wait->value)
-        return VKS_READY; /* what was reached counts, whatever became of the fence since */
+        return VKS_READY; /* a reached value stays valid after the fence has failed */
     if (fence->closed)
         return fail(why, VKS_CLOSED);
     if (fence->adopted) {
@@ -107,7 +108,7 @@ static vks_readiness fence_ready(const vks_wait *wait, vks_status *why)
         return value >= wait->value || atomic_load(&page->queued) >= wait->value ? VKS_READY : VKS_HOLD;
     }
     bool queued = atomic_load(&page->queued) >= wait->value;
-    if (wait->value > fence->end)
+    if (wait->value > fence->last_valid)
         return fail(why, VKS_ABANDONED);
     if (!fence->follower && queued)
         return VKS_READY;
@@ -118,9 +119,9 @@ static vks_readiness fence_ready(const vks_wait *wait, vks_status *why)
 
 static vks_readiness submission_ready(const vks_submission *submission, vks_status *why)
 {
-    vks_status status = submission->op ? (vks_status)atomic_load(&submission->op->status) : VKS_OK;
-    if (status == VKS_TIMEOUT)
+    if (submission->op && vks_work_is_held(submission->op))
         return VKS_HOLD;
+    vks_status status = submission->op ? vks_work_status(submission->op) : VKS_OK;
     return status ? fail(why, status) : VKS_READY;
 }
 
@@ -148,13 +149,15 @@ vks_readiness vks_work_ready(vks_device *device, const vks_work *op, vks_status 
     return hold ? VKS_HOLD : VKS_READY;
 }
 
-/* ---- whose image it is ----
+/* ---- image ownership ----
  *
- * While no other device can have the surface open, a hand-over between handles of this one is no business of the
- * driver's: the queue runs their work in order, and each list begins with a barrier over memory and ends with one to
- * the host. So the image stays here, and a release submits nothing. The first export ends that. */
+ * While no other process can have the surface open, a hand-over between handles of this device
+ * needs no queue-family transfer: the queue runs their work in order, and each command list begins
+ * with a memory barrier and ends with a barrier to the host. So the image stays with the queue
+ * family, and a release submits nothing. The first export ends that.
+ */
 
-/* A release of it must hand the image on. */
+/* Returns whether a release of the surface must release its image to VK_QUEUE_FAMILY_EXTERNAL. */
 static bool is_transferred(const vks_surface *surface)
 {
     const vks_surface *original = vks_surface_original(surface);
@@ -166,13 +169,14 @@ bool vks_surface_needs_release_barrier(const vks_surface *surface)
     return is_transferred(surface) && vks_surface_original(surface)->owned_by_queue;
 }
 
-static bool is_to_be_released(const vks_device *device, const vks_surface *original)
+static bool will_be_released(const vks_device *device, const vks_surface *original)
 {
     for (const vks_surface *s = device->surfaces; s; s = s->next)
         if (s->has_page && vks_surface_original(s) == original)
             return true;
     for (const vks_work *op = device->held_first; op; op = op->next)
-        if (op->kind == VKS_WORK_RELEASE && op->word_done && vks_surface_original(op->touches[0].surface) == original)
+        if (op->kind == VKS_WORK_RELEASE && op->page_released &&
+            vks_surface_original(op->touches[0].surface) == original)
             return true;
     return false;
 }
@@ -203,7 +207,7 @@ vks_status vks_surface_submit(vks_surface *surface, vks_point wait, uint64_t com
 vks_status vks_surface_release_for_export(vks_surface *surface)
 {
     vks_surface *original = vks_surface_original(surface);
-    if (!vks_surface_needs_release_barrier(surface) || is_to_be_released(surface->device, original))
+    if (!vks_surface_needs_release_barrier(surface) || will_be_released(surface->device, original))
         return VKS_OK;
     vks_status status =
         vks_surface_submit(surface, (vks_point){0}, surface->release_commands[VKS_GRAPHICS], (vks_point){0});
@@ -214,13 +218,14 @@ vks_status vks_surface_release_for_export(vks_surface *surface)
     return status;
 }
 
-/* ---- which queue it goes to ----
+/* ---- choice of the queue ----
  *
- * A family that only copies is a copy engine of its own, which works beside CUDA; between graphics and CUDA the GPU
- * changes its context, for longer than most hand-overs take. The order is one over both queues (backend_vulkan.c), so
- * nothing but time hangs on the choice. Work that only copies, or only hands on, begins on the transfer queue where
- * the other one has nothing to do; what follows stays there until it needs graphics. A handle that drew in its last
- * tenure is taken to draw in the next, and begins with graphics.
+ * A transfer-only family is a separate copy engine, which runs beside CUDA. Between graphics and
+ * CUDA the GPU switches contexts, which takes longer than most hand-overs. Both queues share one
+ * order (backend_vulkan.c), so the choice affects only time. Work that only copies, or only
+ * releases, begins on the transfer queue if the graphics queue is idle; later work stays there
+ * until it needs graphics. A handle that used graphics in its last ownership is expected to do so
+ * again, and begins with graphics.
  */
 
 static bool only_copies(const vks_work *op)
@@ -239,8 +244,8 @@ static bool only_copies(const vks_work *op)
     return true;
 }
 
-/* At a hand-over, and among surfaces on which nobody draws. */
-static bool may_begin(const vks_work *op)
+/* Only at a hand-over, and only if no touched surface uses graphics. */
+static bool may_begin_transfer(const vks_work *op)
 {
     bool takes = false;
     for (uint32_t i = 0; i < op->n_touches; i++) {
@@ -256,14 +261,14 @@ static vks_family choose_family(vks_device *device, const vks_work *op)
 {
     if (!device->has_transfer || !only_copies(op))
         return VKS_GRAPHICS;
-    bool may_change = device->family == VKS_GRAPHICS && may_begin(op);
+    bool may_change = device->family == VKS_GRAPHICS && may_begin_transfer(op);
     if (may_change && device->backend->completed(device) >= device->submitted)
         return VKS_TRANSFER;
     return device->family;
 }
 
-/* Once the driver has it. */
-static void remember_drawing(vks_work *op)
+/* Called once the driver has the batch. */
+static void record_graphics_use(vks_work *op)
 {
     bool last_used_graphics = op->n_raw != 0;
     for (uint32_t i = 0; i < op->n_commands; i++)
@@ -272,29 +277,31 @@ static void remember_drawing(vks_work *op)
         op->touches[i].surface->uses_graphics |= last_used_graphics;
 }
 
-/* ---- a release that comes with the work ----
+/* ---- releases within a submission ----
  *
- * A call of vkQueueSubmit2 is most of what a hand-over costs. So where a handle's last tenure was of one submission,
- * the first one of the next brings what the release would: the image goes out and the value is signalled in the same
- * batch, and the release has nothing left to do. If more is submitted after all, the tenure goes on behind that value.
+ * A call of vkQueueSubmit2 is most of the cost of a hand-over. So if a handle's last ownership had
+ * one submission, the first submission of the next ownership also does the release's work: its
+ * batch releases the image and signals the value, and release() submits nothing. If another
+ * submission follows, the ownership continues behind that value.
  */
 
 static bool may_signal_release(const vks_work *op, const vks_touch *touch)
 {
     const vks_surface *surface = touch->surface;
-    return op->may_signal_release && !op->n_raw && touch->granted && surface->is_single && !surface->submissions &&
-           surface->owned && surface->ownership.id == touch->ownership.id && is_transferred(surface) &&
-           !surface->engine_value;
+    return op->may_signal_release && !op->n_raw && touch->granted && surface->had_one_submission &&
+           !surface->submissions && surface->owned && surface->ownership.id == touch->ownership.id &&
+           is_transferred(surface) && !surface->engine_value;
 }
 
-/* The page is others' to write to as well: a value that the semaphore cannot take must not come to the driver. */
-static bool can_take(const vks_surface *surface, uint64_t value, uint64_t counter)
+/* Other processes can write to the page, so a value that the semaphore cannot take must not reach
+ * the driver. */
+static bool is_valid_signal(const vks_surface *surface, uint64_t value, uint64_t counter)
 {
     return !surface->semaphore ||
            (value > counter && value > surface->announced && value - counter <= surface->device->max_difference);
 }
 
-/* The pages tell of the promises before the work can be done and settle them. */
+/* The pages hold the pending values before the work can run and complete them. */
 static void announce_values(vks_device *device, vks_work *op)
 {
     for (uint32_t i = 0; i < op->n_touches; i++) {
@@ -304,14 +311,14 @@ static void announce_values(vks_device *device, vks_work *op)
         vks_surface *surface = touch->surface;
         uint64_t value = vks_surface_next_value(surface), counter = 0;
         if ((surface->semaphore && device->backend->counter(device, surface->semaphore, &counter)) ||
-            !can_take(surface, value, counter)) /* the release will say so */
+            !is_valid_signal(surface, value, counter)) /* the release reports it */
             continue;
         touch->value = value;
         vks_surface_announce(surface, value);
     }
 }
 
-/* The driver refused the batch. */
+/* Called if the driver refused the batch. */
 static void retract_values(vks_work *op)
 {
     for (uint32_t i = 0; i < op->n_touches; i++)
@@ -329,21 +336,21 @@ static void signal_values(vks_device *device, const vks_work *op, uint64_t seria
         if (!value)
             continue;
         surface->announced = value;
-        vks_mutex_queued(surface->handle.page, value);
+        vks_mutex_publish_queued(surface->handle.page, value);
         vks_device_add_completion(device, serial, VKS_COMPLETION_SURFACE, surface, value);
         vks_surface_original(surface)->owned_by_queue = vks_surface_original(surface)->layout_unknown = false;
-        vks_surface_take_over_own(surface, value);
+        vks_surface_continue_after(surface, value);
     }
 }
 
-/* ---- there it goes ---- */
+/* ---- building the batch ---- */
 
 #define SMALL 12
 
 typedef struct scratch {
     vks_point small_waits[SMALL], small_signals[SMALL], *waits, *signals;
     uint64_t small_buffers[SMALL], *buffers;
-    void *big; /* one block for all three when they do not fit */
+    void *big; /* one block for all three arrays if they do not fit */
 } scratch;
 
 static vks_status make_room(scratch *s, size_t waits, size_t signals, size_t buffers)
@@ -364,8 +371,9 @@ static vks_status make_room(scratch *s, size_t waits, size_t signals, size_t buf
     return VKS_OK;
 }
 
-/* A frame's semaphores are binary (Vulkan 7.4): each is waited for once for each time that it is signalled. A frame of
- * more submissions than `rendered` has room for signals the last one anew, which its own submission waits for first. */
+/* A frame's semaphores are binary (Vulkan 7.4): each signal is waited for exactly once. A frame
+ * with more submissions than `rendered` can hold signals the last semaphore again; its own
+ * submission waits for that one first. */
 static void add_presentable(vks_batch *batch, scratch *s, const vks_presentable *frame)
 {
     if (frame->acquired)
@@ -380,7 +388,7 @@ static void add_presentable(vks_batch *batch, scratch *s, const vks_presentable 
     s->signals[batch->n_signals++] = (vks_point){signalled, 0};
 }
 
-/* The driver has it. */
+/* Called once the driver has the batch. */
 static void use_presentable(vks_presentable *frame, uint64_t serial)
 {
     if (frame->acquired)
@@ -392,7 +400,7 @@ static void use_presentable(vks_presentable *frame, uint64_t serial)
     frame->spare = 0;
 }
 
-/* Before anything is done: a submission cannot fail half-way for want of a semaphore. */
+/* Called first, so that a submission cannot fail halfway for lack of a semaphore. */
 static vks_status refill_presentables(const vks_work *op, uint32_t *n)
 {
     for (uint32_t i = 0; i < op->n_touches; i++) {
@@ -416,12 +424,13 @@ static void add_touches(vks_batch *batch, scratch *s, const vks_work *op)
             continue;
         uint64_t acquire = surface->acquire_commands[batch->family];
         bool owned_by_queue = vks_surface_original(surface)->owned_by_queue;
-        if (acquire && owned_by_queue && op->n_raw) /* an engine takes the acquire for a barrier: there and back */
+        /* An engine relies on the acquire as a barrier: release, then acquire. */
+        if (acquire && owned_by_queue && op->n_raw)
             s->buffers[batch->n_buffers++] = surface->release_commands[batch->family];
         if (acquire && (!owned_by_queue || op->n_raw))
             s->buffers[batch->n_buffers++] = acquire;
         if (surface->semaphore && !vks_wait_point_is_complete(surface, &ownership->wait_point) &&
-            !in_own_queue(op->device, surface, &ownership->wait_point))
+            !is_ordered_by_queue(op->device, surface, &ownership->wait_point))
             s->waits[batch->n_waits++] = (vks_point){surface->semaphore, ownership->wait_point.value};
     }
 }
@@ -431,7 +440,7 @@ static void add_waits(vks_device *device, vks_batch *batch, scratch *s, const vk
     for (uint32_t i = 0; i < op->n_waits; i++) {
         const vks_wait *wait = &op->waits[i];
         if (!device->timeline)
-            continue; /* the CPU backend runs in order, and what others signal is complete by now */
+            continue; /* the CPU backend runs in order, and external values are complete by now */
         if (!wait->fence) {
             uint64_t serial = wait->submission.op ? atomic_load(&wait->submission.op->serial) : wait->submission.serial;
             s->waits[batch->n_waits++] = (vks_point){device->timeline, serial};
@@ -465,15 +474,15 @@ static void add_signals(vks_device *device, vks_batch *batch, scratch *s, const 
             add_release(batch, s, op->touches[i].surface, op->touches[i].value ? op->touches[i].value : op->value);
 }
 
-/* GPU waits for what other parties promised. */
-static void remember_waits(vks_device *device, const vks_work *op, uint64_t serial)
+/* Records GPU waits for values that other parties announced. */
+static void record_gpu_waits(vks_device *device, const vks_work *op, uint64_t serial)
 {
     for (uint32_t i = 0; i < op->n_touches; i++) {
         vks_surface *surface = op->touches[i].surface;
         const vks_ownership *ownership = op->touches[i].granted ? &op->touches[i].ownership : &surface->ownership;
         if (surface->semaphore && surface->acquire_submitted < ownership->id &&
             !vks_wait_point_is_complete(surface, &ownership->wait_point) &&
-            !in_own_queue(device, surface, &ownership->wait_point))
+            !is_ordered_by_queue(device, surface, &ownership->wait_point))
             vks_device_add_completion(device, serial, VKS_COMPLETION_SURFACE_WAIT, surface,
                                       ownership->wait_point.value);
     }
@@ -485,15 +494,16 @@ static void remember_waits(vks_device *device, const vks_work *op, uint64_t seri
     }
 }
 
-/* What the core remembers once the driver has the batch. */
-static void handed_over(vks_device *device, vks_work *op, uint64_t serial)
+/* Updates the core's state once the driver has the batch. */
+static void record_submission(vks_device *device, vks_work *op, uint64_t serial)
 {
     if (device->native_timelines)
-        remember_waits(device, op, serial);
-    remember_drawing(op);
+        record_gpu_waits(device, op, serial);
+    record_graphics_use(op);
     for (uint32_t i = 0; i < op->n_touches; i++) {
         vks_surface *surface = op->touches[i].surface;
-        if (surface->presentable) /* and it stays untaken: each of its submissions needs its semaphores */
+        if (surface
+                ->presentable) /* acquire_submitted stays as it is, because each of its submissions needs semaphores */
             use_presentable(surface->presentable, serial);
         else if (surface->acquire_submitted < op->touches[i].ownership.id)
             surface->acquire_submitted = op->touches[i].ownership.id;
@@ -508,7 +518,7 @@ static void handed_over(vks_device *device, vks_work *op, uint64_t serial)
     for (uint32_t i = 0; i < op->n_commands; i++)
         atomic_store_explicit(&op->commands[i]->last_serial, serial, memory_order_release);
     for (uint32_t i = 0; i < op->n_signals; i++)
-        vks_fence_queue(op->signals[i].fence, op->signals[i].value, serial);
+        vks_fence_signal_submitted(op->signals[i].fence, op->signals[i].value, serial);
     for (size_t i = 0; i < op->n_events; i++)
         vks_device_add_completion(device, serial, VKS_COMPLETION_EVENT, op->events[i].event_queue, op->events[i].token);
 }
@@ -553,7 +563,7 @@ static vks_status submit_batch(vks_device *device, vks_work *op)
     return status;
 }
 
-/* A release whose driver needs no command and no signal: its work is what was submitted before. */
+/* A release that needs no command and no signal: its work is the earlier submissions. */
 static bool is_empty_release(const vks_work *op)
 {
     const vks_surface *surface = op->touches[0].surface;
@@ -566,14 +576,14 @@ vks_status vks_surface_check_value(vks_surface *surface, uint64_t value)
     vks_device *device = surface->device;
     uint64_t counter = 0;
     vks_status status = surface->semaphore ? device->backend->counter(device, surface->semaphore, &counter) : VKS_OK;
-    if (status || can_take(surface, value, counter))
+    if (status || is_valid_signal(surface, value, counter))
         return status;
     vks_mutex_poison(surface->handle.page);
     return vks_fail(VKS_ABANDONED, 0, "the surface's page asks for the value %llu where its semaphore is at %llu",
                     (unsigned long long)value, (unsigned long long)counter);
 }
 
-/* At most so many things are due when it has run. */
+/* Upper bound of the completions that the operation adds. */
 static size_t count_completions(const vks_device *device, const vks_work *op)
 {
     size_t n =
@@ -599,9 +609,9 @@ vks_status vks_work_submit(vks_device *device, vks_work *op)
     if (op->kind == VKS_WORK_RELEASE && is_empty_release(op)) {
         vks_surface *surface = op->touches[0].surface;
         atomic_store(&op->serial, surface->last_serial);
-        /* What the tenure took over may be on its way in this very queue (in_own_queue): then the value comes with it,
-         * not before. Where the queue is empty nothing is on its way, whatever the page says, and no batch would
-         * publish the value. */
+        /* The ownership's wait point may be signalled by this very queue (is_ordered_by_queue);
+         * then the value completes with it, not before. If the queue is idle, no batch will publish
+         * the value, whatever the page holds. */
         bool is_settled = vks_wait_point_is_complete(surface, &op->touches[0].ownership.wait_point);
         if (device->backend->completed(device) >= (is_settled ? surface->last_serial : device->submitted))
             vks_surface_complete(surface, op->value);
@@ -615,14 +625,14 @@ vks_status vks_work_submit(vks_device *device, vks_work *op)
     }
     uint64_t serial = atomic_load_explicit(&device->submitted, memory_order_relaxed);
     atomic_store_explicit(&op->serial, serial, memory_order_release);
-    handed_over(device, op, serial);
+    record_submission(device, op, serial);
     if (op->kind == VKS_WORK_RELEASE) {
         op->touches[0].surface->announced = op->value;
-        vks_mutex_queued(op->touches[0].surface->handle.page, op->value);
+        vks_mutex_publish_queued(op->touches[0].surface->handle.page, op->value);
         vks_device_add_completion(device, serial, VKS_COMPLETION_SURFACE, op->touches[0].surface, op->value);
     }
     vks_trace_completion(device, serial);
-    if (!device->timeline) /* a batch without commands has run already */
+    if (!device->timeline) /* a batch without commands has already run */
         vks_device_publish(device);
     return VKS_OK;
 }

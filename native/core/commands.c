@@ -87,14 +87,14 @@ static void destroy(vks_commands *commands)
     free(commands);
 }
 
-static void bury(vks_device *device, vks_commands *commands)
+static void add_unused(vks_device *device, vks_commands *commands)
 {
-    commands->next_dead = atomic_load(&device->dead);
-    while (!atomic_compare_exchange_weak(&device->dead, &commands->next_dead, commands))
+    commands->next_unused = atomic_load(&device->unused);
+    while (!atomic_compare_exchange_weak(&device->unused, &commands->next_unused, commands))
         ;
 }
 
-/* Takes no lock: held operations drop their references under the device's. */
+/* Takes no lock, because held operations drop their references under device->lock. */
 void vks_commands_unref(vks_commands *commands)
 {
     if (atomic_fetch_sub(&commands->references, 1) != 1)
@@ -104,22 +104,22 @@ void vks_commands_unref(vks_commands *commands)
         destroy(commands);
         return;
     }
-    bury(device, commands); /* the command buffer may still run, and freeing it is the maker's */
+    add_unused(device, commands); /* the command buffer may still run, and its creator frees it */
 }
 
 size_t vks_device_reap(vks_device *device, bool all)
 {
-    if (device->process != vks_process || !atomic_load_explicit(&device->dead, memory_order_relaxed) ||
+    if (device->process != vks_process || !atomic_load_explicit(&device->unused, memory_order_relaxed) ||
         vks_device_leaks(device))
         return 0;
-    vks_commands *list = atomic_exchange(&device->dead, NULL);
+    vks_commands *list = atomic_exchange(&device->unused, NULL);
     uint64_t done = all ? UINT64_MAX : vks_device_completed(device);
     size_t n = 0;
     while (list) {
         vks_commands *commands = list;
-        list = commands->next_dead;
+        list = commands->next_unused;
         if (commands->last_serial > done) {
-            bury(device, commands);
+            add_unused(device, commands);
             continue;
         }
         commands->retire(commands->user);

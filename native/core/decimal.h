@@ -1,11 +1,12 @@
-/* decimal.h: numbers in text. The C library's strtoull and its siblings have other names in glibc 2.38 and later
- * (__isoc23_strtoull), so a binary that was built there would not load where glibc is older. */
+/* decimal.h: parses numbers. glibc 2.38 and later rename strtoull and its siblings
+ * (__isoc23_strtoull), so a binary built there would not load on an older glibc. */
 #ifndef VKS_DECIMAL_H
 #define VKS_DECIMAL_H
 
 #include <stdint.h>
 
-/* The number that `text` begins with, after spaces; 0 where there is no digit, UINT64_MAX where it is too large. */
+/* Returns the number that `text` begins with, after spaces; 0 without a digit, UINT64_MAX if it is
+ * too large. */
 static inline uint64_t vks_decimal(const char *text)
 {
     uint64_t value = 0;

@@ -1,6 +1,5 @@
-/* descriptor.c: descriptors of other processes, received and checked. What vkshare/descriptors.py, _fds.py and
- * _transport.py do in Python, for C programs: one says what the other says, and tests/test_c_client.py compares them.
- */
+/* descriptor.c: receives and checks descriptors of other processes, for C programs. It follows
+ * vkshare/descriptors.py, _fds.py and _transport.py, and tests/test_c_client.py compares the two. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +23,7 @@ _Static_assert(sizeof VKS_DESCRIPTOR_MAGIC == sizeof((vks_descriptor_header *)0)
 #define MAX_MESSAGE 4096
 #define LARGEST_MEMORY (UINT64_C(1) << 48)
 
-/* One message, as it comes in. */
+/* One message while it is received. */
 typedef struct message {
     unsigned char data[MAX_MESSAGE];
     size_t size;
@@ -83,14 +82,14 @@ static void take_fds(message *in, struct msghdr *from)
             memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
             if (in->n_fds < VKS_DESCRIPTOR_MAX_FDS)
                 in->fds[in->n_fds++] = fd;
-            else /* a second message's, in a stream */
+            else /* fds of a second message in the stream */
                 close(fd);
         }
     }
 }
 
-/* Up to `size` more bytes, and the fds that are with them. */
-static vks_status some(int sock, uint64_t deadline, message *in, size_t size)
+/* Receives up to `size` more bytes, and the fds that come with them. */
+static vks_status receive_some(int sock, uint64_t deadline, message *in, size_t size)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(VKS_DESCRIPTOR_MAX_FDS * sizeof(int))];
     struct iovec part = {in->data + in->size, size};
@@ -117,11 +116,11 @@ static vks_status some(int sock, uint64_t deadline, message *in, size_t size)
     return VKS_OK;
 }
 
-static vks_status exactly(int sock, uint64_t deadline, message *in, size_t size)
+static vks_status receive_exactly(int sock, uint64_t deadline, message *in, size_t size)
 {
     vks_status status = VKS_OK;
     while (!status && in->size < size)
-        status = some(sock, deadline, in, size - in->size);
+        status = receive_some(sock, deadline, in, size - in->size);
     return status;
 }
 
@@ -154,7 +153,7 @@ static vks_status check_header(const message *in, uint32_t kind, size_t body_siz
     return VKS_OK;
 }
 
-/* With the body: the whole of it is there, and as many fds as it says. */
+/* Checks that the whole message and as many fds as it declares have arrived. */
 static vks_status check_whole(const message *in)
 {
     vks_descriptor_header h;
@@ -166,7 +165,7 @@ static vks_status check_whole(const message *in)
     return VKS_OK;
 }
 
-/* RFC 3629: nothing longer than need be, no surrogates, nothing above U+10FFFF. */
+/* RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF. */
 static bool is_utf8(const char *text, size_t size)
 {
     for (size_t i = 0; i < size;) {
@@ -189,7 +188,8 @@ static vks_status check_name(const char *name)
                                         : vks_fail(VKS_BAD_PAGE, 0, "descriptor: the device's name is not UTF-8");
 }
 
-/* Sizes are recomputed. Sides are below 2^20 and a pixel has at most 16 bytes, so that nothing overflows. */
+/* Recomputes the sizes. Sides are below 2^20 and a pixel has at most 16 bytes, so nothing
+ * overflows. */
 static vks_status check_sizes(const vks_surface_body *b)
 {
     uint64_t pixel = vks_format_bytes(b->format), row = b->width * pixel, needed = row * b->height;
@@ -213,7 +213,7 @@ static vks_status check_sizes(const vks_surface_body *b)
     return VKS_OK;
 }
 
-/* A surface of the CPU backend: its size is what its rows need, in whole pages. Rows are tight, or padded. */
+/* A surface of the CPU backend has the size of its rows, in whole pages. Rows are tight or padded. */
 static vks_status check_memfd_sizes(const vks_surface_body *b)
 {
     uint64_t row = b->width * (uint64_t)vks_format_bytes(b->format), page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -249,9 +249,9 @@ static vks_status check_body(const vks_surface_body *b)
     return status ? status : check_name(b->name);
 }
 
-/* ---- the whole ---- */
+/* ---- receiving ---- */
 
-/* One message whose header and fd count are right. The fds are the caller's then. */
+/* Receives one message with a valid header and fd count. On success the caller owns the fds. */
 static vks_status receive(int sock, uint64_t deadline, uint32_t kind, size_t body_size, message *in)
 {
     in->size = in->n_fds = 0;
@@ -261,12 +261,12 @@ static vks_status receive(int sock, uint64_t deadline, uint32_t kind, size_t bod
     if (status)
         return status;
     getsockopt(sock, SOL_SOCKET, SO_TYPE, &type, &type_size);
-    if (type == SOCK_STREAM) { /* others' bytes may follow: not one more than the header tells */
-        status = exactly(sock, deadline, in, sizeof(vks_descriptor_header));
+    if (type == SOCK_STREAM) { /* other messages may follow, so read no more than the header declares */
+        status = receive_exactly(sock, deadline, in, sizeof(vks_descriptor_header));
         if (!status && !(status = check_header(in, kind, body_size)))
-            status = exactly(sock, deadline, in, sizeof(vks_descriptor_header) + body_size);
+            status = receive_exactly(sock, deadline, in, sizeof(vks_descriptor_header) + body_size);
     } else {
-        status = some(sock, deadline, in, MAX_MESSAGE);
+        status = receive_some(sock, deadline, in, MAX_MESSAGE);
         if (!status)
             status = check_header(in, kind, body_size);
     }

@@ -10,16 +10,16 @@
 #include "watcher.h"
 
 #define HELD_LIMIT 1024u
-/* A driver that has not finished by then hangs: what it holds is leaked, not destroyed under it. */
+/* A driver that has not finished by then hangs; objects that it uses are leaked, not destroyed. */
 #define SHUTDOWN_NS UINT64_C(10000000000)
-#define LOST_NS UINT64_C(2000000000) /* the same of a lost device */
+#define LOST_NS UINT64_C(2000000000) /* the same for a lost device */
 
 vks_status vks_device_create(const vks_device_info *info, vks_device **out)
 {
     vks_platform_init();
     if (!vks_self())
         return vks_fail(VKS_OS_ERROR, errno,
-                        "/proc/self/stat cannot be read: other parties could not tell whether this process lives");
+                        "/proc/self/stat cannot be read: other parties could not detect the death of this process");
     vks_device *device = calloc(1, sizeof *device);
     if (!device)
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for a device");
@@ -28,7 +28,7 @@ vks_status vks_device_create(const vks_device_info *info, vks_device **out)
     device->process = vks_process;
     device->number = (uint32_t)vks_trace_next();
     device->held_limit = info->held_limit ? info->held_limit : HELD_LIMIT;
-    device->max_difference = INT32_MAX; /* X1: where the device does not say */
+    device->max_difference = INT32_MAX; /* X1: the limit if the device reports none */
     snprintf(device->name, sizeof device->name, "%s", info->name ? info->name : "");
     vks_status status = info->vulkan ? vks_vulkan_backend_init(device, info->vulkan)
                                      : vks_cpu_backend_init(device, info->raster_threads);
@@ -48,8 +48,8 @@ void vks_device_unref(vks_device *device)
 {
     if (atomic_fetch_sub(&device->references, 1) != 1)
         return;
-    if (device->gone && device->shut_down != 2 && device->process == vks_process)
-        return; /* a thread is inside the driver still */
+    if (device->gone && device->shut_down != VKS_SHUTDOWN_DONE && device->process == vks_process)
+        return; /* a thread is still inside the driver */
     pthread_mutex_destroy(&device->lock);
     free(device->ring);
     free(device->external);
@@ -63,7 +63,7 @@ uint64_t vks_device_submitted(vks_device *device)
 {
     if (device->process != vks_process)
         return device->submitted;
-    pthread_mutex_lock(&device->lock); /* a driver may be done with what it was given before that was counted */
+    pthread_mutex_lock(&device->lock); /* a batch may complete before its serial is counted */
     uint64_t submitted = device->submitted;
     pthread_mutex_unlock(&device->lock);
     return submitted;
@@ -105,9 +105,9 @@ void vks_device_get_statistics(vks_device *device, vks_device_statistics *out)
     out->completed = vks_device_completed(device);
 }
 
-/* ---- the ring: what completions publish ---- */
+/* ---- the ring of completions ---- */
 
-static void drop_object(vks_completion_kind kind, void *object)
+static void unref_object(vks_completion_kind kind, void *object)
 {
     switch (kind) {
     case VKS_COMPLETION_FENCE:
@@ -127,7 +127,7 @@ static void drop_object(vks_completion_kind kind, void *object)
     }
 }
 
-static void take_object(vks_completion_kind kind, void *object)
+static void ref_object(vks_completion_kind kind, void *object)
 {
     switch (kind) {
     case VKS_COMPLETION_FENCE:
@@ -149,7 +149,7 @@ static void take_object(vks_completion_kind kind, void *object)
 
 vks_status vks_device_reserve(vks_device *device, size_t n)
 {
-    vks_status status = n ? device->backend->prepare(device) : VKS_OK;
+    vks_status status = n ? device->backend->start_publisher(device) : VKS_OK;
     if (status || device->ring_count + n <= device->ring_capacity)
         return status;
     size_t capacity = device->ring_capacity ? device->ring_capacity : 64;
@@ -170,21 +170,22 @@ vks_status vks_device_reserve(vks_device *device, size_t n)
 void vks_device_add_completion(vks_device *device, uint64_t serial, vks_completion_kind kind, void *object,
                                uint64_t value)
 {
-    take_object(kind, object);
+    ref_object(kind, object);
     size_t mask = device->ring_capacity - 1, at = device->ring_first + device->ring_count++;
-    for (; at != device->ring_first && device->ring[(at - 1) & mask].serial > serial; at--) /* asked for late */
+    for (; at != device->ring_first && device->ring[(at - 1) & mask].serial > serial; at--) /* late request */
         device->ring[at & mask] = device->ring[(at - 1) & mask];
     device->ring[at & mask] = (vks_completion){serial, kind, object, value};
-    device->backend->interest(device);
+    device->backend->wake_publisher(device);
 }
 
-/* `ran` is false for what a lost device did not come to: then fences stay where they are, and all else ends. */
+/* `ran` is false for work that a lost device did not run: then fences keep their value, and
+ * everything else ends. */
 static void publish_one(const vks_completion *completion, bool ran)
 {
     switch (completion->kind) {
     case VKS_COMPLETION_FENCE:
         if (ran)
-            vks_fence_raise(completion->object, completion->value);
+            vks_fence_publish_completed(completion->object, completion->value);
         break;
     case VKS_COMPLETION_CLOSE_FENCE:
         vks_fence_finish_close(completion->object);
@@ -206,14 +207,14 @@ static void publish_one(const vks_completion *completion, bool ran)
     case VKS_COMPLETION_SURFACE_WAIT:
         break;
     }
-    drop_object(completion->kind, completion->object);
+    unref_object(completion->kind, completion->object);
 }
 
-/* ---- what other APIs' queues bring ---- */
+/* ---- signals and waits of external APIs ---- */
 
 vks_status vks_device_reserve_external_completion(vks_device *device)
 {
-    vks_status status = device->backend->prepare(device);
+    vks_status status = device->backend->start_publisher(device);
     if (status || device->n_external < device->external_capacity)
         return status;
     size_t capacity = 2 * device->external_capacity + 1;
@@ -228,9 +229,9 @@ vks_status vks_device_reserve_external_completion(vks_device *device)
 void vks_device_add_external_completion(vks_device *device, vks_completion_kind kind, void *object, uint64_t value,
                                         uint64_t before)
 {
-    take_object(kind, object);
+    ref_object(kind, object);
     device->external[device->n_external++] = (vks_completion){before, kind, object, value};
-    device->backend->interest(device);
+    device->backend->wake_publisher(device);
 }
 
 bool vks_device_awaits_external(const vks_device *device, vks_completion_kind kind, const void *object, uint64_t value)
@@ -249,20 +250,20 @@ void vks_device_drop_external_completions(vks_device *device, const void *object
     for (size_t i = 0; i < device->n_external; i++) {
         vks_completion completion = device->external[i];
         if (completion.object == object && (!value || completion.value == value))
-            drop_object(completion.kind, completion.object);
+            unref_object(completion.kind, completion.object);
         else
             device->external[kept++] = completion;
     }
     device->n_external = kept;
 }
 
-/* What a semaphore was found at: most of what is awaited at once is of one object. */
-typedef struct found {
+/* The last counter that was read; most completions that are polled together share one object. */
+typedef struct last_counter {
     uint64_t semaphore, counter;
-} found;
+} last_counter;
 
-/* VKS_TIMEOUT: not yet. */
-static vks_status has_come(vks_device *device, const vks_completion *completion, found *last)
+/* VKS_TIMEOUT: not reached yet. */
+static vks_status poll_external_value(vks_device *device, const vks_completion *completion, last_counter *last)
 {
     bool of_fence = completion->kind == VKS_COMPLETION_FENCE || completion->kind == VKS_COMPLETION_FENCE_WAIT;
     uint64_t semaphore = of_fence ? ((const vks_fence *)completion->object)->semaphore
@@ -279,19 +280,19 @@ static vks_status has_come(vks_device *device, const vks_completion *completion,
 static bool publish_external(vks_device *device)
 {
     bool any = false;
-    found last = {0};
+    last_counter last = {0};
     for (size_t i = 0; i < device->n_external;) {
         vks_completion completion = device->external[i];
-        vks_status status = device->lost ? VKS_OK : has_come(device, &completion, &last);
+        vks_status status = device->lost ? VKS_OK : poll_external_value(device, &completion, &last);
         if (status == VKS_DEVICE_LOST) {
-            vks_device_lose(device); /* which publishes what is left here */
+            vks_device_lose(device); /* which publishes the rest */
             return true;
         }
         if (status) {
             i++;
             continue;
         }
-        device->external[i] = device->external[--device->n_external]; /* they have no order */
+        device->external[i] = device->external[--device->n_external]; /* the array is unordered */
         publish_one(&completion, !device->lost);
         any = true;
     }
@@ -410,7 +411,7 @@ void vks_device_end_present(vks_device *device)
 static bool has_pending_release(const vks_device *device, const vks_surface *surface)
 {
     for (const vks_work *op = device->held_first; op; op = op->next)
-        if (op->kind == VKS_WORK_RELEASE && op->word_done && (!surface || op->touches[0].surface == surface))
+        if (op->kind == VKS_WORK_RELEASE && op->page_released && (!surface || op->touches[0].surface == surface))
             return true;
     return false;
 }
@@ -437,12 +438,12 @@ vks_status vks_device_wait_idle(vks_device *device, uint64_t deadline)
     vks_status status = vks_device_check(device);
     if (!status)
         status = vks_device_wait_held(device, 1, NULL, deadline);
-    if (!status) /* what was held may have ended because the device did */
+    if (!status) /* held work may have ended because the device was closed or lost */
         status = vks_device_check(device);
     return status ? status : vks_device_wait_serial(device, device->submitted, deadline);
 }
 
-/* ---- the end ---- */
+/* ---- shutdown ---- */
 
 static void fail_all_held(vks_device *device, vks_status why)
 {
@@ -450,21 +451,21 @@ static void fail_all_held(vks_device *device, vks_status why)
         vks_work_fail(device, device->held_first, why);
 }
 
-static void lose_surface(vks_surface *surface)
+static void mark_surface_lost(vks_surface *surface)
 {
     vks_mutex_page *page = surface->handle.page;
-    uint64_t owed = atomic_load(&page->slots[surface->handle.slot].pending_value);
-    if (owed)
+    uint64_t pending_value = atomic_load(&page->slots[surface->handle.slot].pending_value);
+    if (pending_value)
         vks_mutex_poison(page);
     if (surface->has_page)
         vks_mutex_abandon(&surface->handle);
     surface->has_page = false;
     surface->is_external = false;
     atomic_store(&surface->owned, 0);
-    vks_mutex_wake_all(page); /* our own sleepers look at the device (X21), here and on the debts */
-    vks_surface_complete(surface, owed);
+    vks_mutex_wake_all(page); /* this device's sleepers check the device's state (X21), here and on value_seq */
+    vks_surface_complete(surface, pending_value);
     if (surface->announced)
-        vks_mutex_unqueue(page, surface->announced);
+        vks_mutex_retract_queued(page, surface->announced);
 }
 
 void vks_device_lose(vks_device *device)
@@ -473,12 +474,13 @@ void vks_device_lose(vks_device *device)
         return;
     device->lost = true;
     uint32_t open = VKS_OK;
-    atomic_compare_exchange_strong(&device->state, &open, VKS_DEVICE_LOST); /* one that is being closed stays closed */
+    /* A device that is being closed stays closed. */
+    atomic_compare_exchange_strong(&device->state, &open, VKS_DEVICE_LOST);
     fail_all_held(device, VKS_DEVICE_LOST);
     for (vks_surface *s = device->surfaces; s; s = s->next)
-        lose_surface(s);
+        mark_surface_lost(s);
     for (vks_fence *f = device->fences; f; f = f->next)
-        vks_fence_break(f);
+        vks_fence_fail(f);
     vks_queue_wake_all(device);
     vks_device_publish(device);
     vks_device_progress(device);
@@ -503,8 +505,8 @@ vks_status vks_device_drain(vks_device *device, uint64_t serial, uint64_t deadli
     return status == VKS_DEVICE_LOST ? VKS_OK : status;
 }
 
-/* Closing takes an object off its list; the lock is given up meanwhile, since closing a mapping waits for the peers'
- * thread. */
+/* Closing removes an object from its list. The lock is released meanwhile, because closing a
+ * mapping waits for the peers' thread. */
 static void close_queues(vks_device *device)
 {
     pthread_mutex_lock(&device->lock);
@@ -548,7 +550,7 @@ static void close_all(vks_device *device)
 static void refuse_calls(vks_device *device)
 {
     pthread_mutex_lock(&device->lock);
-    device->shut_down = 1;
+    device->shut_down = VKS_SHUTDOWN_BEGUN;
     fail_all_held(device, VKS_CLOSED);
     atomic_store(&device->state, VKS_CLOSED);
     vks_device_progress(device);
@@ -556,7 +558,8 @@ static void refuse_calls(vks_device *device)
     pthread_mutex_unlock(&device->lock);
 }
 
-/* The driver did not finish. Peers hear of it as of a loss, and nothing here waits for the driver again. */
+/* Called if the driver did not finish. Peers see a lost device, and no thread waits for the driver
+ * again. */
 static void leak(vks_device *device)
 {
     pthread_mutex_lock(&device->lock);
@@ -565,11 +568,11 @@ static void leak(vks_device *device)
     pthread_mutex_unlock(&device->lock);
 }
 
-/* Until nobody is inside the driver. */
-static vks_status wait_for_insiders(vks_device *device)
+/* Blocks until no thread is inside the driver. */
+static vks_status wait_for_driver_calls(vks_device *device)
 {
     uint64_t began = vks_now();
-    while (atomic_load(&device->inside)) {
+    while (atomic_load(&device->driver_calls)) {
         uint64_t now = vks_now();
         if (now >= device->end_limit)
             return vks_fail(VKS_TIMEOUT, 0, "a call of another thread has not returned from the driver: close() again");
@@ -580,7 +583,7 @@ static vks_status wait_for_insiders(vks_device *device)
     return VKS_OK;
 }
 
-/* Every step can be repeated: who was interrupted calls again. */
+/* Every step can be repeated, so an interrupted caller calls again. */
 static vks_status end_device(vks_device *device)
 {
     vks_status status;
@@ -599,24 +602,25 @@ static vks_status end_device(vks_device *device)
         close_all(device);
         device->end_limit = vks_now() + SHUTDOWN_NS;
     }
-    if ((status = wait_for_insiders(device)))
+    if ((status = wait_for_driver_calls(device)))
         return status;
     device->backend->stop(device);
     if (!device->leaks)
         device->backend->destroy(device);
-    device->shut_down = 2;
+    device->shut_down = VKS_SHUTDOWN_DONE;
     return VKS_OK;
 }
 
 vks_status vks_device_try_shutdown(vks_device *device)
 {
-    if (device->process != vks_process || device->shut_down == 2)
+    if (device->process != vks_process || device->shut_down == VKS_SHUTDOWN_DONE)
         return VKS_OK;
-    if (atomic_exchange(&device->ending, true)) { /* another thread: whoever returns first may destroy the VkDevice */
+    /* Another thread shuts down; the first thread that returns may destroy the VkDevice. */
+    if (atomic_exchange(&device->ending, true)) {
         usleep(1000);
         return VKS_INTERRUPTED;
     }
-    vks_status status = device->shut_down == 2 ? VKS_OK : end_device(device);
+    vks_status status = device->shut_down == VKS_SHUTDOWN_DONE ? VKS_OK : end_device(device);
     atomic_store(&device->ending, false);
     return status;
 }
@@ -629,6 +633,7 @@ void vks_device_shutdown(vks_device *device)
 
 bool vks_device_leaks(const vks_device *device)
 {
-    return device->process == vks_process && (device->leaks || (device->shut_down == 1 && device->gone) ||
-                                              (device->shut_down == 2 && device->has_leaked));
+    return device->process == vks_process &&
+           (device->leaks || (device->shut_down == VKS_SHUTDOWN_BEGUN && device->gone) ||
+            (device->shut_down == VKS_SHUTDOWN_DONE && device->has_leaked));
 }

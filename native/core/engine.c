@@ -1,15 +1,17 @@
-/* engine.c: work on a surface that is not submitted through vkshare: an engine's own, or another API's.
+/* engine.c: work on a surface that is not submitted through vkshare: an engine's own, or an
+ * external API's.
  *
- * Where these share no more than a semaphore made for it, the tenure's image and what it waits for go to the queue
- * first; then others may have it. Binary semaphores are taken as they are (Vulkan 7.4): each is waited for once for
- * each time that it is signalled.
+ * An engine or API that shares only a semaphore made for this use gets the surface after the queue
+ * has acquired its image and waited for the previous owner. Binary semaphores follow Vulkan 7.4:
+ * each signal is waited for exactly once.
  *
- * An API that imported the surface's own semaphore (CUDA) needs no work of the queue: it waits for the value that the
- * tenure took over, and signals the next one. The image stays with VK_QUEUE_FAMILY_EXTERNAL, and the tenure goes on as
- * if it had just begun, and taken over that value. */
+ * An API that imported the surface's own semaphore (CUDA) needs no work in the queue: it waits for
+ * the ownership's wait point and signals the next value. The image stays with
+ * VK_QUEUE_FAMILY_EXTERNAL, and that value becomes the ownership's wait point.
+ */
 #include "device.h"
 
-/* Before the lock is taken: what the GPU cannot wait for, the CPU does. */
+/* Waits on the CPU where the GPU cannot. Caller does not hold device->lock. */
 static vks_status prepare(vks_surface *surface, uint64_t deadline)
 {
     vks_status status = vks_surface_check(surface);
@@ -22,7 +24,7 @@ static vks_status prepare(vks_surface *surface, uint64_t deadline)
     return surface->semaphore ? VKS_OK : vks_surface_wait_complete(surface, deadline);
 }
 
-/* The device's lock, and the queue to ourselves: not for a present of ours, but it must be free just so. */
+/* Takes the device's lock and exclusive use of the queue, as a present does. */
 static vks_status lock_queue(vks_device *device, uint64_t deadline)
 {
     pthread_mutex_lock(&device->lock);
@@ -38,8 +40,9 @@ static void unlock_queue(vks_device *device)
     pthread_mutex_unlock(&device->lock);
 }
 
-/* The queue takes the image over from the owners before. Under the lock, with the queue to ourselves. */
-static vks_status take_over(vks_surface *surface, uint64_t *serial)
+/* Submits the acquire of the image to the queue. Caller holds device->lock and has exclusive use of
+ * the queue. */
+static vks_status submit_acquire(vks_surface *surface, uint64_t *serial)
 {
     vks_device *device = surface->device;
     vks_touch touch = {.surface = surface, .ownership = surface->ownership, .granted = true};
@@ -67,10 +70,10 @@ vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semapho
         return status;
     if (!surface->engine_semaphore && surface->owned)
         status = device->backend->create_timeline(device, 0, &surface->engine_semaphore);
-    if (!status && !(status = take_over(surface, &serial))) {
+    if (!status && !(status = submit_acquire(surface, &serial))) {
         *wait = (vks_semaphore_point){device->timeline, serial};
         *signal = (vks_semaphore_point){surface->engine_semaphore, ++surface->engine_value};
-        vks_surface_original(surface)->layout_unknown = true; /* nobody knows what barriers it has */
+        vks_surface_original(surface)->layout_unknown = true; /* the engine's barriers are unknown */
     }
     unlock_queue(device);
     return status;
@@ -85,7 +88,7 @@ vks_status vks_surface_release_to_external(vks_surface *surface, uint64_t deadli
         return status;
     if ((status = lock_queue(device, deadline)))
         return status;
-    if (!(status = take_over(surface, &serial)))
+    if (!(status = submit_acquire(surface, &serial)))
         status = vks_surface_submit(surface, (vks_point){0}, surface->release_commands[VKS_GRAPHICS],
                                     (vks_point){semaphore, 0});
     unlock_queue(device);
@@ -109,9 +112,9 @@ vks_status vks_surface_acquire_from_external(vks_surface *surface, uint64_t sema
     return status;
 }
 
-/* ---- by the surface's own semaphore ---- */
+/* ---- external APIs on the surface's own semaphore ---- */
 
-/* Under the lock. */
+/* Caller holds device->lock. */
 static vks_status check_external(const vks_surface *surface)
 {
     vks_status status = vks_surface_check(surface);
@@ -124,17 +127,18 @@ static vks_status check_external(const vks_surface *surface)
     return surface->owned ? VKS_OK : vks_surface_not_owned(surface);
 }
 
-/* Whether a batch must come first: the image is the queue's, or what the API is to wait for gets no semaphore. */
-static bool needs_queue(const vks_surface *surface)
+/* Returns whether a batch must come first: the image belongs to this queue family, or the wait
+ * point has no signal yet that the API could wait for. */
+static bool needs_batch(const vks_surface *surface)
 {
     vks_status ignored;
     return surface->acquire_submitted >= surface->ownership.id || vks_surface_needs_release_barrier(surface) ||
            vks_ownership_ready_external(surface, &ignored) == VKS_HOLD;
 }
 
-/* With the queue to ourselves: what this device and its CPU did on the surface comes before a value, which is what the
- * tenure takes over from then on. */
-static vks_status bring(vks_surface *surface)
+/* Signals a value after the earlier work of this device and its CPU; the value becomes the
+ * ownership's wait point. Caller has exclusive use of the queue. */
+static vks_status signal_own_work(vks_surface *surface)
 {
     uint64_t value = vks_surface_next_value(surface);
     vks_status status = vks_surface_submit_release(surface, value, false);
@@ -142,11 +146,11 @@ static vks_status bring(vks_surface *surface)
         return status;
     if (vks_mutex_is_poisoned(surface->handle.page))
         return VKS_ABANDONED;
-    vks_surface_take_over_own(surface, value);
+    vks_surface_continue_after(surface, value);
     return VKS_OK;
 }
 
-static vks_status lend(vks_surface *surface, bool by_queue, uint64_t *value)
+static vks_status begin_external(vks_surface *surface, bool by_queue, uint64_t *value)
 {
     vks_device *device = surface->device;
     const vks_wait_point *wait_point = &surface->ownership.wait_point;
@@ -156,41 +160,42 @@ static vks_status lend(vks_surface *surface, bool by_queue, uint64_t *value)
     vks_readiness ready = vks_ownership_is_held(surface) ? VKS_HOLD : vks_ownership_ready(surface, &why);
     if (ready == VKS_FAIL)
         return why;
-    if (ready == VKS_HOLD || (!by_queue && needs_queue(surface)))
-        return VKS_INTERRUPTED; /* it was otherwise a moment ago */
-    if ((status = vks_device_reserve_external_completion(device)) || (by_queue && (status = bring(surface))))
+    if (ready == VKS_HOLD || (!by_queue && needs_batch(surface)))
+        return VKS_INTERRUPTED; /* the state changed before the lock was taken; the caller calls again */
+    if ((status = vks_device_reserve_external_completion(device)) || (by_queue && (status = signal_own_work(surface))))
         return status;
     *value = vks_wait_point_is_complete(surface, wait_point) ? 0 : wait_point->value;
     if (*value)
         vks_device_add_external_completion(device, VKS_COMPLETION_SURFACE_WAIT, surface, *value, 0);
     surface->is_external = true;
     surface->external_value = 0;
-    vks_surface_set_accessible(surface, false); /* its own commands would not be in order */
+    vks_surface_set_accessible(surface, false); /* commands of this device would not be ordered */
     return VKS_OK;
 }
 
-/* Without the lock: until what the tenure took over, and its own work so far, is with a driver. */
-static vks_status wait_certain(vks_surface *surface, uint64_t deadline)
+/* Blocks until the ownership's wait point and its own work so far are with a driver. Caller does
+ * not hold device->lock. */
+static vks_status wait_submittable(vks_surface *surface, uint64_t deadline)
 {
-    vks_status status = vks_surface_wait_certain(surface, deadline);
+    vks_status status = vks_surface_wait_submittable(surface, deadline);
     return !status && surface->held ? vks_device_wait_held(surface->device, 0, surface, deadline) : status;
 }
 
 vks_status vks_surface_external_begin(vks_surface *surface, bool after_cpu, uint64_t deadline, uint64_t *value)
 {
     vks_device *device = surface->device;
-    vks_status status = vks_surface_check(surface); /* first: after fork() the lock may be held for ever */
+    vks_status status = vks_surface_check(surface); /* first, because after fork() the lock may be held forever */
     if (status)
         return status;
     pthread_mutex_lock(&device->lock);
     status = check_external(surface);
     pthread_mutex_unlock(&device->lock);
-    if (status || (status = wait_certain(surface, deadline)))
+    if (status || (status = wait_submittable(surface, deadline)))
         return status;
     pthread_mutex_lock(&device->lock);
-    bool by_queue = after_cpu || needs_queue(surface);
+    bool by_queue = after_cpu || needs_batch(surface);
     if (!by_queue || !(status = vks_device_begin_present(device, deadline))) {
-        status = lend(surface, by_queue, value);
+        status = begin_external(surface, by_queue, value);
         if (by_queue)
             vks_device_end_present(device);
     }
@@ -198,8 +203,9 @@ vks_status vks_surface_external_begin(vks_surface *surface, bool after_cpu, uint
     return status == VKS_INTERRUPTED && !deadline ? VKS_TIMEOUT : status;
 }
 
-/* Under the lock. The page tells of the promise, and the publisher looks for the value, before its work can be done. */
-static vks_status offer(vks_surface *surface)
+/* Announces the next value in the page and adds its completion, before the API's work can run.
+ * Caller holds device->lock. */
+static vks_status announce_external(vks_surface *surface)
 {
     uint64_t value = vks_surface_next_value(surface);
     vks_status status = vks_surface_check_value(surface, value);
@@ -221,7 +227,7 @@ vks_status vks_surface_external_signal_value(vks_surface *surface, uint64_t *val
     if (!(status = vks_surface_check(surface)) && !surface->is_external)
         status = vks_surface_not_owned(surface);
     if (!status && !surface->external_value)
-        status = offer(surface);
+        status = announce_external(surface);
     *value = surface->external_value;
     pthread_mutex_unlock(&device->lock);
     return status;
@@ -237,12 +243,12 @@ vks_status vks_surface_external_end(vks_surface *surface, uint64_t value)
     if (!(status = vks_surface_check(surface)) && !surface->is_external)
         status = vks_surface_not_owned(surface);
     else if (!status && value && value != surface->external_value)
-        status = vks_fail(VKS_BAD_VALUE, (int64_t)value, "the value to signal is %llu (0: nobody asked for it yet)",
+        status = vks_fail(VKS_BAD_VALUE, (int64_t)value, "the value to signal is %llu (0: none was requested yet)",
                           (unsigned long long)surface->external_value);
     if (!status && value) {
         surface->announced = value;
-        vks_mutex_queued(surface->handle.page, value);
-        vks_surface_take_over_own(surface, value);
+        vks_mutex_publish_queued(surface->handle.page, value);
+        vks_surface_continue_after(surface, value);
     } else if (!status && surface->external_value) {
         vks_device_drop_external_completions(device, surface, surface->external_value);
         vks_surface_retract(surface, surface->external_value);
@@ -255,7 +261,7 @@ vks_status vks_surface_external_end(vks_surface *surface, uint64_t value)
     return status;
 }
 
-/* The last value that another API was to bring for this handle; 0: none is outstanding. */
+/* Returns the last outstanding value of an external API for this handle; 0: none. */
 static uint64_t last_external(const vks_surface *surface)
 {
     const vks_device *device = surface->device;
@@ -276,12 +282,13 @@ vks_status vks_surface_external_lost(vks_surface *surface)
         return status;
     pthread_mutex_lock(&device->lock);
     if (!(status = vks_surface_check(surface))) {
-        vks_device_publish(device); /* what came before counts */
+        vks_device_publish(device); /* values that were reached before count */
         uint64_t last = last_external(surface);
+        /* Poison first, so that no party takes the completed value for a complete frame. */
         if (last || surface->is_external)
-            vks_mutex_poison(surface->handle.page); /* before: nobody is to take what was settled for a whole frame */
+            vks_mutex_poison(surface->handle.page);
         vks_device_drop_external_completions(device, surface, 0);
-        if (last) /* whose queue waits for it is helped by orphaned_waits.c, once nobody owes it */
+        if (last) /* orphaned_waits.c ends GPU waits for it, once no slot has it pending */
             vks_surface_complete(surface, last);
         if (surface->is_external)
             vks_surface_set_accessible(surface, true);

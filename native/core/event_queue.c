@@ -19,7 +19,7 @@ struct vks_event_queue {
     int fd;
     event *list;
     size_t count, capacity, taken; /* list[taken .. count) is not drained yet */
-    uint64_t lost;                 /* events for which there was no memory: told as failures with token 0 */
+    uint64_t lost;                 /* events lost for lack of memory; reported as failures with token 0 */
 };
 
 vks_status vks_event_queue_create(vks_event_queue **out)
@@ -27,7 +27,7 @@ vks_status vks_event_queue_create(vks_event_queue **out)
     vks_platform_init();
     vks_event_queue *event_queue = calloc(1, sizeof *event_queue);
     if (!event_queue)
-        return vks_fail(VKS_NO_MEMORY, 0, "no memory for a hub");
+        return vks_fail(VKS_NO_MEMORY, 0, "no memory for an event queue");
     event_queue->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (event_queue->fd < 0) {
         free(event_queue);

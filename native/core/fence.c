@@ -12,7 +12,7 @@
 #include "trace_points.h"
 #include "watcher.h"
 
-/* ---- making and opening ---- */
+/* ---- creating and opening ---- */
 
 static void on_death(void *user);
 
@@ -26,7 +26,7 @@ static vks_fence *new_fence(vks_device *device)
     fence->references = 1;
     fence->process = vks_process;
     fence->page_fd = -1;
-    fence->end = UINT64_MAX;
+    fence->last_valid = UINT64_MAX;
     fence->mapping.on_death = on_death;
     fence->mapping.user = fence;
     return fence;
@@ -45,7 +45,7 @@ static void destroy_memory(vks_fence *fence)
     free(fence);
 }
 
-/* A device that was shut down meanwhile takes nothing in. */
+/* Adds the fence to the device, unless that was shut down meanwhile. */
 static vks_status link_fence(vks_fence *fence, uint64_t semaphore)
 {
     vks_device *device = fence->device;
@@ -149,8 +149,8 @@ static vks_status follow(vks_fence *fence, uint64_t semaphore)
 vks_status vks_fence_open(vks_device *device, int page_fd, int semaphore_fd, vks_fence **out)
 {
     vks_status status = vks_device_check(device);
-    bool inside = !status && vks_device_enter(device);
-    if (!status && !inside)
+    bool entered = !status && vks_device_enter(device);
+    if (!status && !entered)
         status = VKS_CLOSED;
     vks_fence *fence = status ? NULL : new_fence(device);
     if (!status && !fence)
@@ -176,12 +176,12 @@ vks_status vks_fence_open(vks_device *device, int page_fd, int semaphore_fd, vks
         *out = fence;
     else if (fence)
         destroy_memory(fence);
-    if (inside)
+    if (entered)
         vks_device_leave(device);
     return status;
 }
 
-/* ---- the page moves into shared memory when it is first exported ---- */
+/* ---- export: the page moves into shared memory ---- */
 
 static vks_status share_page(vks_fence *fence)
 {
@@ -197,24 +197,26 @@ static vks_status share_page(vks_fence *fence)
     shared->header.native = fence->device->native_timelines;
     fence->page_fd = fd;
     fence->page = shared;
-    atomic_fetch_add(&old->seq, 1); /* sleepers on the private page look again and find the shared one */
+    atomic_fetch_add(&old->seq, 1); /* sleepers on the private page check again and find the shared one */
     vks_futex_wake(&old->seq, VKS_ANY_BIT);
     return VKS_OK;
 }
 
-/* Under the lock. From now on completions reach the page, those that the driver has already too. */
-static vks_status publish_from_now_on(vks_fence *fence)
+/* From now on completions reach the page, also those of values that the driver already has. Caller
+ * holds device->lock. */
+static vks_status start_publishing(vks_fence *fence)
 {
     vks_fence_page *page = fence->page;
     if (fence->follower || fence->adopted || page->queued <= page->completed || fence->closed)
         return VKS_OK;
     vks_device *device = fence->device;
-    bool by_serial = fence->external_value < page->queued; /* else another API brings it, which is published anyway */
+    /* A value of an external API is published anyway. */
+    bool by_serial = fence->external_value < page->queued;
     vks_status status = by_serial ? vks_device_reserve(device, 1) : VKS_OK;
-    if (!status && by_serial) /* the last signal at its time; where others come before it, they are looked for */
+    if (!status && by_serial) /* adds the last signal; earlier ones are polled */
         vks_device_add_completion(device, fence->last_serial ? fence->last_serial : device->submitted,
                                   VKS_COMPLETION_FENCE, fence, page->queued);
-    device->late |= !status && fence->semaphore && page->queued > page->completed + 1;
+    device->has_untracked_values |= !status && fence->semaphore && page->queued > page->completed + 1;
     return status;
 }
 
@@ -233,12 +235,13 @@ vks_status vks_fence_export(vks_fence *fence, int *page_fd, int *semaphore_fd)
     if (status)
         return status;
     if (fence->adopted)
-        return vks_fail(VKS_UNSUPPORTED, 0,
-                        "an adopted semaphore is the engine's: nobody announces its values, so it cannot be followed");
+        return vks_fail(
+            VKS_UNSUPPORTED, 0,
+            "an adopted semaphore is the engine's: no process announces its values, so it cannot be followed");
     pthread_mutex_lock(&device->lock);
     if ((status = check(fence)) == VKS_OK && (status = share_page(fence)) == VKS_OK) {
         fence->published = true;
-        status = publish_from_now_on(fence);
+        status = start_publishing(fence);
     }
     if (!status && (*page_fd = vks_dup(fence->page_fd)) < 0)
         status = vks_fail(VKS_OS_ERROR, errno, "the fence's page could not be duplicated");
@@ -251,7 +254,7 @@ vks_status vks_fence_export(vks_fence *fence, int *page_fd, int *semaphore_fd)
     return status;
 }
 
-/* ---- what it is ---- */
+/* ---- properties ---- */
 
 void vks_fence_ref(vks_fence *fence) { atomic_fetch_add_explicit(&fence->references, 1, memory_order_relaxed); }
 
@@ -309,7 +312,7 @@ static void fire_event(const vks_event *event, vks_status result)
     close(event->fd);
 }
 
-/* Fires what is reached; with a failure, everything else too. */
+/* Fires the events of reached values; with a failure, all other events too. */
 static void fire_events(vks_fence *fence, uint64_t completed, vks_status failure)
 {
     while (fence->n_events && (fence->events[0].value <= completed || failure)) {
@@ -322,8 +325,8 @@ static void fire_events(vks_fence *fence, uint64_t completed, vks_status failure
 
 /* ---- completion ---- */
 
-/* Whether the semaphore may know more than the page does. */
-static bool is_behind(const vks_fence *fence)
+/* Returns whether the semaphore may be ahead of the page. */
+static bool may_be_behind(const vks_fence *fence)
 {
     const vks_fence_page *page = fence->page;
     return fence->semaphore && (fence->adopted || atomic_load_explicit(&page->queued, memory_order_relaxed) >
@@ -334,25 +337,25 @@ uint64_t vks_fence_completed(vks_fence *fence)
 {
     const vks_fence_page *page = fence->page;
     uint64_t completed = atomic_load_explicit(&page->completed, memory_order_acquire), counter;
-    if (!is_behind(fence))
+    if (!may_be_behind(fence))
         return completed;
     vks_status status = fence->device->backend->counter(fence->device, fence->semaphore, &counter);
     if (status == VKS_DEVICE_LOST)
         vks_device_lose(fence->device);
-    if (counter > fence->end)
-        counter = fence->end;
+    if (counter > fence->last_valid)
+        counter = fence->last_valid;
     return status == VKS_OK && counter > completed ? counter : completed;
 }
 
-/* Without the lock, which keeps close() from destroying the semaphore under us. */
-static uint64_t fresh_value(vks_fence *fence)
+/* Takes device->lock, so that close() does not destroy the semaphore meanwhile. */
+static uint64_t current_value(vks_fence *fence)
 {
-    if (!is_behind(fence))
+    if (!may_be_behind(fence))
         return atomic_load_explicit(&((vks_fence_page *)fence->page)->completed, memory_order_acquire);
     pthread_mutex_lock(&fence->device->lock);
     uint64_t completed = vks_fence_completed(fence);
     if (!fence->follower && !fence->adopted)
-        vks_fence_raise(fence, completed); /* the next look need not ask the driver */
+        vks_fence_publish_completed(fence, completed); /* the next call need not query the driver */
     pthread_mutex_unlock(&fence->device->lock);
     return completed;
 }
@@ -365,11 +368,11 @@ static void wake_page(vks_fence *fence)
         vks_futex_wake(&page->seq, VKS_ANY_BIT);
 }
 
-void vks_fence_raise(vks_fence *fence, uint64_t completed)
+void vks_fence_publish_completed(vks_fence *fence, uint64_t completed)
 {
     vks_fence_page *page = fence->page;
     VKS_KILL_POINT(20);
-    if (!vks_atomic_max(&page->completed, completed < fence->end ? completed : fence->end))
+    if (!vks_atomic_max(&page->completed, completed < fence->last_valid ? completed : fence->last_valid))
         return;
     VKS_KILL_POINT(21);
     wake_page(fence);
@@ -377,8 +380,8 @@ void vks_fence_raise(vks_fence *fence, uint64_t completed)
         fire_events(fence, completed, VKS_OK);
 }
 
-/* Only the signaller writes `queued`, and under its device's lock: a store will do. */
-static void raise_queued(vks_fence *fence, uint64_t value)
+/* Only the signaller writes `queued`, under its device's lock, so a plain store is enough. */
+static void store_queued(vks_fence *fence, uint64_t value)
 {
     vks_fence_page *page = fence->page;
     if (atomic_load_explicit(&page->queued, memory_order_relaxed) < value)
@@ -387,12 +390,12 @@ static void raise_queued(vks_fence *fence, uint64_t value)
 
 void vks_fence_publish_queued(vks_fence *fence, uint64_t value)
 {
-    raise_queued(fence, value);
-    if (fence->published || fence->sleepers) /* who can wait on the GPU looks at `queued` */
+    store_queued(fence, value);
+    if (fence->published || fence->sleepers) /* followers whose GPU can wait read `queued` */
         wake_page(fence);
 }
 
-void vks_fence_queue(vks_fence *fence, uint64_t value, uint64_t serial)
+void vks_fence_signal_submitted(vks_fence *fence, uint64_t value, uint64_t serial)
 {
     if (fence->announced < value)
         fence->announced = value;
@@ -402,34 +405,34 @@ void vks_fence_queue(vks_fence *fence, uint64_t value, uint64_t serial)
         vks_device_add_completion(fence->device, serial, VKS_COMPLETION_FENCE, fence, value);
 }
 
-void vks_fence_refresh_late(vks_device *device)
+void vks_fence_poll_untracked(vks_device *device)
 {
-    if (!device->late)
+    if (!device->has_untracked_values)
         return;
-    device->late = false;
+    device->has_untracked_values = false;
     for (vks_fence *f = device->fences; f && !device->lost; f = f->next) {
-        if (!vks_fence_is_watched(f) || !is_behind(f) || f->follower || f->adopted)
+        if (!vks_fence_is_watched(f) || !may_be_behind(f) || f->follower || f->adopted)
             continue;
-        vks_fence_raise(f, vks_fence_completed(f));
-        device->late |= is_behind(f);
+        vks_fence_publish_completed(f, vks_fence_completed(f));
+        device->has_untracked_values |= may_be_behind(f);
     }
 }
 
-/* False: it had ended before. */
-static bool end_status(vks_fence_page *page, uint32_t end)
+/* Returns false if the page had a final status already. */
+static bool set_final_status(vks_fence_page *page, uint32_t end)
 {
     uint32_t live = VKS_FENCE_LIVE, broken = VKS_FENCE_BROKEN;
     return atomic_compare_exchange_strong(&page->status, &live, end) ||
            (end != VKS_FENCE_BROKEN && atomic_compare_exchange_strong(&page->status, &broken, end));
 }
 
-void vks_fence_break(vks_fence *fence)
+void vks_fence_fail(vks_fence *fence)
 {
     vks_fence_page *page = fence->page;
     bool lost = fence->device->lost;
-    if (fence->follower ? !lost : !end_status(page, lost ? VKS_FENCE_LOST : VKS_FENCE_BROKEN))
+    if (fence->follower ? !lost : !set_final_status(page, lost ? VKS_FENCE_LOST : VKS_FENCE_BROKEN))
         return;
-    if (fence->follower) /* the page is another's: those who sleep on it here look at our device's state */
+    if (fence->follower) /* another process's page; its sleepers in this process check their device's state */
         vks_futex_wake(&page->seq, VKS_ANY_BIT);
     else
         wake_page(fence);
@@ -442,7 +445,7 @@ vks_status vks_fence_value(vks_fence *fence, uint64_t *out)
 {
     vks_status status = check(fence);
     if (!status)
-        *out = fresh_value(fence);
+        *out = current_value(fence);
     return status;
 }
 
@@ -511,13 +514,13 @@ vks_status vks_fence_signal(vks_fence *fence, uint64_t value)
     if (!status && !pending &&
         (!fence->semaphore || !(status = device->backend->host_signal(device, fence->semaphore, value)))) {
         fence->announced = value;
-        raise_queued(fence, value);
-        vks_fence_raise(fence, value);
+        store_queued(fence, value);
+        vks_fence_publish_completed(fence, value);
         if (device->n_held)
             vks_scheduler_run(device);
     } else if (!status && pending) {
-        /* Signals are on their way already, and the counter must not pass them
-         * (VUID-VkSemaphoreSignalInfo-value-03259): follow them through the queue. */
+        /* Signals are pending, and the counter must not pass them
+         * (VUID-VkSemaphoreSignalInfo-value-03259), so signal through the queue. */
         status = vks_submit_signal(device, &(vks_signal){fence, value});
     }
     if (status == VKS_DEVICE_LOST)
@@ -529,8 +532,9 @@ vks_status vks_fence_signal(vks_fence *fence, uint64_t value)
 
 /* ---- waiting ---- */
 
-/* `completed` as just read. VKS_TIMEOUT: the value may still come. */
-static vks_status judge(vks_fence *fence, uint64_t value, uint64_t completed)
+/* Returns the status of a wait for `value`; `completed` was just read. VKS_TIMEOUT: the value may
+ * still come. */
+static vks_status wait_status(vks_fence *fence, uint64_t value, uint64_t completed)
 {
     const vks_fence_page *page = fence->page;
     if (completed >= value)
@@ -542,17 +546,18 @@ static vks_status judge(vks_fence *fence, uint64_t value, uint64_t completed)
         return state;
     if (atomic_load(&page->status) == VKS_FENCE_LIVE && !(fence->follower && !vks_peer_alive(page->owner)))
         return VKS_TIMEOUT;
-    return atomic_load(&page->completed) >= value ? VKS_OK : VKS_ABANDONED; /* what came before the end counts */
+    return atomic_load(&page->completed) >= value ? VKS_OK
+                                                  : VKS_ABANDONED; /* a value that came before the failure counts */
 }
 
 static vks_status poll_fence(vks_fence *fence, uint64_t value)
 {
     if (atomic_load_explicit(&((vks_fence_page *)fence->page)->completed, memory_order_acquire) >= value)
         return VKS_OK;
-    vks_status status = judge(fence, value, fresh_value(fence));
-    return status == VKS_ABANDONED && fresh_value(fence) >= value
+    vks_status status = wait_status(fence, value, current_value(fence));
+    return status == VKS_ABANDONED && current_value(fence) >= value
                ? VKS_OK
-               : status; /* the GPU may have come to it before the signaller's end */
+               : status; /* the GPU may have reached it before the signaller ended */
 }
 
 vks_status vks_fence_poll(vks_fence *fence, uint64_t value)
@@ -561,7 +566,7 @@ vks_status vks_fence_poll(vks_fence *fence, uint64_t value)
     return status ? status : poll_fence(fence, value);
 }
 
-/* The driver knows the value: let it wake us. */
+/* Waits in the driver, which has the signal. */
 static vks_status wait_in_driver(vks_fence *fence, uint64_t value, uint64_t deadline)
 {
     vks_device *device = fence->device;
@@ -576,20 +581,21 @@ static vks_status wait_in_driver(vks_fence *fence, uint64_t value, uint64_t dead
     fence->driver_waiters--;
     if (status == VKS_DEVICE_LOST)
         vks_device_lose(device);
-    else if (status == VKS_OK && value > fence->end)
+    else if (status == VKS_OK && value > fence->last_valid)
         status = VKS_ABANDONED;
     pthread_mutex_unlock(&device->lock);
     return status;
 }
 
-#define LOOK_NS UINT64_C(50000000)
+#define FOLLOWER_POLL_NS UINT64_C(50000000)
 
-/* One sleep. A follower's page is not ours to change, so what happens on this side may pass unheard just before the
- * sleep: those look up now and then. */
+/* Sleeps once. A follower cannot write to its page, so a local change just before the sleep may go
+ * unnoticed; followers therefore poll. */
 static vks_status sleep_on_seq(vks_fence *fence, vks_fence_page *page, uint32_t seq, uint64_t deadline)
 {
-    uint64_t now = vks_now(), until = fence->follower && deadline - now > LOOK_NS ? now + LOOK_NS : deadline;
-    if (now >= deadline) /* also where seq never stands still */
+    uint64_t now = vks_now(),
+             until = fence->follower && deadline - now > FOLLOWER_POLL_NS ? now + FOLLOWER_POLL_NS : deadline;
+    if (now >= deadline) /* checked here too, because seq may change all the time */
         return VKS_TIMEOUT;
     vks_status status = vks_futex_wait(&page->seq, seq, VKS_ANY_BIT, until);
     return status == VKS_TIMEOUT && until < deadline ? VKS_OK : status;
@@ -601,10 +607,10 @@ static vks_status sleep_on_page(vks_fence *fence, uint64_t value, uint64_t deadl
     vks_device *device = fence->device;
     pthread_mutex_lock(&device->lock);
     fence->sleepers++;
-    vks_status status = publish_from_now_on(fence);
+    vks_status status = start_publishing(fence);
     pthread_mutex_unlock(&device->lock);
     while (!status) {
-        vks_fence_page *page = fence->page; /* export may move it, and then changes the old seq once */
+        vks_fence_page *page = fence->page; /* export may move the page, and then changes the old seq once */
         uint32_t seq = atomic_load(&page->seq);
         if (page != fence->page)
             continue;
@@ -641,54 +647,54 @@ vks_status vks_fence_wait(vks_fence *fence, uint64_t value, uint64_t deadline)
     return status;
 }
 
-static vks_status poll_certain(vks_fence *fence, uint64_t value)
+static vks_status poll_queued(vks_fence *fence, uint64_t value)
 {
     vks_status status = poll_fence(fence, value);
     bool queued = atomic_load(&((vks_fence_page *)fence->page)->queued) >= value;
     return status == VKS_TIMEOUT && queued ? VKS_OK : status;
 }
 
-vks_status vks_fence_wait_certain(vks_fence *fence, uint64_t value, uint64_t deadline)
+vks_status vks_fence_wait_queued(vks_fence *fence, uint64_t value, uint64_t deadline)
 {
     vks_status status = check(fence);
-    if (status || (status = poll_certain(fence, value)) != VKS_TIMEOUT || !deadline)
+    if (status || (status = poll_queued(fence, value)) != VKS_TIMEOUT || !deadline)
         return status;
-    return sleep_on_page(fence, value, deadline, poll_certain);
+    return sleep_on_page(fence, value, deadline, poll_queued);
 }
 
 /* ---- events ---- */
 
-static void fired(void *user);
+static void on_watch(void *user);
 
-/* Under the lock; the watcher's and the peers' way in for followers. */
-static void look_at_follower(vks_fence *fence)
+/* Fires a follower's events, for the watcher and the peers. Caller holds device->lock. */
+static void check_follower(vks_fence *fence)
 {
     vks_fence_page *page = fence->page;
-    vks_watch watch = {&page->seq, atomic_load(&page->seq)}; /* read before the look */
+    vks_watch watch = {&page->seq, atomic_load(&page->seq)}; /* read before the check */
     bool dead = atomic_load(&page->status) != VKS_FENCE_LIVE || !vks_peer_alive(page->owner);
     fire_events(fence, vks_fence_completed(fence), dead ? VKS_ABANDONED : VKS_OK);
-    vks_watcher_set(fence, fired, &watch, fence->n_events ? 1 : 0);
+    vks_watcher_set(fence, on_watch, &watch, fence->n_events ? 1 : 0);
 }
 
-static void fired(void *user)
+static void on_watch(void *user)
 {
     vks_fence *fence = user;
     pthread_mutex_lock(&fence->device->lock);
     if (!fence->closed)
-        look_at_follower(fence);
+        check_follower(fence);
     pthread_mutex_unlock(&fence->device->lock);
 }
 
-/* A process died: ours to say so if it was the signaller. */
+/* Handles a process death; it matters only if that process was the signaller. */
 static void on_death(void *user)
 {
     vks_fence *fence = user;
     if (vks_peer_alive(((vks_fence_page *)fence->page)->owner))
         return;
-    fired(fence);
+    on_watch(fence);
     vks_scheduler_run_unlocked(fence->device);
-    /* Sleepers cannot be told through a page that is read-only to us, so a wake may pass just before they sleep: wake
-     * until they have left. */
+    /* The page is read-only here, so a wake may come just before a sleep; wake until the sleepers
+     * have left. */
     for (;;) {
         pthread_mutex_lock(&fence->device->lock);
         uint32_t sleepers = fence->sleepers;
@@ -704,7 +710,8 @@ static vks_status add_event(vks_fence *fence, vks_event event)
 {
     vks_device *device = fence->device;
     pthread_mutex_lock(&device->lock);
-    vks_status status = check(fence), now = status ? status : judge(fence, event.value, vks_fence_completed(fence));
+    vks_status status = check(fence),
+               now = status ? status : wait_status(fence, event.value, vks_fence_completed(fence));
     if (!status && now != VKS_TIMEOUT) {
         fire_event(&event, now);
     } else if (!status) {
@@ -718,13 +725,13 @@ static vks_status add_event(vks_fence *fence, vks_event event)
                 status = vks_fail(VKS_NO_MEMORY, 0, "no memory for an event");
             }
         }
-        if (!status) /* before it is in the heap: on a failure the caller keeps it */
-            status = fence->follower ? vks_watcher_start() : publish_from_now_on(fence);
+        if (!status) /* before the event is in the heap: on a failure the caller keeps it */
+            status = fence->follower ? vks_watcher_start() : start_publishing(fence);
         if (!status) {
             fence->events[fence->n_events] = event;
             sift_up(fence->events, fence->n_events++);
             if (fence->follower)
-                look_at_follower(fence);
+                check_follower(fence);
         }
     }
     pthread_mutex_unlock(&device->lock);
@@ -738,7 +745,7 @@ vks_status vks_fence_notify(vks_fence *fence, uint64_t value, vks_event_queue *e
         return status;
     if (fence->adopted)
         return vks_fail(VKS_UNSUPPORTED, 0,
-                        "nobody announces the values of an adopted semaphore: wait() for it in a thread");
+                        "no process announces the values of an adopted semaphore: wait() for it in a thread");
     vks_event_queue_ref(event_queue);
     if ((status = add_event(fence, (vks_event){.value = value, .event_queue = event_queue, .fd = -1, .token = token})))
         vks_event_queue_unref(event_queue);
@@ -752,7 +759,7 @@ vks_status vks_fence_event_fd(vks_fence *fence, uint64_t value, int *out)
         return status;
     if (fence->adopted)
         return vks_fail(VKS_UNSUPPORTED, 0,
-                        "nobody announces the values of an adopted semaphore: wait() for it in a thread");
+                        "no process announces the values of an adopted semaphore: wait() for it in a thread");
     int mine = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     *out = mine < 0 ? -1 : vks_dup(mine);
     if (*out < 0) {
@@ -769,9 +776,9 @@ vks_status vks_fence_event_fd(vks_fence *fence, uint64_t value, int *out)
     return status;
 }
 
-/* ---- the end ---- */
+/* ---- closing ---- */
 
-/* Under the lock: everything that was submitted with it has run. */
+/* Called once all work that was submitted with the fence has run. Caller holds device->lock. */
 void vks_fence_finish_close(vks_fence *fence)
 {
     vks_device *device = fence->device;
@@ -779,7 +786,7 @@ void vks_fence_finish_close(vks_fence *fence)
     if (!fence->follower) {
         if (!device->lost && atomic_load(&page->status) == VKS_FENCE_LIVE)
             vks_atomic_max(&page->completed, atomic_load(&page->queued));
-        end_status(page, VKS_FENCE_CLOSED);
+        set_final_status(page, VKS_FENCE_CLOSED);
         atomic_fetch_add(&page->seq, 1);
         vks_futex_wake(&page->seq, VKS_ANY_BIT);
     }
@@ -789,8 +796,9 @@ void vks_fence_finish_close(vks_fence *fence)
         device->backend->destroy_timeline(device, semaphore);
 }
 
-/* Those inside a wait look at `closed` when they are woken, or every 20 ms inside the driver. */
-static void see_waiters_off(vks_fence *fence)
+/* Blocks until the waiters have left. Waiters check `closed` when they are woken, or every 20 ms
+ * inside the driver. */
+static void wait_for_waiters(vks_fence *fence)
 {
     vks_fence_page *page = fence->page;
     for (;;) {
@@ -799,16 +807,17 @@ static void see_waiters_off(vks_fence *fence)
         pthread_mutex_unlock(&fence->device->lock);
         if (!any)
             return;
-        vks_futex_wake(&page->seq, VKS_ANY_BIT); /* again and again: a follower's seq is not ours to change */
+        vks_futex_wake(&page->seq, VKS_ANY_BIT); /* repeatedly, because a follower cannot change seq */
         sched_yield();
     }
 }
 
-#define EXTERNAL_NS UINT64_C(10000000000) /* an API that has not finished by then hangs */
+#define EXTERNAL_NS UINT64_C(10000000000) /* an external API that has not finished by then hangs */
 #define ORPHAN_POLL_NS UINT64_C(1000000000)
 
-/* What another API brings or waits for, nobody announces; and it may wait for a dead one's value (orphaned_waits.c). */
-static void end_external(vks_fence *fence)
+/* Waits for external signals and waits, which are polled. The API may wait for a dead process's
+ * value (orphaned_waits.c). */
+static void finish_external(vks_fence *fence)
 {
     vks_device *device = fence->device;
     uint64_t limit = vks_now() + EXTERNAL_NS;
@@ -822,7 +831,8 @@ static void end_external(vks_fence *fence)
         vks_device_publish(device);
     }
     vks_fence_fail_external(fence);
-    /* Batches of ours may wait for what will not come: signalled for the dead, in order, they go on. */
+    /* Queued batches may wait on values that the failed API will never signal. Signal those values
+     * from the host, in order, so that the queue drains. */
     for (limit = vks_now() + ORPHAN_POLL_NS;
          vks_device_awaits_external(device, VKS_COMPLETION_FENCE, fence, 0) && vks_now() < limit;) {
         vks_device_resolve_orphaned_waits(device);
@@ -840,11 +850,11 @@ void vks_fence_close(vks_fence *fence)
     vks_device *device = fence->device;
     if (fence->process != vks_process)
         return;
-    bool inside = vks_device_enter(device); /* else it is closed already */
+    bool entered = vks_device_enter(device); /* false: already closed */
     pthread_mutex_lock(&device->lock);
-    if (fence->closed || !inside) {
+    if (fence->closed || !entered) {
         pthread_mutex_unlock(&device->lock);
-        if (inside)
+        if (entered)
             vks_device_leave(device);
         return;
     }
@@ -853,15 +863,15 @@ void vks_fence_close(vks_fence *fence)
     if (fence->next)
         fence->next->previous = fence->previous;
     fire_events(fence, vks_fence_completed(fence), VKS_CLOSED);
-    vks_scheduler_run(device); /* held operations that need it fail */
+    vks_scheduler_run(device); /* held operations that use it fail */
     pthread_mutex_unlock(&device->lock);
 
-    see_waiters_off(fence);
+    wait_for_waiters(fence);
     if (fence->follower) {
         vks_watcher_remove(fence);
         vks_peers_remove(&fence->mapping);
     }
-    end_external(fence);
+    finish_external(fence);
     pthread_mutex_lock(&device->lock);
     uint64_t serial = device->submitted;
     bool ran = vks_device_poll_serial(device, serial) != VKS_TIMEOUT,
@@ -871,7 +881,7 @@ void vks_fence_close(vks_fence *fence)
     pthread_mutex_unlock(&device->lock);
     if (!later) {
         while (!ran && vks_device_wait_serial(device, serial, VKS_FOREVER) == VKS_INTERRUPTED)
-            ; /* there is nobody to do it later */
+            ; /* no completion will do it later */
         pthread_mutex_lock(&device->lock);
         vks_fence_finish_close(fence);
         pthread_mutex_unlock(&device->lock);

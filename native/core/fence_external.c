@@ -1,8 +1,11 @@
-/* fence_external.c: fences that another API's queue waits for and signals (CUDA), by the fence's own semaphore.
+/* fence_external.c: fences that an external API's queue (CUDA) waits for and signals, through the
+ * fence's own semaphore.
  *
- * A counter takes its values in order, whichever queue brings them. So the API's queue waits for the value that was
- * promised before it signals its own, and a batch of ours that signals waits for what the API was given before
- * (batch.c). Between begin_signal and lent_back the value is promised, and nobody counts on it: the API may refuse. */
+ * A timeline takes its values in order from whichever queue. So the API's queue waits for the value
+ * that was announced before its own, and batches of this device that signal wait for the last value
+ * queued with the API (batch.c). Between external_begin and external_end the value is announced but
+ * no wait relies on it, because the API may refuse it.
+ */
 #include "device.h"
 
 static vks_status check(const vks_fence *fence)
@@ -19,16 +22,16 @@ static vks_status check(const vks_fence *fence)
                : vks_fail(VKS_UNSUPPORTED, 0, "the fence has no timeline semaphore that another API could import");
 }
 
-/* Under the lock. */
+/* Caller holds device->lock. */
 static vks_status begin_wait(vks_fence *fence, uint64_t value, uint64_t *wait)
 {
     vks_device *device = fence->device;
     vks_status status = check(fence);
     if (status || vks_fence_completed(fence) >= value)
         return status;
-    if (value > fence->end)
+    if (value > fence->last_valid)
         return VKS_ABANDONED;
-    if (fence->follower) { /* its signaller may die: then the queue that waits must be helped (orphaned_waits.c) */
+    if (fence->follower) { /* its signaller may die, and then orphaned_waits.c must end the API's wait */
         if ((status = vks_device_reserve_external_completion(device)))
             return status;
         vks_device_add_external_completion(device, VKS_COMPLETION_FENCE_WAIT, fence, value, 0);
@@ -41,7 +44,7 @@ vks_status vks_fence_external_wait(vks_fence *fence, uint64_t value, uint64_t de
 {
     *wait = 0;
     vks_status status = check(fence);
-    if (status || (status = vks_fence_wait_certain(fence, value, deadline)))
+    if (status || (status = vks_fence_wait_queued(fence, value, deadline)))
         return status;
     pthread_mutex_lock(&fence->device->lock);
     status = begin_wait(fence, value, wait);
@@ -49,7 +52,7 @@ vks_status vks_fence_external_wait(vks_fence *fence, uint64_t value, uint64_t de
     return status;
 }
 
-/* Under the lock. */
+/* Caller holds device->lock. */
 static vks_status begin_signal(vks_fence *fence, uint64_t value)
 {
     vks_device *device = fence->device;
@@ -74,8 +77,8 @@ static vks_status begin_signal(vks_fence *fence, uint64_t value)
         return status;
     fence->external_after = fence->announced;
     fence->external_signal = fence->announced = value;
-    vks_device_add_external_completion(device, VKS_COMPLETION_FENCE, fence, value,
-                                       fence->external_after); /* it may come before lent_back */
+    /* The signal may come before external_end. */
+    vks_device_add_external_completion(device, VKS_COMPLETION_FENCE, fence, value, fence->external_after);
     return VKS_OK;
 }
 
@@ -83,7 +86,7 @@ vks_status vks_fence_external_begin(vks_fence *fence, uint64_t value, uint64_t *
 {
     vks_device *device = fence->device;
     *wait = 0;
-    vks_status status = check(fence); /* first: after fork() the lock may be held for ever */
+    vks_status status = check(fence); /* first, because after fork() the lock may be held forever */
     if (status)
         return status;
     pthread_mutex_lock(&device->lock);
@@ -93,12 +96,11 @@ vks_status vks_fence_external_begin(vks_fence *fence, uint64_t value, uint64_t *
     return status;
 }
 
-/* Under the lock. */
-static void take_back(vks_fence *fence)
+/* Caller holds device->lock. */
+static void retract_signal(vks_fence *fence)
 {
     vks_device_drop_external_completions(fence->device, fence, fence->external_signal);
-    if (fence->announced ==
-        fence->external_signal) /* else held submissions come after it, and a gap is nobody's business */
+    if (fence->announced == fence->external_signal) /* otherwise held submissions follow it, and a gap is harmless */
         fence->announced = fence->external_after;
     fence->external_signal = 0;
 }
@@ -107,19 +109,19 @@ vks_status vks_fence_external_end(vks_fence *fence, uint64_t value)
 {
     vks_device *device = fence->device;
     vks_status status = check(fence);
-    if (status && (value || status != VKS_CLOSED)) /* close() waits for what was not given to be taken back */
+    if (status && (value || status != VKS_CLOSED)) /* close() waits for a withdrawal too */
         return status;
     pthread_mutex_lock(&device->lock);
     status = value || !fence->external_signal ? check(fence) : VKS_OK;
     if (!status && (!fence->external_signal || (value && value != fence->external_signal)))
-        status = vks_fail(VKS_BAD_VALUE, (int64_t)value, "the value to signal is %llu (0: nobody asked for one)",
+        status = vks_fail(VKS_BAD_VALUE, (int64_t)value, "the value to signal is %llu (0: none was requested)",
                           (unsigned long long)fence->external_signal);
     if (!status && value) {
         fence->external_value = value;
         fence->external_signal = 0;
         vks_fence_publish_queued(fence, value);
     } else if (!status) {
-        take_back(fence);
+        retract_signal(fence);
     }
     if (!status)
         vks_scheduler_run(device);
@@ -130,16 +132,16 @@ vks_status vks_fence_external_end(vks_fence *fence, uint64_t value)
 void vks_fence_fail_external(vks_fence *fence)
 {
     const vks_device *device = fence->device;
-    uint64_t end = fence->end;
+    uint64_t last_valid = fence->last_valid;
     for (size_t i = 0; i < device->n_external; i++) {
         const vks_completion *completion = &device->external[i];
-        if (completion->kind == VKS_COMPLETION_FENCE && completion->object == fence && completion->serial < end)
-            end = completion->serial;
+        if (completion->kind == VKS_COMPLETION_FENCE && completion->object == fence && completion->serial < last_valid)
+            last_valid = completion->serial;
     }
-    if (end == fence->end)
+    if (last_valid == fence->last_valid)
         return;
-    fence->end = end;
-    vks_fence_break(fence);
+    fence->last_valid = last_valid;
+    vks_fence_fail(fence);
 }
 
 vks_status vks_fence_external_lost(vks_fence *fence)
@@ -150,9 +152,9 @@ vks_status vks_fence_external_lost(vks_fence *fence)
         return status;
     pthread_mutex_lock(&device->lock);
     if (!(status = check(fence))) {
-        vks_device_publish(device); /* what came before counts */
+        vks_device_publish(device); /* values that were reached before count */
         if (fence->external_signal)
-            take_back(fence);
+            retract_signal(fence);
         vks_fence_fail_external(fence);
         vks_scheduler_run(device);
     }

@@ -26,11 +26,11 @@
 
 int vks_dup(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 0); }
 
-/* ---- making them ---- */
+/* ---- creating ---- */
 
 static vks_status refuse_memfd(int code)
 {
-    if (code != ENOSYS && code != EPERM && code != EACCES) /* there are no more fds, or there is no memory */
+    if (code != ENOSYS && code != EPERM && code != EACCES) /* out of fds, or out of memory */
         return vks_fail(VKS_OS_ERROR, code, "memfd_create() failed");
     return vks_fail(
         VKS_UNSUPPORTED, code,
@@ -66,7 +66,7 @@ failed:;
     return vks_fail(VKS_OS_ERROR, code, "%s failed", call);
 }
 
-/* ---- those of other processes ---- */
+/* ---- checking memfds of other processes ---- */
 
 static vks_status check_seals(int fd, const char *what, bool writes)
 {
@@ -102,7 +102,7 @@ vks_status vks_memfd_check(int fd, const char *what, vks_memfd_use use, uint64_t
     vks_status status = check_seals(fd, what, use != VKS_MEMFD_READ);
     if (status)
         return status;
-    if ((unsigned long)system.f_type == HUGE_PAGES_MAGIC) /* a page that the system has no more of is a SIGBUS */
+    if ((unsigned long)system.f_type == HUGE_PAGES_MAGIC) /* a huge page that the system cannot provide raises SIGBUS */
         return vks_fail(VKS_BAD_PAGE, 0, "the %s's memfd is made of huge pages: make it without MFD_HUGETLB", what);
     uint64_t there = (uint64_t)info.st_size;
     if (there < size || (use == VKS_MEMFD_PIXELS && there > size))
@@ -132,15 +132,15 @@ vks_status vks_memfd_map(int fd, size_t size, bool writable, void **map)
     return VKS_OK;
 }
 
-/* ---- in the place of a driver's ---- */
+/* ---- replacing a driver's pages ---- */
 
 typedef struct mapping {
     uintptr_t start, end;
     uint64_t offset; /* of `start` in the file */
 } mapping;
 
-/* The digits at *text and the character behind them, which must be `end`; *text is moved past both. By hand, because
- * glibc 2.38 has another name for sscanf (decimal.h). */
+/* Parses the digits at *text and the character after them, which must be `end`, and moves *text
+ * past both. Parsed by hand, because glibc 2.38 renames sscanf (decimal.h). */
 static bool read_number(const char **text, unsigned base, char end, uint64_t *value)
 {
     const char *at = *text;
@@ -157,8 +157,8 @@ static bool read_number(const char **text, unsigned base, char end, uint64_t *va
     return is_read;
 }
 
-/* Whether a line of /proc/self/maps is of that file: "start-end rwxp offset major:minor inode path", in base 16 but for
- * the inode. */
+/* Parses a line of /proc/self/maps and returns whether it maps that file: "start-end rwxp offset
+ * major:minor inode path", in base 16 except the inode. */
 static bool read_mapping(const char *line, const struct stat *file, mapping *out)
 {
     uint64_t start, end, major_id, minor_id, inode;
@@ -213,13 +213,13 @@ vks_status vks_memory_replace(int own, int fd, const void *address, uint64_t *of
     return VKS_OK;
 }
 
-/* ---- pages ahead of their use ---- */
+/* ---- allocating pages ---- */
 
 vks_status vks_memory_reserve(int fd, void *address, size_t size, uint64_t offset)
 {
     if (madvise(address, size, MADV_POPULATE_WRITE) == 0)
         return VKS_OK;
-    int code; /* a kernel before 5.14, or no memory, which this one says as well */
+    int code; /* a kernel before 5.14, or out of memory, which fallocate() reports too */
     do
         code = fallocate(fd, 0, (off_t)offset, (off_t)size) == 0 ? 0 : errno;
     while (code == EINTR);

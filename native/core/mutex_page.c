@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CONTROL_BIT (UINT32_C(1) << 31) /* deaths, joins, recoveries: every sleeper listens to it */
+#define CONTROL_BIT (UINT32_C(1) << 31) /* deaths, joins, recoveries: in every sleeper's mask */
 
 static uint32_t bucket(uint64_t key)
 {
@@ -26,9 +26,9 @@ void vks_mutex_init(vks_mutex_page *page)
     atomic_store(&page->generation, 1);
 }
 
-/* ---- sleeping on debts ---- */
+/* ---- sleeping on values ---- */
 
-uint32_t vks_mutex_want_value(vks_mutex_page *page)
+uint32_t vks_mutex_prepare_value_wait(vks_mutex_page *page)
 {
     uint32_t seq = atomic_load(&page->value_seq);
     atomic_exchange(&page->value_want, 1);
@@ -57,8 +57,8 @@ vks_status vks_mutex_join(vks_mutex_page *page, const char *name, vks_mutex_hand
         uint64_t mine = incarnation << VKS_IDENTITY_BITS | vks_self();
         if (!atomic_compare_exchange_strong(&slot->identity, &free_identity, mine))
             continue;
-        vks_atomic_max(&page->announced,
-                       atomic_load(&slot->pending_value)); /* of a dead tenant, whose signal may be with a driver */
+        /* The slot's last party died, and a driver may have its signal. */
+        vks_atomic_max(&page->announced, atomic_load(&slot->pending_value));
         atomic_store(&slot->pending_value, 0);
         atomic_store(&slot->waiting_since, 0);
         snprintf(slot->name, VKS_NAME_SIZE, "%s", name);
@@ -69,7 +69,7 @@ vks_status vks_mutex_join(vks_mutex_page *page, const char *name, vks_mutex_hand
         VKS_KILL_POINT(1);
         atomic_fetch_add(&page->join_count, 1);
         wake(page, CONTROL_BIT);
-        wake_value_waiters(page); /* recover() may have seen what the slot's last tenant owed */
+        wake_value_waiters(page); /* recover() may wait for the pending value of the slot's last party */
         return VKS_OK;
     }
     return vks_fail(VKS_FULL, 0, "all %u slots of the surface are taken: close handles that are not needed", VKS_SLOTS);
@@ -77,15 +77,15 @@ vks_status vks_mutex_join(vks_mutex_page *page, const char *name, vks_mutex_hand
 
 static void free_slot(vks_slot *slot, uint64_t identity)
 {
-    uint64_t free_identity =
-        identity & ~VKS_IDENTITY_MASK; /* keeps the incarnation, so that the next taker's differs */
+    /* Keeps the incarnation, so that the next party's differs. */
+    uint64_t free_identity = identity & ~VKS_IDENTITY_MASK;
     atomic_compare_exchange_strong(&slot->identity, &identity, free_identity);
 }
 
 void vks_mutex_leave(vks_mutex_handle *handle)
 {
     free_slot(&handle->page->slots[handle->slot], handle->identity);
-    /* Somebody may sleep until this slot's debt is settled or its owner is gone. */
+    /* A thread may sleep until this slot's value completes or its party is gone. */
     wake(handle->page, CONTROL_BIT);
     atomic_fetch_add(&handle->page->value_seq, 1);
     vks_futex_wake(&handle->page->value_seq, VKS_ANY_BIT);
@@ -93,8 +93,8 @@ void vks_mutex_leave(vks_mutex_handle *handle)
 
 /* ---- acquire ---- */
 
-static inline vks_status try_in(vks_mutex_handle *handle, uint64_t key, const uint64_t *epoch,
-                                vks_wait_point *wait_point, uint64_t *seen)
+static inline vks_status try_acquire(vks_mutex_handle *handle, uint64_t key, const uint64_t *epoch,
+                                     vks_wait_point *wait_point, uint64_t *seen)
 {
     vks_mutex_page *page = handle->page;
     for (;;) {
@@ -110,7 +110,8 @@ static inline vks_status try_in(vks_mutex_handle *handle, uint64_t key, const ui
         if (vks_word_state(word) != VKS_FREE || atomic_load_explicit(&page->key, memory_order_relaxed) != key ||
             (epoch && vks_word_epoch(word) != *epoch))
             return VKS_TIMEOUT;
-        /* Read before the swap, valid if it succeeds: only an owner writes them, and then the epoch grows. */
+        /* Read before the swap and valid if it succeeds, because only an owner writes them, and
+         * then the epoch grows. */
         wait_point->value = atomic_load_explicit(&page->value, memory_order_relaxed);
         wait_point->signaller = atomic_load_explicit(&page->signaller, memory_order_relaxed);
         wait_point->signaller_slot = atomic_load_explicit(&page->signaller_slot, memory_order_relaxed);
@@ -119,8 +120,8 @@ static inline vks_status try_in(vks_mutex_handle *handle, uint64_t key, const ui
         if (atomic_compare_exchange_strong(&page->word, &word, mine)) {
             VKS_KILL_POINT(3);
             VKS_TSAN_ACQUIRE(page->header.id);
-            if (!wait_point->signaller ||
-                atomic_load(&page->completed) >= wait_point->value) /* another cache line, so second */
+            /* `completed` is read second, because it is in another cache line. */
+            if (!wait_point->signaller || atomic_load(&page->completed) >= wait_point->value)
                 wait_point->value = 0;
             return VKS_OK;
         }
@@ -129,16 +130,16 @@ static inline vks_status try_in(vks_mutex_handle *handle, uint64_t key, const ui
 
 vks_status vks_mutex_try(vks_mutex_handle *handle, uint64_t key, vks_wait_point *wait_point, uint64_t *seen)
 {
-    return try_in(handle, key, NULL, wait_point, seen);
+    return try_acquire(handle, key, NULL, wait_point, seen);
 }
 
 vks_status vks_mutex_try_epoch(vks_mutex_handle *handle, uint64_t key, uint64_t epoch, vks_wait_point *wait_point,
                                uint64_t *seen)
 {
-    return try_in(handle, key, &epoch, wait_point, seen);
+    return try_acquire(handle, key, &epoch, wait_point, seen);
 }
 
-uint32_t vks_mutex_want(vks_mutex_page *page, uint64_t key)
+uint32_t vks_mutex_prepare_wait(vks_mutex_page *page, uint64_t key)
 {
     uint32_t seq = atomic_load(&page->seq);
     uint32_t bits = bucket(key) | CONTROL_BIT;
@@ -152,9 +153,9 @@ uint32_t vks_mutex_want(vks_mutex_page *page, uint64_t key)
 #define PAUSES VKS_MUTEX_PAUSES
 #define SPIN_NS 50000
 
-/* Whether a try is worth while after the one that saw `seen`. That somebody owns now is no reason, and to fetch the
- * line for the swap then would take it from him; once it is free, fetching it at once runs beside what comes before the
- * swap. */
+/* Returns whether another try can succeed after the one that read `seen`. An owned word gives no
+ * reason to try, and prefetching its line would take it from the owner. Once the word is free, the
+ * prefetch overlaps with the work before the swap. */
 static inline bool changed(vks_mutex_page *page, uint64_t seen)
 {
     uint64_t word = atomic_load_explicit(&page->word, memory_order_relaxed);
@@ -174,8 +175,8 @@ bool vks_mutex_spin(vks_mutex_page *page, uint64_t seen, int pauses)
     return false;
 }
 
-/* Pauses, mostly 40, then sched_yield until `until`: 1.2 us on the same core, 0.11 us across
- * (docs/spec/drivers.md). True if the word changed. */
+/* Pauses, usually 40, then calls sched_yield until `until`: 1.2 us on the same core, 0.11 us across
+ * cores (docs/spec/drivers.md). Returns whether the word changed. */
 static bool spin(vks_mutex_page *page, uint64_t seen, int pauses, uint64_t *until)
 {
     if (vks_mutex_spin(page, seen, pauses))
@@ -190,8 +191,8 @@ static bool spin(vks_mutex_page *page, uint64_t seen, int pauses, uint64_t *unti
     return false;
 }
 
-/* The spinning is bounded as a whole: where others keep the word busy, a waiter on another key must come to sleep and
- * hear signals. */
+/* Spins and tries for a bounded time. Where other parties keep the word busy, a waiter on another
+ * key must reach its sleep and notice signals. */
 static vks_status spin_and_try(vks_mutex_handle *handle, uint64_t key, int pauses, vks_wait_point *wait_point)
 {
     uint64_t seen, until = 0;
@@ -203,7 +204,8 @@ static vks_status spin_and_try(vks_mutex_handle *handle, uint64_t key, int pause
     return status;
 }
 
-/* An interrupted caller comes again with the same deadline: it is one wait still, and need not spin. */
+/* An interrupted caller calls again with the same deadline; the repeated call continues the same
+ * wait, and does not spin again. */
 static _Thread_local struct {
     const vks_slot *slot;
     uint64_t key, deadline, since;
@@ -221,7 +223,7 @@ static vks_status wait_after(int pauses, vks_mutex_handle *handle, uint64_t key,
                                            : vks_mutex_try(handle, key, wait_point, &seen);
     if (status != VKS_TIMEOUT)
         return status;
-    if (deadline == 0) { /* a test: but an owner that died unseen must be seen now (K7) */
+    if (deadline == 0) { /* a test, which must still detect an owner that died (K7) */
         status = watch(user);
         return status ? status : vks_mutex_try(handle, key, wait_point, &seen);
     }
@@ -229,14 +231,15 @@ static vks_status wait_after(int pauses, vks_mutex_handle *handle, uint64_t key,
     atomic_store(&slot->waiting_key, key);
     atomic_store(&slot->waiting_since, since);
     for (;;) {
-        uint32_t seq = vks_mutex_want(page, key);
+        uint32_t seq = vks_mutex_prepare_wait(page, key);
         if ((status = watch(user)) || (status = vks_mutex_try(handle, key, wait_point, &seen)) != VKS_TIMEOUT)
             break;
         VKS_KILL_POINT(4);
         status = vks_now() < deadline ? vks_futex_wait(&page->seq, seq, bucket(key) | CONTROL_BIT, deadline)
-                                      : VKS_TIMEOUT; /* seq may never stand still */
+                                      : VKS_TIMEOUT; /* checked here, because seq may change all the time */
         if (status != VKS_OK) {
-            /* K15: a release may have come at that very moment; take it, since its wake was spent on us. */
+            /* K15: a release may have come just now; take it, because its wake was spent on this
+             * thread. */
             vks_status last = vks_mutex_try(handle, key, wait_point, &seen);
             if (last != VKS_TIMEOUT)
                 status = last;
@@ -259,13 +262,13 @@ vks_status vks_mutex_wait(vks_mutex_handle *handle, uint64_t key, uint64_t deadl
     return wait_after(PAUSES, handle, key, deadline, watch, user, wait_point);
 }
 
-vks_status vks_mutex_wait_on(vks_mutex_handle *handle, uint64_t key, uint64_t deadline, vks_mutex_watch watch,
-                             void *user, vks_wait_point *wait_point)
+vks_status vks_mutex_wait_no_spin(vks_mutex_handle *handle, uint64_t key, uint64_t deadline, vks_mutex_watch watch,
+                                  void *user, vks_wait_point *wait_point)
 {
     return wait_after(0, handle, key, deadline, watch, user, wait_point);
 }
 
-/* ---- release, and the ways in which a chain ends ---- */
+/* ---- release, abandon, poison ---- */
 
 vks_status vks_mutex_release(vks_mutex_handle *handle, uint64_t key, const vks_wait_point *wait_point)
 {
@@ -281,8 +284,9 @@ vks_status vks_mutex_release(vks_mutex_handle *handle, uint64_t key, const vks_w
     atomic_store_explicit(&page->value, wait_point->value, memory_order_relaxed);
     VKS_KILL_POINT(6);
     uint64_t next;
-    do { /* only the BROKEN bit can change under an owner; anything else was written by a party that does not keep the
-            protocol */
+    /* Only the POISONED bit can change under an owner; any other change comes from a party that
+     * breaks the protocol. */
+    do {
         if (vks_word_state(word) != VKS_OWNED || vks_word_slot(word) != handle->slot)
             return VKS_NOT_OWNER;
         next = vks_word(vks_word_epoch(word) + 1, 0, word & VKS_POISONED ? VKS_ABANDONED_STATE : VKS_FREE);
@@ -296,7 +300,7 @@ vks_status vks_mutex_release(vks_mutex_handle *handle, uint64_t key, const vks_w
     if (atomic_load(&page->want) & bit) {
         atomic_fetch_and(&page->want, ~bit);
         VKS_KILL_POINT(8);
-        wake(page, bit); /* all of the bucket: one woken alone may want another key, or be dying */
+        wake(page, bit); /* wake the whole bucket, because a single thread might wait for another key or be dying */
     }
     return VKS_OK;
 }
@@ -324,7 +328,7 @@ void vks_mutex_poison(vks_mutex_page *page)
     wake(page, CONTROL_BIT);
 }
 
-/* ---- debts ---- */
+/* ---- pending values ---- */
 
 bool vks_mutex_announce(vks_mutex_handle *handle, uint64_t value)
 {
@@ -336,7 +340,7 @@ bool vks_mutex_announce(vks_mutex_handle *handle, uint64_t value)
     return false;
 }
 
-void vks_mutex_queued(vks_mutex_page *page, uint64_t value)
+void vks_mutex_publish_queued(vks_mutex_page *page, uint64_t value)
 {
     if (vks_atomic_max(&page->queued, value))
         wake_value_waiters(page);
@@ -349,25 +353,26 @@ void vks_mutex_complete(vks_mutex_handle *handle, uint64_t value, uint64_t next)
     vks_atomic_max(&page->queued, value);
     VKS_KILL_POINT(9);
     vks_atomic_max(&page->completed, value);
-    uint64_t owed = atomic_load(&page->slots[handle->slot].pending_value);
-    if (owed && owed <= value && vks_mutex_slot_is(page, handle->slot, handle->identity))
-        atomic_compare_exchange_strong(&page->slots[handle->slot].pending_value, &owed, next);
+    uint64_t pending = atomic_load(&page->slots[handle->slot].pending_value);
+    if (pending && pending <= value && vks_mutex_slot_is(page, handle->slot, handle->identity))
+        atomic_compare_exchange_strong(&page->slots[handle->slot].pending_value, &pending, next);
     wake_value_waiters(page);
 }
 
 /* ---- death ---- */
 
-/* The word of a dead slot: OWNED by it, or FREE with a value that only its work could bring. */
-static void end_dead_word(vks_mutex_page *page, uint32_t dead_slot, uint64_t identity)
+/* Abandons a word that belongs to a dead slot: OWNED by it, or FREE with a value that only its work
+ * could signal. */
+static void abandon_dead_word(vks_mutex_page *page, uint32_t dead_slot, uint64_t identity)
 {
     for (;;) {
         uint64_t word = atomic_load(&page->word);
         bool owned = vks_word_state(word) == VKS_OWNED && vks_word_slot(word) == dead_slot;
-        bool owing = vks_word_state(word) == VKS_FREE && atomic_load(&page->signaller) == identity &&
-                     atomic_load(&page->signaller_slot) == dead_slot &&
-                     atomic_load(&page->completed) < atomic_load(&page->value);
-        /* Read after the word: a slot that was reclaimed and taken again belongs to a living party. */
-        if ((!owned && !owing) || atomic_load(&page->slots[dead_slot].identity) != identity)
+        bool is_pending = vks_word_state(word) == VKS_FREE && atomic_load(&page->signaller) == identity &&
+                          atomic_load(&page->signaller_slot) == dead_slot &&
+                          atomic_load(&page->completed) < atomic_load(&page->value);
+        /* Read after the word: a reclaimed slot may belong to a live party again. */
+        if ((!owned && !is_pending) || atomic_load(&page->slots[dead_slot].identity) != identity)
             return;
         if (atomic_compare_exchange_strong(&page->word, &word,
                                            vks_word(vks_word_epoch(word) + 1, 0, VKS_ABANDONED_STATE)))
@@ -375,20 +380,22 @@ static void end_dead_word(vks_mutex_page *page, uint32_t dead_slot, uint64_t ide
     }
 }
 
-void vks_mutex_death(vks_mutex_page *page, uint64_t process)
+void vks_mutex_on_death(vks_mutex_page *page, uint64_t process)
 {
     for (uint32_t i = 0; i < VKS_SLOTS; i++) {
         uint64_t identity = atomic_load(&page->slots[i].identity);
         if ((identity & VKS_IDENTITY_MASK) != process)
             continue;
-        end_dead_word(page, i, identity);
+        abandon_dead_word(page, i, identity);
         VKS_KILL_POINT(10);
-        /* Whatever came of it: the dead one may have died between its swap and its wake, or have swallowed a wake. */
+        /* Wake in any case, because the process may have died between its swap and its wake, or
+         * have consumed a wake. */
         wake(page, VKS_ANY_BIT);
         atomic_fetch_add(&page->value_seq, 1);
         vks_futex_wake(&page->value_seq, VKS_ANY_BIT);
-        free_slot(&page->slots[i], identity); /* last: who dies before leaves the slot for others to find; those who
-                                                 sleep on debts ask who lives */
+        /* Free the slot last: if this process dies before, another finds the slot; sleepers on
+         * values check that parties are alive. */
+        free_slot(&page->slots[i], identity);
     }
 }
 
@@ -418,9 +425,9 @@ bool vks_mutex_has_pending_values(const vks_mutex_handle *handle, uint64_t *sign
     return false;
 }
 
-void vks_mutex_unqueue(vks_mutex_page *page, uint64_t announced)
+void vks_mutex_retract_queued(vks_mutex_page *page, uint64_t announced)
 {
-    uint64_t queued = announced, last = announced; /* else another party's work came behind it */
+    uint64_t queued = announced, last = announced; /* no match: another party's work follows */
     atomic_compare_exchange_strong(&page->queued, &queued, atomic_load(&page->completed));
     atomic_compare_exchange_strong(&page->announced, &last, atomic_load(&page->completed));
 }
@@ -432,7 +439,8 @@ uint64_t vks_mutex_last_announced(const vks_mutex_page *page)
         uint64_t pending_value = atomic_load(&page->slots[i].pending_value);
         last = last > pending_value ? last : pending_value;
     }
-    /* Read last: a value leaves its slot (vks_mutex_join, vks_mutex_complete) only after one of these has it. */
+    /* Read last, because a value leaves its slot (vks_mutex_join, vks_mutex_complete) only after
+     * one of these holds it. */
     uint64_t queued = atomic_load(&page->queued), announced = atomic_load(&page->announced);
     last = last > queued ? last : queued;
     return last > announced ? last : announced;
@@ -442,7 +450,7 @@ uint64_t vks_mutex_recover_finish(vks_mutex_handle *handle)
 {
     vks_mutex_page *page = handle->page;
     uint64_t value = atomic_load(&page->value), completed = atomic_load(&page->completed);
-    uint64_t last = vks_mutex_last_announced(page); /* a dead owner's queue may have it, though `value` is behind */
+    uint64_t last = vks_mutex_last_announced(page); /* a dead owner's queue may have it, although `value` is lower */
     value = value > completed ? value : completed;
     value = 1 + (value > last ? value : last);
     atomic_store(&page->value, value);

@@ -1,8 +1,10 @@
-/* orphaned_waits.c: GPU waits for a signal that will never come (docs/spec/protocol.md, "Host signals"). Its signaller
- * died or lost its device with the work that brings it still behind other work. The process whose own queue is stuck,
- * and no other, then signals exactly the value that it waits for.
+/* orphaned_waits.c: GPU waits for a signal that will never come (docs/spec/protocol.md,
+ * "Host signals"). The signaller died or lost its device while the signalling work was still behind other
+ * work. Only the process whose own queue waits signals, from the host, exactly the value that its
+ * queue waits for.
  *
- * Called by the publisher every 20 ms while such waits are with the driver; under the device's lock.
+ * The publisher calls this every 20 ms while such waits are with the driver. Caller holds
+ * device->lock.
  */
 #include "device.h"
 
@@ -17,12 +19,14 @@ static void signal_orphaned(vks_device *device, uint64_t semaphore, uint64_t val
 static void resolve_surface_wait(vks_device *device, vks_surface *surface, uint64_t value)
 {
     uint64_t counter;
-    if (!surface->semaphore || vks_surface_is_pending(surface, value)) /* it may come, or a lower one take it back */
+    /* A pending value may still come, and a lower one would lower the counter. */
+    if (!surface->semaphore || vks_surface_is_pending(surface, value))
         return;
-    /* In this order: who kept a promise owes nothing any more only after the semaphore has the value. */
+    /* Read the counter after the slots: a party clears its pending value only after the semaphore
+     * has it. */
     if (device->backend->counter(device, surface->semaphore, &counter) != VKS_OK || counter >= value)
         return;
-    vks_mutex_poison(surface->handle.page); /* before: nobody is to take what comes of it for a whole frame */
+    vks_mutex_poison(surface->handle.page); /* first, so that no party takes the result for a complete frame */
     signal_orphaned(device, surface->semaphore, value);
 }
 
@@ -34,13 +38,14 @@ static void resolve_fence_wait(vks_device *device, vks_fence *fence, uint64_t va
         signal_orphaned(device, fence->semaphore, value);
 }
 
-/* Another API died that was to bring the value, which is not true any more (vks_fence.end): only queues hear of it, so
- * that they go on. In order, for a signal under way would take the counter back. */
+/* The external API that was to signal the value is lost, so the value is not valid
+ * (vks_fence.last_valid). The signal only lets waiting queues continue. Signals go in order,
+ * because an outstanding lower signal would lower the counter. */
 static void resolve_external_wait(vks_device *device, const vks_completion *completion)
 {
     const vks_fence *fence = completion->object;
     uint64_t counter;
-    if (completion->value > fence->end && fence->semaphore &&
+    if (completion->value > fence->last_valid && fence->semaphore &&
         device->backend->counter(device, fence->semaphore, &counter) == VKS_OK && counter >= completion->serial)
         signal_orphaned(device, fence->semaphore, completion->value);
 }
@@ -58,7 +63,7 @@ void vks_device_resolve_orphaned_waits(vks_device *device)
         else if (completion->kind == VKS_COMPLETION_FENCE)
             resolve_external_wait(device, completion);
     }
-    uint64_t head = device->backend->completed(device) + 1; /* what stands behind it waits for it anyway */
+    uint64_t head = device->backend->completed(device) + 1; /* later batches wait for this one anyway */
     for (size_t i = 0; i < device->ring_count; i++) {
         const vks_completion *completion = &device->ring[(device->ring_first + i) & (device->ring_capacity - 1)];
         if (completion->serial > head)

@@ -28,7 +28,7 @@ void vks_page_init(vks_page_header *header, uint32_t kind, uint64_t size)
     header->size = size;
     header->pid_namespace = vks_pid_namespace();
     if (getrandom(&header->id, sizeof header->id, GRND_NONBLOCK) != sizeof header->id)
-        header->id = vks_now() ^ (uint64_t)(uintptr_t)header; /* only ps needs it to be rare */
+        header->id = vks_now() ^ (uint64_t)(uintptr_t)header; /* only vkshare ps relies on rare collisions */
 }
 
 vks_status vks_page_check(const vks_page_header *header, uint32_t kind, size_t size)
@@ -75,7 +75,7 @@ vks_status vks_page_open_sized(int fd, uint32_t kind, size_t size, void **page)
 
 /* ---- the view for vkshare ps ---- */
 
-static void look_at_fence(const vks_fence_page *page, vks_page_view *out)
+static void inspect_fence(const vks_fence_page *page, vks_page_view *out)
 {
     out->owner_pid = vks_identity_pid(page->owner);
     out->state = atomic_load(&page->status);
@@ -86,7 +86,7 @@ static void look_at_fence(const vks_fence_page *page, vks_page_view *out)
     memcpy(out->slots[0].name, page->name, VKS_NAME_SIZE - 1);
 }
 
-static void look_at_mutex(const vks_mutex_page *page, vks_page_view *out)
+static void inspect_mutex(const vks_mutex_page *page, vks_page_view *out)
 {
     uint64_t word = atomic_load(&page->word);
     out->state = word & 3;
@@ -138,9 +138,9 @@ vks_status vks_page_inspect(int fd, vks_page_view *out)
     out->height = header.height;
     out->format = header.format;
     if (header.kind == VKS_PAGE_FENCE)
-        look_at_fence(map, out);
+        inspect_fence(map, out);
     else
-        look_at_mutex(map, out);
+        inspect_mutex(map, out);
     munmap(map, size_of(header.kind));
     return VKS_OK;
 }

@@ -13,38 +13,41 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define LOOK_MS 50 /* K9 asks for 200 */
-/* Identities come from pages that other processes write: one that names living processes at will gets no more pidfds
- * than these, or a quarter of RLIMIT_NOFILE where that is less. */
-#define MOST_PIDFDS 256u
-#define FEW_PEERS 64u /* below that many records the unnamed ones may wait for the next close */
+#define POLL_MS 50 /* K9 requires 200 */
+/* Other processes write the identities, and one of them could name many live processes. So this
+ * process opens at most this many pidfds, or a quarter of RLIMIT_NOFILE if that is less. */
+#define MAX_PIDFDS 256u
+#define MIN_TIDY_PEERS 64u /* below this number of records, unnamed peers are dropped at the next close */
 
 typedef struct peer {
     struct peer *next;
     uint64_t process; /* identity without incarnation */
-    int pidfd;        /* -1 while none can be had, or all are used: the service thread looks every LOOK_MS then */
+    int pidfd; /* -1 if none could be opened, or the limit is reached; the service thread then polls every POLL_MS */
     bool dead;
 } peer;
 
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t idle; /* the service thread is not telling anybody */
+    pthread_cond_t idle; /* signalled when the service thread has left a callback */
     peer *peers;
     vks_mapping *mappings;
-    int epoll;         /* made by the service thread, as soon as there are fds for it */
-    int kick;          /* an eventfd in it: a peer without a pidfd was added */
-    uint32_t unpinned; /* peers without one */
+    int epoll;         /* created once file descriptors are available */
+    int kick;          /* an eventfd in `epoll`: a peer without a pidfd was added */
+    uint32_t n_polled; /* peers without a pidfd */
     uint32_t n_pidfds;
-    uint32_t n_peers, tidy_at; /* past so many peers those that no page names are looked for */
+    uint32_t n_peers, tidy_at; /* at this number of peers, those that no page names are dropped */
     bool started;
-    vks_mapping *telling; /* the mapping whose told() runs now */
-    vks_mapping *cursor;  /* the one after it */
+    vks_mapping *notifying; /* the mapping whose on_death() runs now */
+    vks_mapping *cursor;    /* the next mapping to notify */
     uintptr_t thread;
     pthread_t thread_id;
-} service = {
-    .lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER, .epoll = -1, .kick = -1, .tidy_at = FEW_PEERS};
+} service = {.lock = PTHREAD_MUTEX_INITIALIZER,
+             .idle = PTHREAD_COND_INITIALIZER,
+             .epoll = -1,
+             .kick = -1,
+             .tidy_at = MIN_TIDY_PEERS};
 
-static void forget(void)
+static void reset_after_fork(void)
 {
     for (peer *p = service.peers; p; p = p->next)
         if (p->pidfd >= 0)
@@ -55,18 +58,18 @@ static void forget(void)
     }
     pthread_mutex_init(&service.lock, NULL);
     pthread_cond_init(&service.idle, NULL);
-    service.peers = NULL; /* the list's memory stays with the parent's copy: freeing here is not fork-safe */
+    service.peers = NULL; /* leaked, because free() is not safe after fork() */
     service.mappings = NULL;
-    service.telling = service.cursor = NULL;
+    service.notifying = service.cursor = NULL;
     service.epoll = service.kick = -1;
-    service.unpinned = service.n_pidfds = service.n_peers = 0;
-    service.tidy_at = FEW_PEERS;
+    service.n_polled = service.n_pidfds = service.n_peers = 0;
+    service.tidy_at = MIN_TIDY_PEERS;
     service.started = false;
 }
 
-/* ---- telling ---- */
+/* ---- notifying ---- */
 
-static bool mentions(const vks_mapping *mapping, uint64_t process)
+static bool names_process(const vks_mapping *mapping, uint64_t process)
 {
     if (mapping->party)
         return (atomic_load(mapping->party) & VKS_IDENTITY_MASK) == process;
@@ -84,42 +87,43 @@ static bool mentions(const vks_mapping *mapping, uint64_t process)
 
 void vks_peers_mark_dead(vks_mapping *mapping, uint64_t process)
 {
-    if (mapping->refresh) /* a signal that was queued before the death still comes, and who would have told of it is
-                             dead */
+    /* A signal that was queued before the death still comes, but the process that would publish it
+     * is dead. */
+    if (mapping->refresh)
         mapping->refresh(mapping);
-    vks_mutex_death(mapping->mutex, process);
+    vks_mutex_on_death(mapping->mutex, process);
 }
 
-/* Tells every mapping of a death: those that do not mention the dead find nothing to do. */
-static void tell_all(uint64_t process)
+/* Handles a death in every mapping. Mappings that do not name the process do not change. */
+static void handle_death(uint64_t process)
 {
     pthread_mutex_lock(&service.lock);
     for (vks_mapping *m = service.mappings; m; m = m->next)
         if (m->mutex)
             vks_peers_mark_dead(m, process);
         else if (m->queue)
-            vks_queue_death(m->queue, process);
-    /* told() may take a device's lock, under which others add and remove mappings: `cursor` is what removal keeps
-     * valid. */
+            vks_queue_on_death(m->queue, process);
+    /* on_death() may take a device's lock, under which other threads add and remove mappings.
+     * Removal keeps `cursor` valid. */
     service.cursor = service.mappings;
     while (service.cursor) {
-        service.telling = service.cursor;
-        service.cursor = service.telling->next;
-        void (*on_death)(void *) = service.telling->on_death;
-        void *user = service.telling->user;
+        service.notifying = service.cursor;
+        service.cursor = service.notifying->next;
+        void (*on_death)(void *) = service.notifying->on_death;
+        void *user = service.notifying->user;
         pthread_mutex_unlock(&service.lock);
         if (on_death)
             on_death(user);
         pthread_mutex_lock(&service.lock);
-        service.telling = NULL;
+        service.notifying = NULL;
         pthread_cond_broadcast(&service.idle);
     }
     pthread_mutex_unlock(&service.lock);
 }
 
-/* ---- looking ---- */
+/* ---- detecting ---- */
 
-/* Under the lock. */
+/* Caller holds service.lock. */
 static bool open_epoll(void)
 {
     if (service.epoll >= 0)
@@ -138,17 +142,17 @@ static bool open_epoll(void)
     return false;
 }
 
-/* Under the lock. */
+/* Caller holds service.lock. */
 static bool has_pidfds_left(void)
 {
     struct rlimit limit;
     bool is_known = getrlimit(RLIMIT_NOFILE, &limit) == 0;
-    return service.n_pidfds < MOST_PIDFDS && (!is_known || service.n_pidfds < limit.rlim_cur / 4);
+    return service.n_pidfds < MAX_PIDFDS && (!is_known || service.n_pidfds < limit.rlim_cur / 4);
 }
 
-/* Under the lock. Opens a pidfd first and compares the start time after, so that a reused pid cannot pass. False: the
- * process is gone. */
-static bool pin(peer *p)
+/* Opens a peer's pidfd first and compares the start time afterwards, so that a reused pid is
+ * detected. Returns false if the process is gone. Caller holds service.lock. */
+static bool open_peer_pidfd(peer *p)
 {
     int pidfd = has_pidfds_left() ? vks_pidfd_open(vks_identity_pid(p->process)) : -1;
     if (vks_identity_gone(p->process)) {
@@ -156,11 +160,12 @@ static bool pin(peer *p)
             close(pidfd);
         return false;
     }
-    /* No pointer: the record may be freed between epoll_wait() and the lock. */
+    /* The key is the process, not a pointer, because the record may be freed between epoll_wait()
+     * and the lock. */
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = p->process};
     if (pidfd >= 0 && open_epoll() && epoll_ctl(service.epoll, EPOLL_CTL_ADD, pidfd, &event) == 0) {
         p->pidfd = pidfd;
-        service.unpinned--;
+        service.n_polled--;
         service.n_pidfds++;
     } else if (pidfd >= 0) {
         close(pidfd);
@@ -168,30 +173,30 @@ static bool pin(peer *p)
     return true;
 }
 
-/* The process of one unpinned peer that has died, or 0. */
-static uint64_t find_dead(void)
+/* Returns the process of one polled peer that has died, or 0. */
+static uint64_t find_dead_peer(void)
 {
     uint64_t dead = 0;
     pthread_mutex_lock(&service.lock);
     for (peer *p = service.peers; p && !dead; p = p->next)
-        if (p->pidfd < 0 && !p->dead && !pin(p)) {
+        if (p->pidfd < 0 && !p->dead && !open_peer_pidfd(p)) {
             p->dead = true;
-            service.unpinned--;
+            service.n_polled--;
             dead = p->process;
         }
     pthread_mutex_unlock(&service.lock);
     return dead;
 }
 
-/* The process whose pidfd became readable, or 0. */
+/* Waits for a pidfd to become readable, and returns its process or 0. */
 static uint64_t wait_for_death(void)
 {
     pthread_mutex_lock(&service.lock);
     bool open = open_epoll();
-    int epoll = service.epoll, kick = service.kick, limit = service.unpinned ? LOOK_MS : -1;
+    int epoll = service.epoll, kick = service.kick, limit = service.n_polled ? POLL_MS : -1;
     pthread_mutex_unlock(&service.lock);
     struct epoll_event event = {0};
-    int n = open ? epoll_wait(epoll, &event, 1, limit) : poll(NULL, 0, LOOK_MS);
+    int n = open ? epoll_wait(epoll, &event, 1, limit) : poll(NULL, 0, POLL_MS);
     if (n > 0 && !event.data.u64) {
         uint64_t ignored;
         ssize_t got = read(kick, &ignored, sizeof ignored);
@@ -200,7 +205,7 @@ static uint64_t wait_for_death(void)
     return n > 0 ? event.data.u64 : 0;
 }
 
-/* Under the lock. */
+/* Caller holds service.lock. */
 static peer *find(uint64_t process)
 {
     peer *p = service.peers;
@@ -209,7 +214,8 @@ static peer *find(uint64_t process)
     return p;
 }
 
-/* Under the lock. Closing alone leaves it in the epoll set for as long as a child that was forked has a copy. */
+/* Removes the pidfd from the epoll set, because a forked child's copy would keep it there after the
+ * close. Caller holds service.lock. */
 static void close_pidfd(peer *p)
 {
     if (p->pidfd < 0)
@@ -220,37 +226,36 @@ static void close_pidfd(peer *p)
     service.n_pidfds--;
 }
 
-/* Under the lock. Forgets the peers, dead or alive, that no mapping names any more. */
-static void drop_strangers(void)
+/* Drops the peers, alive or not, that no mapping names any more. Caller holds service.lock. */
+static void drop_unnamed_peers(void)
 {
     for (peer **link = &service.peers; *link;) {
         peer *p = *link;
-        bool wanted = !service.started;
-        for (vks_mapping *m = service.mappings; m && !wanted; m = m->next)
-            wanted = mentions(m, p->process);
-        if (wanted) {
+        bool is_named = !service.started;
+        for (vks_mapping *m = service.mappings; m && !is_named; m = m->next)
+            is_named = names_process(m, p->process);
+        if (is_named) {
             link = &p->next;
             continue;
         }
         *link = p->next;
         if (p->pidfd < 0 && !p->dead)
-            service.unpinned--;
+            service.n_polled--;
         close_pidfd(p);
         service.n_peers--;
         free(p);
     }
-    service.tidy_at = 2 * service.n_peers > FEW_PEERS ? 2 * service.n_peers : FEW_PEERS;
+    service.tidy_at = 2 * service.n_peers > MIN_TIDY_PEERS ? 2 * service.n_peers : MIN_TIDY_PEERS;
 }
 
-/* False: the record went meanwhile, as no page names that process any more. */
-static bool note_death(uint64_t process)
+/* Returns false if the record was dropped meanwhile, because no page names the process any more. */
+static bool mark_dead(uint64_t process)
 {
     pthread_mutex_lock(&service.lock);
     peer *p = find(process);
     if (p) {
         p->dead = true;
-        close_pidfd(p); /* the record stays while a page mentions the dead; an fd for each death would use up the
-                           limit */
+        close_pidfd(p); /* the record stays while a page names the process; an fd for each would exhaust the limit */
     }
     pthread_mutex_unlock(&service.lock);
     return p != NULL;
@@ -261,32 +266,32 @@ static void *serve(void *unused)
     (void)unused;
     for (;;) {
         uint64_t ended = wait_for_death();
-        if (ended && note_death(ended))
-            tell_all(ended);
-        for (uint64_t process; (process = find_dead());)
-            tell_all(process);
+        if (ended && mark_dead(ended))
+            handle_death(ended);
+        for (uint64_t process; (process = find_dead_peer());)
+            handle_death(process);
         pthread_mutex_lock(&service.lock);
-        drop_strangers();
+        drop_unnamed_peers();
         pthread_mutex_unlock(&service.lock);
     }
     return NULL;
 }
 
-/* Under the lock. */
+/* Caller holds service.lock. */
 static vks_status start_service(void)
 {
     if (service.started)
         return VKS_OK;
     static bool registered;
     if (!registered) {
-        vks_at_fork_child(forget);
+        vks_at_fork_child(reset_after_fork);
         registered = true;
     }
     vks_status status = vks_thread_start("vkshare-peers", serve, NULL, &service.thread);
     if (status)
         return status;
     service.thread_id = (pthread_t)service.thread;
-    pthread_detach(service.thread_id); /* it lives as long as the process and touches nothing that exit tears down */
+    pthread_detach(service.thread_id); /* it runs as long as the process, and uses nothing that exit() destroys */
     service.started = true;
     return VKS_OK;
 }
@@ -308,7 +313,7 @@ void vks_peers_add(vks_mapping *mapping)
 void vks_peers_remove(vks_mapping *mapping)
 {
     pthread_mutex_lock(&service.lock);
-    while (service.telling == mapping && !pthread_equal(pthread_self(), service.thread_id))
+    while (service.notifying == mapping && !pthread_equal(pthread_self(), service.thread_id))
         pthread_cond_wait(&service.idle, &service.lock);
     if (service.cursor == mapping)
         service.cursor = mapping->next;
@@ -318,25 +323,26 @@ void vks_peers_remove(vks_mapping *mapping)
         service.mappings = mapping->next;
     if (mapping->next)
         mapping->next->previous = mapping->previous;
-    drop_strangers();
+    drop_unnamed_peers();
     pthread_mutex_unlock(&service.lock);
 }
 
 /* ---- liveness ---- */
 
-/* Under the lock. NULL: the process is gone, or there is no memory to remember it. */
-static peer *watch(uint64_t process)
+/* Adds a record for a process. NULL: the process is gone, or out of memory. Caller holds
+ * service.lock. */
+static peer *add_peer(uint64_t process)
 {
     if (service.n_peers >= service.tidy_at)
-        drop_strangers();
+        drop_unnamed_peers();
     peer *p = calloc(1, sizeof *p);
     if (!p)
         return NULL;
     p->process = process;
     p->pidfd = -1;
-    service.unpinned++;
-    if (!pin(p)) {
-        service.unpinned--;
+    service.n_polled++;
+    if (!open_peer_pidfd(p)) {
+        service.n_polled--;
         free(p);
         return NULL;
     }
@@ -359,7 +365,7 @@ bool vks_peer_alive(uint64_t identity)
     pthread_mutex_lock(&service.lock);
     peer *p = find(process);
     if (!p)
-        p = watch(process);
+        p = add_peer(process);
     bool alive = p ? !p->dead && !(p->pidfd >= 0 ? vks_pidfd_exited(p->pidfd) : vks_identity_gone(process))
                    : !vks_identity_gone(process);
     pthread_mutex_unlock(&service.lock);
@@ -373,7 +379,7 @@ vks_status vks_peers_watch_page(vks_mapping *mapping)
     uint64_t word = atomic_load(&page->word);
     uint64_t self = vks_self();
     if (join_count == atomic_load(&mapping->join_count)) {
-        /* Everybody is watched already; only an owner that died this instant is worth a look. */
+        /* Every party is watched already; only an owner that died just now needs a check. */
         uint32_t slot = vks_word_slot(word);
         uint64_t owner = slot < VKS_SLOTS && vks_word_state(word) == VKS_OWNED
                              ? atomic_load(&page->slots[slot].identity) & VKS_IDENTITY_MASK

@@ -124,8 +124,9 @@ void vks_at_fork_child(void (*reset)(void))
 
 /* ---- identity ---- */
 
-/* Field 22 of /proc/PID/stat; 0 and errno when there is none. The name in parentheses may hold spaces and parentheses
- * itself, so count from the last ')'. *is_zombie: the main thread has ended (field 3). */
+/* Returns field 22 of /proc/PID/stat; 0 and errno if there is none. The name in parentheses may
+ * contain spaces and parentheses, so count from the last ')'. *is_zombie: the main thread has ended
+ * (field 3). */
 static uint64_t start_time(uint32_t pid, bool *is_zombie)
 {
     char path[40], text[1024];
@@ -170,8 +171,8 @@ bool vks_pidfd_exited(int pidfd)
     return poll(&one, 1, 0) > 0;
 }
 
-/* Of a process whose main thread has ended. Where no pidfd can be had it counts as living, until its parent has waited
- * for it. */
+/* Returns whether a process whose main thread has ended has no threads left. Without a pidfd it
+ * counts as alive, until its parent has waited for it. */
 static bool has_exited(uint32_t pid)
 {
     int pidfd = vks_pidfd_open(pid);
@@ -185,13 +186,13 @@ static bool has_exited(uint32_t pid)
 bool vks_identity_gone(uint64_t process)
 {
     uint32_t pid = vks_identity_pid(process);
-    if (!pid) /* nobody's, from a page; kill(0) is about our own group */
+    if (!pid) /* no process; kill(0) would address this process group */
         return true;
     bool is_zombie;
     uint64_t now = identity_of(pid, &is_zombie);
     if (now)
         return now != process || (is_zombie && has_exited(pid));
-    return kill((pid_t)pid, 0) < 0 && errno == ESRCH; /* with hidepid, /proc shows no strangers */
+    return kill((pid_t)pid, 0) < 0 && errno == ESRCH; /* with hidepid, /proc hides other users' processes */
 }
 
 uint64_t vks_self(void)
@@ -205,7 +206,7 @@ uint64_t vks_self(void)
     return identity;
 }
 
-/* A process stays in the one that it was born in: what unshare() changes is its children's. */
+/* A process stays in its first pid namespace; unshare() changes only its children's. */
 uint64_t vks_pid_namespace(void)
 {
     static _Atomic uint64_t known;
@@ -238,7 +239,8 @@ static void *run_thread(void *pointer)
     return result;
 }
 
-/* What the thread does to itself must reach the process's handlers: faulthandler's, a crash reporter's. */
+/* Signals of the thread's own faults, which must reach the process's handlers (faulthandler, crash
+ * reporters). */
 static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
 
 vks_status vks_thread_start(const char *name, void *(*run)(void *), void *argument, uintptr_t *thread)
@@ -279,7 +281,8 @@ void vks_kill_arm(int number, int after)
     atomic_store(&kills_left, after);
 }
 
-/* As SIGKILL would at that instant. VKS_KILL=n and VKS_KILL_AFTER=m arm a process that does not do it itself. */
+/* Ends the process as SIGKILL would. VKS_KILL=n and VKS_KILL_AFTER=m arm a process that does not
+ * call vks_kill_arm(). */
 void vks_kill_point(int number)
 {
     if (kill_number < 0) {

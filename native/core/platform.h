@@ -1,4 +1,4 @@
-/* platform.h: what the core needs of Linux: clock, futexes, the identity of a process, fork. */
+/* platform.h: the core's Linux interface: clock, futexes, process identities, fork. */
 #ifndef VKS_PLATFORM_H
 #define VKS_PLATFORM_H
 
@@ -9,23 +9,24 @@
 
 #include "vkshare.h"
 
-/* Fills the thread's vks_error and returns `status`, so that a failing function ends in one line. */
+/* Fills the thread's vks_error and returns `status`. */
 vks_status vks_fail(vks_status status, int64_t code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* ---- fork ---- every object remembers vks_process; after fork() the child's differs and the object answers VKS_FORKED
- * (X11). */
+/* ---- fork ---- Every object remembers vks_process. After fork() the child has another one, so the
+ * object returns VKS_FORKED (X11). */
 extern uint32_t vks_process;
-void vks_platform_init(void);                /* idempotent; installs the fork handler, looks whether to trace */
-void vks_at_fork_child(void (*reset)(void)); /* modules with global state register how to forget it; at most 8 */
+void vks_platform_init(void);                /* idempotent; installs the fork handler, enables tracing if configured */
+void vks_at_fork_child(void (*reset)(void)); /* a module with global state registers its reset; at most 8 */
 
 /* ---- futexes, shared between processes; the deadline is absolute CLOCK_MONOTONIC ns ---- */
 #define VKS_ANY_BIT UINT32_MAX
-uint64_t vks_patience(void); /* of the calling thread: vks_set_interrupt_interval() */
+uint64_t vks_patience(void); /* of the calling thread; 0: none */
 /* VKS_OK: woken, or *word was not `expected`; VKS_TIMEOUT; VKS_INTERRUPTED. */
 vks_status vks_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t bits, uint64_t deadline);
-void vks_futex_wake(_Atomic uint32_t *word, uint32_t bits); /* all sleepers whose bits meet */
+void vks_futex_wake(_Atomic uint32_t *word, uint32_t bits); /* wakes all sleepers that share a bit */
 
-/* A thread-local variable that is reached without a call: dlopen() has room for a few bytes of this kind. */
+/* A thread-local variable that is accessed without a call. dlopen() has room for a few bytes of
+ * this kind. */
 #define VKS_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 
 static inline void vks_pause(void)
@@ -37,7 +38,7 @@ static inline void vks_pause(void)
 #endif
 }
 
-/* Raises *counter to at least `value`; true if this call did it. */
+/* Raises *counter to at least `value`; true if this call raised it. */
 static inline bool vks_atomic_max(_Atomic uint64_t *counter, uint64_t value)
 {
     uint64_t seen = atomic_load_explicit(counter, memory_order_relaxed);
@@ -47,8 +48,8 @@ static inline bool vks_atomic_max(_Atomic uint64_t *counter, uint64_t value)
     return false;
 }
 
-/* Two mappings of one page are two addresses, so TSAN cannot see that they synchronize; in its builds the page's id
- * stands for both. */
+/* Two mappings of one page have two addresses, so TSAN cannot see that they synchronize. In TSAN
+ * builds the page's id stands for both. */
 #ifdef __SANITIZE_THREAD__
 void __tsan_acquire(void *address);
 void __tsan_release(void *address);
@@ -60,31 +61,34 @@ extern char vks_tsan_cells[4096];
 #define VKS_TSAN_RELEASE(id) ((void)0)
 #endif
 
-/* ---- identity: 22 bits of pid and 26 of start time (ticks since boot) say which process, one word that can be
- * compared and swapped. The top 16 bits are left to the slot that holds it (its incarnation). 0 is nobody. ---- */
+/* ---- identity ---- 22 bits of pid and 26 bits of start time (ticks since boot) identify a process
+ * in one word, which can be compared and swapped. The top 16 bits are left to the slot that holds
+ * it (its incarnation). 0: no process. */
 #define VKS_IDENTITY_BITS 48
 #define VKS_IDENTITY_MASK ((UINT64_C(1) << VKS_IDENTITY_BITS) - 1)
 static inline uint32_t vks_identity_pid(uint64_t identity) { return (uint32_t)(identity & 0x3fffff); }
-uint64_t vks_self(void); /* this process; 0 and errno while /proc cannot be read: no device is made then */
+uint64_t vks_self(void); /* this process; 0 and errno if /proc cannot be read, and then no device is created */
 uint64_t vks_identity_of(uint32_t pid); /* 0 and errno when there is no such process or /proc cannot be read */
-/* True only where it is certain that this process (an identity without incarnation) runs no more: a dead process loses
- * what it owns, and a process without free file descriptors cannot look. A process lives until its last thread has
- * ended, whatever state /proc shows: that state is the main thread's. */
+/* Returns whether this process (an identity without incarnation) has certainly ended. Uncertain
+ * cases return false, because a dead process loses its surfaces, and a process without free file
+ * descriptors cannot check. A process is alive until its last thread has ended; the state in /proc
+ * is only the main thread's. */
 bool vks_identity_gone(uint64_t process);
 int vks_pidfd_open(uint32_t pid); /* CLOEXEC; -1 and errno */
-bool vks_pidfd_exited(int pidfd); /* every thread has ended; false if a signal interrupts the look */
+bool vks_pidfd_exited(int pidfd); /* every thread has ended; false if a signal interrupts the check */
 uint64_t vks_pid_namespace(void); /* inode of /proc/self/ns/pid, 0 when unknown */
 
 int vks_dup(int fd); /* CLOEXEC; -1 and errno */
 
-/* A thread that blocks every signal but those of its own faults, has a name, and is counted by vks_thread_count(). */
+/* Starts a named thread that blocks every signal except its own faults. vks_thread_count() counts
+ * it. */
 vks_status vks_thread_start(const char *name, void *(*run)(void *), void *argument, uintptr_t *thread);
 void vks_thread_join(uintptr_t thread);
 
-/* Numbered kill points of a debug build: a test kills the process at the n-th one (X9). */
+/* Numbered kill points of a debug build: a test kills the process at the n-th (X9). */
 #ifdef VKS_KILL_POINTS
 void vks_kill_point(int number);
-void vks_kill_arm(int number, int after); /* dies the `after`-th time that point `number` is passed */
+void vks_kill_arm(int number, int after); /* the process dies when it passes point `number` for the `after`-th time */
 #define VKS_KILL_POINT(n) vks_kill_point(n)
 #else
 #define VKS_KILL_POINT(n) ((void)0)

@@ -11,8 +11,9 @@
 #include "trace_points.h"
 #include "watcher.h"
 
-/* One end of a queue. `lock` serialises the threads that share it (Q17); it is held over a producer's wait for the GPU,
- * never over a consumer's wait for a pair. The ring's own words order the two ends. */
+/* One end of a queue. `lock` serializes the threads that share it (Q17). A producer holds it while
+ * it waits for the GPU; a consumer does not hold it while it waits for a pair. The page's words
+ * order the two ends. */
 struct vks_queue {
     vks_queue *next, *previous; /* in device->queues */
     vks_device *device;
@@ -20,28 +21,29 @@ struct vks_queue {
     uint32_t process;
     vks_queue_ring ring;
     vks_end end;
-    uint64_t word; /* what we wrote into the page's word of this end */
+    uint64_t word; /* the value that this end wrote to its word in the page */
     pthread_mutex_t lock;
-    _Atomic uintptr_t thread; /* single-threaded: the one that used it first */
+    _Atomic uintptr_t thread; /* single-threaded queues: the first thread that used it */
     _Atomic bool closed;
-    _Atomic uint32_t sleeping; /* threads that look at the page without the lock */
-    _Atomic uint32_t patience; /* ns of looking before a sleep */
+    _Atomic uint32_t sleeping; /* threads that check the page without the lock */
+    _Atomic uint32_t spin_ns;  /* ns of spinning before a sleep */
     vks_mapping mapping;
     vks_surface *surfaces[];
 };
 
-/* Somebody's token, to be told once a dequeue is worth a try. */
+/* A token to push once a dequeue can succeed. */
 typedef struct vks_notice {
     vks_queue *queue;
     vks_event_queue *event_queue;
     uint64_t token;
 } vks_notice;
 
-/* Of looking before a sleep. Waking takes about as long as the least: two ends that both sleep would go on so for ever,
- * each finding the other asleep. So a sleep that ended soon makes the next look longer, and a long one ends that. */
-#define LEAST_PATIENCE_NS 50000
-#define MOST_PATIENCE_NS 200000
-#define SLICE_NS 50000000 /* of waiting for the GPU */
+/* Time to spin before a sleep. A wake takes about as long as the minimum. Two ends that both sleep
+ * would continue to do so, each finding the other asleep. So a short sleep doubles the next spin,
+ * and a long sleep resets it. */
+#define MIN_SPIN_NS 50000
+#define MAX_SPIN_NS 200000
+#define SLICE_NS 50000000 /* of a wait for the GPU */
 
 static const char *const end_names[] = {"producer", "consumer"};
 
@@ -88,7 +90,7 @@ static vks_status check_surfaces(vks_device *device, const vks_queue_ring *ring,
     return VKS_OK;
 }
 
-static vks_status enter(vks_queue *queue)
+static vks_status register_queue(vks_queue *queue)
 {
     vks_device *device = queue->device;
     pthread_mutex_lock(&device->lock);
@@ -116,13 +118,13 @@ static void destroy_memory(vks_queue *queue)
 
 static void adopt(vks_queue *queue);
 
-/* Whoever holds the end is looked at first: a death that nobody has told yet frees it. */
+/* Checks the current holder first, because a death that was not detected yet frees the end. */
 static vks_status open_end(vks_queue *queue)
 {
     vks_queue_ring *ring = &queue->ring;
     uint64_t holder = atomic_load(&ring->page->ends[queue->end]);
     if (vks_end_state(holder) == VKS_END_OPEN && !vks_peer_alive(vks_end_process(holder)))
-        vks_queue_death(ring->page, vks_end_process(holder));
+        vks_queue_on_death(ring->page, vks_end_process(holder));
     return vks_queue_end_open(ring, queue->end, queue->device->name, &queue->word);
 }
 
@@ -147,7 +149,7 @@ vks_status vks_queue_open(vks_device *device, int page_fd, vks_end end, vks_surf
     queue->process = vks_process;
     queue->ring = ring;
     queue->end = end;
-    queue->patience = LEAST_PATIENCE_NS;
+    queue->spin_ns = MIN_SPIN_NS;
     queue->mapping.queue = ring.page;
     pthread_mutex_init(&queue->lock, NULL);
     for (uint32_t i = 0; i < count; i++) {
@@ -161,7 +163,7 @@ vks_status vks_queue_open(vks_device *device, int page_fd, vks_end end, vks_surf
     if (end == VKS_PRODUCER)
         adopt(queue);
     vks_peers_add(&queue->mapping);
-    if ((status = enter(queue))) {
+    if ((status = register_queue(queue))) {
         vks_peers_remove(&queue->mapping);
         vks_queue_end_close(&queue->ring, end, queue->word);
         destroy_memory(queue);
@@ -183,7 +185,7 @@ bool vks_queue_is_closed(const vks_queue *queue) { return queue->closed; }
 
 uint32_t vks_queue_metadata_size(const vks_queue *queue) { return queue->ring.metadata_size; }
 
-/* ---- who may ---- */
+/* ---- checks ---- */
 
 static vks_status check(const vks_queue *queue)
 {
@@ -202,7 +204,7 @@ static vks_status check_thread(vks_queue *queue)
                     "the queue was made with single_threaded=True, and this is not the thread that used it first");
 }
 
-/* The lock; VKS_TIMEOUT: somebody has it, and the caller must not sleep. */
+/* Takes the lock. VKS_TIMEOUT: it is taken, and the caller must not sleep. */
 static vks_status begin(vks_queue *queue, bool may_sleep)
 {
     vks_status status = check(queue);
@@ -229,7 +231,7 @@ static vks_status finish(vks_queue *queue, vks_status status)
     return status;
 }
 
-/* The state of the other end, whose death will be heard from now on. */
+/* Returns the state of the other end, and watches its process for death from now on. */
 static uint32_t other_end(vks_queue *queue)
 {
     vks_queue_page *page = queue->ring.page;
@@ -241,7 +243,7 @@ static uint32_t other_end(vks_queue *queue)
         if (vks_peer_alive(vks_end_process(word)))
             atomic_store_explicit(&queue->mapping.watched, word, memory_order_relaxed);
         else
-            vks_queue_death(page, vks_end_process(word));
+            vks_queue_on_death(page, vks_end_process(word));
     }
 }
 
@@ -253,7 +255,7 @@ static vks_status not_open_yet(const vks_queue *queue)
 
 /* ---- the producer ---- */
 
-/* Pairs that a dead producer put down: its last one counts if it had given the surface up. */
+/* Commits the pairs that a dead producer wrote; the last one counts if its surface was released. */
 static void adopt(vks_queue *queue)
 {
     uint32_t surface;
@@ -265,16 +267,16 @@ static void adopt(vks_queue *queue)
 
 typedef vks_status (*gpu_wait)(vks_surface *surface, uint64_t value, uint64_t deadline);
 
-/* Waits for the GPU, and looks up now and then: close() must not wait for work that may never run. The caller comes
- * again, and finds the end closed. */
-static vks_status wait_a_while(gpu_wait wait, vks_surface *surface, uint64_t value, uint64_t deadline)
+/* Waits for the GPU for one slice, because close() must not wait for work that may never run. The
+ * caller calls again, and sees whether the end is closed. */
+static vks_status wait_slice(gpu_wait wait, vks_surface *surface, uint64_t value, uint64_t deadline)
 {
     uint64_t now = deadline ? vks_now() : 0, slice = now + SLICE_NS < deadline ? now + SLICE_NS : deadline;
     vks_status status = wait(surface, value, slice);
     return status == VKS_TIMEOUT && slice != deadline ? VKS_INTERRUPTED : status;
 }
 
-static vks_status wait_drawn(vks_surface *surface, uint64_t unused, uint64_t deadline)
+static vks_status wait_rendered(vks_surface *surface, uint64_t unused, uint64_t deadline)
 {
     (void)unused;
     return vks_surface_cpu_access(surface, deadline);
@@ -286,11 +288,11 @@ static vks_status flush(vks_queue *queue, uint64_t deadline, uint32_t *committed
     uint64_t value;
     vks_status status;
     for (*committed = 0; !(status = vks_queue_first_pending(&queue->ring, &surface, &value)); ++*committed) {
-        if ((status = wait_a_while(vks_surface_wait_released, queue->surfaces[surface], value, deadline)))
+        if ((status = wait_slice(vks_surface_wait_released, queue->surfaces[surface], value, deadline)))
             return status;
         vks_queue_commit(&queue->ring, 1);
     }
-    return status == VKS_TIMEOUT ? VKS_OK : status; /* nothing is pending any more */
+    return status == VKS_TIMEOUT ? VKS_OK : status; /* nothing is pending */
 }
 
 vks_status vks_queue_flush(vks_queue *queue, bool wait, uint64_t deadline, uint32_t *committed, uint32_t *pending)
@@ -334,8 +336,9 @@ static vks_status check_enqueue(vks_queue *queue, const vks_surface *surface, si
     }
 }
 
-/* Puts the pair down, then gives up the surface: whatever ends this process in between, the pair is not lost. */
-static vks_status put(vks_queue *queue, vks_surface *surface, const void *metadata, size_t length, uint64_t *value)
+/* Writes the pair, then releases the surface, so that the pair is not lost if this process dies in
+ * between. */
+static vks_status put_pair(vks_queue *queue, vks_surface *surface, const void *metadata, size_t length, uint64_t *value)
 {
     vks_status status =
         vks_queue_put(&queue->ring, surface->index, vks_surface_epoch_after_release(surface), metadata, length);
@@ -367,13 +370,13 @@ static vks_status enqueue(vks_queue *queue, vks_surface *surface, const void *me
     if (mode == VKS_ENQUEUE_TRY && status == VKS_TIMEOUT)
         status = VKS_OK;
     if (!status && mode == VKS_ENQUEUE_WAIT)
-        status = wait_a_while(wait_drawn, surface, 0, deadline);
+        status = wait_slice(wait_rendered, surface, 0, deadline);
     bool finished = mode != VKS_ENQUEUE_TRY || (!status && vks_surface_cpu_access(surface, 0) == VKS_OK);
-    if (status || (status = put(queue, surface, metadata, length, &value)) ||
+    if (status || (status = put_pair(queue, surface, metadata, length, &value)) ||
         (status = vks_queue_pending(&queue->ring, &pending)))
         return finish(queue, status);
     if (mode == VKS_ENQUEUE_GPU || (finished && pending == 1)) {
-        vks_queue_commit(&queue->ring, pending); /* what is pending is older, and the GPU orders that too */
+        vks_queue_commit(&queue->ring, pending); /* the pending pairs are older, and the GPU orders them too */
         *committed = true;
     }
     return finish(queue, VKS_OK);
@@ -397,8 +400,8 @@ typedef struct front_pair {
     uint64_t epoch;
 } front_pair;
 
-/* The oldest pair, which stays where it is. VKS_TIMEOUT: nothing is there, and may come. */
-static vks_status look_at_front(vks_queue *queue, front_pair *pair)
+/* Reads the oldest pair, which stays in the ring. VKS_TIMEOUT: empty for now. */
+static vks_status peek_front(vks_queue *queue, front_pair *pair)
 {
     vks_queue_ring *ring = &queue->ring;
     uint32_t state = other_end(queue);
@@ -413,17 +416,18 @@ static vks_status look_at_front(vks_queue *queue, front_pair *pair)
                                  : status;
 }
 
-/* Under the lock. The pair leaves the ring with its surface, or where there is nothing to take: a consumer died between
- * the two steps, or the surface was recovered out of the ring (*is_stale). An abandoned surface leaves it too. The
- * notice of a new generation takes nothing out: the pair was put down since. */
-static vks_status take_front(vks_queue *queue, const front_pair *pair, bool *is_stale)
+/* Acquires the front pair's surface. The pair leaves the ring if its surface was acquired, is
+ * abandoned, or cannot be acquired any more (*is_stale): a consumer died between the two steps, or
+ * the surface was recovered out of the ring. A new generation's notice removes nothing, because the
+ * pair was written after it. Caller holds queue->lock. */
+static vks_status acquire_front(vks_queue *queue, const front_pair *pair, bool *is_stale)
 {
     vks_surface *surface = queue->surfaces[*pair->surface];
     vks_status status = vks_surface_acquire_epoch(surface, pair->epoch);
     VKS_KILL_POINT(22);
     *is_stale = status && vks_surface_was_reacquired(surface, pair->epoch);
     if (!status || *is_stale || (status == VKS_ABANDONED && vks_surface_is_abandoned(surface)))
-        vks_queue_taken(&queue->ring);
+        vks_queue_pop(&queue->ring);
     else if (status == VKS_TIMEOUT || status == VKS_ALREADY_OWNER)
         return vks_fail(VKS_BAD_PAGE, 0,
                         "surface %u is in the queue and owned at once: another process breaks the rules",
@@ -431,29 +435,29 @@ static vks_status take_front(vks_queue *queue, const front_pair *pair, bool *is_
     return status;
 }
 
-/* One look, under the lock. VKS_TIMEOUT: nothing is there, and may come. */
-static vks_status take_one(vks_queue *queue, uint32_t *surface, void *metadata, size_t *length)
+/* Tries one dequeue. VKS_TIMEOUT: empty for now. Caller holds queue->lock. */
+static vks_status dequeue_one(vks_queue *queue, uint32_t *surface, void *metadata, size_t *length)
 {
     front_pair pair = {.surface = surface, .metadata = metadata, .length = length};
     vks_status status = VKS_TIMEOUT;
     bool is_stale = true;
     for (uint32_t i = 0; is_stale && i <= queue->ring.capacity; i++) {
-        if ((status = look_at_front(queue, &pair)))
+        if ((status = peek_front(queue, &pair)))
             return status;
-        status = take_front(queue, &pair, &is_stale);
+        status = acquire_front(queue, &pair, &is_stale);
     }
     return is_stale ? VKS_TIMEOUT : status;
 }
 
-static vks_status look(vks_queue *queue, bool may_sleep, uint32_t *surface, void *metadata, size_t *length)
+static vks_status try_dequeue(vks_queue *queue, bool may_sleep, uint32_t *surface, void *metadata, size_t *length)
 {
     vks_status status = begin(queue, may_sleep);
-    return status ? status : finish(queue, take_one(queue, surface, metadata, length));
+    return status ? status : finish(queue, dequeue_one(queue, surface, metadata, length));
 }
 
-/* The keyed mutex's waiting: pauses, then sched_yield, and only then a sleep, from which waking takes longer than most
- * pairs do (docs/spec/drivers.md). */
-static bool came_soon(const vks_queue *queue, uint64_t deadline)
+/* Waits like the keyed mutex: pauses, then sched_yield; the caller sleeps afterwards, because a
+ * wake takes longer than most pairs do (docs/spec/drivers.md). Returns whether a pair came. */
+static bool spin_for_pair(const vks_queue *queue, uint64_t deadline)
 {
     const vks_queue_page *page = queue->ring.page;
     uint64_t until = 0;
@@ -467,43 +471,43 @@ static bool came_soon(const vks_queue *queue, uint64_t deadline)
         }
         uint64_t now = vks_now();
         if (!until)
-            until = now + atomic_load_explicit(&queue->patience, memory_order_relaxed);
+            until = now + atomic_load_explicit(&queue->spin_ns, memory_order_relaxed);
         if (now >= until || now >= deadline)
             return false;
         sched_yield();
     }
 }
 
-static void learn_from_sleep(vks_queue *queue, uint64_t ns)
+static void adapt_spin(vks_queue *queue, uint64_t ns)
 {
-    uint32_t patience = atomic_load_explicit(&queue->patience, memory_order_relaxed);
-    bool was_short = ns < MOST_PATIENCE_NS;
-    patience = was_short ? 2 * patience : LEAST_PATIENCE_NS;
-    if (patience <= MOST_PATIENCE_NS)
-        atomic_store_explicit(&queue->patience, patience, memory_order_relaxed);
+    uint32_t spin_ns = atomic_load_explicit(&queue->spin_ns, memory_order_relaxed);
+    bool was_short = ns < MAX_SPIN_NS;
+    spin_ns = was_short ? 2 * spin_ns : MIN_SPIN_NS;
+    if (spin_ns <= MAX_SPIN_NS)
+        atomic_store_explicit(&queue->spin_ns, spin_ns, memory_order_relaxed);
 }
 
 static vks_status dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surface, void *metadata, size_t *length)
 {
     if (queue->end != VKS_CONSUMER)
         return vks_fail(VKS_BAD_CALL, 0, "this is the queue's producer");
-    vks_status status = look(queue, deadline != 0, surface, metadata, length);
+    vks_status status = try_dequeue(queue, deadline != 0, surface, metadata, length);
     if (status != VKS_TIMEOUT || !deadline || queue->ring.single_threaded)
         return status;
-    if (came_soon(queue, deadline) && (status = look(queue, true, surface, metadata, length)) != VKS_TIMEOUT)
+    if (spin_for_pair(queue, deadline) && (status = try_dequeue(queue, true, surface, metadata, length)) != VKS_TIMEOUT)
         return status;
     uint64_t since = vks_now();
     if (!atomic_fetch_add(&queue->sleeping, 1))
-        vks_queue_waits(&queue->ring, true);
+        vks_queue_set_waiting(&queue->ring, true);
     while (status == VKS_TIMEOUT) {
-        uint32_t seq = vks_queue_want(queue->ring.page);
-        status = look(queue, true, surface, metadata, length);
+        uint32_t seq = vks_queue_prepare_wait(queue->ring.page);
+        status = try_dequeue(queue, true, surface, metadata, length);
         if (status != VKS_TIMEOUT)
             break;
         vks_status slept =
             vks_now() < deadline ? vks_futex_wait(&queue->ring.page->seq, seq, VKS_ANY_BIT, deadline) : VKS_TIMEOUT;
-        if (slept != VKS_OK) { /* what came in that moment is not swallowed */
-            status = look(queue, true, surface, metadata, length);
+        if (slept != VKS_OK) { /* check once more, so that a wake is not lost */
+            status = try_dequeue(queue, true, surface, metadata, length);
             if (status == VKS_TIMEOUT) {
                 status = slept;
                 break;
@@ -511,9 +515,9 @@ static vks_status dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surface
         }
     }
     if (atomic_fetch_sub(&queue->sleeping, 1) == 1)
-        vks_queue_waits(&queue->ring, false);
+        vks_queue_set_waiting(&queue->ring, false);
     if (!status)
-        learn_from_sleep(queue, vks_now() - since);
+        adapt_spin(queue, vks_now() - since);
     return status;
 }
 
@@ -536,12 +540,13 @@ vks_status vks_queue_dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surf
 
 static void fire(void *owner);
 
-/* Looks, and watches on if there is nothing to tell. By the watcher's thread, or by who asked first. */
-static void tell_or_watch(vks_notice *notice)
+/* Pushes the token if a dequeue can succeed or has failed; else continues to watch. Called by
+ * vks_queue_notify and by the watcher's thread. */
+static void notify_or_watch(vks_notice *notice)
 {
     vks_queue *queue = notice->queue;
     vks_queue_page *page = queue->ring.page;
-    uint32_t seq = vks_queue_want(page);
+    uint32_t seq = vks_queue_prepare_wait(page);
     vks_status why = check(queue);
     bool there = atomic_load(&page->committed) != atomic_load(&page->taken);
     if (!why && !there && other_end(queue) != VKS_END_CLOSED) {
@@ -549,14 +554,14 @@ static void tell_or_watch(vks_notice *notice)
         if ((why = vks_watcher_set(notice, fire, &word, 1)) == VKS_OK)
             return;
     }
-    vks_event_queue_push(notice->event_queue, notice->token,
-                         why == VKS_CLOSED ? VKS_OK : why); /* the dequeue says what is wrong */
+    /* The dequeue reports the error. */
+    vks_event_queue_push(notice->event_queue, notice->token, why == VKS_CLOSED ? VKS_OK : why);
     vks_event_queue_unref(notice->event_queue);
     vks_queue_unref(queue);
     free(notice);
 }
 
-static void fire(void *owner) { tell_or_watch(owner); }
+static void fire(void *owner) { notify_or_watch(owner); }
 
 vks_status vks_queue_notify(vks_queue *queue, vks_event_queue *event_queue, uint64_t token)
 {
@@ -571,11 +576,11 @@ vks_status vks_queue_notify(vks_queue *queue, vks_event_queue *event_queue, uint
     *notice = (vks_notice){.queue = queue, .event_queue = event_queue, .token = token};
     vks_event_queue_ref(event_queue);
     vks_queue_ref(queue);
-    tell_or_watch(notice);
+    notify_or_watch(notice);
     return VKS_OK;
 }
 
-/* ---- the end ---- */
+/* ---- closing ---- */
 
 void vks_queue_wake_all(const vks_device *device)
 {
@@ -594,7 +599,7 @@ void vks_queue_close(vks_queue *queue)
         queue->next->previous = queue->previous;
     pthread_mutex_unlock(&device->lock);
     uint32_t pending;
-    pthread_mutex_lock(&queue->lock); /* whoever is inside ends first */
+    pthread_mutex_lock(&queue->lock); /* waits for a call in progress */
     if (queue->end == VKS_PRODUCER && !vks_queue_pending(&queue->ring, &pending) && pending)
         vks_queue_commit(&queue->ring, pending);
     pthread_mutex_unlock(&queue->lock);

@@ -21,7 +21,8 @@ static uint32_t stride_of(uint32_t metadata_size)
     return (uint32_t)(offsetof(vks_queue_entry, metadata) + metadata_size + 15) & ~15u;
 }
 
-/* Twice the surfaces: those in the ring may be abandoned with their producer, recovered, and put down again. */
+/* Twice the surfaces, because those in the ring may be abandoned with their producer, recovered,
+ * and enqueued again. */
 static uint32_t capacity_of(uint32_t count)
 {
     uint32_t capacity = 1;
@@ -41,7 +42,7 @@ static vks_queue_entry *entry_at(const vks_queue_ring *ring, uint64_t place)
     return (vks_queue_entry *)(ring->page->entries + (place & (ring->capacity - 1)) * ring->stride);
 }
 
-static void know(vks_queue_ring *ring, vks_queue_page *page, size_t size)
+static void read_constants(vks_queue_ring *ring, vks_queue_page *page, size_t size)
 {
     *ring = (vks_queue_ring){.page = page,
                              .size = size,
@@ -92,7 +93,7 @@ vks_status vks_queue_page_create(const vks_queue_info *info, int *fd, vks_queue_
     page->metadata_size = info->metadata_size;
     page->single_threaded = info->single_threaded;
     page->early = info->early;
-    know(out, page, size);
+    read_constants(out, page, size);
     for (uint32_t i = 0; info->full && i < info->count; i++)
         vks_queue_put(out, i, 0, NULL, 0);
     if (info->full)
@@ -120,7 +121,7 @@ vks_status vks_queue_page_open(int fd, vks_queue_ring *out)
         munmap(map, size);
         return vks_fail(VKS_BAD_PAGE, 0, "the queue's page changes while it is read");
     }
-    know(out, page, size);
+    read_constants(out, page, size);
     return VKS_OK;
 }
 
@@ -133,8 +134,8 @@ void vks_queue_page_close(vks_queue_ring *ring)
 
 /* ---- the ends ---- */
 
-/* For vkshare ps: as CLOCK_MONOTONIC has it, some milliseconds behind, for a tenth of the price. */
-static uint64_t about_now(void)
+/* CLOCK_MONOTONIC for vkshare ps, some milliseconds late, at a tenth of the cost. */
+static uint64_t coarse_now(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -161,8 +162,8 @@ vks_status vks_queue_end_open(vks_queue_ring *ring, vks_end end, const char *nam
     } while (!atomic_compare_exchange_weak(&page->ends[end], &seen, *word));
     memset(page->names[end], 0, VKS_NAME_SIZE);
     strncpy(page->names[end], name, VKS_NAME_SIZE - 1);
-    atomic_store(&page->ends_since[end], about_now());
-    if (end == VKS_CONSUMER) /* one that died in its sleep left it */
+    atomic_store(&page->ends_since[end], coarse_now());
+    if (end == VKS_CONSUMER) /* a consumer that died asleep left it set */
         atomic_store(&page->waiting_since, 0);
     vks_queue_wake(page);
     return VKS_OK;
@@ -172,25 +173,25 @@ static void close_end(vks_queue_page *page, vks_end end, uint64_t word)
 {
     if (!atomic_compare_exchange_strong(&page->ends[end], &word, end_word(word, VKS_END_CLOSED, 0)))
         return;
-    atomic_store(&page->ends_since[end], about_now());
+    atomic_store(&page->ends_since[end], coarse_now());
     vks_queue_wake(page);
 }
 
 void vks_queue_end_close(vks_queue_ring *ring, vks_end end, uint64_t word) { close_end(ring->page, end, word); }
 
-void vks_queue_death(vks_queue_page *page, uint64_t process)
+void vks_queue_on_death(vks_queue_page *page, uint64_t process)
 {
     for (int end = VKS_PRODUCER; end <= VKS_CONSUMER; end++) {
         uint64_t word = atomic_load(&page->ends[end]);
         if (vks_end_state(word) == VKS_END_OPEN && vks_end_process(word) == process)
             close_end(page, (vks_end)end, word);
     }
-    vks_queue_wake(page); /* in any case: the process may have died between its clearing of `want` and its wake */
+    vks_queue_wake(page); /* in any case, because the process may have died between clearing `want` and its wake */
 }
 
 /* ---- sleeping ---- */
 
-uint32_t vks_queue_want(vks_queue_page *page)
+uint32_t vks_queue_prepare_wait(vks_queue_page *page)
 {
     uint32_t seq = atomic_load(&page->seq);
     atomic_exchange(&page->want, 1);
@@ -203,10 +204,11 @@ void vks_queue_wake(vks_queue_page *page)
     vks_futex_wake(&page->seq, VKS_ANY_BIT);
 }
 
-/* After a commit, by the holder of the producer end alone: each sleeper watches that process, so its death between two
- * of these steps is followed by a wake. `want` is cleared first: cleared after the new seq, it could be that of a
- * sleeper which has read the new seq already, and which no later commit would wake. */
-static void wake_wanting(vks_queue_page *page)
+/* Wakes the sleepers after a commit. Only the holder of the producer end calls this: each sleeper
+ * watches that process, so a death between these steps is followed by a wake. `want` is cleared
+ * before seq changes; otherwise the store could clear the `want` of a sleeper that has read the new
+ * seq, which no later commit would wake. */
+static void wake_waiters(vks_queue_page *page)
 {
     if (!atomic_load(&page->want))
         return;
@@ -215,7 +217,7 @@ static void wake_wanting(vks_queue_page *page)
     vks_queue_wake(page);
 }
 
-/* ---- the producer's ---- */
+/* ---- producer ---- */
 
 static vks_status bad_ring(uint64_t taken, uint64_t committed, uint64_t written)
 {
@@ -225,13 +227,14 @@ static vks_status bad_ring(uint64_t taken, uint64_t committed, uint64_t written)
                     (unsigned long long)written, (unsigned long long)committed, (unsigned long long)taken);
 }
 
-/* The three counters, if they can be: whatever they are, entry_at() stays within the ring. */
+/* Reads the three counters and checks them. Even with wrong counters entry_at() stays within the
+ * ring. */
 static vks_status counters(const vks_queue_ring *ring, uint64_t *taken, uint64_t *committed, uint64_t *written)
 {
     *taken = atomic_load_explicit(&ring->page->taken, memory_order_acquire);
     *committed = atomic_load_explicit(&ring->page->committed, memory_order_acquire);
     *written = atomic_load_explicit(&ring->page->written, memory_order_acquire);
-    /* The consumer goes on meanwhile: what was read first may be behind, never ahead. */
+    /* The consumer continues meanwhile, so a value that was read first may be behind, never ahead. */
     if (*committed - *taken > ring->capacity || *written - *committed > ring->capacity)
         return bad_ring(*taken, *committed, *written);
     return VKS_OK;
@@ -275,15 +278,15 @@ vks_status vks_queue_pending(const vks_queue_ring *ring, uint32_t *count)
     return status;
 }
 
-/* A surface that a page names is one of ours, or the page is not. */
-static vks_status named(const vks_queue_ring *ring, uint32_t surface)
+/* Checks a surface index from the page. */
+static vks_status check_surface_index(const vks_queue_ring *ring, uint32_t surface)
 {
     return surface < ring->count
                ? VKS_OK
                : vks_fail(VKS_BAD_PAGE, 0, "the queue's page names the surface %u of %u", surface, ring->count);
 }
 
-/* The first, or the last, that is put down and not committed. VKS_TIMEOUT: there is none. */
+/* Returns the first or the last uncommitted pair. VKS_TIMEOUT: there is none. */
 static vks_status pending(const vks_queue_ring *ring, bool last, const volatile vks_queue_entry **entry)
 {
     uint64_t taken, committed, written;
@@ -302,7 +305,7 @@ vks_status vks_queue_first_pending(const vks_queue_ring *ring, uint32_t *surface
         return status;
     *surface = entry->surface;
     *value = entry->value;
-    return named(ring, *surface);
+    return check_surface_index(ring, *surface);
 }
 
 vks_status vks_queue_last_pending(const vks_queue_ring *ring, uint32_t *surface, uint64_t *epoch)
@@ -313,15 +316,15 @@ vks_status vks_queue_last_pending(const vks_queue_ring *ring, uint32_t *surface,
         return status;
     *surface = entry->surface;
     *epoch = entry->epoch;
-    return named(ring, *surface);
+    return check_surface_index(ring, *surface);
 }
 
 void vks_queue_commit(vks_queue_ring *ring, uint32_t count)
 {
     VKS_TSAN_RELEASE(ring->page->header.id);
-    atomic_store_explicit(&ring->page->committed_at, about_now(), memory_order_relaxed);
+    atomic_store_explicit(&ring->page->committed_at, coarse_now(), memory_order_relaxed);
     atomic_fetch_add(&ring->page->committed, count);
-    wake_wanting(ring->page);
+    wake_waiters(ring->page);
 }
 
 void vks_queue_adopt(vks_queue_ring *ring, bool is_whole, bool producer)
@@ -330,14 +333,15 @@ void vks_queue_adopt(vks_queue_ring *ring, bool is_whole, bool producer)
     if (counters(ring, &taken, &committed, &written) || committed == written)
         return;
     uint64_t upto = is_whole ? written : written - 1;
-    /* Both may find it; `committed` never comes back to a value, so that only one of them moves it. */
+    /* Both may find it. `committed` never returns to an earlier value, so only one of them moves
+     * it. */
     if (atomic_compare_exchange_strong(&ring->page->committed, &committed, upto))
         vks_queue_wake(ring->page);
-    if (producer) /* nobody else may: it would take a new producer's pair for the dead one's */
+    if (producer) /* only the producer may, because a consumer could remove a new producer's pair */
         atomic_store(&ring->page->written, upto);
 }
 
-/* ---- the consumer's ---- */
+/* ---- consumer ---- */
 
 vks_status vks_queue_peek(const vks_queue_ring *ring, uint32_t *surface, uint64_t *epoch, void *metadata,
                           size_t *length)
@@ -362,21 +366,21 @@ vks_status vks_queue_peek(const vks_queue_ring *ring, uint32_t *surface, uint64_
     return VKS_OK;
 }
 
-void vks_queue_taken(vks_queue_ring *ring)
+void vks_queue_pop(vks_queue_ring *ring)
 {
     VKS_TSAN_RELEASE(ring->page->header.id + 1);
-    atomic_store_explicit(&ring->page->taken_at, about_now(), memory_order_relaxed);
+    atomic_store_explicit(&ring->page->taken_at, coarse_now(), memory_order_relaxed);
     atomic_fetch_add_explicit(&ring->page->taken, 1, memory_order_release);
 }
 
-void vks_queue_waits(vks_queue_ring *ring, bool waits)
+void vks_queue_set_waiting(vks_queue_ring *ring, bool waits)
 {
-    atomic_store_explicit(&ring->page->waiting_since, waits ? about_now() : 0, memory_order_relaxed);
+    atomic_store_explicit(&ring->page->waiting_since, waits ? coarse_now() : 0, memory_order_relaxed);
 }
 
 /* ---- the view for vkshare ps ---- */
 
-static vks_end_view look_at_end(const vks_queue_page *page, vks_end end)
+static vks_end_view inspect_end(const vks_queue_page *page, vks_end end)
 {
     uint64_t word = atomic_load(&page->ends[end]), process = vks_end_process(word);
     vks_end_view view = {.state = vks_end_state(word), .since = atomic_load(&page->ends_since[end])};
@@ -388,10 +392,10 @@ static vks_end_view look_at_end(const vks_queue_page *page, vks_end end)
     return view;
 }
 
-/* All three of one moment: both ends may go on while a bystander reads one after the other. */
-static void look_at_counters(const vks_queue_page *page, uint64_t *taken, uint64_t *committed, uint64_t *written)
+/* Reads all three counters of one moment, because both ends may continue meanwhile. */
+static void inspect_counters(const vks_queue_page *page, uint64_t *taken, uint64_t *committed, uint64_t *written)
 {
-    int tries = 100; /* a page that is scribbled on need never hold still */
+    int tries = 100; /* a page that another process overwrites may change all the time */
     do {
         *taken = atomic_load(&page->taken);
         *written = atomic_load(&page->written);
@@ -409,7 +413,7 @@ vks_status vks_queue_inspect(int fd, vks_queue_view *out)
     const vks_queue_page *page = map;
     vks_page_header header = page->header;
     uint64_t taken, committed, written;
-    look_at_counters(page, &taken, &committed, &written);
+    inspect_counters(page, &taken, &committed, &written);
     if (!(status = vks_page_check(&header, VKS_PAGE_QUEUE, header.size)))
         *out = (vks_queue_view){.id = header.id,
                                 .network = page->network,
@@ -425,7 +429,7 @@ vks_status vks_queue_inspect(int fd, vks_queue_view *out)
                                 .committed_at = atomic_load(&page->committed_at),
                                 .taken_at = atomic_load(&page->taken_at),
                                 .waiting_since = atomic_load(&page->waiting_since),
-                                .ends = {look_at_end(page, VKS_PRODUCER), look_at_end(page, VKS_CONSUMER)}};
+                                .ends = {inspect_end(page, VKS_PRODUCER), inspect_end(page, VKS_CONSUMER)}};
     munmap(map, sizeof(vks_queue_page));
     return status;
 }

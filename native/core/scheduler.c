@@ -1,10 +1,9 @@
-/* scheduler.c: operations that are kept back until what they wait for is certain (docs/spec/protocol.md, "Held
- * submissions"). Under the
- * device's lock.
+/* scheduler.c: operations that are held until their waits are certain to end (docs/spec/protocol.md,
+ * "Held submissions"). Caller of every function holds device->lock.
  *
- * The list is in order of submission. An operation may go when its own waits are certain and no earlier held operation
- * touches one of its surfaces or signals one of its fences; so order is kept where anyone could tell, and whoever
- * brings what a held one waits for is never behind it.
+ * The list is in order of submission. An operation can run when its own waits are certain to end
+ * and no earlier held operation touches one of its surfaces or signals one of its fences. So order
+ * is kept wherever it is observable, and an operation is never behind one that waits for it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +37,7 @@ vks_work *vks_work_create(vks_device *device, vks_work_kind kind, uint32_t n_tou
     op->device = device;
     vks_device_ref(device);
     op->references = 1;
-    op->status = VKS_TIMEOUT;
+    op->state = VKS_WORK_HELD;
     return op;
 }
 
@@ -77,7 +76,7 @@ void vks_work_unref(vks_work *op)
 
 /* ---- on and off the list ---- */
 
-static void count(vks_work *op, int by)
+static void count_held(vks_work *op, int by)
 {
     for (uint32_t i = 0; i < op->n_touches; i++) {
         op->touches[i].surface->held += (uint32_t)by;
@@ -101,7 +100,7 @@ void vks_work_hold(vks_device *device, vks_work *op)
     device->held_last = op;
     device->n_held++;
     device->statistics.held_total++;
-    count(op, 1);
+    count_held(op, 1);
     if (vks_tracing())
         vks_traced_hold(op);
     if (op->kind == VKS_WORK_ACQUIRE) { /* for vkshare ps */
@@ -111,24 +110,25 @@ void vks_work_hold(vks_device *device, vks_work *op)
     }
     vks_scheduler_run(device);
     if (device->adopted_waits)
-        device->backend->interest(device);
+        device->backend->wake_publisher(device);
 }
 
-/* Takes it off the list and ends it. `why` VKS_OK: it went to the driver, or was granted. */
-static void end(vks_device *device, vks_work *op, vks_status why)
+/* Removes an operation from the list and finishes it. `why` VKS_OK: it was submitted, or granted. */
+static void finish(vks_device *device, vks_work *op, vks_status why)
 {
     *(op->previous ? &op->previous->next : &device->held_first) = op->next;
     *(op->next ? &op->next->previous : &device->held_last) = op->previous;
     op->next = op->previous = NULL;
     device->n_held--;
-    count(op, -1);
+    count_held(op, -1);
     VKS_TRACE(op->since, vks_traced_let_go(op, why));
     if (op->kind == VKS_WORK_ACQUIRE) {
         vks_surface *surface = op->touches[0].surface;
         atomic_store(&surface->handle.page->slots[surface->handle.slot].waiting_since, 0);
     }
-    atomic_store(&op->status, why);
-    if (why || op->kind == VKS_WORK_ACQUIRE) /* a submission's events wait for its completion: batch.c made them due */
+    op->failure = why;
+    atomic_store(&op->state, why ? VKS_WORK_FAILED : VKS_WORK_SUBMITTED);
+    if (why || op->kind == VKS_WORK_ACQUIRE) /* batch.c added the events of a submitted operation as completions */
         for (size_t i = 0; i < op->n_events; i++)
             vks_event_queue_push(op->events[i].event_queue, op->events[i].token, why);
     release_references(op);
@@ -152,7 +152,8 @@ bool vks_ownership_is_held(const vks_surface *surface)
     return surface->held && find_ownership(surface->device, surface, surface->ownership.id);
 }
 
-/* A pending tenure of which a part will not run must not be had at all: nobody is to be handed half a frame. */
+/* If any operation of a pending acquire fails, fail the whole acquire; otherwise the next owner
+ * would receive a partial frame. */
 static void fail_pending_ownership(vks_device *device, vks_surface *surface, uint64_t ownership, vks_status why)
 {
     if (surface->next_ownership == ownership)
@@ -161,8 +162,8 @@ static void fail_pending_ownership(vks_device *device, vks_surface *surface, uin
         vks_work_fail(device, op, why);
 }
 
-/* The promise ends once what the driver has of this handle is done; the chain is broken, so nobody takes the value for
- * a whole frame. */
+/* Completes the value once the batches of this handle have run. The chain is poisoned, so no party
+ * takes the value for a complete frame. */
 static void complete_poisoned(vks_device *device, vks_surface *surface, uint64_t value)
 {
     if (device->backend->completed(device) >= surface->last_serial || vks_device_reserve(device, 1) != VKS_OK)
@@ -179,25 +180,25 @@ void vks_work_fail(vks_device *device, vks_work *op, vks_status why)
     if (touches)
         memcpy(touches, op->touches, n * sizeof *touches);
     else
-        n = 0; /* no memory to be thorough: the owner's word is broken below all the same */
+        n = 0; /* no memory for the list; the chains are still poisoned below */
     for (uint32_t i = 0; i < n; i++)
         vks_surface_ref(touches[i].surface);
     for (uint32_t i = 0; i < op->n_signals; i++)
-        vks_fence_break(op->signals[i].fence);
+        vks_fence_fail(op->signals[i].fence);
     for (uint32_t i = 0; i < op->n_touches; i++) {
         vks_surface *surface = op->touches[i].surface;
         bool had = op->touches[i].granted || surface->ownership.id == op->touches[i].ownership.id;
         if (had && op->kind != VKS_WORK_ACQUIRE && !surface->closed)
             vks_mutex_poison(surface->handle.page);
-        if (op->kind == VKS_WORK_RELEASE && op->word_done && !surface->closed)
+        if (op->kind == VKS_WORK_RELEASE && op->page_released && !surface->closed)
             complete_poisoned(device, surface, op->value);
-        if (op->kind == VKS_WORK_RELEASE && !op->word_done && had && surface->has_page && !surface->closed) {
-            surface->has_page = false; /* release() was called: nobody will call it again */
+        if (op->kind == VKS_WORK_RELEASE && !op->page_released && had && surface->has_page && !surface->closed) {
+            surface->has_page = false; /* release() was called already, and no other call will release the page */
             vks_mutex_abandon(&surface->handle);
         }
     }
     device->statistics.failed++;
-    end(device, op, why);
+    finish(device, op, why);
     for (uint32_t i = 0; i < n; i++) {
         vks_surface *surface = touches[i].surface;
         if (!touches[i].granted && surface->ownership.id != touches[i].ownership.id)
@@ -209,7 +210,7 @@ void vks_work_fail(vks_device *device, vks_work *op, vks_status why)
     vks_work_unref(op);
 }
 
-/* ---- the pump ---- */
+/* ---- the scheduler ---- */
 
 static bool is_blocked(const vks_device *device, const vks_work *op)
 {
@@ -239,7 +240,7 @@ static void add_word(watch_list *list, _Atomic uint32_t *word, uint32_t expected
 {
     for (size_t i = 0; i < list->n; i++)
         if (list->words[i].word == word)
-            return; /* the earlier value stays: it is the one that was read before the first look */
+            return; /* keep the earlier value, which was read before the first check */
     if (list->n == list->capacity) {
         size_t capacity = list->capacity ? 2 * list->capacity : 16;
         vks_watch *words = realloc(list->words, capacity * sizeof *words);
@@ -251,7 +252,8 @@ static void add_word(watch_list *list, _Atomic uint32_t *word, uint32_t expected
     list->words[list->n++] = (vks_watch){word, expected};
 }
 
-/* The words are read before the operation is looked at: a change between fires the watcher at once. */
+/* Read the words before checking the operation, so that a change in between fires the watcher at
+ * once. */
 static void add_watches(watch_list *list, const vks_work *op)
 {
     for (uint32_t i = 0; i < op->n_touches; i++) {
@@ -259,9 +261,9 @@ static void add_watches(watch_list *list, const vks_work *op)
         if (surface->closed)
             continue;
         if (op->kind == VKS_WORK_ACQUIRE)
-            add_word(list, &surface->handle.page->seq, vks_mutex_want(surface->handle.page, op->key));
+            add_word(list, &surface->handle.page->seq, vks_mutex_prepare_wait(surface->handle.page, op->key));
         else
-            add_word(list, &surface->handle.page->value_seq, vks_mutex_want_value(surface->handle.page));
+            add_word(list, &surface->handle.page->value_seq, vks_mutex_prepare_value_wait(surface->handle.page));
         vks_peers_watch_page(&surface->mapping);
     }
     for (uint32_t i = 0; i < op->n_waits; i++) {
@@ -271,9 +273,9 @@ static void add_watches(watch_list *list, const vks_work *op)
     }
 }
 
-/* What was submitted in a mode="gpu" tenure learns what the tenure took over: the handle may have another one by the
- * time that this work's turn comes. */
-static void announce_ownership(const vks_device *device, const vks_surface *surface)
+/* Copies a granted ownership to the held operations that were submitted in it, because the handle
+ * may have another ownership by the time they run. */
+static void record_grant(const vks_device *device, const vks_surface *surface)
 {
     for (vks_work *op = device->held_first; op; op = op->next)
         for (uint32_t i = 0; i < op->n_touches; i++) {
@@ -299,7 +301,7 @@ static vks_readiness try_acquire(vks_work *op, vks_status *why)
         return VKS_HOLD;
     if (status == VKS_OK) {
         vks_surface_begin_ownership(surface, op->touches[0].ownership.id, &wait_point);
-        announce_ownership(op->device, surface);
+        record_grant(op->device, surface);
         VKS_TRACE(op->since, vks_traced_grant(op));
         return VKS_READY;
     }
@@ -307,7 +309,7 @@ static vks_readiness try_acquire(vks_work *op, vks_status *why)
     return VKS_FAIL;
 }
 
-static vks_readiness run(vks_device *device, vks_work *op, vks_status *why)
+static vks_readiness try_run(vks_device *device, vks_work *op, vks_status *why)
 {
     if (op->kind == VKS_WORK_ACQUIRE)
         return try_acquire(op, why);
@@ -315,8 +317,8 @@ static vks_readiness run(vks_device *device, vks_work *op, vks_status *why)
     if (ready != VKS_READY)
         return ready;
     if (device->presenting)
-        return VKS_HOLD; /* the end of the present pumps */
-    if (op->kind == VKS_WORK_RELEASE && !op->word_done) {
+        return VKS_HOLD; /* the end of the present runs the scheduler */
+    if (op->kind == VKS_WORK_RELEASE && !op->page_released) {
         vks_surface *surface = op->touches[0].surface;
         vks_status status = vks_surface_release_now(surface, op->key, false);
         atomic_store(&op->serial, surface->last_serial);
@@ -330,8 +332,9 @@ static vks_readiness run(vks_device *device, vks_work *op, vks_status *why)
     return *why ? VKS_FAIL : VKS_READY;
 }
 
-/* One walk over the list. True if something changed that earlier operations may have waited for. */
-static bool walk(vks_device *device, watch_list *list)
+/* One pass over the list. Returns whether something changed that earlier operations may have waited
+ * for. */
+static bool run_pass(vks_device *device, watch_list *list)
 {
     device->round++;
     list->n = 0;
@@ -342,16 +345,16 @@ static bool walk(vks_device *device, watch_list *list)
             add_watches(list, op);
             vks_status why = VKS_OK;
             vks_work_ref(op);
-            vks_readiness ready = run(device, op, &why);
-            bool here = atomic_load(&op->status) == VKS_TIMEOUT; /* the loss of the device empties the list */
-            if (here && ready == VKS_FAIL)
+            vks_readiness ready = try_run(device, op, &why);
+            bool is_held = vks_work_is_held(op); /* a loss of the device empties the list */
+            if (is_held && ready == VKS_FAIL)
                 vks_work_fail(device, op, why);
             vks_work_unref(op);
-            if (!here || ready == VKS_FAIL)
-                return true; /* others may have gone with it */
+            if (!is_held || ready == VKS_FAIL)
+                return true; /* other operations may have been removed with it */
             if (ready == VKS_READY) {
                 again |= op->n_signals > 0 || op->kind == VKS_WORK_RELEASE;
-                end(device, op, VKS_OK);
+                finish(device, op, VKS_OK);
                 continue;
             }
         }
@@ -372,10 +375,10 @@ void vks_scheduler_run(vks_device *device)
     watch_list list = {0};
     do
         device->schedule_again = false;
-    while (walk(device, &list) || device->schedule_again);
+    while (run_pass(device, &list) || device->schedule_again);
     device->scheduling = false;
-    device->watching =
-        device->held_first && list.n; /* with nothing left to watch the list must go: pages are unmapped after this */
+    /* With nothing to watch, clear the list, because pages are unmapped after this. */
+    device->watching = device->held_first && list.n;
     vks_watcher_set(device, vks_scheduler_run_unlocked, list.words, device->watching ? list.n : 0);
     free(list.words);
 }

@@ -1,4 +1,4 @@
-/* submit.c: vks_submit, and what a submission tells afterwards. */
+/* submit.c: vks_submit, and the queries about a submission. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 #define SMALL_TOUCHES 16
 
-/* ---- what the submission touches ---- */
+/* ---- surfaces of the submission ---- */
 
 typedef struct touch_list {
     vks_touch small[SMALL_TOUCHES], *touches;
@@ -19,7 +19,7 @@ typedef struct touch_list {
 static vks_status touch(touch_list *list, vks_device *device, vks_surface *surface)
 {
     if (surface->mark == device->round)
-        return VKS_OK; /* in the list already */
+        return VKS_OK; /* already in the list */
     if (__builtin_expect(surface->closed, 0))
         return VKS_CLOSED;
     bool owned = atomic_load_explicit(&surface->owned, memory_order_relaxed);
@@ -61,7 +61,7 @@ static vks_status touch_all(touch_list *list, vks_device *device, const vks_subm
                 return status;
         }
     }
-    if (info->n_raw) /* nobody can see what a raw command buffer touches: everything that is ours now */
+    if (info->n_raw) /* the touched surfaces of a raw command buffer are unknown, so take all owned ones */
         for (vks_surface *surface = device->surfaces; surface; surface = surface->next)
             if (surface->owned || surface->pending) {
                 vks_status status = touch(list, device, surface);
@@ -71,7 +71,7 @@ static vks_status touch_all(touch_list *list, vks_device *device, const vks_subm
     return VKS_OK;
 }
 
-/* ---- what it waits for and signals ---- */
+/* ---- waits and signals ---- */
 
 static vks_status check_waits(vks_device *device, const vks_submit_info *info)
 {
@@ -85,7 +85,7 @@ static vks_status check_waits(vks_device *device, const vks_submit_info *info)
     return VKS_OK;
 }
 
-/* Fills in next values; refuses what X1 forbids. One fence twice in one submission must grow too. */
+/* Fills in next values and checks X1. One submission may signal a fence once. */
 static vks_status check_signals(vks_device *device, vks_signal *signals, uint32_t n, bool *held)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -101,9 +101,9 @@ static vks_status check_signals(vks_device *device, vks_signal *signals, uint32_
     return VKS_OK;
 }
 
-/* The values of a fence are signalled in their order, and a signal comes after the waits of its own submission. So a
- * submission that signals a fence and waits for a value of it that is not queued yet would wait for itself. Another API
- * may signal a lower value of its own semaphore meanwhile. */
+/* A fence's values are signalled in order, and a submission signals after its own waits. So a
+ * submission that signals a fence and waits for a value of it that is not queued yet would wait for
+ * itself. The engine of an adopted fence may signal a lower value meanwhile. */
 static vks_status check_cycles(const vks_submit_info *info, const vks_signal *signals)
 {
     for (uint32_t i = 0; i < info->n_waits; i++)
@@ -119,7 +119,7 @@ static vks_status check_cycles(const vks_submit_info *info, const vks_signal *si
     return VKS_OK;
 }
 
-static bool signals_what_is_waited_for(const vks_signal *signals, uint32_t n)
+static bool signals_a_held_wait(const vks_signal *signals, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         if (signals[i].fence->held_waits)
@@ -127,7 +127,7 @@ static bool signals_what_is_waited_for(const vks_signal *signals, uint32_t n)
     return false;
 }
 
-/* ---- keeping it back ---- */
+/* ---- holding ---- */
 
 static vks_work *copy(vks_device *device, const vks_work *from)
 {
@@ -159,7 +159,7 @@ static vks_work *copy(vks_device *device, const vks_work *from)
     return op;
 }
 
-/* Whether other parties' pages decide when it may go. */
+/* Returns whether the operation depends on other parties' pages. */
 static bool needs_watcher(const vks_work *op)
 {
     bool needs = op->n_touches > 0;
@@ -185,11 +185,12 @@ static vks_status hold(vks_device *device, const vks_work *draft, vks_submission
     return VKS_OK;
 }
 
-/* Batches that the CPU backend keeps: a program that never waits must not fill the memory. */
+/* Limit of batches queued in the CPU backend, so that a program that never waits does not fill the
+ * memory. */
 #define CPU_BACKLOG 4096u
 
-/* The submission as an operation on the stack. Field by field: zeroing all of it takes longer than the driver's entry.
- */
+/* Describes the submission as an operation on the stack. Assigns field by field, because zeroing
+ * the whole struct takes longer than the driver's entry. */
 static void draft_submission(vks_work *draft, vks_device *device, const vks_submit_info *info, vks_signal *signals,
                              const touch_list *list)
 {
@@ -211,7 +212,8 @@ static void draft_submission(vks_work *draft, vks_device *device, const vks_subm
     atomic_init(&draft->serial, 0);
 }
 
-/* Under the lock. VKS_TIMEOUT: the bound of held operations, or of the CPU backend's batches, is reached. */
+/* VKS_TIMEOUT: the limit of held operations, or of the CPU backend's batches, is reached. Caller
+ * holds device->lock. */
 static vks_status submit_locked(vks_device *device, const vks_submit_info *info, vks_signal *signals, touch_list *list,
                                 bool bounded, vks_submission *out)
 {
@@ -241,9 +243,9 @@ static vks_status submit_locked(vks_device *device, const vks_submit_info *info,
     if (ready == VKS_FAIL)
         return why;
     if (ready == VKS_HOLD) {
-        if (bounded && device->n_held >= device->held_limit && !signals_what_is_waited_for(signals, info->n_signals))
+        if (bounded && device->n_held >= device->held_limit && !signals_a_held_wait(signals, info->n_signals))
             return VKS_TIMEOUT;
-        if ((status = vks_device_check(device))) /* it may have been found lost by the look at a fence */
+        if ((status = vks_device_check(device))) /* reading a fence may have found the device lost */
             return status;
         status = hold(device, &draft, out);
     } else {
@@ -251,7 +253,7 @@ static vks_status submit_locked(vks_device *device, const vks_submit_info *info,
         out->serial = atomic_load_explicit(&draft.serial, memory_order_relaxed);
         out->op = NULL;
         if (status == VKS_OK && device->n_held && info->n_signals)
-            vks_scheduler_run(device); /* it may have brought what a held one waits for */
+            vks_scheduler_run(device); /* a held operation may wait for one of its signals */
     }
     if (status == VKS_OK)
         device->statistics.submissions++;
@@ -260,8 +262,8 @@ static vks_status submit_locked(vks_device *device, const vks_submit_info *info,
 
 static vks_status wait_for_room(vks_device *device, uint64_t deadline)
 {
-    uint64_t done = device->backend->completed(device),
-             submitted = device->submitted; /* in this order: without the lock */
+    /* Read in this order, because the lock is not held. */
+    uint64_t done = device->backend->completed(device), submitted = device->submitted;
     if (!device->timeline && submitted >= done + CPU_BACKLOG)
         return vks_device_wait_serial(device, submitted - CPU_BACKLOG / 2, deadline);
     return vks_device_wait_held(device, device->held_limit, NULL, deadline);
@@ -280,7 +282,7 @@ vks_status vks_submit(vks_device *device, const vks_submit_info *info, uint64_t 
     vks_signal small[SMALL_SIGNALS], *signals = small;
     if (info->n_signals > SMALL_SIGNALS && !(signals = malloc(info->n_signals * sizeof *signals)))
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for %u signals", info->n_signals);
-    static VKS_THREAD_LOCAL const vks_device *interrupted; /* its caller comes again: that is one wait still */
+    static VKS_THREAD_LOCAL const vks_device *interrupted; /* its caller calls again, which continues the same wait */
     bool waited = false;
     for (;;) {
         touch_list list;
@@ -288,7 +290,7 @@ vks_status vks_submit(vks_device *device, const vks_submit_info *info, uint64_t 
         list.n = 0;
         list.capacity = SMALL_TOUCHES;
         list.held = false;
-        if (info->n_signals == 1) /* mostly */
+        if (info->n_signals == 1) /* the common case */
             signals[0] = info->signals[0];
         else if (info->n_signals)
             memcpy(signals, info->signals, info->n_signals * sizeof *signals);
@@ -307,8 +309,9 @@ vks_status vks_submit(vks_device *device, const vks_submit_info *info, uint64_t 
             break;
     }
     if (__builtin_expect(waited || interrupted, 0))
-        interrupted =
-            waited && status == VKS_INTERRUPTED ? device : NULL; /* another device may get this one's address */
+        interrupted = waited && status == VKS_INTERRUPTED
+                          ? device
+                          : NULL; /* cleared, because another device may get this address */
     VKS_TRACE(began, vks_traced_submit(device, info, signals, out, began, status));
     if (signals != small)
         free(signals);
@@ -326,7 +329,7 @@ vks_status vks_submit_signal(vks_device *device, vks_signal *signal)
     return status;
 }
 
-/* ---- afterwards ---- */
+/* ---- queries ---- */
 
 uint64_t vks_submission_serial(const vks_submission *submission)
 {
@@ -335,13 +338,13 @@ uint64_t vks_submission_serial(const vks_submission *submission)
 
 bool vks_submission_is_held(vks_device *device, const vks_submission *submission)
 {
-    return device->process == vks_process && submission->op && atomic_load(&submission->op->status) == VKS_TIMEOUT;
+    return device->process == vks_process && submission->op && vks_work_is_held(submission->op);
 }
 
-/* VKS_OK and its serial once the driver has it; VKS_TIMEOUT while it is held; else why it never ran. */
+/* VKS_OK and the serial once submitted; VKS_TIMEOUT while held; else the reason why it never ran. */
 static vks_status find_serial(const vks_submission *submission, uint64_t *serial)
 {
-    vks_status status = submission->op ? (vks_status)atomic_load(&submission->op->status) : VKS_OK;
+    vks_status status = submission->op ? vks_work_status(submission->op) : VKS_OK;
     *serial = submission->op ? atomic_load(&submission->op->serial) : submission->serial;
     return status;
 }
@@ -406,10 +409,7 @@ vks_status vks_submission_notify(vks_device *device, const vks_submission *submi
     return result;
 }
 
-vks_status vks_work_poll(vks_work *op)
-{
-    return op->device->process != vks_process ? VKS_FORKED : (vks_status)atomic_load(&op->status);
-}
+vks_status vks_work_poll(vks_work *op) { return op->device->process != vks_process ? VKS_FORKED : vks_work_status(op); }
 
 vks_status vks_work_cancel(vks_work *op)
 {
@@ -417,8 +417,8 @@ vks_status vks_work_cancel(vks_work *op)
     if (device->process != vks_process)
         return VKS_FORKED;
     pthread_mutex_lock(&device->lock);
-    vks_status status = (vks_status)atomic_load(&op->status);
-    if (status == VKS_TIMEOUT)
+    vks_status status = vks_work_status(op);
+    if (vks_work_is_held(op))
         vks_work_fail(device, op, VKS_CLOSED);
     pthread_mutex_unlock(&device->lock);
     return status;
@@ -430,8 +430,8 @@ vks_status vks_work_notify(vks_work *op, vks_event_queue *event_queue, uint64_t 
     if (device->process != vks_process)
         return VKS_FORKED;
     pthread_mutex_lock(&device->lock);
-    vks_status status = (vks_status)atomic_load(&op->status), result = VKS_OK;
-    if (status == VKS_TIMEOUT)
+    vks_status status = vks_work_status(op), result = VKS_OK;
+    if (vks_work_is_held(op))
         result = add_work_event(op, event_queue, token);
     else
         vks_event_queue_push(event_queue, token, status);

@@ -1,9 +1,11 @@
-/* submit_fast.c: the submission that most are, on the shortest way to the driver. Under the device's lock.
+/* submit_fast.c: the shortest path to the driver, for the most common submissions. Caller holds
+ * device->lock.
  *
- * Nothing is held, the queue is free, and it waits for nothing; it can go where the last batch went; no other API is to
- * signal a fence that it signals; every surface that it touches is owned, and its acquire was given to the driver with
- * earlier work. Then nothing can keep it back and nobody else's promise is involved. What it does is what
- * vks_work_submit() (batch.c) does for such an operation.
+ * Conditions: nothing is held, no present uses the queue, the submission waits for nothing, the
+ * queue of the last batch can run it, no external API is about to signal one of its fences, and
+ * every touched surface is owned with its acquire already submitted. So nothing can hold the
+ * submission back, and no other party's pending value is involved. The effect is that of
+ * vks_work_submit() (batch.c).
  */
 #include "device.h"
 #include "trace_points.h"
@@ -34,7 +36,7 @@ bool vks_submit_is_fast(const vks_device *device, const vks_submit_info *info)
     return true;
 }
 
-static void remember(const vks_submit_info *info, const vks_signal *signals, uint64_t serial)
+static void record_submission(const vks_submit_info *info, const vks_signal *signals, uint64_t serial)
 {
     for (uint32_t i = 0; i < info->n_commands; i++) {
         vks_commands *commands = info->commands[i];
@@ -43,11 +45,11 @@ static void remember(const vks_submit_info *info, const vks_signal *signals, uin
             vks_surface *surface = commands->uses[u].surface;
             atomic_store_explicit(&surface->last_serial, serial, memory_order_release);
             surface->uses_graphics |= !commands->buffers[VKS_TRANSFER];
-            surface->submissions++; /* or more often, which says the same: not one */
+            surface->submissions++; /* a surface may count twice; only "exactly one" matters */
         }
     }
     for (uint32_t i = 0; i < info->n_signals; i++)
-        vks_fence_queue(signals[i].fence, signals[i].value, serial);
+        vks_fence_signal_submitted(signals[i].fence, signals[i].value, serial);
 }
 
 vks_status vks_submit_fast(vks_device *device, const vks_submit_info *info, const vks_signal *signals, uint64_t *serial)
@@ -80,7 +82,7 @@ vks_status vks_submit_fast(vks_device *device, const vks_submit_info *info, cons
         return status;
     }
     atomic_store_explicit(&device->submitted, *serial, memory_order_release);
-    remember(info, signals, *serial);
+    record_submission(info, signals, *serial);
     vks_trace_completion(device, *serial);
     return VKS_OK;
 }

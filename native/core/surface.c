@@ -9,9 +9,9 @@
 #include "trace_points.h"
 #include "watcher.h"
 
-/* ---- making and opening ---- */
+/* ---- creating and opening ---- */
 
-/* Under the lock of the peers, or by the surface's own caller: either way the semaphore is there. */
+/* Called under the peers' lock or by the surface's caller; the semaphore exists in both cases. */
 static void refresh(vks_mapping *mapping)
 {
     vks_surface *surface = VKS_CONTAINER(mapping, vks_surface, mapping);
@@ -54,7 +54,7 @@ static void destroy_memory(vks_surface *surface)
         vks_surface_unref(surface->original);
     } else {
         if (surface->page_fd < 0)
-            free(surface->handle.page); /* a private one */
+            free(surface->handle.page); /* a private page */
         else if (surface->handle.page)
             munmap(surface->handle.page, VKS_MUTEX_PAGE_SIZE);
         if (surface->page_fd >= 0)
@@ -64,7 +64,7 @@ static void destroy_memory(vks_surface *surface)
     free(surface);
 }
 
-/* Under the lock: of those that use one semaphore the last destroys it. */
+/* Drops this handle's use of the semaphore; the last user destroys it. Caller holds device->lock. */
 static void drop_semaphore(vks_surface *surface)
 {
     vks_surface *original = surface->original ? surface->original : surface;
@@ -73,20 +73,21 @@ static void drop_semaphore(vks_surface *surface)
     surface->semaphore = 0;
 }
 
-/* Of a surface that nobody else will ever open. A resize makes some anew: no mapping, whose pages would be. */
+/* Page for a surface that is never exported. Heap memory, because resizes recreate these often and
+ * a fresh mapping would page-fault. */
 static vks_status private_page(void **map)
 {
     *map = aligned_alloc(64, VKS_MUTEX_PAGE_SIZE);
     return *map ? VKS_OK : vks_fail(VKS_NO_MEMORY, 0, "no memory for a surface");
 }
 
-/* The handle joins the page and the device. */
-static vks_status enter(vks_surface *surface, vks_mutex_page *page)
+/* Registers the handle with the page and the device. */
+static vks_status register_handle(vks_surface *surface, vks_mutex_page *page)
 {
     vks_device *device = surface->device;
     surface->mapping.mutex = page;
     vks_status status = vks_mutex_join(page, device->name, &surface->handle);
-    if (status == VKS_FULL) { /* the dead keep their slots until somebody looks */
+    if (status == VKS_FULL) { /* dead processes keep their slots until a check */
         atomic_store(&surface->mapping.join_count, UINT32_MAX);
         vks_peers_watch_page(&surface->mapping);
         status = vks_mutex_join(page, device->name, &surface->handle);
@@ -95,7 +96,7 @@ static vks_status enter(vks_surface *surface, vks_mutex_page *page)
         return status;
     vks_peers_add(&surface->mapping);
     pthread_mutex_lock(&device->lock);
-    if (!(status = vks_device_check(device))) { /* one that was shut down meanwhile takes nothing in */
+    if (!(status = vks_device_check(device))) { /* the device may have been shut down meanwhile */
         surface->next = device->surfaces;
         if (surface->next)
             surface->next->previous = surface;
@@ -138,7 +139,7 @@ vks_status vks_surface_create(vks_device *device, const vks_surface_info *info, 
         surface->handle.page = page;
         if (!native || (status = device->backend->create_timeline(device, 0, &semaphore)) == VKS_OK) {
             surface->semaphore = semaphore;
-            status = enter(surface, page);
+            status = register_handle(surface, page);
         }
     }
     if (status) {
@@ -152,7 +153,7 @@ vks_status vks_surface_create(vks_device *device, const vks_surface_info *info, 
     return status;
 }
 
-static bool has_living_handle(vks_mutex_page *page)
+static bool has_live_handle(vks_mutex_page *page)
 {
     for (uint32_t i = 0; i < VKS_SLOTS; i++) {
         uint64_t identity = atomic_load(&page->slots[i].identity);
@@ -160,7 +161,7 @@ static bool has_living_handle(vks_mutex_page *page)
             continue;
         if (vks_peer_alive(identity))
             return true;
-        vks_mutex_death(page, identity & VKS_IDENTITY_MASK);
+        vks_mutex_on_death(page, identity & VKS_IDENTITY_MASK);
     }
     return false;
 }
@@ -173,7 +174,7 @@ static vks_status open_page(vks_surface *surface, int *semaphore_fd)
     if (status)
         return status;
     surface->handle.page = map;
-    if (!has_living_handle(map)) /* K20: the memory went with the last handle */
+    if (!has_live_handle(map)) /* K20: the memory was freed with the last handle */
         return vks_fail(
             VKS_BAD_PAGE, 0,
             "every handle of the surface is gone: keep one open until the other party has opened the descriptor");
@@ -188,15 +189,15 @@ static vks_status open_page(vks_surface *surface, int *semaphore_fd)
             return status;
         surface->semaphore = semaphore;
     }
-    return enter(surface, map);
+    return register_handle(surface, map);
 }
 
 vks_status vks_surface_open(vks_device *device, const vks_surface_info *info, int page_fd, int semaphore_fd,
                             vks_surface **out)
 {
     vks_status status = vks_device_check(device);
-    bool inside = !status && vks_device_enter(device);
-    if (!status && !inside)
+    bool entered = !status && vks_device_enter(device);
+    if (!status && !entered)
         status = VKS_CLOSED;
     vks_surface *surface = status ? NULL : new_surface(device, info);
     if (!surface) {
@@ -216,7 +217,7 @@ vks_status vks_surface_open(vks_device *device, const vks_surface_info *info, in
     }
     if (!status)
         *out = surface;
-    if (inside)
+    if (entered)
         vks_device_leave(device);
     return status;
 }
@@ -228,7 +229,8 @@ vks_status vks_surface_check(const vks_surface *surface)
     return __builtin_expect(surface->closed, 0) ? VKS_CLOSED : vks_device_check(surface->device);
 }
 
-/* Without a text for a surface that the caller acquires by itself: bindings have their own advice for that. */
+/* Leaves no text for a surface that the caller acquires itself, because bindings have their own
+ * advice for that. */
 vks_status vks_surface_not_owned(const vks_surface *surface)
 {
     vks_status status = vks_surface_check(surface);
@@ -246,8 +248,8 @@ vks_status vks_surface_not_owned(const vks_surface *surface)
     return VKS_NOT_OWNER;
 }
 
-/* Takes its part of the page and the semaphore of `of`, which a close() of that handle then leaves alone. */
-static vks_status use_same(vks_surface *surface, vks_surface *of)
+/* Shares the page and the semaphore of `of`, which a close() of that handle then leaves alone. */
+static vks_status share_original(vks_surface *surface, vks_surface *of)
 {
     pthread_mutex_lock(&of->device->lock);
     vks_status status = vks_surface_check(of);
@@ -274,9 +276,9 @@ vks_status vks_surface_alias(vks_surface *of, const vks_surface_info *info, vks_
     vks_surface *surface = new_surface(device, info);
     if (!surface)
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for a surface");
-    bool inside = vks_device_enter(device);
-    status = inside ? use_same(surface, of) : VKS_CLOSED;
-    if (!status && (status = enter(surface, surface->handle.page))) {
+    bool entered = vks_device_enter(device);
+    status = entered ? share_original(surface, of) : VKS_CLOSED;
+    if (!status && (status = register_handle(surface, surface->handle.page))) {
         pthread_mutex_lock(&device->lock);
         drop_semaphore(surface);
         pthread_mutex_unlock(&device->lock);
@@ -285,13 +287,14 @@ vks_status vks_surface_alias(vks_surface *of, const vks_surface_info *info, vks_
         destroy_memory(surface);
     else
         *out = surface;
-    if (inside)
+    if (entered)
         vks_device_leave(device);
     return status;
 }
 
-/* Until it is there, too: another device's work must come after it, and there is no debt that says so. */
-static vks_status give_away(vks_surface *surface)
+/* Releases the image for the first export and waits for that batch, because another device's work
+ * must come after it and no wait point covers it. */
+static vks_status transfer_for_export(vks_surface *surface)
 {
     vks_device *device = surface->device;
     vks_surface *original = vks_surface_original(surface);
@@ -299,7 +302,7 @@ static vks_status give_away(vks_surface *surface)
     pthread_mutex_lock(&device->lock);
     original->is_shared = true;
     if (vks_surface_needs_release_barrier(surface)) {
-        /* not one of ours, but the queue must be free just so */
+        /* not a present, but the queue must be free in the same way */
         if ((status = vks_device_begin_present(device, VKS_FOREVER))) {
             pthread_mutex_unlock(&device->lock);
             return status;
@@ -321,7 +324,7 @@ static vks_status check_shared(const vks_surface *surface)
                : status;
 }
 
-/* Under the lock. */
+/* Caller holds device->lock. */
 static vks_status duplicate_page(const vks_surface *surface, int *page_fd)
 {
     vks_status status = check_shared(surface);
@@ -333,7 +336,7 @@ static vks_status duplicate_page(const vks_surface *surface, int *page_fd)
 vks_status vks_surface_page(const vks_surface *surface, int *page_fd)
 {
     *page_fd = -1;
-    vks_status status = check_shared(surface); /* first: after fork() the lock may be held for ever */
+    vks_status status = check_shared(surface); /* first, because after fork() the lock may be held forever */
     if (status)
         return status;
     pthread_mutex_lock(&surface->device->lock);
@@ -347,9 +350,9 @@ vks_status vks_surface_export(vks_surface *surface, int *page_fd, int *semaphore
     *page_fd = *semaphore_fd = -1;
     vks_device *device = surface->device;
     vks_status status = check_shared(surface);
-    if (status || (status = give_away(surface)))
+    if (status || (status = transfer_for_export(surface)))
         return status;
-    pthread_mutex_lock(&device->lock); /* keeps close() from destroying the semaphore */
+    pthread_mutex_lock(&device->lock); /* prevents close() from destroying the semaphore */
     if (!(status = duplicate_page(surface, page_fd)) && surface->semaphore &&
         (status = device->backend->export_timeline(device, surface->semaphore, semaphore_fd))) {
         close(*page_fd);
@@ -400,7 +403,7 @@ vks_status vks_surface_present_from(vks_surface *surface, vks_presentable *prese
     pthread_mutex_lock(&surface->device->lock);
     vks_status status = vks_surface_check(surface);
     if (!status && (surface->has_page || surface->pending || vks_mutex_try(&surface->handle, 0, &wait_point, &seen)))
-        status = vks_fail(VKS_BAD_CALL, 0, "a swapchain's surface must be a new one that nobody owns");
+        status = vks_fail(VKS_BAD_CALL, 0, "a swapchain's surface must be new and unowned");
     if (!status) {
         vks_surface_begin_ownership(surface, ++surface->next_ownership, &wait_point);
         surface->is_presentable = true;
@@ -418,7 +421,7 @@ static vks_status refuse_presentable(const vks_surface *surface)
                : VKS_OK;
 }
 
-/* Somebody else says when it is owned. */
+/* Refuses surfaces whose ownership a queue or a swapchain controls. */
 static vks_status refuse_managed(const vks_surface *surface)
 {
     return surface->network
@@ -428,8 +431,8 @@ static vks_status refuse_managed(const vks_surface *surface)
 
 /* ---- acquire ---- */
 
-/* A tenure of this handle is open, or about to be. */
-static bool is_taken(const vks_surface *surface)
+/* Returns whether this handle has an ownership, or an acquire in progress. */
+static bool is_owned_or_pending(const vks_surface *surface)
 {
     return surface->owned || surface->pending || surface->recovering || surface->is_external;
 }
@@ -445,8 +448,8 @@ void vks_surface_begin_ownership(vks_surface *surface, uint64_t ownership, const
         atomic_store_explicit(&surface->owned, 1, memory_order_release);
 }
 
-/* What was taken this instant goes back as it was: key, value and debtor are those that the page still holds. */
-static void give_back(vks_surface *surface)
+/* Undoes an acquire of this instant. The page still holds the same key, value and signaller. */
+static void undo_acquire(vks_surface *surface)
 {
     vks_mutex_page *page = surface->handle.page;
     vks_wait_point wait_point = {atomic_load(&page->value), atomic_load(&page->signaller),
@@ -454,18 +457,18 @@ static void give_back(vks_surface *surface)
     vks_mutex_release(&surface->handle, atomic_load(&page->key), &wait_point);
 }
 
-/* The page says that this handle owns. Another thread may have closed the handle meanwhile, or opened a mode="gpu"
- * tenure. */
-static vks_status take_grant(vks_surface *surface, const vks_wait_point *wait_point)
+/* Confirms an acquire that succeeded in the page. Another thread may have closed the handle
+ * meanwhile, or started a mode="gpu" acquire. */
+static vks_status confirm_acquire(vks_surface *surface, const vks_wait_point *wait_point)
 {
     pthread_mutex_lock(&surface->device->lock);
     vks_status status = vks_surface_check(surface);
-    if (!status && is_taken(surface))
+    if (!status && is_owned_or_pending(surface))
         status = VKS_ALREADY_OWNER;
     else if (!status && surface->held_acquires)
-        status = VKS_INTERRUPTED; /* tenures that were queued and released come first */
+        status = VKS_INTERRUPTED; /* acquires that were queued and released come first */
     if (status)
-        give_back(surface);
+        undo_acquire(surface);
     else
         vks_surface_begin_ownership(surface, ++surface->next_ownership, wait_point);
     pthread_mutex_unlock(&surface->device->lock);
@@ -482,23 +485,23 @@ static vks_status watch(void *user)
 typedef vks_status (*mutex_wait)(vks_mutex_handle *, uint64_t key, uint64_t deadline, vks_mutex_watch, void *user,
                                  vks_wait_point *);
 
-static vks_status wait_and_take(vks_surface *surface, uint64_t key, uint64_t deadline, mutex_wait wait)
+static vks_status wait_and_acquire(vks_surface *surface, uint64_t key, uint64_t deadline, mutex_wait wait)
 {
     vks_device *device = surface->device;
     vks_status status = vks_surface_check(surface);
     if (status || (status = refuse_managed(surface)))
         return status;
-    if (is_taken(surface))
+    if (is_owned_or_pending(surface))
         return VKS_ALREADY_OWNER;
-    if (__builtin_expect(surface->held_acquires || surface->has_page,
-                         0) && /* tenures that were queued and released come first */
+    /* Acquires that were queued and released come first. */
+    if (__builtin_expect(surface->held_acquires || surface->has_page, 0) &&
         (status = vks_device_wait_held(device, 0, surface, deadline)))
         return status;
     vks_wait_point wait_point;
     atomic_fetch_add(&surface->waiting, 1);
     status = wait(&surface->handle, key, deadline, watch, surface, &wait_point);
     if (status == VKS_OK)
-        status = take_grant(surface, &wait_point);
+        status = confirm_acquire(surface, &wait_point);
     atomic_fetch_sub(&surface->waiting, 1);
     return status == VKS_INTERRUPTED && !deadline ? VKS_TIMEOUT : status;
 }
@@ -506,7 +509,7 @@ static vks_status wait_and_take(vks_surface *surface, uint64_t key, uint64_t dea
 static vks_status acquire(vks_surface *surface, uint64_t key, uint64_t deadline, mutex_wait wait)
 {
     uint64_t began = vks_trace_begin();
-    vks_status status = wait_and_take(surface, key, deadline, wait);
+    vks_status status = wait_and_acquire(surface, key, deadline, wait);
     VKS_TRACE(began, vks_traced_acquire(surface, key, began, deadline, status));
     return status;
 }
@@ -518,7 +521,7 @@ vks_status vks_surface_acquire(vks_surface *surface, uint64_t key, uint64_t dead
 
 vks_status vks_surface_acquire_blocking(vks_surface *surface, uint64_t key, uint64_t deadline)
 {
-    return acquire(surface, key, deadline, vks_mutex_wait_on);
+    return acquire(surface, key, deadline, vks_mutex_wait_no_spin);
 }
 
 static vks_status try_once(vks_surface *surface, uint64_t key, const uint64_t *epoch, vks_wait_point *wait_point,
@@ -528,29 +531,31 @@ static vks_status try_once(vks_surface *surface, uint64_t key, const uint64_t *e
                  : vks_mutex_try(&surface->handle, key, wait_point, seen);
 }
 
-/* One look at the page, under the lock: then no other thread can close the handle or open a tenure between the swap and
- * the grant. `epoch`: for a queue, the one that the pair names; else NULL. False: no look changes the answer. */
+/* Tries once under the lock, so that no other thread can close the handle or acquire between the
+ * swap and its record. `epoch`: for a queue, the epoch that the pair names; else NULL. Returns
+ * false if no further try can change the result. */
 static bool try_now(vks_surface *surface, uint64_t key, const uint64_t *epoch, uint64_t *seen, vks_status *status)
 {
     vks_wait_point wait_point;
     pthread_mutex_lock(&surface->device->lock);
-    bool may = !(*status = vks_surface_check(surface)) && !is_taken(surface) && !surface->held_acquires &&
+    bool may = !(*status = vks_surface_check(surface)) && !is_owned_or_pending(surface) && !surface->held_acquires &&
                !surface->has_page && (epoch || !surface->network);
     if (may && (*status = try_once(surface, key, epoch, &wait_point, seen)) == VKS_OK)
         vks_surface_begin_ownership(surface, ++surface->next_ownership, &wait_point);
     else if (!may && !*status && (epoch || !(*status = refuse_managed(surface))))
-        *status = is_taken(surface) ? VKS_ALREADY_OWNER : VKS_TIMEOUT; /* tenures that were queued come first */
+        *status =
+            is_owned_or_pending(surface) ? VKS_ALREADY_OWNER : VKS_TIMEOUT; /* acquires that were queued come first */
     pthread_mutex_unlock(&surface->device->lock);
     return may;
 }
 
 static vks_status try_acquire(vks_surface *surface, uint64_t key, const uint64_t *epoch)
 {
-    vks_status status = vks_surface_check(surface); /* first: after fork() the lock may be held for ever */
+    vks_status status = vks_surface_check(surface); /* first, because after fork() the lock may be held forever */
     if (status)
         return status;
     uint64_t seen;
-    /* It may have been freed under another key, or be on its way. */
+    /* It may have been released under another key, or be about to be released. */
     for (int tries = 0; try_now(surface, key, epoch, &seen, &status) && status == VKS_TIMEOUT && tries < 4; tries++)
         if (!vks_mutex_spin(surface->handle.page, seen, VKS_MUTEX_PAUSES))
             break;
@@ -574,13 +579,13 @@ vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_work 
 {
     vks_device *device = surface->device;
     *out = NULL;
-    vks_status status = vks_surface_check(surface); /* first: after fork() the lock may be held for ever */
+    vks_status status = vks_surface_check(surface); /* first, because after fork() the lock may be held forever */
     if (status)
         return status;
     pthread_mutex_lock(&device->lock);
     if (!(status = vks_surface_check(surface)))
         status = refuse_managed(surface);
-    if (!status && is_taken(surface))
+    if (!status && is_owned_or_pending(surface))
         status = VKS_ALREADY_OWNER;
     if (!status && !(status = vks_watcher_start()))
         status = vks_peers_watch_page(&surface->mapping);
@@ -592,10 +597,10 @@ vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_work 
         op->touches[0] = (vks_touch){.surface = surface, .ownership = {.id = ++surface->next_ownership}};
         vks_surface_ref(surface);
         surface->pending = true;
-        vks_work_ref(op); /* ours, while the pump may end it */
+        vks_work_ref(op); /* for this function, because the scheduler may end it */
         vks_work_hold(device, op);
-        status = (vks_status)atomic_load(&op->status);
-        if (status == VKS_TIMEOUT) {
+        status = vks_work_status(op);
+        if (vks_work_is_held(op)) {
             vks_work_ref(op);
             *out = op;
             status = VKS_OK;
@@ -608,8 +613,8 @@ vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_work 
 
 /* ---- release ---- */
 
-/* Of several promises that are open the page has the first: who waits for a value needs to know whether a lower one may
- * come still (orphaned_waits.c). */
+/* The slot holds the first of several pending values, because a waiter must know whether a lower
+ * signal may still come (orphaned_waits.c). */
 bool vks_surface_announce(vks_surface *surface, uint64_t value) { return vks_mutex_announce(&surface->handle, value); }
 
 void vks_surface_retract(vks_surface *surface, uint64_t value)
@@ -617,7 +622,7 @@ void vks_surface_retract(vks_surface *surface, uint64_t value)
     atomic_compare_exchange_strong(&surface->handle.page->slots[surface->handle.slot].pending_value, &value, 0);
 }
 
-/* The first of the promises that are open, but for `value`. */
+/* Returns the first pending value of this handle except `value`; 0: none. */
 static uint64_t first_announced(const vks_surface *surface, uint64_t value)
 {
     const vks_device *device = surface->device;
@@ -635,8 +640,8 @@ static uint64_t first_announced(const vks_surface *surface, uint64_t value)
             first = completion->value;
     }
     for (const vks_work *op = device->held_first; op; op = op->next)
-        if (op->kind == VKS_WORK_RELEASE && op->word_done && op->touches[0].surface == surface && op->value != value &&
-            op->value < first)
+        if (op->kind == VKS_WORK_RELEASE && op->page_released && op->touches[0].surface == surface &&
+            op->value != value && op->value < first)
             first = op->value;
     return first == UINT64_MAX ? 0 : first;
 }
@@ -679,17 +684,17 @@ vks_status vks_surface_submit_release(vks_surface *surface, uint64_t value, bool
                       .touches = &touch,
                       .n_touches = 1,
                       .value = value,
-                      .word_done = true};
+                      .page_released = true};
     vks_status why = VKS_OK;
     vks_readiness ready = behind ? VKS_HOLD : vks_work_ready(device, &draft, &why);
     if (ready == VKS_READY) {
-        bool first = vks_surface_announce(surface, value); /* before the work can be done and settle it */
+        bool first = vks_surface_announce(surface, value); /* before the work can run and complete it */
         vks_status status = vks_work_submit(device, &draft);
-        if (status && first) /* K24: nothing was signalled, the release can be tried again */
+        if (status && first) /* K24: nothing was signalled, so the release can be tried again */
             vks_surface_retract(surface, value);
-        return status == VKS_ABANDONED ? VKS_OK : status; /* the chain is broken: the release abandons */
+        return status == VKS_ABANDONED ? VKS_OK : status; /* the chain is poisoned, so the release abandons */
     }
-    if (ready == VKS_FAIL) { /* what this tenure waited for will never come */
+    if (ready == VKS_FAIL) { /* the ownership's wait point will never complete */
         vks_mutex_poison(surface->handle.page);
         return VKS_OK;
     }
@@ -702,30 +707,31 @@ vks_status vks_surface_submit_release(vks_surface *surface, uint64_t value, bool
     op->touches[0] = touch;
     vks_surface_ref(surface);
     op->value = value;
-    op->word_done = true;
+    op->page_released = true;
     vks_surface_announce(surface, value);
     vks_work_hold(device, op);
     return VKS_OK;
 }
 
-void vks_surface_take_over_own(vks_surface *surface, uint64_t value)
+void vks_surface_continue_after(vks_surface *surface, uint64_t value)
 {
     surface->last_value = value;
     surface->ownership.wait_point = (vks_wait_point){value, surface->handle.identity, surface->handle.slot};
     surface->acquire_submitted = surface->ownership.id - 1;
 }
 
-/* The next tenure is taken to be like this one. */
-static void remember_ownership(vks_surface *surface)
+/* Records this ownership's pattern, which the next one is expected to have. */
+static void record_pattern(vks_surface *surface)
 {
     surface->last_used_graphics = surface->uses_graphics;
-    surface->is_single = surface->submissions == 1;
+    surface->had_one_submission = surface->submissions == 1;
     surface->uses_graphics = false;
     surface->submissions = 0;
 }
 
-/* What this tenure brings is on its way already (batch.c, engine.c), and nothing came after it. */
-static bool is_brought(const vks_surface *surface)
+/* Returns whether the release's value was already submitted (batch.c, engine.c), with nothing after
+ * it. */
+static bool is_value_submitted(const vks_surface *surface)
 {
     return surface->last_value && surface->acquire_submitted < surface->ownership.id && !surface->held;
 }
@@ -735,9 +741,9 @@ static vks_status release_now(vks_surface *surface, uint64_t key, bool behind)
     const vks_ownership *ownership = &surface->ownership;
     uint64_t value = vks_surface_next_value(surface);
     vks_wait_point wait_point = {.value = value};
-    /* Where no work was given to a driver the hand-over is complete as it is: without a debtor nobody looks at
-     * `completed`, whose cache line then stays with everybody. */
-    if (is_brought(surface)) {
+    /* Without submitted work the hand-over is complete. With no signaller no party reads
+     * `completed`, so its cache line stays shared. */
+    if (is_value_submitted(surface)) {
         wait_point = ownership->wait_point;
     } else if (behind || surface->acquire_submitted >= ownership->id ||
                !vks_wait_point_is_complete(surface, &ownership->wait_point) ||
@@ -748,10 +754,10 @@ static vks_status release_now(vks_surface *surface, uint64_t key, bool behind)
         if (status)
             return status;
     }
-    remember_ownership(surface);
-    if (!surface->has_page) /* the device was lost while the driver was given the work */
+    record_pattern(surface);
+    if (!surface->has_page) /* the device was lost during the submission */
         return VKS_ABANDONED;
-    if (surface->released < ownership->id) /* later tenures may have been queued and released already */
+    if (surface->released < ownership->id) /* later ownerships may have been queued and released already */
         surface->released = ownership->id;
     atomic_store_explicit(&surface->has_page, false, memory_order_release);
     atomic_store_explicit(&surface->owned, 0, memory_order_release);
@@ -772,7 +778,7 @@ vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behi
     return vks_tracing() ? traced_release_now(surface, key, behind) : release_now(surface, key, behind);
 }
 
-/* Under the lock: release() of a tenure that is not granted yet. */
+/* Holds the release of an acquire that is not granted yet. Caller holds device->lock. */
 static vks_status queue_release(vks_surface *surface, uint64_t key)
 {
     vks_work *op = vks_work_create(surface->device, VKS_WORK_RELEASE, 1, 0, 0, 0, 0);
@@ -811,20 +817,20 @@ static vks_status release(vks_surface *surface, uint64_t key, bool by_queue)
 
 vks_status vks_surface_release(vks_surface *surface, uint64_t key) { return release(surface, key, false); }
 
-/* ---- the CPU's part ---- */
+/* ---- CPU access ---- */
 
-/* The deadline is looked at here too: value_seq may never stand still. */
+/* The deadline is checked here too, because value_seq may change all the time. */
 static vks_status sleep_on_values(vks_mutex_page *page, uint32_t seq, uint64_t deadline)
 {
     return vks_now() < deadline ? vks_futex_wait(&page->value_seq, seq, VKS_ANY_BIT, deadline) : VKS_TIMEOUT;
 }
 
-/* Blocks until the previous owner's work has run, or never can. */
+/* Blocks until the previous owner's work has run, or can never run. */
 static vks_status wait_complete(vks_surface *surface, const vks_wait_point *wait_point, uint64_t deadline)
 {
     vks_mutex_page *page = surface->handle.page;
     while (!vks_wait_point_is_complete(surface, wait_point)) {
-        uint32_t seq = vks_mutex_want_value(page);
+        uint32_t seq = vks_mutex_prepare_value_wait(page);
         vks_status status = watch(surface);
         pthread_mutex_lock(&surface->device->lock);
         bool alive = vks_wait_point_is_alive(surface, wait_point);
@@ -838,12 +844,12 @@ static vks_status wait_complete(vks_surface *surface, const vks_wait_point *wait
         if (status || (status = sleep_on_values(page, seq, deadline)))
             return status;
     }
-    /* A promise that failed was settled too, after the chain was marked broken: what is there is not a whole frame. */
+    /* A failed value was completed too, after the chain was poisoned: the frame is incomplete. */
     return atomic_load(&page->word) & VKS_POISONED ? VKS_ABANDONED : VKS_OK;
 }
 
-/* Whether what the tenure took over is work of its own (vks_surface_take_over_own), and this device's queue has it.
- * Under the lock. */
+/* Returns whether the ownership's wait point is work of this handle (vks_surface_continue_after) in
+ * this device's queue. Caller holds device->lock. */
 static bool is_own_work(const vks_surface *surface)
 {
     const vks_wait_point *wait_point = &surface->ownership.wait_point;
@@ -852,7 +858,7 @@ static bool is_own_work(const vks_surface *surface)
            !vks_device_awaits_external(surface->device, VKS_COMPLETION_SURFACE, surface, wait_point->value);
 }
 
-/* And writes to the pages what came: sooner than if the publisher were woken to do it. */
+/* Waits, then publishes the completions itself, which is faster than waking the publisher. */
 static vks_status wait_own_work(vks_device *device, uint64_t serial, uint64_t deadline)
 {
     vks_status status = vks_device_wait_serial(device, serial, deadline);
@@ -884,12 +890,12 @@ static vks_status cpu_access(vks_surface *surface, uint64_t deadline)
         serial = surface->last_serial;
         pthread_mutex_unlock(&device->lock);
     }
-    /* A device that was lost meanwhile has settled what it owed itself. */
+    /* A device that was lost meanwhile has completed its pending values itself. */
     return serial ? vks_device_wait_serial(device, serial, deadline) : vks_surface_check(surface);
 }
 
-/* Runs one of the calls below as one of `waiting`: close() wakes those and lets them leave before the slot and the
- * semaphore go. */
+/* Runs one of the calls below and counts it in `waiting`: close() wakes such calls and lets them
+ * return before it frees the slot and the semaphore. */
 static vks_status as_waiter(vks_surface *surface, vks_status (*call)(vks_surface *surface, uint64_t deadline),
                             uint64_t deadline)
 {
@@ -917,8 +923,8 @@ vks_status vks_surface_join(vks_surface *surface, uint64_t network, uint32_t ind
 {
     pthread_mutex_lock(&surface->device->lock);
     vks_status status = vks_surface_check(surface);
-    if (!status && (surface->network || is_taken(surface) || surface->has_page || surface->is_presentable))
-        status = vks_fail(VKS_BAD_CALL, 0, "a queue's surface must be a new one that nobody owns");
+    if (!status && (surface->network || is_owned_or_pending(surface) || surface->has_page || surface->is_presentable))
+        status = vks_fail(VKS_BAD_CALL, 0, "a queue's surface must be new and unowned");
     if (!status) {
         surface->network = network;
         surface->index = index;
@@ -927,28 +933,28 @@ vks_status vks_surface_join(vks_surface *surface, uint64_t network, uint32_t ind
     return status;
 }
 
-/* The ring says whose turn it is, so one key is enough. */
+/* The ring orders the owners, so one key is enough. */
 #define QUEUE_KEY 0
 
-static vks_status take(vks_surface *surface, uint64_t epoch)
+static vks_status acquire_once(vks_surface *surface, uint64_t epoch)
 {
     return vks_tracing() ? traced_try_acquire(surface, QUEUE_KEY, &epoch) : try_acquire(surface, QUEUE_KEY, &epoch);
 }
 
 vks_status vks_surface_acquire_epoch(vks_surface *surface, uint64_t epoch)
 {
-    vks_status status = take(surface, epoch);
+    vks_status status = acquire_once(surface, epoch);
     if (status != VKS_TIMEOUT || vks_surface_was_reacquired(surface, epoch))
         return status;
-    vks_peers_watch_page(&surface->mapping); /* a consumer before this one may have died with it a moment ago */
-    return take(surface, epoch);
+    vks_peers_watch_page(&surface->mapping); /* an earlier consumer may just have died as its owner */
+    return acquire_once(surface, epoch);
 }
 
 vks_status vks_surface_release_epoch(vks_surface *surface, uint64_t *value)
 {
     const vks_mutex_page *page = surface->handle.page;
     vks_status status = release(surface, QUEUE_KEY, true);
-    /* Nobody takes it before it is committed, so the page still says what we left. */
+    /* No party acquires it before the commit, so the page still has this release's values. */
     *value = atomic_load_explicit(&page->signaller, memory_order_relaxed)
                  ? atomic_load_explicit(&page->value, memory_order_relaxed)
                  : 0;
@@ -983,7 +989,7 @@ vks_status vks_surface_wait_released(vks_surface *surface, uint64_t value, uint6
     vks_status status = vks_surface_check(surface);
     if (status || vks_wait_point_is_complete(surface, &wait_point))
         return status;
-    uint64_t newest = atomic_load(&surface->handle.page->value); /* that anybody promised: another one never comes */
+    uint64_t newest = atomic_load(&surface->handle.page->value); /* the highest value announced by any party */
     if (value > newest)
         return vks_fail(VKS_BAD_PAGE, 0, "the surface is to come with the value %llu, and %llu is its newest",
                         (unsigned long long)value, (unsigned long long)newest);
@@ -993,7 +999,7 @@ vks_status vks_surface_wait_released(vks_surface *surface, uint64_t value, uint6
     pthread_mutex_unlock(&surface->device->lock);
     status = wait_complete(surface, &wait_point, deadline);
     atomic_fetch_sub(&surface->waiting, 1);
-    return status == VKS_ABANDONED ? VKS_OK : status; /* the next owner is told, by its acquire */
+    return status == VKS_ABANDONED ? VKS_OK : status; /* the next owner's acquire reports it */
 }
 
 /* ---- recover ---- */
@@ -1003,7 +1009,7 @@ static vks_status wait_for_pending_values(vks_surface *surface, uint64_t deadlin
     vks_mutex_page *page = surface->handle.page;
     uint64_t signaller;
     for (;;) {
-        uint32_t seq = vks_mutex_want_value(page);
+        uint32_t seq = vks_mutex_prepare_value_wait(page);
         if (!vks_mutex_has_pending_values(&surface->handle, &signaller))
             return VKS_OK;
         if (!vks_peer_alive(signaller)) {
@@ -1016,8 +1022,9 @@ static vks_status wait_for_pending_values(vks_surface *surface, uint64_t deadlin
     }
 }
 
-/* Under the lock: GPU waits that the dead left behind end, since the semaphore comes to the page's value. */
-static vks_status catch_up(vks_surface *surface, uint64_t value)
+/* Signals the semaphore up to the page's value, which ends the GPU waits that dead processes left.
+ * Caller holds device->lock. */
+static vks_status signal_up_to(vks_surface *surface, uint64_t value)
 {
     vks_device *device = surface->device;
     uint64_t counter;
@@ -1031,7 +1038,7 @@ static vks_status catch_up(vks_surface *surface, uint64_t value)
     return device->backend->host_signal(device, surface->semaphore, value);
 }
 
-/* Under the lock. */
+/* Caller holds device->lock. */
 static void fail_held(vks_surface *surface, bool acquires_only, vks_status why)
 {
     vks_device *device = surface->device;
@@ -1048,9 +1055,9 @@ static void fail_held(vks_surface *surface, bool acquires_only, vks_status why)
     }
 }
 
-/* An ownership whose wait point will never be signalled: submissions fail, and recover() is what their error advises.
- * Caller holds device->lock. */
-static void abandon_what_never_comes(vks_surface *surface)
+/* If the ownership's wait point will never be signalled, gives the ownership up as abandoned.
+ * Submissions fail in that state, and their error advises recover(). Caller holds device->lock. */
+static void abandon_if_orphaned(vks_surface *surface)
 {
     vks_status why = VKS_OK;
     if (!surface->owned)
@@ -1064,29 +1071,30 @@ static void abandon_what_never_comes(vks_surface *surface)
 static vks_status recover_begin(vks_surface *surface)
 {
     vks_device *device = surface->device;
-    vks_peers_watch_page(&surface->mapping); /* an owner that died unseen is seen now */
+    vks_peers_watch_page(&surface->mapping); /* detects an owner that has died */
     pthread_mutex_lock(&device->lock);
     vks_status status = vks_surface_check(surface);
     if (!status)
         status = refuse_presentable(surface);
     if (!status)
-        abandon_what_never_comes(surface);
+        abandon_if_orphaned(surface);
     if (!status && surface->recovering)
         status = VKS_ALREADY_OWNER;
     if (!status && !(status = vks_mutex_recover_begin(&surface->handle))) {
         surface->recovering = true;
-        fail_held(surface, true, VKS_ABANDONED); /* they would wait for us, and we for them */
+        fail_held(surface, true, VKS_ABANDONED); /* they and this call would wait for each other */
     }
     pthread_mutex_unlock(&device->lock);
     return status;
 }
 
-/* What another API brings for this handle: its signal would take the semaphore back from the new generation's. */
+/* Waits for external signals of this handle, because they would lower the semaphore under the new
+ * generation's value. */
 static vks_status wait_for_external(vks_surface *surface, uint64_t deadline)
 {
     vks_device *device = surface->device;
     for (;;) {
-        uint32_t seq = vks_mutex_want_value(surface->handle.page);
+        uint32_t seq = vks_mutex_prepare_value_wait(surface->handle.page);
         vks_status status = watch(surface);
         pthread_mutex_lock(&device->lock);
         vks_device_publish(device);
@@ -1099,19 +1107,21 @@ static vks_status wait_for_external(vks_surface *surface, uint64_t deadline)
     }
 }
 
-#define DEAD_NS UINT64_C(1000000000)
+#define DEAD_OWNER_NS UINT64_C(1000000000)
 
-/* What a dead owner's queue was given still runs, and its signal still comes, though nobody counts on it (K7): a higher
- * value of ours before it would be taken back by it. The owner may have died before it could say that its queue has the
- * signal, or before its queue had it. Unless it waits for what never comes; then orphaned_waits.c ends the chain. */
-static vks_status wait_for_the_dead(const vks_surface *surface, uint64_t deadline)
+/* Waits for the work that a dead owner's queue already has. It still runs and its signal still
+ * comes, although no wait counts on it (K7), and would lower a higher value that this process
+ * signalled before. The owner may have died before it could publish that its queue has the signal,
+ * or before its queue had it. If that queue waits for a value that never comes, orphaned_waits.c
+ * ends the wait. */
+static vks_status wait_for_dead_owner(const vks_surface *surface, uint64_t deadline)
 {
     vks_device *device = surface->device;
-    uint64_t last = vks_mutex_last_announced(surface->handle.page), limit = vks_now() + DEAD_NS;
+    uint64_t last = vks_mutex_last_announced(surface->handle.page), limit = vks_now() + DEAD_OWNER_NS;
     uint64_t completed = atomic_load(&surface->handle.page->completed);
     vks_status status = VKS_OK;
     limit = limit < deadline ? limit : deadline;
-    /* Else it came, or was lost, or no driver takes such a value. */
+    /* Otherwise the value came, was lost, or is one that no driver accepts. */
     if (surface->semaphore && last > completed && last - completed <= device->max_difference)
         while ((status = device->backend->wait_timeline(device, surface->semaphore, last, limit)) == VKS_INTERRUPTED)
             ;
@@ -1132,16 +1142,16 @@ static vks_status recover(vks_surface *surface, uint64_t deadline)
     if (!status)
         status = wait_for_external(surface, deadline);
     if (!status)
-        status = wait_for_the_dead(surface, deadline);
+        status = wait_for_dead_owner(surface, deadline);
     pthread_mutex_lock(&device->lock);
-    vks_device_publish(device); /* our own debts */
+    vks_device_publish(device); /* completes this device's own values */
     if (!status)
         status = vks_surface_check(surface);
     if (status) {
         vks_mutex_abandon(&surface->handle);
     } else {
         uint64_t value = vks_mutex_recover_finish(&surface->handle);
-        if (surface->semaphore && (status = catch_up(surface, value)))
+        if (surface->semaphore && (status = signal_up_to(surface, value)))
             vks_mutex_abandon(&surface->handle);
         else
             vks_surface_begin_ownership(surface, ++surface->next_ownership, &(vks_wait_point){0});
@@ -1161,9 +1171,9 @@ vks_status vks_surface_recover(vks_surface *surface, uint64_t deadline)
     return status;
 }
 
-/* ---- for others' submissions (engine.c) ---- */
+/* ---- waits for submissions of others (engine.c) ---- */
 
-static vks_status pending_values_are_complete(vks_surface *surface, uint64_t deadline)
+static vks_status wait_ownership_complete(vks_surface *surface, uint64_t deadline)
 {
     pthread_mutex_lock(&surface->device->lock);
     vks_wait_point wait_point = surface->ownership.wait_point;
@@ -1173,14 +1183,14 @@ static vks_status pending_values_are_complete(vks_surface *surface, uint64_t dea
 
 vks_status vks_surface_wait_complete(vks_surface *surface, uint64_t deadline)
 {
-    return as_waiter(surface, pending_values_are_complete, deadline);
+    return as_waiter(surface, wait_ownership_complete, deadline);
 }
 
-static vks_status pending_values_are_certain(vks_surface *surface, uint64_t deadline)
+static vks_status wait_ownership_submittable(vks_surface *surface, uint64_t deadline)
 {
     vks_device *device = surface->device;
     for (;;) {
-        uint32_t seq = vks_mutex_want_value(surface->handle.page);
+        uint32_t seq = vks_mutex_prepare_value_wait(surface->handle.page);
         vks_status status = watch(surface), why;
         pthread_mutex_lock(&device->lock);
         if (!(why = vks_surface_check(surface)) && !surface->owned)
@@ -1194,17 +1204,17 @@ static vks_status pending_values_are_certain(vks_surface *surface, uint64_t dead
     }
 }
 
-vks_status vks_surface_wait_certain(vks_surface *surface, uint64_t deadline)
+vks_status vks_surface_wait_submittable(vks_surface *surface, uint64_t deadline)
 {
-    return as_waiter(surface, pending_values_are_certain, deadline);
+    return as_waiter(surface, wait_ownership_submittable, deadline);
 }
 
-/* ---- the end ---- */
+/* ---- closing ---- */
 
 void vks_surface_finish_releases(vks_surface *surface, uint64_t deadline)
 {
     vks_device *device = surface->device;
-    if (surface->process != vks_process || !vks_device_enter(device)) /* it is closed already */
+    if (surface->process != vks_process || !vks_device_enter(device)) /* already closed */
         return;
     if (!surface->closed && surface->held && !surface->has_page)
         while (vks_device_finish_releases(device, surface, deadline))
@@ -1221,7 +1231,7 @@ uint64_t vks_surface_close(vks_surface *surface)
 uint64_t vks_surface_close_now(vks_surface *surface)
 {
     vks_device *device = surface->device;
-    if (surface->process != vks_process || !vks_device_enter(device)) /* it is closed already */
+    if (surface->process != vks_process || !vks_device_enter(device)) /* already closed */
         return surface->last_serial;
     pthread_mutex_lock(&device->lock);
     if (surface->closed) {
@@ -1231,7 +1241,7 @@ uint64_t vks_surface_close_now(vks_surface *surface)
     }
     fail_held(surface, false, VKS_CLOSED);
     surface->closed = true;
-    vks_scheduler_run(device); /* the watcher forgets this page */
+    vks_scheduler_run(device); /* the watcher drops this page */
     bool had = surface->has_page;
     surface->has_page = surface->pending = false;
     surface->is_external = false;
@@ -1244,18 +1254,18 @@ uint64_t vks_surface_close_now(vks_surface *surface)
                           : surface->last_serial;
     pthread_mutex_unlock(&device->lock);
 
-    /* Nobody may take the surface while our work still draws on it. A driver's work ends; a lost device's needs no
-     * wait. */
+    /* No party may acquire the surface while this handle's work still runs. A driver's work ends;
+     * that of a lost device needs no wait. */
     uint64_t limit = vks_now() + UINT64_C(10000000000);
     while (vks_device_wait_serial(device, serial, limit) == VKS_INTERRUPTED)
         ;
     pthread_mutex_lock(&device->lock);
-    vks_device_publish(device); /* settles what this handle owes */
+    vks_device_publish(device); /* completes this handle's values */
     while ((vks_device_awaits_external(device, VKS_COMPLETION_SURFACE, surface, 0) ||
             vks_device_awaits_external(device, VKS_COMPLETION_SURFACE_WAIT, surface, 0)) &&
            vks_now() < limit) {
         pthread_mutex_unlock(&device->lock);
-        usleep(200); /* what another API brings, nobody announces; and it may wait for a dead one's value */
+        usleep(200); /* external signals are polled, and their API may wait for a dead process's value */
         pthread_mutex_lock(&device->lock);
         vks_device_publish(device);
     }
@@ -1265,7 +1275,7 @@ uint64_t vks_surface_close_now(vks_surface *surface)
         vks_mutex_abandon(&surface->handle);
     while (atomic_load(&surface->waiting)) {
         vks_mutex_wake_all(surface->handle.page);
-        vks_mutex_complete(&surface->handle, 0, 0); /* those who wait for debts */
+        vks_mutex_complete(&surface->handle, 0, 0); /* wakes the threads that wait for values */
         sched_yield();
     }
     vks_peers_remove(&surface->mapping);

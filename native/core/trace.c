@@ -18,8 +18,8 @@
 #define HEADER_SIZE 4096u
 #define CHUNK_SIZE 8192u
 #define DEFAULT_SIZE (UINT64_C(64) << 20)
-#define MOST_SIZE (UINT64_C(1) << 40)
-#define NAMES 1000 /* tries to find a file name: a pid has one file for each program that it ran */
+#define MAX_SIZE (UINT64_C(1) << 40)
+#define NAMES 1000 /* tries to find a free file name: a pid has one file for each program that it executed */
 
 _Static_assert(sizeof(vks_trace_record) == 64 && sizeof(vks_trace_chunk) == 64, "a record is a cache line");
 _Static_assert(sizeof(vks_trace_header) <= HEADER_SIZE, "the header has a page");
@@ -31,28 +31,28 @@ _Atomic bool vks_trace_is_on;
 
 /* The process's file. */
 static struct {
-    pthread_mutex_t lock; /* of opening it */
+    pthread_mutex_t lock; /* guards opening the file */
     char directory[PATH_MAX], path[PATH_MAX + 32];
-    int problem;                        /* errno: why the directory of VKSHARE_TRACE is not used */
+    int problem;                        /* errno that made the directory of VKSHARE_TRACE unusable */
     uint64_t most;                      /* chunks */
     _Atomic(vks_trace_header *) header; /* the mapping; NULL until the first record */
-    _Atomic bool is_full;               /* or the file could not be made, or grow */
+    _Atomic bool is_full;               /* full, or the file could not be created or extended */
     _Atomic bool is_forked;
     _Atomic uint64_t numbers;
 } file = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* The thread's place in it. */
+/* The thread's position in the file. */
 static _Thread_local struct {
     vks_trace_record *next, *end;
-    uint32_t process;                        /* the vks_process that it is of */
+    uint32_t process;                        /* the vks_process that it belongs to */
     uint64_t interrupted, interrupted_since; /* the object */
 } cursor;
 
 uint64_t vks_trace_next(void) { return atomic_fetch_add_explicit(&file.numbers, 1, memory_order_relaxed) + 1; }
 
-/* ---- on ---- */
+/* ---- enabling ---- */
 
-/* 0, or why no file can be made in it. */
+/* Returns 0, or the errno for which no file can be created in it. */
 static int open_directory(const char *directory)
 {
     if (!realpath(directory, file.directory))
@@ -69,7 +69,7 @@ void vks_trace_init(void)
     if (!directory || !*directory || (file.problem = open_directory(directory)))
         return;
     uint64_t bytes = size ? vks_decimal(size) : DEFAULT_SIZE;
-    bytes = bytes < MOST_SIZE ? bytes : MOST_SIZE;
+    bytes = bytes < MAX_SIZE ? bytes : MAX_SIZE;
     file.most = bytes > HEADER_SIZE + CHUNK_SIZE ? (bytes - HEADER_SIZE) / CHUNK_SIZE : 1;
     atomic_store(&vks_trace_is_on, true);
 }
@@ -107,7 +107,8 @@ static int create_file(void)
     return -1;
 }
 
-/* The header first, so that whoever reads finds it whole; then the mapping of all that the file may grow to. */
+/* Writes the header first, so that readers find it complete; then maps the largest size of the
+ * file. */
 static vks_trace_header *map_file(int fd)
 {
     union {
@@ -150,8 +151,9 @@ static vks_trace_header *find_header(void)
     return header;
 }
 
-/* By its path, each time: a descriptor that stays open could be closed by a program that closes all, and be another
- * file's next. And by a write, not the mapping: a full file system is an error here, and SIGBUS there. */
+/* Opens the file by its path each time, because a program that closes all descriptors would close
+ * one that stays open, and its number could then be another file's. Writes, and does not use the
+ * mapping, because a full file system is an error of write() but SIGBUS in a mapping. */
 static bool grow(uint64_t index)
 {
     union {
@@ -167,7 +169,7 @@ static bool grow(uint64_t index)
     return n == CHUNK_SIZE;
 }
 
-/* A chunk for the thread; false: it is full, and one more is dropped. */
+/* Claims a chunk for the thread. False: the file is full, and one more record is dropped. */
 static bool claim(void)
 {
     vks_trace_header *header = find_header();
@@ -204,7 +206,7 @@ void vks_trace_write(const vks_trace_record *record)
                           memory_order_release);
 }
 
-/* ---- calls that come again ---- */
+/* ---- repeated calls ---- */
 
 void vks_trace_interrupted(uint64_t object, uint64_t began)
 {
@@ -224,7 +226,7 @@ void vks_trace_set_text(vks_trace_record *record, const char *text)
 {
     size_t n = strnlen(text, VKS_TRACE_TEXT - 1);
     if (n == VKS_TRACE_TEXT - 1)
-        while (n && ((unsigned char)text[n] & 0xc0) == 0x80) /* not within a character */
+        while (n && ((unsigned char)text[n] & 0xc0) == 0x80) /* do not cut within a character */
             n--;
     memset(record->text, 0, sizeof record->text);
     memcpy(record->text, text, n);

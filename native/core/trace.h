@@ -1,11 +1,12 @@
-/* trace.h: what happened when, in files that outlive the process that wrote them (vkshare trace).
+/* trace.h: a log of timed events in files that outlive the process that wrote them (vkshare trace).
  *
- * Where the environment variable VKSHARE_TRACE names a directory, each process keeps one file in it, mapped for
- * writing. A thread takes a chunk of the file for itself and writes its records there, without a lock; a record's kind
- * is stored last, so that a process that is killed leaves all that it wrote and at most half a record a thread. A
- * forked child has a file of its own. What does not fit any more (VKSHARE_TRACE_SIZE bytes a process) is counted and
- * dropped. Without the variable, a trace point is one branch. trace_points.h has those of the core;
- * vkshare/cli/trace_files.py reads.
+ * If the environment variable VKSHARE_TRACE names a directory, each process keeps one file in it,
+ * mapped for writing. A thread takes a chunk of the file for itself and writes its records there
+ * without a lock. A record's kind is stored last, so a killed process leaves all its records and at
+ * most one partial record per thread. A forked child has its own file. Records beyond
+ * VKSHARE_TRACE_SIZE bytes per process are counted and dropped. Without the variable, a trace point
+ * is one branch. trace_points.h has the core's trace points; vkshare/cli/trace_files.py reads the
+ * files.
  */
 #ifndef VKS_TRACE_H
 #define VKS_TRACE_H
@@ -16,8 +17,8 @@
 #define VKS_TRACE_CHUNK_MAGIC UINT32_C(0x6b6e6863)   /* "chnk" */
 #define VKS_TRACE_VERSION 1u
 
-/* What a record is about. `device` is its number in the process, `object` the id of a page, as vkshare ps shows it;
- * "order" is what joins two records. A kind that is added goes last, and raises nothing. */
+/* The kinds of records. `device` is a number in the process, `object` the id of a page as vkshare
+ * ps shows it; "order" joins two records. A new kind goes last, and does not raise the version. */
 #define VKS_TRACE_KINDS(KIND)                                                                                          \
     KIND(NOTHING, "")                                                                                                  \
     KIND(PROCESS, "process") /* text: a name for it */                                                                 \
@@ -44,8 +45,8 @@
     KIND(INSTANT, "instant")         /* likewise */                                                                    \
     KIND(COUNTER, "counter")         /* text: its name; value */                                                       \
     KIND(TAKE, "tick taken")         /* by an observer that waited for it; object, value: as of the tick */            \
-    KIND(HEARD, "heard")             /* hardware told a display; value: of which time */                               \
-    KIND(REQUEST, "request")         /* a step of one; text; object: who asks (server/marks.py); value: sequence */
+    KIND(HEARD, "heard")             /* hardware reported a time to a display; value: that time */                     \
+    KIND(REQUEST, "request") /* a step of a request; text; object: its client (server/marks.py); value: sequence */
 
 #define VKS_TRACE_ENUM(name, text) VKS_TRACE_##name,
 typedef enum vks_trace_kind { VKS_TRACE_KINDS(VKS_TRACE_ENUM) VKS_TRACE_KIND_COUNT } vks_trace_kind;
@@ -74,11 +75,11 @@ typedef struct vks_trace_header {
     uint32_t version, header_size, chunk_size, record_size;
     uint32_t pid;
     uint32_t is_forked;
-    uint64_t process; /* vks_self(): tells processes apart that had one pid */
+    uint64_t process; /* vks_self(): distinguishes processes that had the same pid */
     uint64_t began;   /* CLOCK_MONOTONIC ns */
     uint64_t most;    /* chunks */
     _Atomic uint64_t chunks, dropped;
-    char command[1024]; /* the start of the command line, the arguments ended by 0 */
+    char command[1024]; /* the start of the command line; each argument ends with 0 */
 } vks_trace_header;
 
 /* At the start of each chunk; has the size of a record. */
@@ -94,31 +95,34 @@ static inline bool vks_tracing(void)
 {
     return __builtin_expect(atomic_load_explicit(&vks_trace_is_on, memory_order_relaxed), 0);
 }
-/* Why VKSHARE_TRACE is set and nothing is traced, as an errno: its directory is none, or cannot be written. Else 0. */
+/* Returns the errno for which nothing is traced although VKSHARE_TRACE is set: it names no
+ * directory, or an unwritable one. Else 0. */
 int vks_trace_problem(void);
-/* When something begins; 0: nobody traces. */
+/* Returns the start time of an event; 0: tracing is off. */
 static inline uint64_t vks_trace_begin(void) { return vks_tracing() ? vks_now() : 0; }
-/* The hot paths' line: `call` writes what began then. */
+/* Runs `call`, which writes the record of an event that began at `began`. */
 #define VKS_TRACE(began, call)                                                                                         \
     do {                                                                                                               \
         if (__builtin_expect((began) != 0, 0))                                                                         \
             call;                                                                                                      \
     } while (0)
 
-/* Of a call that is to cost no more than the branch: what is called then, and never inlined. */
+/* For functions called behind the branch: never inlined, so that the branch is the only cost. */
 #define VKS_TRACED __attribute__((noinline, cold))
 
-/* For marks of any thread, from C or Python; nothing where nobody traces. `name` and `display` are cut to 23 bytes. */
-void vks_trace_tick(const char *display, uint64_t began, uint64_t id, uint64_t time);   /* told since `began`; 0: now */
+/* For marks of any thread, from C or Python; no-ops if tracing is off. `name` and `display` are cut
+ * to 23 bytes. */
+/* Reported since `began`; 0: now. */
+void vks_trace_tick(const char *display, uint64_t began, uint64_t id, uint64_t time);
 void vks_trace_span(const char *name, uint64_t began, uint64_t object, uint64_t value); /* ends now; began 0: nothing */
 void vks_trace_mark(vks_trace_kind kind, const char *name, uint64_t began, uint64_t object, uint64_t value);
 
 /* ---- for trace_points.c ---- */
-/* Takes over nothing. Keeps errno and the thread's vks_error. */
+/* Copies the record. Preserves errno and the thread's vks_error. */
 void vks_trace_write(const vks_trace_record *record);
 void vks_trace_set_text(vks_trace_record *record, const char *text);
-/* A call that a signal interrupted is made again: what it is about, and when it began, stay with the thread until then.
- * resume() gives that time, or `began`. */
+/* For a call that was interrupted and is made again: the thread keeps its object and start time
+ * until then. resume() returns that time, or `began`. */
 void vks_trace_interrupted(uint64_t object, uint64_t began);
 uint64_t vks_trace_resume(uint64_t object, uint64_t began);
 uint64_t vks_trace_next(void); /* numbers for what has no id: 1, 2, ... */

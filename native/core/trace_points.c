@@ -2,7 +2,7 @@
 
 #include "queue_page.h"
 
-#define SHORT_NS 1000 /* a wait that was none */
+#define SHORT_NS 1000 /* a wait shorter than this is not recorded */
 
 static void write_ended(vks_trace_record *record, uint64_t began)
 {
@@ -11,13 +11,13 @@ static void write_ended(vks_trace_record *record, uint64_t began)
     vks_trace_write(record);
 }
 
-/* Of a call that may have been interrupted before. */
+/* For calls that may have been interrupted before. */
 static void write_waited(vks_trace_record *record, uint64_t began)
 {
     write_ended(record, vks_trace_resume(record->object, began));
 }
 
-static uint64_t left_to_come(const vks_mutex_page *page)
+static uint64_t incomplete_value(const vks_mutex_page *page)
 {
     return atomic_load(&page->signaller) ? atomic_load(&page->value) : 0;
 }
@@ -44,7 +44,7 @@ void vks_traced_acquire(const vks_surface *surface, uint64_t key, uint64_t began
                                .object = id,
                                .key = key};
     if (status == VKS_OK) {
-        record.value = left_to_come(surface->handle.page);
+        record.value = incomplete_value(surface->handle.page);
         record.order = vks_trace_epoch(surface);
     }
     write_waited(&record, began);
@@ -58,7 +58,7 @@ void vks_traced_grant(const vks_work *op)
                                .begin = op->since,
                                .end = vks_now(),
                                .object = surface->handle.page->header.id,
-                               .value = left_to_come(surface->handle.page),
+                               .value = incomplete_value(surface->handle.page),
                                .key = op->key,
                                .order = vks_trace_epoch(surface),
                                .work = op->number};
@@ -78,7 +78,7 @@ void vks_traced_release(const vks_surface *surface, uint64_t key, uint64_t value
     write_ended(&record, began);
 }
 
-/* Under the device's lock, or not: id and number stay. */
+/* Callable with or without device->lock, because id and number are constant. */
 static void write_wait(vks_trace_kind kind, const vks_device *device, uint64_t id, uint64_t value, uint64_t began,
                        vks_status status)
 {
@@ -163,8 +163,9 @@ void vks_traced_completion(vks_device *device, uint64_t serial)
 
 /* ---- holds ---- */
 
-/* What it is about: the surface that it touches, or the fence that it waits for. */
-static uint64_t subject(const vks_work *op)
+/* Returns the traced object: the surface that the operation touches, or the fence that it waits
+ * for. */
+static uint64_t traced_object(const vks_work *op)
 {
     if (op->n_touches)
         return op->touches[0].surface->handle.page->header.id;
@@ -177,7 +178,7 @@ static vks_trace_record held(vks_trace_kind kind, const vks_work *op)
                               .device = op->device->number,
                               .begin = op->since,
                               .end = vks_now(),
-                              .object = subject(op),
+                              .object = traced_object(op),
                               .value = op->device->n_held,
                               .key = op->kind,
                               .work = op->number};

@@ -12,7 +12,7 @@
 #ifndef SYS_futex_waitv
 #define SYS_futex_waitv 449
 #endif
-#define WAITV_MAX 128 /* FUTEX_WAITV_MAX; one is ours */
+#define WAITV_MAX 128 /* FUTEX_WAITV_MAX; one word is watcher.control */
 #define POLL_NS 1000000
 
 struct waitv { /* struct futex_waitv, which older headers lack */
@@ -39,7 +39,7 @@ static struct {
     pthread_t thread;
 } watcher = {.lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER};
 
-static void forget(void)
+static void reset_after_fork(void)
 {
     pthread_mutex_init(&watcher.lock, NULL);
     pthread_cond_init(&watcher.idle, NULL);
@@ -58,7 +58,8 @@ static bool changed(const group *g)
     return false;
 }
 
-/* Under the lock: fires the first group that has something, after taking it off the list. False when there is none. */
+/* Fires the first group with a change, after removing it from the list. Returns false if there is
+ * none. Caller holds watcher.lock. */
 static bool fire_one(void)
 {
     for (group **link = &watcher.groups; *link; link = &(*link)->next) {
@@ -78,7 +79,7 @@ static bool fire_one(void)
     return false;
 }
 
-/* Under the lock. Returns how many words there are in all; the first WAITV_MAX - 1 are filled in. */
+/* Returns the number of all words; fills in the first WAITV_MAX - 1. Caller holds watcher.lock. */
 static size_t collect(struct waitv *list, uint32_t control)
 {
     size_t n = 0;
@@ -107,7 +108,7 @@ static void *watch(void *unused)
         uint64_t until = poll ? vks_now() + POLL_NS : VKS_FOREVER;
         if (waitv) {
             struct timespec limit = {.tv_sec = (time_t)(until / 1000000000), .tv_nsec = (long)(until % 1000000000)};
-            /* EFAULT: a page went between; the list is made anew. */
+            /* EFAULT: a page was unmapped in between; the list is built again. */
             syscall(SYS_futex_waitv, list, n < WAITV_MAX ? n : WAITV_MAX, 0, poll ? &limit : NULL, CLOCK_MONOTONIC);
         } else {
             vks_futex_wait(&watcher.control, control, VKS_ANY_BIT, until);
@@ -123,7 +124,7 @@ static vks_status start(void)
         return VKS_OK;
     static bool registered;
     if (!registered) {
-        vks_at_fork_child(forget);
+        vks_at_fork_child(reset_after_fork);
         registered = true;
     }
     uintptr_t thread;
@@ -163,7 +164,8 @@ static void kick(void)
     vks_futex_wake(&watcher.control, VKS_ANY_BIT);
 }
 
-/* At the end: who has something again at once, as a page of another process can, comes after all others. */
+/* Appends at the end, so that an owner whose words always change (a page of another process can do
+ * that) does not starve the others. */
 static void append(group *g)
 {
     group **link = &watcher.groups;
@@ -204,7 +206,7 @@ void vks_watcher_remove(void *owner)
     drop(owner);
     while (watcher.firing == owner && !pthread_equal(pthread_self(), watcher.thread))
         pthread_cond_wait(&watcher.idle, &watcher.lock);
-    drop(owner); /* fire() may have set it anew meanwhile */
+    drop(owner); /* fire() may have set it again meanwhile */
     if (watcher.started)
         kick(); /* the thread may sleep on words that are about to be unmapped */
     pthread_mutex_unlock(&watcher.lock);

@@ -1,5 +1,5 @@
-/* check.h: the least that a C test needs. A test is a function whose name is a sentence; CHECK says what was expected
- * and where. */
+/* check.h: a minimal C test harness. A test is a function whose name is a sentence. CHECK reports
+ * the failed expectation and its location. */
 #ifndef VKS_CHECK_H
 #define VKS_CHECK_H
 
@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ns: a limit that only ends a hang. A busy machine stops a test for as long as it likes, so no test says that
- * something takes less. */
+/* ns: a limit that only ends a hang. A busy machine can stop a test for any time, so no test
+ * expects a shorter duration. */
 #define HANG UINT64_C(10000000000)
 
 static int check_failures;

@@ -25,15 +25,15 @@ typedef struct batch {
     point waits[POINTS], signals[POINTS];
     uint64_t number; /* in order of submission, over all queues */
     uint32_t n_memories;
-    uint32_t memories[POINTS]; /* of the images that it takes, gives or works on */
+    uint32_t memories[POINTS]; /* memories of the images that it acquires, releases or works on */
 } batch;
 
 typedef struct stub_device {
     vks_device *core;
-    bool is_api; /* another API's queue */
+    bool is_api; /* an external API's queue */
     bool is_stalled;
-    bool has_memory;              /* it imported an image, too */
-    struct stub_device *part_of;  /* whose GPU another API uses, or whose second queue it is: it is lost with it */
+    bool has_memory;             /* it imported an image too */
+    struct stub_device *part_of; /* the device that it is lost with: an API's device, or the device of a second queue */
     struct stub_device *transfer; /* the second queue */
     uint32_t api_memory, api_semaphore;
     batch *first, **last;
@@ -42,7 +42,7 @@ typedef struct stub_device {
     uint32_t submits_left;
 } stub_device;
 
-/* A semaphore is a name for a payload; importing makes another name for the same. */
+/* A semaphore is a name for a payload. An import makes another name for the same payload. */
 static struct {
     pthread_mutex_t lock;
     uint64_t counters[SEMAPHORES];
@@ -56,8 +56,8 @@ static struct {
     stub_fault fault;
     uint32_t calls_left;
     struct image {
-        uint32_t memory; /* images that were imported have the same */
-        bool here;       /* its device's queue has taken it from VK_QUEUE_FAMILY_EXTERNAL */
+        uint32_t memory; /* imported images share it */
+        bool here;       /* its device's queue has acquired it from VK_QUEUE_FAMILY_EXTERNAL */
     } images[IMAGES];
     uint32_t n_images;
     struct {
@@ -113,7 +113,7 @@ static bool works_on(const batch *b, uint32_t memory)
     return false;
 }
 
-/* Work on an image runs in the order in which it was submitted, whatever queues it went to. */
+/* Checks that work on an image runs in the order of its submission, over all queues. */
 static void check_order(const batch *b)
 {
     for (uint32_t i = 0; i < b->n_memories; i++)
@@ -123,7 +123,7 @@ static void check_order(const batch *b)
                     violation("work on an image overtakes earlier work on it");
 }
 
-/* Under the lock. */
+/* Caller holds stub.lock. */
 static void run_queue(stub_device *device)
 {
     while (device->first && !device->is_stalled && (device->is_api || !stub.stalled) && is_ready(device->first)) {
@@ -190,7 +190,7 @@ static VkResult fail_device(stub_device *device, stub_fault fault)
     return VK_ERROR_DEVICE_LOST;
 }
 
-/* Under the lock, first in each call that may fail. */
+/* Called first in each call that may fail. Caller holds stub.lock. */
 static VkResult enter(stub_device *device)
 {
     if (!device->open)
@@ -279,7 +279,8 @@ static VkResult SignalSemaphore(VkDevice handle, const VkSemaphoreSignalInfo *in
     return code;
 }
 
-/* An ownership transfer: each image is taken and given in turn, and no two images of one memory are with a queue. */
+/* Runs an ownership transfer. Each image alternates between acquire and release, and only one image
+ * of a memory is owned by a queue. */
 static void transfer(const stub_device *queue, batch *b, uint64_t buffer)
 {
     if ((buffer < FIRST_IMAGE ? buffer == COPY : (buffer - FIRST_IMAGE) / 2 % 2) != (queue->part_of != NULL))
@@ -331,7 +332,7 @@ static VkResult QueueSubmit2(VkQueue queue, uint32_t n, const VkSubmitInfo2 *inf
     return code;
 }
 
-/* The fd is a memfd that says which payload. */
+/* Exports a memfd that contains the payload's number. */
 static VkResult GetSemaphoreFdKHR(VkDevice handle, const VkSemaphoreGetFdInfoKHR *info, int *fd)
 {
     pthread_mutex_lock(&stub.lock);
@@ -382,7 +383,7 @@ static PFN_vkVoidFunction get_proc_addr(VkDevice device, const char *name)
 
 /* ---- for the tests ---- */
 
-/* Under the lock. */
+/* Caller holds stub.lock. */
 static uint32_t new_queue(void)
 {
     if (!stub.running) {
@@ -439,7 +440,7 @@ void stub_have_transfer(bool has)
 vks_device *stub_open(const char *name, bool native) { return open_device(name, native, false); }
 vks_device *stub_adopt(const char *name, bool native) { return open_device(name, native, true); }
 
-/* Which image a handle has; the newest first, since memory is used again. */
+/* Returns the image of a handle; the newest first, because memory is reused. */
 static uint32_t image_of(const vks_surface *surface)
 {
     uint32_t i = stub.n_handles;
@@ -602,16 +603,16 @@ void stub_submit(vks_device *device, vks_semaphore_point wait, vks_semaphore_poi
                           .signalSemaphoreInfoCount = 1,
                           .pSignalSemaphoreInfos = &points[1]};
     while (QueueSubmit2((VkQueue)queue, 1, &info, VK_NULL_HANDLE) == VK_ERROR_OUT_OF_HOST_MEMORY)
-        ; /* an engine must submit what sync() told it to signal */
+        ; /* an engine must submit the signal that sync() returned */
 }
 
-/* ---- another API ---- */
+/* ---- external APIs ---- */
 
 struct stub_api {
     stub_device device;
 };
 
-/* Takes over the fds. Under the lock. */
+/* Takes ownership of the fds. Caller holds stub.lock. */
 static stub_device *new_api(const vks_device *of, int page, int semaphore)
 {
     uint32_t payload;

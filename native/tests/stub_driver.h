@@ -1,55 +1,57 @@
-/* stub_driver.h: a Vulkan driver without a GPU, for the tests of the core's errors: its calls fail on command, its
- * queues run late, and it notices what an application must not do. One a process; all of it is thread-safe. */
+/* stub_driver.h: a Vulkan driver without a GPU, for tests of the core's errors. Its calls fail on
+ * command, its queues run late, and it reports invalid use. One per process; thread-safe. */
 #ifndef VKS_STUB_DRIVER_H
 #define VKS_STUB_DRIVER_H
 
 #include "vkshare.h"
 
-/* A device of the stub's. `native`: its timelines go out and in as fds. */
+/* Opens a device of the stub. `native`: its timelines can be exported and imported as fds. */
 vks_device *stub_open(const char *name, bool native);
-/* The same, as an engine's own device and queue that are adopted. */
+/* The same, as an engine's own device and queue, which are adopted. */
 vks_device *stub_adopt(const char *name, bool native);
-/* Devices that are opened from now on (not adopted ones) have a transfer queue too, or have none. At first they have if
- * STUB_TRANSFER is in the environment. */
+/* Sets whether devices that are opened from now on (adopted ones excepted) have a transfer queue.
+ * The initial setting is whether STUB_TRANSFER is in the environment. */
 void stub_have_transfer(bool has);
-/* Commands that use the surface. Copies alone may go to a transfer queue. With `varied` every second list copies. */
+/* Commands that use the surface. Only copies may go to a transfer queue. With `varied` every second
+ * list copies. */
 typedef enum stub_work_kind { STUB_DRAWS, STUB_COPIES, STUB_VARIED } stub_work_kind;
 vks_status stub_commands(vks_surface *surface, stub_work_kind kind, vks_commands **out);
-/* A surface on it: a new one, or one that `of` is exported to and imported from. NULL: vks_last_error() says why. */
+/* A new surface on the device, or one opened from an export of `of`. NULL: see vks_last_error(). */
 vks_surface *stub_surface(vks_device *device, vks_surface *of);
 /* Another handle of the same image on the same device. */
 vks_surface *stub_alias(vks_surface *of);
-/* Shuts the device down and "destroys the VkDevice": every call that comes later is noticed. */
+/* Shuts the device down and "destroys the VkDevice": every later call is a violation. */
 void stub_close(vks_device *device);
 
 typedef enum stub_fault { STUB_NO_FAULT, STUB_OUT_OF_MEMORY, STUB_DEVICE_LOST } stub_fault;
-/* The n-th call from now on (1 is the next) fails once: with OUT_OF_HOST_MEMORY, or with DEVICE_LOST, and then its
- * device stays lost. */
+/* Makes the n-th call from now on (1 is the next) fail once: with OUT_OF_HOST_MEMORY, or with
+ * DEVICE_LOST, and then its device stays lost. */
 void stub_fail(stub_fault fault, uint32_t n);
-/* The n-th vkQueueSubmit2 of this device from now on fails (1 is the next). */
+/* Makes the n-th vkQueueSubmit2 of this device from now on fail (1 is the next). */
 void stub_fail_submit(vks_device *device, stub_fault fault, uint32_t n);
-bool stub_has_failed(void); /* whether that has happened */
+bool stub_has_failed(void); /* whether that call has failed */
 
-void stub_stall(bool stalled);                               /* while true no queue of a device runs anything */
-void stub_stall_transfers(vks_device *device, bool stalled); /* while true its transfer queue runs nothing */
-uint32_t stub_semaphores(void);                              /* alive */
-uint32_t stub_violations(void);                              /* and each is printed */
-/* As an engine does: its own submission, after a wait and with a signal. */
+void stub_stall(bool stalled);                               /* while true, no queue of a device runs */
+void stub_stall_transfers(vks_device *device, bool stalled); /* while true, its transfer queue does not run */
+uint32_t stub_semaphores(void);                              /* that exist */
+uint32_t stub_violations(void);                              /* each one is printed */
+/* Submits as an engine does: after a wait and with a signal. */
 void stub_submit(vks_device *device, vks_semaphore_point wait, vks_semaphore_point signal);
 
-/* Another API (CUDA) that imported the surface's memory and its timeline: it has a queue of its own. NULL:
- * vks_last_error() says why. Whatever it or a device's queue does to an image, while earlier work on that memory has
- * not run or another queue has the image, is noticed. It is lost with the surface's device. */
+/* An external API (CUDA) that imported the surface's memory and its timeline, and has its own
+ * queue. NULL: see vks_last_error(). The stub reports access to an image by this queue or a
+ * device's queue while earlier work on that memory has not run, or while another queue owns the
+ * image. The API is lost with the surface's device. */
 typedef struct stub_api stub_api;
 stub_api *stub_import(vks_surface *surface);
-/* The same of a fence's timeline alone: its work is on no image. */
+/* The same for a fence's timeline alone, without an image. */
 stub_api *stub_import_fence(vks_fence *fence);
-/* Work on the image, after `wait` (0: nothing) of the timeline, and with `signal`. */
+/* Submits work on the image, after `wait` (0: nothing) of the timeline, and with `signal`. */
 void stub_work(stub_api *api, uint64_t wait, uint64_t signal);
-void stub_stall_api(stub_api *api, bool stalled); /* while true its queue runs nothing */
+void stub_stall_api(stub_api *api, bool stalled); /* while true, its queue does not run */
 bool stub_is_idle(const stub_api *api);
 uint64_t stub_value(const stub_api *api); /* of the timeline */
-void stub_lose_api(stub_api *api);        /* it died: what it was given never runs */
+void stub_lose_api(stub_api *api);        /* the API's context is lost: its submitted work never runs */
 void stub_drop(stub_api *api);            /* with its work */
 
 #endif

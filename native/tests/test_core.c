@@ -126,7 +126,7 @@ static void every_waiter_wakes_when_its_value_is_reached(void)
 }
 
 /* rules: X23 */
-static void events_come_in_order_of_values_through_one_hub(void)
+static void events_come_in_order_of_values_through_one_event_queue(void)
 {
     vks_device *device = open_device(0), *other = open_device(0);
     vks_fence *fence = new_fence(device), *follower = follow(fence, other);
@@ -151,7 +151,7 @@ static void events_come_in_order_of_values_through_one_hub(void)
         n += got;
     }
     CHECK(n == 50, "%zu events", n);
-    close_fence(follower); /* what cannot come any more is told as a failure */
+    close_fence(follower); /* values that can no longer come are reported as failures */
     close_fence(fence);
     uint64_t tokens[128];
     vks_status results[128];
@@ -171,7 +171,7 @@ static void a_submission_is_held_until_its_wait_is_certain_and_others_pass_it(vo
               *free_one = new_fence(device);
     vks_submission held = {0}, passing = {0}, behind = {0};
     CHECK(submit(device, NULL, seen, 3, mine, 1, &held) == VKS_OK && vks_submission_is_held(device, &held),
-          "nobody queued 3 yet");
+          "3 is not queued yet");
     CHECK(submit(device, NULL, NULL, 0, free_one, 1, &passing) == VKS_OK && !passing.op, "unrelated work passes");
     CHECK(submit(device, NULL, NULL, 0, mine, 2, &behind) == VKS_OK && vks_submission_is_held(device, &behind),
           "the same fence keeps its order");
@@ -209,7 +209,7 @@ static void closing_a_device_fails_a_thousand_held_submissions_at_once(void)
 }
 
 /* rules: K25 */
-static void past_the_bound_a_submission_waits_unless_it_brings_what_is_waited_for(void)
+static void a_submission_beyond_held_limit_blocks_unless_a_held_one_waits_for_its_signal(void)
 {
     vks_device *device = open_device(4);
     vks_fence *gate = new_fence(device);
@@ -220,7 +220,7 @@ static void past_the_bound_a_submission_waits_unless_it_brings_what_is_waited_fo
     CHECK(vks_submit(device, &(vks_submit_info){.waits = &w, .n_waits = 1}, vks_now() + SECOND / 50, &more) ==
               VKS_TIMEOUT,
           "the bound is 4");
-    CHECK(submit(device, NULL, NULL, 0, gate, 1, &more) == VKS_OK, "this one brings it");
+    CHECK(submit(device, NULL, NULL, 0, gate, 1, &more) == VKS_OK, "a held one waits for this signal");
     vks_device_statistics statistics;
     CHECK(vks_device_wait_idle(device, vks_now() + HANG) == VKS_OK, "all ran");
     vks_device_get_statistics(device, &statistics);
@@ -351,13 +351,13 @@ static void run_ring(int gpu_party)
 }
 
 /* rules: K26, K17, K18, K16 */
-static void three_devices_in_a_ring_see_what_the_one_before_drew(void) { run_ring(-1); }
+static void three_devices_in_a_ring_see_the_previous_owners_frame(void) { run_ring(-1); }
 
 /* rules: K25, K26 */
-static void one_of_them_may_queue_its_turns_ahead(void) { run_ring(1); }
+static void one_device_of_a_ring_queues_its_acquires_ahead(void) { run_ring(1); }
 
 /* rules: K7, K8, K27 */
-static void closing_the_owner_wakes_everybody_with_abandoned(void)
+static void closing_the_owner_wakes_all_waiters_with_abandoned(void)
 {
     static uint8_t pixels[SIDE * SIDE];
     painter a = new_painter(pixels, NULL, 0, 3, 0), b = new_painter(pixels, a.surface, 1, 3, 0);
@@ -388,12 +388,12 @@ int main(void)
 {
     RUN(a_signal_must_grow_and_stay_in_range);
     RUN(every_waiter_wakes_when_its_value_is_reached);
-    RUN(events_come_in_order_of_values_through_one_hub);
+    RUN(events_come_in_order_of_values_through_one_event_queue);
     RUN(a_submission_is_held_until_its_wait_is_certain_and_others_pass_it);
     RUN(closing_a_device_fails_a_thousand_held_submissions_at_once);
-    RUN(past_the_bound_a_submission_waits_unless_it_brings_what_is_waited_for);
-    RUN(three_devices_in_a_ring_see_what_the_one_before_drew);
-    RUN(one_of_them_may_queue_its_turns_ahead);
-    RUN(closing_the_owner_wakes_everybody_with_abandoned);
+    RUN(a_submission_beyond_held_limit_blocks_unless_a_held_one_waits_for_its_signal);
+    RUN(three_devices_in_a_ring_see_the_previous_owners_frame);
+    RUN(one_device_of_a_ring_queues_its_acquires_ahead);
+    RUN(closing_the_owner_wakes_all_waiters_with_abandoned);
     return check_result();
 }

@@ -1,5 +1,5 @@
-/* The core when something ends: a device is lost or closed while others are in its calls, a release fails, a process
- * runs out of threads. Over the stub driver. */
+/* The core when something ends: a device is lost or closed while other threads are in its calls, a
+ * release fails, a process runs out of threads. Uses the stub driver. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -26,7 +26,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
     return no_threads ? 11 /* EAGAIN, as under RLIMIT_NPROC */ : real(thread, attributes, run, argument);
 }
 
-/* ---- the cast ---- */
+/* ---- parties ---- */
 
 typedef struct party {
     vks_device *device;
@@ -61,7 +61,7 @@ static vks_status draw(party *p, vks_submission *out)
     return status;
 }
 
-static uint64_t owed(const party *p)
+static uint64_t sum_pending(const party *p)
 {
     int page;
     vks_page_view view = {0};
@@ -74,7 +74,7 @@ static uint64_t owed(const party *p)
     return pending_value;
 }
 
-/* From now on another device may come: each release hands the image on. */
+/* Exports the surface, so that each release must release its image to other devices. */
 static void share(const party *p)
 {
     int page, semaphore;
@@ -87,34 +87,34 @@ static void share(const party *p)
 /* ---- a device is lost ---- */
 
 /* rules: X21, K27 */
-static void a_device_that_is_lost_in_a_release_owes_nothing_afterwards(void)
+static void a_device_lost_in_a_release_has_no_pending_value(void)
 {
     party a = new_party("a", NULL, false), b = new_party("b", &a, false);
     stub_stall(true);
     for (uint64_t key = 0; key < 2;
-         key++) { /* the first release's work is still with the driver when the second fails */
+         key++) { /* the first release's work is still in the driver when the second release fails */
         CHECK(vks_surface_acquire(a.surface, key, 0) == VKS_OK && draw(&a, NULL) == VKS_OK, "turn %d", (int)key);
         CHECK(draw(&a, NULL) == VKS_OK, "after a turn of more than one submission the release has a batch of its own");
         if (key)
             stub_fail_submit(a.device, STUB_DEVICE_LOST, 1);
         CHECK(vks_surface_release(a.surface, key + 1) == (key ? VKS_DEVICE_LOST : VKS_OK), "turn %d", (int)key);
     }
-    CHECK(owed(&b) == 0, "a lost device brings nothing any more: %d", (int)owed(&b));
-    CHECK(vks_surface_acquire(b.surface, 2, 1000 * MS) == VKS_ABANDONED, "its chain is broken");
-    CHECK(vks_surface_recover(b.surface, vks_now() + HANG) == VKS_OK, "and nobody waits for what it promised");
+    CHECK(sum_pending(&b) == 0, "a lost device has no pending value: %d", (int)sum_pending(&b));
+    CHECK(vks_surface_acquire(b.surface, 2, 1000 * MS) == VKS_ABANDONED, "its chain is poisoned");
+    CHECK(vks_surface_recover(b.surface, vks_now() + HANG) == VKS_OK, "no wait is left for its values");
     stub_stall(false);
     drop_party(&b);
     drop_party(&a);
 }
 
 /* rules: X21, I6 */
-static void an_image_that_could_not_be_handed_out_or_taken_back_is_still_its_owners(void)
+static void an_image_stays_owned_when_its_external_transfer_fails(void)
 {
     party a = new_party("a", NULL, false);
-    CHECK(vks_surface_release_to_external(a.surface, VKS_FOREVER, 0) == VKS_NOT_OWNER, "nobody owns it");
+    CHECK(vks_surface_release_to_external(a.surface, VKS_FOREVER, 0) == VKS_NOT_OWNER, "it is unowned");
     CHECK(vks_surface_acquire(a.surface, 0, 0) == VKS_OK, "%s", vks_last_error()->text);
     for (uint32_t n = 1; n <= 2;
-         n++) { /* the image goes to the queue by the first submission, to others by the second */
+         n++) { /* the first submission acquires the image for the queue, the second releases it */
         stub_fail_submit(a.device, STUB_OUT_OF_MEMORY, n);
         CHECK(vks_surface_release_to_external(a.surface, VKS_FOREVER, 0) == VKS_VULKAN_ERROR, "%s",
               vks_last_error()->text);
@@ -180,10 +180,10 @@ static void lose_while(vks_status (*call)(vks_surface *surface, uint64_t deadlin
 }
 
 /* rules: X21 */
-static void a_lost_device_wakes_who_waits_for_ownership(void) { lose_while(acquire_7, false); }
-static void a_lost_device_wakes_who_waits_for_anothers_work(void) { lose_while(vks_surface_cpu_access, false); }
-static void a_closed_handle_wakes_who_waits_for_ownership(void) { lose_while(acquire_7, true); }
-static void a_closed_handle_wakes_who_waits_for_anothers_work(void) { lose_while(vks_surface_cpu_access, true); }
+static void a_lost_device_wakes_waits_for_ownership(void) { lose_while(acquire_7, false); }
+static void a_lost_device_wakes_waits_for_the_previous_owners_work(void) { lose_while(vks_surface_cpu_access, false); }
+static void a_closed_handle_wakes_waits_for_ownership(void) { lose_while(acquire_7, true); }
+static void a_closed_handle_wakes_waits_for_the_previous_owners_work(void) { lose_while(vks_surface_cpu_access, true); }
 
 /* rules: X21 */
 static void a_device_that_was_lost_and_closed_leaves_no_semaphore(void)
@@ -204,7 +204,7 @@ static void a_device_that_was_lost_and_closed_leaves_no_semaphore(void)
     drop_party(&a);
     CHECK(stub_semaphores() == before, "%u semaphores are left", stub_semaphores() - before);
     CHECK(vks_device_state(device) == VKS_CLOSED, "it is closed, %d", vks_device_state(device));
-    CHECK(vks_submission_poll(device, &submission) == VKS_DEVICE_LOST, "what never ran is not called done");
+    CHECK(vks_submission_poll(device, &submission) == VKS_DEVICE_LOST, "work that never ran is not done");
     vks_fence_unref(fence);
     vks_device_unref(device);
     stub_stall(false);
@@ -221,12 +221,12 @@ static void a_queued_release_that_fails_abandons_the_surface(void)
     CHECK(vks_surface_acquire_gpu(b.surface, 1, &op) == VKS_OK && op && draw(&b, NULL) == VKS_OK &&
               vks_surface_release(b.surface, 2) == VKS_OK,
           "b queues a turn");
-    stub_fail_submit(b.device, STUB_OUT_OF_MEMORY, 2); /* not the drawing: its release */
+    stub_fail_submit(b.device, STUB_OUT_OF_MEMORY, 2); /* the release's submit, not the drawing's */
     CHECK(vks_surface_release(a.surface, 1) == VKS_OK, "now b's turn comes");
     vks_status status = VKS_TIMEOUT;
     for (int i = 0; i < 200 && status == VKS_TIMEOUT; i++)
         status = vks_surface_acquire(a.surface, 9, vks_now() + 10 * MS);
-    CHECK(status == VKS_ABANDONED, "%d: nobody is left who would release it", status);
+    CHECK(status == VKS_ABANDONED, "%d: no other release can come", status);
     CHECK(vks_surface_recover(a.surface, vks_now() + HANG) == VKS_OK && vks_surface_release(a.surface, 5) == VKS_OK,
           "it can be recovered");
     vks_surface_acquire(b.surface, 5, vks_now() + HANG);
@@ -302,7 +302,7 @@ static void *shut_down(void *device)
     return NULL;
 }
 
-static void what_still_runs_is_not_called_done_by_a_device_that_is_closing(void)
+static void a_closing_device_reports_running_work_as_not_done(void)
 {
     party p = new_party("p", NULL, false);
     stub_stall(true);
@@ -321,9 +321,9 @@ static void what_still_runs_is_not_called_done_by_a_device_that_is_closing(void)
 
 /* ---- work of the CPU backend that fails ---- */
 
-/* ---- what the lost one had promised ---- */
+/* ---- values of a lost device ---- */
 
-/* The turn that follows: acquire `key`, draw, release `key + 1`. */
+/* Runs one turn: acquire `key`, draw, release `key + 1`. */
 static void take_turn(party *p, uint64_t key, vks_submission *out)
 {
     CHECK(vks_surface_acquire(p->surface, key, 0) == VKS_OK && draw(p, out) == VKS_OK &&
@@ -347,9 +347,9 @@ static vks_status wait_for(party *p, const vks_submission *submission)
 }
 
 /* rules: K9, K27 */
-static void who_waits_on_the_gpu_for_a_lost_device_goes_on_though_later_ones_owe_and_values_are_missing(void)
+static void a_gpu_wait_for_a_lost_device_ends_despite_later_pending_values_and_gaps(void)
 {
-    party a = new_party("a", NULL, true), lost = new_party("lost", &a, true), stuck = new_party("stuck", &a, true),
+    party a = new_party("a", NULL, true), lost = new_party("lost", &a, true), waiter = new_party("waiter", &a, true),
           behind = new_party("behind", &a, true);
     vks_submission mine, theirs;
     take_turn(&a, 0, &mine);
@@ -358,31 +358,31 @@ static void who_waits_on_the_gpu_for_a_lost_device_goes_on_though_later_ones_owe
           "a hand-over without work: its value is never signalled");
     stub_stall(true);
     take_turn(&lost, 2, &mine);
-    take_turn(&stuck, 3, &mine);
+    take_turn(&waiter, 3, &mine);
     take_turn(&behind, 4, &theirs);
     lose(&lost);
     stub_stall(false);
-    vks_status first = wait_for(&stuck, &mine), second = wait_for(&behind, &theirs);
+    vks_status first = wait_for(&waiter, &mine), second = wait_for(&behind, &theirs);
     CHECK(first == VKS_OK && second == VKS_OK, "%d, then %d", first, second);
-    CHECK(vks_surface_acquire(a.surface, 5, vks_now() + 100 * MS) == VKS_ABANDONED, "but it is no whole frame");
+    CHECK(vks_surface_acquire(a.surface, 5, vks_now() + 100 * MS) == VKS_ABANDONED, "but the frame is incomplete");
     CHECK(vks_surface_recover(a.surface, vks_now() + HANG) == VKS_OK, "%s", vks_last_error()->text);
     drop_party(&behind);
-    drop_party(&stuck);
+    drop_party(&waiter);
     drop_party(&lost);
     drop_party(&a);
 }
 
 /* rules: K9 */
-static void work_in_a_broken_chain_waits_for_earlier_work_whose_signal_would_fall(void)
+static void work_in_a_poisoned_chain_waits_for_earlier_work_with_lower_signals(void)
 {
     party later = new_party("later", NULL, true), slow = new_party("slow", &later, true),
-          lost = new_party("lost", &later, true); /* the stub looks at the queues in this order */
+          lost = new_party("lost", &later, true); /* the stub runs the queues in this order */
     uint32_t violations = stub_violations();
     vks_submission mine, theirs = {0};
     stub_stall(true);
     take_turn(&slow, 0, &mine);
     take_turn(&lost, 1, &theirs);
-    CHECK(vks_surface_acquire(later.surface, 2, 0) == VKS_OK, "handed over in good faith");
+    CHECK(vks_surface_acquire(later.surface, 2, 0) == VKS_OK, "the hand-over succeeds");
     lose(&lost);
     CHECK(draw(&later, &theirs) == VKS_OK && vks_submission_is_held(later.device, &theirs),
           "slow's signal comes first");
@@ -398,7 +398,7 @@ static void work_in_a_broken_chain_waits_for_earlier_work_whose_signal_would_fal
 }
 
 /* rules: K27 */
-static void a_handle_tells_the_first_of_its_open_promises(void)
+static void a_slot_holds_the_first_pending_value_of_its_handle(void)
 {
     party a = new_party("a", NULL, true);
     vks_fence *gate;
@@ -408,22 +408,22 @@ static void a_handle_tells_the_first_of_its_open_promises(void)
     stub_stall(true);
     for (uint64_t key = 0; key < 2; key++) {
         take_turn(&a, key, NULL);
-        CHECK(owed(&a) == 1, "after turn %d it owes %d", (int)key, (int)owed(&a));
+        CHECK(sum_pending(&a) == 1, "after turn %d the slot has %d", (int)key, (int)sum_pending(&a));
     }
     vks_submit_info info = {
         .commands = &a.commands, .n_commands = 1, .waits = &(vks_wait){.fence = gate, .value = 1}, .n_waits = 1};
     CHECK(vks_surface_acquire(a.surface, 2, 0) == VKS_OK && vks_submit(a.device, &info, 0, &gated) == VKS_OK &&
               vks_surface_release(a.surface, 3) == VKS_OK,
           "the third turn is held until the gate opens: %s", vks_last_error()->text);
-    CHECK(owed(&a) == 1, "it owes the first still: %d", (int)owed(&a));
+    CHECK(sum_pending(&a) == 1, "the slot still has the first: %d", (int)sum_pending(&a));
     stub_stall(false);
-    for (uint64_t limit = vks_now() + HANG; owed(&a) < 3 && vks_now() < limit;)
+    for (uint64_t limit = vks_now() + HANG; sum_pending(&a) < 3 && vks_now() < limit;)
         usleep(100);
-    CHECK(owed(&a) == 3, "the third turn's promise is open yet: %d", (int)owed(&a));
+    CHECK(sum_pending(&a) == 3, "the third turn's value is still pending: %d", (int)sum_pending(&a));
     CHECK(vks_fence_signal(gate, 1) == VKS_OK && wait_for(&a, &gated) == VKS_OK, "%s", vks_last_error()->text);
-    for (uint64_t limit = vks_now() + HANG; owed(&a) && vks_now() < limit;)
+    for (uint64_t limit = vks_now() + HANG; sum_pending(&a) && vks_now() < limit;)
         usleep(100);
-    CHECK(owed(&a) == 0, "and nothing in the end: %d", (int)owed(&a));
+    CHECK(sum_pending(&a) == 0, "and nothing in the end: %d", (int)sum_pending(&a));
     vks_work_unref(gated.op);
     vks_fence_close(gate);
     vks_fence_unref(gate);
@@ -431,13 +431,13 @@ static void a_handle_tells_the_first_of_its_open_promises(void)
 }
 
 /* rules: K25 */
-static void work_of_a_queued_tenure_runs_though_its_handle_owns_again(void)
+static void work_of_a_queued_ownership_runs_although_its_handle_owns_again(void)
 {
     party a = new_party("a", NULL, false), b = new_party("b", &a, false);
     vks_work *op = NULL;
     CHECK(vks_surface_acquire(a.surface, 0, 0) == VKS_OK && vks_surface_acquire_gpu(b.surface, 1, &op) == VKS_OK && op,
           "%s", vks_last_error()->text);
-    CHECK(draw(&b, NULL) == VKS_OK, "it waits for the tenure");
+    CHECK(draw(&b, NULL) == VKS_OK, "it waits for the acquire");
     stub_stall(true);
     CHECK(draw(&a, NULL) == VKS_OK && vks_surface_release(a.surface, 1) == VKS_OK, "%s", vks_last_error()->text);
     for (uint64_t limit = vks_now() + HANG; !vks_surface_is_owned(b.surface) && vks_now() < limit;)
@@ -455,7 +455,7 @@ static void work_of_a_queued_tenure_runs_though_its_handle_owns_again(void)
 }
 
 /* rules: X21 */
-static void a_loss_that_the_driver_tells_in_submits_alone_ends_a_wait(void)
+static void a_loss_that_only_submits_report_ends_a_wait(void)
 {
     vks_device *device = stub_open("gpu", true);
     vks_submission submission;
@@ -480,7 +480,7 @@ static void a_loss_that_the_driver_tells_in_submits_alone_ends_a_wait(void)
 }
 
 /* rules: X21 */
-static void an_engines_queue_is_not_used_by_who_waits(void)
+static void a_wait_does_not_use_an_engines_queue(void)
 {
     vks_device *device = stub_adopt("engine", true);
     vks_submission submission;
@@ -499,7 +499,7 @@ static void an_engines_queue_is_not_used_by_who_waits(void)
 }
 
 /* rules: X21 */
-static void a_program_that_does_not_fit_its_surface_is_never_called_done(void)
+static void a_program_that_does_not_fit_its_surface_is_never_reported_done(void)
 {
     static uint8_t pixels[8 * 8];
     vks_device *device;
@@ -534,7 +534,7 @@ static void a_program_that_does_not_fit_its_surface_is_never_called_done(void)
 
 /* ---- no threads ---- */
 
-static void without_threads_a_wait_or_a_held_submission_is_refused(void)
+static void a_wait_or_a_held_submission_is_refused_without_threads(void)
 {
     party a = new_party("a", NULL, false), b = new_party("b", &a, false);
     vks_fence *fence, *follower;
@@ -547,20 +547,20 @@ static void without_threads_a_wait_or_a_held_submission_is_refused(void)
     vks_wait wait = {.fence = follower, .value = 1};
     vks_work *op = NULL;
     CHECK(vks_submit(b.device, &(vks_submit_info){.waits = &wait, .n_waits = 1}, 0, &held) == VKS_OS_ERROR,
-          "nobody would hand it over");
+          "no thread would submit it");
     CHECK(vks_surface_acquire(a.surface, 0, 0) == VKS_OK &&
               vks_surface_acquire_gpu(b.surface, 1, &op) == VKS_OS_ERROR && !op,
-          "nobody would grant it");
+          "no thread would grant it");
     CHECK(draw(&a, NULL) == VKS_OK && vks_surface_release(a.surface, 1) == VKS_OS_ERROR &&
               vks_surface_is_owned(a.surface),
-          "nobody would tell b");
+          "no thread would notify b");
     no_threads = false;
     CHECK(vks_surface_release(a.surface, 1) == VKS_OK, "K24: it can be tried again");
     CHECK(vks_surface_acquire(b.surface, 1, vks_now() + HANG) == VKS_OK, "and b comes to it");
     CHECK(vks_submit(b.device, &(vks_submit_info){.waits = &wait, .n_waits = 1}, 0, &held) == VKS_OK && held.op,
           "held now");
     CHECK(vks_fence_signal(fence, 1) == VKS_OK && vks_submission_wait(b.device, &held, vks_now() + HANG) != VKS_TIMEOUT,
-          "and handed over");
+          "and submitted");
     vks_work_unref(held.op);
     vks_fence_close(follower), vks_fence_unref(follower);
     vks_fence_close(fence), vks_fence_unref(fence);
@@ -570,23 +570,23 @@ static void without_threads_a_wait_or_a_held_submission_is_refused(void)
 
 int main(void)
 {
-    RUN(without_threads_a_wait_or_a_held_submission_is_refused); /* first: the process's threads are not there yet */
-    RUN(a_device_that_is_lost_in_a_release_owes_nothing_afterwards);
-    RUN(an_image_that_could_not_be_handed_out_or_taken_back_is_still_its_owners);
-    RUN(a_lost_device_wakes_who_waits_for_ownership);
-    RUN(a_lost_device_wakes_who_waits_for_anothers_work);
-    RUN(a_closed_handle_wakes_who_waits_for_ownership);
-    RUN(a_closed_handle_wakes_who_waits_for_anothers_work);
+    RUN(a_wait_or_a_held_submission_is_refused_without_threads); /* first, before the process's threads have started */
+    RUN(a_device_lost_in_a_release_has_no_pending_value);
+    RUN(an_image_stays_owned_when_its_external_transfer_fails);
+    RUN(a_lost_device_wakes_waits_for_ownership);
+    RUN(a_lost_device_wakes_waits_for_the_previous_owners_work);
+    RUN(a_closed_handle_wakes_waits_for_ownership);
+    RUN(a_closed_handle_wakes_waits_for_the_previous_owners_work);
     RUN(a_device_that_was_lost_and_closed_leaves_no_semaphore);
-    RUN(who_waits_on_the_gpu_for_a_lost_device_goes_on_though_later_ones_owe_and_values_are_missing);
-    RUN(work_in_a_broken_chain_waits_for_earlier_work_whose_signal_would_fall);
-    RUN(a_handle_tells_the_first_of_its_open_promises);
-    RUN(work_of_a_queued_tenure_runs_though_its_handle_owns_again);
-    RUN(a_loss_that_the_driver_tells_in_submits_alone_ends_a_wait);
-    RUN(an_engines_queue_is_not_used_by_who_waits);
+    RUN(a_gpu_wait_for_a_lost_device_ends_despite_later_pending_values_and_gaps);
+    RUN(work_in_a_poisoned_chain_waits_for_earlier_work_with_lower_signals);
+    RUN(a_slot_holds_the_first_pending_value_of_its_handle);
+    RUN(work_of_a_queued_ownership_runs_although_its_handle_owns_again);
+    RUN(a_loss_that_only_submits_report_ends_a_wait);
+    RUN(a_wait_does_not_use_an_engines_queue);
     RUN(a_queued_release_that_fails_abandons_the_surface);
-    RUN(a_program_that_does_not_fit_its_surface_is_never_called_done);
-    RUN(what_still_runs_is_not_called_done_by_a_device_that_is_closing);
+    RUN(a_program_that_does_not_fit_its_surface_is_never_reported_done);
+    RUN(a_closing_device_reports_running_work_as_not_done);
     RUN(a_device_may_be_closed_while_threads_are_in_any_of_its_calls);
     CHECK(stub_violations() == 0, "%u violations", stub_violations());
     return check_result();

@@ -1,5 +1,6 @@
-/* The core and what others do to its pages: parties that die while there are no file descriptors left, two modes of one
- * handle at once, and a party that writes anything into a page that is its own to write to. Over the stub driver. */
+/* The core against other parties of its pages: parties that die while no file descriptors are left,
+ * two ways to acquire on one handle at once, and a party that writes arbitrary values into its
+ * page. Uses the stub driver. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -47,14 +48,14 @@ static pid_t start_owner(vks_mutex_page *page)
 
 /* ---- a process whose main thread has ended ---- */
 
-static int told[2]; /* a pipe: the child ends once it is closed */
+static int exit_pipe[2]; /* a pipe; the child ends once it is closed */
 
-static void *outlive_the_main_thread(void *unused)
+static void *outlive_main_thread(void *unused)
 {
     char end;
     (void)unused;
-    close(told[1]);
-    ssize_t n = read(told[0], &end, 1);
+    close(exit_pipe[1]);
+    ssize_t n = read(exit_pipe[0], &end, 1);
     _exit(n == 0 ? 0 : 1);
 }
 
@@ -70,17 +71,17 @@ static bool is_zombie(pid_t pid)
     return state && state[1] == ' ' && state[2] == 'Z';
 }
 
-/* Owns the surface in a process of which only a second thread is left. */
+/* Owns the surface in a process that has only a second thread left. */
 static pid_t start_headless_owner(vks_mutex_page *page)
 {
-    CHECK(pipe(told) == 0, "a pipe");
+    CHECK(pipe(exit_pipe) == 0, "a pipe");
     pid_t pid = fork();
     if (pid == 0) {
         vks_mutex_handle owner;
         vks_wait_point wait_point;
         pthread_t thread;
         if (vks_mutex_join(page, "owner", &owner) || vks_mutex_wait(&owner, 0, 0, NULL, NULL, &wait_point) ||
-            pthread_create(&thread, NULL, outlive_the_main_thread, NULL))
+            pthread_create(&thread, NULL, outlive_main_thread, NULL))
             _exit(1);
         pthread_exit(NULL);
     }
@@ -91,7 +92,7 @@ static pid_t start_headless_owner(vks_mutex_page *page)
 }
 
 /* rules: K9, X19 */
-static void an_owner_lives_until_its_last_thread_has_ended(void)
+static void an_owner_is_alive_until_its_last_thread_has_ended(void)
 {
     vks_mutex_page *page = new_page();
     vks_mutex_handle handle;
@@ -104,8 +105,8 @@ static void an_owner_lives_until_its_last_thread_has_ended(void)
     CHECK(!vks_identity_gone(process) && vks_peer_alive(process), "another thread of it runs");
     vks_status status = vks_mutex_wait(&handle, 1, vks_now() + 50 * MS, watch, &mapping, &wait_point);
     CHECK(status == VKS_TIMEOUT && vks_word_state(page->word) == VKS_OWNED, "status %d", status);
-    close(told[1]);
-    close(told[0]);
+    close(exit_pipe[1]);
+    close(exit_pipe[0]);
     status = vks_mutex_wait(&handle, 1, vks_now() + 10000 * MS, watch, &mapping, &wait_point);
     CHECK(status == VKS_ABANDONED, "status %d: nothing of it runs", status);
     CHECK(is_zombie(pid) && vks_identity_gone(process) && !vks_peer_alive(process), "its parent has not waited for it");
@@ -122,7 +123,7 @@ static void *kill_soon(void *pid)
 }
 
 /* rules: K9, X19 */
-static void a_process_without_free_fds_neither_robs_the_living_nor_misses_the_dead(void)
+static void a_process_without_free_fds_distinguishes_live_and_dead_owners(void)
 {
     vks_mutex_page *page = new_page();
     vks_mutex_handle handle;
@@ -139,7 +140,7 @@ static void a_process_without_free_fds_neither_robs_the_living_nor_misses_the_de
     CHECK(dup(0) < 0, "no file descriptor is left");
     vks_wait_point wait_point;
     CHECK(vks_mutex_wait(&handle, 5, vks_now() + 150 * MS, watch, &mapping, &wait_point) == VKS_TIMEOUT,
-          "the owner lives, though nobody can look");
+          "the owner is alive, although no pidfd can be opened");
     CHECK(vks_word_state(page->word) == VKS_OWNED, "and owns");
     pthread_t thread;
     pthread_create(&thread, NULL, kill_soon, &pid);
@@ -152,7 +153,7 @@ static void a_process_without_free_fds_neither_robs_the_living_nor_misses_the_de
     vks_peers_remove(&mapping);
 }
 
-/* A child of a library that forks without the C library's handlers, and executes nothing. */
+/* Forks without the C library's handlers, as some libraries do; the child executes nothing. */
 static pid_t start_bare_child(void)
 {
     pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
@@ -164,7 +165,7 @@ static pid_t start_bare_child(void)
 static void count_call(void *calls) { atomic_fetch_add((_Atomic uint32_t *)calls, 1); }
 
 /* rules: X19 */
-static void a_death_is_told_once_although_a_child_has_the_pidfds_too(void)
+static void a_death_is_reported_once_although_a_child_inherits_the_pidfds(void)
 {
     _Atomic uint32_t calls = 0;
     pid_t pid = fork();
@@ -181,7 +182,7 @@ static void a_death_is_told_once_although_a_child_has_the_pidfds_too(void)
     for (uint64_t limit = vks_now() + HANG; !calls && vks_now() < limit;)
         usleep(1000);
     usleep(100000);
-    CHECK(calls == 1, "told %u times", calls);
+    CHECK(calls == 1, "reported %u times", calls);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     vks_peers_remove(&mapping);
@@ -192,7 +193,7 @@ static void a_death_is_told_once_although_a_child_has_the_pidfds_too(void)
 typedef struct party {
     vks_device *device;
     vks_surface *surface;
-    vks_mutex_page *page; /* a mapping of its own, to write anything to */
+    vks_mutex_page *page; /* its own mapping, for arbitrary writes */
 } party;
 
 static party new_party(const char *name, party *of)
@@ -216,7 +217,7 @@ static void drop_party(party *p)
     stub_close(p->device);
 }
 
-/* A submission that touches the surface without drawing on it: the queue takes it. */
+/* Submits work that touches the surface without drawing on it, so that the queue acquires it. */
 static vks_status touch(party *p)
 {
     vks_submission out = {0};
@@ -252,12 +253,12 @@ static void a_blocking_acquire_and_a_queued_one_on_one_handle_do_not_mix(void)
         pthread_t thread;
         started = false;
         pthread_create(&thread, NULL, acquire_1, &b);
-        while (i % 2 && !started) /* every other time it spins still when the release comes */
+        while (i % 2 && !started) /* in every second round it still spins when the release comes */
             ;
         if (i % 2 == 0)
             usleep(2000);
         vks_work *op = NULL;
-        CHECK(vks_surface_acquire_gpu(b.surface, 1, &op) == VKS_OK, "nobody owns it on this handle yet");
+        CHECK(vks_surface_acquire_gpu(b.surface, 1, &op) == VKS_OK, "this handle does not own it yet");
         CHECK(vks_surface_release(a.surface, 1) == VKS_OK, "now one of the two gets it");
         for (uint64_t limit = vks_now() + HANG; !vks_surface_is_owned(b.surface) && vks_now() < limit;)
             usleep(100);
@@ -265,7 +266,7 @@ static void a_blocking_acquire_and_a_queued_one_on_one_handle_do_not_mix(void)
               "round %ld", i);
         void *how;
         pthread_join(thread, &how);
-        bool again = strcmp(how, "owned") == 0; /* the blocking one came after it */
+        bool again = strcmp(how, "owned") == 0; /* the blocking acquire came after it */
         CHECK(again ? vks_surface_release(b.surface, 2) == VKS_OK : strcmp(how, "refused") == 0, "round %ld: %s", i,
               (const char *)how);
         CHECK(vks_surface_acquire(a.surface, again ? 2 : 1, vks_now() + HANG) == VKS_OK,
@@ -277,9 +278,9 @@ static void a_blocking_acquire_and_a_queued_one_on_one_handle_do_not_mix(void)
     }
 }
 
-/* ---- a party that writes anything ---- */
+/* ---- arbitrary writes to a page ---- */
 
-static void no_value_in_a_page_brings_the_driver_a_signal_that_it_cannot_take(void)
+static void a_page_value_never_leads_to_an_invalid_signal(void)
 {
     const uint64_t values[] = {UINT64_MAX, UINT64_MAX - 1, UINT64_C(1) << 63, UINT64_C(1) << 41, 0};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
@@ -293,10 +294,10 @@ static void no_value_in_a_page_brings_the_driver_a_signal_that_it_cannot_take(vo
         atomic_store(&b.page->value, values[i]);
         vks_status status = vks_surface_release(a.surface, 4);
         CHECK(status == VKS_ABANDONED, "value 0x%llx: status %d", (unsigned long long)values[i], status);
-        CHECK(vks_surface_acquire(b.surface, 4, vks_now() + 100 * MS) == VKS_ABANDONED, "nobody takes it for a frame");
+        CHECK(vks_surface_acquire(b.surface, 4, vks_now() + 100 * MS) == VKS_ABANDONED, "it is no valid frame");
         status = vks_surface_recover(b.surface, vks_now() + HANG);
         CHECK(status == VKS_OK || status == VKS_ABANDONED, "status %d", status);
-        CHECK(vks_device_wait_idle(a.device, vks_now() + HANG) != VKS_TIMEOUT, "a's queue is not stuck");
+        CHECK(vks_device_wait_idle(a.device, vks_now() + HANG) != VKS_TIMEOUT, "a's queue does not wait forever");
         drop_party(&b);
         drop_party(&a);
         CHECK(stub_violations() == violations, "value 0x%llx", (unsigned long long)values[i]);
@@ -305,7 +306,7 @@ static void no_value_in_a_page_brings_the_driver_a_signal_that_it_cannot_take(vo
 
 static _Atomic bool over;
 
-static void *never_stand_still(void *argument)
+static void *change_always(void *argument)
 {
     vks_mutex_page *page = argument;
     while (!over) {
@@ -318,14 +319,14 @@ static void *never_stand_still(void *argument)
 }
 
 /* rules: K12 */
-static void a_page_that_never_stands_still_keeps_nobody_past_the_deadline(void)
+static void a_page_that_always_changes_does_not_delay_a_deadline(void)
 {
     party a = new_party("a", NULL), b = new_party("b", &a);
     CHECK(vks_surface_acquire(a.surface, 0, 0) == VKS_OK, "fresh");
     over = false;
     pthread_t threads[2];
     for (int i = 0; i < 2; i++)
-        pthread_create(&threads[i], NULL, never_stand_still, a.page);
+        pthread_create(&threads[i], NULL, change_always, a.page);
     uint64_t start = vks_now();
     vks_status status = vks_surface_acquire(b.surface, 1, start + 100 * MS);
     CHECK(status == VKS_TIMEOUT && vks_now() - start < HANG, "status %d after %.0f ms", status,
@@ -337,7 +338,7 @@ static void a_page_that_never_stands_still_keeps_nobody_past_the_deadline(void)
     drop_party(&a);
 }
 
-static void slots_and_words_out_of_range_harm_nobody(void)
+static void slots_and_words_out_of_range_are_harmless(void)
 {
     party a = new_party("a", NULL), b = new_party("b", &a);
     for (uint32_t slot = 0; slot < 256; slot += 5)
@@ -361,8 +362,8 @@ static void slots_and_words_out_of_range_harm_nobody(void)
 }
 
 typedef struct scribble {
-    uint64_t value, pending_value; /* what the page says that the debt is, and that the debtor has promised */
-    bool is_ours;                  /* the debtor is the reader's own handle; else another living one */
+    uint64_t value, pending_value; /* the page's value, and the signaller's pending value */
+    bool is_ours;                  /* the signaller is the reader's own handle; else another live handle */
 } scribble;
 
 static void read_behind(const scribble *s)
@@ -379,7 +380,7 @@ static void read_behind(const scribble *s)
     uint64_t limit = vks_now() + 5000 * MS;
     while ((status = vks_surface_cpu_access(b.surface, limit)) == VKS_INTERRUPTED)
         ;
-    CHECK(status == VKS_ABANDONED, "value %llu, owes %llu, ours %d: status %d", (unsigned long long)s->value,
+    CHECK(status == VKS_ABANDONED, "value %llu, pending %llu, ours %d: status %d", (unsigned long long)s->value,
           (unsigned long long)s->pending_value, s->is_ours, status);
     atomic_store(&b.page->slots[signaller].pending_value, 0);
     drop_party(&b);
@@ -387,38 +388,39 @@ static void read_behind(const scribble *s)
 }
 
 /* rules: K18 */
-static void a_debt_that_no_living_handle_has_promised_is_not_waited_for(void)
+static void a_value_that_no_live_handle_announced_is_not_waited_for(void)
 {
-    const scribble scribbles[] = {{1000, 0, false},
-                                  {1000, 0, true},
-                                  {1000, 1001, false},
-                                  {1000, 1001, true},
-                                  {1000, 7, true}, /* a promise of ours that we know nothing of */
-                                  {UINT64_MAX, UINT64_MAX, true}};
+    const scribble scribbles[] = {
+        {1000, 0, false},
+        {1000, 0, true},
+        {1000, 1001, false},
+        {1000, 1001, true},
+        {1000, 7, true}, /* a pending value of our own slot that this process did not announce */
+        {UINT64_MAX, UINT64_MAX, true}};
     for (size_t i = 0; i < sizeof scribbles / sizeof *scribbles; i++)
         read_behind(&scribbles[i]);
 }
 
-static void a_newcomer_wakes_who_waits_for_the_debts_of_its_place(void)
+static void a_joining_handle_wakes_waits_for_its_slots_pending_value(void)
 {
     vks_mutex_page *page = new_page();
     vks_mutex_handle handle;
-    uint32_t seq = vks_mutex_want_value(page);
-    CHECK(vks_mutex_join(page, "newcomer", &handle) == VKS_OK && atomic_load(&page->value_seq) != seq,
-          "recover() may have read what the last one in this place owed, and sleeps");
+    uint32_t seq = vks_mutex_prepare_value_wait(page);
+    CHECK(vks_mutex_join(page, "joined", &handle) == VKS_OK && atomic_load(&page->value_seq) != seq,
+          "recover() may sleep on the pending value of the slot's last party");
 }
 
 int main(void)
 {
-    RUN(an_owner_lives_until_its_last_thread_has_ended); /* first: TSAN lets a child of one thread start a second */
-    RUN(a_death_is_told_once_although_a_child_has_the_pidfds_too);
-    RUN(a_process_without_free_fds_neither_robs_the_living_nor_misses_the_dead);
-    RUN(a_newcomer_wakes_who_waits_for_the_debts_of_its_place);
+    RUN(an_owner_is_alive_until_its_last_thread_has_ended); /* first: TSAN lets a child of one thread start a second */
+    RUN(a_death_is_reported_once_although_a_child_inherits_the_pidfds);
+    RUN(a_process_without_free_fds_distinguishes_live_and_dead_owners);
+    RUN(a_joining_handle_wakes_waits_for_its_slots_pending_value);
     RUN(a_blocking_acquire_and_a_queued_one_on_one_handle_do_not_mix);
-    RUN(no_value_in_a_page_brings_the_driver_a_signal_that_it_cannot_take);
-    RUN(a_page_that_never_stands_still_keeps_nobody_past_the_deadline);
-    RUN(slots_and_words_out_of_range_harm_nobody);
-    RUN(a_debt_that_no_living_handle_has_promised_is_not_waited_for);
+    RUN(a_page_value_never_leads_to_an_invalid_signal);
+    RUN(a_page_that_always_changes_does_not_delay_a_deadline);
+    RUN(slots_and_words_out_of_range_are_harmless);
+    RUN(a_value_that_no_live_handle_announced_is_not_waited_for);
     CHECK(stub_violations() == 0, "%u violations", stub_violations());
     return check_result();
 }

@@ -1,4 +1,4 @@
-/* Numbers in text, read without the C library's strtoull. */
+/* Numbers parsed without the C library's strtoull. */
 #include "check.h"
 #include "core/decimal.h"
 

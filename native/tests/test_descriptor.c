@@ -1,5 +1,5 @@
-/* Descriptors received in C: what is right is opened, anything else is refused, and no fd stays. tests/test_c_client.py
- * compares the verdicts with Python's. */
+/* Descriptors received in C: valid ones open, others are refused, and no fd leaks.
+ * tests/test_c_client.py compares the results with Python's. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
@@ -41,7 +41,7 @@ static int new_memfd(void)
     return fd;
 }
 
-/* A surface of the CPU backend, as Python would send it. */
+/* Packs a surface of the CPU backend, as Python would send it. */
 static packet pack(vks_surface *surface, int memory)
 {
     packet p = {.size = sizeof p.bytes, .n_fds = 2};
@@ -129,7 +129,7 @@ static void a_descriptor_crosses_and_opens_on_the_same_pixels(void)
 }
 
 /* rules: I8 */
-static void what_is_not_as_it_must_be_is_refused_and_no_fd_stays(void)
+static void an_invalid_descriptor_is_refused_and_leaves_no_fd(void)
 {
     vks_device *device;
     vks_surface *surface;
@@ -186,7 +186,7 @@ static void what_is_not_as_it_must_be_is_refused_and_no_fd_stays(void)
             b->height = VKS_LARGEST_SIDE + 1;
             break;
         case 13:
-            b->height = 32 + 1; /* a row more than the memory has */
+            b->height = 32 + 1; /* one row more than the memory has */
             b->memory_kind = VKS_OPAQUE_FD;
             break;
         case 14:
@@ -254,7 +254,7 @@ static void other_sockets_are_refused(void)
 int main(void)
 {
     RUN(a_descriptor_crosses_and_opens_on_the_same_pixels);
-    RUN(what_is_not_as_it_must_be_is_refused_and_no_fd_stays);
+    RUN(an_invalid_descriptor_is_refused_and_leaves_no_fd);
     RUN(other_sockets_are_refused);
     return check_result();
 }

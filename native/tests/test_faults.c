@@ -1,6 +1,7 @@
-/* rules: K24, X21, X18, K22. The core over a driver whose n-th call fails, for every n of a small scenario: two
- * devices, a fence and its follower, work that is held, a surface that goes round, by a turn that is queued ahead too.
- * Whatever fails, the statuses are clean, nobody hangs, and nothing is left behind. */
+/* rules: K24, X21, X18, K22. The core over a driver whose n-th call fails, for every n of a small
+ * scenario: two devices, a fence and its follower, held work, and a surface that is passed around,
+ * also through queued acquires. After every failure the statuses are valid, no call hangs, and
+ * nothing leaks. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <string.h>
@@ -12,9 +13,9 @@
 #define MS UINT64_C(1000000)
 
 static vks_status last_bad;
-static int not_ok; /* answers that were not VKS_OK */
+static int not_ok; /* statuses other than VKS_OK */
 
-/* What an error of the driver may look like to its caller; anything else is noted. */
+/* Notes any status that an error of the driver must not cause. */
 static vks_status expect(vks_status status)
 {
     not_ok += status != VKS_OK;
@@ -35,7 +36,7 @@ static vks_status expect(vks_status status)
     return status;
 }
 
-/* Waits again as the header says, as long as the deadline is not over. */
+/* Calls again as the header requires, until the deadline. */
 #define AGAIN(call)                                                                                                    \
     ({                                                                                                                 \
         vks_status again_;                                                                                             \
@@ -63,7 +64,7 @@ static vks_submission submit(party *p, vks_fence *wait, uint64_t wait_value, uin
                             .signals = &signals,
                             .n_signals = p->fence && signal_value};
     vks_status status = expect(vks_submit(p->device, &info, vks_now() + 100 * MS, &out));
-    if (status == VKS_VULKAN_ERROR) { /* K22: it did nothing, and can be tried again */
+    if (status == VKS_VULKAN_ERROR) { /* K22: nothing changed, so it can be tried again */
         CHECK(out.op == NULL, "an error leaves no operation");
         expect(vks_submit(p->device, &info, vks_now() + 100 * MS, &out));
     }
@@ -117,7 +118,7 @@ static void unmake(party *p)
         vks_fence_unref(left);
 }
 
-/* K24: a release that the driver had no memory for is called again. */
+/* K24: a release that failed for lack of driver memory is called again. */
 static void release(party *p, uint64_t key)
 {
     vks_status status = expect(vks_surface_release(p->surface, key));
@@ -129,13 +130,13 @@ static void turn(party *a, party *b)
 {
     vks_work *op = NULL;
     expect(vks_surface_acquire(a->surface, 0, vks_now() + 100 * MS));
-    if (expect(vks_surface_acquire_gpu(b->surface, 1, &op)) == VKS_OK) { /* b's whole turn is queued ahead */
+    if (expect(vks_surface_acquire_gpu(b->surface, 1, &op)) == VKS_OK) { /* b's whole turn is queued in advance */
         drop(submit(b, NULL, 0, 2, true));
         release(b, 2);
     }
     drop(submit(a, NULL, 0, 1, true));
     release(a, 1);
-    if (expect(vks_fence_signal(a->fence, 2)) == VKS_VULKAN_ERROR) /* lets go what b keeps back */
+    if (expect(vks_fence_signal(a->fence, 2)) == VKS_VULKAN_ERROR) /* releases b's held work */
         expect(vks_fence_signal(a->fence, 2));
     AGAIN(vks_surface_acquire(a->surface, 2, vks_now() + 100 * MS));
     AGAIN(vks_surface_cpu_access(a->surface, vks_now() + 100 * MS));
@@ -154,14 +155,14 @@ static void engine_turn(party *p, uint64_t key)
     release(p, key + 1);
 }
 
-/* Another API works in its name: it signals what it was told to, and nothing else. */
-static void outside_turn(party *p, stub_api *api, uint64_t key)
+/* An external API works for the party and signals exactly the requested value. */
+static void external_turn(party *p, stub_api *api, uint64_t key)
 {
     uint64_t wait, signal;
     if (AGAIN(vks_surface_acquire(p->surface, key, vks_now() + 50 * MS)) != VKS_OK)
         return;
     vks_status status = AGAIN(vks_surface_external_begin(p->surface, false, vks_now() + 100 * MS, &wait));
-    if (status == VKS_VULKAN_ERROR) /* K24: it is not lent, and can be */
+    if (status == VKS_VULKAN_ERROR) /* K24: external use did not begin, and can be tried again */
         status = AGAIN(vks_surface_external_begin(p->surface, false, vks_now() + 100 * MS, &wait));
     if (status == VKS_OK) {
         status = expect(vks_surface_external_signal_value(p->surface, &signal));
@@ -194,8 +195,9 @@ static void scenario(bool native)
         engine_turn(&b, 3);
         stub_api *apis[2] = {native ? stub_import(a.surface) : NULL, native ? stub_import(b.surface) : NULL};
         uint64_t last = 4;
-        for (int i = 0; i < 4 && apis[0] && apis[1]; i++, last++) /* after a queue, after itself, and after another */
-            outside_turn(i & 2 ? &b : &a, apis[i >> 1], last);
+        for (int i = 0; i < 4 && apis[0] && apis[1];
+             i++, last++) /* after a queue, after itself, and after the other API */
+            external_turn(i & 2 ? &b : &a, apis[i >> 1], last);
         if (AGAIN(vks_surface_acquire(a.surface, last, vks_now() + 50 * MS)) == VKS_ABANDONED)
             AGAIN(vks_surface_recover(a.surface, vks_now() + 100 * MS));
         AGAIN(vks_device_wait_idle(a.device, vks_now() + 100 * MS));
@@ -226,7 +228,7 @@ static int count_fds(void)
 static void fail_each_call(stub_fault fault, bool native)
 {
     not_ok = 0;
-    scenario(native); /* the process's own threads and fds are there after this */
+    scenario(native); /* starts the process's own threads and fds */
     CHECK(not_ok == 0, "without a fault all goes well, and %d calls did not", not_ok);
     int fds = count_fds();
     uint32_t n = 1, step = (uint32_t)check_scale("VKS_FAULT_STEP", 1);

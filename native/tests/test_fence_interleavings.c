@@ -1,7 +1,6 @@
-/* rules: X2, X3, X10, X24. Waiting for a fence, with the waiter stopped at each of its accesses in turn while the
- * signaller acts. As in test_mutex_interleavings.c: fence.c is compiled into this file with a step before each atomic
- * access, and with futexes that tell a lost wake-up.
- */
+/* rules: X2, X3, X10, X24. Waits for a fence, with the waiter stopped at each of its accesses in
+ * turn while the signaller acts. As in test_mutex_interleavings.c, fence.c is compiled into this
+ * file with a step before each atomic access, and with futexes that report a lost wake-up. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <unistd.h>
@@ -15,16 +14,17 @@ static vks_device *device, *other;
 static vks_fence *fence, *follower;
 
 static struct {
-    int left; /* accesses until it happens; below 0: nothing will */
+    int left; /* accesses until the action; below 0: none */
     void (*happens)(void);
 } plan = {.left = -1};
 
 static struct {
-    _Atomic uint32_t *word; /* NULL: nobody sleeps */
+    _Atomic uint32_t *word; /* NULL: no thread sleeps */
     bool woken, slept, forever;
 } sleeper;
 
-/* Under a device's lock nobody else could act: then it happens as soon as the lock is free. */
+/* While a device's lock is held no other thread could act, so the action waits until the lock is
+ * free. */
 static bool is_free(vks_device *d)
 {
     if (pthread_mutex_trylock(&d->lock))
@@ -62,7 +62,8 @@ static vks_status sleep_or_go_on(_Atomic uint32_t *word, uint32_t expected, uint
     return sleeper.woken ? VKS_OK : VKS_TIMEOUT;
 }
 
-/* One memory has two addresses where a follower has mapped it: any wake-up of the fence is one of its sleepers'. */
+/* A follower maps the same memory at another address, so any wake-up of the fence counts for its
+ * sleepers. */
 static void wake_up(_Atomic uint32_t *word, uint32_t bits)
 {
     (void)word, (void)bits;
@@ -128,7 +129,7 @@ static void close_pair(void)
     vks_fence_unref(fence);
 }
 
-/* False once the waiter slept until it happened: then there is no later access. */
+/* Returns false once the waiter slept until the action, because then there is no later access. */
 static bool waits_while(int n, void (*happens)(void), bool as_follower)
 {
     open_pair(as_follower);
@@ -163,7 +164,7 @@ static void a_page_that_moves_into_shared_memory_takes_its_waiters_along(void)
 {
     at_every_access(exported_first, false);
 }
-static void a_value_below_wakes_nobody_for_good(void)
+static void a_lower_value_ends_no_wait(void)
 {
     at_every_access(signals_below_first, false);
     at_every_access(signals_below_first, true);
@@ -177,7 +178,7 @@ int main(void)
     RUN(a_signal_of_work_at_any_moment_ends_a_wait);
     RUN(a_signal_at_any_moment_ends_a_followers_wait);
     RUN(a_page_that_moves_into_shared_memory_takes_its_waiters_along);
-    RUN(a_value_below_wakes_nobody_for_good);
+    RUN(a_lower_value_ends_no_wait);
     vks_device_shutdown(other);
     vks_device_unref(other);
     vks_device_shutdown(device);

@@ -1,9 +1,9 @@
-/* A release that comes with the work: after a turn of one submission the first one of the next brings what its release
- * would. Over the stub driver, with native timelines and without. */
+/* Releases within a submission: after a turn of one submission, the first submission of the next
+ * turn also does its release's work. Uses the stub driver, with native timelines and without. */
 #include "core/device.h"
-#include "outside.h"
+#include "external.h"
 
-/* ---- the cast ---- */
+/* ---- parties ---- */
 
 static bool is_native;
 
@@ -19,14 +19,14 @@ typedef struct pair {
     party near, far;
 } pair;
 
-/* The near one has had a turn of one submission. */
+/* Makes a pair whose near party had a turn of one submission. */
 static pair new_pair(void)
 {
     pair p = {.near = make_party("near", NULL)};
     p.far = make_party("far", &p.near);
     queue_turn(&p.near, 0);
     idle(&p.near);
-    CHECK(SOON(is_settled(&p.near)), "%d is owed", (int)owed(&p.near));
+    CHECK(SOON(is_complete(&p.near)), "%d is owed", (int)sum_pending(&p.near));
     return p;
 }
 
@@ -39,7 +39,7 @@ static void drop_pair(pair *p)
 
 static uint64_t batches(const party *p) { return vks_device_submitted(p->device); }
 
-/* How many batches the driver is given by it. */
+/* The number of batches that the call submits. */
 #define GIVEN(p, call)                                                                                                 \
     ({                                                                                                                 \
         uint64_t before_ = batches(p);                                                                                 \
@@ -62,12 +62,12 @@ static void a_turn_of_one_submission_is_one_batch_from_the_second_on(void)
     }
     queue_turn(&p.far, 5);
     idle(&p.far);
-    CHECK(SOON(is_settled(&p.near)), "%d is owed", (int)owed(&p.near));
+    CHECK(SOON(is_complete(&p.near)), "%d is owed", (int)sum_pending(&p.near));
     drop_pair(&p);
 }
 
 /* rules: K18 */
-static void a_turn_of_more_goes_on_behind_it_and_the_next_one_is_not_taken_for_short(void)
+static void a_longer_turn_continues_behind_it_and_the_next_one_is_not_expected_to_be_short(void)
 {
     pair p = new_pair();
     own(&p.near, 1);
@@ -82,7 +82,7 @@ static void a_turn_of_more_goes_on_behind_it_and_the_next_one_is_not_taken_for_s
     CHECK(GIVEN(&p.near, hand_on(&p.near, 4)) == 0, "one again");
     queue_turn(&p.far, 4);
     idle(&p.far);
-    CHECK(SOON(is_settled(&p.near)), "%d is owed", (int)owed(&p.near));
+    CHECK(SOON(is_complete(&p.near)), "%d is owed", (int)sum_pending(&p.near));
     drop_pair(&p);
 }
 
@@ -97,10 +97,10 @@ static void a_surface_that_nobody_else_has_open_needs_no_hand_over(void)
     drop_party(&a);
 }
 
-/* ---- in order ---- */
+/* ---- order ---- */
 
 /* rules: K18 */
-static void the_next_owner_waits_for_the_work_as_for_any(void)
+static void the_next_owner_waits_for_the_work_as_usual(void)
 {
     pair p = new_pair();
     vks_submission theirs = {0};
@@ -123,7 +123,7 @@ static void the_next_owner_waits_for_the_work_as_for_any(void)
 }
 
 /* rules: K18 */
-static void the_owner_itself_may_look_once_its_work_has_run(void)
+static void the_owner_itself_may_access_once_its_work_has_run(void)
 {
     pair p = new_pair();
     own(&p.near, 1);
@@ -137,7 +137,7 @@ static void the_owner_itself_may_look_once_its_work_has_run(void)
 }
 
 /* rules: I3 */
-static void another_api_takes_the_same_turn_without_a_batch_between(void)
+static void an_external_api_works_in_the_same_turn_without_a_batch_between(void)
 {
     if (!is_native)
         return;
@@ -147,7 +147,7 @@ static void another_api_takes_the_same_turn_without_a_batch_between(void)
     stub_stall(true);
     draw_once(&p.near);
     uint64_t waited = 0;
-    CHECK(GIVEN(&p.near, waited = lend(&p.near, api)) == 0 && waited, "it waits for the commands' own value");
+    CHECK(GIVEN(&p.near, waited = external_use(&p.near, api)) == 0 && waited, "it waits for the commands' own value");
     stub_stall(false);
     draw_once(&p.near);
     hand_on(&p.near, 2);
@@ -160,13 +160,14 @@ static void another_api_takes_the_same_turn_without_a_batch_between(void)
 /* ---- ends ---- */
 
 /* rules: K24 */
-static void a_submission_that_the_driver_refuses_promises_nothing(void)
+static void a_submission_that_the_driver_refuses_announces_nothing(void)
 {
     pair p = new_pair();
     own(&p.near, 1);
     stub_fail_submit(p.near.device, STUB_OUT_OF_MEMORY, 1);
     vks_status status = draw(&p.near, NULL);
-    CHECK(status == VKS_VULKAN_ERROR && owed(&p.near) == 0, "status %d, %d is owed", status, (int)owed(&p.near));
+    CHECK(status == VKS_VULKAN_ERROR && sum_pending(&p.near) == 0, "status %d, %d is pending", status,
+          (int)sum_pending(&p.near));
     CHECK(GIVEN(&p.near, draw_once(&p.near)) == 1 && GIVEN(&p.near, hand_on(&p.near, 2)) == 0, "as if never tried");
     queue_turn(&p.far, 2);
     idle(&p.far);
@@ -174,7 +175,7 @@ static void a_submission_that_the_driver_refuses_promises_nothing(void)
 }
 
 /* rules: K7 */
-static void who_ends_before_the_release_has_handed_nothing_on(void)
+static void an_owner_that_ends_before_its_release_abandons_the_surface(void)
 {
     for (int way = 0; way < 3; way++) {
         pair p = new_pair();
@@ -190,7 +191,7 @@ static void who_ends_before_the_release_has_handed_nothing_on(void)
         CHECK(AGAIN(vks_surface_recover(p.far.surface, vks_now() + HANG)) == VKS_OK, "%s", vks_last_error()->text);
         for (uint64_t key = 1; key < 4; key++) {
             CHECK(draw(&p.far, NULL) == VKS_OK, "%s", vks_last_error()->text);
-            hand_on(&p.far, key); /* values go on from what was brought */
+            hand_on(&p.far, key); /* values continue from the last one */
             own(&p.far, key);
         }
         idle(&p.far);
@@ -206,13 +207,14 @@ static void *recover(void *argument)
     return NULL;
 }
 
-/* What SIGKILL leaves: the word abandoned, the slot free, and the batch, which still runs. The kill may come before the
- * page says that a driver has the signal, and a newcomer may take the slot. rules: K7, K27 */
+/* Simulates SIGKILL: the word is abandoned, the slot free, and the batch still runs. The kill may
+ * come before the page shows that a driver has the signal, and a new party may take the slot.
+ * rules: K7, K27 */
 static void recover_after_a_dead_owner(bool is_announced, bool is_slot_taken)
 {
     pair p = new_pair();
     pthread_t thread;
-    vks_mutex_handle newcomer;
+    vks_mutex_handle joined;
     vks_mutex_page *page = p.far.surface->handle.page;
     own(&p.near, 1);
     stub_stall(true);
@@ -222,8 +224,8 @@ static void recover_after_a_dead_owner(bool is_announced, bool is_slot_taken)
     vks_mutex_abandon(&p.near.surface->handle);
     vks_mutex_leave(&p.near.surface->handle);
     if (is_slot_taken)
-        CHECK(vks_mutex_join(page, "newcomer", &newcomer) == VKS_OK && newcomer.slot == p.near.surface->handle.slot,
-              "the slot of the dead one");
+        CHECK(vks_mutex_join(page, "joined", &joined) == VKS_OK && joined.slot == p.near.surface->handle.slot,
+              "the dead party's slot");
     pthread_create(&thread, NULL, recover, &p.far);
     usleep(50000);
     stub_stall(false);
@@ -233,7 +235,7 @@ static void recover_after_a_dead_owner(bool is_announced, bool is_slot_taken)
     idle(&p.near);
     idle(&p.far);
     if (is_slot_taken)
-        vks_mutex_leave(&newcomer);
+        vks_mutex_leave(&joined);
     drop_pair(&p);
 }
 
@@ -246,12 +248,12 @@ static void so_it_does_where_the_owner_died_before_it_could_say_that_a_driver_ha
 }
 
 /* rules: X21, K27 */
-static void a_device_that_is_lost_in_the_submission_owes_nothing(void)
+static void a_device_lost_in_the_submission_has_no_pending_value(void)
 {
     pair p = new_pair();
     own(&p.near, 1);
     stub_fail_submit(p.near.device, STUB_DEVICE_LOST, 1);
-    CHECK(draw(&p.near, NULL) == VKS_DEVICE_LOST && owed(&p.far) == 0, "%d is owed", (int)owed(&p.far));
+    CHECK(draw(&p.near, NULL) == VKS_DEVICE_LOST && sum_pending(&p.far) == 0, "%d is owed", (int)sum_pending(&p.far));
     CHECK(AGAIN(vks_surface_acquire(p.far.surface, 2, vks_now() + HANG)) == VKS_ABANDONED, "its chain is broken");
     CHECK(AGAIN(vks_surface_recover(p.far.surface, vks_now() + HANG)) == VKS_OK, "%s", vks_last_error()->text);
     drop_pair(&p);
@@ -276,16 +278,16 @@ static void both_ways(void (*test)(void))
 int main(void)
 {
     BOTH(a_turn_of_one_submission_is_one_batch_from_the_second_on);
-    BOTH(a_turn_of_more_goes_on_behind_it_and_the_next_one_is_not_taken_for_short);
+    BOTH(a_longer_turn_continues_behind_it_and_the_next_one_is_not_expected_to_be_short);
     BOTH(a_surface_that_nobody_else_has_open_needs_no_hand_over);
-    BOTH(the_next_owner_waits_for_the_work_as_for_any);
-    BOTH(the_owner_itself_may_look_once_its_work_has_run);
-    BOTH(another_api_takes_the_same_turn_without_a_batch_between);
-    BOTH(a_submission_that_the_driver_refuses_promises_nothing);
-    BOTH(who_ends_before_the_release_has_handed_nothing_on);
+    BOTH(the_next_owner_waits_for_the_work_as_usual);
+    BOTH(the_owner_itself_may_access_once_its_work_has_run);
+    BOTH(an_external_api_works_in_the_same_turn_without_a_batch_between);
+    BOTH(a_submission_that_the_driver_refuses_announces_nothing);
+    BOTH(an_owner_that_ends_before_its_release_abandons_the_surface);
     BOTH(a_dead_owners_signal_comes_before_the_one_of_who_recovers);
     BOTH(so_it_does_where_the_owner_died_before_it_could_say_that_a_driver_has_it);
-    BOTH(a_device_that_is_lost_in_the_submission_owes_nothing);
+    BOTH(a_device_lost_in_the_submission_has_no_pending_value);
     CHECK(stub_violations() == 0, "%u violations", stub_violations());
     return check_result();
 }

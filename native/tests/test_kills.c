@@ -1,6 +1,7 @@
-/* rules: K9, X9, K8. Children that share one page are killed at numbered points inside the protocol (VKS_KILL_POINTS);
- * the next acquire must say so, and whatever is read under a good acquire is a whole frame. How soon it says so is
- * printed, and measured by tests/test_deaths.py. VKS_KILLS=n sets how many. */
+/* rules: K9, X9, K8. Children that share one page are killed at numbered points inside the protocol
+ * (VKS_KILL_POINTS). The next acquire must report the death, and every frame that is read under a
+ * successful acquire is complete. The detection time is printed, and tests/test_deaths.py measures
+ * it. VKS_KILLS=n sets the number of kills. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdint.h>
@@ -33,7 +34,7 @@ __attribute__((visibility("default"))) const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
 {
     return "die_after_fork=0";
-} /* a child watches its peers by a thread of its own */
+} /* a child watches its peers in its own thread */
 #endif
 
 enum { WORDS = 512, LAST_POINT = 9, LAST_FRAME = 100 };
@@ -58,7 +59,7 @@ static vks_status watch(void *mapping)
     return VKS_OK;
 }
 
-/* Draws frames for ever, until a kill point or a plain SIGKILL in the middle of a frame ends it. */
+/* Draws frames until a kill point or a plain SIGKILL in the middle of a frame ends it. */
 static void child(shared *memory, int point, int after)
 {
     vks_kill_arm(point, after);
@@ -73,15 +74,15 @@ static void child(shared *memory, int point, int after)
             _exit(2);
         for (int i = 0; i < WORDS; i++) {
             memory->frame[i] = n;
-            if (i == WORDS / 2 &&
-                ((point == 0 && (int)n == after) || n == LAST_FRAME)) /* not every point is passed in every run */
+            /* Not every run passes every point. */
+            if (i == WORDS / 2 && ((point == 0 && (int)n == after) || n == LAST_FRAME))
                 kill(getpid(), SIGKILL);
         }
         wait_point = (vks_wait_point){page->value + 1, handle.identity, handle.slot};
         atomic_store(&page->slots[handle.slot].pending_value, wait_point.value);
+        /* Half of the frames complete after the release, as a GPU's would. */
         if (n % 2)
-            vks_mutex_complete(&handle, wait_point.value,
-                               0); /* half of the frames settle after the release, as a GPU's would */
+            vks_mutex_complete(&handle, wait_point.value, 0);
         if (vks_mutex_release(&handle, 0, &wait_point))
             _exit(3);
         vks_mutex_complete(&handle, wait_point.value, 0);
@@ -91,7 +92,7 @@ static void child(shared *memory, int point, int after)
 static void read_frame(const shared *memory, const vks_mutex_page *page, const vks_wait_point *wait_point)
 {
     if (wait_point->value && atomic_load(&page->completed) < wait_point->value)
-        return; /* its work is not known to be done: a reader would wait */
+        return; /* its work may not have run, so a reader would wait */
     for (int i = 1; i < WORDS; i++)
         if (memory->frame[i] != memory->frame[0]) {
             CHECK(false, "a torn frame: %u and %u", memory->frame[0], memory->frame[i]);
@@ -104,7 +105,7 @@ typedef struct tally {
     uint64_t worst;
 } tally;
 
-/* One life: hands frames to the child until it is dead, then brings the page back. */
+/* Runs one life: passes frames to the child until it is dead, then recovers the page. */
 static void one_life(shared *memory, vks_mutex_handle *handle, vks_mapping *mapping, tally *tally)
 {
     vks_mutex_page *page = handle->page;
@@ -132,7 +133,7 @@ static void one_life(shared *memory, vks_mutex_handle *handle, vks_mapping *mapp
             siginfo_t info = {0};
             waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT);
             dead = info.si_pid == pid && vks_word_state(page->word) != VKS_OWNED;
-            tally->unharmed += dead; /* it died without owning: the page is free under the key that was released last */
+            tally->unharmed += dead; /* it died without owning, so the page is free under the last released key */
             CHECK(took < HANG, "neither a frame nor an error for %.0f ms (kill point %d, %d)", took / 1e6, point,
                   after);
             dead |= took > HANG;
@@ -146,9 +147,9 @@ static void one_life(shared *memory, vks_mutex_handle *handle, vks_mapping *mapp
     uint64_t signaller;
     vks_wait_point wait_point;
     if (vks_mutex_recover_begin(handle) == VKS_OK) {
-        while (vks_mutex_has_pending_values(handle,
-                                            &signaller)) /* the service thread may be between the word and the slot */
-            vks_mutex_death(page, signaller & VKS_IDENTITY_MASK);
+        /* The service thread may be between the word and the slot. */
+        while (vks_mutex_has_pending_values(handle, &signaller))
+            vks_mutex_on_death(page, signaller & VKS_IDENTITY_MASK);
         memset(memory->frame, 0, sizeof memory->frame);
         vks_mutex_recover_finish(handle);
     } else {

@@ -1,5 +1,5 @@
-/* Shared memory: the memfds that this process makes, the checks of those of other processes, and a driver's pages that
- * are replaced. */
+/* Shared memory: memfds that this process creates, the checks of memfds from other processes, and
+ * the replacement of a driver's pages. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ static int again(int fd, int flags)
 }
 
 /* rules: X15, X20 */
-static void what_is_made_has_its_size_and_seals_for_good(void)
+static void a_created_memfd_has_a_fixed_size_and_final_seals(void)
 {
     for (int read_only = 0; read_only < 2; read_only++) {
         void *map;
@@ -63,7 +63,7 @@ static void refused(int fd, vks_memfd_use use, uint64_t size, const char *why)
 }
 
 /* rules: X15 */
-static void what_could_be_cut_off_or_cannot_be_written_is_refused_with_why(void)
+static void a_resizable_or_unwritable_memfd_is_refused_with_the_reason(void)
 {
     int good = new_memfd(8192, FINAL), frozen = new_memfd(8192, FINAL | F_SEAL_FUTURE_WRITE), ends[2];
     int reader = again(good, O_RDONLY), writer = again(good, O_WRONLY), disk = open("/proc/self/exe", O_RDONLY);
@@ -92,7 +92,7 @@ static void what_could_be_cut_off_or_cannot_be_written_is_refused_with_why(void)
         close(all[i]);
 }
 
-/* A driver: a file of four pages and a bit, of which the first is a header. */
+/* A driver: a file of four pages and a part; the first page is a header. */
 typedef struct driver {
     int fd;
     unsigned char *map;
@@ -157,7 +157,7 @@ static void nothing_but_a_drivers_own_mapping_is_ever_replaced(void)
     not_replaced(d.fd, good, NULL, page + 16, VKS_UNSUPPORTED, "begins within a page");
     not_replaced(good, good, d.map, 0, VKS_UNSUPPORTED, "has not mapped");
     not_replaced(-1, good, d.map, 0, VKS_OS_ERROR, "cannot be used");
-    /* A mapping that is longer than its file: pages behind the end are a SIGBUS. */
+    /* A mapping longer than its file; pages behind the end raise SIGBUS. */
     int tail = memfd_create("short", MFD_CLOEXEC);
     CHECK(ftruncate(tail, (off_t)page) == 0, "a file");
     void *long_map = mmap(NULL, 2 * page, PROT_READ, MAP_SHARED, tail, 0);
@@ -171,7 +171,7 @@ static void nothing_but_a_drivers_own_mapping_is_ever_replaced(void)
         close(all[i]);
 }
 
-static void reserved_pages_are_there_and_no_others(void)
+static void only_the_reserved_pages_are_allocated(void)
 {
     struct stat info;
     size_t page = page_size();
@@ -186,10 +186,10 @@ static void reserved_pages_are_there_and_no_others(void)
 
 int main(void)
 {
-    RUN(what_is_made_has_its_size_and_seals_for_good);
-    RUN(what_could_be_cut_off_or_cannot_be_written_is_refused_with_why);
+    RUN(a_created_memfd_has_a_fixed_size_and_final_seals);
+    RUN(a_resizable_or_unwritable_memfd_is_refused_with_the_reason);
     RUN(pages_are_replaced_from_an_address_or_an_offset_to_the_end_and_the_header_stays);
     RUN(nothing_but_a_drivers_own_mapping_is_ever_replaced);
-    RUN(reserved_pages_are_there_and_no_others);
+    RUN(only_the_reserved_pages_are_allocated);
     return check_result();
 }

@@ -1,9 +1,9 @@
-/* rules: K8, K9, K10, K11, K15, K27, X3, X9. The keyed mutex with one party stopped at each of its accesses to the page
- * in turn: there another party acts, or the first one dies. So every place between two accesses is tried, which threads
- * would hit once in a million runs.
+/* rules: K8, K9, K10, K11, K15, K27, X3, X9. The keyed mutex with one party stopped at each of its
+ * accesses to the page in turn: there another party acts, or the first one dies. So every place
+ * between two accesses is tried, which threads would hit once in a million runs.
  *
- * The page's own code is compiled into this file with a step before each atomic access, and with futexes that fail the
- * test where a real one would sleep for ever.
+ * The page's own code is compiled into this file with a step before each atomic access, and with
+ * futexes that fail the test where a real one would sleep forever.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -18,7 +18,7 @@
 /* ---- steps ---- */
 
 static struct {
-    int left; /* accesses until it happens; below 0: nothing will */
+    int left; /* accesses until the action; below 0: none */
     void (*happens)(void);
 } plan = {.left = -1};
 
@@ -26,13 +26,13 @@ static void step(void)
 {
     if (plan.left < 0 || plan.left-- > 0)
         return;
-    plan.happens(); /* its own steps do nothing: `left` is below 0 now */
+    plan.happens(); /* its own steps do nothing, because `left` is below 0 now */
 }
 
 static vks_status sleep_or_go_on(_Atomic uint32_t *word, uint32_t expected, uint32_t bits, uint64_t deadline);
 static void wake_up(_Atomic uint32_t *word, uint32_t bits);
 
-/* A millisecond passes between two looks, so that nobody spins. */
+/* A millisecond passes between two reads of the clock, so that no thread spins. */
 static uint64_t hasty_clock(void)
 {
     static uint64_t now;
@@ -70,7 +70,7 @@ static uint64_t hasty_clock(void)
 /* ---- futexes ---- */
 
 static struct {
-    _Atomic uint32_t *word; /* NULL: nobody sleeps */
+    _Atomic uint32_t *word; /* NULL: no thread sleeps */
     uint32_t bits;
     bool woken, slept, forever;
 } sleeper;
@@ -80,8 +80,8 @@ static void wake_up(_Atomic uint32_t *word, uint32_t bits)
     sleeper.woken |= word == sleeper.word && (bits & sleeper.bits);
 }
 
-/* Whoever comes to sleep here is alone: what was planned happens now, and must wake it; if it happened before, the word
- * must say so. */
+/* A thread that comes to sleep here is alone: the planned action happens now and must wake it; if
+ * it happened before, the word must show it. */
 static vks_status sleep_or_go_on(_Atomic uint32_t *word, uint32_t expected, uint32_t bits, uint64_t deadline)
 {
     (void)deadline;
@@ -100,11 +100,11 @@ static vks_status sleep_or_go_on(_Atomic uint32_t *word, uint32_t expected, uint
     return sleeper.woken ? VKS_OK : VKS_TIMEOUT;
 }
 
-/* ---- the cast ---- */
+/* ---- parties ---- */
 
 static vks_mutex_page *page;
 static vks_mutex_handle a, b, c;
-static uint64_t dead_process; /* that a.identity belongs to where `a` is to die */
+static uint64_t dead_process; /* the process of a.identity where `a` is to die */
 
 static void new_page(void)
 {
@@ -120,11 +120,11 @@ static void new_page(void)
 
 static void join(vks_mutex_handle *handle) { CHECK(vks_mutex_join(page, "test", handle) == VKS_OK, "there is room"); }
 
-/* A handle whose process can be told to have died. */
+/* Joins with an identity whose process can be reported dead. */
 static void join_mortal(vks_mutex_handle *handle)
 {
     join(handle);
-    dead_process = UINT64_C(0x3ffff) << 22 | 0x3ffffe; /* a start time and a pid that no process has */
+    dead_process = UINT64_C(0x3ffff) << 22 | 0x3ffffe; /* a start time and a pid of no process */
     handle->identity = (handle->identity & ~VKS_IDENTITY_MASK) | dead_process;
     page->slots[handle->slot].identity = handle->identity;
 }
@@ -148,7 +148,7 @@ static vks_status wait_for_key(vks_mutex_handle *handle, uint64_t key)
     return vks_mutex_wait(handle, key, VKS_FOREVER, no_watch, NULL, &wait_point);
 }
 
-/* As surface.c does it: the value is promised, the word goes, the value comes. */
+/* Releases as surface.c does: announce the value, release the word, complete the value. */
 static vks_status release_in_two(vks_mutex_handle *handle, uint64_t key, bool settle)
 {
     vks_wait_point wait_point = {page->value + 1, handle->identity, handle->slot};
@@ -165,7 +165,8 @@ static bool owns(const vks_mutex_handle *handle)
     return vks_word_state(word) == VKS_OWNED && vks_word_slot(word) == handle->slot;
 }
 
-/* Runs `scene(n)` with the plan at the first access, the second, ... until it has fewer accesses than that. */
+/* Runs `scene(n)` with the plan at the first access, the second, ... until the scene has fewer
+ * accesses. */
 static void at_every_access(bool (*scene)(int n))
 {
     int n = 0;
@@ -180,8 +181,8 @@ static void set_plan(int n, void (*happens)(void))
     plan.left = n;
 }
 
-/* True if it happened between two accesses, so that there is a later one to try; not where all slept until it happened.
- */
+/* Returns whether the action happened between two accesses, so that there is a later one to try;
+ * false if all parties slept until it happened. */
 static bool end_plan(void)
 {
     bool happened = plan.left < 0 && !sleeper.slept;
@@ -215,10 +216,7 @@ static bool a_tries_while_b_takes_a_turn(int n)
     return more;
 }
 
-static void a_word_that_was_read_before_a_turn_admits_nobody_after_it(void)
-{
-    at_every_access(a_tries_while_b_takes_a_turn);
-}
+static void a_stale_word_admits_no_party(void) { at_every_access(a_tries_while_b_takes_a_turn); }
 
 static void b_takes_it(void) { b_got = try_key(&b, 0); }
 
@@ -235,7 +233,7 @@ static bool a_tries_while_b_takes_it(int n)
     return more;
 }
 
-static void of_two_that_try_one_owns(void) { at_every_access(a_tries_while_b_takes_it); }
+static void two_parties_try_and_one_owns(void) { at_every_access(a_tries_while_b_takes_it); }
 
 /* ---- wake-ups ---- */
 
@@ -254,7 +252,7 @@ static bool a_waits_while_b_releases(int n)
     return more;
 }
 
-static void a_release_at_any_moment_wakes_who_waits_for_it(void) { at_every_access(a_waits_while_b_releases); }
+static void a_release_at_any_moment_wakes_its_waiters(void) { at_every_access(a_waits_while_b_releases); }
 
 static void b_abandons(void) { vks_mutex_abandon(&b); }
 
@@ -270,10 +268,7 @@ static bool a_waits_while_b_abandons(int n)
     return end_plan();
 }
 
-static void an_abandonment_at_any_moment_wakes_who_waits_for_any_key(void)
-{
-    at_every_access(a_waits_while_b_abandons);
-}
+static void an_abandonment_at_any_moment_wakes_waiters_of_every_key(void) { at_every_access(a_waits_while_b_abandons); }
 
 static void bs_work_fails(void) { vks_mutex_poison(page); }
 
@@ -289,26 +284,26 @@ static bool a_waits_while_the_work_before_fails(int n)
     return end_plan();
 }
 
-static void a_chain_that_breaks_at_any_moment_wakes_who_waits_for_any_key(void)
+static void a_poisoning_at_any_moment_wakes_waiters_of_every_key(void)
 {
     at_every_access(a_waits_while_the_work_before_fails);
 }
 
-static void b_is_told_dead(void) { vks_mutex_death(page, dead_process); }
+static void report_b_dead(void) { vks_mutex_on_death(page, dead_process); }
 
 static bool a_waits_while_the_owner_dies(int n)
 {
     new_page();
     join(&a), join_mortal(&b);
     CHECK(try_key(&b, 0) == VKS_OK, "fresh");
-    set_plan(n, b_is_told_dead);
+    set_plan(n, report_b_dead);
     vks_status got = wait_for_key(&a, 7);
     CHECK(got == VKS_ABANDONED && !sleeper.forever, "access %d: got %d, a sleeps for ever: %d", n, got,
           sleeper.forever);
     return end_plan();
 }
 
-static void an_owners_death_at_any_moment_wakes_who_waits_for_any_key(void)
+static void an_owners_death_at_any_moment_wakes_waiters_of_every_key(void)
 {
     at_every_access(a_waits_while_the_owner_dies);
 }
@@ -318,7 +313,7 @@ static void an_owners_death_at_any_moment_wakes_who_waits_for_any_key(void)
 static jmp_buf death;
 static void a_dies(void) { longjmp(death, 1); }
 
-/* `a` dies inside its release: what it leaves is its whole hand-over under key 5, or nothing. */
+/* `a` dies inside its release: it leaves its complete hand-over under key 5, or none. */
 static bool a_dies_while_it_releases(int n)
 {
     new_page();
@@ -331,7 +326,7 @@ static bool a_dies_while_it_releases(int n)
     else
         died = true;
     plan.left = -1;
-    vks_mutex_death(page, dead_process);
+    vks_mutex_on_death(page, dead_process);
     vks_status by_old = try_key(&b, 0), by_new = try_key(&b, 5);
     bool whole = by_new == VKS_OK && page->completed >= page->value && page->value == 1;
     CHECK(by_old == VKS_ABANDONED || (by_old == VKS_TIMEOUT && whole),
@@ -341,7 +336,7 @@ static bool a_dies_while_it_releases(int n)
     return died;
 }
 
-static void who_dies_while_it_releases_leaves_a_whole_hand_over_or_an_abandoned_page(void)
+static void a_death_during_a_release_leaves_a_complete_hand_over_or_an_abandoned_page(void)
 {
     at_every_access(a_dies_while_it_releases);
 }
@@ -358,20 +353,20 @@ static bool a_dies_while_it_acquires(int n)
         died = true;
     plan.left = -1;
     bool owned = owns(&a);
-    vks_mutex_death(page, dead_process);
+    vks_mutex_on_death(page, dead_process);
     vks_status got = try_key(&b, 0);
     CHECK(got == (owned ? VKS_ABANDONED : VKS_OK), "access %d: %d", n, got);
     return died;
 }
 
-static void who_dies_while_it_acquires_abandons_what_it_owns_and_nothing_else(void)
+static void a_death_during_an_acquire_abandons_an_owned_surface_and_nothing_else(void)
 {
     at_every_access(a_dies_while_it_acquires);
 }
 
-static void another_service_was_faster_and_a_newcomer_took_the_place(void)
+static void another_service_was_faster_and_a_new_party_took_the_slot(void)
 {
-    vks_mutex_death(page, dead_process);
+    vks_mutex_on_death(page, dead_process);
     join(&c);
     CHECK(c.slot == a.slot && c.identity != a.identity, "the first free place, and another incarnation");
     vks_status got = try_key(&c, 0);
@@ -383,28 +378,28 @@ static bool a_death_is_handled_twice(int n)
     new_page();
     join_mortal(&a), join(&b);
     c.page = NULL;
-    set_plan(n, another_service_was_faster_and_a_newcomer_took_the_place);
-    vks_mutex_death(page, dead_process);
+    set_plan(n, another_service_was_faster_and_a_new_party_took_the_slot);
+    vks_mutex_on_death(page, dead_process);
     bool more = end_plan();
-    CHECK(!more || !c.page || owns(&c), "access %d: a living owner was robbed", n);
-    CHECK(!more || !c.page || page->slots[c.slot].identity == c.identity, "access %d: a living party lost its place",
-          n);
+    CHECK(!more || !c.page || owns(&c), "access %d: a live owner lost its ownership", n);
+    CHECK(!more || !c.page || page->slots[c.slot].identity == c.identity, "access %d: a live party lost its slot", n);
     c.page = NULL;
     return more;
 }
 
-static void a_newcomer_in_the_place_of_the_dead_is_not_taken_for_it(void) { at_every_access(a_death_is_handled_twice); }
+static void a_new_party_in_a_dead_partys_slot_is_not_taken_for_it(void) { at_every_access(a_death_is_handled_twice); }
 
 /* ---- recover ---- */
 
 static void b_tries_and_recovers(void)
 {
     b_got = try_key(&b, 0);
-    CHECK(b_got == VKS_ABANDONED || b_got == VKS_TIMEOUT, "nobody may own it before recover() is through: %d", b_got);
+    CHECK(b_got == VKS_ABANDONED || b_got == VKS_TIMEOUT, "no party may own it before recover() has finished: %d",
+          b_got);
     CHECK(vks_mutex_recover_begin(&b) != VKS_OK || vks_word_slot(page->word) == b.slot, "one recovers");
 }
 
-static bool a_recovers_while_b_looks(int n)
+static bool a_recovers_while_b_tries(int n)
 {
     new_page();
     join(&a), join(&b);
@@ -414,26 +409,26 @@ static bool a_recovers_while_b_looks(int n)
     if (vks_mutex_recover_begin(&a) == VKS_OK) {
         vks_mutex_recover_finish(&a);
         CHECK(owns(&a) && page->generation == 2, "access %d: generation %u", n, page->generation);
-        CHECK(release_in_two(&a, 3, true) == VKS_OK, "access %d: it is whole again", n);
+        CHECK(release_in_two(&a, 3, true) == VKS_OK, "access %d: it is valid again", n);
     } else {
         CHECK(owns(&b), "access %d: one of them recovered", n);
     }
     return end_plan();
 }
 
-static void of_two_that_recover_one_owns_a_page_that_is_whole(void) { at_every_access(a_recovers_while_b_looks); }
+static void two_parties_recover_and_one_owns_a_valid_page(void) { at_every_access(a_recovers_while_b_tries); }
 
 int main(void)
 {
-    RUN(a_word_that_was_read_before_a_turn_admits_nobody_after_it);
-    RUN(of_two_that_try_one_owns);
-    RUN(a_release_at_any_moment_wakes_who_waits_for_it);
-    RUN(an_abandonment_at_any_moment_wakes_who_waits_for_any_key);
-    RUN(a_chain_that_breaks_at_any_moment_wakes_who_waits_for_any_key);
-    RUN(an_owners_death_at_any_moment_wakes_who_waits_for_any_key);
-    RUN(who_dies_while_it_releases_leaves_a_whole_hand_over_or_an_abandoned_page);
-    RUN(who_dies_while_it_acquires_abandons_what_it_owns_and_nothing_else);
-    RUN(a_newcomer_in_the_place_of_the_dead_is_not_taken_for_it);
-    RUN(of_two_that_recover_one_owns_a_page_that_is_whole);
+    RUN(a_stale_word_admits_no_party);
+    RUN(two_parties_try_and_one_owns);
+    RUN(a_release_at_any_moment_wakes_its_waiters);
+    RUN(an_abandonment_at_any_moment_wakes_waiters_of_every_key);
+    RUN(a_poisoning_at_any_moment_wakes_waiters_of_every_key);
+    RUN(an_owners_death_at_any_moment_wakes_waiters_of_every_key);
+    RUN(a_death_during_a_release_leaves_a_complete_hand_over_or_an_abandoned_page);
+    RUN(a_death_during_an_acquire_abandons_an_owned_surface_and_nothing_else);
+    RUN(a_new_party_in_a_dead_partys_slot_is_not_taken_for_it);
+    RUN(two_parties_recover_and_one_owns_a_valid_page);
     return check_result();
 }

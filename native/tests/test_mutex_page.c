@@ -1,4 +1,5 @@
-/* The keyed mutex as transitions of its page: no devices, no threads but the test's own. */
+/* The keyed mutex as transitions of its page, without devices and with no threads but the test's
+ * own. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -51,8 +52,8 @@ static void a_fresh_page_is_free_under_key_0_and_nobody_may_release_it(void)
 {
     vks_mutex_page *page = new_page();
     vks_mutex_handle a = join(page);
-    CHECK(release(&a, 0) == VKS_NOT_OWNER, "nobody owns it yet");
-    CHECK(release(&a, 1) == VKS_NOT_OWNER, "nobody owns it yet");
+    CHECK(release(&a, 0) == VKS_NOT_OWNER, "it is unowned");
+    CHECK(release(&a, 1) == VKS_NOT_OWNER, "it is unowned");
     CHECK(acquire(&a, 1, 0) == VKS_TIMEOUT, "the key is 0");
     CHECK(acquire(&a, 0, 0) == VKS_OK, "the key is 0");
 }
@@ -110,15 +111,15 @@ static void an_abandoned_page_stays_so_until_it_is_recovered(void)
           "a went");
     CHECK(vks_mutex_recover_begin(&b) == VKS_OK && vks_mutex_recover_begin(&c) == VKS_NOT_ABANDONED, "one recovers");
     uint64_t signaller;
-    CHECK(!vks_mutex_has_pending_values(&b, &signaller), "nobody owes");
+    CHECK(!vks_mutex_has_pending_values(&b, &signaller), "no value is pending");
     vks_mutex_recover_finish(&b);
     CHECK(release(&b, 4) == VKS_OK, "b owns after it recovered");
-    CHECK(acquire(&c, 4, 0) == VKS_ABANDONED, "c is told once");
+    CHECK(acquire(&c, 4, 0) == VKS_ABANDONED, "c is notified once");
     CHECK(acquire(&c, 4, 0) == VKS_OK, "then it works");
     CHECK(c.generation == 2 && b.generation == 2, "generation %u", c.generation);
 }
 
-static void a_broken_chain_makes_the_owners_release_abandon(void)
+static void a_poisoned_chain_makes_the_owners_release_abandon(void)
 {
     vks_mutex_page *page = new_page();
     vks_mutex_handle a = join(page), b = join(page);
@@ -128,7 +129,7 @@ static void a_broken_chain_makes_the_owners_release_abandon(void)
 }
 
 /* rules: K9, X9 */
-static void the_death_of_an_owner_abandons_and_the_death_of_a_debtor_too(void)
+static void the_death_of_an_owner_or_a_signaller_abandons(void)
 {
     for (int pending_value = 0; pending_value < 2; pending_value++) {
         vks_mutex_page *page = new_page();
@@ -149,14 +150,14 @@ static void the_death_of_an_owner_abandons_and_the_death_of_a_debtor_too(void)
         uint64_t dead = page->slots[1].identity & VKS_IDENTITY_MASK;
         CHECK(vks_identity_pid(dead) == (uint32_t)pid, "slot 1 is the child's");
         CHECK(vks_identity_gone(dead), "it is gone");
-        vks_mutex_death(page, dead);
-        vks_mutex_death(page, dead);
+        vks_mutex_on_death(page, dead);
+        vks_mutex_on_death(page, dead);
         CHECK(acquire(&a, pending_value ? 3 : 0, 0) == VKS_ABANDONED, "owes %d", pending_value);
         CHECK(vks_identity_pid(page->slots[1].identity) == 0, "its slot is free again");
     }
 }
 
-static void a_dead_party_that_neither_owned_nor_owed_changes_nothing(void)
+static void a_dead_party_without_ownership_or_pending_value_changes_nothing(void)
 {
     vks_mutex_page *page = new_page();
     vks_mutex_handle a = join(page);
@@ -169,29 +170,29 @@ static void a_dead_party_that_neither_owned_nor_owed_changes_nothing(void)
         _exit(0);
     }
     waitpid(pid, NULL, 0);
-    vks_mutex_death(page, page->slots[1].identity & VKS_IDENTITY_MASK);
+    vks_mutex_on_death(page, page->slots[1].identity & VKS_IDENTITY_MASK);
     CHECK(acquire(&a, 9, 0) == VKS_OK, "the hand-over was whole");
 }
 
 /* rules: K27 */
-static void recover_goes_above_what_a_dead_owners_queue_may_still_signal(void)
+static void recover_exceeds_every_value_that_a_dead_owners_queue_may_signal(void)
 {
-    for (int promises = 1; promises < 4; promises++) {
+    for (int n_values = 1; n_values < 4; n_values++) {
         vks_mutex_page *page = new_page();
-        vks_mutex_handle dead = join(page), heir, newcomer;
+        vks_mutex_handle dead = join(page), recoverer, joined;
         CHECK(acquire(&dead, 0, 0) == VKS_OK, "fresh");
-        for (int i = 1; i <= promises; i++) /* the last of them is with a driver, which the page does not say yet */
-            CHECK(vks_mutex_announce(&dead, 10u * (unsigned)i) == (i == 1), "a slot tells of one");
-        heir = join(page);
+        for (int i = 1; i <= n_values; i++) /* a driver has the last one, which the page does not show yet */
+            CHECK(vks_mutex_announce(&dead, 10u * (unsigned)i) == (i == 1), "a slot holds one value");
+        recoverer = join(page);
         vks_mutex_abandon(&dead);
         vks_mutex_leave(&dead);
-        newcomer = join(page);
-        CHECK(newcomer.slot == dead.slot, "the newcomer has the dead one's slot");
-        CHECK(vks_mutex_last_announced(page) == 10u * (unsigned)promises, "%llu is the last promise",
+        joined = join(page);
+        CHECK(joined.slot == dead.slot, "the new party has the dead party's slot");
+        CHECK(vks_mutex_last_announced(page) == 10u * (unsigned)n_values, "%llu is the last announced value",
               (unsigned long long)vks_mutex_last_announced(page));
-        CHECK(vks_mutex_recover_begin(&heir) == VKS_OK, "it is abandoned");
-        uint64_t value = vks_mutex_recover_finish(&heir);
-        CHECK(value > 10u * (unsigned)promises, "recover() brings the value %llu", (unsigned long long)value);
+        CHECK(vks_mutex_recover_begin(&recoverer) == VKS_OK, "it is abandoned");
+        uint64_t value = vks_mutex_recover_finish(&recoverer);
+        CHECK(value > 10u * (unsigned)n_values, "recover() signals the value %llu", (unsigned long long)value);
     }
 }
 
@@ -224,7 +225,7 @@ static void *take_turns(void *argument)
     for (long i = 0; i < p->rounds; i++) {
         if (acquire(&p->handle, p->acquire_key, 60) != VKS_OK)
             return "timed out";
-        if (++*p->inside != 1) /* TSAN sees a race here if two are inside */
+        if (++*p->inside != 1) /* TSAN reports a race here if two threads own at once */
             return "two owners";
         ++*p->total;
         --*p->inside;
@@ -266,15 +267,15 @@ static void three_threads_in_a_ring_of_keys_go_round_robin(void)
     run_parties(3, check_scale("VKS_ROUNDS", 2000), true);
 }
 
-typedef struct promise_race {
+typedef struct value_race {
     vks_mutex_page *page;
     _Atomic uint32_t round, joined;
     uint32_t rounds;
-} promise_race;
+} value_race;
 
 static void *join_each_round(void *argument)
 {
-    promise_race *r = argument;
+    value_race *r = argument;
     for (uint32_t i = 1; i <= r->rounds; i++) {
         while (r->round != i)
             sched_yield();
@@ -288,9 +289,9 @@ static void *join_each_round(void *argument)
 }
 
 /* rules: K7 */
-static void a_dead_partys_promise_is_seen_while_its_slot_is_taken_again(void)
+static void a_dead_partys_pending_value_is_seen_while_its_slot_is_taken_again(void)
 {
-    promise_race r = {.page = new_page(), .rounds = (uint32_t)check_scale("VKS_ROUNDS", 2000) * 5};
+    value_race r = {.page = new_page(), .rounds = (uint32_t)check_scale("VKS_ROUNDS", 2000) * 5};
     vks_mutex_handle others[VKS_SLOTS - 1];
     for (uint32_t i = 0; i < VKS_SLOTS - 1; i++)
         others[i] = join(r.page);
@@ -299,13 +300,13 @@ static void a_dead_partys_promise_is_seen_while_its_slot_is_taken_again(void)
     pthread_t thread;
     pthread_create(&thread, NULL, join_each_round, &r);
     for (uint32_t i = 1; i <= r.rounds; i++) {
-        atomic_store(&last->pending_value, i); /* its tenant died with that */
+        atomic_store(&last->pending_value, i); /* its party died with that value pending */
         r.round = i;
         while (r.joined != i)
             missed += vks_mutex_last_announced(r.page) < i;
     }
     pthread_join(thread, NULL);
-    CHECK(missed == 0, "%u looks in %u rounds saw no promise", missed, r.rounds);
+    CHECK(missed == 0, "%u reads in %u rounds saw no pending value", missed, r.rounds);
     for (uint32_t i = 0; i < VKS_SLOTS - 1; i++)
         vks_mutex_leave(&others[i]);
 }
@@ -317,11 +318,11 @@ int main(void)
     RUN(every_bit_of_a_key_counts);
     RUN(the_value_grows_with_every_hand_over);
     RUN(an_abandoned_page_stays_so_until_it_is_recovered);
-    RUN(a_broken_chain_makes_the_owners_release_abandon);
-    RUN(the_death_of_an_owner_abandons_and_the_death_of_a_debtor_too);
-    RUN(a_dead_party_that_neither_owned_nor_owed_changes_nothing);
-    RUN(recover_goes_above_what_a_dead_owners_queue_may_still_signal);
-    RUN(a_dead_partys_promise_is_seen_while_its_slot_is_taken_again);
+    RUN(a_poisoned_chain_makes_the_owners_release_abandon);
+    RUN(the_death_of_an_owner_or_a_signaller_abandons);
+    RUN(a_dead_party_without_ownership_or_pending_value_changes_nothing);
+    RUN(recover_exceeds_every_value_that_a_dead_owners_queue_may_signal);
+    RUN(a_dead_partys_pending_value_is_seen_while_its_slot_is_taken_again);
     RUN(a_page_has_as_many_slots_as_it_says);
     RUN(eight_threads_on_one_key_are_all_served_and_never_two_at_once);
     RUN(three_threads_in_a_ring_of_keys_go_round_robin);

@@ -1,9 +1,9 @@
-/* rules: X3, Q16, Q18. The queue page's futex with the producer stopped at each of its accesses to the page: there the
- * consumer acts, or the producer dies. So every place between two accesses is tried, which threads would hit once in a
- * million runs.
+/* rules: X3, Q16, Q18. The queue page's futex with the producer stopped at each of its accesses to
+ * the page: there the consumer acts, or the producer dies. So every place between two accesses is
+ * tried, which threads would hit once in a million runs.
  *
- * The page's own code is compiled into this file with a step before each atomic access, and with futexes that one
- * thread can play for both ends.
+ * The page's own code is compiled into this file with a step before each atomic access, and with
+ * futexes that let one thread play both ends.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -28,7 +28,7 @@ static void step(void)
     if (producer.done < 0)
         return;
     int done = producer.done;
-    producer.done = -1; /* what the consumer does in between has no steps of its own */
+    producer.done = -1; /* the consumer's actions in between are not counted */
     if (producer.between)
         producer.between(done);
     producer.done = done + 1;
@@ -91,13 +91,13 @@ static void act(void)
     size_t length;
     switch (consumer.next) {
     case WANT:
-        consumer.seq = vks_queue_want(ring.page);
+        consumer.seq = vks_queue_prepare_wait(ring.page);
         consumer.next = LOOK;
         break;
     case LOOK:
         consumer.next = SLEEP;
         if (vks_queue_peek(&ring, &surface, &epoch, NULL, &length) == VKS_OK) {
-            vks_queue_taken(&ring);
+            vks_queue_pop(&ring);
             consumer.taken++;
             consumer.next = WANT;
         }
@@ -139,7 +139,7 @@ static void commit_one(void)
 /* ---- a commit, and a consumer at every place between two of its accesses ---- */
 
 enum { ACTIONS = 6 };
-static int places[ACTIONS]; /* each action's, by the producer's accesses before it; they never fall */
+static int places[ACTIONS]; /* the producer's accesses before each action; ascending */
 
 static void act_in_place(int done)
 {
@@ -148,7 +148,7 @@ static void act_in_place(int done)
             act();
 }
 
-/* The next of all such rows; false after the last. */
+/* Moves on to the next such row; false after the last. */
 static bool next_places(int most)
 {
     int i = ACTIONS - 1;
@@ -176,7 +176,7 @@ static int count_commits_steps(void)
 }
 
 /* rules: X3, Q16 */
-static void a_pair_that_is_committed_leaves_no_consumer_asleep(void)
+static void a_committed_pair_leaves_no_consumer_asleep(void)
 {
     int steps = count_commits_steps(), lost = 0;
     long rows = 0;
@@ -187,7 +187,7 @@ static void a_pair_that_is_committed_leaves_no_consumer_asleep(void)
         producer.done = 0;
         commit_one();
         producer.done = -1;
-        for (int i = 0; i < 2; i++) { /* and it may be on its way to sleep, or asleep, at the next ones */
+        for (int i = 0; i < 2; i++) { /* the consumer may be about to sleep, or asleep, at the next commits */
             act_until_asleep();
             commit_one();
             lost += consumer.next == ASLEEP;
@@ -201,9 +201,10 @@ static void a_pair_that_is_committed_leaves_no_consumer_asleep(void)
 
 /* ---- deaths ---- */
 
-#define DEAD ((UINT64_C(0x3ffff) << 22) | 0x3ffffe) /* a process that is none */
+#define DEAD ((UINT64_C(0x3ffff) << 22) | 0x3ffffe) /* the identity of no process */
 
-/* Does `what` as a producer that dies before its access number `dies`. False: it has fewer. */
+/* Runs `what` as a producer that dies before its access number `dies`. Returns false if `what` has
+ * fewer accesses. */
 static bool dies_in(void (*what)(void), int dies, void (*between)(int done))
 {
     producer.between = between;
@@ -227,7 +228,7 @@ static void open_by_a_mortal(void)
 static void close_it(void) { vks_queue_end_close(&ring, VKS_PRODUCER, ring.page->ends[VKS_PRODUCER]); }
 
 /* rules: Q18 */
-static void a_producer_that_dies_anywhere_in_a_commit_or_a_close_is_heard_of(void)
+static void a_producer_death_anywhere_in_a_commit_or_a_close_is_detected(void)
 {
     void (*const acts[])(void) = {commit_one, close_it};
     for (int i = 0; i < 2; i++)
@@ -236,7 +237,7 @@ static void a_producer_that_dies_anywhere_in_a_commit_or_a_close_is_heard_of(voi
             open_by_a_mortal();
             act_until_asleep();
             bool died = dies_in(acts[i], dies, NULL);
-            vks_queue_death(ring.page, DEAD);
+            vks_queue_on_death(ring.page, DEAD);
             CHECK(consumer.next != ASLEEP, "act %d, %d", i, dies);
             CHECK(vks_end_state(ring.page->ends[VKS_PRODUCER]) == VKS_END_CLOSED, "act %d, %d", i, dies);
             drop_ring();
@@ -253,11 +254,11 @@ static void open_the_next(int done)
     if (done != opens_at || vks_end_state(ring.page->ends[VKS_PRODUCER]) != VKS_END_CLOSED)
         return;
     CHECK(vks_queue_end_open(&ring, VKS_PRODUCER, "next", &word) == VKS_OK, "%s", vks_last_error()->text);
-    act_until_asleep(); /* beside the next producer, which is the one that it watches */
+    act_until_asleep(); /* now it watches the next producer */
 }
 
 /* rules: Q18 */
-static void a_producer_that_dies_in_its_close_takes_no_wake_from_the_next(void)
+static void a_producer_death_in_a_close_consumes_no_wake_of_the_next_producer(void)
 {
     for (opens_at = 0; opens_at < 20; opens_at++)
         for (int dies = opens_at; dies < 20; dies++) {
@@ -276,8 +277,8 @@ static void a_producer_that_dies_in_its_close_takes_no_wake_from_the_next(void)
 
 int main(void)
 {
-    RUN(a_pair_that_is_committed_leaves_no_consumer_asleep);
-    RUN(a_producer_that_dies_anywhere_in_a_commit_or_a_close_is_heard_of);
-    RUN(a_producer_that_dies_in_its_close_takes_no_wake_from_the_next);
+    RUN(a_committed_pair_leaves_no_consumer_asleep);
+    RUN(a_producer_death_anywhere_in_a_commit_or_a_close_is_detected);
+    RUN(a_producer_death_in_a_close_consumes_no_wake_of_the_next_producer);
     return check_result();
 }

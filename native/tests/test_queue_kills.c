@@ -1,7 +1,8 @@
-/* rules: Q9, Q16, Q18, K27, X9. One end of a pipe's two queues after the other is killed at a numbered point inside the
- * queues and the keyed mutex (VKS_KILL_POINTS), or at any moment; the survivor recovers, and a new process takes the
- * dead one's place. Each pair that is seen has the pixels that were drawn for it, each frame comes once and in order,
- * and no surface is lost. VKS_KILLS=n sets how many of each end. */
+/* rules: Q9, Q16, Q18, K27, X9. The ends of a pipe's two queues are killed in turn, at a numbered
+ * point inside the queues and the keyed mutex (VKS_KILL_POINTS) or at any moment. The survivor
+ * recovers, and a new process replaces the dead process. Every dequeued pair has the pixels that
+ * were drawn for it, and every frame comes once and in order, except frames that a process took
+ * with it. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdint.h>
@@ -32,13 +33,13 @@ int main(void)
 enum { SURFACES = 3, WORDS = 64, LAST_POINT = 23, MOST_FRAMES = 200 };
 #define MS UINT64_C(1000000)
 
-/* What the processes of a test share, beside the pages. */
+/* State that the processes of a test share, besides the pages. */
 static struct shared {
     uint32_t pixels[SURFACES][WORDS];
     _Atomic uint32_t ready;       /* lives whose ends are open */
     _Atomic uint32_t drawn, seen; /* the last frame */
     _Atomic uint32_t wrong;       /* pairs with other pixels, or out of order */
-    char what[160];               /* an error that is no documented one */
+    char what[160];               /* an undocumented error */
 } *shared;
 
 static int pages[2], surface_pages[SURFACES]; /* fds: the way there, the way back */
@@ -59,7 +60,7 @@ typedef struct party {
     vks_surface *surfaces[SURFACES];
     vks_queue *source, *target;
     bool sends;
-    bool kept[SURFACES]; /* owned, and in no queue: recovered, or not taken by a queue whose other end is gone */
+    bool kept[SURFACES]; /* owned and in no queue: recovered, or refused by a queue whose other end is gone */
 } party;
 
 static bool failed(vks_status status, const char *what)
@@ -93,23 +94,23 @@ static bool open_ends(party *p)
            !failed(vks_queue_open(p->device, pages[!source], VKS_PRODUCER, p->surfaces, SURFACES, &p->target), "open");
 }
 
-/* In a child: on the pages of the survivor. */
+/* Opens a party in a child, on the pages of the survivor. */
 static bool open_party(party *p, bool sends)
 {
-    vks_queue_info told;
+    vks_queue_info network;
     *p = (party){.sends = sends};
     if (failed(vks_device_create(&(vks_device_info){.name = "mortal", .raster_threads = 1}, &p->device), "device") ||
-        failed(vks_queue_page_read(pages[0], &told), "page"))
+        failed(vks_queue_page_read(pages[0], &network), "page"))
         return false;
     for (int i = 0; i < SURFACES; i++) {
         vks_surface_info info = info_of(i);
         if (failed(vks_surface_open(p->device, &info, dup(surface_pages[i]), -1, &p->surfaces[i]), "surface"))
             return false;
     }
-    return join_network(p, told.network) && open_ends(p);
+    return join_network(p, network.network) && open_ends(p);
 }
 
-/* The survivor, which makes everything. */
+/* Makes the survivor and the pages. */
 static bool make_party(party *p, bool sends)
 {
     *p = (party){.sends = sends};
@@ -148,7 +149,7 @@ static void drop_party(party *p)
     close(pages[1]);
 }
 
-/* ---- what a party does ---- */
+/* ---- actions of a party ---- */
 
 static void recover(party *p)
 {
@@ -180,7 +181,7 @@ static vks_status put(party *p, uint32_t i)
     return status;
 }
 
-/* A frame may be missing, where a party died with it. */
+/* Checks a frame. Frames may be missing, because parties died with them. */
 static void look(uint32_t i, uint32_t frame)
 {
     bool is_whole = frame > shared->seen;
@@ -190,7 +191,7 @@ static void look(uint32_t i, uint32_t frame)
     shared->seen = frame;
 }
 
-/* One frame, sent or received. VKS_CLOSED: the other end is gone. */
+/* Sends or receives one frame. VKS_CLOSED: the other end is gone. */
 static vks_status work(party *p)
 {
     for (uint32_t i = 0; i < SURFACES; i++)
@@ -225,16 +226,17 @@ static void mortal(bool sends, int point, int after)
     for (int i = 0; i < MOST_FRAMES; i++)
         if (failed(work(&p), "mortal"))
             _exit(2);
-    kill(getpid(), SIGKILL); /* not every point is passed in every life */
+    kill(getpid(), SIGKILL); /* not every life passes every point */
 }
 
-/* Goes on until the other process is dead, and recovers what that left, or leaves it to the next one. */
+/* Works until the other process is dead, then recovers its surfaces, or leaves them to the next
+ * life. */
 static bool survive(party *p, uint32_t life)
 {
     vks_status status = VKS_OK;
-    while (shared->ready < life) /* its ends are open, so that a closed one means a death */
+    while (shared->ready < life) /* wait until its ends are open, so that a closed end means a death */
         usleep(100);
-    while (!status || status == VKS_ABANDONED) /* the second: what it had dequeued was drawn by the dead process */
+    while (!status || status == VKS_ABANDONED) /* VKS_ABANDONED: the dead process drew the dequeued surface */
         if ((status = work(p)) == VKS_ABANDONED)
             recover(p);
     if (draw(2))
@@ -251,13 +253,13 @@ static void kill_one_after_the_other(bool survivor_sends, long kills)
     CHECK(make_party(&p, survivor_sends), "%s", shared->what);
     for (long life = 1; life <= kills && check_failures < 5; life++) {
         int point = (int)draw(LAST_POINT + 1), after = 1 + (int)draw(20);
-        point = draw(2) ? 20 + (int)draw(4) : point; /* those of the queues more often */
+        point = draw(2) ? 20 + (int)draw(4) : point; /* points of the queues more often */
         pid_t pid = fork();
         if (pid == 0)
             mortal(!survivor_sends, point, after);
-        bool told = survive(&p, (uint32_t)life);
-        CHECK(told && !shared->wrong, "life %ld, point %d, %d: %u wrong pairs; %s", life, point, after, shared->wrong,
-              shared->what);
+        bool detected = survive(&p, (uint32_t)life);
+        CHECK(detected && !shared->wrong, "life %ld, point %d, %d: %u wrong pairs; %s", life, point, after,
+              shared->wrong, shared->what);
         kill(pid, SIGKILL);
         int how;
         waitpid(pid, &how, 0);

@@ -1,5 +1,5 @@
-/* The ring of a surface queue by itself (rules Q): its page, its ends, and what happens when somebody writes over it.
- */
+/* The ring of a surface queue alone (rules Q): its page, its ends, and pages that another process
+ * overwrites. */
 #define _GNU_SOURCE
 #include "check.h"
 
@@ -53,7 +53,7 @@ static void a_full_ring_gives_every_surface_in_order_and_then_nothing(void)
         for (uint32_t i = 0; i < count; i++) {
             CHECK(vks_queue_peek(&ring, &surface, &epoch, NULL, &length) == VKS_OK && surface == i && !length,
                   "%u of %u", i, count);
-            vks_queue_taken(&ring);
+            vks_queue_pop(&ring);
         }
         CHECK(vks_queue_peek(&ring, &surface, &epoch, NULL, &length) == VKS_TIMEOUT, "it is empty");
         drop(&ring, fd);
@@ -96,7 +96,7 @@ static void pairs_are_pending_until_they_are_committed_and_come_out_as_they_went
             CHECK(vks_queue_peek(&ring, &surface, &epoch, metadata, &length) == VKS_OK, "%s", vks_last_error()->text);
             memset(expected, (int)(seen & 0xff), sizeof expected);
             CHECK(surface == seen % 5 && length == seen % 101 && !memcmp(metadata, expected, length), "pair %u", seen);
-            vks_queue_taken(&ring);
+            vks_queue_pop(&ring);
             seen++;
         }
     }
@@ -115,19 +115,19 @@ static void an_end_is_open_once_and_a_death_frees_it(void)
     vks_queue_end_close(&ring, VKS_PRODUCER, mine);
     uint64_t again;
     CHECK(vks_queue_end_open(&ring, VKS_PRODUCER, "one", &again) == VKS_OK && again != mine, "after close");
-    vks_queue_end_close(&ring, VKS_PRODUCER, mine); /* late, and of an earlier opening */
+    vks_queue_end_close(&ring, VKS_PRODUCER, mine); /* a late close of an earlier opening */
     CHECK(vks_end_state(atomic_load(&ring.page->ends[VKS_PRODUCER])) == VKS_END_OPEN, "it is the new one's");
-    vks_queue_death(ring.page, 4711);
+    vks_queue_on_death(ring.page, 4711);
     CHECK(vks_end_state(atomic_load(&ring.page->ends[VKS_PRODUCER])) == VKS_END_OPEN, "a stranger died");
-    vks_queue_death(ring.page, vks_self());
-    vks_queue_death(ring.page, vks_self());
+    vks_queue_on_death(ring.page, vks_self());
+    vks_queue_on_death(ring.page, vks_self());
     CHECK(vks_end_state(atomic_load(&ring.page->ends[VKS_PRODUCER])) == VKS_END_CLOSED, "its process died");
     CHECK(vks_queue_end_open(&ring, VKS_PRODUCER, "three", &again) == VKS_OK, "and another opens it");
     drop(&ring, fd);
 }
 
 /* rules: Q18 */
-static void what_a_dead_producer_put_down_is_committed_by_whoever_finds_it_first(void)
+static void pairs_of_a_dead_producer_are_committed_by_the_first_party_that_finds_them(void)
 {
     for (int is_whole = 0; is_whole < 2; is_whole++)
         for (int order = 0; order < 2; order++) {
@@ -145,7 +145,7 @@ static void what_a_dead_producer_put_down_is_committed_by_whoever_finds_it_first
             CHECK(vks_queue_pending(&ring, &pending) == VKS_OK && !pending, "%u are pending", pending);
             for (uint32_t i = 0; i < (is_whole ? 3u : 2u); i++) {
                 CHECK(vks_queue_peek(&ring, &surface, &epoch, NULL, &length) == VKS_OK && surface == i, "pair %u", i);
-                vks_queue_taken(&ring);
+                vks_queue_pop(&ring);
             }
             CHECK(vks_queue_peek(&ring, &surface, &epoch, NULL, &length) == VKS_TIMEOUT, "and no more");
             CHECK(vks_queue_put(&ring, 3, 0, NULL, 0) == VKS_OK, "a new producer goes on");
@@ -156,7 +156,7 @@ static void what_a_dead_producer_put_down_is_committed_by_whoever_finds_it_first
 }
 
 /* rules: Q6 */
-static void a_page_that_is_written_over_is_refused_or_read_within_its_bounds(void)
+static void an_overwritten_page_is_refused_or_read_within_its_bounds(void)
 {
     srand(11);
     for (int round = 0; round < 1000; round++) {
@@ -177,7 +177,7 @@ static void a_page_that_is_written_over_is_refused_or_read_within_its_bounds(voi
         for (int i = 0; i < 20; i++) {
             if (vks_queue_peek(&ring, &surface, &epoch, metadata, &length) == VKS_OK) {
                 CHECK(surface < ring.count && length <= ring.metadata_size, "%u, %zu", surface, length);
-                vks_queue_taken(&ring);
+                vks_queue_pop(&ring);
             }
             vks_queue_put(&ring, 0, 0, metadata, ring.metadata_size);
             if (vks_queue_first_pending(&ring, &surface, &value) == VKS_OK)
@@ -209,7 +209,7 @@ static void a_page_of_another_kind_or_size_is_refused(void)
 }
 
 /* rules: K33 */
-static void a_look_at_a_page_tells_what_lies_in_it_and_who_has_its_ends(void)
+static void an_inspection_of_a_page_shows_its_contents_and_its_ends(void)
 {
     int fd, pipe_fds[2];
     uint64_t word, closed;
@@ -219,9 +219,9 @@ static void a_look_at_a_page_tells_what_lies_in_it_and_who_has_its_ends(void)
               vks_queue_end_open(&ring, VKS_PRODUCER, "painter", &closed) == VKS_OK,
           "%s", vks_last_error()->text);
     vks_queue_end_close(&ring, VKS_PRODUCER, closed);
-    vks_queue_taken(&ring);
+    vks_queue_pop(&ring);
     CHECK(vks_queue_put(&ring, 0, 0, NULL, 0) == VKS_OK, "put");
-    vks_queue_waits(&ring, true);
+    vks_queue_set_waiting(&ring, true);
     CHECK(vks_queue_inspect(fd, &view) == VKS_OK, "%s", vks_last_error()->text);
     CHECK(view.count == 3 && view.metadata_size == 8 && view.width == 8 && view.format == 3, "sizes");
     CHECK(view.taken == 1 && view.committed == 3 && view.written == 4, "counters");
@@ -233,11 +233,11 @@ static void a_look_at_a_page_tells_what_lies_in_it_and_who_has_its_ends(void)
     uint64_t times[] = {view.committed_at, view.taken_at, view.waiting_since, producer->since, consumer->since};
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
         CHECK(times[i] && times[i] <= vks_now() && vks_now() - times[i] < 10000000000u, "time %zu", i);
-    vks_queue_waits(&ring, false);
+    vks_queue_set_waiting(&ring, false);
     CHECK(vks_queue_inspect(fd, &view) == VKS_OK && !view.waiting_since, "awake");
     atomic_store(&ring.page->ends[VKS_CONSUMER], word ^ (uint64_t)1 << 30); /* the same pid, started at another time */
     CHECK(vks_queue_inspect(fd, &view) == VKS_OK && view.ends[VKS_CONSUMER].dead, "dead");
-    ring.page->header.pid_namespace ^= 1; /* then nobody knows */
+    ring.page->header.pid_namespace ^= 1; /* then liveness is unknown */
     CHECK(vks_queue_inspect(fd, &view) == VKS_OK && !view.ends[VKS_CONSUMER].dead, "elsewhere");
     ring.page->header.version++;
     CHECK(vks_queue_inspect(fd, &view) == VKS_BAD_PAGE, "of another version");
@@ -277,14 +277,14 @@ static void a_producer_and_a_consumer_on_two_threads_lose_nothing(void)
     uint64_t epoch;
     size_t length;
     for (uint32_t i = 0; i < PASSED_ON;) {
-        uint32_t seq = vks_queue_want(ring.page);
+        uint32_t seq = vks_queue_prepare_wait(ring.page);
         vks_status status = vks_queue_peek(&ring, &surface, &epoch, &number, &length);
         if (status == VKS_TIMEOUT) {
             vks_futex_wait(&ring.page->seq, seq, VKS_ANY_BIT, vks_now() + HANG);
             continue;
         }
         wrong += status || surface != i % 3 || length != 4 || number != i;
-        vks_queue_taken(&ring);
+        vks_queue_pop(&ring);
         i++;
     }
     void *failed;
@@ -295,7 +295,7 @@ static void a_producer_and_a_consumer_on_two_threads_lose_nothing(void)
 }
 
 /* rules: Q18, X19 */
-static void a_party_that_dies_between_closing_its_end_and_waking_the_other_is_heard_of(void)
+static void a_death_between_closing_an_end_and_waking_the_other_is_detected(void)
 {
     int fd;
     vks_queue_ring ring = new_ring(2, 0, false, &fd);
@@ -310,14 +310,15 @@ static void a_party_that_dies_between_closing_its_end_and_waking_the_other_is_he
     vks_peers_add(&mapping);
     vks_peers_add(&other);
     CHECK(vks_peer_alive(process), "it lives, and is watched");
-    atomic_store(&ring.page->ends[VKS_PRODUCER], (uint64_t)VKS_END_CLOSED << 62); /* and it was to wake us then */
+    /* And it died before it woke this end. */
+    atomic_store(&ring.page->ends[VKS_PRODUCER], (uint64_t)VKS_END_CLOSED << 62);
     vks_peers_remove(&other);
     uint32_t seq = atomic_load(&ring.page->seq);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     for (uint64_t limit = vks_now() + HANG; ring.page->seq == seq && vks_now() < limit;)
         usleep(1000);
-    CHECK(ring.page->seq != seq, "who sleeps on the page was woken");
+    CHECK(ring.page->seq != seq, "the page's sleepers were woken");
     vks_peers_remove(&mapping);
     drop(&ring, fd);
 }
@@ -328,11 +329,11 @@ int main(void)
     RUN(a_full_ring_gives_every_surface_in_order_and_then_nothing);
     RUN(pairs_are_pending_until_they_are_committed_and_come_out_as_they_went_in);
     RUN(an_end_is_open_once_and_a_death_frees_it);
-    RUN(what_a_dead_producer_put_down_is_committed_by_whoever_finds_it_first);
-    RUN(a_page_that_is_written_over_is_refused_or_read_within_its_bounds);
+    RUN(pairs_of_a_dead_producer_are_committed_by_the_first_party_that_finds_them);
+    RUN(an_overwritten_page_is_refused_or_read_within_its_bounds);
     RUN(a_page_of_another_kind_or_size_is_refused);
-    RUN(a_look_at_a_page_tells_what_lies_in_it_and_who_has_its_ends);
-    RUN(a_party_that_dies_between_closing_its_end_and_waking_the_other_is_heard_of);
+    RUN(an_inspection_of_a_page_shows_its_contents_and_its_ends);
+    RUN(a_death_between_closing_an_end_and_waking_the_other_is_detected);
     RUN(a_producer_and_a_consumer_on_two_threads_lose_nothing);
     return check_result();
 }

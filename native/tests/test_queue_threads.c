@@ -1,5 +1,5 @@
-/* Threads that share the ends of two queues, on one device of the CPU backend: more at once than Python's lock would
- * let in. */
+/* Threads that share the ends of two queues, on one device of the CPU backend; more at once than
+ * Python's lock allows. */
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 
 #define SURFACES 8u
 #define THREADS 4
-#define WORDS 4096u /* of metadata: it takes so long to copy that two threads at once are no rare case */
+#define WORDS 4096u /* of metadata: large, so that two threads often copy at once */
 #define MS UINT64_C(1000000)
 
 typedef struct round_trip {
@@ -18,12 +18,12 @@ typedef struct round_trip {
     uint32_t pixels[SURFACES][16];
     vks_queue *free_in, *free_out, *seen_in, *seen_out; /* the root, full, and its clone */
     uint32_t most;                                      /* of frames */
-    _Atomic uint32_t frames;                            /* a few more are begun: one a thread at most */
+    _Atomic uint32_t frames;                            /* a few more are begun: at most one per thread */
     _Atomic uint32_t begun, looked_at, wrong;
-    _Atomic uint32_t *times; /* that each frame was seen */
+    _Atomic uint32_t *times; /* how often each frame was seen */
 } round_trip;
 
-/* 1: a pair, 0: none now, -1: something is wrong. */
+/* Dequeues. 1: a pair; 0: none now; -1: an error. */
 static int take(vks_queue *queue, uint32_t *index, void *metadata)
 {
     size_t length;
@@ -56,7 +56,7 @@ static bool make(round_trip *r)
     return put(r->seen_in, r->surfaces[index], metadata, sizeof metadata, mode);
 }
 
-/* Looks at a frame, if there is one, and gives its surface back. */
+/* Checks a frame, if there is one, and returns its surface. */
 static bool view(round_trip *r)
 {
     uint32_t index, metadata[WORDS];
@@ -73,7 +73,7 @@ static bool view(round_trip *r)
     return put(r->free_in, r->surfaces[index], NULL, 0, VKS_ENQUEUE_GPU) && is_whole;
 }
 
-/* Every thread is at both ends of both queues, so that two are often at one. */
+/* Every thread uses both ends of both queues, so two threads are often at one end. */
 static void *work(void *argument)
 {
     round_trip *r = argument;
@@ -81,7 +81,7 @@ static void *work(void *argument)
     while (r->looked_at < r->begun || r->begun < r->frames) {
         if (!make(r) || !view(r) || vks_now() > limit) {
             r->wrong++;
-            r->frames = 0; /* the others end too */
+            r->frames = 0; /* ends the other threads too */
             break;
         }
     }

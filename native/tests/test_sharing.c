@@ -1,5 +1,6 @@
-/* Handles of one image on one device, and others of the same memory on another: whose queue has the image when, and
- * what is left when they close. Over the stub driver, which notices an image that two queues have. */
+/* Several handles of one image on one device, and handles of the same memory on another: image
+ * ownership by queues, and the state after they close. Uses the stub driver, which reports an image
+ * owned by two queues. */
 #include <string.h>
 #include <unistd.h>
 
@@ -61,7 +62,7 @@ static void idle(vks_device *device)
     CHECK(status == VKS_OK, "status %d: %s", status, vks_last_error()->text);
 }
 
-static void a_hand_over_on_one_device_gives_the_driver_nothing_to_do_but_the_draws(void)
+static void a_hand_over_on_one_device_submits_nothing_but_the_draws(void)
 {
     for (int native = 0; native < 2; native++) {
         vks_device *device = stub_open("one", native);
@@ -82,9 +83,9 @@ static void a_hand_over_on_one_device_gives_the_driver_nothing_to_do_but_the_dra
     }
 }
 
-/* What came before the export: nothing, work that has run, an owner with and without work, a release behind held work.
- */
-static void an_export_at_any_moment_hands_the_image_over_before_the_other_device_takes_it(void)
+/* States before the export: no work, work that has run, an owner with and without work, a release
+ * behind held work. */
+static void an_export_at_any_moment_releases_the_image_before_the_other_device_acquires_it(void)
 {
     enum { FRESH, RUN, OWNED, WORKING, HELD, RAW, MOMENTS };
     for (int native = 0; native < 2; native++)
@@ -163,7 +164,7 @@ static void an_export_that_the_driver_refuses_can_be_tried_again(void)
     stub_close(other);
 }
 
-static void handles_end_in_every_order_and_the_last_one_destroys_the_semaphore(void)
+static void handles_close_in_every_order_and_the_last_one_destroys_the_semaphore(void)
 {
     static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     for (int i = 0; i < 6; i++) {
@@ -199,13 +200,14 @@ static void a_closed_handle_and_a_swapchains_image_have_no_alias(void)
     CHECK(vks_surface_alias(a, &info, &out) == VKS_CLOSED && !out, "it is closed");
     vks_surface_unref(a);
     CHECK(vks_surface_create(device, &info, &a) == VKS_OK, "%s", vks_last_error()->text);
-    CHECK(vks_surface_alias(a, &info, &out) == VKS_UNSUPPORTED && !out, "nobody else may have it");
+    CHECK(vks_surface_alias(a, &info, &out) == VKS_UNSUPPORTED && !out, "no other party may have it");
     drop(a);
     stub_close(device);
 }
 
-/* A tenure of another API, that by and by lets it be. True if the release is next. */
-static bool lend(vks_surface *owner, stub_api *api, bool works, bool asks)
+/* Takes one step of an external API's use, which ends after some steps. Returns whether the release
+ * is next. */
+static bool external_use(vks_surface *owner, stub_api *api, bool works, bool asks)
 {
     uint64_t wait = 0, signal = 0;
     vks_status status;
@@ -220,8 +222,8 @@ static bool lend(vks_surface *owner, stub_api *api, bool works, bool asks)
     return works;
 }
 
-/* Three handles of one image and one of another device, at random; once it is shared, another API in the name of each.
- */
+/* Three handles of one image and one of another device, at random; once shared, external APIs work
+ * for each of them. */
 static void random_turns_never_leave_an_image_with_two_queues(void)
 {
     long turns = check_scale("VKS_SHARING_TURNS", 3000);
@@ -251,9 +253,9 @@ static void random_turns_never_leave_an_image_with_two_queues(void)
             else
                 own(owner, 0);
             unsigned how = (seed = seed * 1103515245u + 12345u) >> 16;
-            bool lent = apis[0] && (how & 3) < 2 && vks_surface_is_owned(owner) &&
-                        lend(owner, apis[how >> 2 & 1], how >> 3 & 3, how >> 5 & 1);
-            for (unsigned n = seed >> 22 & 3; n && !lent; n--)
+            bool used_externally = apis[0] && (how & 3) < 2 && vks_surface_is_owned(owner) &&
+                                   external_use(owner, apis[how >> 2 & 1], how >> 3 & 3, how >> 5 & 1);
+            for (unsigned n = seed >> 22 & 3; n && !used_externally; n--)
                 CHECK((seed >> 24 & 3 || gpu ? draw(owner) : draw_raw(owner)) == VKS_OK, "%s", vks_last_error()->text);
             if (seed >> 26 & 1)
                 CHECK(vks_surface_cpu_access(owner, vks_now() + 10 * SECOND) != VKS_ABANDONED, "it is whole");
@@ -272,7 +274,7 @@ static void random_turns_never_leave_an_image_with_two_queues(void)
         for (int i = 0; i < 2 && apis[i]; i++) {
             for (uint64_t limit = vks_now() + 10 * SECOND; !stub_is_idle(apis[i]) && vks_now() < limit;)
                 usleep(200);
-            CHECK(stub_is_idle(apis[i]), "it is stuck");
+            CHECK(stub_is_idle(apis[i]), "its queue waits forever");
             stub_drop(apis[i]);
         }
         for (int i = 0; i < 4; i++)
@@ -285,10 +287,10 @@ static void random_turns_never_leave_an_image_with_two_queues(void)
 
 int main(void)
 {
-    RUN(a_hand_over_on_one_device_gives_the_driver_nothing_to_do_but_the_draws);
-    RUN(an_export_at_any_moment_hands_the_image_over_before_the_other_device_takes_it);
+    RUN(a_hand_over_on_one_device_submits_nothing_but_the_draws);
+    RUN(an_export_at_any_moment_releases_the_image_before_the_other_device_acquires_it);
     RUN(an_export_that_the_driver_refuses_can_be_tried_again);
-    RUN(handles_end_in_every_order_and_the_last_one_destroys_the_semaphore);
+    RUN(handles_close_in_every_order_and_the_last_one_destroys_the_semaphore);
     RUN(a_closed_handle_and_a_swapchains_image_have_no_alias);
     RUN(random_turns_never_leave_an_image_with_two_queues);
     CHECK(stub_violations() == 0, "%u", stub_violations());

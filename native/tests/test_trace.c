@@ -1,6 +1,6 @@
-/* Traces: that each thread's records come whole and in order, whatever ends the process, and that a file that is full,
- * gone or cut off harms nobody. Each scenario is a process of its own, since whether to trace is asked once; run under
- * ASAN and TSAN. */
+/* Traces: each thread's records are complete and in order, however the process ends, and a file
+ * that is full, missing or truncated is harmless. Each scenario is its own process, because tracing
+ * is configured once per process. Run under ASAN and TSAN. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -23,7 +23,7 @@
 #define SECOND UINT64_C(1000000000)
 enum { MOST_FILES = 8, HEADER = 4096, CHUNK = 8192, IN_CHUNK = CHUNK / 64 - 1 };
 
-/* ---- what was written ---- */
+/* ---- contents of the files ---- */
 
 typedef struct content {
     size_t size;
@@ -53,7 +53,7 @@ static void read_file(const char *path)
     fclose(file);
 }
 
-/* And removes them. */
+/* Reads the files and removes them. */
 static void read_files(void)
 {
     forget_files();
@@ -73,7 +73,8 @@ static void read_files(void)
 
 static const vks_trace_header *header_of(int file) { return (const vks_trace_header *)files[file].bytes; }
 
-/* The next record of a file after `last` (NULL: the first), NULL at the end; *thread is who wrote it. */
+/* Returns the next record of a file after `last` (NULL: the first), NULL at the end. *thread: the
+ * thread that wrote it. */
 static const vks_trace_record *next_record(int file, const vks_trace_record *last, uint32_t *thread)
 {
     const char *bytes = files[file].bytes;
@@ -96,7 +97,7 @@ static size_t count_records(int file)
     return n;
 }
 
-/* The n-th record of a kind in the first file, from 0. */
+/* Returns the n-th record of a kind in the first file, from 0. */
 static const vks_trace_record *find(vks_trace_kind kind, int n)
 {
     uint32_t thread;
@@ -108,7 +109,8 @@ static const vks_trace_record *find(vks_trace_kind kind, int n)
 
 /* ---- scenarios ---- */
 
-/* Runs it in a process with tracing on; returns the process's status, and leaves in `files` what was written. */
+/* Runs a scenario in a process with tracing on. Returns the process's status and reads the written
+ * files into `files`. */
 static int trace(const char *size, void (*scenario)(void))
 {
     snprintf(directory, sizeof directory, "/tmp/vks-test-trace-XXXXXX");
@@ -249,13 +251,13 @@ static void remove_the_file_in_the_middle(void)
         vks_trace_mark(VKS_TRACE_INSTANT, "lost", 0, 0, 0);
 }
 
-static void a_directory_or_file_that_is_gone_harms_nobody(void)
+static void a_missing_directory_or_file_is_harmless(void)
 {
     CHECK(trace("1048576", mark_without_a_directory) == 0 && n_files == 0, "%d files", n_files);
     CHECK(trace("1048576", remove_the_file_in_the_middle) == 0 && n_files == 0, "%d files", n_files);
 }
 
-/* Closes what it did not open, and opens something else in its place. */
+/* Closes all descriptors, also those that it did not open, and opens another file in their place. */
 static void close_every_descriptor(void)
 {
     vks_trace_mark(VKS_TRACE_INSTANT, "first", 0, 0, 0);
@@ -264,10 +266,10 @@ static void close_every_descriptor(void)
     int fd = memfd_create("precious", 0);
     for (int i = 0; i < 1000; i++)
         vks_trace_mark(VKS_TRACE_INSTANT, "mark", 0, 0, 0);
-    CHECK(lseek(fd, 0, SEEK_END) == 0, "somebody wrote into another file");
+    CHECK(lseek(fd, 0, SEEK_END) == 0, "a record was written into another file");
 }
 
-static void a_program_that_closes_all_descriptors_is_traced_on(void)
+static void a_program_that_closes_all_descriptors_is_still_traced(void)
 {
     CHECK(trace("1048576", close_every_descriptor) == 0 && n_files == 1, "%d files", n_files);
     CHECK(n_files && count_records(0) == 1001, "%zu", n_files ? count_records(0) : 0);
@@ -284,7 +286,7 @@ static void be_interrupted(void)
     CHECK(vks_trace_resume(7, 300) == 300, "the call never came again");
 }
 
-static void a_call_that_comes_again_began_when_it_came_first(void)
+static void a_repeated_call_began_when_it_was_first_made(void)
 {
     CHECK(trace("1048576", be_interrupted) == 0, "in the child");
 }
@@ -307,9 +309,9 @@ static void names_are_cut_between_characters(void)
     }
 }
 
-/* ---- the core's own ---- */
+/* ---- the core's trace points ---- */
 
-static void *let_go_soon(void *fence)
+static void *resume_soon(void *fence)
 {
     usleep(20000);
     vks_fence_signal(fence, 1);
@@ -336,7 +338,7 @@ static void use_the_core(void)
     vks_submission submission;
     CHECK(!vks_submit(device, &held, VKS_FOREVER, &submission) && submission.op, "it is held");
     pthread_t thread;
-    pthread_create(&thread, NULL, let_go_soon, gate);
+    pthread_create(&thread, NULL, resume_soon, gate);
     CHECK(!vks_fence_wait(done, 1, vks_now() + 20 * SECOND), "it runs in the end");
     pthread_join(thread, NULL);
     vks_work_unref(submission.op);
@@ -350,7 +352,7 @@ static void use_the_core(void)
     vks_device_unref(device);
 }
 
-static void a_release_and_the_acquire_that_it_lets_in_have_one_epoch(void)
+static void a_release_and_the_acquire_after_it_have_one_epoch(void)
 {
     CHECK(trace("1048576", use_the_core) == 0 && n_files == 1, "in the child");
     const vks_trace_record *device = find(VKS_TRACE_DEVICE, 0);
@@ -368,7 +370,7 @@ static void a_release_and_the_acquire_that_it_lets_in_have_one_epoch(void)
     CHECK(!find(VKS_TRACE_ACQUIRE, 4), "the look that found nothing has no record");
 }
 
-static void a_held_submission_tells_since_when_and_how_it_went_on(void)
+static void a_held_submission_records_its_start_and_its_outcome(void)
 {
     CHECK(trace("1048576", use_the_core) == 0 && n_files == 1, "in the child");
     const vks_trace_record *submit = find(VKS_TRACE_SUBMIT, 0), *hold = find(VKS_TRACE_HOLD, 0),
@@ -395,7 +397,7 @@ static void mark_nothing(void)
     vks_trace_span("span", 0, 0, 0);
 }
 
-static void without_the_variable_nothing_is_written(void)
+static void a_process_without_the_variable_writes_nothing(void)
 {
     pid_t pid = fork();
     if (pid == 0) {
@@ -428,7 +430,7 @@ static void tracing_into(const char *path, int problem)
     CHECK(status == 0, "%d", status);
 }
 
-static void a_directory_that_cannot_be_written_traces_nothing_and_says_why(void)
+static void an_unwritable_directory_traces_nothing_and_reports_the_error(void)
 {
     tracing_into("/nonexistent/directory", ENOENT);
     tracing_into("/proc/self/status", ENOTDIR);
@@ -441,14 +443,14 @@ int main(void)
     RUN(a_full_file_counts_what_it_drops_and_grows_no_more);
     RUN(a_forked_child_has_a_file_of_its_own);
     RUN(a_killed_process_leaves_all_that_it_wrote);
-    RUN(a_directory_or_file_that_is_gone_harms_nobody);
-    RUN(a_program_that_closes_all_descriptors_is_traced_on);
-    RUN(a_call_that_comes_again_began_when_it_came_first);
+    RUN(a_missing_directory_or_file_is_harmless);
+    RUN(a_program_that_closes_all_descriptors_is_still_traced);
+    RUN(a_repeated_call_began_when_it_was_first_made);
     RUN(names_are_cut_between_characters);
-    RUN(a_release_and_the_acquire_that_it_lets_in_have_one_epoch);
-    RUN(a_held_submission_tells_since_when_and_how_it_went_on);
-    RUN(without_the_variable_nothing_is_written);
-    RUN(a_directory_that_cannot_be_written_traces_nothing_and_says_why);
+    RUN(a_release_and_the_acquire_after_it_have_one_epoch);
+    RUN(a_held_submission_records_its_start_and_its_outcome);
+    RUN(a_process_without_the_variable_writes_nothing);
+    RUN(an_unwritable_directory_traces_nothing_and_reports_the_error);
     forget_files();
     return check_result();
 }

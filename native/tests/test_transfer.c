@@ -1,11 +1,12 @@
-/* Which of a device's two queues work goes to, and that one order holds over both. Over the stub driver, which notices
- * a signal that does not increase the value, work that overtakes earlier work on an image, an image that two queues
- * have, and a command buffer that is given to a queue of another family. */
-#include "outside.h"
+/* The choice between a device's two queues, and the one order over both. Uses the stub driver,
+ * which reports a signal that does not increase the value, work that overtakes earlier work on an
+ * image, an image owned by two queues, and a command buffer of another queue family. */
+#include "external.h"
 
-/* ---- the cast ---- */
+/* ---- parties ---- */
 
-/* A surface that another device has open too: a hand-over of one that stays here gives the driver nothing to do. */
+/* A surface that another device has open too, because a hand-over within one device submits
+ * nothing. */
 typedef struct pair {
     party near, far;
     vks_commands *draws, *copies;
@@ -43,7 +44,7 @@ static void submit(const pair *p, vks_commands *commands)
     CHECK(vks_submit(p->near.device, &info, 0, &ignored) == VKS_OK, "%s", vks_last_error()->text);
 }
 
-/* Whether the batch of the call went to the transfer queue. */
+/* Returns whether the call's batch went to the transfer queue. */
 #define COPIED(call)                                                                                                   \
     ({                                                                                                                 \
         uint64_t before_ = transfers(&p);                                                                              \
@@ -51,9 +52,9 @@ static void submit(const pair *p, vks_commands *commands)
         transfers(&p) > before_;                                                                                       \
     })
 
-/* ---- which queue ---- */
+/* ---- choice of the queue ---- */
 
-static void what_only_copies_goes_to_the_transfer_queue_and_its_release_with_it(void)
+static void copies_go_to_the_transfer_queue_with_their_release(void)
 {
     pair p = new_pair();
     for (uint64_t key = 0; key < 3; key++) {
@@ -68,7 +69,7 @@ static void what_only_copies_goes_to_the_transfer_queue_and_its_release_with_it(
 }
 
 /* rules: I3 */
-static void what_the_cpu_wrote_reaches_another_api_by_the_transfer_queue(void)
+static void host_writes_reach_an_external_api_through_the_transfer_queue(void)
 {
     pair p = new_pair();
     stub_api *api = new_api(&p.near);
@@ -83,7 +84,7 @@ static void what_the_cpu_wrote_reaches_another_api_by_the_transfer_queue(void)
     drop_pair(&p);
 }
 
-static void what_draws_goes_to_the_graphics_queue_and_its_release_with_it(void)
+static void draws_go_to_the_graphics_queue_with_their_release(void)
 {
     pair p = new_pair();
     own(&p.near, 0);
@@ -130,7 +131,7 @@ static void copies_stay_behind_graphics_that_run(void)
     drop_pair(&p);
 }
 
-static void what_an_engine_takes_part_in_goes_to_the_graphics_queue(void)
+static void work_with_an_engine_goes_to_the_graphics_queue(void)
 {
     pair p = new_pair();
     vks_semaphore_point wait, signal;
@@ -147,7 +148,7 @@ static void what_an_engine_takes_part_in_goes_to_the_graphics_queue(void)
     drop_pair(&p);
 }
 
-static void a_device_without_a_transfer_queue_does_all_on_its_one(void)
+static void a_device_without_a_transfer_queue_uses_the_graphics_queue(void)
 {
     stub_have_transfer(false);
     pair p = new_pair();
@@ -157,7 +158,7 @@ static void a_device_without_a_transfer_queue_does_all_on_its_one(void)
     stub_have_transfer(true);
 }
 
-/* ---- one order ---- */
+/* ---- order ---- */
 
 static void batches_of_both_queues_run_in_the_order_of_their_serials(void)
 {
@@ -183,7 +184,7 @@ static void batches_of_both_queues_run_in_the_order_of_their_serials(void)
     drop_pair(&p);
 }
 
-/* Whoever waits for a serial may rely on everything before it, whichever queue had it. */
+/* A wait for a serial covers all earlier serials, on both queues. */
 static void a_batch_of_the_other_queue_waits_for_the_last_one_on_the_gpu(void)
 {
     pair p = new_pair();
@@ -220,7 +221,7 @@ static void a_batch_that_the_driver_refuses_changes_no_queue(void)
 }
 
 /* rules: I3 */
-static void another_api_takes_turns_with_copies_and_with_graphics(void)
+static void an_external_api_alternates_with_copies_and_with_graphics(void)
 {
     pair p = new_pair();
     stub_api *api = new_api(&p.near);
@@ -230,7 +231,7 @@ static void another_api_takes_turns_with_copies_and_with_graphics(void)
             idle(&p.near);
         submit(&p, key % 20 < 10 ? p.copies : p.draws);
         hand_on(&p.near, key + 1);
-        outside_turn(&p.near, api, key + 1);
+        external_turn(&p.near, api, key + 1);
     }
     idle(&p.near);
     CHECK(SOON(stub_is_idle(api)) && transfers(&p) >= 10, "%d transfers", (int)transfers(&p));
@@ -241,17 +242,17 @@ static void another_api_takes_turns_with_copies_and_with_graphics(void)
 int main(void)
 {
     stub_have_transfer(true);
-    STEP(what_only_copies_goes_to_the_transfer_queue_and_its_release_with_it);
-    STEP(what_the_cpu_wrote_reaches_another_api_by_the_transfer_queue);
-    STEP(what_draws_goes_to_the_graphics_queue_and_its_release_with_it);
+    STEP(copies_go_to_the_transfer_queue_with_their_release);
+    STEP(host_writes_reach_an_external_api_through_the_transfer_queue);
+    STEP(draws_go_to_the_graphics_queue_with_their_release);
     STEP(a_handle_that_drew_in_its_last_turn_begins_the_next_with_graphics);
     STEP(copies_stay_behind_graphics_that_run);
-    STEP(what_an_engine_takes_part_in_goes_to_the_graphics_queue);
-    STEP(a_device_without_a_transfer_queue_does_all_on_its_one);
+    STEP(work_with_an_engine_goes_to_the_graphics_queue);
+    STEP(a_device_without_a_transfer_queue_uses_the_graphics_queue);
     STEP(batches_of_both_queues_run_in_the_order_of_their_serials);
     STEP(a_batch_of_the_other_queue_waits_for_the_last_one_on_the_gpu);
     STEP(a_batch_that_the_driver_refuses_changes_no_queue);
-    STEP(another_api_takes_turns_with_copies_and_with_graphics);
+    STEP(an_external_api_alternates_with_copies_and_with_graphics);
     CHECK(stub_violations() == 0, "%u violations", stub_violations());
     return check_result();
 }

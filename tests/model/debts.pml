@@ -1,14 +1,19 @@
-/* Debts: GPU work that outlives the ownership under which it was promised. Party 0 hands the surface to 1, that one to 2,
- * each with work still to be done; processes die, devices are lost, and one recover() picks up the pieces.
+/* Pending values: GPU work that outlives the ownership in which it was announced. The model's
+ * names: debtor = signaller, owes = pending_value, settle = complete, BROKEN = poisoned. Party 0
+ * passes the surface to 1 and 1 to 2, each with work still to run; processes die, devices are lost,
+ * and one recover() follows.
  * rule: K9 K18 K27 X2 X9 X21
  *
- * Two ways to wait for the previous owner's work. Over the bridge (the default) a submission is held until `completed`
- * has reached its value. NATIVE: the parties' queues share one semaphore; a submission goes to the driver as soon as
- * the driver has the signal that it waits for (`queued`), and the GPU waits.
+ * Two ways to wait for the previous owner's work. Over the bridge (the default) a submission is
+ * held until `completed` has reached its value. NATIVE: the parties' queues share one semaphore; a
+ * submission goes to the driver as soon as the driver has the signal that it waits for (`queued`),
+ * and the GPU waits.
  *
- * Asserted: no two pieces of work run at once; work and CPU views that build on work that never ran are marked broken
- * before they count as done; every signal of the semaphore increases it; at the standstill nothing that lives is held,
- * stuck or waiting. Sleeping itself is settle.pml's and keyed_mutex.pml's. */
+ * Asserted: no two pieces of work run at once; work and CPU views that build on work that never ran
+ * are poisoned before they count as complete; every signal of the semaphore increases it; at the
+ * standstill no live party is held, orphaned or waiting. settle.pml and keyed_mutex.pml model the
+ * sleeps.
+ */
 #include "page.inc"
 
 #ifndef LOSSES
@@ -21,12 +26,12 @@
 #define RECOVERIES      1
 #endif
 
-/* Beside the word. Values: 1, 2, 3 for the hand-overs, more after recover(). */
+/* State beside the word. Values: 1, 2, 3 for the hand-overs, more after recover(). */
 byte value = 0;
 byte debtor = NOBODY;                   /* slots.pml says why the page keeps its incarnation too */
-byte turn = 0;                          /* the key: whose acquire it is */
+byte turn = 0;                          /* the key: the party that may acquire */
 byte queued = 0, completed = 0;         /* raised only */
-byte owes[N];                           /* slot p: the oldest value that p promised and has not settled; 0: none */
+byte owes[N];                           /* slot p: the first pending value of p; 0: none */
 
 byte counter = 0;                       /* NATIVE: the shared semaphore */
 
@@ -37,14 +42,14 @@ byte counter = 0;                       /* NATIVE: the shared semaphore */
 #define RUNNING         3
 #define RAN             4
 #define FAILED          5
-#define STALLED         6               /* kept back by something that has nothing to do with this surface */
+#define STALLED         6               /* held by something unrelated to this surface */
 byte job[N];
 byte after[N];                          /* the value that it waits for */
-byte after_whom[N];                     /* its debtor */
-byte brings[N];                         /* the value that it promised */
+byte after_whom[N];                     /* the signaller of that value */
+byte brings[N];                         /* the value that it signals */
 
-/* Truth. */
-byte whole = BIT(0);                    /* bit v: what value v stands for is really there */
+/* Ground truth, for assertions. */
+byte whole = BIT(0);                    /* bit v: the work of value v has really run */
 byte in_wait = 0;                       /* bit p: party p is in a wait that must end */
 byte recoveries = 0;
 
@@ -55,25 +60,26 @@ byte recoveries = 0;
 #else
 #define COMES(v)        (completed >= (v))
 #endif
-/* What came with the word has nothing to wait for: it is done, or no work was to bring it (IDLE). */
+/* The wait point that came with the word is complete, or has no signaller (IDLE). */
 #define SETTLED(v, q)   ((q) == NOBODY || completed >= (v))
 #define RUNS(q)         (job[q] == RUNNING)
 #define MARKED          (STATE(word) == ABANDONED || IS_BROKEN(word))
-/* (*) Where promises are settled as soon as they fail, earlier work may run still, whose signal would take the semaphore
- * back from a later one: in a chain that is marked, work waits until nobody owes as little as it waits for. */
+/* (*) Where failed values complete at once, earlier work may still run, and its signal would lower
+ * the semaphore. So in a poisoned chain, work waits until no party has a pending value up to the
+ * one that it waits for. */
 #if defined(NATIVE) && defined(SETTLE_AT_ONCE) && !defined(DROP_HOLD_MARKED)
 #define MAY_FALL        (MARKED && LOWER_OWED(after[me] + 1))
 #else
 #define MAY_FALL        false
 #endif
 
-#ifdef DROP_RAISE_ONLY                  /* (*) a plain store: a late settler takes back what later work said */
+#ifdef DROP_RAISE_ONLY                  /* (*) a plain store: a late completion lowers the counter */
 inline raise(field, v) { d_step { assert(field <= v); field = v } }
 #else
 inline raise(field, v) { d_step { field = (field < v -> v : field) } }
 #endif
 
-/* (*) The chain ends here: FREE becomes ABANDONED, an owner's release will abandon. */
+/* (*) Poisons the chain: FREE becomes ABANDONED, an owner's release will abandon. */
 inline break_chain(t) {
     do
     ::  load_word(t, w);
@@ -93,7 +99,7 @@ inline break_chain(t) {
 
 inline start(p) {
 #ifdef SETTLE_AT_ONCE
-    assert(!RUNS(0) && !RUNS(1) && !RUNS(2) || MARKED); /* rule: K18, in a chain that is whole */
+    assert(!RUNS(0) && !RUNS(1) && !RUNS(2) || MARKED); /* rule: K18, in a chain that is not poisoned */
 #else
     assert(!RUNS(0) && !RUNS(1) && !RUNS(2));           /* rule: K18 */
 #endif
@@ -176,7 +182,8 @@ look:
 
 promise:
 #ifdef IDLE
-        /* ---- nothing to draw, nothing to wait for: the value grows, and nobody owes it or signals it ---- */
+        /* ---- a hand-over without work: the value grows, no party signals it and no slot has it
+         * pending ---- */
         if
         :: atomic { SETTLED(seen, from) ->
                 whole = whole | ((whole & BIT(seen)) -> BIT(seen + 1) : 0);
@@ -186,7 +193,7 @@ promise:
         :: skip
         fi;
 #endif
-        /* ---- submit, release: the promise is known before the word is free ---- */
+        /* ---- submit, release: the value is announced before the word is free ---- */
         atomic {
             assert(job[me] == NONE && owes[me] == 0);
             after[me] = seen; after_whom[me] = from; brings[me] = seen + 1;
@@ -229,13 +236,13 @@ lost:
             :: else -> goto out
             fi
         };
-#ifndef DROP_RECOVER_WAITS              /* (*) until no live slot owes a value, our own included */
+#ifndef DROP_RECOVER_WAITS              /* (*) until no live slot has a pending value, its own included */
         !LOWER_OWED(255);
 #endif
         atomic { in_wait = in_wait & ~BIT(me); seen = (value > completed -> value : completed) + 1; from = NOBODY };
         d_step { value = seen; debtor = NOBODY };
 #ifdef NATIVE
-        atomic {                        /* a dead owner may have submitted, and died before it wrote `value` */
+        atomic {                        /* a dead owner may have submitted and died before it wrote `value` */
 #ifdef DROP_SIGNAL_CHECK                /* (*) */
             assert(counter < seen);
 #endif
@@ -251,7 +258,7 @@ out:
     } unless { atomic { IS_DEAD(me) -> w = 0; seen = 0; from = 0; ok = false } }
 }
 
-/* ---- its process's service thread: the submission's way, and the deaths of others ---- */
+/* ---- the process's service thread: its submission, and the deaths of others ---- */
 
 proctype Service(byte me) {
     byte w, d;
@@ -260,21 +267,22 @@ proctype Service(byte me) {
         skip;
 ready:
         if
-        /* Certain by the CPU: run at once. */
+        /* The wait point is complete: run at once. */
         :: atomic { job[me] == HELD && SETTLED(after[me], after_whom[me]) && !MAY_FALL -> start(me) };
 #ifdef NATIVE
 submitted:
             raise(queued, brings[me])
-        /* Certain by the driver: the GPU waits. */
-#ifdef DROP_QUEUED_FIRST                /* a stranger that is alive is trusted to submit */
+        /* The driver has the signal: the GPU waits. */
+#ifdef DROP_QUEUED_FIRST                /* any live signaller is trusted to submit */
         :: atomic { job[me] == HELD && completed < after[me] -> job[me] = WAITING }; goto submitted
 #else
         :: atomic { job[me] == HELD && queued >= after[me] && !SETTLED(after[me], after_whom[me]) -> job[me] = WAITING };
             goto submitted
 #endif
-        /* In the driver, and what it waits for will never be signalled: the dead one's work was dropped, or the living
-         * one could not run it and said so. No living one owes it then, nor less: a lower signal would still be to come.
-         * Whoever stands there helps himself, and marks the chain first. */
+        /* An orphaned wait: the submission is in the driver and its value will never be signalled,
+         * because the dead signaller's work was dropped, or the live one could not run it and
+         * reported that. Then no live party has a pending value up to it; a lower signal would
+         * still come. The process that waits signals for itself, after it has poisoned the chain. */
 #ifndef DROP_STUCK
 #ifdef DROP_SIGNAL_IN_ORDER
         :: job[me] == WAITING && counter < after[me] && (IS_DEAD(after_whom[me]) || completed >= after[me]) ->
@@ -295,27 +303,27 @@ submitted:
 #endif
 #endif
 #endif
-        /* Never certain: the debtor died. */
-#ifndef DROP_DEBTOR                     /* (*) nobody knows whose death to look for */
+        /* The wait point can never complete: the signaller died. */
+#ifndef DROP_DEBTOR                     /* (*) the signaller is unknown, so its death is not detected */
         :: atomic {
             job[me] == HELD && after_whom[me] != NOBODY && IS_DEAD(after_whom[me]) && !COMES(after[me]) -> job[me] = FAILED
            }
 #endif
-#ifdef DROP_OWN_QUEUE_ONLY              /* (*) whoever hears of the death signals for those who may be stuck */
+#ifdef DROP_OWN_QUEUE_ONLY              /* (*) every process that detects the death signals for orphaned waits */
         :: atomic { debtor != NOBODY && IS_DEAD(debtor) && counter < value && !signalled -> signalled = true; d = value };
             if
             :: counter < d -> atomic { assert(counter < d); counter = d; d = 0 }
             :: else -> d = 0
             fi
 #endif
-        /* The promise is kept. */
+        /* The work ran: its value completes. */
         :: atomic {
             job[me] == RAN ->
             assert((whole & BIT(after[me])) || MARKED);
             raise(completed, brings[me])
            };
             d_step { owes[me] = 0; job[me] = NONE; after[me] = 0; after_whom[me] = 0; brings[me] = 0 }
-        /* The promise is broken: (*) marked first, then settled, in the order of the values. */
+        /* The work failed: (*) poison first, then complete, in the order of the values. */
         :: job[me] == FAILED ->
 #if !defined(DROP_MARK_FIRST) && !defined(DROP_BREAK)
             break_chain(SERVICE(me));
@@ -329,7 +337,8 @@ submitted:
             skip;
 #endif
             d_step { owes[me] = 0; job[me] = NONE; after[me] = 0; after_whom[me] = 0; brings[me] = 0 }
-        /* A death: the surface was the dead one's, or lies free with a debt that only the dead one could pay. */
+        /* A death: the dead process owned the surface, or it is free with a value that only the
+         * dead process could signal. */
         :: atomic { STATE(word) == OWNED && IS_DEAD(SLOT(word)) -> load_word(SERVICE(me), w) };
             atomic { swap_word(SERVICE(me), w, WORD(SLOT(w), ABANDONED), ENDS, ok); w = 0; ok = false }
 #ifndef FREE_DEBT_UNMARKED
@@ -343,7 +352,8 @@ submitted:
 
 /* ---- death, loss, and the standstill ---- */
 
-/* A pidfd tells of a death after the driver has let go of the process: what its queue had has run by then or never will. */
+/* A pidfd reports a death after the driver has released the process: work of its queue has run by
+ * then, or never will. */
 inline reap(p) {
     if
     :: RUNS(p) -> finish(p)
@@ -359,7 +369,7 @@ inline kill(p) {
     if
     :: !IS_DEAD(p) ->
         deaths++;
-#ifdef DROP_REAPED                      /* the death is told while its work still runs */
+#ifdef DROP_REAPED                      /* the death is reported while its work still runs */
         if
         :: job[p] == RUNNING || job[p] == WAITING
         :: else -> job[p] = NONE

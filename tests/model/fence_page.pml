@@ -1,12 +1,15 @@
 /* The fence page: one signaller writes it, followers map it read-only. rule: X2 X3 X21 X24
  *
- * The signaller submits VALUES pieces of work in turn; the driver may refuse one (the device is lost); the GPU ends
- * them in order; the signaller's service thread publishes that. The signaller's process may die at any step. Follower
- * f sleeps for value f + 1, until it is reached or cannot come any more. A follower cannot raise seq: its own service
- * thread, told of the death, wakes until every sleeper has left.
+ * The signaller submits VALUES pieces of work in turn; the driver may refuse one (the device is
+ * lost); the GPU ends them in order; the signaller's service thread publishes that. The signaller's
+ * process may die at any step. Follower f sleeps for value f + 1, until it is reached or can no
+ * longer come. A follower cannot raise seq: its own service thread is notified of the death and
+ * wakes until every sleeper has left.
  *
- * Asserted: completed never runs ahead of the GPU; a success is true; a failure is not said of a value that came before
- * the end; what `queued` promises to other queues the driver has; at the standstill no follower is left waiting. */
+ * Asserted: completed never runs ahead of the GPU; a success is true; no failure is reported for a
+ * value that came before the end; the driver has every value that `queued` shows to other queues;
+ * at the standstill no follower is left waiting.
+ */
 
 #ifndef FOLLOWERS
 #define FOLLOWERS       2
@@ -28,10 +31,10 @@ byte counter = 0;                       /* the semaphore: the GPU has done it */
 
 bool dead = false;                      /* the signaller's process */
 byte inside = 0;                        /* bit f: f is between entering and leaving its wait (its process knows) */
-byte watching = 0;                      /* bit f: f's process is told of the signaller's death */
+byte watching = 0;                      /* bit f: f's process watches the signaller */
 
-inline publish() {                      /* what changed was written before */
-#ifndef DROP_BUMP                       /* a wake alone passes who is about to sleep */
+inline publish() {                      /* the changes were written before */
+#ifndef DROP_BUMP                       /* a wake alone misses a thread that is about to sleep */
     seq_moved = 255;
 #endif
 #ifdef DROP_WAKE_ALL                    /* (*) one sleeper is woken, whichever value it waits for */
@@ -50,7 +53,7 @@ proctype Signaller() {
     {
         do
         :: v <= VALUES ->
-#ifdef DROP_QUEUED_AFTER                /* a promise before the driver has taken the work */
+#ifdef DROP_QUEUED_AFTER                /* published before the driver has the work */
             queued = v;
 #endif
             if
@@ -73,7 +76,7 @@ proctype Signaller() {
     } unless { atomic { dead -> v = 0 } }
 }
 
-/* The GPU ends what it has also when the process is gone. */
+/* The GPU ends its work also when the process is gone. */
 proctype Gpu() {
     do
     :: atomic { counter < accepted -> counter++ }
@@ -133,16 +136,17 @@ success:
     assert(counter >= value);
     goto out;
 failure:
-    /* What came before the end counts. A lost device may still end what it had, and be published, a moment later. */
+    /* A value that came before the end counts. A lost device may still end its work, and publish
+     * it, a moment later. */
     assert(completed < value || status == LOST);
 out:
     atomic { inside = inside & ~BIT(f); over = false; seq_moved = seq_moved | BIT(f) }
 }
 
-/* Of follower f's process: told of the death by pidfd, early or late. */
+/* The service thread of follower f's process: notified of the death by pidfd, early or late. */
 proctype Told(byte f) {
     dead && (watching & BIT(f));
-#ifdef DROP_WAKE_UNTIL_GONE             /* one wake: who has tested and not yet slept sleeps for ever */
+#ifdef DROP_WAKE_UNTIL_GONE             /* one wake: a thread that has tested and not yet slept sleeps forever */
     asleep = asleep & ~BIT(f)
 #else
     do
@@ -152,7 +156,7 @@ proctype Told(byte f) {
 #endif
 }
 
-/* Kills the signaller, or does not. Judges at any moment, and at the standstill. */
+/* Kills the signaller, or does not. Checks the assertions at any moment, and at the standstill. */
 active proctype Judge() {
     bool mercy;
     do

@@ -3,7 +3,7 @@
  * rule: K7 K8 K9 K10 K11 K15 K27 K29 X3 X9
  *
  * Asserted at every grant: one owner, the right key, no abandonment hidden from the new owner.
- * Asserted when nothing moves any more: nobody sleeps who has something to learn.
+ * Asserted when nothing moves any more: no thread sleeps that has an event to handle.
  *
  * A scenario:
  *     KEY0..2, NEXT0..2  the keys that each party acquires and releases with (any, if not said), FIRST_KEY, ROUNDS
@@ -12,8 +12,8 @@
  *     RECOVERIES         how many recover() there may be
  *     CLOSES             an owner may close its handle instead of releasing
  *     LATE               the party that joins the page while the others are at work
- *     WITNESS            a party that acquires nothing, though its process hears of deaths
- *     BYSTANDER          a party that does nothing, and hears nothing. */
+ *     WITNESS            a party that acquires nothing, although its process watches others
+ *     BYSTANDER          a party that does nothing, and watches no process. */
 #include "page.inc"
 
 #ifndef ROUNDS
@@ -30,7 +30,7 @@
 #define CONTROL         2               /* the bit of every sleeper, beside its key's bucket */
 
 byte key = FIRST_KEY;
-byte want = 0;                          /* bit b: somebody may sleep on bucket b */
+byte want = 0;                          /* bit b: a thread may sleep on bucket b */
 byte outdated = 0;                      /* bit p: `generation` is not the one that p's handle knows */
 #ifdef LATE
 byte claimed = EVERYONE & ~BIT(LATE);   /* slots in use */
@@ -43,10 +43,10 @@ byte seq_moved = 255;                   /* bit p: seq grew since party p read it
 byte asleep = 0;
 byte expired = 0;                       /* bit p: p's deadline passed while it slept */
 byte sleeps_on[N];                      /* the key that p sleeps for */
-byte roster_moved = EVERYONE;            /* bit p: somebody joined since p looked through the slots */
-byte watched[N];                        /* [p]: slots whose death p's service thread is told of */
+byte roster_moved = EVERYONE;            /* bit p: a party joined since p checked the slots */
+byte watched[N];                        /* [p]: slots that p's service thread watches */
 
-/* What really happened: for the assertions only. */
+/* Ground truth, for assertions only. */
 byte owner = NOBODY;
 byte untold = 0;                        /* bit p: the surface was abandoned and p has had no AbandonedError since */
 byte finished = 0;
@@ -95,8 +95,8 @@ inline rouse(p) { asleep = asleep & ~BIT(p); sleeps_on[p] = 0 }
 
 inline wake_everyone() { bump_seq(); wake(CONTROL) }
 
-/* Who is told of whose death: on demand, of everybody who holds a slot, from just before the first sleep. The slots are
- * looked through again only if somebody has joined since. */
+/* The watches of a process: on demand, of every slot holder, from just before its first sleep. It
+ * checks the slots again only if a party has joined since. */
 inline watch_others() {
 #if defined(DROP_WATCH_ALL) || defined(REJECTED_OWNER_WAKES)    /* only of the owner that the word names */
     atomic {
@@ -124,9 +124,10 @@ proctype Party(byte me) {
     {
         skip;
 #ifdef LATE
-        /* A slot is claimed, then the roster moves, then the sleepers are woken to look, and only then the word is touched. */
+        /* A slot is claimed, then the join count moves, then the sleepers are woken, and only then
+         * the word is accessed. */
         if
-#ifdef DROP_ROSTER_LAST                 /* a sleeper reads the roster's new state and the slots' old one */
+#ifdef DROP_ROSTER_LAST                 /* a sleeper reads the new join count and the old slots */
         :: atomic { me == LATE -> roster_moved = EVERYONE };
             claimed = claimed | BIT(me)
 #else
@@ -169,7 +170,7 @@ look:
 #ifndef DROP_WATCH_FIRST                /* the watches stand before the word is tested */
         watch_others();
 #endif
-#ifdef DROP_WORD_FIRST                  /* key and generation are read before the word that vouches for them */
+#ifdef DROP_WORD_FIRST                  /* key and generation are read before the word that proves them valid */
         d_step { fits = (key == k); old = ((outdated & BIT(me)) != 0) };
         atomic {
             load_word(me, w);
@@ -196,7 +197,7 @@ look:
             :: else -> w = 0; goto look
             fi
         };
-#ifdef REJECTED_OWNER_WAKES             /* instead of watching all: a new owner wakes the sleepers to look at it */
+#ifdef REJECTED_OWNER_WAKES             /* instead of watching all: a new owner wakes the sleepers, which then watch it */
         wake_everyone();
 #endif
         goto acquired;
@@ -295,7 +296,8 @@ out:
     }
 }
 
-/* The service thread of process `me`: told of a death by pidfd, whether it came before or after the watch. rule: K9 */
+/* The service thread of process `me`: notified of a death by pidfd, whether it came before or after
+ * the watch. rule: K9 */
 proctype Service(byte me) {
     byte w, i, d = NOBODY;
     bool ok, won, silent;
@@ -317,7 +319,8 @@ check:  atomic {
             :: STATE(w) == OWNED && SLOT(w) == d
             :: else ->
                 d_step {
-                    /* (*) Won, lost or nothing to do: the dead one, or a service that won and died, may owe a wake. */
+                    /* (*) Wake in any case: the dead process, or a service that won and died, may
+                     * have left a wake undone. */
 #ifdef DROP_NON_OWNER_WAKE
                     silent = (!won && STATE(w) != ABANDONED);
 #endif
@@ -357,7 +360,7 @@ checked:
 #define RESTING         ((asleep | finished | dead) == EVERYONE)
 #define HEARD(p)        (IS_DEAD(p) || (watched[p] & dead) == 0)
 
-/* Kills processes and lets deadlines pass; judges the standstill. */
+/* Kills processes and lets deadlines pass; checks the assertions at the standstill. */
 active proctype Fate() {
     byte deaths, expiries, p;
     do

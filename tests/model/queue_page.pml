@@ -1,10 +1,13 @@
-/* The queue page's futex: `seq`, `want`, and the producer end. SLEEPERS threads of one process share the consumer end.
- * Producer 0 has the other end open, commits PAIRS, and may close it; then producer 1 opens it, in a process of its own,
- * and commits one more. A process of VICTIMS may die at any step. A death is told to the consumer's process if that has
- * watched the process. Left out: an end that was never open, beside which a sleeper watches no process. The opening
- * wakes it, or, where the opener dies before its wake, the next opening. rule: X2 X3 Q16 Q18
+/* The queue page's futex: `seq`, `want`, and the producer end. SLEEPERS threads of one process
+ * share the consumer end. Producer 0 has the other end open, commits PAIRS, and may close it. Then
+ * producer 1 opens it, in its own process, and commits one more. A process of VICTIMS may die at
+ * any step. The consumer's process is notified of a death if it watches the process. Left out: an
+ * end that was never open, beside which a sleeper watches no process; the opening wakes it or, if
+ * the opener dies before its wake, the next opening. rule: X2 X3 Q16 Q18
  *
- * Asserted: at the standstill no thread sleeps beside a pair, beside a closed end, or beside a dead producer. */
+ * Asserted: at the standstill no thread sleeps beside a pair, beside a closed end, or beside a dead
+ * producer.
+ */
 #ifndef PAIRS
 #define PAIRS           1
 #endif
@@ -25,15 +28,15 @@ byte seq_moved = 255;                   /* bit s: seq moved since sleeper s read
 byte asleep = 0;
 
 byte dead = 0;                          /* bit p: producer p's process */
-byte watched = 0;                       /* bit p: the consumer's process is told of p's death */
+byte watched = 0;                       /* bit p: the consumer's process watches p */
 byte over = 0;                          /* bit s: sleeper s had a ClosedError */
 
-/* Of an opening, a closing or a death: whatever `want` says, which stays. */
+/* Wakes for an opening, a closing or a death: ignores `want`, and leaves it set. */
 inline wake_all() { seq_moved = 255; asleep = 0 }
 
-/* Of a commit. */
+/* Wakes for a commit. */
 inline wake_wanting() {
-#ifdef DROP_CLEAR_FIRST                 /* cleared after the bump: it is that of a sleeper which has read the new seq */
+#ifdef DROP_CLEAR_FIRST                 /* cleared after the bump: it may belong to a sleeper that has read the new seq */
     seq_moved = 255;
 #endif
     if
@@ -43,7 +46,7 @@ inline wake_wanting() {
 #ifndef DROP_CLEAR_FIRST
         seq_moved = 255;
 #endif
-#ifdef DROP_WAKE_ALL                    /* the one that is woken may find the pair taken, or be on its way to an error */
+#ifdef DROP_WAKE_ALL                    /* the woken thread may find the pair taken, or be about to return an error */
         if
         :: atomic { asleep & BIT(0) -> asleep = asleep & ~BIT(0) }
         :: atomic { asleep & BIT(1) -> asleep = asleep & ~BIT(1) }
@@ -55,13 +58,13 @@ inline wake_wanting() {
     fi
 }
 
-#ifdef DROP_PLAIN_WAKE                  /* a process that nobody watches clears `want`, and dies */
+#ifdef DROP_PLAIN_WAKE                  /* a process that is not watched clears `want`, and dies */
 #define wake_others     wake_wanting
 #else
 #define wake_others     wake_all
 #endif
 
-/* By each process that hears of it, in any order. */
+/* Run by each process that detects the death, in any order. */
 inline handle_death(p) {
     if
     :: atomic { end == OPEN(p) -> end = CLOSED };
@@ -113,10 +116,10 @@ proctype Sleeper(byte me) {
 #ifndef DROP_SEQ_FIRST                  /* X3 */
         seq_moved = seq_moved & ~BIT(me);
 #endif
-#ifndef DROP_WANT_FIRST                 /* announced before the look, or a commit does not wake */
+#ifndef DROP_WANT_FIRST                 /* set before the check, or a commit does not wake */
         want = true;
 #endif
-        atomic {                        /* the end first: what was committed before it was closed is seen then */
+        atomic {                        /* the end first, so that pairs committed before the close are seen */
             closed = (end == CLOSED);
             if
             :: end == OPEN(0) -> watched = watched | BIT(0)

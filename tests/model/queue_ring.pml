@@ -1,10 +1,14 @@
-/* The queue's ring and the words of its surfaces: frames go one way, from a sender that lives, over two surfaces, to
- * receivers, one after the other. Each receiver but the last may die at any step; the next one opens the end once the
- * death is told, recovers what the dead one owned, and gives it back. Of the way back, a ring too, only what differs is
- * here: surfaces come in any order, and a pair can be pending. rule: Q9 Q16 Q18 K27
+/* The queue's ring and the words of its surfaces. Frames go one way, from a sender that stays
+ * alive, over two surfaces, to receivers, one after the other. Each receiver except the last may
+ * die at any step. The next one opens the end once the death is reported, recovers the surfaces
+ * that the dead one owned, and returns them. The way back is a ring too, of which only the
+ * differences are modelled: surfaces come in any order, and a pair can be pending.
+ * rule: Q9 Q16 Q18 K27
  *
- * Asserted: a receiver sees with each pair the pixels that were drawn for it, each frame once, in order; a ring never
- * holds more than it has places; at the standstill each frame was sent and no surface is lost. */
+ * Asserted: a receiver sees with each pair the pixels that were drawn for it, each frame once, in
+ * order; a ring never holds more pairs than it has places; at the standstill each frame was sent
+ * and no surface is lost.
+ */
 #define SURFACES        2
 #ifndef FRAMES
 #define FRAMES          3
@@ -13,32 +17,32 @@
 #define PLACES          4               /* a power of two, twice the surfaces */
 #define BIT(i)          (1 << (i))
 
-/* Of each surface: its word, and where the sender looks for it. */
+/* Per surface: its word, and the sender's view of it. */
 #define FREE            0
 #define OWNED           1
 #define ABANDONED       2
 #define SENDER          RECEIVERS       /* beside the receivers, an owner */
 byte state[SURFACES], owner[SURFACES], epoch[SURFACES];
 byte pixels[SURFACES];
-bool back[SURFACES];                    /* it lies in the way back, committed */
-byte back_epoch[SURFACES];              /* given up for that place in this epoch */
-byte pending = 0;                       /* 1 + the surface of a pair that is put down there and not committed */
+bool back[SURFACES];                    /* it is in the way back, committed */
+byte back_epoch[SURFACES];              /* the epoch of its release for that place */
+byte pending = 0;                       /* 1 + the surface of an uncommitted pair there */
 bool outdated[SURFACES];                /* the sender's handle does not know the generation */
 
 /* The ring. */
 byte entry_surface[PLACES], entry_epoch[PLACES], entry_frame[PLACES];
 byte written = 0, committed = 0, taken = 0;
 
-byte dead = 0, buried = 0;              /* bit r: receiver r; and every process has heard of it */
+byte dead = 0, buried = 0;              /* bit r: receiver r; and every process has handled its death */
 byte sent = 0, seen = 0;                /* the last frame */
 
-/* A pair's surface was owned, or recovered, since the pair was put down. */
+/* Whether a pair's surface was owned or recovered since the pair was written. */
 #define IS_STALE(s, e)  (epoch[s] > (e) + (state[s] == ABANDONED -> 1 : 0))
 #define IS_HERE(s, e)   (state[s] == FREE && epoch[s] == (e))
 
 inline free(s) { epoch[s]++; state[s] = FREE }
 
-/* Put, give, commit: the next receiver adopts what this one did not come to commit. */
+/* Put, release, commit: the next receiver adopts pairs that this one did not commit. */
 inline give_back(s) {
     atomic { back_epoch[s] = epoch[s] + 1; pending = s + 1 };
     atomic { free(s) };
@@ -67,7 +71,7 @@ proctype Sender() {
     byte s = 0, frame = 1;
     do
     :: frame <= FRAMES ->
-        if                                              /* a surface: taken back, or recovered */
+        if                                              /* a surface: dequeued from the way back, or recovered */
         :: atomic { back[0] && IS_STALE(0, back_epoch[0]) -> back[0] = false }; goto again
         :: atomic { back[1] && IS_STALE(1, back_epoch[1]) -> back[1] = false }; goto again
         :: atomic { back[0] && IS_HERE(0, back_epoch[0]) -> s = 0 }
@@ -77,7 +81,7 @@ proctype Sender() {
         atomic {                                        /* K27: AbandonedError once, and the pair stays where it is */
             if
             :: outdated[s] -> outdated[s] = false;
-#ifdef DROP_NOTICE_KEEPS                /* the notice consumes the pair: nobody has the surface any more */
+#ifdef DROP_NOTICE_KEEPS                /* the notice consumes the pair, and the surface is lost */
                 back[s] = false;
 #endif
                 goto again
@@ -93,7 +97,7 @@ draw:
             entry_frame[written % PLACES] = frame;
             written++
         };
-        atomic { free(s) };                             /* give */
+        atomic { free(s) };                             /* release */
         committed++;
         frame++;
 again:
@@ -109,7 +113,7 @@ proctype Receiver(byte me) {
         :: me == 0
         :: me > 0 -> (buried & BIT(me - 1));
             adopt();
-            do                                          /* what an earlier receiver left, at the opening */
+            do                                          /* pairs that an earlier receiver left */
             :: n < SURFACES ->
                 if
                 :: atomic { state[n] == ABANDONED -> state[n] = OWNED; owner[n] = me };
@@ -129,7 +133,7 @@ proctype Receiver(byte me) {
             taken++;
 #endif
             if
-#ifdef DROP_EPOCH                       /* whatever was put down since: another frame, which comes again */
+#ifdef DROP_EPOCH                       /* acquires in any epoch: another frame, which comes again */
             :: atomic { state[s] == FREE -> state[s] = OWNED; owner[s] = me };
 #else
             :: atomic { state[s] == FREE && epoch[s] == entry_epoch[place] -> state[s] = OWNED; owner[s] = me };
@@ -144,7 +148,7 @@ proctype Receiver(byte me) {
                 };
                 give_back(s)
             :: atomic { state[s] == ABANDONED && epoch[s] == entry_epoch[place] + 1 -> taken++ }        /* AbandonedError */
-#ifndef DROP_STALE                      /* the pair stays for ever, and those behind it */
+#ifndef DROP_STALE                      /* the pair stays forever, with the pairs behind it */
             :: atomic { IS_STALE(s, entry_epoch[place]) -> taken++ }
 #endif
             fi
@@ -152,7 +156,7 @@ proctype Receiver(byte me) {
     } unless { atomic { (dead & BIT(me)) -> s = 0; place = 0; n = 0 } }
 }
 
-/* Told of a death, in the sender's process or the next receiver's: the words first. */
+/* Handles a death, in the sender's process or the next receiver's: the words first. */
 proctype Service() {
     byte r = 0, s = 0;
     do

@@ -1,14 +1,18 @@
-/* The counters of the mutex page and their futex: `completed` is raised by several processes (a swap that only goes up),
- * settle_seq is the futex word, settle_want says that somebody may sleep on it. `queued` is raised in the same way. Two
- * parties settle what they owe, in any order, and may die at any step; a third process, mortal too, hears of deaths.
- * In a fourth one sleeper waits for a value, and recover() until no live slot owes any.
+/* The counters of the mutex page and their futex. The model's names: settle_seq = value_seq,
+ * settle_want = value_want, owes = pending_value, debtor = signaller. Several processes raise
+ * `completed` (a compare-and-swap that only goes up); settle_seq is the futex word; settle_want is
+ * set while a thread may sleep on it. `queued` is raised in the same way. Two parties complete
+ * their pending values, in any order, and may die at any step. A third process, which may die too,
+ * detects deaths. In a fourth process one sleeper waits for a value, and recover() waits until no
+ * live slot has a pending value.
  * rule: X2 X3 X9 K18 K27
  *
- * Asserted: completed never falls; at the standstill nobody sleeps whose value has come, whose debtor is dead, or who
- * waits for debts that are paid or whose debtors are dead. */
+ * Asserted: completed never falls. At the standstill no thread sleeps whose value has come or whose
+ * signaller is dead, or that waits for values that are complete or whose signallers are dead.
+ */
 #define BIT(i)          (1 << (i))
 #define DEBTORS         2
-#define VALUE(p)        ((p) + 1)       /* what party p promised */
+#define VALUE(p)        ((p) + 1)       /* the value that party p announced */
 #define FOR_VALUE       0               /* the sleepers */
 #define FOR_DEBTS       1
 #ifndef DEATHS
@@ -17,11 +21,11 @@
 #ifndef SLEEPERS
 #define SLEEPERS        3               /* both */
 #endif
-#define OURS            0               /* the service threads: of the sleepers' process, and of the mortal one */
+#define OURS            0               /* the service threads: of the sleepers' process, and of the third process */
 #define OTHERS          1
 
 byte completed = 0;
-byte owes = BIT(0) | BIT(1);            /* slot p: a promise is not settled */
+byte owes = BIT(0) | BIT(1);            /* slot p: a value is pending */
 byte claimed = BIT(0) | BIT(1);         /* slots in use */
 byte dead = 0;
 bool handler_dead = false;
@@ -29,16 +33,16 @@ bool handler_dead = false;
 bool want = false;                      /* settle_want */
 byte seq_moved = 255;                   /* bit s: settle_seq moved since sleeper s read it (page.inc) */
 byte asleep = 0;
-byte through = 0;                       /* bit s: sleeper s has what it wanted */
+byte through = 0;                       /* bit s: sleeper s has returned */
 
-/* Between bump and wake nobody can go to sleep on the old seq, so they are one step. */
+/* No thread can go to sleep on the old seq between bump and wake, so they are one step. */
 inline bump_and_wake() { d_step { seq_moved = 255; asleep = 0 } }
 
 inline wake_value_waiters() {
     if
     :: atomic { !want -> skip }
     :: atomic { want ->
-#ifndef DROP_CLEAR_FIRST                /* who comes after the bump has not been woken by it, and must stay announced */
+#ifndef DROP_CLEAR_FIRST                /* a thread that comes after the bump was not woken by it, so its settle_want must stay */
         want = false
 #endif
        };
@@ -72,7 +76,7 @@ proctype Debtor(byte me) {
             }
 #endif
         od;
-#ifdef DROP_OWES_BEFORE_WAKE            /* recover() is woken to find the debt still there */
+#ifdef DROP_OWES_BEFORE_WAKE            /* recover() is woken while the value is still pending */
         wake_value_waiters();
         owes = owes & ~BIT(me)
 #else
@@ -82,11 +86,12 @@ proctype Debtor(byte me) {
     } unless { atomic { (dead & BIT(me)) -> seen = 0 } }
 }
 
-/* A death as far as the debts go; the word is keyed_mutex.pml's. All wakes come before the slot is free. */
+/* The handling of a death for pending values; keyed_mutex.pml has the word. All wakes come before
+ * the slot is free. */
 inline handle_death(p) {
     if
     :: claimed & BIT(p) ->
-#ifdef DROP_WAKE_BEFORE_FREE            /* killed between the two: the next to hear finds the slot free, and does nothing */
+#ifdef DROP_WAKE_BEFORE_FREE            /* killed between the two: the next process finds the slot free and does nothing */
         claimed = claimed & ~BIT(p);
         bump_and_wake()
 #else
@@ -126,7 +131,7 @@ proctype Sleeper(byte me) {
 #ifndef DROP_SEQ_FIRST                  /* X3 */
         seq_moved = seq_moved & ~BIT(me);
 #endif
-#ifndef DROP_WANT_FIRST                 /* announced before the test, or the raiser does not wake */
+#ifndef DROP_WANT_FIRST                 /* set before the test, or the raiser does not wake */
         want = true;
 #endif
         if

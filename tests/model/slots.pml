@@ -1,10 +1,12 @@
-/* Slots of the mutex page and their incarnations: one slot is held by process 1, which owns the surface, then by the
- * processes 2 and 3; each may die at any step, and the slot is taken again. Two service threads, in processes that hold
- * slots of their own, are told of each death; one of them is mortal too. One more party takes the surface when it is
- * free and waits for the work that it is owed. rule: K9 X9
+/* Slots of the mutex page and their incarnations. Process 1 holds a slot and owns the surface, then
+ * the processes 2 and 3; each may die at any step, and the slot is taken again. Two service
+ * threads, in processes with slots of their own, are notified of each death; one of them may die
+ * too. One more party acquires the surface when it is free, and waits for the signaller's work.
+ * rule: K9 X9
  *
- * Asserted: a slot has one living holder; a living owner is not robbed; at the standstill no dead owner stands in the
- * word, and nobody waits for a debtor that is gone. */
+ * Asserted: a slot has one live holder; a live owner does not lose its ownership; at the standstill
+ * no dead owner stands in the word, and no thread waits for a signaller that is gone.
+ */
 #include "page.inc"
 
 #ifndef HOLDERS
@@ -21,21 +23,22 @@
 #define TAKER           6
 #define TAKERS_SLOT     1
 
-/* The slot's identity {incarnation, process}; a free slot keeps its incarnation, so that the next taker's differs. */
+/* The slot's identity {incarnation, process}. A free slot keeps its incarnation, so that the next
+ * holder's differs. */
 #define IDENTITY(n, p)  ((n) * 4 + (p))
 #define INCARNATION(id) ((id) / 4)
 #define PROCESS(id)     ((id) & 3)
 byte identity = IDENTITY(1, 1);
 
-/* Beside the word. Each holder promises once: its incarnation serves as the value. */
-byte debtor = 0;                        /* identity of the holder whose work brings `value` */
+/* State beside the word. Each holder announces one value; its incarnation serves as the value. */
+byte debtor = 0;                        /* identity of the holder whose work signals `value` */
 byte value = 0, completed = 0;
 
-byte inside = BIT(1);                   /* truth: processes that hold the slot */
-byte heard[2];                          /* [h]: deaths that service thread h is through with */
+byte inside = BIT(1);                   /* ground truth: processes that hold the slot */
+byte heard[2];                          /* [h]: deaths that service thread h has handled */
 bool handler_dead = false;
 
-#ifdef DROP_DEBTOR_INCARNATION          /* the page says which slot owes, not who held it then */
+#ifdef DROP_DEBTOR_INCARNATION          /* the page names the signaller's slot without its incarnation */
 #define HOLDS_STILL(id) (PROCESS(identity) != 0 && !(dead & BIT(PROCESS(identity))))
 #else
 #define HOLDS_STILL(id) (identity == (id) && !(dead & BIT(PROCESS(id))))
@@ -53,7 +56,7 @@ proctype Holder(byte me) {
         /* ---- join: a swap of the identity ---- */
         atomic { PROCESS(identity) == 0 -> id = identity };
         atomic {
-#ifndef DROP_CLAIM_SWAP                 /* two see the slot free, two take it */
+#ifndef DROP_CLAIM_SWAP                 /* two processes see the slot free, and both take it */
             if
             :: identity != id -> goto out
             :: else
@@ -82,14 +85,14 @@ proctype Holder(byte me) {
             fi
         };
 owning:
-        /* ---- release, and the work that was promised ---- */
+        /* ---- release, and its work ---- */
         debtor = id;
         value = INCARNATION(id);
         d_step { assert(word == WORD(0, OWNED)); word = WORD(0, FREE); moved = 255 };
         d_step { completed = (completed < INCARNATION(id) -> INCARNATION(id) : completed) };
 leave:
         if
-        :: goto out                                     /* stays and owes nothing */
+        :: goto out                                     /* stays, without a pending value */
         :: atomic { assert(identity == id); identity = IDENTITY(INCARNATION(id), 0); inside = inside & ~BIT(me) }
         fi;
 out:
@@ -114,11 +117,11 @@ told:
         atomic {
             id = identity;
             if
-            :: PROCESS(id) != p -> goto over            /* somebody was quicker, or it had left */
+            :: PROCESS(id) != p -> goto over            /* another process was quicker, or it had left */
             :: else
             fi
         };
-#ifdef DROP_RECLAIM_LAST                /* (*) the slot is given away before the word was looked at */
+#ifdef DROP_RECLAIM_LAST                /* (*) the slot is freed before the word is checked */
         atomic {
             if
             :: identity == id -> identity = IDENTITY(INCARNATION(id), 0)
@@ -149,7 +152,7 @@ again:
             goto again
         };
 checked:
-#ifdef DROP_RECLAIM_SWAP                /* a slow service thread gives away the slot of a living one */
+#ifdef DROP_RECLAIM_SWAP                /* a slow service thread frees the slot of a live party */
         identity = IDENTITY(INCARNATION(id), 0);
 #else
         atomic {
@@ -164,7 +167,8 @@ over:
     } unless { d_step { (h == 0 && handler_dead) -> w = 0; id = 0; p = 0; ok = false } }
 }
 
-/* The party of another slot. rule: X9 the debtor as it was when the word was read, and the swap vouches for it. */
+/* The party of another slot. rule: X9; the signaller as it was when the word was read, which the
+ * successful swap proves valid. */
 bool waits = false;
 proctype Taker() {
     byte w, owed_by, until;

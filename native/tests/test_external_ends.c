@@ -1,12 +1,12 @@
-/* Another API's turn (test_outside.c) when something ends: a handle or a device is closed or lost, a debtor dies, the
- * process forks. */
+/* External APIs (test_external.c) when something ends: a handle or a device is closed or lost, a
+ * signaller dies, the process forks. */
 #include <sys/wait.h>
 
-#include "outside.h"
+#include "external.h"
 
 /* ---- the end ---- */
 
-static void *let_go_soon(void *api)
+static void *resume_soon(void *api)
 {
     usleep(50000);
     stub_stall_api(api, false);
@@ -14,7 +14,7 @@ static void *let_go_soon(void *api)
 }
 
 /* rules: I3, K7 */
-static void a_handle_that_is_closed_while_it_is_lent_abandons_the_surface(void)
+static void a_handle_closed_during_external_use_abandons_the_surface(void)
 {
     party a = new_party("a", NULL), c = new_party("c", &a);
     stub_api *api = new_api(&a);
@@ -23,7 +23,7 @@ static void a_handle_that_is_closed_while_it_is_lent_abandons_the_surface(void)
     CHECK(vks_surface_external_begin(a.surface, false, 0, &wait) == VKS_OK, "%s", vks_last_error()->text);
     uint64_t start = vks_now();
     vks_surface_close(a.surface);
-    CHECK(vks_now() - start < HANG && !vks_surface_is_owned(a.surface), "nothing was promised");
+    CHECK(vks_now() - start < HANG && !vks_surface_is_owned(a.surface), "no value was announced");
     CHECK(vks_surface_acquire(c.surface, 0, vks_now() + HANG) == VKS_ABANDONED, "K7");
     CHECK(vks_surface_recover(c.surface, vks_now() + HANG) == VKS_OK, "%s", vks_last_error()->text);
     hand_on(&c, 1);
@@ -32,8 +32,9 @@ static void a_handle_that_is_closed_while_it_is_lent_abandons_the_surface(void)
     drop_party(&a);
 }
 
-/* Lent with a value to signal, lent back, and released: each waits for the signal that is under way. rules: I3, K7 */
-static void close_waits_for_the_value_that_another_api_is_to_signal(void)
+/* After external_signal_value, after external_end, and after the release: each close waits for the
+ * outstanding signal. rules: I3, K7 */
+static void close_waits_for_the_value_that_an_external_api_is_to_signal(void)
 {
     for (int step = 0; step < 3; step++) {
         party a = new_party("a", NULL), c = new_party("c", &a);
@@ -51,7 +52,7 @@ static void close_waits_for_the_value_that_another_api_is_to_signal(void)
             hand_on(&a, 1);
         pthread_t thread;
         uint64_t start = vks_now();
-        pthread_create(&thread, NULL, let_go_soon, api);
+        pthread_create(&thread, NULL, resume_soon, api);
         vks_surface_close(a.surface);
         CHECK(vks_now() - start > 40 * MS && vks_now() - start < HANG && stub_is_idle(api),
               "step %d: closed after %.1f ms", step, (vks_now() - start) / 1e6);
@@ -69,16 +70,16 @@ static void close_waits_for_the_value_that_another_api_is_to_signal(void)
 }
 
 /* rules: I3 */
-static void a_device_is_shut_down_once_what_another_api_does_has_come(void)
+static void a_device_shuts_down_after_external_values_have_come(void)
 {
     party a = new_party("a", NULL), c = new_party("c", &a);
     stub_api *api = new_api(&a);
     stub_stall_api(api, true);
-    outside_turn(&a, api, 0);
+    external_turn(&a, api, 0);
     queue_turn(&a, 1);
-    outside_turn(&a, api, 2);
+    external_turn(&a, api, 2);
     pthread_t thread;
-    pthread_create(&thread, NULL, let_go_soon, api);
+    pthread_create(&thread, NULL, resume_soon, api);
     vks_commands_unref(a.commands);
     stub_close(a.device);
     CHECK(stub_is_idle(api) && stub_value(api) == 3, "all has run: %d", (int)stub_value(api));
@@ -90,7 +91,7 @@ static void a_device_is_shut_down_once_what_another_api_does_has_come(void)
 }
 
 /* rules: I3, X21 */
-static void a_device_that_is_lost_ends_what_it_lent(void)
+static void a_lost_device_ends_external_use(void)
 {
     for (int step = 0; step < 4; step++) {
         party a = new_party("a", NULL), b = new_alias(&a), c = new_party("c", &a);
@@ -109,7 +110,8 @@ static void a_device_that_is_lost_ends_what_it_lent(void)
         CHECK(vks_surface_external_signal_value(a.surface, &wait) == VKS_DEVICE_LOST, "lost");
         CHECK(vks_surface_external_end(a.surface, signal) == VKS_DEVICE_LOST, "lost");
         CHECK(vks_surface_release(a.surface, 1) == VKS_DEVICE_LOST, "lost");
-        CHECK(!vks_surface_is_owned(a.surface) && owed(&c) == 0, "step %d: %d is owed", step, (int)owed(&c));
+        CHECK(!vks_surface_is_owned(a.surface) && sum_pending(&c) == 0, "step %d: %d is pending", step,
+              (int)sum_pending(&c));
         CHECK(vks_surface_acquire(c.surface, 1, vks_now() + HANG) == VKS_ABANDONED, "step %d", step);
         CHECK(vks_surface_recover(c.surface, vks_now() + HANG) == VKS_OK, "%s", vks_last_error()->text);
         uint64_t start = vks_now();
@@ -121,15 +123,15 @@ static void a_device_that_is_lost_ends_what_it_lent(void)
     }
 }
 
-/* The device's own queue is idle: nobody but the publisher asks. By the counter, and by what a submission says alone.
- * rules: X21 */
-static void a_loss_is_noticed_while_only_another_api_is_waited_for(void)
+/* The device's own queue is idle, so only the publisher calls the driver. The loss shows in the
+ * counter, or in submits alone. rules: X21 */
+static void a_loss_is_detected_while_only_an_external_api_is_waited_for(void)
 {
     for (int by_submit = 0; by_submit < 2; by_submit++) {
         party a = new_party("a", NULL);
         stub_api *api = new_api(&a);
         stub_stall_api(api, true);
-        outside_turn(&a, api, 0);
+        external_turn(&a, api, 0);
         own(&a, 1);
         if (by_submit)
             stub_fail_submit(a.device, STUB_DEVICE_LOST, 1);
@@ -144,18 +146,18 @@ static void a_loss_is_noticed_while_only_another_api_is_waited_for(void)
 }
 
 /* rules: I3, K9 */
-static void what_a_lost_debtor_owed_the_api_is_signalled_for_it(void)
+static void a_lost_signallers_value_is_signalled_for_a_waiting_api(void)
 {
     party a = new_party("a", NULL), c = new_party("c", &a);
     stub_api *api = new_api(&a);
     stub_stall(true);
     queue_turn(&c, 0);
-    CHECK(outside_turn(&a, api, 1) == 1, "the API waits for c");
+    CHECK(external_turn(&a, api, 1) == 1, "the API waits for c");
     usleep(30000);
     CHECK(stub_value(api) == 0, "c is alive");
-    lose(&c); /* its work is gone with it */
-    CHECK(SOON(stub_is_idle(api)) && stub_value(api) == 2, "its queue goes on: %d", (int)stub_value(api));
-    CHECK(vks_surface_acquire(a.surface, 2, vks_now() + HANG) == VKS_ABANDONED, "but it is no whole frame");
+    lose(&c); /* its work is lost with it */
+    CHECK(SOON(stub_is_idle(api)) && stub_value(api) == 2, "its queue continues: %d", (int)stub_value(api));
+    CHECK(vks_surface_acquire(a.surface, 2, vks_now() + HANG) == VKS_ABANDONED, "but the frame is incomplete");
     CHECK(AGAIN(vks_surface_recover(a.surface, vks_now() + HANG)) == VKS_OK, "%s", vks_last_error()->text);
     stub_stall(false);
     CHECK(draw(&a, NULL) == VKS_OK, "%s", vks_last_error()->text);
@@ -166,8 +168,8 @@ static void what_a_lost_debtor_owed_the_api_is_signalled_for_it(void)
     drop_party(&a);
 }
 
-/* The same with the handle closed, whose API waits still. rules: I3, K9 */
-static void a_handle_is_closed_only_when_its_api_is_not_stuck(void)
+/* The same for a closed handle whose API still waits. rules: I3, K9 */
+static void a_handle_closes_after_its_apis_orphaned_wait_is_resolved(void)
 {
     party a = new_party("a", NULL), c = new_party("c", &a);
     stub_api *api = new_api(&a);
@@ -179,7 +181,7 @@ static void a_handle_is_closed_only_when_its_api_is_not_stuck(void)
     stub_work(api, wait, 0);
     lose(&c);
     vks_surface_close(a.surface);
-    CHECK(SOON(stub_is_idle(api)), "nobody else would have signalled");
+    CHECK(SOON(stub_is_idle(api)), "no other process would signal");
     stub_stall(false);
     drop_api(api);
     drop_party(&c);
@@ -187,21 +189,21 @@ static void a_handle_is_closed_only_when_its_api_is_not_stuck(void)
 }
 
 /* rules: I3, K27 */
-static void recover_waits_for_the_value_that_another_api_is_to_signal(void)
+static void recover_waits_for_the_value_that_an_external_api_is_to_signal(void)
 {
     for (int by_itself = 0; by_itself < 2; by_itself++) {
         party a = new_party("a", NULL), c = new_party("c", &a), d = new_party("d", &a);
         const party *p = by_itself ? &a : &c;
         stub_api *api = new_api(&a);
         stub_stall_api(api, true);
-        outside_turn(&a, api, 0);
+        external_turn(&a, api, 0);
         own(&d, 1);
-        vks_surface_close(d.surface); /* K7: it owned */
+        vks_surface_close(d.surface); /* K7: it was the owner */
         uint64_t start = vks_now();
         CHECK(AGAIN(vks_surface_recover(p->surface, start + 20 * MS)) == VKS_TIMEOUT, "a's API works still");
         CHECK(vks_now() - start >= 20 * MS, "it waited");
         pthread_t thread;
-        pthread_create(&thread, NULL, let_go_soon, api);
+        pthread_create(&thread, NULL, resume_soon, api);
         CHECK(AGAIN(vks_surface_recover(p->surface, vks_now() + HANG)) == VKS_OK, "%s", vks_last_error()->text);
         CHECK(stub_is_idle(api) && stub_value(api) == look(p).value, "nothing is under way");
         pthread_join(thread, NULL);
@@ -215,21 +217,22 @@ static void recover_waits_for_the_value_that_another_api_is_to_signal(void)
     }
 }
 
-/* In a broken chain no batch's signal overtakes that of this handle's own API. rules: I3, K9 */
-static void work_in_a_broken_chain_waits_for_the_api_whose_signal_would_fall(void)
+/* In a poisoned chain no batch's signal overtakes the signal of this handle's own API.
+ * rules: I3, K9 */
+static void work_in_a_poisoned_chain_waits_for_the_apis_lower_signal(void)
 {
     party a = new_party("a", NULL), c = new_party("c", &a);
     stub_api *api = new_api(&a);
     vks_submission held = {0};
     stub_stall(true);
     stub_stall_api(api, true);
-    outside_turn(&a, api, 0);
+    external_turn(&a, api, 0);
     queue_turn(&c, 1);
     own(&a, 2);
     lose(&c);
     stub_stall(false);
     CHECK(draw(&a, &held) == VKS_OK && vks_submission_is_held(a.device, &held), "its own API's signal comes first");
-    CHECK(vks_surface_release(a.surface, 3) == VKS_ABANDONED, "the chain is broken");
+    CHECK(vks_surface_release(a.surface, 3) == VKS_ABANDONED, "the chain is poisoned");
     stub_stall_api(api, false);
     CHECK(AGAIN(vks_submission_wait(a.device, &held, vks_now() + HANG)) == VKS_OK, "then it goes");
     idle(&a);
@@ -240,7 +243,7 @@ static void work_in_a_broken_chain_waits_for_the_api_whose_signal_would_fall(voi
 }
 
 /* rules: X11 */
-static void in_a_forked_child_every_call_says_so(void)
+static void every_call_in_a_forked_child_returns_forked(void)
 {
     party a = new_party("a", NULL);
     stub_api *api = new_api(&a);
@@ -264,15 +267,16 @@ static void in_a_forked_child_every_call_says_so(void)
     drop_party(&a);
 }
 
-/* In the block; after it; after the tenure; and with the queue's work behind it. rules: I3, K7, K9 */
-static void a_surface_whose_api_died_is_abandoned_at_once_and_recovers(void)
+/* During external use; after it; after the release; and with queued work behind it.
+ * rules: I3, K7, K9 */
+static void a_surface_whose_api_was_lost_is_abandoned_at_once_and_recovers(void)
 {
     for (int step = 0; step < 4; step++) {
         party a = new_party("a", NULL), c = new_party("c", &a);
         stub_api *api = new_api(&a);
         uint64_t wait, signal;
         own(&a, 0);
-        CHECK(vks_surface_external_lost(a.surface) == VKS_OK && look(&a).state == 1, "it had nothing to bring");
+        CHECK(vks_surface_external_lost(a.surface) == VKS_OK && look(&a).state == 1, "it had no value to signal");
         stub_stall_api(api, true);
         CHECK(vks_surface_external_begin(a.surface, false, 0, &wait) == VKS_OK, "%s", vks_last_error()->text);
         if (step > 0) {
@@ -288,7 +292,7 @@ static void a_surface_whose_api_died_is_abandoned_at_once_and_recovers(void)
         stub_lose_api(api);
         CHECK(vks_surface_external_lost(a.surface) == VKS_OK, "%s", vks_last_error()->text);
         if (step <= 1)
-            CHECK(vks_surface_release(a.surface, 1) == VKS_ABANDONED, "step %d: nobody is handed that", step);
+            CHECK(vks_surface_release(a.surface, 1) == VKS_ABANDONED, "step %d: the frame is incomplete", step);
         CHECK(vks_surface_acquire(c.surface, 1, vks_now() + HANG) == VKS_ABANDONED, "step %d", step);
         CHECK(AGAIN(vks_surface_recover(c.surface, vks_now() + HANG)) == VKS_OK, "step %d: %s", step,
               vks_last_error()->text);
@@ -308,7 +312,7 @@ static void a_surface_whose_api_died_is_abandoned_at_once_and_recovers(void)
 typedef struct crowd {
     party *party;
     stub_api *api;
-    pthread_mutex_t by_api; /* one thread speaks for the API at a time */
+    pthread_mutex_t by_api; /* one thread uses the API at a time */
     _Atomic bool over;
     _Atomic uint32_t turns;
 } crowd;
@@ -325,7 +329,7 @@ static void take_api_turn(crowd *c)
         c->turns++;
 }
 
-/* Calls in any order, of several threads on one handle; what comes of it is whole turns. */
+/* Calls in any order, by several threads on one handle; every turn stays complete. */
 static void *call_anything(void *argument)
 {
     crowd *c = argument;
@@ -365,14 +369,14 @@ static void threads_may_call_anything_at_any_time_and_close_the_handle(void)
         for (int t = 0; t < 4; t++)
             pthread_create(&threads[t], NULL, call_anything, &crowds[t & 1]);
         usleep(60000);
-        vks_surface_close(a.surface); /* under their hands */
+        vks_surface_close(a.surface); /* while the threads use it */
         usleep(1000);
         crowds[0].over = crowds[1].over = true;
         for (int t = 0; t < 4; t++)
             pthread_join(threads[t], NULL);
         if (i == 0)
             printf("     %u and %u turns\n", crowds[0].turns, crowds[1].turns);
-        CHECK(SOON(stub_is_idle(crowds[0].api) && stub_is_idle(crowds[1].api)), "nothing is stuck");
+        CHECK(SOON(stub_is_idle(crowds[0].api) && stub_is_idle(crowds[1].api)), "no queue waits forever");
         drop_party(&c);
         drop_party(&a);
         drop_api(crowds[0].api);
@@ -382,17 +386,17 @@ static void threads_may_call_anything_at_any_time_and_close_the_handle(void)
 
 int main(void)
 {
-    STEP(a_handle_that_is_closed_while_it_is_lent_abandons_the_surface);
-    STEP(close_waits_for_the_value_that_another_api_is_to_signal);
-    STEP(a_device_is_shut_down_once_what_another_api_does_has_come);
-    STEP(a_device_that_is_lost_ends_what_it_lent);
-    STEP(a_loss_is_noticed_while_only_another_api_is_waited_for);
-    STEP(what_a_lost_debtor_owed_the_api_is_signalled_for_it);
-    STEP(a_handle_is_closed_only_when_its_api_is_not_stuck);
-    STEP(recover_waits_for_the_value_that_another_api_is_to_signal);
-    STEP(work_in_a_broken_chain_waits_for_the_api_whose_signal_would_fall);
-    STEP(in_a_forked_child_every_call_says_so);
-    STEP(a_surface_whose_api_died_is_abandoned_at_once_and_recovers);
+    STEP(a_handle_closed_during_external_use_abandons_the_surface);
+    STEP(close_waits_for_the_value_that_an_external_api_is_to_signal);
+    STEP(a_device_shuts_down_after_external_values_have_come);
+    STEP(a_lost_device_ends_external_use);
+    STEP(a_loss_is_detected_while_only_an_external_api_is_waited_for);
+    STEP(a_lost_signallers_value_is_signalled_for_a_waiting_api);
+    STEP(a_handle_closes_after_its_apis_orphaned_wait_is_resolved);
+    STEP(recover_waits_for_the_value_that_an_external_api_is_to_signal);
+    STEP(work_in_a_poisoned_chain_waits_for_the_apis_lower_signal);
+    STEP(every_call_in_a_forked_child_returns_forked);
+    STEP(a_surface_whose_api_was_lost_is_abandoned_at_once_and_recovers);
     STEP(threads_may_call_anything_at_any_time_and_close_the_handle);
     CHECK(stub_violations() == 0, "%u violations", stub_violations());
     return check_result();

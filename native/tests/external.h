@@ -1,6 +1,6 @@
-/* outside.h: what the tests of another API's turns have in common: the parties, their turns, and waiting. */
-#ifndef VKS_TEST_OUTSIDE_H
-#define VKS_TEST_OUTSIDE_H
+/* external.h: shared parts of the tests of external APIs: the parties, their turns, and waiting. */
+#ifndef VKS_TEST_EXTERNAL_H
+#define VKS_TEST_EXTERNAL_H
 
 #include <pthread.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #define MS UINT64_C(1000000)
 
-/* ---- the cast ---- */
+/* ---- parties ---- */
 
 typedef struct party {
     vks_device *device;
@@ -77,7 +77,7 @@ static inline vks_page_view look(const party *p)
     return view;
 }
 
-static inline uint64_t owed(const party *p)
+static inline uint64_t sum_pending(const party *p)
 {
     vks_page_view view = look(p);
     uint64_t pending_value = 0;
@@ -105,7 +105,7 @@ static inline uint64_t owed(const party *p)
 static inline void drop_api(stub_api *api)
 {
     stub_stall_api(api, false);
-    CHECK(SOON(stub_is_idle(api)), "it is stuck");
+    CHECK(SOON(stub_is_idle(api)), "its queue waits forever");
     stub_drop(api);
 }
 
@@ -130,8 +130,8 @@ static inline void queue_turn(const party *p, uint64_t key)
     hand_on(p, key + 1);
 }
 
-/* What the API does between the acquire and the release. Returns the value that it waited for. */
-static inline uint64_t lend(const party *p, stub_api *api)
+/* Runs the API's work between the acquire and the release. Returns the value that it waited for. */
+static inline uint64_t external_use(const party *p, stub_api *api)
 {
     uint64_t wait = 0, signal = 0;
     vks_status status = AGAIN(vks_surface_external_begin(p->surface, false, vks_now() + HANG, &wait));
@@ -143,10 +143,10 @@ static inline uint64_t lend(const party *p, stub_api *api)
     return wait;
 }
 
-static inline uint64_t outside_turn(const party *p, stub_api *api, uint64_t key)
+static inline uint64_t external_turn(const party *p, stub_api *api, uint64_t key)
 {
     own(p, key);
-    uint64_t wait = lend(p, api);
+    uint64_t wait = external_use(p, api);
     hand_on(p, key + 1);
     return wait;
 }
@@ -163,11 +163,11 @@ static inline void lose(const party *p)
     CHECK(vks_submit(p->device, &(vks_submit_info){0}, 0, &(vks_submission){0}) == VKS_DEVICE_LOST, "lost");
 }
 
-/* Of the page: everything that was promised has come. */
-static inline bool is_settled(const party *p)
+/* Returns whether every announced value of the page has completed. */
+static inline bool is_complete(const party *p)
 {
     vks_page_view view = look(p);
-    return view.completed >= view.value && view.queued >= view.value && !owed(p);
+    return view.completed >= view.value && view.queued >= view.value && !sum_pending(p);
 }
 
 typedef struct sleeper {
@@ -186,7 +186,7 @@ static inline void *sleep_in_call(void *argument)
     return NULL;
 }
 
-/* What is broken shows in the first of them; many would wait for seconds. */
+/* Skips the remaining tests after some failures, because each of them could wait for seconds. */
 #define STEP(test)                                                                                                     \
     if (check_failures < 5)                                                                                            \
     RUN(test)

@@ -1,18 +1,19 @@
-/* outside_fences.h: what the tests of fences that another API signals have in common: the parties, and what they do. */
-#ifndef VKS_TEST_OUTSIDE_FENCES_H
-#define VKS_TEST_OUTSIDE_FENCES_H
+/* external_fences.h: shared parts of the tests of fences that an external API signals: the parties
+ * and their actions. */
+#ifndef VKS_TEST_EXTERNAL_FENCES_H
+#define VKS_TEST_EXTERNAL_FENCES_H
 
 #include <poll.h>
 #include <sys/wait.h>
 
-#include "outside.h"
+#include "external.h"
 
-/* ---- the cast ---- */
+/* ---- parties ---- */
 
 typedef struct cast {
     vks_device *device, *other;
-    vks_fence *fence, *follower; /* the other device's */
-    stub_api *api, *theirs;      /* theirs imported the follower */
+    vks_fence *fence, *follower; /* on the other device */
+    stub_api *api, *theirs;      /* `theirs` imported the follower */
 } cast;
 
 static inline vks_fence *follow(vks_fence *fence, vks_device *device)
@@ -25,7 +26,7 @@ static inline vks_fence *follow(vks_fence *fence, vks_device *device)
     return follower;
 }
 
-static inline cast raise_curtain(void)
+static inline cast new_cast(void)
 {
     cast c = {.device = stub_open("here", true), .other = stub_open("there", true)};
     CHECK(vks_fence_create(c.device, 0, &c.fence) == VKS_OK, "%s", vks_last_error()->text);
@@ -42,7 +43,7 @@ static inline void close_fence(vks_fence *fence)
     vks_fence_unref(fence);
 }
 
-static inline void drop_curtain(cast *c)
+static inline void drop_cast(cast *c)
 {
     close_fence(c->follower);
     close_fence(c->fence);
@@ -52,9 +53,9 @@ static inline void drop_curtain(cast *c)
     stub_close(c->device);
 }
 
-/* ---- what they do ---- */
+/* ---- actions ---- */
 
-/* A batch of the device's queue: *held, if it is not NULL, is the caller's to drop. */
+/* Submits a batch to the device's queue. The caller drops *held, if it is not NULL. */
 static inline vks_status batch(vks_device *device, vks_wait wait, vks_signal signal, vks_submission *out)
 {
     vks_submission ignored = {0};

@@ -1,14 +1,15 @@
-/* Fences that another API signals (test_outside_fences.c) when something ends: the API dies, a fence or a device is
- * closed or lost; and threads that do anything at any time. */
-#include "outside_fences.h"
+/* Fences that an external API signals (test_external_fences.c) when something ends: the API is
+ * lost, a fence or a device is closed or lost, or threads make calls at any time. */
+#include "external_fences.h"
 
 /* ---- the end ---- */
 
-/* Two of the API's values outstanding with a batch of ours between them, and one behind. rules: I3, X4, X21 */
-static void what_an_api_that_died_was_to_bring_is_abandoned_at_once(void)
+/* Two values of the API are outstanding, with a batch of the device between them and one behind.
+ * rules: I3, X4, X21 */
+static void outstanding_values_of_a_lost_api_are_abandoned_at_once(void)
 {
     for (int stalled = 0; stalled < 2; stalled++) {
-        cast c = raise_curtain();
+        cast c = new_cast();
         vks_submission behind = {0}, there = {0};
         waiter waiters[] = {{.fence = c.fence, .value = 4}, {.fence = c.follower, .value = 4}};
         pthread_t threads[2];
@@ -37,9 +38,9 @@ static void what_an_api_that_died_was_to_bring_is_abandoned_at_once(void)
         CHECK(is_readable(fd, 1000), "its event says so");
         close(fd);
         stub_stall(false);
-        CHECK(AGAIN(vks_submission_wait(c.device, &behind, vks_now() + HANG)) == VKS_OK, "our queue goes on");
-        CHECK(AGAIN(vks_submission_wait(c.other, &there, vks_now() + HANG)) == VKS_OK, "and theirs");
-        CHECK(SOON(value_of(c.fence) == 3), "what came before counts, and no more: %d", (int)value_of(c.fence));
+        CHECK(AGAIN(vks_submission_wait(c.device, &behind, vks_now() + HANG)) == VKS_OK, "this queue continues");
+        CHECK(AGAIN(vks_submission_wait(c.other, &there, vks_now() + HANG)) == VKS_OK, "and the other one");
+        CHECK(SOON(value_of(c.fence) == 3), "only earlier values count: %d", (int)value_of(c.fence));
         CHECK(wait_for(c.fence, 3, 100) == VKS_OK && wait_for(c.fence, 4, 100) == VKS_ABANDONED &&
                   wait_for(c.fence, 7, 100) == VKS_ABANDONED,
               "whatever the semaphore says");
@@ -48,17 +49,17 @@ static void what_an_api_that_died_was_to_bring_is_abandoned_at_once(void)
                   vks_fence_external_wait(c.fence, 7, 0, &wait) == VKS_ABANDONED &&
                   vks_fence_external_begin(c.fence, 8, &wait) == VKS_ABANDONED &&
                   vks_fence_signal(c.fence, 8) == VKS_ABANDONED,
-              "it is broken");
+              "it has failed");
         uint64_t start = vks_now();
-        drop_curtain(&c);
+        drop_cast(&c);
         CHECK(vks_now() - start < HANG, "closed after %.1f ms", (vks_now() - start) / 1e6);
     }
 }
 
 /* rules: I3, X4, X21 */
-static void an_api_that_waits_for_one_that_is_lost_goes_on(void)
+static void an_api_wait_for_a_lost_signaller_ends(void)
 {
-    cast c = raise_curtain();
+    cast c = new_cast();
     uint64_t wait;
     stub_stall(true);
     CHECK(batch(c.device, NO_WAIT, SIGNAL(c.fence, 1), NULL) == VKS_OK, "%s", vks_last_error()->text);
@@ -66,15 +67,15 @@ static void an_api_that_waits_for_one_that_is_lost_goes_on(void)
           vks_last_error()->text);
     stub_work(c.theirs, wait, 0);
     usleep(50000);
-    CHECK(!stub_is_idle(c.theirs), "nobody is dead");
-    stub_fail_submit(c.device, STUB_DEVICE_LOST, 1); /* its work is gone with it */
+    CHECK(!stub_is_idle(c.theirs), "no party is dead");
+    stub_fail_submit(c.device, STUB_DEVICE_LOST, 1); /* its work is lost with it */
     CHECK(vks_submit(c.device, &(vks_submit_info){0}, 0, &(vks_submission){0}) == VKS_DEVICE_LOST, "lost");
-    CHECK(SOON(stub_is_idle(c.theirs)), "its stream is not stuck");
+    CHECK(SOON(stub_is_idle(c.theirs)), "its stream continues");
     stub_stall(false);
-    drop_curtain(&c);
+    drop_cast(&c);
 }
 
-static void *let_go_soon(void *api)
+static void *resume_soon(void *api)
 {
     usleep(50000);
     stub_stall_api(api, false);
@@ -82,15 +83,15 @@ static void *let_go_soon(void *api)
 }
 
 /* rules: I3, X6 */
-static void close_waits_for_what_the_api_was_given(void)
+static void close_waits_for_values_queued_with_the_api(void)
 {
     for (int of_device = 0; of_device < 2; of_device++) {
-        cast c = raise_curtain();
+        cast c = new_cast();
         stub_stall_api(c.api, true);
         api_signals(c.fence, c.api, 3);
         pthread_t thread;
         uint64_t start = vks_now();
-        pthread_create(&thread, NULL, let_go_soon, c.api);
+        pthread_create(&thread, NULL, resume_soon, c.api);
         if (of_device)
             stub_close(c.device);
         else
@@ -100,7 +101,7 @@ static void close_waits_for_what_the_api_was_given(void)
         CHECK(wait_for(c.follower, 3, 1000) == VKS_OK, "it came before the end");
         CHECK(wait_for(c.follower, 4, 1000) == VKS_ABANDONED, "and no more will");
         if (!of_device) {
-            drop_curtain(&c);
+            drop_cast(&c);
             continue;
         }
         close_fence(c.follower);
@@ -112,9 +113,9 @@ static void close_waits_for_what_the_api_was_given(void)
 }
 
 /* rules: I3, X21 */
-static void a_device_that_is_lost_ends_what_its_fences_lent(void)
+static void a_lost_device_ends_external_use_of_its_fences(void)
 {
-    cast c = raise_curtain();
+    cast c = new_cast();
     uint64_t wait;
     stub_stall_api(c.api, true);
     api_signals(c.fence, c.api, 1);
@@ -124,7 +125,7 @@ static void a_device_that_is_lost_ends_what_its_fences_lent(void)
               wait_for(c.follower, 2, 1000) == VKS_ABANDONED,
           "X21");
     uint64_t start = vks_now();
-    drop_curtain(&c);
+    drop_cast(&c);
     CHECK(vks_now() - start < HANG, "closed after %.1f ms", (vks_now() - start) / 1e6);
 }
 
@@ -132,7 +133,7 @@ static void a_device_that_is_lost_ends_what_its_fences_lent(void)
 
 typedef struct crowd {
     cast *cast;
-    pthread_mutex_t by_api; /* one thread speaks for the API at a time */
+    pthread_mutex_t by_api; /* one thread uses the API at a time */
     _Atomic bool over;
     _Atomic uint64_t next;
 } crowd;
@@ -184,7 +185,7 @@ static void *call_anything(void *argument)
 static void threads_may_call_anything_at_any_time_and_close_the_fence(void)
 {
     for (long i = 0, n = check_scale("VKS_ROUNDS", 4); i < n; i++) {
-        cast c = raise_curtain();
+        cast c = new_cast();
         crowd all = {.cast = &c, .next = 1};
         pthread_mutex_init(&all.by_api, NULL);
         pthread_t threads[4];
@@ -198,17 +199,17 @@ static void threads_may_call_anything_at_any_time_and_close_the_fence(void)
         all.over = true;
         for (int t = 0; t < 4; t++)
             pthread_join(threads[t], NULL);
-        CHECK(SOON(stub_is_idle(c.api) && stub_is_idle(c.theirs)), "nothing is stuck");
-        drop_curtain(&c);
+        CHECK(SOON(stub_is_idle(c.api) && stub_is_idle(c.theirs)), "no queue waits forever");
+        drop_cast(&c);
     }
 }
 
 int main(void)
 {
-    STEP(what_an_api_that_died_was_to_bring_is_abandoned_at_once);
-    STEP(an_api_that_waits_for_one_that_is_lost_goes_on);
-    STEP(close_waits_for_what_the_api_was_given);
-    STEP(a_device_that_is_lost_ends_what_its_fences_lent);
+    STEP(outstanding_values_of_a_lost_api_are_abandoned_at_once);
+    STEP(an_api_wait_for_a_lost_signaller_ends);
+    STEP(close_waits_for_values_queued_with_the_api);
+    STEP(a_lost_device_ends_external_use_of_its_fences);
     STEP(threads_may_call_anything_at_any_time_and_close_the_fence);
     CHECK(stub_violations() == 0, "%u violations", stub_violations());
     return check_result();

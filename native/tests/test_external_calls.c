@@ -1,10 +1,10 @@
-/* Another API's turn (test_outside.c): what may be called when, what is waited for before it begins, a queue's
- * surfaces, and threads that cannot be started. */
+/* External APIs (test_external.c): valid calls in each state, the waits before external_begin,
+ * surfaces of queues, and threads that cannot be started. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 
 #include "core/device.h"
-#include "outside.h"
+#include "external.h"
 
 /* ---- threads that cannot be started ---- */
 
@@ -20,21 +20,21 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
     return no_threads ? 11 /* EAGAIN, as under RLIMIT_NPROC */ : real(thread, attributes, run, argument);
 }
 
-/* ---- what may be called when ---- */
+/* ---- valid calls ---- */
 
 /* rules: I3, K3, K21 */
-static void every_call_out_of_turn_is_refused_and_changes_nothing(void)
+static void a_call_in_the_wrong_state_is_refused_and_changes_nothing(void)
 {
     party a = new_party("a", NULL);
     stub_api *api = new_api(&a);
     uint64_t wait = 7, signal = 0, twice = 0;
     vks_work *op = NULL;
     vks_semaphore_point point;
-    CHECK(vks_surface_external_begin(a.surface, false, 0, &wait) == VKS_NOT_OWNER, "nobody owns it");
-    CHECK(vks_surface_external_signal_value(a.surface, &signal) == VKS_NOT_OWNER, "nor lent it");
-    CHECK(vks_surface_external_end(a.surface, 1) == VKS_NOT_OWNER, "nor has it back");
+    CHECK(vks_surface_external_begin(a.surface, false, 0, &wait) == VKS_NOT_OWNER, "it is unowned");
+    CHECK(vks_surface_external_signal_value(a.surface, &signal) == VKS_NOT_OWNER, "external use did not begin");
+    CHECK(vks_surface_external_end(a.surface, 1) == VKS_NOT_OWNER, "external use did not begin");
     own(&a, 0);
-    CHECK(vks_surface_external_signal_value(a.surface, &signal) == VKS_NOT_OWNER, "it is not lent");
+    CHECK(vks_surface_external_signal_value(a.surface, &signal) == VKS_NOT_OWNER, "external use did not begin");
     CHECK(vks_surface_external_end(a.surface, 0) == VKS_NOT_OWNER, "still");
     CHECK(vks_surface_external_begin(a.surface, false, 0, &wait) == VKS_OK && wait == 0, "nothing to wait for: %d",
           (int)wait);
@@ -51,7 +51,7 @@ static void every_call_out_of_turn_is_refused_and_changes_nothing(void)
         CHECK(vks_surface_recover(a.surface, 0) == VKS_NOT_ABANDONED, "it is not");
         CHECK(vks_surface_release(a.surface, 1) == VKS_BAD_CALL, "the API has it");
         CHECK(vks_surface_cpu_access(a.surface, 0) == VKS_NOT_OWNER, "the API has it");
-        CHECK(vks_surface_external_end(a.surface, 1) == VKS_BAD_VALUE, "nobody asked for a value");
+        CHECK(vks_surface_external_end(a.surface, 1) == VKS_BAD_VALUE, "no value was requested");
         CHECK(vks_surface_external_signal_value(a.surface, &signal) == VKS_OK && signal == 1, "%d", (int)signal);
         CHECK(vks_surface_external_signal_value(a.surface, &twice) == VKS_OK && twice == 1, "it stays: %d", (int)twice);
         CHECK(vks_surface_external_end(a.surface, 2) == VKS_BAD_VALUE, "not that one");
@@ -61,7 +61,7 @@ static void every_call_out_of_turn_is_refused_and_changes_nothing(void)
         CHECK(vks_surface_external_end(a.surface, signal) == VKS_NOT_OWNER, "once");
         CHECK(vks_surface_external_end(a.surface, 0) == VKS_NOT_OWNER, "and not undone");
         CHECK(vks_surface_external_signal_value(a.surface, &signal) == VKS_NOT_OWNER, "once");
-        CHECK(vks_surface_is_owned(a.surface), "the tenure goes on");
+        CHECK(vks_surface_is_owned(a.surface), "the ownership continues");
     }
     hand_on(&a, 1);
     CHECK(vks_surface_release(a.surface, 1) == VKS_NOT_OWNER && !vks_surface_is_owned(a.surface), "it went on");
@@ -73,7 +73,7 @@ static void every_call_out_of_turn_is_refused_and_changes_nothing(void)
     CHECK(vks_surface_external_end(a.surface, 0) == VKS_OK, "it did nothing");
     hand_on(&a, 2);
     CHECK(vks_surface_external_begin(a.surface, false, 0, &wait) == VKS_NOT_OWNER, "it went on");
-    CHECK(SOON(is_settled(&a)) && stub_value(api) == 2, "two turns, two values");
+    CHECK(SOON(is_complete(&a)) && stub_value(api) == 2, "two turns, two values");
     vks_surface_close(a.surface);
     CHECK(vks_surface_external_begin(a.surface, false, 0, &wait) == VKS_CLOSED, "closed");
     CHECK(vks_surface_external_signal_value(a.surface, &signal) == VKS_CLOSED, "closed");
@@ -83,7 +83,7 @@ static void every_call_out_of_turn_is_refused_and_changes_nothing(void)
 }
 
 /* rules: I3 */
-static void a_surface_without_a_semaphore_that_others_have_is_unsupported(void)
+static void a_surface_without_a_shared_semaphore_is_unsupported(void)
 {
     uint64_t value;
     party a = new_party("a", NULL), b = new_alias(&a);
@@ -120,22 +120,23 @@ static void a_surface_without_a_semaphore_that_others_have_is_unsupported(void)
 }
 
 /* rules: I3 */
-static void an_api_that_did_nothing_leaves_the_tenure_as_it_was(void)
+static void an_api_that_did_nothing_leaves_the_ownership_unchanged(void)
 {
     party a = new_party("a", NULL), c = new_party("c", &a);
     stub_api *api = new_api(&a);
     stub_stall(true);
     queue_turn(&c, 0);
     own(&a, 1);
-    for (int asked = 0; asked < 2; asked++) { /* and it may be lent again */
+    for (int asked = 0; asked < 2; asked++) { /* and it can begin again */
         uint64_t wait, signal;
         vks_submission submission = {0};
         CHECK(vks_surface_external_begin(a.surface, false, 0, &wait) == VKS_OK && wait == 1, "%s",
               vks_last_error()->text);
         if (asked)
-            CHECK(vks_surface_external_signal_value(a.surface, &signal) == VKS_OK && owed(&a) != 1, "it is promised");
+            CHECK(vks_surface_external_signal_value(a.surface, &signal) == VKS_OK && sum_pending(&a) != 1,
+                  "it is announced");
         CHECK(vks_surface_external_end(a.surface, 0) == VKS_OK, "%s", vks_last_error()->text);
-        CHECK(owed(&a) == 1, "what c owes, no more: %d", (int)owed(&a));
+        CHECK(sum_pending(&a) == 1, "only c's value: %d", (int)sum_pending(&a));
         if (!asked)
             continue;
         CHECK(draw(&a, &submission) == VKS_OK && !vks_submission_is_held(a.device, &submission), "its own commands");
@@ -145,14 +146,14 @@ static void an_api_that_did_nothing_leaves_the_tenure_as_it_was(void)
         stub_stall(false);
         CHECK(AGAIN(vks_submission_wait(a.device, &submission, vks_now() + HANG)) == VKS_OK, "and run");
     }
-    CHECK(SOON(is_settled(&a)) && stub_value(api) == look(&a).value, "%d", (int)owed(&a));
+    CHECK(SOON(is_complete(&a)) && stub_value(api) == look(&a).value, "%d", (int)sum_pending(&a));
     drop_api(api);
     drop_party(&c);
     drop_party(&a);
 }
 
 /* rules: I3, K25 */
-static void what_the_owner_before_holds_back_is_waited_for_up_to_the_deadline(void)
+static void held_work_of_the_previous_owner_is_waited_for_up_to_the_deadline(void)
 {
     party a = new_party("a", NULL), b = new_alias(&a), c = new_party("c", &a);
     const party *next[] = {&a, &b, &c};
@@ -177,7 +178,7 @@ static void what_the_owner_before_holds_back_is_waited_for_up_to_the_deadline(vo
               (vks_now() - start) / 1e6);
         CHECK(vks_fence_signal(gate, 1) == VKS_OK, "%s", vks_last_error()->text);
         CHECK(AGAIN(vks_submission_wait(a.device, &held, vks_now() + HANG)) == VKS_OK, "it runs");
-        lend(next[i], api);
+        external_use(next[i], api);
         hand_on(next[i], 2 * i + 2);
         vks_work_unref(held.op);
         vks_fence_close(gate);
@@ -189,15 +190,15 @@ static void what_the_owner_before_holds_back_is_waited_for_up_to_the_deadline(vo
     drop_party(&a);
 }
 
-static vks_status lend_within(vks_surface *surface, uint64_t deadline)
+static vks_status begin_within(vks_surface *surface, uint64_t deadline)
 {
     uint64_t wait;
     return vks_surface_external_begin(surface, false, deadline, &wait);
 }
 
-/* How a wait for held work ends: the work goes, its owner is lost, the handle is closed, its device is lost. rules: I3,
- * X21 */
-static void a_wait_for_held_work_ends_with_whatever_happens(void)
+/* The outcomes of a wait for held work: the work runs, its owner is lost, the handle is closed, its
+ * device is lost. rules: I3, X21 */
+static void a_wait_for_held_work_ends_with_every_outcome(void)
 {
     static const vks_status ends[] = {VKS_OK, VKS_ABANDONED, VKS_CLOSED, VKS_DEVICE_LOST};
     for (int i = 0; i < 4; i++) {
@@ -212,7 +213,7 @@ static void a_wait_for_held_work_ends_with_whatever_happens(void)
         CHECK(vks_submit(a.device, &info, 0, &held) == VKS_OK && held.op, "it is held");
         hand_on(&a, 1);
         own(&c, 1);
-        sleeper s = {.party = &c, .call = lend_within};
+        sleeper s = {.party = &c, .call = begin_within};
         pthread_t thread;
         pthread_create(&thread, NULL, sleep_in_call, &s);
         usleep(20000);
@@ -223,11 +224,12 @@ static void a_wait_for_held_work_ends_with_whatever_happens(void)
         else
             vks_device_mark_lost(i == 1 ? a.device : c.device);
         pthread_join(thread, NULL);
-        /* What a lost device promised is settled and its chain broken: the API may work, its release abandons. */
+        /* A lost device completes its values and poisons the chain: the API may work, and its
+         * release abandons. */
         CHECK((s.status == ends[i] || (i == 1 && s.status == VKS_OK)) && s.took < HANG,
               "end %d: status %d after %.1f ms", i, s.status, s.took / 1e6);
         vks_work_unref(held.op);
-        if (i > 1) /* a's work must not be left held: its promise would be kept by nobody */
+        if (i > 1) /* a's work must not stay held, because no process would complete its value */
             vks_fence_signal(gate, 1);
         vks_fence_close(gate);
         vks_fence_unref(gate);
@@ -237,9 +239,9 @@ static void a_wait_for_held_work_ends_with_whatever_happens(void)
     }
 }
 
-/* An alias owns when the first export comes, and its device's queue has the image and draws to it: no semaphore tells
- * of that. rules: I3 */
-static void an_image_that_was_exported_in_the_midst_of_a_tenure_is_handed_out_first(void)
+/* An alias owns during the first export, while its device's queue owns and draws the image; no
+ * semaphore orders that. rules: I3 */
+static void an_image_exported_during_an_ownership_is_released_to_external_first(void)
 {
     party a = new_party("a", NULL), b = new_alias(&a);
     uint64_t wait = 9;
@@ -257,17 +259,17 @@ static void an_image_that_was_exported_in_the_midst_of_a_tenure_is_handed_out_fi
     hand_on(&b, 2);
     queue_turn(&a, 2);
     idle(&a);
-    CHECK(SOON(is_settled(&a)), "all has come");
+    CHECK(SOON(is_complete(&a)), "all has come");
     drop_api(api);
     drop_party(&b);
     drop_party(&a);
 }
 
-/* A surface that two devices send round, by two queues. */
+/* A surface that two devices pass back and forth through two queues. */
 typedef struct ring {
     vks_device *devices[2];
     vks_surface *surfaces[2];
-    vks_queue *there_in, *there_out, *back_in, *back_out; /* from device 0 to 1; `back` starts with the surface in it */
+    vks_queue *there_in, *there_out, *back_in, *back_out; /* from device 0 to 1; `back` starts with the surface */
     int fds[2];
 } ring;
 
@@ -323,7 +325,7 @@ static vks_status enqueue(vks_queue *queue, vks_surface *surface, int mode, uint
 }
 
 /* rules: I3, Q10, Q11, Q19 */
-static void a_queues_surface_travels_on_after_another_apis_turn(void)
+static void a_queues_surface_is_enqueued_after_an_external_api_used_it(void)
 {
     ring r = new_ring();
     stub_api *api = stub_import(r.surfaces[0]);
@@ -368,7 +370,7 @@ static void a_queues_surface_travels_on_after_another_apis_turn(void)
 }
 
 /* rules: I3, K27 */
-static void a_queues_surface_is_recovered_though_its_producer_was_lost_in_another_apis_turn(void)
+static void a_queues_surface_is_recovered_after_its_producer_was_lost_during_external_use(void)
 {
     ring r = new_ring();
     stub_api *api = stub_import(r.surfaces[1]);
@@ -381,11 +383,11 @@ static void a_queues_surface_is_recovered_though_its_producer_was_lost_in_anothe
     CHECK(enqueue(r.there_in, producer.surface, VKS_ENQUEUE_GPU, 0, &committed) == VKS_OK, "%s",
           vks_last_error()->text);
     dequeue(r.there_out);
-    CHECK(lend(&consumer, api) == 1, "it waits for the producer");
+    CHECK(external_use(&consumer, api) == 1, "it waits for the producer");
     lose(&producer);
     stub_stall(false);
     CHECK(AGAIN(vks_surface_recover(consumer.surface, vks_now() + HANG)) == VKS_OK, "%s", vks_last_error()->text);
-    CHECK(vks_surface_is_owned(consumer.surface) && stub_is_idle(api), "it is the consumer's, and whole again");
+    CHECK(vks_surface_is_owned(consumer.surface) && stub_is_idle(api), "the consumer owns it, and it is valid again");
     vks_commands_unref(producer.commands);
     drop_api(api);
     drop_ring(&r);
@@ -393,19 +395,19 @@ static void a_queues_surface_is_recovered_though_its_producer_was_lost_in_anothe
 
 /* ---- no threads ---- */
 
-static void without_threads_nothing_is_lent(void)
+static void external_use_is_refused_without_threads(void)
 {
     party a = new_party("a", NULL);
     stub_api *api = new_api(&a);
     uint64_t wait;
     own(&a, 0);
     no_threads = true;
-    CHECK(vks_surface_external_begin(a.surface, false, 0, &wait) == VKS_OS_ERROR, "nobody would look for the value");
+    CHECK(vks_surface_external_begin(a.surface, false, 0, &wait) == VKS_OS_ERROR, "no thread would poll the value");
     no_threads = false;
-    CHECK(owed(&a) == 0 && vks_surface_cpu_access(a.surface, 0) == VKS_OK, "nothing changed");
-    lend(&a, api);
+    CHECK(sum_pending(&a) == 0 && vks_surface_cpu_access(a.surface, 0) == VKS_OK, "nothing changed");
+    external_use(&a, api);
     hand_on(&a, 1);
-    CHECK(SOON(is_settled(&a)), "and now somebody does");
+    CHECK(SOON(is_complete(&a)), "now a thread polls it");
     vks_clear_error();
     drop_api(api);
     drop_party(&a);
@@ -441,16 +443,16 @@ static void a_test_does_not_wait_for_a_present(void)
 
 int main(void)
 {
-    STEP(without_threads_nothing_is_lent); /* first: the process's threads are not there yet */
-    STEP(every_call_out_of_turn_is_refused_and_changes_nothing);
-    STEP(a_surface_without_a_semaphore_that_others_have_is_unsupported);
-    STEP(an_api_that_did_nothing_leaves_the_tenure_as_it_was);
-    STEP(what_the_owner_before_holds_back_is_waited_for_up_to_the_deadline);
-    STEP(a_wait_for_held_work_ends_with_whatever_happens);
-    STEP(an_image_that_was_exported_in_the_midst_of_a_tenure_is_handed_out_first);
+    STEP(external_use_is_refused_without_threads); /* first, before the process's threads have started */
+    STEP(a_call_in_the_wrong_state_is_refused_and_changes_nothing);
+    STEP(a_surface_without_a_shared_semaphore_is_unsupported);
+    STEP(an_api_that_did_nothing_leaves_the_ownership_unchanged);
+    STEP(held_work_of_the_previous_owner_is_waited_for_up_to_the_deadline);
+    STEP(a_wait_for_held_work_ends_with_every_outcome);
+    STEP(an_image_exported_during_an_ownership_is_released_to_external_first);
     STEP(a_test_does_not_wait_for_a_present);
-    STEP(a_queues_surface_travels_on_after_another_apis_turn);
-    STEP(a_queues_surface_is_recovered_though_its_producer_was_lost_in_another_apis_turn);
+    STEP(a_queues_surface_is_enqueued_after_an_external_api_used_it);
+    STEP(a_queues_surface_is_recovered_after_its_producer_was_lost_during_external_use);
     CHECK(stub_violations() == 0, "%u violations", stub_violations());
     return check_result();
 }

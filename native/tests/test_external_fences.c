@@ -1,13 +1,13 @@
-/* Another API's queue waits for a fence and signals it by the fence's own semaphore (CUDA). Over the stub driver, which
- * notices a signal that does not increase the value. */
-#include "outside_fences.h"
+/* An external API's queue (CUDA) waits for a fence and signals it, through the fence's own
+ * semaphore. Uses the stub driver, which reports a signal that does not increase the value. */
+#include "external_fences.h"
 
-/* ---- in order ---- */
+/* ---- order ---- */
 
-/* Whoever brings the next value, with either queue standing still or not. rules: I3, X1, X2 */
-static void values_come_in_order_whichever_queue_brings_them(void)
+/* Every order of signalling queues, with each queue stalled or not. rules: I3, X1, X2 */
+static void values_come_in_order_whichever_queue_signals_them(void)
 {
-    cast c = raise_curtain();
+    cast c = new_cast();
     stub_api *second = stub_import_fence(c.fence); /* another stream */
     unsigned seed = 7;
     uint64_t value = 0;
@@ -37,13 +37,13 @@ static void values_come_in_order_whichever_queue_brings_them(void)
     CHECK(wait_for(c.follower, value, 2000) == VKS_OK && value_of(c.follower) == value, "and there");
     CHECK(held(c.device) == 0 && stub_violations() == 0, "%u violations", stub_violations());
     drop_api(second);
-    drop_curtain(&c);
+    drop_cast(&c);
 }
 
 /* rules: I3, X4 */
-static void queues_wait_for_what_another_api_brings_and_nothing_is_held(void)
+static void queues_wait_for_an_external_apis_value_and_nothing_is_held(void)
 {
-    cast c = raise_curtain();
+    cast c = new_cast();
     vks_fence *done;
     vks_submission here = {0}, there = {0};
     CHECK(vks_fence_create(c.device, 0, &done) == VKS_OK, "%s", vks_last_error()->text);
@@ -64,14 +64,14 @@ static void queues_wait_for_what_another_api_brings_and_nothing_is_held(void)
     if (there.op)
         vks_work_unref(there.op);
     close_fence(done);
-    drop_curtain(&c);
+    drop_cast(&c);
 }
 
-/* By what value: 1 is queued when the waits begin, 2 is promised by nobody yet. rules: I3, X3, X23, X24 */
-static void the_value_wakes_whoever_waits_for_it_here_and_elsewhere(void)
+/* Value 1 is queued when the waits begin; value 2 is not announced yet. rules: I3, X3, X23, X24 */
+static void a_value_wakes_all_its_waiters_in_every_process(void)
 {
     for (uint64_t early = 0; early < 2; early++) {
-        cast c = raise_curtain();
+        cast c = new_cast();
         waiter waiters[] = {{.fence = c.fence, .value = 1}, {.fence = c.follower, .value = 1}};
         pthread_t threads[2];
         int fds[2];
@@ -94,16 +94,16 @@ static void the_value_wakes_whoever_waits_for_it_here_and_elsewhere(void)
             CHECK(is_readable(fds[i], 1000), "and its event");
             close(fds[i]);
         }
-        drop_curtain(&c);
+        drop_cast(&c);
     }
 }
 
-/* ---- before it waits ---- */
+/* ---- held work ---- */
 
 /* rules: I3, X4, X7 */
-static void an_apis_queue_never_waits_for_what_is_held(void)
+static void an_apis_queue_never_waits_for_held_work(void)
 {
-    cast c = raise_curtain();
+    cast c = new_cast();
     vks_fence *gate;
     uint64_t wait = 9;
     CHECK(vks_fence_create(c.device, 0, &gate) == VKS_OK, "%s", vks_last_error()->text);
@@ -129,7 +129,7 @@ static void an_apis_queue_never_waits_for_what_is_held(void)
     CHECK(vks_fence_external_wait(c.fence, 3, 0, &wait) == VKS_OK && wait == 0, "reached: nothing is left to wait for");
     CHECK(vks_fence_external_wait(c.fence, 0, 0, &wait) == VKS_OK && wait == 0, "as 0 is");
     close_fence(gate);
-    drop_curtain(&c);
+    drop_cast(&c);
 }
 
 typedef struct lender {
@@ -145,14 +145,14 @@ static void *lend_in_thread(void *argument)
     return NULL;
 }
 
-/* How a wait for a promise ends: it is made, its maker breaks it, the fence is closed, the device is lost. rules: I3,
- * X21 */
-static void a_wait_for_a_promise_ends_with_whatever_happens(void)
+/* The outcomes of a wait for an announced value: it is queued, its signaller fails it, the fence is
+ * closed, the device is lost. rules: I3, X21 */
+static void a_wait_for_an_announced_value_ends_with_every_outcome(void)
 {
     static const vks_status ends[][2] = {
         {VKS_OK, VKS_OK}, {VKS_DEVICE_LOST, VKS_ABANDONED}, {VKS_CLOSED, VKS_ABANDONED}};
     for (int i = 0; i < 3; i++) {
-        cast c = raise_curtain();
+        cast c = new_cast();
         lender lenders[] = {{.fence = c.fence}, {.fence = c.follower}};
         pthread_t threads[2];
         for (int k = 0; k < 2; k++)
@@ -173,21 +173,22 @@ static void a_wait_for_a_promise_ends_with_whatever_happens(void)
         }
         CHECK(vks_now() - start < HANG, "after %.1f ms", (vks_now() - start) / 1e6);
         stub_stall(false);
-        drop_curtain(&c);
+        drop_cast(&c);
     }
 }
 
-/* ---- while the API is told ---- */
+/* ---- between external_begin and external_end ---- */
 
 /* rules: I3, X1 */
-static void until_the_api_has_the_signal_nobody_counts_on_it(void)
+static void no_wait_relies_on_a_signal_that_the_api_does_not_have_yet(void)
 {
     for (int refused = 0; refused < 2; refused++) {
-        cast c = raise_curtain();
+        cast c = new_cast();
         uint64_t wait;
         CHECK(vks_fence_signal(c.fence, 2) == VKS_OK, "%s", vks_last_error()->text);
         CHECK(vks_fence_external_begin(c.fence, 6, &wait) == VKS_OK && wait == 0, "nothing comes before it");
-        CHECK(queued_of(c.fence) == 6 && queued_of(c.follower) == 2, "promised here, and told to nobody");
+        CHECK(queued_of(c.fence) == 6 && queued_of(c.follower) == 2,
+              "announced here, and published to no other process");
         CHECK(vks_fence_external_begin(c.fence, 7, &wait) == VKS_BAD_CALL, "one at a time");
         CHECK(vks_fence_external_wait(c.fence, 6, 0, &wait) == VKS_TIMEOUT, "no queue is to wait for it");
         CHECK(batch(c.device, WAIT(c.fence, 6), NO_SIGNAL, NULL) == VKS_OK && held(c.device) == 1, "held");
@@ -201,17 +202,17 @@ static void until_the_api_has_the_signal_nobody_counts_on_it(void)
         } else {
             CHECK(vks_fence_external_end(c.fence, 0) == VKS_OK, "%s", vks_last_error()->text);
             CHECK(queued_of(c.fence) == 2 && held(c.device) == 1, "as it was");
-            CHECK(vks_fence_signal(c.fence, 6) == VKS_OK && held(c.device) == 0, "who waits is helped by another");
+            CHECK(vks_fence_signal(c.fence, 6) == VKS_OK && held(c.device) == 0, "another signal ends the wait");
         }
         CHECK(vks_fence_external_end(c.fence, 6) == VKS_BAD_VALUE, "once");
-        drop_curtain(&c);
+        drop_cast(&c);
     }
 }
 
 /* rules: I3, X1, X10, X11 */
-static void what_a_fence_refuses_is_refused_to_other_apis(void)
+static void an_external_api_gets_the_same_refusals_as_a_submission(void)
 {
-    cast c = raise_curtain();
+    cast c = new_cast();
     uint64_t wait = 9;
     CHECK(vks_fence_signal(c.fence, 4) == VKS_OK, "%s", vks_last_error()->text);
     CHECK(vks_fence_external_begin(c.fence, 4, &wait) == VKS_BAD_VALUE && wait == 0, "not above the queued value");
@@ -219,7 +220,7 @@ static void what_a_fence_refuses_is_refused_to_other_apis(void)
     CHECK(vks_fence_external_begin(c.fence, UINT64_MAX, &wait) == VKS_BAD_VALUE, "nor is 2**64 - 1");
     CHECK(vks_fence_external_begin(c.follower, 5, &wait) == VKS_READ_ONLY, "X10");
     CHECK(vks_fence_external_begin(c.follower, 0, &wait) == VKS_READ_ONLY, "X10");
-    CHECK(vks_fence_external_end(c.follower, 5) == VKS_BAD_VALUE, "nobody lent it");
+    CHECK(vks_fence_external_end(c.follower, 5) == VKS_BAD_VALUE, "external use did not begin");
     pid_t child = fork();
     if (child == 0)
         _exit(vks_fence_external_wait(c.fence, 1, 0, &wait) == VKS_FORKED &&
@@ -235,7 +236,7 @@ static void what_a_fence_refuses_is_refused_to_other_apis(void)
               vks_fence_external_begin(c.fence, 6, &wait) == VKS_CLOSED &&
               vks_fence_external_end(c.fence, 0) == VKS_CLOSED && vks_fence_external_lost(c.fence) == VKS_CLOSED,
           "closed");
-    drop_curtain(&c);
+    drop_cast(&c);
     vks_device *devices[2] = {stub_open("bridged", false)};
     CHECK(vks_device_create(&(vks_device_info){.name = "cpu"}, &devices[1]) == VKS_OK, "memory");
     for (int cpu = 0; cpu < 2; cpu++) {
@@ -253,13 +254,13 @@ static void what_a_fence_refuses_is_refused_to_other_apis(void)
 
 int main(void)
 {
-    STEP(values_come_in_order_whichever_queue_brings_them);
-    STEP(queues_wait_for_what_another_api_brings_and_nothing_is_held);
-    STEP(the_value_wakes_whoever_waits_for_it_here_and_elsewhere);
-    STEP(an_apis_queue_never_waits_for_what_is_held);
-    STEP(a_wait_for_a_promise_ends_with_whatever_happens);
-    STEP(until_the_api_has_the_signal_nobody_counts_on_it);
-    STEP(what_a_fence_refuses_is_refused_to_other_apis);
+    STEP(values_come_in_order_whichever_queue_signals_them);
+    STEP(queues_wait_for_an_external_apis_value_and_nothing_is_held);
+    STEP(a_value_wakes_all_its_waiters_in_every_process);
+    STEP(an_apis_queue_never_waits_for_held_work);
+    STEP(a_wait_for_an_announced_value_ends_with_every_outcome);
+    STEP(no_wait_relies_on_a_signal_that_the_api_does_not_have_yet);
+    STEP(an_external_api_gets_the_same_refusals_as_a_submission);
     CHECK(stub_violations() == 0, "%u violations", stub_violations());
     return check_result();
 }
