@@ -576,7 +576,7 @@ static vks_status wait_for_driver_calls(vks_device *device)
         uint64_t now = vks_now();
         if (now >= device->end_limit)
             return vks_fail(VKS_TIMEOUT, 0, "a call of another thread has not returned from the driver: close() again");
-        if (vks_patience() && now - began >= vks_patience())
+        if (vks_interrupt_interval() && now - began >= vks_interrupt_interval())
             return VKS_INTERRUPTED;
         usleep(100);
     }
@@ -635,5 +635,5 @@ bool vks_device_leaks(const vks_device *device)
 {
     return device->process == vks_process &&
            (device->leaks || (device->shut_down == VKS_SHUTDOWN_BEGUN && device->gone) ||
-            (device->shut_down == VKS_SHUTDOWN_DONE && device->has_leaked));
+            (device->shut_down == VKS_SHUTDOWN_DONE && device->swapchain_leaked));
 }

@@ -20,7 +20,7 @@ void vks_at_fork_child(void (*reset)(void)); /* a module with global state regis
 
 /* ---- futexes, shared between processes; the deadline is absolute CLOCK_MONOTONIC ns ---- */
 #define VKS_ANY_BIT UINT32_MAX
-uint64_t vks_patience(void); /* of the calling thread; 0: none */
+uint64_t vks_interrupt_interval(void); /* of the calling thread; 0: none */
 /* VKS_OK: woken, or *word was not `expected`; VKS_TIMEOUT; VKS_INTERRUPTED. */
 vks_status vks_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t bits, uint64_t deadline);
 void vks_futex_wake(_Atomic uint32_t *word, uint32_t bits); /* wakes all sleepers that share a bit */

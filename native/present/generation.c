@@ -152,9 +152,9 @@ static vks_status make_fresh_commands(vks_swapchain *s, vks_generation *generati
     vks_status status = VKS_OK;
     for (uint32_t i = 0; !status && i < generation->n; i++) {
         vks_present_image *image = &generation->images[i];
-        if (!(status = take_commands(s, &image->fresh_commands)))
-            status = record_fresh(s, (VkCommandBuffer)(uintptr_t)image->fresh_commands, image->image);
-        image->frame.fresh_commands = image->fresh_commands;
+        if (!(status = take_commands(s, &image->initial_commands)))
+            status = record_fresh(s, (VkCommandBuffer)(uintptr_t)image->initial_commands, image->image);
+        image->frame.initial_commands = image->initial_commands;
     }
     return status;
 }
@@ -200,7 +200,7 @@ void vks_generation_destroy(vks_swapchain *s, vks_generation *generation)
         }
         if (image->view)
             s->vk.DestroyImageView(s->vk_device, (VkImageView)(uintptr_t)image->view, NULL);
-        vks_pool_add(&s->spare_commands, image->fresh_commands); /* without memory the command pool still has it */
+        vks_pool_add(&s->spare_commands, image->initial_commands); /* without memory the command pool still has it */
     }
     if (generation->handle)
         s->vk.DestroySwapchainKHR(s->vk_device, (VkSwapchainKHR)(uintptr_t)generation->handle, NULL);

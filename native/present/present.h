@@ -52,7 +52,7 @@ typedef struct vks_present_image {
     vks_swapchain *swapchain;
     vks_surface *surface;       /* a reference; NULL until a surface is attached */
     uint64_t acquire_semaphore; /* of the latest acquire; equals `frame.acquired` until a batch waited for it */
-    uint64_t image, view, fresh_commands;
+    uint64_t image, view, initial_commands;
     vks_image_state state;
     bool is_captured;        /* ACQUIRED by capture(): still shown, and no frame to draw */
     uint64_t engine[2];      /* semaphores given to an engine, to wait for and to signal; it may have used neither */

@@ -50,7 +50,7 @@ static vks_status wait_for_lock(vks_swapchain *s, uint64_t deadline)
                             "another thread has used the swapchain for %llu ms: the driver waits for the window "
                             "system, or for the rendering",
                             (unsigned long long)((now - since) / 1000000u));
-        uint64_t left = limit - now, slice = vks_patience();
+        uint64_t left = limit - now, slice = vks_interrupt_interval();
         slice = slice && slice < left ? slice : left;
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
@@ -356,7 +356,7 @@ void vks_swapchain_unref(vks_swapchain *s)
     if (s->is_ended || s->process != vks_process)
         free_swapchain(s);
     else /* leaked, with its driver objects */
-        s->device->has_leaked = true;
+        s->device->swapchain_leaked = true;
 }
 
 /* ---- state ---- */

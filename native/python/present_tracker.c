@@ -1,4 +1,4 @@
-/* PresentHistory: the pure state machine of native/present/tracker.h, for tests and tools. */
+/* PresentTracker: the pure state machine of native/present/tracker.h, for tests and tools. */
 #include "vkpy.h"
 
 #include "present/tracker.h"
@@ -18,7 +18,7 @@ static PyObject *raise_not_live(vkpy_tracker *self)
 {
     if (self->core == NULL)
         return vkpy_raise_uninitialised((PyObject *)self);
-    return vkpy_raise_named("InvalidCallError", "the PresentHistory is in collect(): call it when that has returned");
+    return vkpy_raise_named("InvalidCallError", "the PresentTracker is in collect(): call it when that has returned");
 }
 
 /* Leaves *out unchanged if the argument was not given. */
@@ -52,16 +52,16 @@ static int tracker_init(PyObject *object, PyObject *arguments, PyObject *keyword
     PyObject *policy_object = NULL, *deadline_object = NULL;
     vks_present_policy policy = VKS_PRESENTS_BY_ACQUIRES;
     uint64_t deadline = VKS_FOREVER;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO:PresentHistory", names, &policy_object,
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO:PresentTracker", names, &policy_object,
                                      &deadline_object) ||
         !read_policy(policy_object, &policy) ||
         (deadline_object != Py_None && !optional_u64(deadline_object, "fence_deadline", &deadline)))
         return -1;
     if (self->core != NULL)
-        return vkpy_raise_initialised("PresentHistory");
+        return vkpy_raise_initialised("PresentTracker");
     vks_status status = vks_tracker_create(policy, deadline, &self->core);
     if (status != VKS_OK)
-        vkpy_raise(status, "PresentHistory");
+        vkpy_raise(status, "PresentTracker");
     return status == VKS_OK ? 0 : -1;
 }
 
@@ -113,7 +113,7 @@ static PyObject *wait_tuple(vks_wanted out)
 static PyObject *tracker_swapchain(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
     static vkpy_signature signature = {
-        "PresentHistory.swapchain", 4, 2, 4, {"handle", "image_count", "shared", "last_use"}, {NULL}};
+        "PresentTracker.swapchain", 4, 2, 4, {"handle", "image_count", "shared", "last_use"}, {NULL}};
     vkpy_tracker *self = (vkpy_tracker *)object;
     PyObject *values[4];
     uint64_t handle, last_use = 0;
@@ -125,12 +125,12 @@ static PyObject *tracker_swapchain(PyObject *object, PyObject *const *arguments,
         return NULL;
     LIVE(self);
     vks_status status = vks_tracker_swapchain(self->core, handle, (uint32_t)image_count, is_shared, last_use);
-    return vkpy_none_or_raise(status, "PresentHistory.swapchain");
+    return vkpy_none_or_raise(status, "PresentTracker.swapchain");
 }
 
 static PyObject *tracker_waited(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"PresentHistory.waited", 2, 2, 2, {"image", "serial"}, {NULL}};
+    static vkpy_signature signature = {"PresentTracker.waited", 2, 2, 2, {"image", "serial"}, {NULL}};
     vkpy_tracker *self = (vkpy_tracker *)object;
     PyObject *values[2];
     long long image;
@@ -139,7 +139,7 @@ static PyObject *tracker_waited(PyObject *object, PyObject *const *arguments, Py
         !vkpy_integer(values[0], "image", 0, UINT32_MAX, &image) || !vkpy_u64(values[1], "serial", &serial))
         return NULL;
     LIVE(self);
-    return vkpy_none_or_raise(vks_tracker_waited(self->core, (uint32_t)image, serial), "PresentHistory.waited");
+    return vkpy_none_or_raise(vks_tracker_waited(self->core, (uint32_t)image, serial), "PresentTracker.waited");
 }
 
 /* Returns the number of semaphores, or -1. */
@@ -161,7 +161,7 @@ static Py_ssize_t read_semaphores(PyObject *object, uint64_t out[VKS_FRAME_SEMAP
 static PyObject *tracker_presented(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
     static vkpy_signature signature = {
-        "PresentHistory.presented", 4, 2, 4, {"image", "semaphores", "fence", "now"}, {NULL}};
+        "PresentTracker.presented", 4, 2, 4, {"image", "semaphores", "fence", "now"}, {NULL}};
     vkpy_tracker *self = (vkpy_tracker *)object;
     PyObject *values[4];
     long long image;
@@ -175,12 +175,12 @@ static PyObject *tracker_presented(PyObject *object, PyObject *const *arguments,
         return NULL;
     LIVE(self);
     vks_status status = vks_tracker_presented(self->core, (uint32_t)image, semaphores, (uint32_t)n, fence, now);
-    return vkpy_none_or_raise(status, "PresentHistory.presented");
+    return vkpy_none_or_raise(status, "PresentTracker.presented");
 }
 
 static PyObject *tracker_semaphore(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"PresentHistory.semaphore", 3, 2, 3, {"handle", "serial", "spoiled"}, {NULL}};
+    static vkpy_signature signature = {"PresentTracker.semaphore", 3, 2, 3, {"handle", "serial", "discarded"}, {NULL}};
     vkpy_tracker *self = (vkpy_tracker *)object;
     PyObject *values[3];
     uint64_t handle, serial;
@@ -190,7 +190,7 @@ static PyObject *tracker_semaphore(PyObject *object, PyObject *const *arguments,
         return NULL;
     LIVE(self);
     return vkpy_none_or_raise(vks_tracker_semaphore(self->core, handle, serial, is_discarded),
-                              "PresentHistory.semaphore");
+                              "PresentTracker.semaphore");
 }
 
 /* A vks_fence_probe. After the callable has raised, it is not called again, and no fence counts as
@@ -207,7 +207,7 @@ static bool ask(void *callable, uint64_t fence)
 
 static PyObject *tracker_collect(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"PresentHistory.collect", 3, 1, 3, {"completed", "now", "is_signalled"}, {NULL}};
+    static vkpy_signature signature = {"PresentTracker.collect", 3, 1, 3, {"completed", "now", "is_signalled"}, {NULL}};
     vkpy_tracker *self = (vkpy_tracker *)object;
     PyObject *values[3];
     uint64_t completed, now = 0;
@@ -225,7 +225,7 @@ static PyObject *tracker_collect(PyObject *object, PyObject *const *arguments, P
     self->is_collecting = false;
     if (PyErr_Occurred() != NULL) /* the next call returns the decisions */
         return NULL;
-    return status == VKS_OK ? take_decisions(self) : vkpy_raise(status, "PresentHistory.collect");
+    return status == VKS_OK ? take_decisions(self) : vkpy_raise(status, "PresentTracker.collect");
 }
 
 static PyObject *tracker_close(PyObject *object, PyObject *ignored)
@@ -280,7 +280,7 @@ static PyMethodDef methods[] = {
      "presented($self, image, semaphores, fence=0, now=0)\n--\n\nReports a present of the image, which waits for the "
      "semaphores."},
     {"semaphore", VKPY_FASTCALL(tracker_semaphore), VKPY_FAST,
-     "semaphore($self, handle, serial, spoiled=False)\n--\n\nReports that the submission `serial` was the last to use "
+     "semaphore($self, handle, serial, discarded=False)\n--\n\nReports that the submission `serial` was the last to use "
      "the semaphore."},
     {"collect", VKPY_FASTCALL(tracker_collect), VKPY_FAST,
      "collect($self, completed, now=0, is_signalled=None)\n--\n\nReturns the decisions, [(kind, handle), ...]."},
@@ -307,5 +307,5 @@ static PyType_Slot slots[] = {
 };
 
 PyType_Spec vkpy_tracker_spec = {
-    "vkshare._native.PresentHistory", sizeof(vkpy_tracker), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots,
+    "vkshare._native.PresentTracker", sizeof(vkpy_tracker), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots,
 };

@@ -1,4 +1,4 @@
-/* Front: the part of a render server's loop without Python, over native/server/poll.h. */
+/* ServerPoll: the part of a render server's loop without Python, over native/server/poll.h. */
 #include "vkpy_server.h"
 
 enum { MAX_EVENTS = 64 };
@@ -7,13 +7,13 @@ static int server_poll_init(PyObject *object, PyObject *arguments, PyObject *key
 {
     static char *names[] = {NULL};
     vkpy_server_poll *self = (vkpy_server_poll *)object;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, ":Front", names))
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, ":ServerPoll", names))
         return -1;
     if (self->core != NULL)
-        return vkpy_raise_initialised("Front");
+        return vkpy_raise_initialised("ServerPoll");
     vks_status status = vks_server_poll_create(&self->core);
     if (status != VKS_OK)
-        vkpy_raise(status, "Front");
+        vkpy_raise(status, "ServerPoll");
     return status == VKS_OK ? 0 : -1;
 }
 
@@ -27,7 +27,7 @@ static void server_poll_dealloc(PyObject *object)
 
 static PyObject *server_poll_add(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"Front.add", 3, 3, 3, {"fd", "token", "interest"}, {NULL}};
+    static vkpy_signature signature = {"ServerPoll.add", 3, 3, 3, {"fd", "token", "interest"}, {NULL}};
     vkpy_server_poll *self = (vkpy_server_poll *)object;
     PyObject *values[3];
     uint64_t token;
@@ -37,22 +37,22 @@ static PyObject *server_poll_add(PyObject *object, PyObject *const *arguments, P
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_fd(values[0], "fd", false, &fd) ||
         !vkpy_u64(values[1], "token", &token) || !vkpy_integer(values[2], "interest", 0, 3, &interest))
         return NULL;
-    return vkpy_none_or_raise(vks_server_poll_add(self->core, fd, token, (uint32_t)interest), "Front.add");
+    return vkpy_none_or_raise(vks_server_poll_add(self->core, fd, token, (uint32_t)interest), "ServerPoll.add");
 }
 
 static PyObject *server_poll_watch(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"Front.watch", 3, 3, 3, {"fd", "interest", "is_quick"}, {NULL}};
+    static vkpy_signature signature = {"ServerPoll.watch", 3, 3, 3, {"fd", "interest", "answers_no_ops"}, {NULL}};
     vkpy_server_poll *self = (vkpy_server_poll *)object;
     PyObject *values[3];
     long long interest;
-    bool is_quick;
+    bool answers_no_ops;
     int fd;
     VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_fd(values[0], "fd", false, &fd) ||
-        !vkpy_integer(values[1], "interest", 0, 3, &interest) || !vkpy_bool(values[2], &is_quick))
+        !vkpy_integer(values[1], "interest", 0, 3, &interest) || !vkpy_bool(values[2], &answers_no_ops))
         return NULL;
-    return vkpy_none_or_raise(vks_server_poll_watch(self->core, fd, (uint32_t)interest, is_quick), "Front.watch");
+    return vkpy_none_or_raise(vks_server_poll_watch(self->core, fd, (uint32_t)interest, answers_no_ops), "ServerPoll.watch");
 }
 
 static PyObject *server_poll_remove(PyObject *object, PyObject *fd_object)
@@ -106,7 +106,7 @@ static PyObject *server_poll_wait(PyObject *object, PyObject *timeout_object)
     status = vks_server_poll_wait(self->core, events, MAX_EVENTS, &count, deadline);
     PyEval_RestoreThread(thread);
     if (status != VKS_OK && status != VKS_TIMEOUT && status != VKS_INTERRUPTED)
-        return vkpy_raise(status, "Front.wait");
+        return vkpy_raise(status, "ServerPoll.wait");
     if (PyErr_CheckSignals() < 0)
         return NULL;
     PyObject *list = PyList_New(count);
@@ -130,7 +130,7 @@ static PyMethodDef methods[] = {
     {"add", VKPY_FASTCALL(server_poll_add), VKPY_FAST,
      "add($self, fd, token, interest)\n--\n\nWatches the fd, which the caller owns; interest: 1 read, 2 write."},
     {"watch", VKPY_FASTCALL(server_poll_watch), VKPY_FAST,
-     "watch($self, fd, interest, is_quick)\n--\n\nSets the interest. is_quick: no-ops are answered here and not "
+     "watch($self, fd, interest, answers_no_ops)\n--\n\nSets the interest. answers_no_ops: no-ops are answered here and not "
      "returned."},
     {"remove", server_poll_remove, METH_O,
      "remove($self, fd, /)\n--\n\nStops watching the fd. Call it before the fd is closed."},
@@ -162,5 +162,5 @@ static PyType_Slot slots[] = {
 };
 
 PyType_Spec vkpy_server_poll_spec = {
-    "vkshare._native.Front", sizeof(vkpy_server_poll), 0, Py_TPFLAGS_DEFAULT, slots,
+    "vkshare._native.ServerPoll", sizeof(vkpy_server_poll), 0, Py_TPFLAGS_DEFAULT, slots,
 };

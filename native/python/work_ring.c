@@ -1,4 +1,4 @@
-/* HandOff: a ring of requests to a rendering thread and back, over native/server/work_ring.h. */
+/* WorkRing: a ring of requests to a rendering thread and back, over native/server/work_ring.h. */
 #include "vkpy_server.h"
 
 static int work_ring_init(PyObject *object, PyObject *arguments, PyObject *keywords)
@@ -8,14 +8,14 @@ static int work_ring_init(PyObject *object, PyObject *arguments, PyObject *keywo
     PyObject *event_queue_object, *token_object;
     vks_event_queue *event_queue;
     uint64_t token;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OO:HandOff", names, &event_queue_object, &token_object) ||
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OO:WorkRing", names, &event_queue_object, &token_object) ||
         !vkpy_event_queue_and_token(event_queue_object, token_object, &event_queue, &token))
         return -1;
     if (self->core != NULL)
-        return vkpy_raise_initialised("HandOff");
+        return vkpy_raise_initialised("WorkRing");
     vks_status status = vks_work_ring_create(event_queue, token, &self->core);
     if (status != VKS_OK)
-        vkpy_raise(status, "HandOff");
+        vkpy_raise(status, "WorkRing");
     return status == VKS_OK ? 0 : -1;
 }
 
@@ -47,7 +47,7 @@ static PyObject *work_ring_give(PyObject *object, PyObject *request)
     vks_status status = vks_work_ring_give(self->core, Py_NewRef(request));
     if (status != VKS_OK)
         Py_DECREF(request);
-    return vkpy_none_or_raise(status, "HandOff.give");
+    return vkpy_none_or_raise(status, "WorkRing.give");
 }
 
 static PyObject *work_ring_take(PyObject *object, PyObject *ignored)
@@ -61,7 +61,7 @@ static PyObject *work_ring_take(PyObject *object, PyObject *ignored)
     if (status == VKS_CLOSED)
         Py_RETURN_NONE;
     /* The command keeps its own reference until it is collected. */
-    return status == VKS_OK ? Py_NewRef((PyObject *)request) : vkpy_raise(status, "HandOff.take");
+    return status == VKS_OK ? Py_NewRef((PyObject *)request) : vkpy_raise(status, "WorkRing.take");
 }
 
 static PyObject *work_ring_done(PyObject *object, PyObject *result)
@@ -157,5 +157,5 @@ static PyType_Slot slots[] = {
 };
 
 PyType_Spec vkpy_work_ring_spec = {
-    "vkshare._native.HandOff", sizeof(vkpy_work_ring), 0, Py_TPFLAGS_DEFAULT, slots,
+    "vkshare._native.WorkRing", sizeof(vkpy_work_ring), 0, Py_TPFLAGS_DEFAULT, slots,
 };
