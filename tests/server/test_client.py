@@ -249,14 +249,14 @@ def test_two_clients_that_would_wait_for_each_other_are_told_and_one_goes_on(pla
     here, there = one.open_fence(fence_two.descriptor), two.open_fence(fence_one.descriptor)
     with pytest.raises(TimeoutError):
         here.wait(1, 0.05)  # the server goes on waiting
-    until(lambda: server.order._waits)
+    until(lambda: server.wait_graph._waits)
     with pytest.raises(InvalidCallError, match="waits for this client"):
         there.wait(1, 20)
     two.submit(signals=[fence_two])
     one.ping(20)
     with pytest.raises(TimeoutError):
         there.wait(1, 0.05)
-    until(lambda: server.order._waits)
+    until(lambda: server.wait_graph._waits)
     one.submit(signals=[fence_one])
     two.ping(20)
 
@@ -273,7 +273,7 @@ def test_who_waits_for_a_client_that_goes_is_told_at_once(place: Place) -> None:
     signaller.close()
     with pytest.raises(TimeoutError):  # of the wait above: its answer is not this one's
         waiter.create_fence().wait(1, 0)
-    until(lambda: not next(iter(server.clients.values())).conversation.out)
+    until(lambda: not next(iter(server.clients.values())).state.in_flight)
     with pytest.raises(AbandonedError):
         follower.wait(1, 20)
 
@@ -351,7 +351,7 @@ def test_a_look_at_a_server_that_died_with_a_request_unread_says_so_too(place: P
         channel.send(m.Op.NO_OP)
         is_sent.set()
     with pytest.raises(RemoteLostError, match="the server has closed the connection"):
-        channel.look()
+        channel.poll()
     assert channel.is_closed
 
 

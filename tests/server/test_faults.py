@@ -26,7 +26,7 @@ import vkshare as vks
 from vkshare.errors import AbandonedError, RemoteLostError
 from vkshare.server import RenderServer
 from vkshare.server import messages as m
-from vkshare.server.conversation import MOST_OUTPUT
+from vkshare.server.session_state import MOST_OUTPUT
 from vkshare.server.wire import HEADER, MAX_MESSAGE, pack
 
 pytestmark = unhurried
@@ -93,7 +93,7 @@ def test_the_death_of_who_was_to_signal_is_told_to_a_server_that_waits(place: Pl
         assert waiter.receive().opcode == m.Op.REPLY
         waiter.send(m.Op.WAIT, m.Wait(1, 5))
         (client,) = server.clients.values()
-        until(lambda: client.conversation.out and client.conversation.deadline is None)
+        until(lambda: client.state.in_flight and client.state.deadline is None)
     finally:
         child.kill()
         child.wait()

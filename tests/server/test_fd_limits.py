@@ -63,7 +63,7 @@ def test_fds_of_messages_that_are_not_whole_are_bounded_and_the_oldest_of_these_
     before = len(open_fds())
     for raw in (first, second):
         begin(raw, 90)
-        until(lambda: sum(client.unfinished_fds for client in server.clients.values()) >= 90)
+        until(lambda: sum(client.incomplete_fds for client in server.clients.values()) >= 90)
     until(lambda: len(open_fds()) == before + 180)
     begin(third, 90)
     assert "hold too many file descriptors" in why(first)
@@ -96,7 +96,7 @@ def test_clients_whose_messages_begin_in_the_same_turn_of_the_loop_are_bounded_t
 def test_a_message_with_fds_that_is_not_whole_in_time_ends_its_client_and_no_other(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conversation_module, "UNFINISHED", 0.2)
+    monkeypatch.setattr(conversation_module, "MESSAGE_TIMEOUT", 0.2)
     server = place.server(kinds=KINDS)
     slow, innocent, without = place.raw(server), place.client(server), place.raw(server)
     without.write(wire.HEADER.pack(17, TAKE_FDS, 0, wire.VERSION, 1, 1))  # holds nothing, and may take its time
@@ -145,7 +145,7 @@ def test_a_reply_whose_fds_find_no_room_in_the_kernel_is_sent_again(
     monkeypatch.setattr(wire, "transmit", crowded)
     client.create_surface(4, 4)
     assert refusals == [0]
-    monkeypatch.setattr(conversation_module, "CONGESTION", 0.2)
+    monkeypatch.setattr(conversation_module, "CONGESTION_TIMEOUT", 0.2)
     refusals[0] = 10**9
     with pytest.raises(RemoteLostError):
         client.create_surface(4, 4)

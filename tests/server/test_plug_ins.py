@@ -14,9 +14,9 @@ from support.servers import Place, open_cpu, until
 
 import vkshare as vks
 from vkshare.server import messages as m
-from vkshare.server.conversation import Route
-from vkshare.server.executor import Told
-from vkshare.server.kinds import LATER, Answer, Kind
+from vkshare.server.executor import RequestResult
+from vkshare.server.request_types import LATER, Answer, Kind
+from vkshare.server.session_state import Route
 
 
 class Offered(m.Body):
@@ -67,7 +67,7 @@ def test_what_a_plug_in_tells_a_client_that_does_not_read_arrives_once_it_reads(
 
     def tell() -> None:
         while not client._unsent:
-            client.tell(0x300, m.Told({"x" * 2000: len(told)}))
+            client.tell(0x300, m.Counters({"x" * 2000: len(told)}))
             told.append(len(told))
 
     on_the_loop(server, tell)
@@ -80,7 +80,7 @@ def test_a_no_op_of_a_client_that_is_told_something_is_not_answered_in_the_middl
     server = place.server()
     raw = place.raw(server)
     (client,) = server.clients.values()
-    on_the_loop(server, lambda: client.tell(0x300, m.Told({"x" * 600_000: 1})))
+    on_the_loop(server, lambda: client.tell(0x300, m.Counters({"x" * 600_000: 1})))
     raw.sock.settimeout(5)
     begun = raw.sock.recv(100_000)
     raw.send(m.Op.NO_OP)
@@ -152,8 +152,8 @@ def test_an_answer_may_come_when_something_else_has_happened(place: Place) -> No
     fence = device.create_fence()
 
     def begin(executor: Any, request: Any) -> Any:
-        def then(error: BaseException | None) -> list[Told]:
-            return [Told(request, Answer(threading.current_thread().name.encode()))]
+        def then(error: BaseException | None) -> list[RequestResult]:
+            return [RequestResult(request, Answer(threading.current_thread().name.encode()))]
 
         executor.ask(lambda event_queue, token: fence.notify(3, event_queue, token), then)
         return LATER

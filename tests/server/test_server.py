@@ -24,9 +24,9 @@ import vkshare as vks
 from vkshare.errors import InvalidCallError, RemoteLostError
 from vkshare.server import messages as m
 from vkshare.server import rendering
-from vkshare.server.conversation import Route
 from vkshare.server.executor import Executor
-from vkshare.server.kinds import Answer, Kind, Request
+from vkshare.server.request_types import Answer, Kind, Request
+from vkshare.server.session_state import Route
 from vkshare.server.wire import IN_MEMORY
 
 # ---- a thread for each client that renders ---------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def test_a_sync_is_answered_also_when_what_it_waits_for_was_over_before_that_req
     raw.send(0x200)
     raw.send(m.Op.SYNC)
     (client,) = server.clients.values()
-    until(lambda: client.conversation.out == 2)
+    until(lambda: client.state.in_flight == 2)
     server.call_soon(lambda: (go.set(), time.sleep(0.3)))  # the loop hears of it all when the sync has run
     assert raw.receive().sequence == raw.sequence
 
@@ -165,9 +165,9 @@ def test_64_requests_that_cannot_fail_are_taken_while_the_first_runs_and_the_res
     assert log.at_gate.acquire(timeout=20)
     raw.write(b"".join(raw.packed(NOTE, Number(n)) for n in range(1, 200)))
     (client,) = server.clients.values()
-    until(lambda: client.conversation.out == 64)
+    until(lambda: client.state.in_flight == 64)
     time.sleep(0.05)
-    assert client.conversation.out == 64
+    assert client.state.in_flight == 64
     log.gate.set()
     raw.send(m.Op.NO_OP)
     assert raw.receive().sequence == raw.sequence
@@ -267,10 +267,10 @@ def test_equal_flooders_get_equal_turns_and_a_light_client_has_one_in_between(pl
 
 
 def _hello() -> bytes:
-    from vkshare.server.conversation import GREETINGS
+    from vkshare.server.session_state import NO_GENERATION
     from vkshare.server.wire import pack
 
-    return pack(m.Op.HELLO, 0, GREETINGS, m.encode(m.Hello("")))
+    return pack(m.Op.HELLO, 0, NO_GENERATION, m.encode(m.Hello("")))
 
 
 def _request() -> bytes:

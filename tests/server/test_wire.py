@@ -17,7 +17,7 @@ from vkshare import errors
 from vkshare.errors import UnsupportedError, VkshareError, VulkanError
 from vkshare.server import messages as m
 from vkshare.server import wire
-from vkshare.server.wire import HEADER, MAX_MESSAGE, Garbage, Message, Splitter, pack
+from vkshare.server.wire import HEADER, MAX_MESSAGE, Message, ProtocolError, Splitter, pack
 
 
 def null(count: int = 1) -> list[int]:
@@ -71,7 +71,7 @@ def test_fds_belong_to_the_messages_that_say_how_many_they_have() -> None:
 def test_a_header_that_is_wrong_ends_it_and_no_fd_stays_open(stream: bytes, n_fds: int, why: str) -> None:
     before = open_fds()
     splitter = Splitter()
-    with pytest.raises(Garbage, match=why):
+    with pytest.raises(ProtocolError, match=why):
         splitter.feed(stream, null(n_fds))
     assert splitter.is_empty
     assert open_fds() == before
@@ -107,7 +107,7 @@ def test_a_message_whose_fds_found_no_room_is_whole_without_them_and_the_next_ha
     assert (lost.body, lost.fds, lost.has_lost_fds) == (b"bb", [], True)
     assert (whole.fds, whole.has_lost_fds) == (kept, False)
     whole.close()
-    with pytest.raises(Garbage, match="fds came that no message said it has"):
+    with pytest.raises(ProtocolError, match="fds came that no message said it has"):
         splitter.feed(pack(1, 4, 1), null(1), True)
     assert splitter.feed(pack(1, 5, 1, b"xy", 3)[:-1], null(1)) == []
     assert splitter.feed(b"", null(1), True) == []
@@ -120,7 +120,7 @@ def test_a_message_whose_fds_found_no_room_is_whole_without_them_and_the_next_ha
 def test_a_header_is_checked_before_the_rest_of_its_message_is_there() -> None:
     def check(opcode: int, n_fds: int) -> None:
         if n_fds > 2:
-            raise Garbage(f"{opcode} with {n_fds}")
+            raise ProtocolError(f"{opcode} with {n_fds}")
 
     before = open_fds()
     splitter = Splitter(check)
@@ -128,7 +128,7 @@ def test_a_header_is_checked_before_the_rest_of_its_message_is_there() -> None:
     assert splitter.fd_count == 2
     splitter.close()
     assert splitter.fd_count == 0
-    with pytest.raises(Garbage, match="7 with 3"):
+    with pytest.raises(ProtocolError, match="7 with 3"):
         splitter.feed(pack(7, 1, 1, b"body", 3)[:-1], null(3))
     assert open_fds() == before
 
@@ -205,9 +205,9 @@ def test_a_body_in_memory_that_is_no_memory_or_too_large_is_refused(tmp_path: ob
     read, write = os.pipe()
     disk = os.open(__file__, os.O_RDONLY)
     for fd, why in ((large, "allowed are 16777216"), (read, "no memfd"), (disk, "no memfd")):
-        with pytest.raises(Garbage, match=why):
+        with pytest.raises(ProtocolError, match=why):
             Message(1, 1, 1, b"", [fd]).body_in_memory()
-    with pytest.raises(Garbage, match="no fd came"):
+    with pytest.raises(ProtocolError, match="no fd came"):
         Message(1, 1, 1, b"").body_in_memory()
     os.close(write)
     assert open_fds() == before
@@ -235,7 +235,7 @@ def test_a_body_in_memory_that_is_no_memory_or_too_large_is_refused(tmp_path: ob
 def test_a_body_of_another_shape_or_out_of_its_bounds_is_refused(kind: type[m.Body], body: object) -> None:
     import msgspec
 
-    with pytest.raises(Garbage):
+    with pytest.raises(ProtocolError):
         m.decode(kind, msgspec.msgpack.encode(body))
 
 
@@ -249,9 +249,9 @@ def test_bytes_that_are_no_body_are_refused_whatever_they_are() -> None:
             data[rng.randrange(len(data))] = rng.randrange(256)
         try:
             m.decode(m.Submit, bytes(data[: rng.randrange(len(data) + 1)]))
-        except Garbage:
+        except ProtocolError:
             pass
-    with pytest.raises(Garbage):
+    with pytest.raises(ProtocolError):
         m.decode(m.Submit, b"\x91" * 100_000)  # an array in an array in an array
 
 

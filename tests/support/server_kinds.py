@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from vkshare.errors import DeviceLostError, InvalidCallError
-from vkshare.server.conversation import Route
-from vkshare.server.kinds import Answer, Kind
 from vkshare.server.messages import Body
+from vkshare.server.request_types import Answer, Kind
+from vkshare.server.session_state import Route
 
 NOTE, NOTE_AND_ANSWER, NOTE_INLINE, GATE, GATE_LATE, SLEEP, CRASH, SPIN, LOSE, TAKE_FDS = range(0x100, 0x10A)
 

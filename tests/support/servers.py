@@ -20,7 +20,7 @@ import vkshare as vks
 from vkshare import _native
 from vkshare.server import messages as m
 from vkshare.server import wire
-from vkshare.server.conversation import GREETINGS
+from vkshare.server.session_state import NO_GENERATION
 
 TESTS = Path(__file__).parent.parent
 
@@ -117,7 +117,7 @@ class Raw:
         self._messages: list[wire.Message] = []
 
     def hello(self) -> m.Welcome:
-        self.send(m.Op.HELLO, m.Hello("raw"), generation=GREETINGS)
+        self.send(m.Op.HELLO, m.Hello("raw"), generation=NO_GENERATION)
         message = self.receive()
         assert message.opcode == m.Op.REPLY
         self.generation = message.generation

@@ -62,13 +62,13 @@ class Closer:
 
     def _close_all(self, windows: list[ClientWindow]) -> None:
         for window in windows:  # first all of them: what the clients get back moves on meanwhile
-            self._do(window, window._hand_back)
+            self._perform(window, window._hand_back)
         with common_deadline():
             for window in windows:
-                self._do(window, window._let_go)
+                self._perform(window, window._let_go)
 
     @staticmethod
-    def _do(window: ClientWindow, step: Callable[[], None]) -> None:
+    def _perform(window: ClientWindow, step: Callable[[], None]) -> None:
         try:
             step()
         except Exception:

@@ -402,7 +402,9 @@ class RemoteWindow(Closing):
 
     def statistics(self) -> dict[str, int | float]:
         """As WindowStatistics: shown, superseded, lost, waiting, is_late; and x, y, opacity."""
-        told: messages.Told = self._desktop.client.decoded(messages.Told, self._ask(m.Op.STATISTICS, m.Of(self._id)))
+        told: messages.Counters = self._desktop.client.decoded(
+            messages.Counters, self._ask(m.Op.STATISTICS, m.Of(self._id))
+        )
         return told.numbers
 
     def close(self, seconds: float = 0) -> None:

@@ -24,13 +24,13 @@ from vkshare.descriptors import SurfaceDescriptor
 from vkshare.errors import ClosedError, InvalidCallError
 from vkshare.queue_descriptor import QueueDescriptor
 from vkshare.server import messages
-from vkshare.server.conversation import Route
-from vkshare.server.kinds import Answer, Kind, Request
+from vkshare.server.request_types import Answer, Kind, Request
+from vkshare.server.session_state import Route
 from vkshare.vsync import VsyncBridge
 
 if TYPE_CHECKING:
     from vkshare.present.events import Event
-    from vkshare.server.served import ServedClient
+    from vkshare.server.session import ServedClient
 
 _log = logging.getLogger("vkshare.compositor")
 
@@ -195,7 +195,7 @@ class Service(Closing):
         told, place = window.statistics(), (window.x, window.y, window.opacity)
         numbers = {name: getattr(told, name) for name in ("shown", "superseded", "lost", "waiting")}
         numbers |= dict(zip(("x", "y", "opacity"), place, strict=True)) | {"is_late": int(told.is_late)}
-        return Answer.of(messages.Told(numbers))
+        return Answer.of(messages.Counters(numbers))
 
     # ---- whose window ---------------------------------------------------------------------------------------------
 

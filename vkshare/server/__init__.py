@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 _HOME = {
     "Client": "vkshare.server.client",
     "RenderServer": "vkshare.server.server",
-    "Kind": "vkshare.server.kinds",
-    "Route": "vkshare.server.conversation",
+    "Kind": "vkshare.server.request_types",
+    "Route": "vkshare.server.session_state",
 }
 
 __all__ = ["Client", "Kind", "RenderServer", "Route"]
@@ -39,6 +39,6 @@ def __dir__() -> list[str]:
 
 if TYPE_CHECKING:
     from vkshare.server.client import Client as Client
-    from vkshare.server.conversation import Route as Route
-    from vkshare.server.kinds import Kind as Kind
+    from vkshare.server.request_types import Kind as Kind
     from vkshare.server.server import RenderServer as RenderServer
+    from vkshare.server.session_state import Route as Route

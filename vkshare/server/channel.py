@@ -14,9 +14,9 @@ from typing import Any, NoReturn
 
 from vkshare import _fds, _sockets, _trace, _transport
 from vkshare.errors import ClosedError, DeviceLostError, RemoteLostError
-from vkshare.server import marks, wire
-from vkshare.server.conversation import GREETINGS
+from vkshare.server import trace_points, wire
 from vkshare.server.messages import Body, Event, Failure, Op, decode, encode, rebuilt
+from vkshare.server.session_state import NO_GENERATION
 
 _TIMEVAL = struct.Struct("@ll")
 _NO_OP = wire.HEADER.pack
@@ -24,7 +24,7 @@ _REPLIES = 4096  # bytes that most replies fit
 _MOST_EVENTS = _MOST_ERRORS = 1024  # kept for one who does not look: the newest
 
 
-class _Going:
+class _Outgoing:
     """A request on its way out. Knows how much has gone, whenever it is interrupted."""
 
     def __init__(self, sequence: int, size: int, before: int = 0) -> None:
@@ -38,7 +38,7 @@ class _Going:
         return sum(self.parts) == self._size
 
     @property
-    def is_part(self) -> bool:
+    def is_partial(self) -> bool:
         return 0 < sum(self.parts) < self._size
 
     def send(self, sock: socket.socket, data: memoryview, fds: Sequence[int]) -> None:
@@ -58,11 +58,11 @@ class Channel:
 
     def __init__(self, path: Path, timeout: float | None) -> None:
         self.generation = 0
-        self._asker = marks.NOBODY
+        self._requester = trace_points.UNKNOWN_REQUESTER
         self.deferred: deque[Exception] = deque(maxlen=_MOST_ERRORS)  # of requests without a reply; each has `sequence`
         self.events: deque[tuple[Event, list[int]]] = deque(maxlen=_MOST_EVENTS)
         self._sequence = 0
-        self._going = _Going(0, 0)
+        self._outgoing = _Outgoing(0, 0)
         self._splitter = wire.Splitter()
         self._arrived = self._splitter.messages
         self._timeout: float | None = None  # that the kernel knows
@@ -91,13 +91,13 @@ class Channel:
         self.events.clear()
 
     def set_client(self, number: int) -> None:
-        self._asker = marks.asker_here(self._sock, number)
+        self._requester = trace_points.requester_at_client(self._sock, number)
 
     def _step(self, what: str, opcode: int) -> AbstractContextManager[None]:
         """The request that comes next, in a trace."""
         if not _trace.is_on:
             return _trace.NOTHING
-        return marks.step(what, opcode, self._asker, self._sequence + 1 & 0xFFFFFFFF)
+        return trace_points.step(what, opcode, self._requester, self._sequence + 1 & 0xFFFFFFFF)
 
     # ---- out ------------------------------------------------------------------------------------------------------
 
@@ -110,7 +110,7 @@ class Channel:
         self._check()
         self._set_timeout(timeout)
         sequence = self._next()
-        generation = GREETINGS if opcode == Op.HELLO else self.generation
+        generation = NO_GENERATION if opcode == Op.HELLO else self.generation
         data = encode(body)
         if wire.HEADER.size + len(data) <= wire.MAX_MESSAGE:
             self._send_all(wire.pack(opcode, sequence, generation, data, len(fds)), fds, sequence)
@@ -131,11 +131,11 @@ class Channel:
     @property
     def sent(self) -> int:
         """The newest request that has gone out whole."""
-        going = self._going
+        going = self._outgoing
         return going.sequence if going.is_whole else going.before
 
     def _send_all(self, data: bytes, fds: Sequence[int], sequence: int) -> None:
-        self._going = going = _Going(sequence, len(data), self.sent)
+        self._outgoing = going = _Outgoing(sequence, len(data), self.sent)
         left = memoryview(data)
         try:
             while left:
@@ -143,9 +143,9 @@ class Channel:
                 left = left[going.parts[-1] :]
                 fds = ()
         except (BrokenPipeError, ConnectionResetError):
-            raise self._why_it_ended() from None
+            raise self._disconnect_error() from None
         except BlockingIOError:
-            if going.is_part:
+            if going.is_partial:
                 self.close()  # half a message: the stream cannot be used any more
             raise TimeoutError("the server did not take the request in time") from None
 
@@ -158,10 +158,10 @@ class Channel:
 
         wire.LostFds: the server has done it, and this process had no room for the reply's fds.
         """
-        message = self.ask(opcode, body, fds, timeout)
+        message = self.exchange(opcode, body, fds, timeout)
         return message.body, message.take_fds()
 
-    def ask(self, opcode: int, body: Body | None, fds: Sequence[int], timeout: float | None) -> wire.Message:
+    def exchange(self, opcode: int, body: Body | None, fds: Sequence[int], timeout: float | None) -> wire.Message:
         """The same; the reply, which owns its fds."""
         with self._step("call", opcode):
             message = self._await(self._send(opcode, body, fds, timeout), timeout)
@@ -173,7 +173,7 @@ class Channel:
 
     def no_op(self, timeout: float | None) -> None:
         """A no-op's round trip, in as few steps as that can be."""
-        is_between = self._arrived or self._splitter.parts or not self._splitter.is_empty or self._going.is_part
+        is_between = self._arrived or self._splitter.parts or not self._splitter.is_empty or self._outgoing.is_partial
         if is_between or self._timeout != timeout or self.is_closed or _trace.is_on:
             self.call(Op.NO_OP, None, (), timeout)
             return
@@ -183,7 +183,7 @@ class Channel:
             self._sock.send(_NO_OP(size, 2, 0, wire.VERSION, sequence, self.generation))
             wire.read_into(parts, self._sock, size=_REPLIES)
         except (BrokenPipeError, ConnectionResetError):
-            raise self._why_it_ended() from None
+            raise self._disconnect_error() from None
         except BlockingIOError:
             raise TimeoutError("the server did not answer in time") from None
         if parts[0][0] == _NO_OP(size, 0x8000, 0, wire.VERSION, sequence, self.generation):
@@ -200,7 +200,7 @@ class Channel:
             self._receive(left)
             left = None if timeout is None else max(0.0, start + timeout - time.monotonic())
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Takes in what has come already: deferred errors, events."""
         self._check()
         is_open = True
@@ -211,7 +211,7 @@ class Channel:
             pass
         self._next_reply(None)
         if not is_open:
-            self._has_ended()
+            self._raise_closed()
 
     def _next_reply(self, sequence: int | None) -> wire.Message | None:
         """The reply to that request, if it has come. What came before it is seen to, each message in one step for
@@ -224,12 +224,12 @@ class Channel:
                 del self._arrived[0]
                 return message
             try:
-                self._see_to(message, is_answer)
+                self._handle(message, is_answer)
             finally:
                 message.close()  # an answer that came too late, too
         return None
 
-    def _see_to(self, message: wire.Message, is_answer: bool) -> None:
+    def _handle(self, message: wire.Message, is_answer: bool) -> None:
         """Removes it from what has arrived."""
         if message.opcode == Op.ERROR and is_answer:
             error = self._error(message)
@@ -261,10 +261,10 @@ class Channel:
         """The body in `data`. RemoteLostError: it is none, and the connection is closed."""
         try:
             return decode(kind, data)
-        except wire.Garbage as error:
-            raise self._garbage(error) from None
+        except wire.ProtocolError as error:
+            raise self._protocol_error(error) from None
 
-    def _garbage(self, why: wire.Garbage) -> RemoteLostError:
+    def _protocol_error(self, why: wire.ProtocolError) -> RemoteLostError:
         self.close()
         return RemoteLostError(f"what came from the server is garbage: {why}")
 
@@ -286,9 +286,9 @@ class Channel:
         except BlockingIOError:
             raise TimeoutError("the server did not answer in time") from None
         if not is_open and not self._arrived:
-            self._has_ended()
+            self._raise_closed()
 
-    def _has_ended(self) -> NoReturn:
+    def _raise_closed(self) -> NoReturn:
         self.close()
         raise RemoteLostError("the server has closed the connection")
 
@@ -297,16 +297,16 @@ class Channel:
         try:
             return self._splitter.read(self._sock, flags)
         except ConnectionResetError:
-            raise self._why_it_ended() from None
-        except wire.Garbage as error:
-            raise self._garbage(error) from None
+            raise self._disconnect_error() from None
+        except wire.ProtocolError as error:
+            raise self._protocol_error(error) from None
 
-    def _why_it_ended(self) -> Exception:
+    def _disconnect_error(self) -> Exception:
         """What the server said last, as far as it got here."""
         try:
             while self._splitter.read(self._sock, socket.MSG_DONTWAIT):
                 pass
-        except (OSError, wire.Garbage):
+        except (OSError, wire.ProtocolError):
             pass
         told = [message for message in self._arrived if message.opcode == Op.LOST]
         try:
@@ -317,7 +317,7 @@ class Channel:
     def _check(self) -> None:
         if self.is_closed:
             raise ClosedError("this connection is closed: make another Client")
-        if self._going.is_part:  # what the server reads next would be garbage to it
+        if self._outgoing.is_partial:  # what the server reads next would be garbage to it
             self.close()
             raise ClosedError(
                 "a call of this client was interrupted when half of its request was sent, and no other can follow it: "

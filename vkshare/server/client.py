@@ -18,7 +18,7 @@ from vkshare.errors import RemoteLostError, VkshareError
 from vkshare.fence import Fence
 from vkshare.server import messages as m
 from vkshare.server.channel import Channel
-from vkshare.server.handles import Served, ServedFence, ServedSurface
+from vkshare.server.handles import ServedFence, ServedHandle, ServedSurface
 from vkshare.server.recorder import Recorder
 from vkshare.server.socket_path import checked
 from vkshare.surface import Surface
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _FLUSH = 5.0  # seconds that close() waits
 _UNDO = 1.0  # seconds for a request to go out that undoes another one, after the caller's time is over maybe
 _DEFAULT: Any = object()  # the client's own timeout
-_T = TypeVar("_T", bound=Served)
+_T = TypeVar("_T", bound=ServedHandle)
 _D = TypeVar("_D", bound=Descriptor)
 _O = TypeVar("_O")
 Keys = Mapping["ServedSurface", int] | Iterable[tuple["ServedSurface", int]]
@@ -79,7 +79,7 @@ class Client:
         self._device = device
         self._lock = OwnLock(self)
         self._last_id = 0
-        self._things: dict[tuple[type, int], Served] = {}
+        self._handles: dict[tuple[type, int], ServedHandle] = {}
         self._channel = Channel(self._path, self._timeout)
         try:
             self.server: m.Welcome = self._hello(_arguments.text("name", name))
@@ -104,7 +104,7 @@ class Client:
 
     def statistics(self) -> dict[str, int | float]:
         """The server's statistics()."""
-        told: m.Told = self.decoded(m.Told, self._call(m.Op.STATISTICS)[0])
+        told: m.Counters = self.decoded(m.Counters, self._call(m.Op.STATISTICS)[0])
         return told.numbers
 
     @property
@@ -135,7 +135,7 @@ class Client:
             body = m.CreateSurface(number, *size, str(format), tiling, words)
             opener = None if self._device is None else self._device.open_surface
             with self._undoing(m.Op.CLOSE_SURFACE, m.Close(number)):
-                descriptor, surface = self._made(m.Op.CREATE_SURFACE, body, SurfaceDescriptor, opener)
+                descriptor, surface = self._create(m.Op.CREATE_SURFACE, body, SurfaceDescriptor, opener)
                 return self._keep(
                     ServedSurface(self, number, descriptor.spec, surface, None if surface is not None else descriptor)
                 )
@@ -165,7 +165,7 @@ class Client:
             body = m.CreateFence(number, initial)
             opener = None if self._device is None else self._device.open_fence
             with self._undoing(m.Op.CLOSE_FENCE, m.Close(number)):
-                descriptor, fence = self._made(m.Op.CREATE_FENCE, body, FenceDescriptor, opener)
+                descriptor, fence = self._create(m.Op.CREATE_FENCE, body, FenceDescriptor, opener)
                 kept = None if fence is not None else descriptor
                 return self._keep(ServedFence(self, number, fence, kept, owns=True))
 
@@ -183,13 +183,13 @@ class Client:
             descriptor._used = True
             return self._keep(ServedFence(self, number, fence, None, owns=False))
 
-    def _made(
+    def _create(
         self, opcode: m.Op, body: m.Body, kind: type[_D], opener: Callable[[Any], _O] | None
     ) -> tuple[_D, _O | None]:
         """The descriptor of what the server makes, and, with an opener, this process's handle, which uses it up."""
-        reply = self._channel.ask(opcode, body, (), self._timeout)
+        reply = self._channel.exchange(opcode, body, (), self._timeout)
         try:
-            descriptor = kind._taken_from(reply, self.decoded(m.Made, reply.body).descriptor)
+            descriptor = kind._taken_from(reply, self.decoded(m.Created, reply.body).descriptor)
         finally:
             reply.close()
         if opener is None:
@@ -237,11 +237,11 @@ class Client:
         body = m.Submit(
             self._keys(acquire),
             tuple(op for recorded in commands for op in recorded._operations(self)),
-            tuple((fence._name_check(self), value) for fence, value in waits),
+            tuple((fence._checked_id(self), value) for fence, value in waits),
             tuple(
-                (item._name_check(self), None)
+                (item._checked_id(self), None)
                 if isinstance(item, ServedFence)
-                else (item[0]._name_check(self), item[1])
+                else (item[0]._checked_id(self), item[1])
                 for item in signals
             ),
             self._keys(release),
@@ -250,7 +250,7 @@ class Client:
 
     def _keys(self, given: Keys) -> tuple[tuple[int, int], ...]:
         pairs = given.items() if isinstance(given, Mapping) else given
-        return tuple((s._name_check(self), _arguments.integer("key", key, 0, 2**64 - 1)) for s, key in pairs)
+        return tuple((s._checked_id(self), _arguments.integer("key", key, 0, 2**64 - 1)) for s, key in pairs)
 
     def sync(self, timeout: float | None = _DEFAULT) -> None:
         """Waits until everything that was submitted has run; raises the first error of what could not say so itself.
@@ -265,7 +265,7 @@ class Client:
     def errors(self) -> list[Exception]:
         """Errors that came late and were not raised yet; each has the attribute `sequence`. Does not wait."""
         with self._lock:
-            self._channel.look()
+            self._channel.poll()
             found = list(self._channel.deferred)
             self._channel.deferred.clear()
             return found
@@ -301,7 +301,7 @@ class Client:
     def events(self) -> list[tuple[int, bytes, list[int]]]:
         """What the server told without being asked: (opcode, body, fds, the caller's). Does not wait."""
         with self._lock:
-            self._channel.look()
+            self._channel.poll()
             found = [(event.opcode, event.body, fds) for event, fds in self._channel.events]
             self._channel.events.clear()
             return found
@@ -318,12 +318,12 @@ class Client:
         return self._last_id
 
     def _keep(self, thing: _T) -> _T:
-        self._things[type(thing), thing.id] = thing
+        self._handles[type(thing), thing.id] = thing
         return thing
 
-    def _closed(self, opcode: m.Op, thing: Served) -> None:
+    def _closed(self, opcode: m.Op, thing: ServedHandle) -> None:
         with self._lock:
-            if self._things.pop((type(thing), thing.id), None) is None or self.is_closed:
+            if self._handles.pop((type(thing), thing.id), None) is None or self.is_closed:
                 return
             before = self._channel.sent
             try:
@@ -350,7 +350,7 @@ class Client:
                 except Exception:
                     pass  # it is gone already
             self._channel.close()
-            for thing in list(self._things.values()):
+            for thing in list(self._handles.values()):
                 thing.close()
 
     def __enter__(self) -> Self:

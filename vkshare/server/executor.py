@@ -20,9 +20,9 @@ from vkshare._closing import common_deadline
 from vkshare.device import Device
 from vkshare.errors import ClosedError, InvalidCallError
 from vkshare.fence import Fence
-from vkshare.server import marks
-from vkshare.server.kinds import Answer, Request
-from vkshare.server.order import Identity, Order
+from vkshare.server import trace_points
+from vkshare.server.deadlock_check import Identity, WaitGraph
+from vkshare.server.request_types import Answer, Request
 from vkshare.surface import Surface
 
 _log = logging.getLogger("vkshare.server")
@@ -30,12 +30,12 @@ _log = logging.getLogger("vkshare.server")
 SURFACE_FDS, FENCE_FDS = 3, 2  # that one holds open, at most
 _SERIALS = 1 << 32
 
-Then = Callable[[BaseException | None], "list[Told]"]
+Continuation = Callable[[BaseException | None], "list[RequestResult]"]
 _Thing = TypeVar("_Thing")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RequestResult:
     """What became of a request: its outcome (an Answer or an exception), or a late failure."""
 
     request: Request
@@ -44,11 +44,11 @@ class Told:
 
 
 @dataclass(slots=True)
-class Held:
+class HeldSubmission:
     """A submission that waits for others, and what is to be told once it is known how that ended."""
 
     submission: _native.Submission
-    followers: list[Callable[[], list[Told]]]
+    followers: list[Callable[[], list[RequestResult]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class ServedFence:
 
     fence: Fence
     identity: Identity
-    owner: int | None  # the client whose requests signal it; None: another party's
+    signaller: int | None  # the client whose requests signal it; None: another party's
 
 
 class Executor:
@@ -77,7 +77,7 @@ class Executor:
         client: int,
         generation: int,
         event_queue: _native.EventQueue,
-        order: Order,
+        wait_graph: WaitGraph,
         serials: Iterator[int] | None = None,
     ) -> None:
         self.device = device
@@ -85,22 +85,22 @@ class Executor:
         self.generation = generation
         self.surfaces: dict[int, Surface] = {}
         self.fences: dict[int, ServedFence] = {}
-        self.order = order
+        self.wait_graph = wait_graph
         self.last: _native.Submission | None = None
-        self.held: dict[Request, Held] = {}
+        self.held: dict[Request, HeldSubmission] = {}
         self._event_queue = event_queue
         # One row for all executors of a client: what an earlier one asked for must not be taken for a later one's.
         self._serials = itertools.count(1) if serials is None else serials
-        self._asked: dict[int, Then] = {}
+        self._pending: dict[int, Continuation] = {}
         self._closing: list[Callable[[], object]] = []
         self.lock = threading.Lock()  # of what both the worker and the loop change
         self._is_closed = False
-        self._asker = marks.asker(client)
+        self._requester = trace_points.requester(client)
 
     # ---- running ------------------------------------------------------------------------------------------------
 
     def run(self, request: Request) -> Any:
-        """The outcome of a request: an Answer, an exception, or LATER. Garbage passes."""
+        """The outcome of a request: an Answer, an exception, or LATER. ProtocolError passes."""
         try:
             with self._step(request):
                 if request.refused is not None:
@@ -114,23 +114,23 @@ class Executor:
         """It is run, in a trace."""
         if not _trace.is_on:
             return _trace.NOTHING
-        return marks.step("run", request.kind.opcode, self._asker, request.sequence)
+        return trace_points.step("run", request.kind.opcode, self._requester, request.sequence)
 
-    def ask(self, notify: Callable[[_native.EventQueue, int], None], then: Then) -> None:
+    def ask(self, notify: Callable[[_native.EventQueue, int], None], then: Continuation) -> None:
         """then(None, or why it never happens) is called by the loop once what `notify` asks for has happened."""
         serial = next(self._serials) % _SERIALS
-        while serial == 0 or serial in self._asked:  # 0 is the hand-off's own
+        while serial == 0 or serial in self._pending:  # 0 is the hand-off's own
             serial = next(self._serials) % _SERIALS
-        self._asked[serial] = then
+        self._pending[serial] = then
         try:
             notify(self._event_queue, self.client << 32 | serial)
         except BaseException:
-            del self._asked[serial]
+            del self._pending[serial]
             raise
 
-    def happened(self, serial: int, error: BaseException | None) -> list[Told]:
+    def event_arrived(self, serial: int, error: BaseException | None) -> list[RequestResult]:
         """By the loop: the hub told of something that was asked for."""
-        then = self._asked.pop(serial, None)
+        then = self._pending.pop(serial, None)
         return [] if then is None else then(error)
 
     # ---- things -------------------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ class Executor:
         """The client's fence of that id. InvalidCallError."""
         return _found("fence", self.fences, number)
 
-    def make_room(self, what: dict[int, Any], number: int, fds: int) -> None:
+    def check_quota(self, what: dict[int, Any], number: int, fds: int) -> None:
         """InvalidCallError: the client has one of that id, or as many things as it may."""
         if self._is_closed:
             raise ClosedError("this client is gone")
@@ -156,7 +156,7 @@ class Executor:
                 "close surfaces and fences that are no longer used, or raise the server's RLIMIT_NOFILE"
             )
 
-    def keep(self, what: dict[int, Any], number: int, thing: Any, close: Callable[[], object]) -> None:
+    def register(self, what: dict[int, Any], number: int, thing: Any, close: Callable[[], object]) -> None:
         """It is the client's; closed at once if the client went meanwhile."""
         with self.lock:
             gone = self._is_closed
@@ -177,7 +177,7 @@ class Executor:
     def drop_fence(self, number: int) -> None:
         """Ends it: those who wait for it hear of that."""
         served = self.fences.pop(number)
-        self.order.ended(served.identity)
+        self.wait_graph.remove_fence(served.identity)
         served.fence.close()
 
     def close(self) -> None:
@@ -187,16 +187,16 @@ class Executor:
             fences, self.fences = self.fences, {}
             surfaces, self.surfaces = self.surfaces, {}
             closing, self._closing = self._closing, []
-        self.order.waited(self.client)
+        self.wait_graph.end_wait(self.client)
         for served in fences.values():
-            self.order.ended(served.identity)
+            self.wait_graph.remove_fence(served.identity)
         with common_deadline():
             for end in [*closing, *(s.fence.close for s in fences.values()), *(s.close for s in surfaces.values())]:
                 try:
                     end()
                 except Exception:
                     _log.exception("client %d: something of it could not be closed", self.client)
-        self._asked.clear()
+        self._pending.clear()
         self.held.clear()
         self.last = None
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from vkshare.server.client import Client
 
 
-class Served:
+class ServedHandle:
     """A thing that the server has for this client."""
 
     def __init__(self, client: Client, number: int) -> None:
@@ -22,7 +22,7 @@ class Served:
         self.id = number
         self.is_closed = False
 
-    def _name_check(self, client: Client) -> int:
+    def _checked_id(self, client: Client) -> int:
         client._lock.check()
         if self._client is not client:
             raise ValueError(f"{self!r} is another client's: export it there, and open it here")
@@ -39,7 +39,7 @@ class Served:
     def close(self) -> None:
         raise NotImplementedError
 
-    def _give_up(self, opcode: m.Op, *own: Surface | Fence | SurfaceDescriptor | FenceDescriptor | None) -> None:
+    def _close_both(self, opcode: m.Op, *own: Surface | Fence | SurfaceDescriptor | FenceDescriptor | None) -> None:
         """Closes it in the server, and what is this object's `own` here. Once."""
         self._client._lock.check()
         if self.is_closed:
@@ -53,7 +53,7 @@ class Served:
                     thing.close()
 
 
-class ServedSurface(Served):
+class ServedSurface(ServedHandle):
     """A surface that the server has a handle of, and this process another.
 
     Attributes
@@ -79,14 +79,14 @@ class ServedSurface(Served):
 
     def close(self) -> None:
         """Gives it up, here and in the server. Idempotent. What was opened by open_surface() stays its opener's."""
-        self._give_up(m.Op.CLOSE_SURFACE, self.surface if self._owns_surface else None, self.descriptor)
+        self._close_both(m.Op.CLOSE_SURFACE, self.surface if self._owns_surface else None, self.descriptor)
 
     def __repr__(self) -> str:
         state = ", closed" if self.is_closed else ""
         return f"<vkshare.ServedSurface {self.id}, {self.width}x{self.height} {self.format}{state}>"
 
 
-class ServedFence(Served):
+class ServedFence(ServedHandle):
     """A fence that the server's device has. `fence` is the client's own device's handle, or None; see ServedSurface."""
 
     def __init__(
@@ -99,7 +99,7 @@ class ServedFence(Served):
 
     def close(self) -> None:
         """Gives it up, here and in the server: those who wait for it get AbandonedError. Idempotent."""
-        self._give_up(m.Op.CLOSE_FENCE, self.fence if self._owns_fence else None, self.descriptor)
+        self._close_both(m.Op.CLOSE_FENCE, self.fence if self._owns_fence else None, self.descriptor)
 
     def wait(self, value: int, timeout: float | None = None) -> None:
         """Waits, in the server's order of this client's requests, until the fence has reached the value.
@@ -113,7 +113,7 @@ class ServedFence(Served):
         TimeoutError
             The server goes on waiting: later requests of this client stay behind that.
         """
-        self._client._call(m.Op.WAIT, m.Wait(self._name_check(self._client), value), timeout=timeout)
+        self._client._call(m.Op.WAIT, m.Wait(self._checked_id(self._client), value), timeout=timeout)
 
     def __repr__(self) -> str:
         return f"<vkshare.ServedFence {self.id}{', closed' if self.is_closed else ''}>"

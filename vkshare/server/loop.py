@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from vkshare import _fds, _native, _trace
 
-READ, WRITE, GONE, GARBAGE = 1, 2, 4, 8
+READ, WRITE, HUNG_UP, MALFORMED = 1, 2, 4, 8
 
 Handler = Callable[[int, Sequence[int]], None]  # what happened; sequences of no-ops that are to be answered
 
@@ -21,7 +21,7 @@ class Loop:
     """Watches file descriptors. All methods but call_soon() are for the one thread that runs it."""
 
     def __init__(self) -> None:
-        self.front = _native.Front()
+        self.server_poll = _native.Front()
         self._handlers: dict[int, Handler] = {}
         self._tokens: dict[int, int] = {}  # by fd
         self._next = itertools.count(1)
@@ -38,33 +38,33 @@ class Loop:
             raise
 
     def add(self, fd: int, interest: int, handler: Handler, token: int | None = None) -> None:
-        """handler(what, owed) is called when something happens there. The fd stays the caller's.
+        """handler(events, no_ops) is called when something happens there. The fd stays the caller's.
 
         `token`, of 2**32 or more, is what a trace calls it, and nobody else's.
         """
         token = next(self._next) if token is None else token
-        self.front.add(fd, token, interest)
+        self.server_poll.add(fd, token, interest)
         self._handlers[token] = handler
         self._tokens[fd] = token
 
     def watch(self, fd: int, interest: int, is_quick: bool = False) -> None:
         """Another interest. is_quick: no-ops are answered without a word (native/server/front.h)."""
-        self.front.watch(fd, interest, is_quick)
+        self.server_poll.watch(fd, interest, is_quick)
 
     def remove(self, fd: int) -> None:
         """Before it is closed. Events that were found already are not told."""
         del self._handlers[self._tokens.pop(fd)]
-        self.front.remove(fd)
+        self.server_poll.remove(fd)
 
     def turn(self, timeout: float | None) -> None:
         """Sleeps until something happens, at most so long, and tells the handlers."""
-        events = self.front.wait(timeout)
+        found = self.server_poll.wait(timeout)
         self.wakeups += 1
         self.awake_since = _trace.now()
-        for token, what, owed in events:
+        for token, events, no_ops in found:
             handler = self._handlers.get(token)
             if handler is not None:
-                handler(what, owed)
+                handler(events, no_ops)
 
     def call_soon(self, call: Callable[[], object]) -> None:
         """The loop's thread calls it, at its next turn. From any thread; nothing happens once the loop is closed."""
@@ -86,7 +86,7 @@ class Loop:
         finally:
             signal.set_wakeup_fd(before)
 
-    def _woken(self, what: int, owed: Sequence[int]) -> None:
+    def _woken(self, events: int, no_ops: Sequence[int]) -> None:
         with contextlib.suppress(BlockingIOError):
             os.read(self._wake_read, 4096)
         for _ in range(len(self._soon)):
@@ -101,5 +101,5 @@ class Loop:
             os.close(self._wake_write)
         self.remove(self._wake_read)
         os.close(self._wake_read)
-        del self.front
+        del self.server_poll
         self._soon.clear()

@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from vkshare import errors
 from vkshare.errors import VkshareError
-from vkshare.server.wire import Garbage, LostFds
+from vkshare.server.wire import LostFds, ProtocolError
 
 
 class Op(enum.IntEnum):
@@ -174,13 +174,13 @@ class Welcome(Body):
     driver_uuid: bytes
 
 
-class Made(Body):
+class Created(Body):
     """A surface or fence was made for the client: its descriptor, and what it is."""
 
     descriptor: bytes
 
 
-class Told(Body):
+class Counters(Body):
     """Numbers by name."""
 
     numbers: dict[str, int | float]
@@ -210,10 +210,10 @@ def encode(body: Body | None) -> bytes:
 
 
 def decode(kind: type[Body] | None, data: bytes) -> Any:
-    """The body in `data`. Garbage: it is none of that kind, or out of its bounds."""
+    """The body in `data`. ProtocolError: it is none of that kind, or out of its bounds."""
     if kind is None or kind is Empty:
         if data:
-            raise Garbage(f"{len(data)} bytes came with a request that has no body")
+            raise ProtocolError(f"{len(data)} bytes came with a request that has no body")
         return None
     decoder = _decoders.get(kind)
     if decoder is None:
@@ -221,7 +221,7 @@ def decode(kind: type[Body] | None, data: bytes) -> Any:
     try:
         return decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Garbage(f"the body is no {kind.__name__}: {error}") from None
+        raise ProtocolError(f"the body is no {kind.__name__}: {error}") from None
 
 
 # ---- errors -----------------------------------------------------------------------------------------------------

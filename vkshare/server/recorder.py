@@ -106,7 +106,7 @@ class Recorder:
     def _id(self, name: str, surface: Any) -> int:
         if not isinstance(surface, ServedSurface):
             raise TypeError(f"{name} must be a ServedSurface, not {type(surface).__name__}")
-        return surface._name_check(self._client)
+        return surface._checked_id(self._client)
 
 
 def _rect(name: str, value: Sequence[int] | None) -> _arguments.Rect | None:

@@ -34,7 +34,7 @@ _LOST = -1  # among fds: a message's, of which this process had no room for all
 Part = tuple[bytes, list[tuple[int, int, bytes]], int, Any]  # what recvmsg() returns
 
 
-class Garbage(Exception):
+class ProtocolError(Exception):
     """What came cannot be a message: the connection is of no use any more (rule R13)."""
 
 
@@ -82,12 +82,12 @@ class Message:
     def body_in_memory(self) -> bytes:
         """A copy of the body that the first fd has: the sender may go on writing there (rule R13)."""
         if not self.fds:
-            raise Garbage("the body is said to be in memory, and no fd came")
+            raise ProtocolError("the body is said to be in memory, and no fd came")
         fd = self.fds.pop(0)
         try:
             return _copy_of(fd)
         except OSError as error:
-            raise Garbage(f"the body's memory cannot be read: {error.strerror}") from None
+            raise ProtocolError(f"the body's memory cannot be read: {error.strerror}") from None
         finally:
             os.close(fd)
 
@@ -98,9 +98,9 @@ def _copy_of(fd: int) -> bytes:
     try:
         fcntl.fcntl(fd, fcntl.F_GET_SEALS)
     except OSError:
-        raise Garbage("the body's fd is no memfd") from None
+        raise ProtocolError("the body's fd is no memfd") from None
     if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_IN_MEMORY:
-        raise Garbage(f"the body has {status.st_size} bytes; allowed are {MAX_IN_MEMORY}")
+        raise ProtocolError(f"the body has {status.st_size} bytes; allowed are {MAX_IN_MEMORY}")
     return os.pread(fd, status.st_size, 0)
 
 
@@ -113,7 +113,7 @@ class Splitter:
     Parameters
     ----------
     check
-        check(opcode, n_fds) is called for each header that has fds, before the body is there; raises Garbage where no
+        check(opcode, n_fds) is called for each header that has fds, before the body is there; raises ProtocolError where no
         such message may have so many.
 
     Attributes
@@ -148,7 +148,7 @@ class Splitter:
 
         Raises
         ------
-        Garbage
+        ProtocolError
             A length, version or number of fds is wrong. Messages that came before are lost too; no fd stays open.
         """
         self._add(data, fds, has_lost_fds)
@@ -183,15 +183,15 @@ class Splitter:
         _fds.close_all_of(self._unwanted)
 
     def cut(self) -> None:
-        """Moves what is whole to `messages`. Garbage as of feed()."""
+        """Moves what is whole to `messages`. ProtocolError as of feed()."""
         try:
             while self._cut_one():
                 pass
             del self._bytes[: self._at]
             self._at = 0
             if self._fds and (not self._bytes or len(self._fds) > MAX_FDS):
-                raise Garbage(f"{len(self._fds)} fds came that no message said it has")
-        except Garbage:
+                raise ProtocolError(f"{len(self._fds)} fds came that no message said it has")
+        except ProtocolError:
             self.close()
             raise
         finally:
@@ -203,11 +203,13 @@ class Splitter:
             return False
         length, opcode, n_fds, version, sequence, generation = HEADER.unpack_from(self._bytes, at)
         if version != VERSION:
-            raise Garbage(f"the peer speaks version {version}, this vkshare {VERSION}: run the same on both sides")
+            raise ProtocolError(
+                f"the peer speaks version {version}, this vkshare {VERSION}: run the same on both sides"
+            )
         if not HEADER.size <= length <= MAX_MESSAGE:
-            raise Garbage(f"a message says it has {length} bytes; allowed are {HEADER.size} to {MAX_MESSAGE}")
+            raise ProtocolError(f"a message says it has {length} bytes; allowed are {HEADER.size} to {MAX_MESSAGE}")
         if n_fds > MAX_FDS:
-            raise Garbage(f"a message says it has {n_fds} fds; allowed are {MAX_FDS}")
+            raise ProtocolError(f"a message says it has {n_fds} fds; allowed are {MAX_FDS}")
         if n_fds and self._check is not None:
             self._check(opcode, n_fds)
         if len(self._bytes) - at < length:
@@ -217,7 +219,7 @@ class Splitter:
         if has_lost_fds:
             fds = fds[: fds.index(_LOST) + 1]
         elif n_fds > len(fds):
-            raise Garbage(f"a message says it has {n_fds} fds, and {len(fds)} came")
+            raise ProtocolError(f"a message says it has {n_fds} fds, and {len(fds)} came")
         message = Message(opcode, sequence, generation, bytes(self._bytes[at + HEADER.size : at + length]))
         message.has_lost_fds = has_lost_fds
         n_fds = len(fds)

@@ -10,45 +10,45 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from vkshare import _native
+from vkshare.server.deadlock_check import WaitGraph
 from vkshare.server.devices import Devices
-from vkshare.server.executor import Executor, Told
-from vkshare.server.kinds import Answer, Later, Request
-from vkshare.server.order import Order
+from vkshare.server.executor import Executor, RequestResult
+from vkshare.server.request_types import Answer, Later, Request
 
 _log = logging.getLogger("vkshare.server")
 
 Outcome = Answer | BaseException | Later
 
 
-class Boss(Protocol):
+class WorkerEvents(Protocol):
     """Whom a worker that is no thread tells, on the loop's thread."""
 
-    def alone(self) -> AbstractContextManager[None]:
+    def containing_errors(self) -> AbstractContextManager[None]:
         """What raises inside ends this client, and not the loop."""
 
-    def hired(self) -> None:
+    def worker_started(self) -> None:
         """It is ready."""
 
     def completed(self, request: Request, outcome: Outcome) -> None:
         """The oldest request that is out is done, or waits for something else."""
 
-    def told(self, told: Told) -> None:
+    def deliver(self, result: RequestResult) -> None:
         """A late failure."""
 
-    def fired(self, why: str) -> None:
+    def worker_exited(self, why: str) -> None:
         """It is gone, and nobody had told it to go."""
 
 
 class Worker(Protocol):
     """What the loop gives a client's render requests to. All methods are the loop's, and none blocks."""
 
-    def give(self, request: Request) -> None:
+    def submit(self, request: Request) -> None:
         """One more request, behind those that are out."""
 
-    def news(self) -> Iterator[tuple[Request, Outcome]]:
+    def completions(self) -> Iterator[tuple[Request, Outcome]]:
         """What was done since the last call, in the order in which it was given."""
 
-    def happened(self, serial: int, error: BaseException | None) -> list[Told]:
+    def event_arrived(self, serial: int, error: BaseException | None) -> list[RequestResult]:
         """The hub told of something that the client's executor asked for."""
 
     def close(self) -> None:
@@ -58,7 +58,7 @@ class Worker(Protocol):
         """It hangs: ends what can be ended without it."""
 
     @property
-    def has_left(self) -> bool:
+    def has_exited(self) -> bool:
         """After close(): whether join() returns at once."""
 
     def join(self) -> None:
@@ -68,12 +68,12 @@ class Worker(Protocol):
 class ThreadWorker:
     """A thread that runs a client's requests on the server's device. Idle, it sleeps on a semaphore in C."""
 
-    def __init__(self, client: int, event_queue: _native.EventQueue, devices: Devices, order: Order) -> None:
-        self._hand_off = _native.HandOff(event_queue, client << 32)
+    def __init__(self, client: int, event_queue: _native.EventQueue, devices: Devices, wait_graph: WaitGraph) -> None:
+        self._work_ring = _native.HandOff(event_queue, client << 32)
         self._client = client
         self._event_queue = event_queue
         self._devices = devices
-        self._order = order
+        self._wait_graph = wait_graph
         self._executor: Executor | None = None
         self._serials = itertools.count(1)
         # A daemon: one that hangs in a driver must not keep the process from its end.
@@ -82,55 +82,55 @@ class ThreadWorker:
 
     # ---- the loop ------------------------------------------------------------------------------------------------
 
-    def give(self, request: Request) -> None:
-        self._hand_off.give(request)
+    def submit(self, request: Request) -> None:
+        self._work_ring.give(request)
 
-    def news(self) -> Iterator[tuple[Request, Outcome]]:
-        while (done := self._hand_off.collect()) is not None:
+    def completions(self) -> Iterator[tuple[Request, Outcome]]:
+        while (done := self._work_ring.collect()) is not None:
             yield done
 
-    def happened(self, serial: int, error: BaseException | None) -> list[Told]:
+    def event_arrived(self, serial: int, error: BaseException | None) -> list[RequestResult]:
         executor = self._executor
-        return [] if executor is None else executor.happened(serial, error)
+        return [] if executor is None else executor.event_arrived(serial, error)
 
     def close(self) -> None:
-        self._hand_off.close()
+        self._work_ring.close()
 
     def abandon(self) -> None:
         # Not by the loop: the thread that hangs may hold a lock that closing needs.
         executor = self._executor
         if executor is not None:
-            threading.Thread(target=executor.close, name="vks-server-bury", daemon=True).start()
+            threading.Thread(target=executor.close, name="vks-server-close", daemon=True).start()
 
     @property
-    def has_left(self) -> bool:
-        return self._hand_off.has_left
+    def has_exited(self) -> bool:
+        return self._work_ring.has_left
 
     def join(self) -> None:
         self._thread.join()
-        while (request := self._hand_off.drop()) is not None:
+        while (request := self._work_ring.drop()) is not None:
             request.close()
 
     # ---- the thread ----------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
-            while (request := self._hand_off.take()) is not None:
-                self._hand_off.done(self._outcome(request))
+            while (request := self._work_ring.take()) is not None:
+                self._work_ring.done(self._outcome(request))
                 del request
         finally:
             try:
                 if self._executor is not None:
                     self._executor.close()
             finally:
-                self._hand_off.leave()
+                self._work_ring.leave()
 
     def _outcome(self, request: Request) -> Outcome:
         try:
             outcome: Any = self._executor_for(request.generation).run(request)
         except BaseException as error:
             request.close()
-            return bare(error)
+            return without_traceback(error)
         return Answer() if outcome is None else outcome
 
     def _executor_for(self, generation: int) -> Executor:
@@ -140,12 +140,12 @@ class ThreadWorker:
             if executor is not None:
                 executor.close()  # of a device that is lost
             executor = self._executor = Executor(
-                device, self._client, generation, self._event_queue, self._order, self._serials
+                device, self._client, generation, self._event_queue, self._wait_graph, self._serials
             )
         return executor
 
 
-def bare(error: BaseException) -> BaseException:
+def without_traceback(error: BaseException) -> BaseException:
     """The error without the frames that it came through: their locals would live as long."""
     error.__traceback__ = error.__cause__ = error.__context__ = None
     return error

@@ -16,7 +16,7 @@ from support.servers import Place, open_cpu, until
 import vkshare as vks
 from vkshare.errors import RemoteLostError
 from vkshare.server import server as server_module
-from vkshare.server.door import Door
+from vkshare.server.acceptor import Acceptor
 from vkshare.server.loop import Loop
 from vkshare.server.socket_path import Listener
 
@@ -46,23 +46,23 @@ def test_without_any_fd_it_looks_away_for_a_while_and_comes_back(
 ) -> None:
     before = open_fds()
     loop, listener, taken = Loop(), Listener(tmp_path / "server"), list[socket.socket]()
-    door = Door(listener, loop, lambda: 50.0, lambda sock, pid: taken.append(sock) or True)  # type: ignore[func-returns-value]
+    acceptor = Acceptor(listener, loop, lambda: 50.0, lambda sock, pid: taken.append(sock) or True)  # type: ignore[func-returns-value]
     with connected(listener.path), monkeypatch.context() as without:
         without.setattr(listener, "sock", NoRoom(listener.sock))
         without.setattr(os, "open", _refuse)
         loop.turn(10)
-        assert (door.refused, door.deadline) == (1, 50.1)
+        assert (acceptor.refused, acceptor.deadline) == (1, 50.1)
         woken = loop.wakeups
         loop.turn(0.0)
         assert loop.wakeups == woken + 1  # by its timeout
-        assert door.refused == 1
+        assert acceptor.refused == 1
         without.undo()
-        door.due()
-        assert door.deadline is None
+        acceptor.resume()
+        assert acceptor.deadline is None
         loop.turn(10)
     assert len(taken) == 1
     taken[0].close()
-    door.close()
+    acceptor.close()
     loop.close()
     assert open_fds() == before
 
@@ -88,12 +88,12 @@ def test_what_fails_while_a_connection_is_taken_ends_that_connection(tmp_path: P
         raise RuntimeError("no more")
 
     loop, listener = Loop(), Listener(tmp_path / "server")
-    door = Door(listener, loop, lambda: 0.0, fail)
+    acceptor = Acceptor(listener, loop, lambda: 0.0, fail)
     with connected(listener.path) as sock:
         loop.turn(10)
         assert sock.recv(1) == b""
-    assert door.refused == 1
-    door.close()
+    assert acceptor.refused == 1
+    acceptor.close()
     loop.close()
 
 

@@ -15,22 +15,22 @@ from contextlib import AbstractContextManager
 from vkshare import _sockets, _trace
 from vkshare.server.messages import Op
 
-NOBODY = 0  # whose number is not known yet
+UNKNOWN_REQUESTER = 0  # whose number is not known yet
 
 
-def asker(client: int) -> int:
+def requester(client: int) -> int:
     """The number of a client of this process's server; 2**32 or more."""
     return os.getpid() << 32 | client
 
 
-def asker_here(sock: socket.socket, client: int) -> int:
+def requester_at_client(sock: socket.socket, client: int) -> int:
     """The same number, at the client's end."""
     return _sockets.check_peer(sock) << 32 | client
 
 
-def step(what: str, opcode: int, asker: int, sequence: int) -> AbstractContextManager[None]:
+def step(what: str, opcode: int, requester: int, sequence: int) -> AbstractContextManager[None]:
     """What the block does is a step of that request. Only where _trace.is_on: a request is too quick for a call."""
-    return _trace.request(f"{what} {_name(opcode)}", asker, sequence)
+    return _trace.request(f"{what} {_name(opcode)}", requester, sequence)
 
 
 def _name(opcode: int) -> str:

@@ -18,7 +18,7 @@ _AT_ONCE = 16  # connections in a turn
 _PAUSE = 0.1  # seconds without taking any, where there is no fd at all
 
 
-class Door:
+class Acceptor:
     """Accepts for a server. take(sock, pid) has the socket from then on, or returns False to turn it away."""
 
     def __init__(
@@ -26,31 +26,31 @@ class Door:
         listener: Listener,
         loop: Loop,
         clock: Callable[[], float],
-        take: Callable[[socket.socket, int], bool],
+        admit: Callable[[socket.socket, int], bool],
     ) -> None:
         self.refused = 0
-        self.deadline: float | None = None  # when due() is to be called
+        self.deadline: float | None = None  # when resume() is to be called
         self._listener = listener
         self._loop = loop
         self._clock = clock
-        self._take = take
+        self._admit_client = admit
         self._spare = -1  # an fd that can be given up: without any, nobody could even be turned away
-        loop.add(listener.sock.fileno(), READ, self._happened)
-        self._take_spare()
+        loop.add(listener.sock.fileno(), READ, self._on_events)
+        self._reserve_spare()
 
-    def due(self) -> None:
+    def resume(self) -> None:
         """There may be fds again."""
         self.deadline = None
-        self._take_spare()
+        self._reserve_spare()
         self._loop.watch(self._listener.sock.fileno(), READ)
 
     def close(self) -> None:
         """The path is free for another server."""
         self._loop.remove(self._listener.sock.fileno())
         self._listener.close()
-        self._give_up_spare()
+        self._release_spare()
 
-    def _happened(self, what: int, owed: Sequence[int]) -> None:
+    def _on_events(self, events: int, no_ops: Sequence[int]) -> None:
         for _ in range(_AT_ONCE):
             try:
                 sock, _ = self._listener.sock.accept()
@@ -58,16 +58,16 @@ class Door:
                 return
             except OSError as error:
                 if error.errno in _fds.NO_ROOM:
-                    return self._turn_away()
+                    return self._reject()
                 _log.debug("accept: %s", error)
                 continue
-            self._let_in(sock)
+            self._admit(sock)
 
-    def _let_in(self, sock: socket.socket) -> None:
+    def _admit(self, sock: socket.socket) -> None:
         try:
             sock.setblocking(False)
             pid = _sockets.check_peer(sock)
-            if self._take(sock, pid):
+            if self._admit_client(sock, pid):
                 return
             _log.warning("process %d was turned away: there are as many clients as there may be", pid)
         except PermissionError as error:
@@ -77,24 +77,24 @@ class Door:
         self.refused += 1
         sock.close()
 
-    def _turn_away(self) -> None:
+    def _reject(self) -> None:
         """There is no fd for whoever waits: the connection's end tells them."""
         self.refused += 1
         if self._spare >= 0:
-            self._give_up_spare()
+            self._release_spare()
             with contextlib.suppress(OSError):
                 self._listener.sock.accept()[0].close()
-        self._take_spare()
+        self._reserve_spare()
         if self._spare < 0:  # somebody else had it: they wait in the listener's queue for a while
             self._loop.watch(self._listener.sock.fileno(), 0)
             self.deadline = self._clock() + _PAUSE
 
-    def _take_spare(self) -> None:
+    def _reserve_spare(self) -> None:
         if self._spare < 0:
             with contextlib.suppress(OSError):
                 self._spare = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
 
-    def _give_up_spare(self) -> None:
+    def _release_spare(self) -> None:
         if self._spare >= 0:
             os.close(self._spare)
             self._spare = -1

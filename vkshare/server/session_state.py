@@ -16,13 +16,13 @@ from typing import Generic, Protocol, TypeVar
 MOST_QUEUED = 64  # requests that cannot fail and are with the worker (rule R6)
 MOST_OUTPUT = 1 << 20  # bytes that a client has not read (rule R12)
 PATIENCE = 2.0  # seconds that a worker may take for one request (rule R15)
-GREETING = 10.0  # seconds within which a client must have said who it is
-UNFINISHED = 10.0  # seconds within which a message with file descriptors must be whole (rule R20)
+HELLO_TIMEOUT = 10.0  # seconds within which a client must have said who it is
+MESSAGE_TIMEOUT = 10.0  # seconds within which a message with file descriptors must be whole (rule R20)
 MOST_OUTPUT_FDS = 256  # of replies that a client has not read, where the owner does not say
-CONGESTION = 10.0  # seconds in which more fds of this user are under way than the kernel allows
-RETRY = 0.05  # seconds between two tries to send then
+CONGESTION_TIMEOUT = 10.0  # seconds in which more fds of this user are under way than the kernel allows
+RETRY_INTERVAL = 0.05  # seconds between two tries to send then
 
-GREETINGS = 0xFFFFFFFF  # the device generation that a hello names: it is about no device
+NO_GENERATION = 0xFFFFFFFF  # the device generation that a hello names: it is about no device
 
 
 class Route(enum.Enum):
@@ -33,7 +33,7 @@ class Route(enum.Enum):
     CANNOT_FAIL = "cannot fail"  # the worker, while the client goes on
 
 
-class Asked(Protocol):
+class QueuedRequest(Protocol):
     """What the machine must know of a request."""
 
     @property
@@ -43,31 +43,31 @@ class Asked(Protocol):
     @property
     def route(self) -> Route: ...
     @property
-    def is_greeting(self) -> bool: ...
+    def is_hello(self) -> bool: ...
 
 
-R = TypeVar("R", bound=Asked)
+R = TypeVar("R", bound=QueuedRequest)
 
 
-class Do(enum.Enum):
+class Action(enum.Enum):
     """What the owner of the machine has to do."""
 
     ANSWER = "answer"  # dispatch it in the loop, and reply
-    HIRE = "hire"  # get a worker, and call hired() when it is there (rule R1)
-    HAND = "hand"  # give it to the worker
+    START_WORKER = "start worker"  # get a worker, and call hired() when it is there (rule R1)
+    DISPATCH = "dispatch"  # give it to the worker
     FINISH = "finish"  # dispatch it once more, with its outcome, and reply
     REFUSE = "refuse"  # reply that the device is lost, with the new generation
     DEFER = "defer"  # tell the error of a request that has no reply
     SEND = "send"  # what found no room may find some now
     CUT_OFF = "cut off"  # close the connection; the worker is well
-    LOSE = "lose"  # close the connection; the worker is not
+    ABANDON = "abandon"  # close the connection; the worker is not
 
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[R]):
     """One thing to do. `outcome` is the worker's; `why` is told to the client."""
 
-    do: Do
+    action: Action
     request: R | None = None
     outcome: object = None
     why: str = ""
@@ -78,12 +78,12 @@ class Counts:
     """What a client did, for statistics()."""
 
     requests: int = 0
-    handed: int = 0
+    dispatched: int = 0
     deferred: int = 0
     refused: int = 0
 
 
-class Conversation(Generic[R]):
+class SessionState(Generic[R]):
     """One client's state. `number` is its generation: no two clients of a server ever have the same (rule R14)."""
 
     def __init__(
@@ -101,42 +101,44 @@ class Conversation(Generic[R]):
         self._device_generation = device_generation
         self._patience = patience
         self._buffered: deque[R] = deque()  # arrived, not dispatched
-        self._out: deque[R] = deque()  # with the worker, in order; the last one may be the one that is pushed back
+        self._in_flight: deque[R] = (
+            deque()
+        )  # with the worker, in order; the last one may be the one that is pushed back
         self._pushed_back: R | None = None
         self._finished: tuple[object] | None = None  # the outcome of what was pushed back
-        self._waits_elsewhere = False  # what was pushed back waits for a fence, not for the worker
-        self._is_greeted = False
+        self._waits_without_worker = False  # what was pushed back waits for a fence, not for the worker
+        self._has_hello = False
         self._is_held = False  # there is no device now
-        self._has_worker = self._is_hiring = False
+        self._has_worker = self._is_starting = False
         self._since = now  # of the last progress
         self._output = 0  # bytes
         self._output_fds = 0
         self._most_output_fds = most_output_fds
-        self._unfinished_since: float | None = None
-        self._was_attended = True
+        self._incomplete_since: float | None = None
+        self._was_accepting = True
         self._congested_since: float | None = None
         self._retry_at: float | None = None
 
     # ---- what the owner asks ------------------------------------------------------------------------------------
 
     @property
-    def is_attended(self) -> bool:
+    def accepts_requests(self) -> bool:
         """Whether its connection is to be read (rule R4)."""
-        return self.is_open and not self._buffered and self._pushed_back is None and len(self._out) < MOST_QUEUED
+        return self.is_open and not self._buffered and self._pushed_back is None and len(self._in_flight) < MOST_QUEUED
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing of it is anywhere: a no-op can be answered at once."""
-        return self._is_greeted and self.is_attended and not self._out and not self._output
+        return self._has_hello and self.accepts_requests and not self._in_flight and not self._output
 
     @property
     def is_congested(self) -> bool:
-        """Whether output waits for due(), however much room the connection has."""
+        """Whether output waits for check_deadlines(), however much room the connection has."""
         return self._retry_at is not None
 
     @property
-    def is_greeted(self) -> bool:
-        return self._is_greeted
+    def has_hello(self) -> bool:
+        return self._has_hello
 
     @property
     def device_generation(self) -> int:
@@ -144,34 +146,34 @@ class Conversation(Generic[R]):
         return self._device_generation
 
     @property
-    def out(self) -> int:
+    def in_flight(self) -> int:
         """Requests that the worker has."""
-        return len(self._out)
+        return len(self._in_flight)
 
     @property
     def deadline(self) -> float | None:
-        """When due() is to be called."""
+        """When check_deadlines() is to be called."""
         if not self.is_open:
             return None
-        found = [self._worker_deadline, self._unfinished_deadline, self._retry_at]
+        found = [self._worker_deadline, self._incomplete_deadline, self._retry_at]
         return min((deadline for deadline in found if deadline is not None), default=None)
 
     @property
     def _worker_deadline(self) -> float | None:
-        if not self._is_greeted:
-            return self._since + GREETING
-        return self._since + self._patience if self._out and not self._waits_elsewhere else None
+        if not self._has_hello:
+            return self._since + HELLO_TIMEOUT
+        return self._since + self._patience if self._in_flight and not self._waits_without_worker else None
 
     @property
-    def _unfinished_deadline(self) -> float | None:
-        if self._unfinished_since is None or not self._was_attended:
+    def _incomplete_deadline(self) -> float | None:
+        if self._incomplete_since is None or not self._was_accepting:
             return None
-        return self._unfinished_since + UNFINISHED
+        return self._incomplete_since + MESSAGE_TIMEOUT
 
     @property
-    def unfinished_since(self) -> float | None:
+    def incomplete_since(self) -> float | None:
         """When a message with file descriptors began that is not whole yet."""
-        return self._unfinished_since
+        return self._incomplete_since
 
     # ---- what the client did ------------------------------------------------------------------------------------
 
@@ -180,17 +182,17 @@ class Conversation(Generic[R]):
         self._buffered.append(request)
         self.counts.requests += 1
 
-    def unfinished(self, has_fds: bool, now: float) -> None:
+    def note_incomplete(self, has_fds: bool, now: float) -> None:
         """After each step(): whether there are file descriptors of a message that is not whole (rule R20).
 
         Its time does not count while the connection is not read.
         """
-        is_attended = self.is_attended
+        accepts_requests = self.accepts_requests
         if not has_fds:
-            self._unfinished_since = None
-        elif self._unfinished_since is None or not (is_attended and self._was_attended):
-            self._unfinished_since = now
-        self._was_attended = is_attended
+            self._incomplete_since = None
+        elif self._incomplete_since is None or not (accepts_requests and self._was_accepting):
+            self._incomplete_since = now
+        self._was_accepting = accepts_requests
 
     def step(self, now: float) -> Decision[R] | None:
         """What to do about the oldest request that was not dispatched; None: nothing now."""
@@ -201,36 +203,36 @@ class Conversation(Generic[R]):
         if not self._buffered:
             return None
         head = self._buffered[0]
-        if head.is_greeting is self._is_greeted:
+        if head.is_hello is self._has_hello:
             return self._cut_off("a connection begins with one hello, and has no other")
-        if head.generation != self._device_generation and not head.is_greeting:
+        if head.generation != self._device_generation and not head.is_hello:
             return self._refuse(head)
         if head.route is Route.INLINE:
             return self._answer(head)
-        return self._hand(head, now)
+        return self._dispatch(head, now)
 
     def _answer(self, head: R) -> Decision[R] | None:
-        if self._out:
+        if self._in_flight:
             return None  # rule R7: those before it first
-        self._is_greeted = True
-        return Decision(Do.ANSWER, self._buffered.popleft())
+        self._has_hello = True
+        return Decision(Action.ANSWER, self._buffered.popleft())
 
-    def _hand(self, head: R, now: float) -> Decision[R] | None:
-        if self._is_held or self._is_hiring or len(self._out) >= MOST_QUEUED:
+    def _dispatch(self, head: R, now: float) -> Decision[R] | None:
+        if self._is_held or self._is_starting or len(self._in_flight) >= MOST_QUEUED:
             return None
         if not self._has_worker:
-            if self._out:
+            if self._in_flight:
                 return None  # the one before has these to finish
-            self._is_hiring = True
-            return Decision(Do.HIRE, head)
+            self._is_starting = True
+            return Decision(Action.START_WORKER, head)
         self._buffered.popleft()
         if head.route is Route.CAN_FAIL:
             self._pushed_back = head
-        if not self._out:
+        if not self._in_flight:
             self._since = now
-        self._out.append(head)
-        self.counts.handed += 1
-        return Decision(Do.HAND, head)
+        self._in_flight.append(head)
+        self.counts.dispatched += 1
+        return Decision(Action.DISPATCH, head)
 
     def _finish(self) -> Decision[R] | None:
         if self._finished is None:
@@ -240,29 +242,29 @@ class Conversation(Generic[R]):
         assert request is not None
         if request.generation != self._device_generation:  # what it made is of a device that is lost
             self.counts.refused += 1
-            return Decision(Do.REFUSE, request, outcome)
-        return Decision(Do.FINISH, request, outcome)
+            return Decision(Action.REFUSE, request, outcome)
+        return Decision(Action.FINISH, request, outcome)
 
     def _refuse(self, head: R) -> Decision[R] | None:
-        if self._out:
+        if self._in_flight:
             return None
         self.counts.refused += 1
-        return Decision(Do.REFUSE, self._buffered.popleft())
+        return Decision(Action.REFUSE, self._buffered.popleft())
 
     # ---- what the worker did ------------------------------------------------------------------------------------
 
-    def hired(self) -> None:
+    def worker_started(self) -> None:
         """There is a worker from now on."""
-        self._has_worker, self._is_hiring = True, False
+        self._has_worker, self._is_starting = True, False
 
-    def not_hired(self) -> R:
+    def worker_failed(self) -> R:
         """There can be none now: the request that wanted one, to be answered with why."""
-        self._is_hiring = False
+        self._is_starting = False
         return self._buffered.popleft()
 
     def expects(self, request: R) -> bool:
         """Whether it is the oldest one that is out, and somebody waits for it."""
-        return self.is_open and bool(self._out) and self._out[0] is request
+        return self.is_open and bool(self._in_flight) and self._in_flight[0] is request
 
     def completed(self, request: R, outcome: object, now: float, *, failed: bool) -> Decision[R] | None:
         """The oldest request that is out is done. What nobody waits for is dropped (rule R14)."""
@@ -270,44 +272,44 @@ class Conversation(Generic[R]):
             return None
         if not self.expects(request):
             raise ValueError(f"request {request.sequence} was completed, which is not the oldest one that is out")
-        self._out.popleft()
+        self._in_flight.popleft()
         self._since = now
         if request is self._pushed_back:
-            self._waits_elsewhere = False
+            self._waits_without_worker = False
             self._finished = (outcome,)
             return None
         return self.failed_late(request, outcome) if failed else None
 
-    def waits_elsewhere(self, request: R) -> None:
+    def waits_without_worker(self, request: R) -> None:
         """The worker is through with what was pushed back, which waits for a fence now: no fault of the worker's."""
         if request is self._pushed_back:
-            self._waits_elsewhere = True
+            self._waits_without_worker = True
 
     def failed_late(self, request: R, error: object) -> Decision[R] | None:
         """An error of a request that could not fail, told under its own number (rule R6)."""
         if not self.is_open:
             return None
         self.counts.deferred += 1
-        return Decision(Do.DEFER, request, error)
+        return Decision(Action.DEFER, request, error)
 
     # ---- what else happens --------------------------------------------------------------------------------------
 
-    def due(self, now: float) -> Decision[R] | None:
+    def check_deadlines(self, now: float) -> Decision[R] | None:
         """It is `now`: a client that does not say who it is goes, and so does one whose worker hangs (rule R15)."""
         deadline = self.deadline
         if deadline is None or now < deadline:
             return None
-        if self._unfinished_deadline is not None and now >= self._unfinished_deadline:
-            return self._cut_off(f"a message with file descriptors was not whole within {UNFINISHED:g} s")
+        if self._incomplete_deadline is not None and now >= self._incomplete_deadline:
+            return self._cut_off(f"a message with file descriptors was not whole within {MESSAGE_TIMEOUT:g} s")
         if self._retry_at is not None and now >= self._retry_at:
-            self._retry_at = now + RETRY
-            return Decision(Do.SEND)
-        if not self._is_greeted:
-            return self._cut_off(f"no hello came within {GREETING:g} s")
+            self._retry_at = now + RETRY_INTERVAL
+            return Decision(Action.SEND)
+        if not self._has_hello:
+            return self._cut_off(f"no hello came within {HELLO_TIMEOUT:g} s")
         self.is_open = False
-        request = self._out[0]
+        request = self._in_flight[0]
         return Decision(
-            Do.LOSE, request, None, f"request {request.sequence} has kept its worker for {self._patience:g} s"
+            Action.ABANDON, request, None, f"request {request.sequence} has kept its worker for {self._patience:g} s"
         )
 
     def queued(self, nbytes: int, n_fds: int = 0) -> Decision[R] | None:
@@ -332,12 +334,12 @@ class Conversation(Generic[R]):
         if not is_congested:
             self._congested_since = self._retry_at = None
             return None
-        self._retry_at = now + RETRY
+        self._retry_at = now + RETRY_INTERVAL
         if self._congested_since is None:
             self._congested_since = now
-        if now < self._congested_since + CONGESTION:
+        if now < self._congested_since + CONGESTION_TIMEOUT:
             return None
-        return self._cut_off(f"a reply's file descriptors could not be sent within {CONGESTION:g} s")
+        return self._cut_off(f"a reply's file descriptors could not be sent within {CONGESTION_TIMEOUT:g} s")
 
     def device_lost(self, generation: int, *, with_worker: bool = False) -> None:
         """Requests for the device before are refused from now on; others wait for device_opened() (rule R16).
@@ -347,7 +349,7 @@ class Conversation(Generic[R]):
         self._device_generation = generation
         self._is_held = True
         if with_worker:
-            self._has_worker = self._is_hiring = False
+            self._has_worker = self._is_starting = False
 
     def device_opened(self) -> None:
         """There is a device of the current generation."""
@@ -363,4 +365,4 @@ class Conversation(Generic[R]):
 
     def _cut_off(self, why: str) -> Decision[R]:
         self.is_open = False
-        return Decision(Do.CUT_OFF, None, None, why)
+        return Decision(Action.CUT_OFF, None, None, why)

@@ -16,7 +16,7 @@ def identity(page_fd: int) -> Identity:
     return status.st_dev, status.st_ino
 
 
-class Order:
+class WaitGraph:
     """Which client has which fence, and which client waits for which. Thread-safe.
 
     A client's requests have one order, and while one waits those behind it do not run. So a client cannot wait for what
@@ -25,25 +25,25 @@ class Order:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._owners: dict[Identity, int] = {}
+        self._signallers: dict[Identity, int] = {}
         self._waits: dict[int, int] = {}  # client -> the client that it waits for
 
-    def made(self, client: int, fence: Identity) -> None:
+    def add_fence(self, client: int, fence: Identity) -> None:
         """The client's requests signal this fence."""
         with self._lock:
-            self._owners[fence] = client
+            self._signallers[fence] = client
 
-    def ended(self, fence: Identity) -> None:
+    def remove_fence(self, fence: Identity) -> None:
         """It is closed."""
         with self._lock:
-            self._owners.pop(fence, None)
+            self._signallers.pop(fence, None)
 
-    def owner(self, fence: Identity) -> int | None:
+    def signaller(self, fence: Identity) -> int | None:
         """The client whose requests signal it; None: nobody's here."""
         with self._lock:
-            return self._owners.get(fence)
+            return self._signallers.get(fence)
 
-    def wait(self, client: int, owner: int | None) -> None:
+    def begin_wait(self, client: int, owner: int | None) -> None:
         """`client` begins to wait for what `owner` has not promised yet. InvalidCallError: that cannot end."""
         if owner is None:
             return
@@ -55,7 +55,7 @@ class Order:
                 after = self._waits.get(after)
             self._waits[client] = owner
 
-    def waited(self, client: int) -> None:
+    def end_wait(self, client: int) -> None:
         """Its wait is over."""
         with self._lock:
             self._waits.pop(client, None)

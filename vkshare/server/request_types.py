@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from vkshare.server.conversation import Route
 from vkshare.server.messages import Body, Op, decode, encode
-from vkshare.server.wire import IN_MEMORY, Garbage, LostFds, Message
+from vkshare.server.session_state import Route
+from vkshare.server.wire import IN_MEMORY, LostFds, Message, ProtocolError
 
 _FIRST_PLUG_IN, _LAST_PLUG_IN = int(Op.PLUG_INS), IN_MEMORY - 1
 
@@ -80,7 +80,7 @@ class Request:
 
     @classmethod
     def of(cls, message: Message, kinds: dict[int, Kind]) -> Request:
-        """Checked as far as the loop can do so at once. Garbage: there is no such kind, or it is out of its bounds."""
+        """Checked as far as the loop can do so at once. ProtocolError: there is no such kind, or it is out of its bounds."""
         in_memory = message.opcode & IN_MEMORY
         kind = checked(kinds, message.opcode, len(message.fds))
         request = cls(message, kind)
@@ -90,11 +90,11 @@ class Request:
         if not in_memory:
             request.body = decode(kind.body, message.body)
         elif kind.route is Route.INLINE or message.body:
-            raise Garbage(f"the body of opcode {kind.opcode:#x} cannot be in memory")
+            raise ProtocolError(f"the body of opcode {kind.opcode:#x} cannot be in memory")
         return request
 
     def load(self) -> None:
-        """By the worker: a body in memory is copied, and then looked at. Garbage."""
+        """By the worker: a body in memory is copied, and then looked at. ProtocolError."""
         if self.message.opcode & IN_MEMORY:
             self.body = decode(self.kind.body, self.message.body_in_memory())
 
@@ -111,7 +111,7 @@ class Request:
         return self.kind.route if self.refused is None else Route.INLINE
 
     @property
-    def is_greeting(self) -> bool:
+    def is_hello(self) -> bool:
         return self.kind.opcode == Op.HELLO
 
     def take_fds(self) -> list[int]:
@@ -124,13 +124,13 @@ class Request:
 
 
 def checked(kinds: dict[int, Kind], opcode: int, n_fds: int) -> Kind:
-    """The kind of a message with that opcode. Garbage: there is none, or it has not so many fds."""
+    """The kind of a message with that opcode. ProtocolError: there is none, or it has not so many fds."""
     in_memory = opcode & IN_MEMORY
     kind = kinds.get(opcode ^ in_memory)
     if kind is None:
-        raise Garbage(f"there is no request with opcode {opcode:#x}")
+        raise ProtocolError(f"there is no request with opcode {opcode:#x}")
     if n_fds > kind.most_fds + bool(in_memory):
-        raise Garbage(f"opcode {kind.opcode:#x} carries at most {kind.most_fds} fds, and {n_fds} came")
+        raise ProtocolError(f"opcode {kind.opcode:#x} carries at most {kind.most_fds} fds, and {n_fds} came")
     return kind
 
 
