@@ -14,7 +14,7 @@ from vkshare import _trace
 from vkshare.server import trace_points
 from vkshare.server.messages import Op
 
-SERVERS = {"answer", "hand", "run", "collect", "finish", "reply", "fail"}  # steps that its server takes
+SERVERS = {"answer", "dispatch", "run", "collect", "finish", "reply", "fail"}  # steps that its server takes
 SERVER = """
     import multiprocessing, tempfile, threading
     import vkshare as vks

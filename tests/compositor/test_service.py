@@ -27,7 +27,7 @@ from support.servers import Place, core_threads, losing_fds, nobody_is_left, ope
 
 import vkshare as vks
 from vkshare import _transport
-from vkshare.compositor import Compositor, Desktop, RemoteWindow, Service, feeds, messages
+from vkshare.compositor import Compositor, Desktop, RemoteWindow, Service, frame_sources, messages
 from vkshare.compositor import desktop as desktop_module
 from vkshare.compositor import service as service_module
 from vkshare.errors import ClosedError, InvalidCallError, RemoteLostError
@@ -208,7 +208,7 @@ def test_moves_that_have_not_been_made_are_one(
     for number in range(101):
         window.move_to((number + 1) % 2)
     gate.set()
-    served.service.close()  # waits for all that were asked for
+    served.service.close()  # waits for all that were pending for
     assert 1 <= len(moves) <= 2
     assert len(served.service._compositors[1].windows) == 1
 
@@ -697,14 +697,14 @@ def test_surfaces_whose_end_takes_long_keep_neither_the_loop_nor_the_compositor(
         for window in served.compositor.windows[:8]:
             window._placement.has_picture = True
     gate, closed = threading.Event(), list[str]()
-    close = feeds.SurfaceFeed.close
+    close = frame_sources.SurfaceSource.close
 
-    def late(feed: feeds.SurfaceFeed) -> None:
+    def late(source: frame_sources.SurfaceSource) -> None:
         closed.append(threading.current_thread().name)
         gate.wait(60)
-        close(feed)
+        close(source)
 
-    monkeypatch.setattr(feeds.SurfaceFeed, "close", late)
+    monkeypatch.setattr(frame_sources.SurfaceSource, "close", late)
     if way == "leaves":
         hostile.client._channel.close()
     else:

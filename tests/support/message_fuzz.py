@@ -181,7 +181,7 @@ _BODIES: dict[int, Callable[[Liar], tuple[Any, list[int]]]] = {
     c.Op.STACK: lambda self: (c.Stack(self._id(), self.rng.random() < 0.5), []),
     c.Op.SEND: lambda self: (c.Send(self._id(), self.rng.choice([0, 1, 255])), []),
     c.Op.CLOSE: lambda self: (c.Close(self._id(), self._number()), []),
-    c.Op.STATISTICS: lambda self: (c.Of(self._id()), []),
+    c.Op.STATISTICS: lambda self: (c.WindowId(self._id()), []),
 }
 
 

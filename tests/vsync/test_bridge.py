@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection
 import pytest
 from support.fds import open_fds
 from vsync.conftest import SOON
-from vsync.made_up import MadeUpSource
+from vsync.simulated_source import SimulatedSource
 
 from vkshare.errors import ClosedError, DescriptorError
 from vkshare.vsync import Display, Tick, VsyncBridge, VsyncDescriptor, VsyncDispatcher
@@ -223,7 +223,7 @@ def test_a_descriptor_that_is_refused_leaves_the_display_with_the_bridge_or_the_
             display.set_source(wrong)
         time.sleep(0.02)
         assert bridge.is_attending
-        source = stack.enter_context(MadeUpSource("x11-present", HERE))
+        source = stack.enter_context(SimulatedSource("x11-present", HERE))
         display.set_source(source)
         with pytest.raises(DescriptorError):
             display.set_source(wrong)

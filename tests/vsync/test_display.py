@@ -18,12 +18,12 @@ import pytest
 from support.displays import run_child
 from support.threads import sleeps
 from vsync.conftest import SOON
-from vsync.made_up import MadeUpSource
+from vsync.simulated_source import SimulatedSource
 
 from vkshare import _native
 from vkshare.errors import ClosedError, InvalidCallError, SurfaceLostError
 from vkshare.vsync import Display, Observer, TickFlags, VsyncDispatcher
-from vkshare.vsync.listening import Listening
+from vkshare.vsync.source_monitor import SourceMonitor
 
 NTSC = Fraction(1001, 60000)
 
@@ -177,7 +177,7 @@ def test_sources_are_swapped_under_ticks_and_no_tick_is_doubled(
     observer = observe(display)
     last = observer.wait(SOON)
     for kind in ("x11-present", "present-wait", "x11-present"):
-        source = stack.enter_context(MadeUpSource(kind, Fraction(1, 250)))
+        source = stack.enter_context(SimulatedSource(kind, Fraction(1, 250)))
         display.set_source(source)
         assert display.source is source
         deadline = time.monotonic() + SOON
@@ -199,7 +199,7 @@ def test_sources_are_swapped_under_ticks_and_no_tick_is_doubled(
 def test_a_made_up_tick_never_claims_to_come_from_hardware(
     observe: Callable[[Display], Observer], stack: ExitStack
 ) -> None:
-    source = stack.enter_context(MadeUpSource("present-wait", Fraction(1, 250)))
+    source = stack.enter_context(SimulatedSource("present-wait", Fraction(1, 250)))
     display = stack.enter_context(Display(source=source))
     assert display.interval == Fraction(1, 250)
     observer = observe(display)
@@ -219,7 +219,7 @@ def test_a_made_up_tick_never_claims_to_come_from_hardware(
 def test_silent_hardware_is_replaced_in_its_phase_and_hands_back_when_it_ticks_again(
     observe: Callable[[Display], Observer], stack: ExitStack
 ) -> None:
-    source = stack.enter_context(MadeUpSource("x11-present", Fraction(1, 100)))
+    source = stack.enter_context(SimulatedSource("x11-present", Fraction(1, 100)))
     observer = observe(stack.enter_context(Display(source=source)))
     for _ in range(2):
         source.is_silent = False
@@ -235,7 +235,7 @@ def test_silent_hardware_is_replaced_in_its_phase_and_hands_back_when_it_ticks_a
 
 @pytest.mark.rule("V6")
 def test_a_source_runs_only_while_somebody_observes(observe: Callable[[Display], Observer], stack: ExitStack) -> None:
-    source = stack.enter_context(MadeUpSource("x11-present", Fraction(1, 250)))
+    source = stack.enter_context(SimulatedSource("x11-present", Fraction(1, 250)))
     display = stack.enter_context(Display(source=source))
     time.sleep(0.05)
     assert source.statistics().runs == 0
@@ -251,7 +251,7 @@ def test_a_source_runs_only_while_somebody_observes(observe: Callable[[Display],
 def test_the_same_source_may_be_set_again_and_go_to_another_display(
     display_of: Callable[[float], Display], observe: Callable[[Display], Observer], stack: ExitStack
 ) -> None:
-    source = stack.enter_context(MadeUpSource("x11-present", Fraction(1, 250)))
+    source = stack.enter_context(SimulatedSource("x11-present", Fraction(1, 250)))
     displays = [display_of(0.004) for _ in range(2)]
     observers = [observe(display) for display in displays]
     for _ in range(10):
@@ -270,7 +270,7 @@ def test_a_source_that_is_lost_leaves_the_display_to_the_timer_and_says_why(
 ) -> None:
     display = display_of(0.004)
     observer = observe(display)
-    source = stack.enter_context(MadeUpSource("x11-present", Fraction(1, 250)))
+    source = stack.enter_context(SimulatedSource("x11-present", Fraction(1, 250)))
     display.set_source(source)
     assert display.source_error is None
     while observer.wait(SOON).kind != "x11-present":
@@ -279,7 +279,7 @@ def test_a_source_that_is_lost_leaves_the_display_to_the_timer_and_says_why(
     while observer.wait(SOON).kind != "software":
         pass
     assert isinstance(display.source_error, SurfaceLostError)
-    refused = stack.enter_context(MadeUpSource("x11-present", Fraction(1, 250)))
+    refused = stack.enter_context(SimulatedSource("x11-present", Fraction(1, 250)))
     refused.close()
     display.set_source(refused)
     deadline = time.monotonic() + SOON
@@ -292,7 +292,7 @@ def test_a_source_that_is_lost_leaves_the_display_to_the_timer_and_says_why(
 def test_a_source_that_another_display_has_goes_on_there(
     observe: Callable[[Display], Observer], stack: ExitStack
 ) -> None:
-    source = stack.enter_context(MadeUpSource("x11-present", Fraction(1, 250)))
+    source = stack.enter_context(SimulatedSource("x11-present", Fraction(1, 250)))
     first, second = (stack.enter_context(Display(source=source)) for _ in range(2))
     observe(first).wait(SOON)
     source.wait_until(running=True)
@@ -314,16 +314,16 @@ def test_ctrl_c_while_the_source_before_ends_leaves_one_that_begins(
     stack: ExitStack,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def interrupted(self: Listening) -> None:
+    def interrupted(self: SourceMonitor) -> None:
         raise KeyboardInterrupt
 
     display = display_of(0.004)
     observe(display)
-    sources = [stack.enter_context(MadeUpSource("x11-present", Fraction(1, 250))) for _ in range(2)]
+    sources = [stack.enter_context(SimulatedSource("x11-present", Fraction(1, 250))) for _ in range(2)]
     display.set_source(sources[0])
     sources[0].wait_until(running=True)
     with monkeypatch.context() as patch:
-        patch.setattr(Listening, "join", interrupted)
+        patch.setattr(SourceMonitor, "join", interrupted)
         with pytest.raises(KeyboardInterrupt):
             display.set_source(sources[1])
     sources[1].wait_until(running=True)
@@ -340,7 +340,7 @@ def test_without_a_thread_the_timer_ticks_and_the_display_says_why(
     def no_thread(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    display, source = display_of(0.004), stack.enter_context(MadeUpSource("x11-present", Fraction(1, 250)))
+    display, source = display_of(0.004), stack.enter_context(SimulatedSource("x11-present", Fraction(1, 250)))
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", no_thread)
         with pytest.raises(RuntimeError):
@@ -395,7 +395,7 @@ def test_close_ends_waits_and_thread_and_refuses_what_comes_after(display_of: Ca
 
 @pytest.mark.rule("V17")
 def test_who_was_told_of_a_tick_may_close_the_display(observe: Callable[[Display], Observer], stack: ExitStack) -> None:
-    source = stack.enter_context(MadeUpSource("x11-present", Fraction(1, 250)))
+    source = stack.enter_context(SimulatedSource("x11-present", Fraction(1, 250)))
     display = Display(source=source)
     source.on_heard = display.close  # on the source's own thread
     observer = observe(display)
@@ -481,10 +481,10 @@ def test_a_program_ends_though_it_forgot_a_display_that_has_a_source() -> None:
         import warnings
         from fractions import Fraction
         from vkshare.vsync import Display, VsyncDispatcher
-        from vsync.made_up import MadeUpSource
+        from vsync.simulated_source import SimulatedSource
 
         warnings.simplefilter("ignore", ResourceWarning)
-        source = MadeUpSource("x11-present", Fraction(1, 250))
+        source = SimulatedSource("x11-present", Fraction(1, 250))
         display = Display(source=source)
         observer = VsyncDispatcher(display).observe()
         source.wait_until(running=True)

@@ -19,8 +19,8 @@ import pytest
 from support.scale import rounds, seeded, unhurried
 
 from vkshare.errors import ClosedError, InvalidCallError
-from vkshare.vsync.inactive import FIRST_INTERVAL, LONGEST_INTERVAL, InactiveSchedule
 from vkshare.vsync.refresh import RefreshTimer
+from vkshare.vsync.throttle import FIRST_INTERVAL, LONGEST_INTERVAL, ThrottleSchedule
 from vkshare.vsync.tick import Tick
 
 pytest_plugins = ["support.displays"]
@@ -445,7 +445,7 @@ def boom() -> None:
 
 
 @pytest.mark.rule("V4")
-def test_a_driver_that_raises_keeps_no_other_from_its_tick_and_its_error_comes_out_of_the_turn(
+def test_a_driver_that_raises_keeps_no_other_from_its_tick_and_its_error_comes_out_of_the_changed(
     timer: RefreshTimer, log: Log
 ) -> None:
     for name, then in (("a", boom), ("b", None), ("c", boom), ("d", None)):
@@ -663,7 +663,7 @@ def test_who_waits_for_ever_hears_that_the_last_driver_was_removed(timer: Refres
 
 @pytest.mark.rule("V3")
 def test_an_inactive_key_is_due_after_1_2_4_seconds_and_after_ten_minutes_no_more() -> None:
-    schedule: InactiveSchedule[str] = InactiveSchedule()
+    schedule: ThrottleSchedule[str] = ThrottleSchedule()
     schedule.add("a", 0)
     due = []
     while schedule.deadline is not None and len(due) < 20:
@@ -680,7 +680,7 @@ def test_an_inactive_key_is_due_after_1_2_4_seconds_and_after_ten_minutes_no_mor
 
 @pytest.mark.rule("V3")
 def test_what_is_late_is_due_once_and_counts_from_then() -> None:
-    schedule: InactiveSchedule[str] = InactiveSchedule(10, 100)
+    schedule: ThrottleSchedule[str] = ThrottleSchedule(10, 100)
     schedule.add("a", 0)
     assert schedule.take(1000) == {"a"}
     assert schedule.deadline == 1020
@@ -688,9 +688,9 @@ def test_what_is_late_is_due_once_and_counts_from_then() -> None:
 
 def test_an_inactive_schedule_refuses_what_is_no_interval() -> None:
     with pytest.raises(ValueError, match="first is 0"):
-        InactiveSchedule(0)
+        ThrottleSchedule(0)
     with pytest.raises(ValueError, match="longest is 5; allowed is at least 10"):
-        InactiveSchedule(10, 5)
+        ThrottleSchedule(10, 5)
 
 
 @pytest.mark.rule("V3")
@@ -971,7 +971,7 @@ def test_a_loop_that_was_closed_in_a_wait_does_not_keep_the_timer_open(live: Ref
 
 @pytest.mark.rule("V3")
 def test_inactive_drivers_are_called_in_asyncio_too(posted: Posted, log: Log) -> None:
-    schedule: InactiveSchedule[Any] = InactiveSchedule(1_000_000, 4_000_000)
+    schedule: ThrottleSchedule[Any] = ThrottleSchedule(1_000_000, 4_000_000)
 
     async def main() -> None:
         with RefreshTimer(posted, schedule=schedule) as timer:

@@ -14,9 +14,9 @@ from support.vsync_sources import Listener, listening
 
 import vkshare as vks
 from vkshare.errors import DeviceLostError, SurfaceLostError, UnsupportedError, VulkanError
+from vkshare.vsync.source_probe import try_source
 from vkshare.vsync.sources import DisplayControlSource, PresentTimingSource, PresentWaitSource, vulkan_calls
 from vkshare.vsync.sources.vulkan_calls import DisplayEventCalls, PresentWaitCalls
-from vkshare.vsync.trial import try_source
 
 pytestmark = pytest.mark.rule("V22")
 

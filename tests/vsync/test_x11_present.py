@@ -22,10 +22,10 @@ import vkshare as vks
 from vkshare.errors import ClosedError, SurfaceLostError, UnsupportedError
 from vkshare.present._x11_connection import Event, X11Connection, XError
 from vkshare.vsync import Display, Tick, VsyncDispatcher
+from vkshare.vsync.source_probe import try_source
 from vkshare.vsync.sources import X11PresentSource
 from vkshare.vsync.sources.run import Blank
-from vkshare.vsync.sources.x11_present import Asking
-from vkshare.vsync.trial import try_source
+from vkshare.vsync.sources.x11_present import MscRequests
 
 pytest_plugins = ["support.displays"]
 pytestmark = pytest.mark.rule("V22")
@@ -37,11 +37,11 @@ RATES = (30, 60, 144, 240)
 
 
 class Asked:
-    """The requests that an Asking made."""
+    """The requests that an MscRequests made."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[int, ...]] = []
-        self.asking = Asking(self._take, OPCODE, WINDOW)
+        self.asking = MscRequests(self._take, OPCODE, WINDOW)
 
     def _take(self, request: bytes) -> None:
         assert len(request) == 40
@@ -64,7 +64,7 @@ def completion(
 
 def test_the_next_blank_is_asked_for_without_naming_its_count() -> None:
     asked = Asked()
-    asked.asking.ask()
+    asked.asking.request()
     minor, window, serial, _, target, divisor, remainder = asked.requests[0]
     assert (minor, window, target, divisor, remainder) == (2, WINDOW, 0, 1, 0)
     assert asked.asking.take(completion(serial, 5_000_000, 300)) == Blank(5_000_000_000, 300)
@@ -73,10 +73,10 @@ def test_the_next_blank_is_asked_for_without_naming_its_count() -> None:
 def test_one_question_is_out_at_a_time() -> None:
     asked = Asked()
     for _ in range(3):
-        asked.asking.ask()
+        asked.asking.request()
     assert len(asked.requests) == 1
     asked.asking.take(completion(asked.serial, 1000, 1))
-    asked.asking.ask()
+    asked.asking.request()
     assert len(asked.requests) == 2
     assert asked.requests[0][2] != asked.requests[1][2]
 
@@ -98,11 +98,11 @@ def test_one_question_is_out_at_a_time() -> None:
 )
 def test_what_answers_no_question_of_its_own_is_no_tick(forged: Callable[[int], Event]) -> None:
     asked = Asked()
-    asked.asking.ask()
+    asked.asking.request()
     asked.asking.take(completion(asked.serial, 1000, 1))
-    asked.asking.ask()
+    asked.asking.request()
     assert asked.asking.take(forged(asked.serial)) is None
-    assert asked.asking.is_out
+    assert asked.asking.is_pending
     assert asked.asking.take(completion(asked.serial, 2000, 2)) == Blank(2_000_000, 2)
 
 
@@ -112,19 +112,19 @@ def test_what_answers_no_question_of_its_own_is_no_tick(forged: Callable[[int], 
 )
 def test_an_answer_without_a_time_of_its_own_is_no_tick(ust: int, msc: int) -> None:
     asked = Asked()
-    asked.asking.ask()
+    asked.asking.request()
     assert asked.asking.take(completion(asked.serial, 1000, 7)) is not None
-    asked.asking.ask()
+    asked.asking.request()
     assert asked.asking.take(completion(asked.serial, ust, msc)) is None
-    assert not asked.asking.is_out
-    asked.asking.ask()
+    assert not asked.asking.is_pending
+    asked.asking.request()
     assert asked.asking.take(completion(asked.serial, 2000, 9)) == Blank(2_000_000, 9)
 
 
 def test_a_count_that_begins_anew_is_no_end() -> None:
     asked = Asked()
     for ust, msc in ((1000, 900), (2000, 1), (3000, 2)):
-        asked.asking.ask()
+        asked.asking.request()
         assert asked.asking.take(completion(asked.serial, ust, msc)) == Blank(ust * 1000, msc)
 
 

@@ -62,10 +62,10 @@ class Closer:
 
     def _close_all(self, windows: list[ClientWindow]) -> None:
         for window in windows:  # first all of them: what the clients get back moves on meanwhile
-            self._perform(window, window._hand_back)
+            self._perform(window, window._release_to_client)
         with common_deadline():
             for window in windows:
-                self._perform(window, window._let_go)
+                self._perform(window, window._close_source)
 
     @staticmethod
     def _perform(window: ClientWindow, step: Callable[[], None]) -> None:

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 from vkshare import _arguments, _native, _trace
 from vkshare._closing import Closing
 from vkshare._forks import OwnLock
-from vkshare.compositor import feeds
+from vkshare.compositor import frame_sources
 from vkshare.compositor.closer import Closer
-from vkshare.compositor.feeds import Descriptor, Keys
+from vkshare.compositor.frame_sources import Descriptor, Keys
 from vkshare.compositor.pointer import Pointer
 from vkshare.compositor.scene import Drawn, Placement, Scene
 from vkshare.compositor.window import ClientWindow, placed
@@ -48,8 +48,10 @@ Factory = Callable[[], Device]
 
 MOST_WINDOWS = 1024
 _COMPOSITED = 0  # the hub's token for the composite; windows have their numbers
-_LATE = 0.05  # seconds between looks at frames whose work has not run, once the display's ticks are not observed
-_REOPENING = 0.1  # seconds between tries to open a device in place of a lost one
+_LATE_FRAME_INTERVAL = (
+    0.05  # seconds between looks at frames whose work has not run, once the display's ticks are not observed
+)
+_REOPEN_INTERVAL = 0.1  # seconds between tries to open a device in place of a lost one
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +138,10 @@ class Compositor(Closing):
         self._counts = _Counts()
         self._skipped = 0  # ticks without a composite since the last one with
         self._was_changing = False
-        self._ended: list[ClientWindow] = []  # whose owners are to be told at the next tick
-        self._is_fresh = True  # observing began just now: what was missed before concerns nobody
+        self._ended_windows: list[ClientWindow] = []  # whose owners are to be told at the next tick
+        self._just_attended = True  # observing began just now: what was missed before concerns nobody
         self._composited_at = 0
-        self._is_wanted = threading.Event()  # something on the screen should change
+        self._needs_composite = threading.Event()  # something on the screen should change
         self._has_input = threading.Event()
         self._stopping = threading.Event()
         self._captures: deque[Future[Any]] = deque()
@@ -160,11 +162,8 @@ class Compositor(Closing):
             self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
             made.callback(os.close, self._wake_fd)
             poll = select.poll()
-            for fd in (
-                self._event_queue.fileno(),
-                self._observer.fileno(),
-                self._wake_fd,
-            ):  # the first two are made by this
+            # fileno() creates the first two file descriptors.
+            for fd in (self._event_queue.fileno(), self._observer.fileno(), self._wake_fd):
                 poll.register(fd, select.POLLIN)
             name = f"compositor {self.name}".strip()
             self._thread = threading.Thread(target=self._run, args=(poll,), name=name, daemon=True)
@@ -242,12 +241,12 @@ class Compositor(Closing):
         if threading.current_thread() is self._thread:
             self._check()
             return self._swapchain.capture()
-        asked: Future[Any] = Future()
+        pending: Future[Any] = Future()
         with self._lock:
             self._check()
-            self._captures.append(asked)
+            self._captures.append(pending)
         self._wake(is_change=False)
-        return asked.result(_arguments.timeout(timeout))
+        return pending.result(_arguments.timeout(timeout))
 
     # ---- windows --------------------------------------------------------------------------------------------------
 
@@ -379,7 +378,7 @@ class Compositor(Closing):
         if threading.current_thread() is not self._thread:
             self._thread.join()
         for window in self.windows:
-            window._ended("")
+            window._end("")
         self._closer.join()
         self._observer.close()
         self._dispatcher.close()
@@ -413,13 +412,13 @@ class Compositor(Closing):
 
     def _wake(self, *, is_change: bool = True) -> None:
         if is_change:
-            self._is_wanted.set()
+            self._needs_composite.set()
         with self._lock:
             if self._wake_fd >= 0:
                 os.eventfd_write(self._wake_fd, 1)
 
-    def _put_on(self, window: ClientWindow, feed: feeds.Feed | None, device: Device) -> bool:
-        """False: the device that the feed was opened on has been replaced."""
+    def _attach(self, window: ClientWindow, source: frame_sources.FrameSource | None, device: Device) -> bool:
+        """False: the device that the source was opened on has been replaced."""
         with self._lock, window._state:
             self._check()
             window._check()
@@ -430,7 +429,7 @@ class Compositor(Closing):
             if window.dispatcher.display is not self._display:  # it was moved since, or the window
                 window.dispatcher.move(self._display)
             window.number = next(self._numbers)
-            window._feed = feed
+            window._source = source
             window._compositor = self
             window._is_watched = False
             self._windows[window._placement] = window
@@ -439,7 +438,7 @@ class Compositor(Closing):
             self._wake()
             return True
 
-    def _take_off(self, window: ClientWindow) -> None:
+    def _detach(self, window: ClientWindow) -> None:
         """Under the lock."""
         if self._windows.pop(window._placement, None) is None:
             return
@@ -456,7 +455,7 @@ class Compositor(Closing):
     def _run(self, poll: select.poll) -> None:
         try:
             while not self._stopping.is_set():
-                poll.poll(self._patience())
+                poll.poll(self._poll_timeout())
                 self._counts.wakeups += 1
                 try:
                     self._turn()
@@ -470,17 +469,19 @@ class Compositor(Closing):
                 self._error = error
                 self._end_all(f"the compositor has ended: {error}")
         with self._lock:
-            for asked in self._captures:
-                asked.set_exception(ClosedError("this compositor is closed"))
+            for pending in self._captures:
+                pending.set_exception(ClosedError("this compositor is closed"))
             self._captures.clear()
 
-    def _patience(self) -> float | None:
+    def _poll_timeout(self) -> float | None:
         """ms: where ticks are not observed, late frames are looked at now and then."""
         if self._scheduler.is_observing:
             return None
-        with self._lock:  # else a feed may be gone between two looks
-            late = any(window._feed is not None and window._feed.is_waiting for window in self._windows.values())
-        return _LATE * 1000 if late else None
+        with self._lock:  # else a source may be gone between two looks
+            late = any(
+                window._source is not None and window._source.has_unfinished_frame for window in self._windows.values()
+            )
+        return _LATE_FRAME_INTERVAL * 1000 if late else None
 
     def _turn(self) -> None:
         """Something has happened, or may have."""
@@ -490,32 +491,32 @@ class Compositor(Closing):
             self._has_input.clear()
             self._observe(self._scheduler.input_arrived())
         for token, error in self._event_queue.drain():
-            self._told(token, error)
+            self._on_event(token, error)
         while self._captures:
             self._capture(self._captures.popleft())
-        if self._is_wanted.is_set() or self._patience() is not None:
-            self._is_wanted.clear()
+        if self._needs_composite.is_set() or self._poll_timeout() is not None:
+            self._needs_composite.clear()
             self._observe(self._scheduler.request())
         tick = self._observer.take()
         if tick is not None:
             self._tick(tick)
 
-    def _capture(self, asked: Future[Any]) -> None:
+    def _capture(self, pending: Future[Any]) -> None:
         try:
-            asked.set_result(self._swapchain.capture())
+            pending.set_result(self._swapchain.capture())
         except DeviceLostError as error:
-            asked.set_exception(error)
+            pending.set_exception(error)
             raise
         except VkshareError as error:
-            asked.set_exception(error)
+            pending.set_exception(error)
 
-    def _told(self, token: int, error: BaseException | None) -> None:
+    def _on_event(self, token: int, error: BaseException | None) -> None:
         if token != _COMPOSITED:
             with self._lock:
                 window = self._by_number.get(token)
                 if window is not None:
                     window._is_watched = False
-                    self._is_wanted.set()
+                    self._needs_composite.set()
             return
         self._counts.longest = max(self._counts.longest, time.monotonic_ns() - self._composited_at)
         self._scheduler.finished()
@@ -523,19 +524,19 @@ class Compositor(Closing):
             raise error
 
     def _tick(self, tick: Tick) -> None:
-        missed = 0 if self._is_fresh else tick.missed
-        self._is_fresh = False
+        missed = 0 if self._just_attended else tick.missed
+        self._just_attended = False
         self._counts.ticks += 1
         self._counts.missed += missed
         self._skipped += missed
-        if not self._scheduler.is_compositing and self._look(tick):
+        if not self._scheduler.is_compositing and self._latch_windows(tick):
             self._scheduler.request()
         decision = self._scheduler.tick(tick, time.monotonic_ns())
         if decision.action is Action.INPUT:
             for event in self._inputs.take(tick.vsync_time):
                 self._pointer.handle(event)
-            if self._is_wanted.is_set():  # by what was handled
-                self._is_wanted.clear()
+            if self._needs_composite.is_set():  # by what was handled
+                self._needs_composite.clear()
                 self._scheduler.request()
             decision = self._scheduler.input_handled(time.monotonic_ns(), is_idle=self._inputs.is_idle)
         if decision.skipped is Skip.BUSY:
@@ -547,54 +548,54 @@ class Compositor(Closing):
 
     def _observe(self, decision: Decision) -> None:
         if decision.observe is True:
-            self._is_fresh = True
+            self._just_attended = True
             self._observer.attend()
         elif decision.observe is False:
             self._observer.rest()
 
-    def _look(self, tick: Tick) -> bool:
+    def _latch_windows(self, tick: Tick) -> bool:
         """Takes what the clients brought; whether the screen should change."""
-        ended, self._ended = self._ended, []
+        ended, self._ended_windows = self._ended_windows, []
         with self._lock:
             has_changed = False
             for window in list(self._windows.values()):
                 try:
-                    has_come = self._take_from(window, tick)
+                    has_come = self._latch_window(window, tick)
                 except DeviceLostError:  # ours
                     raise
                 except Exception as error:
                     _log.exception("%r is closed", window)
-                    window._ended(f"what its client brings could not be taken: {type(error).__name__}: {error}")
+                    window._end(f"what its client brings could not be taken: {type(error).__name__}: {error}")
                     ended.append(window)
                     has_changed = True
                     continue
                 has_changed |= has_come
                 if window._closes_at is not None and tick.output_time >= window._closes_at:
-                    window._ended("")
+                    window._end("")
                     has_changed = True
                 elif window.end:
                     ended.append(window)
             is_changing = self._scene.is_changing(tick.output_time)
             has_changed |= is_changing or self._was_changing  # its last step is seen too
             self._was_changing = is_changing
-        self._tell_end(ended)
+        self._notify_end(ended)
         return has_changed
 
-    def _take_from(self, window: ClientWindow, tick: Tick) -> bool:
+    def _latch_window(self, window: ClientWindow, tick: Tick) -> bool:
         """Whether a frame came; else the hub tells of the next one."""
         has_come = window._latch(tick.vsync_time, self._skipped)
-        if not has_come and not window._is_watched and window._feed is not None:
+        if not has_come and not window._is_watched and window._source is not None:
             # Who brings a frame a tick is looked at anyway, without being woken for it.
-            window._is_watched = window._feed.watch(self._event_queue, window.number)
+            window._is_watched = window._source.watch(self._event_queue, window.number)
         return has_come
 
     @staticmethod
-    def _tell_end(windows: list[ClientWindow]) -> None:
+    def _notify_end(windows: list[ClientWindow]) -> None:
         for window in windows:
-            tell, window._on_end = window._on_end, None
-            if tell is not None:
+            on_end, window._on_end = window._on_end, None
+            if on_end is not None:
                 try:
-                    tell(window, window.end or window.why)
+                    on_end(window, window.end or window.why)
                 except Exception:
                     _log.exception("on_end of %r failed", window)
 
@@ -635,18 +636,18 @@ class Compositor(Closing):
         except (DeviceLostError, SurfaceLostError):
             raise
         except (VkshareError, ValueError):
-            submission = self._draw_singly(target, drawn)
+            submission = self._draw_one_by_one(target, drawn)
         submission.notify(self._event_queue, _COMPOSITED)
         for window in self._windows.values():
             window._presented()
         return len(drawn)
 
     def _record(self, commands: CommandList, target: View, drawn: Drawn) -> None:
-        feed = self._windows[drawn.window]._feed
-        if feed is not None and feed.picture is not None:
-            commands.composite(feed.picture, target, (drawn.x, drawn.y), drawn.opacity)
+        source = self._windows[drawn.window]._source
+        if source is not None and source.picture is not None:
+            commands.composite(source.picture, target, (drawn.x, drawn.y), drawn.opacity)
 
-    def _draw_singly(self, target: View, drawn: list[Drawn]) -> Submission:
+    def _draw_one_by_one(self, target: View, drawn: list[Drawn]) -> Submission:
         """Something of a client's cannot be drawn: who that is goes, the others stay."""
         device = self._device
         submission = device.submit(device.record().clear(target, self._background))
@@ -659,8 +660,8 @@ class Compositor(Closing):
                 raise
             except (VkshareError, ValueError) as error:
                 window = self._windows[one.window]
-                window._ended(f"what it shows could not be drawn: {error}")
-                self._ended.append(window)
+                window._end(f"what it shows could not be drawn: {error}")
+                self._ended_windows.append(window)
         return submission
 
     # ---- a device that is lost ------------------------------------------------------------------------------------
@@ -670,29 +671,29 @@ class Compositor(Closing):
         _log.warning("%r: the device is lost, the next one is opened", self)
         with self._lock:
             for window in self._windows.values():
-                window._let_go()
+                window._close_source()
                 window._placement.has_picture = False
                 window._is_new = False
         with contextlib.suppress(DeviceLostError):
             self._swapchain.close()
         self._device.close()
         while not self._open_device(factory):
-            if self._stopping.wait(_REOPENING):
+            if self._stopping.wait(_REOPEN_INTERVAL):
                 return
         self._event_queue.drain()
         self._counts.devices += 1
         if self._scheduler.is_compositing:
             self._scheduler.finished()
         for window in self.windows:
-            self._open_anew(window)
-        self._is_wanted.set()
+            self._reopen_window(window)
+        self._needs_composite.set()
         self._wake()
 
     def _open_device(self, factory: Factory) -> bool:
         try:
             device = factory()
         except Exception:
-            _log.exception("no device could be opened; once more in %g s", _REOPENING)
+            _log.exception("no device could be opened; once more in %g s", _REOPEN_INTERVAL)
             return False
         try:
             swapchain = device.create_swapchain(self._target, **self._options)
@@ -705,19 +706,19 @@ class Compositor(Closing):
             self._device, self._swapchain = device, swapchain
         return True
 
-    def _open_anew(self, window: ClientWindow) -> None:
+    def _reopen_window(self, window: ClientWindow) -> None:
         try:
-            window._open_feed(self._device)
+            window._reopen_source(self._device)
         except DeviceLostError:  # ours, once more: it is opened on the one after
-            self._is_wanted.set()
+            self._needs_composite.set()
         except Exception as error:
-            window._ended(f"its memory could not be opened on the next device: {error}")
-            self._tell_end([window])
+            window._end(f"its memory could not be opened on the next device: {error}")
+            self._notify_end([window])
 
     def _end_all(self, why: str) -> None:
         for window in self.windows:
-            window._ended(why)
-            self._tell_end([window])
+            window._end(why)
+            self._notify_end([window])
 
 
 def _factory_of(device: Any) -> Factory | None:

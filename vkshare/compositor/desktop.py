@@ -23,7 +23,7 @@ from vkshare._closing import Closing
 from vkshare._forks import OwnLock
 from vkshare.adapter import adapters
 from vkshare.compositor import messages as m
-from vkshare.compositor.feeds import STAMP_SIZE, stamp
+from vkshare.compositor.frame_sources import STAMP_SIZE, stamp
 from vkshare.descriptors import SurfaceDescriptor
 from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError, VkshareError
 from vkshare.opening import open as open_device
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from vkshare.queue_descriptor import QueueDescriptor
     from vkshare.surface_queue import QueueFrame
 
-_REOPENS = 10.0  # seconds in which a compositor that lost its device has another
+_REOPEN_TIMEOUT = 10.0  # seconds in which a compositor that lost its device has another
 _RETRY = 0.005  # seconds between looks whether it has
-_LOOKS = 0.25  # seconds between looks at what the compositor says, where no tick comes
+_EVENT_POLL_INTERVAL = 0.25  # seconds between looks at what the compositor says, where no tick comes
 
 
 class Desktop(Closing):
@@ -77,7 +77,7 @@ class Desktop(Closing):
         self._owns_device = device is None
         self._client = Client(path, name, timeout, device=device)
         try:
-            self._device: Device = _like(self._client.server, name) if device is None else device
+            self._device: Device = _open_same_adapter(self._client.server, name) if device is None else device
         except BaseException:
             self._client.close()
             raise
@@ -208,9 +208,9 @@ class Desktop(Closing):
             for _, _, fds in came:
                 _fds.close_all(fds)
             for opcode, told, _ in came:
-                self._told(opcode, told)
+                self._handle_event(opcode, told)
 
-    def _told(self, opcode: int, told: bytes) -> None:
+    def _handle_event(self, opcode: int, told: bytes) -> None:
         if opcode == m.Op.ENDED:
             ended: m.Ended = self._client.decoded(m.Ended, told)
             window = self._windows.get(ended.id)
@@ -329,7 +329,7 @@ class RemoteWindow(Closing):
 
     def _next(self) -> Tick | None:
         try:
-            return self._observer.wait(_LOOKS)
+            return self._observer.wait(_EVENT_POLL_INTERVAL)
         except (TimeoutError, ClosedError):
             return None
 
@@ -342,7 +342,7 @@ class RemoteWindow(Closing):
         shown. ClosedError: the compositor has closed the window; its text says why.
         """
         self._check()
-        scope, frame = self._enter(timeout)
+        scope, frame = self._begin_frame(timeout)
         try:
             yield frame
         except BaseException as error:
@@ -351,21 +351,21 @@ class RemoteWindow(Closing):
         try:
             scope.__exit__(None, None, None)
         except ClosedError:
-            self._may_come_back()
+            self._check_reopening()
 
-    def _enter(self, timeout: float | None) -> tuple[AbstractContextManager[QueueFrame], QueueFrame]:
-        deadline = time.monotonic() + (_REOPENS if timeout is None else min(timeout, _REOPENS))
+    def _begin_frame(self, timeout: float | None) -> tuple[AbstractContextManager[QueueFrame], QueueFrame]:
+        deadline = time.monotonic() + (_REOPEN_TIMEOUT if timeout is None else min(timeout, _REOPEN_TIMEOUT))
         while True:
             scope = self.sender.frame(stamp(self._drawn_for), timeout)
             try:
                 return scope, scope.__enter__()
             except ClosedError:
-                self._may_come_back()
+                self._check_reopening()
                 if time.monotonic() >= deadline:
                     raise
                 time.sleep(_RETRY)
 
-    def _may_come_back(self) -> None:
+    def _check_reopening(self) -> None:
         """The other end is gone. ClosedError: for good."""
         self._desktop.poll()
         self._check()
@@ -382,28 +382,28 @@ class RemoteWindow(Closing):
 
     def move(self, x: float, y: float, seconds: float = 0) -> None:
         """As ClientWindow.move()."""
-        self._ask(m.Op.MOVE, m.Move(self._id, float(x), float(y), float(seconds)))
+        self._request(m.Op.MOVE, m.Move(self._id, float(x), float(y), float(seconds)))
 
     def fade(self, opacity: float, seconds: float = 0) -> None:
         """As ClientWindow.fade()."""
-        self._ask(m.Op.FADE, m.Fade(self._id, float(opacity), float(seconds)))
+        self._request(m.Op.FADE, m.Fade(self._id, float(opacity), float(seconds)))
 
     def raise_to_top(self) -> None:
         """As ClientWindow.raise_to_top()."""
-        self._ask(m.Op.STACK, m.Stack(self._id, True))
+        self._request(m.Op.STACK, m.Stack(self._id, True))
 
     def lower_to_bottom(self) -> None:
         """As ClientWindow.lower_to_bottom()."""
-        self._ask(m.Op.STACK, m.Stack(self._id, False))
+        self._request(m.Op.STACK, m.Stack(self._id, False))
 
     def move_to(self, output: int) -> None:
         """On another of the compositor's targets. Its ticks are that one's from then on."""
-        self._ask(m.Op.SEND, m.Send(self._id, _arguments.integer("output", output, 0, 255)))
+        self._request(m.Op.SEND, m.Send(self._id, _arguments.integer("output", output, 0, 255)))
 
     def statistics(self) -> dict[str, int | float]:
         """As WindowStatistics: shown, superseded, lost, waiting, is_late; and x, y, opacity."""
         told: messages.Counters = self._desktop.client.decoded(
-            messages.Counters, self._ask(m.Op.STATISTICS, m.Of(self._id))
+            messages.Counters, self._request(m.Op.STATISTICS, m.WindowId(self._id))
         )
         return told.numbers
 
@@ -422,7 +422,7 @@ class RemoteWindow(Closing):
 
     # ---- within the package ---------------------------------------------------------------------------------------
 
-    def _ask(self, opcode: m.Op, body: messages.Body) -> bytes:
+    def _request(self, opcode: m.Op, body: messages.Body) -> bytes:
         self._check()
         return self._desktop.client.call(opcode, body)[0]
 
@@ -448,7 +448,7 @@ class RemoteWindow(Closing):
         return f"<vkshare.compositor.RemoteWindow {self.title!r} {self.size[0]}x{self.size[1]}, {state}>"
 
 
-def _like(server: messages.Welcome, name: str) -> Device:
+def _open_same_adapter(server: messages.Welcome, name: str) -> Device:
     """A device of the adapter that the server draws on: memory of another one is of no use to it, as a rule.
 
     UnsupportedError: this process has no such adapter.

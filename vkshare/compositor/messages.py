@@ -78,7 +78,7 @@ class Close(Body):
     seconds: float
 
 
-class Of(Body):
+class WindowId(Body):
     id: Id
 
 

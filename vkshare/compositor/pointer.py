@@ -18,7 +18,7 @@ _log = logging.getLogger("vkshare.compositor")
 
 _LEFT = 1
 _KEYS = ("key_down", "key_up", "char")
-_AT_A_PLACE = ("pointer_down", "pointer_up", "pointer_move", "double_click", "wheel")
+_POSITIONED = ("pointer_down", "pointer_up", "pointer_move", "double_click", "wheel")
 
 
 class Pointer:
@@ -49,19 +49,19 @@ class Pointer:
 
     def handle(self, event: Event) -> None:
         """One event; positions are logical pixels of the target."""
-        if self._on_input is not None and _told(self._on_input, event) is True:
+        if self._on_input is not None and _call(self._on_input, event) is True:
             return
         if event.event_type in _KEYS:
-            self._tell(self._focus, event, 0, 0)
-        elif event.event_type in _AT_A_PLACE:
+            self._send(self._focus, event, 0, 0)
+        elif event.event_type in _POSITIONED:
             scale = self._scale()
-            self._at_a_place(dataclasses.replace(event, x=event.x * scale, y=event.y * scale))
+            self._handle_positioned(dataclasses.replace(event, x=event.x * scale, y=event.y * scale))
 
     def _scale(self) -> float:
         """The target's pixels for a logical one."""
         return float(getattr(self._compositor._target, "scale", (1.0, 1.0))[0]) or 1.0
 
-    def _at_a_place(self, event: Event) -> None:
+    def _handle_positioned(self, event: Event) -> None:
         if event.event_type == "pointer_down":
             self._press(event)
         dragged = self._dragged
@@ -70,7 +70,7 @@ class Pointer:
         else:
             window = self._pressed or self._compositor.window_at(event.x, event.y)
             if window is not None:
-                self._tell(window, event, window.x, window.y)
+                self._send(window, event, window.x, window.y)
         if event.event_type == "pointer_up" and not event.buttons:
             self._pressed = self._dragged = None
 
@@ -94,14 +94,14 @@ class Pointer:
             except (ClosedError, ValueError):  # gone; or further out than windows can be
                 self.forget(window)
 
-    def _tell(self, window: ClientWindow | None, event: Event, x: float, y: float) -> None:
+    def _send(self, window: ClientWindow | None, event: Event, x: float, y: float) -> None:
         if window is not None and window._on_input is not None:
-            _told(window._on_input, dataclasses.replace(event, x=event.x - x, y=event.y - y))
+            _call(window._on_input, dataclasses.replace(event, x=event.x - x, y=event.y - y))
 
 
-def _told(tell: Callable[[Event], object], event: Event) -> object:
+def _call(handler: Callable[[Event], object], event: Event) -> object:
     try:
-        return tell(event)
+        return handler(event)
     except Exception:
         _log.exception("on_input failed with %r", event)
         return None

@@ -18,7 +18,7 @@ from vkshare._closing import Closing
 from vkshare._forks import OwnLock
 from vkshare.compositor import messages as m
 from vkshare.compositor.compositor import Compositor
-from vkshare.compositor.feeds import Keys
+from vkshare.compositor.frame_sources import Keys
 from vkshare.compositor.window import ClientWindow
 from vkshare.descriptors import SurfaceDescriptor
 from vkshare.errors import ClosedError, InvalidCallError
@@ -39,30 +39,30 @@ _MOST_FDS = 253  # the kernel's SCM_MAX_FD
 
 
 @dataclass(slots=True)
-class _Served:
+class _ServedWindow:
     """One window of a client's."""
 
     window: ClientWindow
     bridge: VsyncBridge
     fds: int
-    goal: Compositor | None = None  # that the service's thread is to move it to
+    destination: Compositor | None = None  # that the service's thread is to move it to
 
     def close(self, seconds: float) -> None:
         """Waits for nothing of the client's. ValueError: seconds is out of bounds, and nothing happened."""
-        self.window._close(seconds, is_patient=False)
+        self.window._close(seconds, is_blocking=False)
         self.bridge.close()
 
 
-class _Windows(dict[int, _Served]):
+class _Windows(dict[int, _ServedWindow]):
     """A client's, by its numbers. Those that fade out, or are being closed, have none any more, and count still."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.fading: list[_Served] = []
+        self.fading: list[_ServedWindow] = []
 
-    def all(self) -> list[_Served]:
+    def all(self) -> list[_ServedWindow]:
         """That keep something open."""
-        self.fading = [served for served in self.fading if served.window._keeps_memory]
+        self.fading = [served for served in self.fading if served.window._holds_memory]
         return [*self.values(), *self.fading]
 
 
@@ -95,7 +95,7 @@ class Service(Closing):
             Kind(m.Op.STACK, m.Stack, Route.INLINE, self._stack),
             Kind(m.Op.SEND, m.Send, Route.INLINE, self._send),
             Kind(m.Op.CLOSE, m.Close, Route.INLINE, self._close_window),
-            Kind(m.Op.STATISTICS, m.Of, Route.INLINE, self._statistics),
+            Kind(m.Op.STATISTICS, m.WindowId, Route.INLINE, self._statistics),
         )
 
     @property
@@ -139,8 +139,8 @@ class Service(Closing):
                 )
             window = compositor._prepare(
                 descriptor, body.title, body.at, body.opacity, body.is_opaque, Keys(*body.keys),
-                on_input=(lambda event: self._tell_input(client, body.id, event)) if body.takes_input else None,
-                on_end=lambda window, why: self._tell_end(client, body.id, window, why),
+                on_input=(lambda event: self._notify_input(client, body.id, event)) if body.takes_input else None,
+                on_end=lambda window, why: self._notify_end(client, body.id, window, why),
             )  # fmt: skip
         with contextlib.ExitStack() as failed:
             failed.callback(window.close)  # nothing was opened for it
@@ -149,9 +149,9 @@ class Service(Closing):
             with bridge.export() as ticks:
                 answer = Answer.of(m.Opened(width, height, ticks.to_bytes()), ticks._duplicates())
             failed.callback(_fds.close_all, answer.fds)
-            self._opener.submit(self._put_on, client, body.id, window)
+            self._opener.submit(self._show, client, body.id, window)
             failed.pop_all()
-        windows[body.id] = _Served(window, bridge, fds)
+        windows[body.id] = _ServedWindow(window, bridge, fds)
         return answer
 
     def _move(self, client: ServedClient, request: Request) -> Answer:
@@ -174,10 +174,10 @@ class Service(Closing):
         body: m.Send = request.body
         served, compositor = self._served(client, body.id), self._compositor(body.output)
         with self._lock:  # one move of each window waits at most: who sends many keeps nobody's windows waiting
-            is_under_way = served.goal is not None
-            served.goal = compositor
+            is_under_way = served.destination is not None
+            served.destination = compositor
         if not is_under_way:
-            self._opener.submit(self._move_to_goal, client, body.id, served)
+            self._opener.submit(self._move_to_destination, client, body.id, served)
         return Answer()
 
     def _close_window(self, client: ServedClient, request: Request) -> Answer:
@@ -203,11 +203,11 @@ class Service(Closing):
         found = client.notes.get(self)
         if found is None:
             found = client.notes[self] = _Windows()
-            client.on_close(self._gone)
+            client.on_close(self._client_closed)
         assert isinstance(found, _Windows)
         return found
 
-    def _served(self, client: ServedClient, number: int) -> _Served:
+    def _served(self, client: ServedClient, number: int) -> _ServedWindow:
         served = self._windows(client).get(number)
         if served is None:
             raise InvalidCallError(f"this client has no window {number}")
@@ -221,24 +221,24 @@ class Service(Closing):
             raise InvalidCallError(f"output is {output}; this compositor has 0 to {len(self._compositors) - 1}")
         return self._compositors[output]
 
-    def _gone(self, client: ServedClient) -> None:
+    def _client_closed(self, client: ServedClient) -> None:
         for served in self._windows(client).all():
             served.close(self._linger)
         client.notes.pop(self, None)
 
     # ---- on the service's thread ------------------------------------------------------------------------------------
 
-    def _put_on(self, client: ServedClient, number: int, window: ClientWindow) -> None:
+    def _show(self, client: ServedClient, number: int, window: ClientWindow) -> None:
         try:
             window._show()
         except ClosedError:
             pass  # by its client, who is gone maybe; or with the compositor
         except Exception as error:
-            self._tell_end(client, number, window, f"it could not be opened: {type(error).__name__}: {error}")
+            self._notify_end(client, number, window, f"it could not be opened: {type(error).__name__}: {error}")
 
-    def _move_to_goal(self, client: ServedClient, number: int, served: _Served) -> None:
+    def _move_to_destination(self, client: ServedClient, number: int, served: _ServedWindow) -> None:
         with self._lock:
-            compositor, served.goal = served.goal, None
+            compositor, served.destination = served.destination, None
         assert compositor is not None
         try:
             served.window.move_to(compositor)
@@ -246,21 +246,21 @@ class Service(Closing):
             pass
         except Exception as error:
             _log.exception("%r could not be moved to %r", served.window, compositor)
-            self._tell_end(client, number, served.window, f"it could not be moved: {type(error).__name__}: {error}")
+            self._notify_end(client, number, served.window, f"it could not be moved: {type(error).__name__}: {error}")
 
     # ---- events, from any thread ------------------------------------------------------------------------------------
 
     @staticmethod
-    def _tell(client: ServedClient, opcode: m.Op, body: messages.Body) -> None:
+    def _notify(client: ServedClient, opcode: m.Op, body: messages.Body) -> None:
         messages.encode(body)  # what cannot be told fails here, and not on the loop
         client.server.call_soon(lambda: client.tell(opcode, body))
 
-    def _tell_end(self, client: ServedClient, number: int, window: ClientWindow, why: str) -> None:
-        self._tell(client, m.Op.ENDED, m.Ended(number, window.is_closed, why))
+    def _notify_end(self, client: ServedClient, number: int, window: ClientWindow, why: str) -> None:
+        self._notify(client, m.Op.ENDED, m.Ended(number, window.is_closed, why))
 
-    def _tell_input(self, client: ServedClient, number: int, event: Event) -> None:
+    def _notify_input(self, client: ServedClient, number: int, event: Event) -> None:
         body = m.Input(
             number, event.event_type, event.time_stamp, event.x, event.y, event.button, event.buttons, event.modifiers,
             event.dx, event.dy, event.key, event.char_str,
         )  # fmt: skip
-        self._tell(client, m.Op.INPUT, body)
+        self._notify(client, m.Op.INPUT, body)

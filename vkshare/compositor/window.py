@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from vkshare import _arguments
 from vkshare._closing import common_deadline, destructor
 from vkshare._forks import OwnLock
-from vkshare.compositor import feeds
-from vkshare.compositor.feeds import Descriptor, Feed, Keys
+from vkshare.compositor import frame_sources
+from vkshare.compositor.frame_sources import Descriptor, FrameSource, Keys
 from vkshare.compositor.scene import Placement, Tween
 from vkshare.errors import ClosedError, DeviceLostError, VkshareError
 from vkshare.vsync import VsyncDispatcher
@@ -72,7 +72,7 @@ class ClientWindow:
         self._placement = placement
         self._on_input = on_input
         self._on_end = on_end
-        self._feed: Feed | None = None
+        self._source: FrameSource | None = None
         self._closes_at: int | None = None
         self._why = ""
         self._is_closed = False
@@ -126,8 +126,8 @@ class ClientWindow:
     @property
     def end(self) -> str:
         """Why its client will bring no further frame; "" while one may come. The last one stays."""
-        feed = self._feed
-        return feed.end if feed is not None else ""
+        source = self._source
+        return source.end if source is not None else ""
 
     @property
     def is_closed(self) -> bool:
@@ -141,8 +141,8 @@ class ClientWindow:
     def statistics(self) -> WindowStatistics:
         """A snapshot of the counters."""
         with self._compositor._lock:
-            feed = self._feed
-            is_late = feed is not None and feed.is_waiting
+            source = self._source
+            is_late = source is not None and source.has_unfinished_frame
             return WindowStatistics(
                 self._shown, self._superseded, self._lost, int(self._is_new), is_late, self.end
             )  # fmt: skip
@@ -151,22 +151,22 @@ class ClientWindow:
 
     def move(self, x: float, y: float, seconds: float = 0) -> None:
         """To another place, at once or in so many seconds; x and y are of its top left, in the target's pixels."""
-        goal = _place("x", x), _place("y", y)
+        destination = _place("x", x), _place("y", y)
         duration = _duration(seconds)
 
         def change(placement: Placement, now: int) -> None:
-            placement.x = placement.x.to(goal[0], now, duration)
-            placement.y = placement.y.to(goal[1], now, duration)
+            placement.x = placement.x.to(destination[0], now, duration)
+            placement.y = placement.y.to(destination[1], now, duration)
 
         self._change(change)
 
     def fade(self, opacity: float, seconds: float = 0) -> None:
         """To another opacity (0 to 1), at once or in so many seconds."""
-        goal = _opacity(opacity)
+        destination = _opacity(opacity)
         duration = _duration(seconds)
 
         def change(placement: Placement, now: int) -> None:
-            placement.opacity = placement.opacity.to(goal, now, duration)
+            placement.opacity = placement.opacity.to(destination, now, duration)
 
         self._change(change)
 
@@ -190,19 +190,19 @@ class ClientWindow:
                 return
             with before._lock:
                 self._check()
-                before._take_off(self)
-                feed, self._feed = self._feed, None
+                before._detach(self)
+                source, self._source = self._source, None
             device = before.device
             try:
-                while feed is None or compositor.device is not device or not compositor._put_on(self, feed, device):
-                    if feed is not None:
-                        feed.close()
+                while source is None or compositor.device is not device or not compositor._attach(self, source, device):
+                    if source is not None:
+                        source.close()
                     device = compositor.device
-                    feed = feeds.opened(device, self._descriptor, self._keys)
+                    source = frame_sources.open_source(device, self._descriptor, self._keys)
             except BaseException as error:
-                if feed is not None:
-                    feed.close()
-                self._ended(f"it could not be moved: {error}")
+                if source is not None:
+                    source.close()
+                self._end(f"it could not be moved: {error}")
                 raise
 
     def close(self, seconds: float = 0) -> None:
@@ -210,9 +210,9 @@ class ClientWindow:
 
         At once, it waits until the client's memory is let go, half a second at most where the client's work keeps it.
         """
-        self._close(seconds, is_patient=True)
+        self._close(seconds, is_blocking=True)
 
-    def _close(self, seconds: float, *, is_patient: bool) -> None:
+    def _close(self, seconds: float, *, is_blocking: bool) -> None:
         """Else the compositor's closer lets go of the client's memory, and this returns at once."""
         duration = _duration(seconds)
         compositor = self._compositor
@@ -226,7 +226,7 @@ class ClientWindow:
                 self._closes_at = soon if self._closes_at is None else min(soon, self._closes_at)
                 compositor._wake()
                 return
-        self._ended("", is_patient=is_patient)
+        self._end("", is_blocking=is_blocking)
 
     # ---- for the compositor, under its lock -------------------------------------------------------------------------
 
@@ -237,33 +237,33 @@ class ClientWindow:
             while not is_shown:
                 self._check()
                 device = compositor.device
-                feed = self._opened(device)
+                source = self._try_open(device)
                 try:
-                    is_shown = compositor._put_on(self, feed, device)
+                    is_shown = compositor._attach(self, source, device)
                 finally:
-                    if not is_shown and feed is not None:
-                        feed.close()
+                    if not is_shown and source is not None:
+                        source.close()
         except BaseException as error:
-            self._ended(f"it could not be opened: {error}")
+            self._end(f"it could not be opened: {error}")
             raise
 
-    def _opened(self, device: Device) -> Feed | None:
+    def _try_open(self, device: Device) -> FrameSource | None:
         try:
-            return feeds.opened(device, self._descriptor, self._keys)
+            return frame_sources.open_source(device, self._descriptor, self._keys)
         except DeviceLostError:
             if self._compositor._factory is None:
                 raise
             return None  # it is opened on the next one
 
-    def _open_feed(self, device: Device) -> None:
+    def _reopen_source(self, device: Device) -> None:
         """Not under the lock: on the next device."""
         compositor = self._compositor
-        feed = feeds.opened(device, self._descriptor, self._keys)
+        source = frame_sources.open_source(device, self._descriptor, self._keys)
         with compositor._lock:
             if self._placement in compositor._windows:
-                before, self._feed = self._feed, feed
+                before, self._source = self._source, source
             else:  # it was closed meanwhile, or moved
-                before = feed
+                before = source
         if before is not None:
             before.close()
 
@@ -271,8 +271,8 @@ class ClientWindow:
         """Takes the newest frame that is finished and due at the tick of that time, after so many ticks that brought no
         composite. Whether one came.
         """
-        feed = self._feed
-        count = 0 if feed is None else feed.latch(vsync_time)
+        source = self._source
+        count = 0 if source is None else source.latch(vsync_time)
         if not count:
             return False
         replaced = count - 1 + self._is_new
@@ -300,29 +300,29 @@ class ClientWindow:
             raise ClosedError(f"this window is closed{': ' if self._why else ''}{self._why}")
 
     @property
-    def _keeps_memory(self) -> bool:
+    def _holds_memory(self) -> bool:
         """Whether a client's memory is open here for it."""
-        return not self._is_closed or self._feed is not None
+        return not self._is_closed or self._source is not None
 
-    def _hand_back(self) -> None:
-        """Before _let_go(): what the client gets back."""
-        feed = self._feed
-        if feed is not None:
-            feed.hand_back()
+    def _release_to_client(self) -> None:
+        """Before _close_source(): what the client gets back."""
+        source = self._source
+        if source is not None:
+            source.release_to_client()
 
-    def _let_go(self) -> None:
+    def _close_source(self) -> None:
         """Its feed's surfaces go, its place stays."""
-        feed = self._feed
+        source = self._source
         self._is_watched = False
         try:
-            if feed is not None:
+            if source is not None:
                 with contextlib.suppress(VkshareError):
-                    feed.close()
+                    source.close()
         finally:
-            self._feed = None
+            self._source = None
 
-    def _ended(self, why: str, *, is_patient: bool = False) -> None:
-        """Takes it off the screen, and lets go of all that it has, is_patient: before it returns. Idempotent, from any
+    def _end(self, why: str, *, is_blocking: bool = False) -> None:
+        """Takes it off the screen, and lets go of all that it has, is_blocking: before it returns. Idempotent, from any
         thread.
         """
         while True:
@@ -332,12 +332,12 @@ class ClientWindow:
                     return
                 if self._compositor is compositor:  # it was not moved in this moment
                     self._why, self._is_closed = why, True
-                    compositor._take_off(self)
+                    compositor._detach(self)
                     break
-        if is_patient and threading.current_thread() is not compositor._thread:
+        if is_blocking and threading.current_thread() is not compositor._thread:
             with common_deadline():
-                self._let_go()
-        elif self._feed is not None:
+                self._close_source()
+        elif self._source is not None:
             compositor._closer.add(self)
         self.dispatcher.close()
         self._descriptor.close()

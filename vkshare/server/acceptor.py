@@ -1,4 +1,4 @@
-"""Where clients come in: connections of the same user are taken, others and those without room are turned away."""
+"""Accept connections of the same user; reject other users, and clients above the limit."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from vkshare.server.socket_path import Listener
 
 _log = logging.getLogger("vkshare.server")
 
-_AT_ONCE = 16  # connections in a turn
-_PAUSE = 0.1  # seconds without taking any, where there is no fd at all
+_AT_ONCE = 16  # connections accepted in one turn of the loop
+_PAUSE = 0.1  # seconds without accepting, after the process has run out of fds
 
 
 class Acceptor:
-    """Accepts for a server. take(sock, pid) has the socket from then on, or returns False to turn it away."""
+    """Accepts connections for a server. admit(sock, pid) takes ownership of the socket, or returns False to reject it."""
 
     def __init__(
         self,
@@ -34,18 +34,18 @@ class Acceptor:
         self._loop = loop
         self._clock = clock
         self._admit_client = admit
-        self._spare = -1  # an fd that can be given up: without any, nobody could even be turned away
+        self._spare = -1  # a reserved fd: closing it makes room to accept and reject a connection
         loop.add(listener.sock.fileno(), READ, self._on_events)
         self._reserve_spare()
 
     def resume(self) -> None:
-        """There may be fds again."""
+        """Accepts again after a pause: file descriptors may be free now."""
         self.deadline = None
         self._reserve_spare()
         self._loop.watch(self._listener.sock.fileno(), READ)
 
     def close(self) -> None:
-        """The path is free for another server."""
+        """Stops listening, and frees the path for another server."""
         self._loop.remove(self._listener.sock.fileno())
         self._listener.close()
         self._release_spare()
@@ -69,23 +69,23 @@ class Acceptor:
             pid = _sockets.check_peer(sock)
             if self._admit_client(sock, pid):
                 return
-            _log.warning("process %d was turned away: there are as many clients as there may be", pid)
+            _log.warning("process %d was rejected: the server has its maximum number of clients", pid)
         except PermissionError as error:
             _log.warning("%s", error)
         except Exception:
-            _log.exception("a connection could not be taken")
+            _log.exception("a connection could not be accepted")
         self.refused += 1
         sock.close()
 
     def _reject(self) -> None:
-        """There is no fd for whoever waits: the connection's end tells them."""
+        """Rejects a connection for which the process has no fd, by accepting and closing it."""
         self.refused += 1
         if self._spare >= 0:
             self._release_spare()
             with contextlib.suppress(OSError):
                 self._listener.sock.accept()[0].close()
         self._reserve_spare()
-        if self._spare < 0:  # somebody else had it: they wait in the listener's queue for a while
+        if self._spare < 0:  # another thread took the fd: connections wait in the backlog for _PAUSE
             self._loop.watch(self._listener.sock.fileno(), 0)
             self.deadline = self._clock() + _PAUSE
 

@@ -1,4 +1,4 @@
-"""The requests that the loop answers itself."""
+"""The built-in requests that the loop answers itself: hello, no-op, statistics."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The other end of isolation.py: ``python -m vkshare.server.child`` runs one client's requests on a device of its own.
+"""The child process of isolation.py: ``python -m vkshare.server.child`` runs one client's requests on its own device.
 
-One thread: requests are run as they come, and while one runs, nothing else is. What hangs is killed by the server.
+One thread runs the requests one after the other. The server kills a process that hangs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from vkshare.server.worker import Outcome, without_traceback
 
 
 class Child:
-    """One client's executor, and the socket to the server's loop. Sends wait: the loop always reads."""
+    """One client's executor, and the socket to the server's loop. Sends may block, because the loop always reads."""
 
     def __init__(self, sock: socket.socket, config: ChildConfig, device: Device) -> None:
         self._sock = sock
@@ -34,10 +34,10 @@ class Child:
         self._kinds = table(rendering.KINDS, pickle.loads(config.kinds))
         self._splitter = wire.Splitter()
         self._executor = Executor(device, config.client, 0, self._event_queue, WaitGraph())
-        self._held: set[int] = set()  # of which the server was told that they may fail late
+        self._held: set[int] = set()  # sequences of requests that may fail late; the server knows them
 
     def run(self) -> None:
-        """Until the server has closed its end."""
+        """Serves requests until the server has closed its end."""
         poll = select.poll()
         poll.register(self._sock, select.POLLIN)
         poll.register(self._event_queue.fileno(), select.POLLIN)
@@ -109,7 +109,7 @@ class Child:
                 except OSError as error:
                     if error.errno != errno.ETOOMANYREFS:
                         raise
-                    time.sleep(RETRY_INTERVAL)  # more fds of this user are under way than the kernel allows
+                    time.sleep(RETRY_INTERVAL)  # too many of this user's fds are in flight (unix(7))
                     continue
                 left = left[sent:]
                 _fds.close_all(fds)
@@ -119,7 +119,7 @@ class Child:
 
 
 def main() -> int:
-    """Reads its config, serves, and ends with its socket."""
+    """Reads the ChildConfig from standard input, and serves until the socket is closed."""
     config: ChildConfig = pickle.load(sys.stdin.buffer)
     sys.path[:] = config.import_path
     name = f"vkshare client {config.client}"

@@ -1,4 +1,4 @@
-"""Client: another process's drawing, in a few lines here."""
+"""Client: draws in a render server, in another process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from vkshare.device import Device
 
 _FLUSH = 5.0  # seconds that close() waits
-_UNDO = 1.0  # seconds for a request to go out that undoes another one, after the caller's time is over maybe
+_UNDO = 1.0  # seconds to send a request that undoes another one; in addition to the caller's timeout
 _DEFAULT: Any = object()  # the client's own timeout
 _T = TypeVar("_T", bound=ServedHandle)
 _D = TypeVar("_D", bound=Descriptor)
@@ -38,31 +38,31 @@ Keys = Mapping["ServedSurface", int] | Iterable[tuple["ServedSurface", int]]
 class Client:
     """A connection to a RenderServer.
 
-    Requests without a result (submit, closing things) are sent and not waited for: an error of one comes later, is
-    raised by the next sync(), and names the request in its attribute `sequence`, which submit() returned. Thread-safe;
-    a call that waits keeps those of other threads waiting.
+    Requests without a result (submit, closing objects) return once they are sent. The next sync() raises their errors,
+    with the request's number, as submit() returned it, in the attribute `sequence`. Thread-safe; a call that waits
+    blocks the calls of other threads.
 
     Parameters
     ----------
     path
-        Of the server's socket; None: as RenderServer has it.
+        Path of the server's socket; None: as RenderServer has it.
     name
-        What the server's messages call it; up to 64 characters.
+        Name of the client in the server's messages; up to 64 characters.
     timeout
-        Seconds that a call waits for the server, where it does not say.
+        Seconds that a call waits for the server, unless it has a timeout of its own.
     device
-        Where surfaces and fences are opened in this process. Of the server's adapter; stays the caller's.
+        Device that opens surfaces and fences in this process, on the server's adapter; stays the caller's.
 
     Raises
     ------
     OSError
-        No process listens there; PermissionError: one of another user does, and was sent nothing.
+        No process listens there. PermissionError: the process there is another user's; nothing was sent to it.
     InvalidCallError
         No path is given, and XDG_RUNTIME_DIR, or the user's folder in /tmp, can be written by another user.
     RemoteLostError
-        By every call: the server has ended the connection; the text says why.
+        Every call: the server has ended the connection; the text says why.
     InvalidCallError
-        By every call in a forked child: the connection is its parent's.
+        Every call in a forked child: the connection belongs to the parent.
     """
 
     def __init__(
@@ -98,18 +98,18 @@ class Client:
     # ---- asking -----------------------------------------------------------------------------------------------------
 
     def ping(self, timeout: float | None = _DEFAULT) -> None:
-        """A round trip: everything that was asked before has been done, but for what the GPU still runs."""
+        """Waits until the server has handled all earlier requests. Their GPU work may still run."""
         with self._lock:
             self._channel.no_op(self._timeout if timeout is _DEFAULT else _arguments.timeout(timeout))
 
     def statistics(self) -> dict[str, int | float]:
         """The server's statistics()."""
-        told: m.Counters = self.decoded(m.Counters, self._call(m.Op.STATISTICS)[0])
-        return told.numbers
+        counters: m.Counters = self.decoded(m.Counters, self._call(m.Op.STATISTICS)[0])
+        return counters.numbers
 
     @property
     def generation(self) -> int:
-        """Of the server's device, as far as it is known here. After a DeviceLostError things have to be made anew."""
+        """Last known generation of the server's device. After a DeviceLostError, create surfaces and fences again."""
         return self._channel.generation
 
     @property
@@ -127,7 +127,7 @@ class Client:
         tiling: str = "auto",
         usage: Iterable[str] = DEFAULT_USAGE,
     ) -> ServedSurface:
-        """A surface of the server's, with a handle of it here. Parameters and errors as device.create_surface()."""
+        """Creates a surface in the server, with a handle in this process. Parameters and errors as device.create_surface()."""
         size = _arguments.integer("width", width, 1, 2**20), _arguments.integer("height", height, 1, 2**20)
         with self._lock:
             number = self._new_id()
@@ -141,7 +141,7 @@ class Client:
                 )
 
     def open_surface(self, surface: Surface | SurfaceDescriptor) -> ServedSurface:
-        """Gives the server a handle of a surface of this process."""
+        """Opens a surface of this process in the server."""
         if isinstance(surface, Surface):
             with surface.export() as descriptor:
                 return self._open_surface(descriptor, surface)
@@ -158,7 +158,7 @@ class Client:
             return self._keep(served)
 
     def create_fence(self, initial: int = 0) -> ServedFence:
-        """A fence that this client's submissions signal, with a follower of it here."""
+        """Creates a fence that this client's submissions signal, with a follower in this process."""
         initial = _arguments.integer("initial", initial, 0, 2**64 - 2)
         with self._lock:
             number = self._new_id()
@@ -170,7 +170,7 @@ class Client:
                 return self._keep(ServedFence(self, number, fence, kept, owns=True))
 
     def open_fence(self, fence: Fence | FenceDescriptor) -> ServedFence:
-        """Gives the server a follower of a fence of this process, or of another client's."""
+        """Opens a fence of this process, or of another client, in the server, as a follower."""
         if isinstance(fence, Fence):
             with fence.export() as descriptor:
                 return self._open_fence(descriptor, fence)
@@ -186,7 +186,7 @@ class Client:
     def _create(
         self, opcode: m.Op, body: m.Body, kind: type[_D], opener: Callable[[Any], _O] | None
     ) -> tuple[_D, _O | None]:
-        """The descriptor of what the server makes, and, with an opener, this process's handle, which uses it up."""
+        """Returns the descriptor of the object that the server creates, and the handle that the opener makes of it."""
         reply = self._channel.exchange(opcode, body, (), self._timeout)
         try:
             descriptor = kind._taken_from(reply, self.decoded(m.Created, reply.body).descriptor)
@@ -199,12 +199,12 @@ class Client:
 
     @contextlib.contextmanager
     def _undoing(self, opcode: int, body: m.Body) -> Iterator[None]:
-        """Where the block fails at what the server has done, or may do yet, that request is sent to undo it."""
+        """Sends that request, to undo what the server has done or may still do, if the block fails."""
         before = self._channel.sent
         try:
             yield
         except BaseException as error:
-            # One that was not sent has nothing to undo; an error with a number says that the server has refused it.
+            # Nothing to undo if the request was not sent, or if the server refused it (its error has `sequence`).
             if self._channel.sent != before and not hasattr(error, "sequence"):
                 with contextlib.suppress(VkshareError, OSError), self._lock:
                     self._channel.send(opcode, body, (), _UNDO)
@@ -213,7 +213,7 @@ class Client:
     # ---- drawing ----------------------------------------------------------------------------------------------------
 
     def record(self) -> Recorder:
-        """An empty list of commands on ServedSurfaces; the methods are those of vkshare.CommandList."""
+        """Returns an empty list of commands on ServedSurfaces, with the methods of vkshare.CommandList."""
         return Recorder(self)
 
     def submit(
@@ -224,15 +224,15 @@ class Client:
         waits: Iterable[tuple[ServedFence, int]] = (),
         signals: Iterable[ServedFence | tuple[ServedFence, int]] = (),
     ) -> int:
-        """Has the server draw. Returns the request's number, which an error of it names; does not wait.
+        """Submits commands to the server. Returns the request's number, which its error has as `sequence`; does not wait.
 
         Parameters
         ----------
         acquire, release
-            {surface: key}: what the server's handle is to own before, by which key, and whom it is handed to after.
-            Neither keeps the server waiting. Every surface that is acquired must be used by a command.
+            {surface: key}: surfaces that the server acquires before the commands and releases after them, and the keys.
+            Neither blocks the server. A command must use each acquired surface.
         waits, signals
-            As in device.submit(). A wait for what only a later request of this client could signal is an error.
+            As in device.submit(). A wait for a value that only a later request of this client could signal is an error.
         """
         body = m.Submit(
             self._keys(acquire),
@@ -253,9 +253,9 @@ class Client:
         return tuple((s._checked_id(self), _arguments.integer("key", key, 0, 2**64 - 1)) for s, key in pairs)
 
     def sync(self, timeout: float | None = _DEFAULT) -> None:
-        """Waits until everything that was submitted has run; raises the first error of what could not say so itself.
+        """Waits until all submissions have run; raises the first error of a request without a reply.
 
-        What a submission waits for may never come: TimeoutError then, and the server goes on waiting.
+        TimeoutError: a submission waits for a fence or a key longer than `timeout`; the server goes on waiting.
         """
         with self._lock:
             self._call(m.Op.SYNC, timeout=timeout)
@@ -263,7 +263,7 @@ class Client:
                 raise self._channel.deferred.popleft()
 
     def errors(self) -> list[Exception]:
-        """Errors that came late and were not raised yet; each has the attribute `sequence`. Does not wait."""
+        """Returns late errors that were not raised yet; each has the attribute `sequence`. Does not wait."""
         with self._lock:
             self._channel.poll()
             found = list(self._channel.deferred)
@@ -279,14 +279,14 @@ class Client:
         fds: Iterable[int] = (),
         timeout: float | None = _DEFAULT,
     ) -> tuple[bytes, list[int]]:
-        """A plug-in's request that has a reply: its body and its fds, the caller's. `fds` stay the caller's too.
+        """Sends a plug-in's request; returns the reply's body, and its fds, which the caller owns. `fds` stay the caller's.
 
-        OSError (EMFILE): the server has done it, and this process has no room for the reply's fds.
+        OSError (EMFILE): the server has executed the request, but this process has no fd free for the reply's fds.
         """
         return self._call(opcode, body, tuple(fds), timeout)
 
     def decoded(self, kind: type[m.Body], data: bytes, fds: Iterable[int] = ()) -> Any:
-        """The body of a reply or an event. RemoteLostError: it is none; the connection and the fds are closed then."""
+        """Decodes the body of a reply or an event. RemoteLostError: it is malformed; the connection and the fds are closed then."""
         try:
             return self._channel.decoded(kind, data)
         except RemoteLostError:
@@ -294,12 +294,12 @@ class Client:
             raise
 
     def send(self, opcode: int, body: m.Body | None = None, fds: Iterable[int] = ()) -> int:
-        """A request that has no reply; returns its number."""
+        """Sends a request that has no reply; returns its number."""
         with self._lock:
             return self._channel.send(opcode, body, tuple(fds), self._timeout)
 
     def events(self) -> list[tuple[int, bytes, list[int]]]:
-        """What the server told without being asked: (opcode, body, fds, the caller's). Does not wait."""
+        """Returns the server's events: (opcode, body, fds), with fds that the caller owns. Does not wait."""
         with self._lock:
             self._channel.poll()
             found = [(event.opcode, event.body, fds) for event, fds in self._channel.events]
@@ -329,8 +329,8 @@ class Client:
             try:
                 self.send(opcode, m.Close(thing.id))
             except Exception:
-                pass  # the server is gone, and the thing with it
-            except BaseException:  # interrupted: no other call would close it
+                pass  # the server is gone, and its object with it
+            except BaseException:  # interrupted: no later call would close it
                 if self._channel.sent == before:
                     with contextlib.suppress(VkshareError, OSError):
                         self.send(opcode, m.Close(thing.id))
@@ -339,12 +339,12 @@ class Client:
     # ---- closing ----------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Ends the connection, and all that is on it in the server. Idempotent.
+        """Ends the connection, and closes its objects in the server. Idempotent.
 
-        Waits, a few seconds at most, until the server has done what was asked.
+        Waits, a few seconds at most, until the server has handled all requests.
         """
         with self._lock:
-            if not self.is_closed and not sys.is_finalizing():  # then half of what a request needs is gone
+            if not self.is_closed and not sys.is_finalizing():  # the modules that a request needs may be gone by then
                 try:
                     self.ping(_FLUSH)
                 except Exception:

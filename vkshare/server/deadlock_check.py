@@ -1,4 +1,4 @@
-"""Who waits for whom: waits that could never end are refused when they begin (rule R9)."""
+"""Deadlock check between clients: a wait that could never end is refused when it begins (rule R9)."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import threading
 
 from vkshare.errors import InvalidCallError
 
-Identity = tuple[int, int]  # device and inode of a fence's page: the same for whoever has it open
+Identity = tuple[int, int]  # device and inode of a fence's page: the same in every process
 
 
 def identity(page_fd: int) -> Identity:
-    """Which page an fd is of."""
+    """Returns the identity of the page that an fd refers to."""
     status = os.fstat(page_fd)
     return status.st_dev, status.st_ino
 
 
 class WaitGraph:
-    """Which client has which fence, and which client waits for which. Thread-safe.
+    """Wait-for graph of the clients, and the client that signals each fence. Thread-safe.
 
-    A client's requests have one order, and while one waits those behind it do not run. So a client cannot wait for what
-    it is to signal itself later; nor for a client that waits, directly or through others, for the one that asks.
+    A client's requests run in order: requests behind a wait do not run. So a client must not wait for a value that its
+    own later request would signal, nor for a client that waits for it, directly or through others.
     """
 
     def __init__(self) -> None:
@@ -29,39 +29,39 @@ class WaitGraph:
         self._waits: dict[int, int] = {}  # client -> the client that it waits for
 
     def add_fence(self, client: int, fence: Identity) -> None:
-        """The client's requests signal this fence."""
+        """Records that the client's requests signal this fence."""
         with self._lock:
             self._signallers[fence] = client
 
     def remove_fence(self, fence: Identity) -> None:
-        """It is closed."""
+        """Forgets a fence that is closed."""
         with self._lock:
             self._signallers.pop(fence, None)
 
     def signaller(self, fence: Identity) -> int | None:
-        """The client whose requests signal it; None: nobody's here."""
+        """Returns the client whose requests signal the fence; None: no client of this server."""
         with self._lock:
             return self._signallers.get(fence)
 
-    def begin_wait(self, client: int, owner: int | None) -> None:
-        """`client` begins to wait for what `owner` has not promised yet. InvalidCallError: that cannot end."""
-        if owner is None:
+    def begin_wait(self, client: int, signaller: int | None) -> None:
+        """Records that `client` waits for a value that `signaller` has not announced. InvalidCallError: a cycle."""
+        if signaller is None:
             return
         with self._lock:
-            after: int | None = owner
+            after: int | None = signaller
             while after is not None:
                 if after == client:
-                    raise InvalidCallError(_why(client, owner))
+                    raise InvalidCallError(_why(client, signaller))
                 after = self._waits.get(after)
-            self._waits[client] = owner
+            self._waits[client] = signaller
 
     def end_wait(self, client: int) -> None:
-        """Its wait is over."""
+        """Removes the client's wait."""
         with self._lock:
             self._waits.pop(client, None)
 
 
-def _why(client: int, owner: int) -> str:
-    if client == owner:
-        return "only a later request of this client could signal that value: submit what signals it first"
-    return f"client {owner}, who is to signal that value, waits for this client: submit what it waits for first"
+def _why(client: int, signaller: int) -> str:
+    if client == signaller:
+        return "only a later request of this client could signal that value: submit the request that signals it first"
+    return f"client {signaller}, which must signal that value, waits for this client: submit what that client waits for first"

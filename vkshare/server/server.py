@@ -369,7 +369,7 @@ class RenderServer(Closing):
         client.state.device_opened()
 
     def _device_lost(self) -> None:
-        generation = self.devices.lost(lambda: self.loop.call_soon(self._device_opened))
+        generation = self.devices.replace_lost(lambda: self.loop.call_soon(self._device_opened))
         self.loop.server_poll.set_generation(generation)
         for client in list(self.clients.values()):
             client.state.device_lost(generation)

@@ -9,13 +9,14 @@ process.
 from __future__ import annotations
 
 from vkshare.vsync.bridge import VsyncBridge
-from vkshare.vsync.choosing import choose, survey
 from vkshare.vsync.descriptor import VsyncDescriptor
 from vkshare.vsync.dispatcher import Observer, VsyncDispatcher
 from vkshare.vsync.display import Display, DisplayStatistics
 from vkshare.vsync.input import InputQueue, InputStatistics
 from vkshare.vsync.refresh import RefreshStatistics, RefreshTimer
 from vkshare.vsync.scheduler import Action, CompositorScheduler, Decision, SchedulerStatistics, Skip
+from vkshare.vsync.source_probe import Trial, try_source
+from vkshare.vsync.source_selection import choose, survey
 from vkshare.vsync.sources import (
     DisplayControlSource,
     PresentTimingSource,
@@ -25,7 +26,6 @@ from vkshare.vsync.sources import (
     X11PresentSource,
 )
 from vkshare.vsync.tick import Tick, TickFlags
-from vkshare.vsync.trial import Trial, try_source
 
 __all__ = (
     "Action",

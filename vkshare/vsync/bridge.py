@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from vkshare import _fds, _native
+from vkshare._closing import NativeClosing
 from vkshare.errors import ClosedError
-from vkshare.vsync._ending import Ending
 from vkshare.vsync.descriptor import VsyncDescriptor
 from vkshare.vsync.dispatcher import VsyncDispatcher
 
 
-class VsyncBridge(Ending, _native.Bridge):
+class VsyncBridge(NativeClosing, _native.Bridge):
     """Tells one other process of a window's ticks; each process has a bridge of its own. Thread-safe.
 
     Newest wins: a process that is stopped costs nothing here and gets one tick when it goes on; one that died is

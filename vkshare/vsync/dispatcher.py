@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 
 from vkshare import _native
-from vkshare.vsync._ending import Ending
+from vkshare._closing import NativeClosing
 from vkshare.vsync.display import Display
 from vkshare.vsync.tick import Tick, from_native
 
 
-class VsyncDispatcher(Ending, _native.Dispatcher):
+class VsyncDispatcher(NativeClosing, _native.Dispatcher):
     """A window's ticks: of one display at a time, with ids of their own that only grow. Thread-safe.
 
     Any two of its ticks are half an interval apart, also over moves, stops and changes of source. close() ends its
@@ -59,7 +59,7 @@ class VsyncDispatcher(Ending, _native.Dispatcher):
         return f"<vkshare.vsync.VsyncDispatcher on {self._display!r}{' closed' if self._closed else ''}>"
 
 
-class Observer(Ending, _native.Observer):
+class Observer(NativeClosing, _native.Observer):
     """One who is told of a window's ticks, and takes them on the thread of his own. Made by VsyncDispatcher.observe().
 
     The display's thread only puts the newest tick down: who is slow delays nobody, and gets the newest one with the

@@ -10,13 +10,13 @@ from vkshare import _native, _trace
 from vkshare._closing import Closing
 from vkshare._forks import OwnLock
 from vkshare.vsync.descriptor import VsyncDescriptor
-from vkshare.vsync.listening import Listening
+from vkshare.vsync.source_monitor import SourceMonitor
 from vkshare.vsync.sources import VsyncSource
 from vkshare.vsync.tick import seconds
 
 _USUAL = Fraction(1, 60)  # V1: where nobody knows better
 _LARGEST_NUMERATOR, _LARGEST_DENOMINATOR = 2**64 - 1, 2**32 - 1  # the C core's
-_OF_FLOATS = 10**6  # 1 / 59.94 is meant, and not what is left of it in binary
+_OF_FLOATS = 10**6  # 1 / 59.94 is meant, and not what is old_bridge of it in binary
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Display(Closing):
         self._core = _native.Display(*_nanoseconds(_USUAL if interval is None else interval), interval is None)
         self._name = name
         self._changing = OwnLock(self)  # guards what follows
-        self._listening: Listening | None = None
+        self._monitor: SourceMonitor | None = None
         self._bridge: _native.BridgeEnd | None = None
         self._closed = False
         if source is not None:
@@ -102,14 +102,14 @@ class Display(Closing):
     @property
     def source(self) -> VsyncSource | None:
         """What it listens to; None also where that is another process."""
-        listening = self._listening
-        return listening.source if listening is not None else None
+        monitor = self._monitor
+        return monitor.source if monitor is not None else None
 
     @property
     def source_error(self) -> Exception | None:
         """Why the source is not asked any more (it was lost, or could not be started), and the timer ticks for good."""
-        listening = self._listening
-        return listening.error if listening is not None else None
+        monitor = self._monitor
+        return monitor.error if monitor is not None else None
 
     def statistics(self) -> DisplayStatistics:
         """A snapshot of the counters."""
@@ -131,7 +131,7 @@ class Display(Closing):
     # ---- what changes it -----------------------------------------------------------------------------------------
 
     def set_interval(self, interval: Fraction | float) -> None:
-        """The tick in flight is left alone, the one after it is at the new interval. ClosedError."""
+        """The tick in flight is old_bridge alone, the one after it is at the new interval. ClosedError."""
         self._core._set_interval(*_nanoseconds(interval), False)
 
     def set_source(self, source: VsyncSource | VsyncDescriptor | None) -> None:
@@ -147,24 +147,24 @@ class Display(Closing):
             The bridge's page is not as it must be; the display listens to what it did before.
         """
         _check_source(source)
-        listening: Listening | None = None
+        monitor: SourceMonitor | None = None
         bridge: _native.BridgeEnd | None = None
         with self._changing:
             if isinstance(source, VsyncDescriptor):
                 bridge = source.open_end(self._core)
             elif source is not None:
-                listening = Listening(self._core, source)
+                monitor = SourceMonitor(self._core, source)
             else:
                 self._core._listen("software")
-            before, left = self._listening, self._bridge  # that are over only now: what failed has changed nothing
-            self._listening, self._bridge = listening, bridge
-        del left  # outside the lock, like what follows: each waits for a thread
+            before, old_bridge = self._monitor, self._bridge  # that are over only now: what failed has changed nothing
+            self._monitor, self._bridge = monitor, bridge
+        del old_bridge  # outside the lock, like what follows: each waits for a thread
         try:
             if before is not None:
                 before.join()
         finally:  # also after Ctrl-C
-            if listening is not None:
-                listening.begin()
+            if monitor is not None:
+                monitor.start()
 
     # ---- its end -------------------------------------------------------------------------------------------------
 
@@ -182,11 +182,11 @@ class Display(Closing):
         if not self._changing.is_here:  # a thread of the parent's may hold the lock for ever
             return
         with self._changing:
-            listening, left = self._listening, self._bridge
-            self._listening = self._bridge = None
-        del left
-        if listening is not None:
-            listening.join()
+            monitor, old_bridge = self._monitor, self._bridge
+            self._monitor = self._bridge = None
+        del old_bridge
+        if monitor is not None:
+            monitor.join()
 
     def __repr__(self) -> str:
         told = self.statistics()

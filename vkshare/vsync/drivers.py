@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from vkshare.errors import ClosedError, InvalidCallError
-from vkshare.vsync.inactive import InactiveSchedule
+from vkshare.vsync.throttle import ThrottleSchedule
 from vkshare.vsync.tick import Tick
 
 Driver = Callable[[Tick], object]
@@ -55,7 +55,7 @@ class Drivers:
     one's going ends it. An inactive one that is due wants one tick.
     """
 
-    def __init__(self, observer: Observer, schedule: InactiveSchedule[Entry], clock: Callable[[], int]) -> None:
+    def __init__(self, observer: Observer, schedule: ThrottleSchedule[Entry], clock: Callable[[], int]) -> None:
         self._observer = observer
         self._schedule = schedule
         self._clock = clock
@@ -65,7 +65,7 @@ class Drivers:
         self._entries: dict[Driver, Entry] = {}
         self._running: Entry | None = None
         self._is_waiting = False  # somebody, for a tick
-        self._is_kicked = False  # what is waited for has changed: the next tick, whomever it is for, is to tell
+        self._wake_requested = False  # what is waited for has changed: the next tick, whomever it is for, is to tell
         self._is_due = False  # an inactive driver wants the next tick
         self._is_observing = False
         observer.rest()
@@ -101,7 +101,7 @@ class Drivers:
                 raise InvalidCallError(f"{driver!r} is in this RefreshTimer already: set_active() changes it")
             entry = self._entries[driver] = Entry(driver, is_active)
             try:
-                self._follow(entry)
+                self._reschedule(entry)
             except BaseException:
                 self._drop(entry)
                 raise
@@ -112,7 +112,7 @@ class Drivers:
             if driver in self._entries:
                 self._drop(self._entries[driver])
                 if not self._entries:
-                    self._kick()  # who waits without a timeout is to know
+                    self._wake_waiter()  # who waits without a timeout is to know
             running = self._running  # of this driver it may be an earlier stay
             if running is not None and running.call == driver:
                 self._wait_for(running)
@@ -124,7 +124,7 @@ class Drivers:
             if entry is None:
                 raise InvalidCallError(f"{driver!r} is not in this RefreshTimer: add() it")
             entry.is_active = is_active
-            self._follow(entry)
+            self._reschedule(entry)
 
     def close(self) -> None:
         """Forgets all. No driver begins any more."""
@@ -147,7 +147,7 @@ class Drivers:
             self.check()
             now, deadline = self._clock(), self._schedule.deadline
             self._is_due = deadline is not None and deadline <= now
-            self._settle()
+            self._update_observing()
             self._is_waiting = True
             if not self._is_observing and deadline is not None:
                 end = deadline if end is None else min(end, deadline)
@@ -155,7 +155,7 @@ class Drivers:
 
     def end_wait(self) -> None:
         with self.changed:
-            self._is_waiting = self._is_kicked = False
+            self._is_waiting = self._wake_requested = False
 
     def take(self) -> tuple[list[Entry], set[Entry]]:
         """Those that want the tick which has come, in the order in which they were added; and the inactive of them."""
@@ -189,36 +189,36 @@ class Drivers:
             self._running = None
             self.changed.notify_all()
 
-    def settle(self) -> None:
+    def update_observing(self) -> None:
         """The turn has ended: nobody waits for what it waited for."""
         with self.changed:
-            self._settle()
+            self._update_observing()
 
     # ---- under the lock
 
-    def _follow(self, entry: Entry) -> None:
+    def _reschedule(self, entry: Entry) -> None:
         """It came, or is another kind of driver now."""
         if entry.is_active:
             self._schedule.remove(entry)
         else:
             self._schedule.add(entry, self._clock())
-            self._kick()
-        self._settle()
+            self._wake_waiter()
+        self._update_observing()
 
     def _drop(self, entry: Entry) -> None:
         entry.is_removed = True
         del self._entries[entry.call]
         self._schedule.remove(entry)
-        self._settle()
+        self._update_observing()
 
-    def _kick(self) -> None:
+    def _wake_waiter(self) -> None:
         """Wakes who waits, by the next tick, to think again about how long."""
         if self._is_waiting:
-            self._is_kicked = True
-            self._settle()
+            self._wake_requested = True
+            self._update_observing()
 
-    def _settle(self) -> None:
-        wants = not self.is_closed and (self._is_kicked or self._is_due or self.active > 0)
+    def _update_observing(self) -> None:
+        wants = not self.is_closed and (self._wake_requested or self._is_due or self.active > 0)
         if wants and not self._is_observing:
             self._observer.attend()
         elif self._is_observing and not wants:

@@ -157,8 +157,10 @@ class InputQueue:
         self._lock = threading.Lock()
         self._waiting: deque[_Waiting] = deque()
         self._resampler = Resampler() if resample else None
-        self._shown: Event | None = None  # the last move told, while the pointer's newest sample is elsewhere
-        self._told = 0  # ns: the latest time stamp told; positions of earlier moments come too late
+        self._interpolated_move: Event | None = (
+            None  # the last move told, while the pointer's newest sample is elsewhere
+        )
+        self._last_reported = 0  # ns: the latest time stamp told; positions of earlier moments come too late
         self._posted = self._taken = self._merged = self._resampled = 0
 
     def __len__(self) -> int:
@@ -168,7 +170,7 @@ class InputQueue:
     def is_idle(self) -> bool:
         """Whether the next tick has nothing to take. A pointer told between two samples has its newest yet to come."""
         with self._lock:
-            return not self._waiting and self._shown is None
+            return not self._waiting and self._interpolated_move is None
 
     def post(self, event: Event, time: int | None = None) -> None:
         """Adds an event.
@@ -221,7 +223,7 @@ class InputQueue:
         """Forgets all that waits, and where the pointer was: the window lost the input."""
         with self._lock:
             self._waiting.clear()
-            self._shown = None
+            self._interpolated_move = None
             if self._resampler is not None:
                 self._resampler.clear()
 
@@ -267,9 +269,9 @@ class InputQueue:
 
     def _resample(self, waiting: list[_Waiting], resampler: Resampler, vsync_time: int | None) -> list[Event]:
         events: list[Event] = []
-        if self._shown is not None and not (waiting and waiting[0].event.event_type == "pointer_move"):
+        if self._interpolated_move is not None and not (waiting and waiting[0].event.event_type == "pointer_move"):
             until = None if waiting else vsync_time
-            events += self._move(self._shown, resampler, until, is_new=False)
+            events += self._move(self._interpolated_move, resampler, until, is_new=False)
         for entry in waiting:
             _follow(resampler, entry)
             if entry.event.event_type == "pointer_move":
@@ -277,7 +279,7 @@ class InputQueue:
                 events += self._move(entry.event, resampler, until, is_new=True)
             else:
                 events.append(entry.event)
-                self._told = max(self._told, _time_of(entry.event))
+                self._last_reported = max(self._last_reported, _time_of(entry.event))
         return events
 
     def _move(self, event: Event, resampler: Resampler, vsync_time: int | None, *, is_new: bool) -> list[Event]:
@@ -288,16 +290,16 @@ class InputQueue:
         sample = newest
         if vsync_time is not None:
             # Without anything new the pointer has stopped, as far as anyone knows: a guess would overshoot.
-            sample = resampler.at(max(vsync_time - LATENCY, self._told), predict=is_new) or newest
+            sample = resampler.at(max(vsync_time - LATENCY, self._last_reported), predict=is_new) or newest
         if is_new and sample is newest:
-            self._shown, self._told = None, max(self._told, sample.time)
+            self._interpolated_move, self._last_reported = None, max(self._last_reported, sample.time)
             return [event]
         if not is_new and (sample.x, sample.y) == (event.x, event.y):
             return []
         self._resampled += sample is not newest
-        self._told = max(self._told, sample.time)  # a guess may have been ahead of the device
-        shown = dataclasses.replace(event, x=sample.x, y=sample.y, time_stamp=self._told / 1e9)
-        self._shown = shown if (sample.x, sample.y) != (newest.x, newest.y) else None
+        self._last_reported = max(self._last_reported, sample.time)  # a guess may have been ahead of the device
+        shown = dataclasses.replace(event, x=sample.x, y=sample.y, time_stamp=self._last_reported / 1e9)
+        self._interpolated_move = shown if (sample.x, sample.y) != (newest.x, newest.y) else None
         return [shown]
 
     def __repr__(self) -> str:

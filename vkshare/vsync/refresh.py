@@ -18,7 +18,7 @@ from vkshare import _arguments, _trace
 from vkshare._closing import Closing
 from vkshare.errors import ClosedError, InvalidCallError
 from vkshare.vsync.drivers import Driver, Drivers, Observer
-from vkshare.vsync.inactive import InactiveSchedule
+from vkshare.vsync.throttle import ThrottleSchedule
 from vkshare.vsync.tick import Tick
 
 
@@ -66,12 +66,12 @@ class RefreshTimer(Closing):
         self,
         observer: Observer,
         *,
-        schedule: InactiveSchedule[Any] | None = None,
+        schedule: ThrottleSchedule[Any] | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._observer = observer
         self._clock = clock
-        self._drivers = Drivers(observer, InactiveSchedule() if schedule is None else schedule, clock)
+        self._drivers = Drivers(observer, ThrottleSchedule() if schedule is None else schedule, clock)
         self._turns: dict[str, object] = {}  # one at most; as a dict, whose setdefault() is one step
         self._wake: Callable[[], object] | None = None  # while asyncio watches the observer's fd: ends that
         self._ticks = self._missed = self._calls = self._errors = 0
@@ -145,13 +145,13 @@ class RefreshTimer(Closing):
         """
         end = self._end_of(timeout)
         with self._turning():
-            while not self._is_forsaken(end):
+            while not self._cannot_wait(end):
                 limit = self._drivers.begin_wait(end)
                 try:
                     tick = self._take(limit)
                 finally:
                     self._drivers.end_wait()
-                if self._is_over(tick, end):
+                if self._ends_turn(tick, end):
                     return tick
             return None
 
@@ -159,13 +159,13 @@ class RefreshTimer(Closing):
         """As turn(), while the running loop goes on. A wait that is cancelled takes no tick."""
         end = self._end_of(timeout)
         with self._turning():
-            while not self._is_forsaken(end):
+            while not self._cannot_wait(end):
                 limit = self._drivers.begin_wait(end)
                 try:
                     tick = await self._take_async(limit)
                 finally:
                     self._drivers.end_wait()
-                if self._is_over(tick, end):
+                if self._ends_turn(tick, end):
                     return tick
             return None
 
@@ -175,7 +175,7 @@ class RefreshTimer(Closing):
         What turn() raises ends it; it may be called again.
         """
         try:
-            while self._goes_on(until):
+            while self._continues(until):
                 self.turn()
         except ClosedError:
             if not self.is_closed:
@@ -184,7 +184,7 @@ class RefreshTimer(Closing):
     async def run_async(self, until: Callable[[], object] | None = None) -> None:
         """As run(), while the running loop goes on."""
         try:
-            while self._goes_on(until):
+            while self._continues(until):
                 await self.turn_async()
         except ClosedError:
             if not self.is_closed:
@@ -237,16 +237,16 @@ class RefreshTimer(Closing):
         finally:
             if self._turns.get("now") is turn:
                 del self._turns["now"]
-                self._drivers.settle()
+                self._drivers.update_observing()
 
-    def _is_forsaken(self, end: int | None) -> bool:
+    def _cannot_wait(self, end: int | None) -> bool:
         self._drivers.check()
         return end is None and not self._drivers
 
-    def _is_over(self, tick: Tick | None, end: int | None) -> bool:
+    def _ends_turn(self, tick: Tick | None, end: int | None) -> bool:
         """Whether that was the turn: drivers were called at the tick, or there is none and no time left."""
         if tick is not None:
-            return self._serve(tick)
+            return self._call_drivers(tick)
         return end is not None and self._clock() >= end
 
     def _take(self, limit: float | None) -> Tick | None:
@@ -287,7 +287,7 @@ class RefreshTimer(Closing):
             return False
         return True
 
-    def _serve(self, tick: Tick) -> bool:
+    def _call_drivers(self, tick: Tick) -> bool:
         """Calls the drivers that want this tick; whether there were any."""
         drivers = self._drivers
         wanted, due = drivers.take()
@@ -311,7 +311,7 @@ class RefreshTimer(Closing):
             raise ExceptionGroup(f"{len(errors)} of {calls} refresh drivers raised at tick {tick.id}", errors)
         return calls > 0
 
-    def _goes_on(self, until: Callable[[], object] | None) -> bool:
+    def _continues(self, until: Callable[[], object] | None) -> bool:
         return not self.is_closed and len(self._drivers) > 0 and not (until is not None and until())
 
     def _is_lost(self) -> bool:

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from vkshare._closing import Closing
 from vkshare.errors import ClosedError, InvalidCallError, VkshareError
-from vkshare.vsync.sources.run import Blank, Heard, Lost, Run
+from vkshare.vsync.sources.run import Blank, LossCallback, Run, TickCallback
 
 _log = logging.getLogger("vkshare.vsync")
 _running: weakref.WeakSet[VsyncSource] = weakref.WeakSet()
@@ -45,13 +45,13 @@ class VsyncSource(Closing, ABC):
     kind = ""
 
     def __init__(self, interval: Fraction | None = None) -> None:
-        self._turn = threading.Condition()  # guards what follows
+        self._changed = threading.Condition()  # guards what follows
         self._run: Run | None = None  # the latest
         self._error: Exception | None = None
         self._is_closed = self._is_released = False
         self._pid = os.getpid()
-        self._told_interval = interval
-        self._found_interval: Fraction | None = None
+        self._reported_interval = interval
+        self._measured_interval: Fraction | None = None
         self._runs = self._ticks = self._ignored = 0
 
     # ---- what it is
@@ -59,7 +59,7 @@ class VsyncSource(Closing, ABC):
     @property
     def interval(self) -> Fraction | None:
         """Seconds between ticks: what a trial found, else what the window system says; None where neither is known."""
-        return self._found_interval or self._told_interval
+        return self._measured_interval or self._reported_interval
 
     @property
     def is_running(self) -> bool:
@@ -79,12 +79,12 @@ class VsyncSource(Closing, ABC):
 
     def statistics(self) -> SourceStatistics:
         """A snapshot of the counters."""
-        with self._turn:
+        with self._changed:
             return SourceStatistics(self._runs, self._ticks, self._ignored, self.is_running, self.is_lost)
 
     # ---- what one does with it
 
-    def start(self, heard: Callable[[int], object], lost: Lost | None = None) -> None:
+    def start(self, heard: Callable[[int], object], lost: LossCallback | None = None) -> None:
         """Begins to listen, on a thread of the source's own.
 
         Parameters
@@ -109,16 +109,16 @@ class VsyncSource(Closing, ABC):
             raise TypeError("heard and lost must be functions of one argument: start(heard), start(heard, lost)")
         self._start(lambda blank: heard(blank.time_ns), lost)
 
-    def _start(self, heard: Heard, lost: Lost | None = None) -> None:
+    def _start(self, heard: TickCallback, lost: LossCallback | None = None) -> None:
         """start() for those who want the display's count too."""
         if self._pid != os.getpid():  # before the lock, which was perhaps held at the fork
             raise InvalidCallError(f"{self!r} belongs to process {self._pid}, before os.fork(): open another here")
-        with self._turn:
+        with self._changed:
             self._check()
             before = self._run
             if before is not None and not before.is_over:
                 raise InvalidCallError(f"{self!r} is running already: stop() it first")
-            run = Run(heard, lost, before, self._turn)
+            run = Run(heard, lost, before, self._changed)
             # A daemon: who forgets to stop it need not wait for it at exit, where _stop_all() comes first.
             run.thread = threading.Thread(target=self._listen, args=(run,), name=f"vkshare {self.kind}", daemon=True)
             self._run = run
@@ -141,7 +141,7 @@ class VsyncSource(Closing, ABC):
         """
         if self._pid != os.getpid():  # neither did its thread come along with fork()
             return
-        with self._turn:
+        with self._changed:
             run = self._run
             if run is None:
                 return
@@ -155,10 +155,10 @@ class VsyncSource(Closing, ABC):
         if self._pid != os.getpid():  # what it listens to is the parent's
             self._is_closed = True
             return
-        with self._turn:
+        with self._changed:
             self._is_closed = True  # before it is stopped: nobody starts it anew then
         self.stop()
-        with self._turn:
+        with self._changed:
             is_mine, self._is_released = not self._is_released, True
         if is_mine:
             self._release()
@@ -196,8 +196,8 @@ class VsyncSource(Closing, ABC):
 
     # ---- within the package
 
-    def _ignore(self) -> None:
-        with self._turn:
+    def _count_ignored(self) -> None:
+        with self._changed:
             self._ignored += 1
 
     def _check(self) -> None:
@@ -206,26 +206,26 @@ class VsyncSource(Closing, ABC):
         if self._error is not None:
             raise self._error.with_traceback(None)
 
-    def _is_on_its_thread(self) -> bool:
+    def _is_own_thread(self) -> bool:
         run = self._run
         return run is not None and run.thread is threading.current_thread()
 
     def _listen(self, run: Run) -> None:
         try:
-            if run.await_turn():
+            if run.await_previous():
                 self._begin()
             while not run.is_over:
                 blank = self._next(run)
-                if blank is not None and run.tell(blank):
-                    with self._turn:
+                if blank is not None and run.deliver(blank):
+                    with self._changed:
                         self._ticks += 1
         except Exception as error:
-            self._lose(run, error)
+            self._mark_lost(run, error)
         finally:
             run.finish()
 
-    def _lose(self, run: Run, error: Exception) -> None:
-        with self._turn:
+    def _mark_lost(self, run: Run, error: Exception) -> None:
+        with self._changed:
             self._error = error
             was_over, run.is_over = run.is_over, True
         if isinstance(error, VkshareError):
@@ -233,7 +233,7 @@ class VsyncSource(Closing, ABC):
         else:
             _log.error("%r", self, exc_info=error)
         if not was_over:
-            run.tell_lost(error)
+            run.deliver_loss(error)
 
 
 def _stop_all() -> None:

@@ -19,52 +19,54 @@ class Blank(NamedTuple):
     msc: int | None = None  # the display's own count of them, where it has one (OML's and X11's media stream counter)
 
 
-Heard = Callable[[Blank], object]
-Lost = Callable[[Exception], object]
+TickCallback = Callable[[Blank], object]
+LossCallback = Callable[[Exception], object]
 
 
 class Run:
     """Ends once, from any thread, also from within its own callback. `turn` is its source's, and guards all fields."""
 
-    def __init__(self, heard: Heard, lost: Lost | None, before: Run | None, turn: threading.Condition) -> None:
+    def __init__(
+        self, heard: TickCallback, lost: LossCallback | None, before: Run | None, changed: threading.Condition
+    ) -> None:
         self.thread: threading.Thread | None = None
         self.is_over = False  # nothing more is told
         self.is_done = False  # its thread touches nothing of the source any more
-        self._heard = heard
-        self._lost = lost
+        self._on_tick = heard
+        self._on_loss = lost
         self._before = before
-        self._turn = turn
+        self._changed = changed
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
 
     # ---- from any thread
 
     def end(self) -> None:
         """Idempotent. Wakes its thread."""
-        with self._turn:
+        with self._changed:
             self.is_over = True
             if not self.is_done:
                 os.eventfd_write(self._wake, 1)
-            self._turn.notify_all()
+            self._changed.notify_all()
 
     def finish(self) -> None:
         """Its thread is at its end, or was never started. Idempotent."""
-        with self._turn:
+        with self._changed:
             if not self.is_done:
                 os.close(self._wake)
             self.is_over = self.is_done = True
             self._before = None
-            self._turn.notify_all()
+            self._changed.notify_all()
 
     # ---- on its own thread
 
-    def await_turn(self) -> bool:
+    def await_previous(self) -> bool:
         """Until the run before it, stopped from within its own callback, has left that. False: this one is over first.
 
         That callback may be the very one that now stops this run, and waits for it: so the wait ends with either.
         """
-        with self._turn:
+        with self._changed:
             before = self._before
-            self._turn.wait_for(lambda: self.is_over or before is None or before.is_done)
+            self._changed.wait_for(lambda: self.is_over or before is None or before.is_done)
             self._before = None
             return not self.is_over
 
@@ -77,20 +79,20 @@ class Run:
         found = waiter.poll(None if seconds is None else seconds * 1000)
         return not self.is_over and any(each == fd for each, _ in found)
 
-    def tell(self, blank: Blank) -> bool:
+    def deliver(self, blank: Blank) -> bool:
         """Whether it was told: nothing is once the run is over."""
         if self.is_over:
             return False
         try:
-            self._heard(blank)
+            self._on_tick(blank)
         except Exception:
             _log.exception("what hears a vsync source raised")
         return True
 
-    def tell_lost(self, error: Exception) -> None:
+    def deliver_loss(self, error: Exception) -> None:
         """Once, and after it nothing."""
-        if self._lost is not None:
+        if self._on_loss is not None:
             try:
-                self._lost(error)
+                self._on_loss(error)
             except Exception:
                 _log.exception("what is told of a lost vsync source raised")

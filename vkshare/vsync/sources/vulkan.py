@@ -57,10 +57,10 @@ class PresentWaitSource(VsyncSource):
     def presented(self, present_id: int) -> None:
         """vkQueuePresentKHR was called with that id, 1 to 2**64 - 1 and growing. From any thread; never blocks."""
         present_id = _arguments.integer("present_id", present_id, 1, 2**64 - 1)
-        with self._turn:
+        with self._changed:
             if self._run is not None and not self._run.is_over:
                 self._presents.append((self._run, present_id))
-                self._turn.notify_all()
+                self._changed.notify_all()
 
     def _begin(self) -> None:
         self._pending = 0
@@ -76,15 +76,15 @@ class PresentWaitSource(VsyncSource):
 
     def _take_present(self, run: Run) -> int:
         """The next one's id, 0 for one of which no tick can be made: it is over since nobody knows when."""
-        with self._turn:
-            self._turn.wait_for(lambda: self._presents or run.is_over)
+        with self._changed:
+            self._changed.wait_for(lambda: self._presents or run.is_over)
             if run.is_over:
                 return 0
             told_in, present_id = self._presents.popleft()
         if told_in is not run:
             return 0
         if self._is_over(present_id, 0):
-            self._ignore()
+            self._count_ignored()
             return 0
         return present_id
 
@@ -131,7 +131,7 @@ class DisplayControlSource(VsyncSource):
     def _begin(self) -> None:
         if self._fence is not None and self._calls.wait(self._fence, 0):
             self._drop()  # it came while nobody waited: who knows when
-            self._ignore()
+            self._count_ignored()
 
     def _next(self, run: Run) -> Blank | None:
         if self._fence is None:

@@ -23,10 +23,10 @@ _COMPLETE_NOTIFY, _OF_NOTIFY_MSC = 1, 1  # the event's, and what was completed
 _COMPLETE_NOTIFY_MASK = 1 << 1
 _COMPLETE_NOTIFY_SIZE = 40
 _DESTROY_NOTIFY, _STRUCTURE_NOTIFY, _EVENT_MASK = 17, 1 << 17, 1 << 11
-_NAP = 0.004  # seconds before the server is asked again when its answer was no tick: it may answer at once
+_RETRY_DELAY = 0.004  # seconds before the server is asked again when its answer was no tick: it may answer at once
 
 
-class Asking:
+class MscRequests:
     """What is asked of the server, and which of its answers are ticks. No connection and no clock.
 
     One question is out at a time: for the next vertical blank after the server reads it (divisor 1). Naming a count
@@ -35,7 +35,7 @@ class Asking:
 
     def __init__(self, send: Callable[[bytes], object], opcode: int, window_id: int) -> None:
         """`send` gives the server a request, `opcode` is Present's."""
-        self.is_out = False
+        self.is_pending = False
         self._send = send
         self._opcode = opcode
         self._window_id = window_id
@@ -43,13 +43,13 @@ class Asking:
         self._msc = -1  # the count of vertical blanks at the last tick
         self._ust = 0  # its time, in us
 
-    def ask(self) -> None:
+    def request(self) -> None:
         """For the next tick, if that was not done."""
-        if self.is_out:
+        if self.is_pending:
             return
         self._serial = self._serial % 0xFFFFFFFF + 1
         self._send(struct.pack("=xBxxIIIQQQ", _NOTIFY_MSC, self._window_id, self._serial, 0, 0, 1, 0))
-        self.is_out = True
+        self.is_pending = True
 
     def take(self, event: Event | XError) -> Blank | None:
         """The tick that the event tells of, if it does.
@@ -70,9 +70,9 @@ class Asking:
         if (opcode, number, kind) != (self._opcode, _COMPLETE_NOTIFY, _OF_NOTIFY_MSC):
             return None
         window_id, serial, ust, msc = struct.unpack_from("=IIQQ", event.packet, 16)
-        if (window_id, serial) != (self._window_id, self._serial) or not self.is_out:
+        if (window_id, serial) != (self._window_id, self._serial) or not self.is_pending:
             return None
-        self.is_out = False
+        self.is_pending = False
         # The same blank again, with whatever time; or a time that the server does not know.
         if msc == self._msc or ust <= self._ust:
             return None
@@ -115,9 +115,9 @@ class X11PresentSource(VsyncSource):
         try:
             opcode = _open_present(self._x)
             self.window_id = window_id or int(self._x.setup.roots[self._x.screen].root)
-            self._asking = Asking(self._send(opcode), opcode, self.window_id)
+            self._requests = MscRequests(self._send(opcode), opcode, self.window_id)
             try:
-                self._watch()
+                self._select_events()
                 interval = randr.interval_of(self._x, self.window_id)
             except XError as error:
                 raise SurfaceLostError(f"there is no window 0x{self.window_id:x}: {error}") from None
@@ -126,7 +126,7 @@ class X11PresentSource(VsyncSource):
             raise
         super().__init__(interval)
 
-    def _watch(self) -> None:
+    def _select_events(self) -> None:
         """Has the server tell of the window's vertical blanks and of its end."""
         with self._x.use():
             self._x.core.ChangeWindowAttributes(self.window_id, _EVENT_MASK, [_STRUCTURE_NOTIFY])
@@ -150,21 +150,21 @@ class X11PresentSource(VsyncSource):
         """A blank that was asked for in an earlier run may have been answered since. Its successor is asked for, or is
         out already."""
         while (event := self._x.next_event()) is not None:
-            if self._asking.take(event) is not None:
-                self._ignore()
-        self._asking.ask()
+            if self._requests.take(event) is not None:
+                self._count_ignored()
+        self._requests.request()
 
     def _next(self, run: Run) -> Blank | None:
         event = self._x.next_event()
         if event is None:
             run.wait(None, self._x.fd)
             return None
-        blank = self._asking.take(event)
-        if blank is None and not self._asking.is_out:
-            self._ignore()
-            run.wait(_NAP)
+        blank = self._requests.take(event)
+        if blank is None and not self._requests.is_pending:
+            self._count_ignored()
+            run.wait(_RETRY_DELAY)
         if not run.is_over:
-            self._asking.ask()
+            self._requests.request()
         return blank
 
     def _release(self) -> None:

@@ -59,19 +59,19 @@ class Keys(NamedTuple):
     release: int
 
 
-class Feed(Protocol):
+class FrameSource(Protocol):
     """Attributes
 
     picture
         What is to be shown; None: there was none yet. Owned by the device while it is shown.
-    is_waiting
+    has_unfinished_frame
         A frame is here whose work has not run.
     end
         Why no further frame will come; "" while one may. The last picture stays.
     """
 
     picture: Surface | None
-    is_waiting: bool
+    has_unfinished_frame: bool
     end: str
 
     def latch(self, vsync_time: int | None = None) -> int:
@@ -83,15 +83,15 @@ class Feed(Protocol):
     def watch(self, event_queue: _native.EventQueue, token: int) -> bool:
         """Has the token put into the hub, once, when latch() is worth a try. False: nothing that could be told of."""
 
-    def hand_back(self) -> None:
+    def release_to_client(self) -> None:
         """Before close(): gives the client what it gets back. Does not wait."""
 
     def close(self) -> None:
         """Lets go of the client's surfaces. May wait for work of the client's, some half a second for each surface."""
 
 
-def opened(device: Device, descriptor: Descriptor, keys: Keys) -> Feed:
-    """A feed on what a client exported, which stays the caller's.
+def open_source(device: Device, descriptor: Descriptor, keys: Keys) -> FrameSource:
+    """A source on what a client exported, which stays the caller's.
 
     Raises
     ------
@@ -101,16 +101,16 @@ def opened(device: Device, descriptor: Descriptor, keys: Keys) -> Feed:
         The queue is no pipe, or somebody receives there; the surface's usage lacks "sample", or "copy".
     """
     if isinstance(descriptor, QueueDescriptor):
-        return PipeFeed(device, descriptor)
-    return SurfaceFeed(device, descriptor, keys)
+        return PipeSource(device, descriptor)
+    return SurfaceSource(device, descriptor, keys)
 
 
-class _Arrived(NamedTuple):
+class _QueuedFrame(NamedTuple):
     surface: Surface
     drawn_for: int  # vsync time, ns; 0: unknown
 
 
-class PipeFeed:
+class PipeSource:
     """Frames of a client's ``vks.pipe()``. The one that is shown stays with the compositor until there is a newer."""
 
     def __init__(self, device: Device, descriptor: QueueDescriptor) -> None:
@@ -123,10 +123,10 @@ class PipeFeed:
         # What an earlier receiver left is not waited for: a client decides when the work on it has run, if ever.
         self._receiver: Receiver = open_receiver(device, descriptor, _patience=0)
         self._in, self._back = self._receiver._in, self._receiver._back
-        self._arrived: list[_Arrived] = []  # oldest first; their work may still run
+        self._arrived: list[_QueuedFrame] = []  # oldest first; their work may still run
         self._kept = 0  # of these were here at the latch() before
         self.picture: Surface | None = None
-        self.is_waiting = False
+        self.has_unfinished_frame = False
         self.end = ""
         try:
             _check_usage(self._in.surfaces[0], "sample")
@@ -135,15 +135,15 @@ class PipeFeed:
             raise
 
     def latch(self, vsync_time: int | None = None) -> int:
-        self._take()
+        self._dequeue()
         taken = self._count_finished(self._count_due(vsync_time))
         done, self._arrived = [each.surface for each in self._arrived[:taken]], self._arrived[taken:]
         self._kept = len(self._arrived)
-        self.is_waiting = self._kept > 0 or bool(self._receiver._left)
+        self.has_unfinished_frame = self._kept > 0 or bool(self._receiver._left)
         if done:
             before, self.picture = self.picture, done.pop()
             for surface in [before, *done] if before is not None else done:
-                self._give_back(surface)
+                self._return_to_client(surface)
         return taken
 
     def _count_due(self, vsync_time: int | None) -> int:
@@ -164,14 +164,14 @@ class PipeFeed:
                 del self._arrived[index]
         return 0
 
-    def _take(self) -> None:
+    def _dequeue(self) -> None:
         if self._receiver._left:
             with contextlib.suppress(ClosedError):  # nobody is there to take them
                 self._receiver._recover(0)
         try:
             while not self.end:
                 surface, metadata = self._in.dequeue(0)
-                self._arrived.append(_Arrived(surface, _stamped(metadata)))
+                self._arrived.append(_QueuedFrame(surface, _stamped(metadata)))
         except AcquireTimeout:
             pass
         except ClosedError:
@@ -197,7 +197,7 @@ class PipeFeed:
         except VkshareError:
             return None
 
-    def _give_back(self, surface: Surface) -> None:
+    def _return_to_client(self, surface: Surface) -> None:
         with contextlib.suppress(VkshareError):  # nobody is there to take it
             self._back.enqueue(surface, wait="gpu")
 
@@ -207,28 +207,28 @@ class PipeFeed:
         self._in._notify(event_queue, token)
         return True
 
-    def hand_back(self) -> None:
+    def release_to_client(self) -> None:
         pass
 
     def close(self) -> None:
         shown = [self.picture] if self.picture is not None else []
         self.picture = None
         for surface in [*shown, *(each.surface for each in self._arrived)]:
-            self._give_back(surface)
+            self._return_to_client(surface)
         self._arrived = []
         self._receiver.close()
 
 
-class SurfaceFeed:
+class SurfaceSource:
     """One surface of a client's, in turns: what is in it when the compositor's key comes is copied, and handed back."""
 
     def __init__(self, device: Device, descriptor: SurfaceDescriptor, keys: Keys) -> None:
         self._device = device
         self._keys = keys
         self._pending: _native.PendingAcquire | None = None
-        self._is_asked = self._is_owned = False
+        self._is_acquiring = self._is_owned = False
         self.picture: Surface | None = None
-        self.is_waiting = False
+        self.has_unfinished_frame = False
         self.end = ""
         self._surface = device.open_surface(descriptor)
         self._copy: Surface | None = None
@@ -253,36 +253,36 @@ class SurfaceFeed:
             raise
         except VkshareError as error:
             self.end = f"the client broke its surface: {error}"
-        self.is_waiting = False
+        self.has_unfinished_frame = False
         return 0
 
     def _latch(self) -> int:
-        if self.end or not self._has_come():
+        if self.end or not self._try_acquire():
             return 0
-        self.is_waiting = True
+        self.has_unfinished_frame = True
         try:
             self._surface._cpu_access(0)
         except TimeoutError:
             return 0
-        self.is_waiting = False
+        self.has_unfinished_frame = False
         self._device.submit(self._commands)
         self._is_owned = False
         self._surface.release(self._keys.release)
         self.picture = self._copy
         return 1
 
-    def _has_come(self) -> bool:
+    def _try_acquire(self) -> bool:
         if not self._is_owned:
-            self._ask()
+            self._start_acquire()
             self._is_owned = self._pending is None or self._pending.is_done()
             if self._is_owned:
-                self._pending, self._is_asked = None, False
+                self._pending, self._is_acquiring = None, False
         return self._is_owned
 
-    def _ask(self) -> None:
-        if not self._is_asked:
+    def _start_acquire(self) -> None:
+        if not self._is_acquiring:
             self._pending = self._surface._acquire_start(self._keys.acquire)
-            self._is_asked = True
+            self._is_acquiring = True
 
     def watch(self, event_queue: _native.EventQueue, token: int) -> bool:
         if self._pending is None or self.end:
@@ -290,7 +290,7 @@ class SurfaceFeed:
         self._pending.notify(event_queue, token)
         return True
 
-    def hand_back(self) -> None:
+    def release_to_client(self) -> None:
         if self._pending is not None and not self._surface.is_closed:
             self._pending.cancel()
         if self._surface.is_owned:  # taken over in this moment, or not finished: the client gets it back as it is
@@ -298,7 +298,7 @@ class SurfaceFeed:
                 self._surface.release(self._keys.release)
 
     def close(self) -> None:
-        self.hand_back()
+        self.release_to_client()
         self._surface.close()
         if self._copy is not None:
             self._copy.close()

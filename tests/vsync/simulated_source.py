@@ -12,7 +12,7 @@ from vkshare.vsync.sources.base import VsyncSource
 from vkshare.vsync.sources.run import Blank, Run
 
 
-class MadeUpSource(VsyncSource):
+class SimulatedSource(VsyncSource):
     """Tells each point of its grid soon after it came; `told` has them all."""
 
     def __init__(self, kind: str, interval: Fraction) -> None:

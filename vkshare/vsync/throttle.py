@@ -14,7 +14,7 @@ LONGEST_INTERVAL = 600_000_000_000
 K = TypeVar("K", bound=Hashable)
 
 
-class InactiveSchedule(Generic[K]):
+class ThrottleSchedule(Generic[K]):
     """Tells which of its keys are due. Times are ns of one clock, the caller's. Not thread-safe.
 
     Each key is due `first` after it was added, and then after twice as long as the time before, until that would be
@@ -65,4 +65,4 @@ class InactiveSchedule(Generic[K]):
         return taken
 
     def __repr__(self) -> str:
-        return f"<vkshare.InactiveSchedule of {len(self._due)}, {len(self._stopped)} stopped>"
+        return f"<vkshare.ThrottleSchedule of {len(self._due)}, {len(self._stopped)} stopped>"

@@ -17,10 +17,10 @@ from support.vsync_sources import StubSource, listening
 
 from vkshare.cli import main
 from vkshare.errors import SurfaceLostError, UnsupportedError
-from vkshare.vsync import choosing
-from vkshare.vsync.choosing import KINDS, choose, forced, survey
+from vkshare.vsync import source_selection
+from vkshare.vsync.source_probe import Trial
+from vkshare.vsync.source_selection import KINDS, choose, forced, survey
 from vkshare.vsync.sources import X11PresentSource
-from vkshare.vsync.trial import Trial
 
 pytestmark = [pytest.mark.rule("V22"), pytest.mark.usefixtures("nothing_said")]
 
@@ -50,13 +50,13 @@ def sources(monkeypatch: pytest.MonkeyPatch) -> dict[str, StubSource]:
     for kind, source in made.items():
         monkeypatch.setattr(source, "kind", kind)
 
-    def makers(*_: Any) -> dict[str, Callable[[], StubSource]]:
+    def factories(*_: Any) -> dict[str, Callable[[], StubSource]]:
         def missing() -> StubSource:
             raise UnsupportedError("present-timing", "there is none")
 
         return {"present-timing": missing} | {kind: lambda source=source: source for kind, source in made.items()}
 
-    monkeypatch.setattr(choosing, "_makers", makers)
+    monkeypatch.setattr(source_selection, "_factories", factories)
     return made
 
 
@@ -68,7 +68,7 @@ def trials(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
     def tried(source: StubSource, seconds: float) -> Trial:
         return Trial(works[source.kind], "as the test says")
 
-    monkeypatch.setattr(choosing, "try_source", tried)
+    monkeypatch.setattr(source_selection, "try_source", tried)
     return works
 
 

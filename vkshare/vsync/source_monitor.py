@@ -14,7 +14,7 @@ from vkshare.vsync.sources import VsyncSource
 _log = logging.getLogger("vkshare.vsync")
 
 
-class Listening:
+class SourceMonitor:
     """A display's use of one source, until the display takes another or ends. Holds no Display: who loses one hears so.
 
     Its thread sleeps in C until somebody observes, or nobody does.
@@ -27,7 +27,7 @@ class Listening:
         self._number = display._listen(source.kind)  # whoever told the display before is not heard any more
         self._thread = threading.Thread(target=self._run, name="vkshare-source", daemon=True)
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """After the one before has ended: both may use the same source. RuntimeError: there is no thread to be had."""
         try:
             self._thread.start()
@@ -44,7 +44,7 @@ class Listening:
         if sys.is_finalizing():
             return
         is_begun = self._thread.ident is not None
-        if is_begun and self._thread is not threading.current_thread() and not self.source._is_on_its_thread():
+        if is_begun and self._thread is not threading.current_thread() and not self.source._is_own_thread():
             self._thread.join()
 
     def _run(self) -> None:
@@ -56,7 +56,7 @@ class Listening:
     def _listen(self) -> None:
         """While somebody observes."""
         try:
-            self.source.start(self._heard, self._lost)
+            self.source.start(self._report, self._lost)
         except Exception as error:  # the display ticks by its timer; the source may be another one's, who goes on
             _log.warning("%r could not be started: %s", self.source, error)
             self._lost(error)
@@ -66,7 +66,7 @@ class Listening:
         finally:
             self.source.stop()
 
-    def _heard(self, time: int) -> None:
+    def _report(self, time: int) -> None:
         with contextlib.suppress(ClosedError):
             self._display._heard(self._number, time)
 

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from vkshare.present.events import Event
 
 _HEADLESS_RATE = 60  # Hz
-_LOOKS = 0.1  # seconds between two looks for signals, in a window, whose window system would not be woken by one
+_SIGNAL_POLL_INTERVAL = (
+    0.1  # seconds between two looks for signals, in a window, whose window system would not be woken by one
+)
 
 
 class NoDisplay(UnsupportedError):
@@ -35,7 +37,7 @@ class NoDisplay(UnsupportedError):
 
 
 @dataclass(frozen=True, slots=True)
-class HostOptions:
+class WindowHostOptions:
     """What is shown where, and who may connect.
 
     Attributes
@@ -63,7 +65,7 @@ class HostOptions:
     can_capture: bool = False
 
 
-class Host(Closing):
+class WindowHost(Closing):
     """Shows clients' windows until somebody ends it. A window's must be made, turned and closed on the main thread.
 
     Raises
@@ -74,7 +76,7 @@ class Host(Closing):
         As vks.open(), device.create_swapchain(), vsync.choose() and RenderServer raise them.
     """
 
-    def __init__(self, options: HostOptions, on_input: Callable[[Event], object] | None = None) -> None:
+    def __init__(self, options: WindowHostOptions, on_input: Callable[[Event], object] | None = None) -> None:
         """`on_input`: as the compositor's."""
         self.options = options
         self.has_ended = False  # the user pressed Esc, or the close button
@@ -116,7 +118,7 @@ class Host(Closing):
         if self.window is None:
             signals.wait(timeout)
         else:
-            for event in self.window.poll(min(timeout, _LOOKS)):
+            for event in self.window.poll(min(timeout, _SIGNAL_POLL_INTERVAL)):
                 if event.event_type == "key_down" and event.key == "Escape":
                     self.has_ended = True
                 with contextlib.suppress(InvalidCallError):  # thousands wait, as the compositor hangs in its driver
@@ -195,7 +197,7 @@ class Signals:
         return [fd for fd in ready if fd != self._read]
 
 
-def _window(options: HostOptions) -> Window:
+def _window(options: WindowHostOptions) -> Window:
     try:
         return Window(options.width, options.height, options.title)
     except UnsupportedError as error:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from vkshare import _arguments
 from vkshare.errors import SurfaceLostError, UnsupportedError, VkshareError
+from vkshare.vsync.source_probe import SECONDS, Trial, try_source
 from vkshare.vsync.sources import (
     DisplayControlSource,
     PresentTimingSource,
@@ -19,7 +20,6 @@ from vkshare.vsync.sources import (
     VsyncSource,
     X11PresentSource,
 )
-from vkshare.vsync.trial import SECONDS, Trial, try_source
 
 if TYPE_CHECKING:
     from vkshare.device import Device
@@ -76,10 +76,10 @@ def choose(
     wanted = forced(name)
     if wanted == "software":
         return None
-    makers = _makers(window, device, swapchain, vk_display)
+    factories = _factories(window, device, swapchain, vk_display)
     if wanted != "auto":
-        return _insist(wanted, makers[wanted], seconds)
-    for source, attempt in _attempts(makers, seconds):
+        return _use_named(wanted, factories[wanted], seconds)
+    for source, attempt in _attempts(factories, seconds):
         if source is not None and attempt.trial.works:
             return source
         if source is not None:
@@ -93,7 +93,7 @@ def survey(seconds: float = SECONDS) -> list[Attempt]:
     found: list[Attempt] = []
 
     def try_all() -> None:
-        for source, attempt in _attempts(_makers(None, None, None, None), seconds):
+        for source, attempt in _attempts(_factories(None, None, None, None), seconds):
             found.append(attempt)
             if source is not None:
                 source.close()
@@ -103,8 +103,8 @@ def survey(seconds: float = SECONDS) -> list[Attempt]:
     thread.start()
     thread.join(_SURVEY_LIMIT)
     told = {attempt.kind: attempt for attempt in list(found)}
-    silent = Trial(False, f"the X server does not answer within {_SURVEY_LIMIT} s")
-    return [told.get(kind) or Attempt(kind, silent) for kind in KINDS]
+    no_answer = Trial(False, f"the X server does not answer within {_SURVEY_LIMIT} s")
+    return [told.get(kind) or Attempt(kind, no_answer) for kind in KINDS]
 
 
 def forced(name: str | None = None) -> str:
@@ -114,7 +114,7 @@ def forced(name: str | None = None) -> str:
     return _arguments.choice(VARIABLE, os.environ.get(VARIABLE) or "auto", NAMES)
 
 
-def _insist(kind: str, make: Callable[[], VsyncSource], seconds: float) -> VsyncSource:
+def _use_named(kind: str, make: Callable[[], VsyncSource], seconds: float) -> VsyncSource:
     try:
         source = make()
     except SurfaceLostError as error:  # no server at all, or no such window: nothing of ours was lost
@@ -131,10 +131,10 @@ def _insist(kind: str, make: Callable[[], VsyncSource], seconds: float) -> Vsync
 
 
 def _attempts(
-    makers: dict[str, Callable[[], VsyncSource]], seconds: float
+    factories: dict[str, Callable[[], VsyncSource]], seconds: float
 ) -> Iterator[tuple[VsyncSource | None, Attempt]]:
     """Each kind in turn, its source open and stopped, for the caller to close; None where it cannot be had."""
-    for kind, make in makers.items():
+    for kind, make in factories.items():
         try:
             source = make()
         except VkshareError as error:
@@ -149,7 +149,7 @@ def _attempts(
         yield source, Attempt(kind, trial)
 
 
-def _makers(
+def _factories(
     window: Window | int | None, device: Device | None, swapchain: int | None, vk_display: int | None
 ) -> dict[str, Callable[[], VsyncSource]]:
     """By kind, the best first. Each may raise."""

@@ -1,4 +1,4 @@
-"""Whether a source ticks as a display does: listened to for a moment, and judged by the times that it told."""
+"""Whether a source ticks as a display does: listened to for a moment, and judged by the times that it reported."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _MOST_OFF = 1 / 8
 # A driver may stamp a tick with the first pixel out, and tell of it when the blank before that begins: DRM's do.
 _MOST_EARLY = 1 / 4
 _MOST_LATE = 1_000_000_000  # ns; what is older comes from another clock
-_AGREE = 0.01  # of an interval that was told, beside three times the error of the measured one
+_AGREE = 0.01  # of an interval that was reported, beside three times the error of the measured one
 
 
-class Heard(NamedTuple):
-    """A tick, and when it was heard, in ns of CLOCK_MONOTONIC."""
+class TimedTick(NamedTuple):
+    """A tick, and when it was ticks, in ns of CLOCK_MONOTONIC."""
 
     time_ns: int
-    heard_ns: int
+    received_ns: int
     msc: int | None = None  # the display's own count of them, where it has one
 
 
@@ -62,7 +62,7 @@ def try_source(source: VsyncSource, seconds: float = SECONDS) -> Trial:
     seconds = float(seconds)
     if not 0 < seconds <= LONGEST:
         raise ValueError(f"seconds is {seconds}; allowed is above 0, up to {LONGEST:g}")
-    heard: list[Heard] = []
+    ticks: list[TimedTick] = []
     losses: list[Exception] = []
     is_lost = threading.Event()
 
@@ -71,7 +71,7 @@ def try_source(source: VsyncSource, seconds: float = SECONDS) -> Trial:
         is_lost.set()
 
     try:
-        source._start(lambda blank: heard.append(Heard(blank.time_ns, time.monotonic_ns(), blank.msc)), lost)
+        source._start(lambda blank: ticks.append(TimedTick(blank.time_ns, time.monotonic_ns(), blank.msc)), lost)
     except VkshareError as error:
         if source.is_lost:
             return Trial(False, str(error))
@@ -82,54 +82,54 @@ def try_source(source: VsyncSource, seconds: float = SECONDS) -> Trial:
         source.stop()
     if losses:
         return Trial(False, str(losses[0]))
-    trial = judge(heard, time.monotonic_ns(), source._told_interval)
+    trial = judge(ticks, time.monotonic_ns(), source._reported_interval)
     if trial.works:
-        source._found_interval = trial.interval
+        source._measured_interval = trial.interval
     return trial
 
 
-def judge(heard: Sequence[Heard], until: int, told: Fraction | None = None) -> Trial:
+def judge(ticks: Sequence[TimedTick], until: int, reported: Fraction | None = None) -> Trial:
     """Judges ticks by their times alone.
 
     Parameters
     ----------
-    heard
-        In the order heard.
+    ticks
+        In the order ticks.
     until
         When the listening ended.
-    told
+    reported
         The source's own word on its interval, in seconds.
     """
-    times = [each.time_ns for each in heard]
+    times = [each.time_ns for each in ticks]
     if len(times) < _FEWEST:
         return Trial(False, f"only {len(times)} ticks came; a trial needs {_FEWEST}" if times else "no ticks came")
     if any(b <= a for a, b in pairwise(times)):
         return Trial(False, "its times do not grow")
-    grid = _Grid(times, [each.msc for each in heard])
+    grid = _Grid(times, [each.msc for each in ticks])
     interval = Fraction(round(grid.interval), 1_000_000_000)
     sigma = statistics.pstdev(grid.off) / 1e9
-    why = _objection(heard, until, grid)
+    why = _reason_to_reject(ticks, until, grid)
     if why:
         return Trial(False, why, interval, sigma)
     rate = f"{1e9 / grid.interval:.2f} Hz, sigma {sigma * 1e6:.0f} us"
-    if told is None:
+    if reported is None:
         return Trial(True, f"ticks at {rate}", interval, sigma)
-    if abs(grid.interval - told * 1_000_000_000) <= max(3 * grid.error, _AGREE * grid.interval):
-        return Trial(True, f"ticks at {rate}", told, sigma)
-    return Trial(True, f"ticks at {rate}, though its window system says {float(1 / told):.2f} Hz", interval, sigma)
+    if abs(grid.interval - reported * 1_000_000_000) <= max(3 * grid.error, _AGREE * grid.interval):
+        return Trial(True, f"ticks at {rate}", reported, sigma)
+    return Trial(True, f"ticks at {rate}, though its window system says {float(1 / reported):.2f} Hz", interval, sigma)
 
 
-def _objection(heard: Sequence[Heard], until: int, grid: _Grid) -> str:
+def _reason_to_reject(ticks: Sequence[TimedTick], until: int, grid: _Grid) -> str:
     if grid.interval * _HIGHEST_RATE < 1e9:
         return f"it ticks {1e9 / grid.interval:.0f} times a second: nothing paces it"
-    late = [each.heard_ns - each.time_ns for each in heard]
+    late = [each.received_ns - each.time_ns for each in ticks]
     if -min(late) > _MOST_EARLY * grid.interval:
         return f"it tells of ticks {-min(late) / 1e6:.1f} ms before they come"
     if max(late) > _MOST_LATE:
         return f"it tells of ticks {max(late) / 1e9:.1f} s late, or by another clock"
-    due = max(grid.steps[-1] + 1, (until - heard[0].time_ns) / grid.interval)
-    if len(heard) < _SHARE * due:
-        return f"{len(heard)} of {due:.0f} ticks came"
+    due = max(grid.steps[-1] + 1, (until - ticks[0].time_ns) / grid.interval)
+    if len(ticks) < _SHARE * due:
+        return f"{len(ticks)} of {due:.0f} ticks came"
     in_turn = sum(b - a == 1 for a, b in pairwise(grid.steps))
     if statistics.median(map(abs, grid.off)) > _MOST_OFF * grid.interval or 2 * in_turn < len(grid.steps) - 1:
         return f"its ticks, some {grid.interval / 1e6:.1f} ms apart, are not regular"
