@@ -19,7 +19,7 @@ def test_nobody_waits_for_oneself_nor_in_a_circle() -> None:
     graph.begin_wait(1, None)  # another party's fence
     graph.begin_wait(1, 2)
     graph.begin_wait(2, 3)
-    with pytest.raises(InvalidCallError, match="client 1, who is to signal that value, waits for this client"):
+    with pytest.raises(InvalidCallError, match="client 1, which must signal that value, waits for this client"):
         graph.begin_wait(3, 1)
     graph.end_wait(2)
     graph.begin_wait(3, 1)

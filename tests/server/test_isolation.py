@@ -108,7 +108,7 @@ def test_a_hung_process_is_killed_and_its_client_lost(place: Place) -> None:
     hung, other = place.raw(server), place.client(server)
     other.create_fence()
     hung.send(SLEEP, Seconds(1000.0))
-    assert "has kept its worker for 1.5 s" in str(hung.error())
+    assert "has blocked its worker for 1.5 s" in str(hung.error())
     other.ping(20)
     other.create_fence()
     until(lambda: server.statistics().workers == 1)
@@ -124,7 +124,7 @@ def test_a_stopped_process_is_killed_too(place: Place) -> None:
     client.create_fence()
     (pid,) = children() - before
     os.kill(pid, signal.SIGSTOP)
-    with pytest.raises(RemoteLostError, match="has kept its worker"):
+    with pytest.raises(RemoteLostError, match="has blocked its worker"):
         client.create_fence()
     until(lambda: children() == before)
 

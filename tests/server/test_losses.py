@@ -24,7 +24,7 @@ def test_a_hung_worker_loses_its_client_and_the_others_go_on(place: Place) -> No
     other.create_fence()
     last = hung.error()
     assert isinstance(last, RemoteLostError)
-    assert "request 2 has kept its worker for 1 s" in str(last)
+    assert "request 2 has blocked its worker for 1 s" in str(last)
     with pytest.raises(EOFError):
         hung.receive()
     other.ping()

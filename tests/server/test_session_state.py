@@ -189,7 +189,7 @@ def test_a_worker_that_keeps_a_request_for_2_s_loses_its_client() -> None:
     decision = session.state.check_deadlines(103.5)
     assert session.summary(decision) == (Action.ABANDON, 2)
     assert decision is not None
-    assert "request 2 has kept its worker for 2 s" in decision.why
+    assert "request 2 has blocked its worker for 2 s" in decision.why
     assert session.state.check_deadlines(200.0) is None
 
 

@@ -57,7 +57,7 @@ def test_somebody_elses_socket_is_replaced_only_if_nobody_listens(tmp_path: Path
     assert path.is_socket()  # stale
     Listener(path).close()
     path.write_text("mine")
-    with pytest.raises(InvalidCallError, match="is no socket"):
+    with pytest.raises(InvalidCallError, match="is not a socket"):
         Listener(path)
     assert path.read_text() == "mine"
 

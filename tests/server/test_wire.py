@@ -61,9 +61,9 @@ def test_fds_belong_to_the_messages_that_say_how_many_they_have() -> None:
         (HEADER.pack(15, 1, 0, wire.VERSION, 0, 0), 0, "15 bytes; allowed are 16 to 1048576"),
         (HEADER.pack(MAX_MESSAGE + 1, 1, 0, wire.VERSION, 0, 0), 0, "1048577 bytes"),
         (HEADER.pack(16, 1, 254, wire.VERSION, 0, 0), 0, "254 fds; allowed are 253"),
-        (HEADER.pack(16, 1, 0, 1, 0, 0), 0, "the peer speaks version 1, this vkshare 2"),
-        (HEADER.pack(16, 1, 2, wire.VERSION, 0, 0), 1, "says it has 2 fds, and 1 came"),
-        (HEADER.pack(16, 1, 0, wire.VERSION, 0, 0), 1, "1 fds came that no message said it has"),
+        (HEADER.pack(16, 1, 0, 1, 0, 0), 0, "the peer's protocol version is 1, this vkshare's is 2"),
+        (HEADER.pack(16, 1, 2, wire.VERSION, 0, 0), 1, "declares 2 fds, and 1 came"),
+        (HEADER.pack(16, 1, 0, wire.VERSION, 0, 0), 1, "1 fds came that no message declares"),
         (pack(1, 1, 1, b"", 1) + HEADER.pack(0, 1, 0, wire.VERSION, 0, 0), 1, "0 bytes"),
         (HEADER.pack(17, 1, 0, wire.VERSION, 0, 0), 254, "254 fds came"),
     ],
@@ -107,7 +107,7 @@ def test_a_message_whose_fds_found_no_room_is_whole_without_them_and_the_next_ha
     assert (lost.body, lost.fds, lost.has_lost_fds) == (b"bb", [], True)
     assert (whole.fds, whole.has_lost_fds) == (kept, False)
     whole.close()
-    with pytest.raises(ProtocolError, match="fds came that no message said it has"):
+    with pytest.raises(ProtocolError, match="fds came that no message declares"):
         splitter.feed(pack(1, 4, 1), null(1), True)
     assert splitter.feed(pack(1, 5, 1, b"xy", 3)[:-1], null(1)) == []
     assert splitter.feed(b"", null(1), True) == []

@@ -1,11 +1,11 @@
-"""Where a window's pictures come from: a client's pipe, or one surface of its that changes hands by its keyed mutex.
+"""Sources of a window's frames: a client's pipe, or one surface that client and compositor own in turn.
 
 For one thread. Nothing here waits for a client: neither for its frames, nor for the GPU work that draws them. A frame
-whose work has not run yet is looked at again at the next tick; until then the one before it stays.
+whose work is not complete is checked again at the next tick; until then the previous frame stays.
 
-A frame that a client draws at a tick is due at the next one. Where the compositor is late for a tick (its thread and
-all clients wake at the same moment) fast clients have drawn theirs by then. A frame's metadata can say what it was
-drawn for, by stamp(): it then waits for its own tick, and does not displace the one that is due.
+A frame that a client draws at a tick is due at the next one. If the compositor is late for a tick (its thread and all
+clients wake at the same moment), fast clients have drawn their next frame already. So a frame's metadata can name its
+tick, by stamp(): the frame then waits for that tick, and does not replace the frame that is due.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ STAMP_SIZE = _STAMP.size
 
 
 def stamp(vsync_time: int) -> bytes:
-    """Metadata, STAMP_SIZE bytes, of a frame that is drawn for the tick of that vsync time, ns."""
+    """Returns metadata, STAMP_SIZE bytes, for a frame that is drawn for the tick of that vsync time, in ns."""
     return _STAMP.pack(_MAGIC, vsync_time)
 
 
 def _stamped(metadata: bytes) -> int:
-    """What stamp() was given; 0 for any other metadata."""
+    """Returns the vsync time in a stamp(); 0 for any other metadata."""
     if len(metadata) != STAMP_SIZE:
         return 0
     magic, vsync_time = _STAMP.unpack(metadata)
@@ -53,7 +53,7 @@ def _stamped(metadata: bytes) -> int:
 
 
 class Keys(NamedTuple):
-    """By which the compositor owns a client's surface, and hands it back."""
+    """The keys by which the compositor acquires a client's surface and releases it."""
 
     acquire: int
     release: int
@@ -63,11 +63,11 @@ class FrameSource(Protocol):
     """Attributes
 
     picture
-        What is to be shown; None: there was none yet. Owned by the device while it is shown.
+        The surface to show; None before the first frame. The compositor owns it while it is shown.
     has_unfinished_frame
-        A frame is here whose work has not run.
+        A frame is here whose GPU work is not complete.
     end
-        Why no further frame will come; "" while one may. The last picture stays.
+        Why no further frame will arrive; "" while one may. The last picture stays.
     """
 
     picture: Surface | None
@@ -75,30 +75,30 @@ class FrameSource(Protocol):
     end: str
 
     def latch(self, vsync_time: int | None = None) -> int:
-        """Takes what the client gave, and makes the newest that is finished the picture. How many frames that took.
+        """Takes the client's frames, and makes the newest complete one the picture; returns how many frames that took.
 
-        What was drawn for the tick of that time, or for a later one, waits for the next call.
+        A frame that was drawn for the tick of that vsync time, or for a later tick, waits for the next call.
         """
 
     def watch(self, event_queue: _native.EventQueue, token: int) -> bool:
-        """Has the token put into the hub, once, when latch() is worth a try. False: nothing that could be told of."""
+        """Has the token pushed into the event queue, once, when latch() may take a frame. False: no event will come."""
 
     def release_to_client(self) -> None:
-        """Before close(): gives the client what it gets back. Does not wait."""
+        """Releases surfaces to the client, before close(). Does not wait."""
 
     def close(self) -> None:
-        """Lets go of the client's surfaces. May wait for work of the client's, some half a second for each surface."""
+        """Closes the client's surfaces. May wait half a second for the client's work on each surface."""
 
 
 def open_source(device: Device, descriptor: Descriptor, keys: Keys) -> FrameSource:
-    """A source on what a client exported, which stays the caller's.
+    """Opens a source on a client's descriptor, which stays the caller's.
 
     Raises
     ------
     DescriptorError, DeviceMismatchError, UnsupportedError
         As device.open_surface() and vks.open_receiver().
     InvalidCallError
-        The queue is no pipe, or somebody receives there; the surface's usage lacks "sample", or "copy".
+        The queue is not a pipe, or already has a receiver; the surface's usage lacks "sample", or "copy".
     """
     if isinstance(descriptor, QueueDescriptor):
         return PipeSource(device, descriptor)
@@ -111,20 +111,20 @@ class _QueuedFrame(NamedTuple):
 
 
 class PipeSource:
-    """Frames of a client's ``vks.pipe()``. The one that is shown stays with the compositor until there is a newer."""
+    """Frames of a client's ``vks.pipe()``. The compositor keeps the frame that is shown until a newer one is complete."""
 
     def __init__(self, device: Device, descriptor: QueueDescriptor) -> None:
         if descriptor.queue_count == 2 and descriptor.surface_count < 2:
             raise UnsupportedError(
                 "a window with a pipe of one surface",
-                "the compositor keeps the frame that is shown, and the client could draw no other: give pipe() a count "
+                "the compositor keeps the frame that is shown, so the client could draw no other: give pipe() a count "
                 "of 2 or more",
             )
-        # What an earlier receiver left is not waited for: a client decides when the work on it has run, if ever.
+        # Do not wait for surfaces of an earlier receiver, because the client decides when their work completes, if ever.
         self._receiver: Receiver = open_receiver(device, descriptor, _patience=0)
         self._in, self._back = self._receiver._in, self._receiver._back
-        self._arrived: list[_QueuedFrame] = []  # oldest first; their work may still run
-        self._kept = 0  # of these were here at the latch() before
+        self._arrived: list[_QueuedFrame] = []  # oldest first; their GPU work may still run
+        self._waited = 0  # frames of these that were here at the previous latch()
         self.picture: Surface | None = None
         self.has_unfinished_frame = False
         self.end = ""
@@ -138,8 +138,8 @@ class PipeSource:
         self._dequeue()
         taken = self._count_finished(self._count_due(vsync_time))
         done, self._arrived = [each.surface for each in self._arrived[:taken]], self._arrived[taken:]
-        self._kept = len(self._arrived)
-        self.has_unfinished_frame = self._kept > 0 or bool(self._receiver._left)
+        self._waited = len(self._arrived)
+        self.has_unfinished_frame = self._waited > 0 or bool(self._receiver._left)
         if done:
             before, self.picture = self.picture, done.pop()
             for surface in [before, *done] if before is not None else done:
@@ -147,15 +147,15 @@ class PipeSource:
         return taken
 
     def _count_due(self, vsync_time: int | None) -> int:
-        """Of the frames that are here, oldest first. One that has waited once is due, whatever it says."""
+        """Counts the frames that are due. A frame that has waited for one tick is due, whatever its stamp says."""
         if vsync_time is not None:
-            for i in range(self._kept, len(self._arrived)):
+            for i in range(self._waited, len(self._arrived)):
                 if self._arrived[i].drawn_for >= vsync_time:
                     return i
         return len(self._arrived)
 
     def _count_finished(self, due: int) -> int:
-        """Of so many, up to the newest one that is. What is newer and never will be is dropped."""
+        """Counts the frames up to the newest complete one, of `due`. Drops newer frames whose work will never run."""
         for index in reversed(range(due)):
             is_finished = self._is_finished(index)
             if is_finished:
@@ -166,7 +166,7 @@ class PipeSource:
 
     def _dequeue(self) -> None:
         if self._receiver._left:
-            with contextlib.suppress(ClosedError):  # nobody is there to take them
+            with contextlib.suppress(ClosedError):  # the sender is gone
                 self._receiver._recover(0)
         try:
             while not self.end:
@@ -178,7 +178,7 @@ class PipeSource:
             self.end = "the client has closed its end, or is gone"
         except AbandonedError:
             self.end = "the client died in a frame"
-        except DeviceLostError:  # ours
+        except DeviceLostError:  # the compositor's device
             raise
         except InvalidCallError:
             pass  # no sender yet
@@ -186,19 +186,19 @@ class PipeSource:
             self.end = f"the client broke its queue: {error}"
 
     def _is_finished(self, index: int) -> bool | None:
-        """None: its work will never run, as its device is lost or its process dead."""
+        """Returns whether a frame's work is complete; None: it will never run, because its device or process is gone."""
         try:
             self._arrived[index].surface._cpu_access(0)
             return True
         except TimeoutError:
             return False
-        except DeviceLostError:  # ours
+        except DeviceLostError:  # the compositor's device
             raise
         except VkshareError:
             return None
 
     def _return_to_client(self, surface: Surface) -> None:
-        with contextlib.suppress(VkshareError):  # nobody is there to take it
+        with contextlib.suppress(VkshareError):  # the sender is gone
             self._back.enqueue(surface, wait="gpu")
 
     def watch(self, event_queue: _native.EventQueue, token: int) -> bool:
@@ -220,7 +220,7 @@ class PipeSource:
 
 
 class SurfaceSource:
-    """One surface of a client's, in turns: what is in it when the compositor's key comes is copied, and handed back."""
+    """One surface that client and compositor own in turn: its contents are copied at each acquire, and it is released."""
 
     def __init__(self, device: Device, descriptor: SurfaceDescriptor, keys: Keys) -> None:
         self._device = device
@@ -249,7 +249,7 @@ class SurfaceSource:
             self.end = "the client died while it drew"
         except ClosedError:
             self.end = "the client's surface is closed"
-        except DeviceLostError:  # ours
+        except DeviceLostError:  # the compositor's device
             raise
         except VkshareError as error:
             self.end = f"the client broke its surface: {error}"
@@ -293,7 +293,7 @@ class SurfaceSource:
     def release_to_client(self) -> None:
         if self._pending is not None and not self._surface.is_closed:
             self._pending.cancel()
-        if self._surface.is_owned:  # taken over in this moment, or not finished: the client gets it back as it is
+        if self._surface.is_owned:  # acquired just now, or its work is not complete: release it unchanged
             with contextlib.suppress(VkshareError):
                 self._surface.release(self._keys.release)
 
@@ -307,5 +307,5 @@ class SurfaceSource:
 def _check_usage(surface: Surface, word: str) -> None:
     if word not in surface.usage:
         raise InvalidCallError(
-            f"a window's surface needs usage {word!r}; this one was created with {sorted(surface.usage)}"
+    f"a window's surface needs usage {word!r}; this one was created with {sorted(surface.usage)}"
         )

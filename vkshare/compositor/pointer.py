@@ -1,4 +1,4 @@
-"""What the user's input does to windows: who is raised, who is dragged, who is told. For the compositor's thread."""
+"""Applies the user's input to windows: raises, drags, and routes events. For the compositor's thread."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _POSITIONED = ("pointer_down", "pointer_up", "pointer_move", "double_click", "wh
 class Pointer:
     """One pointer and one keyboard on one compositor's target.
 
-    A press raises the window under it and gives it the keys. The left button drags a window that takes no input, and
-    with Alt held any. While a button is down, the window that was pressed gets what the pointer does.
+    A press raises the window under it and gives it the keyboard focus. The left button drags a window that takes no
+    input, and any window while Alt is held. While a button is down, the window that was pressed gets the pointer events.
 
-    Any thread may close a window meanwhile, and forget() it: what is noted here is read once for each use.
+    Any thread may close a window at any time, and forget() it, so each method reads each attribute once.
     """
 
     def __init__(self, compositor: Compositor, on_input: Callable[[Event], object] | None) -> None:
         self._compositor = compositor
         self._on_input = on_input
-        self._focus: ClientWindow | None = None  # gets the keys
-        self._pressed: ClientWindow | None = None  # gets the pointer until the buttons are up
-        self._dragged: tuple[ClientWindow, float, float] | None = None  # and where in it the pointer holds it
+        self._focus: ClientWindow | None = None  # gets key events
+        self._pressed: ClientWindow | None = None  # gets pointer events until the buttons are up
+        self._dragged: tuple[ClientWindow, float, float] | None = None  # and the pointer's position in it
 
     def forget(self, window: ClientWindow) -> None:
-        """It is closed."""
+        """Drops a window that is closed."""
         if self._focus is window:
             self._focus = None
         if self._pressed is window:
@@ -48,7 +48,7 @@ class Pointer:
             self._dragged = None
 
     def handle(self, event: Event) -> None:
-        """One event; positions are logical pixels of the target."""
+        """Handles one event; positions are logical pixels of the target."""
         if self._on_input is not None and _call(self._on_input, event) is True:
             return
         if event.event_type in _KEYS:
@@ -58,7 +58,7 @@ class Pointer:
             self._handle_positioned(dataclasses.replace(event, x=event.x * scale, y=event.y * scale))
 
     def _scale(self) -> float:
-        """The target's pixels for a logical one."""
+        """Returns the target's pixels per logical pixel."""
         return float(getattr(self._compositor._target, "scale", (1.0, 1.0))[0]) or 1.0
 
     def _handle_positioned(self, event: Event) -> None:
@@ -76,7 +76,7 @@ class Pointer:
 
     def _press(self, event: Event) -> None:
         if self._pressed is not None:
-            return  # another button of the same press
+            return  # another button is down already
         window = self._pressed = self._focus = self._compositor.window_at(event.x, event.y)
         if window is None:
             return
@@ -91,7 +91,7 @@ class Pointer:
         if event.event_type in ("pointer_move", "pointer_up"):
             try:
                 window.move(event.x - dx, event.y - dy)
-            except (ClosedError, ValueError):  # gone; or further out than windows can be
+            except (ClosedError, ValueError):  # closed; or the position is out of bounds
                 self.forget(window)
 
     def _send(self, window: ClientWindow | None, event: Event, x: float, y: float) -> None:

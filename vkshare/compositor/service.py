@@ -1,7 +1,7 @@
 """The compositor for clients in other processes: a plug-in of vkshare.server (rules R18, R19).
 
-What the server's loop does here takes no time: requests are checked and answered. A client's memory is opened by a
-thread of the service's, drawn by the compositor's; neither waits for a client.
+On the server's loop, requests are only checked and answered, which takes no time. The service's thread opens clients'
+memory, the compositor's thread draws it; neither waits for a client.
 """
 
 from __future__ import annotations
@@ -40,28 +40,28 @@ _MOST_FDS = 253  # the kernel's SCM_MAX_FD
 
 @dataclass(slots=True)
 class _ServedWindow:
-    """One window of a client's."""
+    """One window of a client."""
 
     window: ClientWindow
     bridge: VsyncBridge
     fds: int
-    destination: Compositor | None = None  # that the service's thread is to move it to
+    destination: Compositor | None = None  # the compositor to which the service's thread will move it
 
     def close(self, seconds: float) -> None:
-        """Waits for nothing of the client's. ValueError: seconds is out of bounds, and nothing happened."""
+        """Closes the window without waiting for the client. ValueError: `seconds` is out of bounds; the window stays open."""
         self.window._close(seconds, is_blocking=False)
         self.bridge.close()
 
 
 class _Windows(dict[int, _ServedWindow]):
-    """A client's, by its numbers. Those that fade out, or are being closed, have none any more, and count still."""
+    """A client's windows by their ids. Windows that fade out or are being closed have no id, but count toward the limits."""
 
     def __init__(self) -> None:
         super().__init__()
         self.fading: list[_ServedWindow] = []
 
     def all(self) -> list[_ServedWindow]:
-        """That keep something open."""
+        """Returns all windows that keep file descriptors open."""
         self.fading = [served for served in self.fading if served.window._holds_memory]
         return [*self.values(), *self.fading]
 
@@ -75,9 +75,9 @@ class Service(Closing):
     Parameters
     ----------
     compositors
-        One for each target; clients name them by their index.
+        One for each target; clients select them by index.
     linger
-        Seconds in which the windows of a client that is gone fade out.
+        Seconds over which the windows of a client that is gone fade out.
     """
 
     def __init__(self, compositors: Sequence[Compositor], *, linger: float = 0.25) -> None:
@@ -85,7 +85,7 @@ class Service(Closing):
         if not self._compositors or not all(isinstance(each, Compositor) for each in self._compositors):
             raise TypeError("compositors must be one Compositor or more")
         self._linger = _arguments.number("linger", linger, 0, 3600)
-        self._lock = OwnLock(self)  # guards the windows' goals
+        self._lock = OwnLock(self)  # guards the windows' destinations
         self._opener = ThreadPoolExecutor(1, "vks-open-windows")
         self._closed = False
         self.kinds = (
@@ -103,7 +103,7 @@ class Service(Closing):
         return self._closed
 
     def close(self) -> None:
-        """Waits until no client's memory is being opened any more. Idempotent."""
+        """Closes the service; waits until its thread opens no client's memory any more. Idempotent."""
         self._lock.check()
         self._closed = True
         self._opener.shutdown()
@@ -129,7 +129,7 @@ class Service(Closing):
             )
         kind = QueueDescriptor if body.kind == "pipe" else SurfaceDescriptor
         with kind.from_bytes(body.descriptor, request.take_fds()) as descriptor:
-            # Each fd is kept, and opened by a device.
+            # Factor 2, because the window keeps each fd, and the device duplicates it.
             fds = 2 * descriptor.fd_count
             used = sum(served.fds for served in kept)
             if used + fds > _transport.quota():
@@ -143,7 +143,7 @@ class Service(Closing):
                 on_end=lambda window, why: self._notify_end(client, body.id, window, why),
             )  # fmt: skip
         with contextlib.ExitStack() as failed:
-            failed.callback(window.close)  # nothing was opened for it
+            failed.callback(window.close)  # its memory was not opened yet
             bridge = failed.enter_context(VsyncBridge(window.dispatcher))
             width, height = compositor.swapchain.extent
             with bridge.export() as ticks:
@@ -173,10 +173,10 @@ class Service(Closing):
     def _send(self, client: ServedClient, request: Request) -> Answer:
         body: m.Send = request.body
         served, compositor = self._served(client, body.id), self._compositor(body.output)
-        with self._lock:  # one move of each window waits at most: who sends many keeps nobody's windows waiting
-            is_under_way = served.destination is not None
+        with self._lock:  # at most one queued move per window: a flood of moves does not delay other windows
+            is_queued = served.destination is not None
             served.destination = compositor
-        if not is_under_way:
+        if not is_queued:
             self._opener.submit(self._move_to_destination, client, body.id, served)
         return Answer()
 
@@ -192,12 +192,12 @@ class Service(Closing):
 
     def _statistics(self, client: ServedClient, request: Request) -> Answer:
         window = self._window(client, request.body.id)
-        told, place = window.statistics(), (window.x, window.y, window.opacity)
-        numbers = {name: getattr(told, name) for name in ("shown", "superseded", "lost", "waiting")}
-        numbers |= dict(zip(("x", "y", "opacity"), place, strict=True)) | {"is_late": int(told.is_late)}
+        counters, place = window.statistics(), (window.x, window.y, window.opacity)
+        numbers = {name: getattr(counters, name) for name in ("shown", "superseded", "lost", "waiting")}
+        numbers |= dict(zip(("x", "y", "opacity"), place, strict=True)) | {"is_late": int(counters.is_late)}
         return Answer.of(messages.Counters(numbers))
 
-    # ---- whose window ---------------------------------------------------------------------------------------------
+    # ---- clients' windows ---------------------------------------------------------------------------------------------
 
     def _windows(self, client: ServedClient) -> _Windows:
         found = client.notes.get(self)
@@ -232,7 +232,7 @@ class Service(Closing):
         try:
             window._show()
         except ClosedError:
-            pass  # by its client, who is gone maybe; or with the compositor
+            pass  # its client, or the compositor, has closed it
         except Exception as error:
             self._notify_end(client, number, window, f"it could not be opened: {type(error).__name__}: {error}")
 
@@ -252,7 +252,7 @@ class Service(Closing):
 
     @staticmethod
     def _notify(client: ServedClient, opcode: m.Op, body: messages.Body) -> None:
-        messages.encode(body)  # what cannot be told fails here, and not on the loop
+        messages.encode(body)  # a body that cannot be encoded fails here, and not on the loop
         client.server.call_soon(lambda: client.tell(opcode, body))
 
     def _notify_end(self, client: ServedClient, number: int, window: ClientWindow, why: str) -> None:

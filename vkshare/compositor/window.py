@@ -1,4 +1,4 @@
-"""One client's window on a compositor, as its owner holds it."""
+"""One client's window on a compositor."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ if TYPE_CHECKING:
     from vkshare.present.events import Event
 
 _FURTHEST = 1 << 20  # pixels from the origin
-_LONGEST = 3600.0  # seconds that something moves or fades
+_LONGEST = 3600.0  # seconds of a move or a fade
 
 
 @dataclass(frozen=True, slots=True)
 class WindowStatistics:
-    """A snapshot of a window's counters. Each frame of the client's is in exactly one of the first four."""
+    """A snapshot of a window's counters. Each frame of the client counts in exactly one of the first four."""
 
     shown: int  # frames in a composite that was presented
-    superseded: int  # replaced by a newer one before a tick wanted them
-    lost: int  # that were due at a tick which brought no composite, and were replaced by the next one's
-    waiting: int  # the newest one taken, where it is in no composite yet: 0 or 1
-    is_late: bool  # a frame is here whose work has not run
-    end: str  # why no further frame will come; "" while one may
+    superseded: int  # replaced by a newer frame before their tick
+    lost: int  # due at a tick without a composite, and replaced by a newer frame before the next one
+    waiting: int  # the newest frame taken, if it is in no composite yet: 0 or 1
+    is_late: bool  # a frame is here whose GPU work is not complete
+    end: str  # why no further frame will arrive; "" while one may
 
 
 class ClientWindow:
-    """Made by ``Compositor.open_window()``. All methods are thread-safe.
+    """A window, created by ``Compositor.open_window()``. All methods are thread-safe.
 
     Attributes
     ----------
     title
-        For people.
+        A title for logs and reprs.
     width, height
-        Pixels of what it shows.
+        Size of its frames in pixels.
     dispatcher
-        Of ticks of the display that it is on, also after move_to(): observe() it in this process, or put a VsyncBridge
-        on it for the client's.
+        Ticks of the display that it is on, also after move_to(). observe() it in this process, or create a VsyncBridge
+        on it for the client's process.
     """
 
     def __init__(
@@ -65,9 +65,9 @@ class ClientWindow:
         on_end: Callable[[ClientWindow, str], object] | None,
     ) -> None:
         self.title = title
-        self.number = 0  # the hub's token for it, on the compositor that it is on
+        self.number = 0  # its token in the event queue of its compositor
         self._compositor = compositor
-        self._descriptor = descriptor  # its own: another device, or another compositor, opens it anew
+        self._descriptor = descriptor  # owned: another device, or another compositor, opens it again
         self._keys = keys
         self._placement = placement
         self._on_input = on_input
@@ -76,18 +76,18 @@ class ClientWindow:
         self._closes_at: int | None = None
         self._why = ""
         self._is_closed = False
-        self._moving = OwnLock(self)  # held by who moves it to another compositor
-        self._state = threading.Lock()  # with its compositor's lock: whose it is, and whether it is closed
-        self._is_watched = False  # the hub will tell of it
-        self._is_new = False  # the picture was in no composite yet
+        self._moving = OwnLock(self)  # held while the window moves to another compositor
+        self._state = threading.Lock()  # with its compositor's lock, guards _compositor and _is_closed
+        self._is_watched = False  # an event for its next frame is requested
+        self._is_new = False  # its picture was in no composite yet
         self._shown = self._superseded = self._lost = 0
         self.dispatcher = VsyncDispatcher(compositor.display)
 
-    # ---- what it is -----------------------------------------------------------------------------------------------
+    # ---- properties -----------------------------------------------------------------------------------------------
 
     @property
     def compositor(self) -> Compositor:
-        """That shows it now."""
+        """The compositor that shows it now."""
         return self._compositor
 
     @property
@@ -115,17 +115,17 @@ class ClientWindow:
 
     @property
     def is_opaque(self) -> bool:
-        """Whether its owner has said that its pictures have no transparent pixels."""
+        """Whether its pictures have no transparent pixels, according to open_window()."""
         return self._placement.is_opaque
 
     @property
     def takes_input(self) -> bool:
-        """Whether it wants the events on it."""
+        """Whether it has an on_input callback."""
         return self._on_input is not None
 
     @property
     def end(self) -> str:
-        """Why its client will bring no further frame; "" while one may come. The last one stays."""
+        """Why its client will send no further frame; "" while one may arrive. The last frame stays."""
         source = self._source
         return source.end if source is not None else ""
 
@@ -135,7 +135,7 @@ class ClientWindow:
 
     @property
     def why(self) -> str:
-        """Why it was closed, where that was not its owner's doing."""
+        """Why it was closed, if its owner did not close it; else ""."""
         return self._why
 
     def statistics(self) -> WindowStatistics:
@@ -147,10 +147,10 @@ class ClientWindow:
                 self._shown, self._superseded, self._lost, int(self._is_new), is_late, self.end
             )  # fmt: skip
 
-    # ---- what its owner does with it --------------------------------------------------------------------------------
+    # ---- for its owner --------------------------------------------------------------------------------
 
     def move(self, x: float, y: float, seconds: float = 0) -> None:
-        """To another place, at once or in so many seconds; x and y are of its top left, in the target's pixels."""
+        """Moves it, at once or in that many seconds; x and y are its top left corner, in the target's pixels."""
         destination = _place("x", x), _place("y", y)
         duration = _duration(seconds)
 
@@ -161,7 +161,7 @@ class ClientWindow:
         self._change(change)
 
     def fade(self, opacity: float, seconds: float = 0) -> None:
-        """To another opacity (0 to 1), at once or in so many seconds."""
+        """Changes its opacity (0 to 1), at once or in that many seconds."""
         destination = _opacity(opacity)
         duration = _duration(seconds)
 
@@ -171,18 +171,18 @@ class ClientWindow:
         self._change(change)
 
     def raise_to_top(self) -> None:
-        """Over all other windows."""
+        """Raises it above all other windows."""
         self._change(lambda placement, _: self._compositor._scene.raise_to_top(placement))
 
     def lower_to_bottom(self) -> None:
-        """Below all other windows."""
+        """Lowers it below all other windows."""
         self._change(lambda placement, _: self._compositor._scene.lower_to_bottom(placement))
 
     def move_to(self, compositor: Compositor) -> None:
-        """On another compositor's display, at the same place; its ticks are that display's from then on.
+        """Moves it to another compositor, at the same position; it then gets that compositor's ticks.
 
-        Between the two it is opened anew where they have different devices: errors as of open_window(), and the window
-        is closed then.
+        Its source is opened again if the compositors have different devices. Errors as of open_window(); the window is
+        closed then.
         """
         with self._moving:
             before = self._compositor
@@ -206,14 +206,14 @@ class ClientWindow:
                 raise
 
     def close(self, seconds: float = 0) -> None:
-        """Takes it off the screen, at once or fading out in so many seconds. Idempotent; a sooner end counts.
+        """Closes it, at once or after fading out for that many seconds. Idempotent; the earliest end counts.
 
-        At once, it waits until the client's memory is let go, half a second at most where the client's work keeps it.
+        At once, it waits until the client's memory is closed: half a second at most, for work of the client.
         """
         self._close(seconds, is_blocking=True)
 
     def _close(self, seconds: float, *, is_blocking: bool) -> None:
-        """Else the compositor's closer lets go of the client's memory, and this returns at once."""
+        """Closes it. Not is_blocking: the compositor's closer closes the client's memory, and this returns at once."""
         duration = _duration(seconds)
         compositor = self._compositor
         with compositor._lock:
@@ -231,7 +231,7 @@ class ClientWindow:
     # ---- for the compositor, under its lock -------------------------------------------------------------------------
 
     def _show(self) -> None:
-        """Not under the lock: opens the client's memory, and puts it on the screen. Else it is closed."""
+        """Opens the client's memory, and shows the window, or closes it on an error. Caller does not hold the lock."""
         compositor, is_shown = self._compositor, False
         try:
             while not is_shown:
@@ -253,23 +253,24 @@ class ClientWindow:
         except DeviceLostError:
             if self._compositor._factory is None:
                 raise
-            return None  # it is opened on the next one
+            return None  # the next device opens it
 
     def _reopen_source(self, device: Device) -> None:
-        """Not under the lock: on the next device."""
+        """Opens its source on the next device. Caller does not hold the lock."""
         compositor = self._compositor
         source = frame_sources.open_source(device, self._descriptor, self._keys)
         with compositor._lock:
             if self._placement in compositor._windows:
                 before, self._source = self._source, source
-            else:  # it was closed meanwhile, or moved
+            else:  # it was closed or moved meanwhile
                 before = source
         if before is not None:
             before.close()
 
     def _latch(self, vsync_time: int, skipped: int) -> bool:
-        """Takes the newest frame that is finished and due at the tick of that time, after so many ticks that brought no
-        composite. Whether one came.
+        """Takes the newest complete frame that is due at the tick of that vsync time; returns whether there is one.
+
+        `skipped`: ticks since the last composite.
         """
         source = self._source
         count = 0 if source is None else source.latch(vsync_time)
@@ -301,17 +302,17 @@ class ClientWindow:
 
     @property
     def _holds_memory(self) -> bool:
-        """Whether a client's memory is open here for it."""
+        """Whether it keeps a client's memory open."""
         return not self._is_closed or self._source is not None
 
     def _release_to_client(self) -> None:
-        """Before _close_source(): what the client gets back."""
+        """Releases surfaces to the client, before _close_source()."""
         source = self._source
         if source is not None:
             source.release_to_client()
 
     def _close_source(self) -> None:
-        """Its feed's surfaces go, its place stays."""
+        """Closes its source; the placement stays."""
         source = self._source
         self._is_watched = False
         try:
@@ -322,7 +323,7 @@ class ClientWindow:
             self._source = None
 
     def _end(self, why: str, *, is_blocking: bool = False) -> None:
-        """Takes it off the screen, and lets go of all that it has, is_blocking: before it returns. Idempotent, from any
+        """Removes it from its compositor and closes its source, before it returns if is_blocking. Idempotent; from any
         thread.
         """
         while True:
@@ -330,7 +331,7 @@ class ClientWindow:
             with compositor._lock, self._state:
                 if self._is_closed:
                     return
-                if self._compositor is compositor:  # it was not moved in this moment
+                if self._compositor is compositor:  # it has not moved meanwhile
                     self._why, self._is_closed = why, True
                     compositor._detach(self)
                     break
@@ -353,7 +354,7 @@ class ClientWindow:
 
 
 def placed(width: int, height: int, at: Any, opacity: Any, is_opaque: Any) -> Placement:
-    """The arguments of open_window(), checked. ValueError, TypeError naming the one that is wrong."""
+    """Checks the arguments of open_window(). ValueError, TypeError: the text names the argument that is wrong."""
     try:
         x, y = at
     except (TypeError, ValueError):

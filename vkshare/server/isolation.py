@@ -1,7 +1,7 @@
-"""A client's rendering process: a child with a device of its own, so that what hangs or crashes there stays there.
+"""A client's worker process: a child with its own device, so that its crash or hang affects only that client.
 
-The loop speaks with it as a client does with the server: requests go over a socket as they came, under numbers of the
-loop's own, and answers come back. The other end is vkshare/server/child.py.
+The loop talks to it as a client talks to the server: it forwards requests over a socket, under sequence numbers of its
+own, and receives the answers. The child runs vkshare/server/child.py.
 """
 
 from __future__ import annotations
@@ -31,30 +31,31 @@ from vkshare.server.worker import Outcome, WorkerEvents
 
 _log = logging.getLogger("vkshare.server")
 
-# What a child says beside REPLY, ERROR and DEFERRED.
+# Opcodes that a child sends beside REPLY, ERROR and DEFERRED.
 READY = 0x8010
-IS_LATER = 0x8011  # the answer comes when something else has happened
-IS_HELD = 0x8012  # before its reply: it may fail late
-IS_OVER = 0x8013  # it has not
+IS_LATER = 0x8011  # the answer follows an event, without the worker
+IS_HELD = 0x8012  # precedes the reply: the request may fail late
+IS_OVER = 0x8013  # the held request has not failed
 IS_PROTOCOL_ERROR = 0x8014
 
 
 @dataclass(frozen=True, slots=True)
 class ChildConfig:
-    """What a child is to be: pickled into its standard input."""
+    """Parameters of a child, pickled into its standard input."""
 
-    fd: int  # of its socket
+    fd: int  # the child's socket
     client: int
     backend: str
     adapter: bytes  # UUID
     import_path: list[str]
-    kinds: bytes  # those that were plugged in, pickled
+    kinds: bytes  # the plug-ins' request types, pickled
 
 
 class ProcessWorker:
-    """A client's child process, started with spawn: nothing of this one is in it. For the loop's thread.
+    """A client's child process, spawned, not forked. For the loop's thread.
 
-    `events` is told what becomes of requests; ended(self), once, that the process is gone and join() will not wait.
+    `events` receives the results of requests. on_exit(self) is called once, when the process has exited and join()
+    will not wait.
     """
 
     def __init__(
@@ -69,8 +70,8 @@ class ProcessWorker:
         self._loop = loop
         self._events: WorkerEvents | None = events
         self._on_exit = on_exit
-        self._in_flight: dict[int, Request] = {}  # by the loop's own numbers: a client may use one of its own twice
-        self._held: dict[int, Request] = {}  # done, and may fail late
+        self._in_flight: dict[int, Request] = {}  # by the loop's own numbers, because a client may repeat its own
+        self._held: dict[int, Request] = {}  # replied to, but may fail late
         self._numbers = 0
         self._has_exited = False
         self._splitter = wire.Splitter()
@@ -92,7 +93,7 @@ class ProcessWorker:
             loop.add(self._pidfd, READ, self._on_process_exit)
             made.pop_all()
 
-    # ---- what the loop asks of any worker -------------------------------------------------------------------------
+    # ---- the Worker protocol ------------------------------------------------------------------------------------------
 
     def submit(self, request: Request) -> None:
         self._numbers += 1
@@ -110,7 +111,7 @@ class ProcessWorker:
         return []
 
     def close(self) -> None:
-        """The child sees the end of its requests, closes what it has, and ends."""
+        """Closes the socket: the child then closes its objects and exits."""
         self._events = None
         if self._sock.fileno() >= 0:
             self._loop.remove(self._sock.fileno())
@@ -148,7 +149,7 @@ class ProcessWorker:
             except OSError as error:
                 if error.errno == errno.ETOOMANYREFS:
                     self._flush_later()
-                return  # else it is gone, which its pidfd tells
+                return  # any other error: the child is gone, and its pidfd becomes readable
             _fds.close_all(fds)
             self._unsent[0] = data[sent:], []
             if sent == len(data):
@@ -156,7 +157,7 @@ class ProcessWorker:
         self._loop.watch(self._sock.fileno(), READ | (WRITE if self._unsent else 0))
 
     def _flush_later(self) -> None:
-        """More fds of this user are under way than the kernel allows: again soon, while the loop is patient."""
+        """Retries soon, because too many of this user's fds are in flight. The worker's timeout bounds the retries."""
         timer = threading.Timer(RETRY_INTERVAL, self._loop.call_soon, (self._flush,))
         timer.daemon = True
         timer.start()
@@ -167,7 +168,7 @@ class ProcessWorker:
         self._read()
 
     def _read(self) -> bool:
-        """Whether there may be more."""
+        """Reads once from the socket; returns whether more may follow."""
         if self._sock.fileno() < 0:
             return False
         try:
@@ -178,7 +179,7 @@ class ProcessWorker:
         except (OSError, wire.ProtocolError) as error:
             _log.warning("process %d of a client: %s", self._child.pid, error)
             data, messages = b"", []
-        if not data:  # it ends, or is not to be believed any more
+        if not data:  # end of stream, or a malformed message
             self._loop.remove(self._sock.fileno())
             self._sock.close()
             self.abandon()
@@ -201,7 +202,7 @@ class ProcessWorker:
             self._complete(events, message)
 
     def _complete(self, events: WorkerEvents, message: wire.Message) -> None:
-        """About a request that is out."""
+        """Handles a message about a request in flight."""
         request = self._in_flight[message.sequence]
         if message.opcode == IS_HELD:
             self._held[message.sequence] = request
@@ -221,7 +222,7 @@ class ProcessWorker:
 
     def _on_process_exit(self, ready: int, no_ops: Sequence[int]) -> None:
         while self._read():
-            pass  # what it said before
+            pass  # messages that the child sent before its exit
         self._has_exited = True
         self._loop.remove(self._pidfd)
         os.close(self._pidfd)
@@ -233,7 +234,7 @@ class ProcessWorker:
 
 
 def _start(config: ChildConfig) -> subprocess.Popen[bytes]:
-    """Ctrl-C in a terminal is the server's matter, not its children's: they end with their sockets."""
+    """Starts a child in a session of its own: Ctrl-C in a terminal signals the server only."""
     child = subprocess.Popen(
         [sys.executable, "-m", "vkshare.server.child"],
         stdin=subprocess.PIPE,

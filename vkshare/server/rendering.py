@@ -1,4 +1,4 @@
-"""The render requests: each a function that an Executor runs, on the client's worker."""
+"""The render requests: functions that an Executor runs, on the client's worker."""
 
 from __future__ import annotations
 
@@ -87,9 +87,9 @@ def close_fence(executor: Executor, request: Request) -> None:
 
 
 def _given(descriptor: SurfaceDescriptor | FenceDescriptor) -> Answer:
-    """With the descriptor's fds: others might not be had, and the thing is kept already."""
-    told = m.Created(descriptor.to_bytes())
-    return Answer.of(told, descriptor.give_away()[1])
+    """Returns an answer with the descriptor's own fds: duplicating them could fail, after the object was registered."""
+    created = m.Created(descriptor.to_bytes())
+    return Answer.of(created, descriptor.give_away()[1])
 
 
 # ---- drawing ----------------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def submit(executor: Executor, request: Request) -> None:
             acquired.append((surface, key))
         submission = executor.device.submit(commands, waits=waits, signals=signals)
     except BaseException:
-        for surface, key in acquired:  # handed on by nobody: it goes back to whom it would have come from (rule K31)
+        for surface, key in acquired:  # not used: released with the key of its acquire (rule K31)
             with contextlib.suppress(Exception):
                 surface.release(key)
         raise
@@ -124,27 +124,27 @@ def submit(executor: Executor, request: Request) -> None:
 def _refuse_more_held(executor: Executor) -> None:
     if len(executor.held) >= MOST_HELD:
         raise StillDrawingError(
-            f"{len(executor.held)} submissions of this client wait for fences and surfaces of others; allowed are "
+            f"{len(executor.held)} submissions of this client wait for fences and surfaces of other parties; allowed are "
             f"{MOST_HELD}: sync() before the next"
         )
 
 
 def _refuse_unused(body: m.Submit, used: set[int]) -> None:
-    """What waits for a surface must be seen to wait: the number that is held is bounded by what is submitted."""
+    """Refuses an acquired surface that no command uses, because only a submission that uses it counts as held."""
     for number, _ in body.acquires:
         if number not in used:
             raise InvalidCallError(f"surface {number} is acquired, and no command uses it")
 
 
 def _watch(executor: Executor, request: Request, submission: Any) -> None:
-    """A submission that waits for others may fail after it was told to be done: a late error (rule R6)."""
+    """Watches a held submission: it may fail after its request has completed, which is a late error (rule R6)."""
     held = executor.held[request] = HeldSubmission(submission, [])
 
     def then(error: BaseException | None) -> list[RequestResult]:
         with executor.lock:
             executor.held.pop(request, None)
-        told = [] if error is None else [RequestResult(request, error, is_late=True)]
-        return told + [after for follower in held.followers for after in follower()]
+        results = [] if error is None else [RequestResult(request, error, is_late=True)]
+        return results + [after for follower in held.followers for after in follower()]
 
     executor.ask(submission.notify, then)
 
@@ -153,7 +153,7 @@ def _wait(executor: Executor, number: int, value: int) -> tuple[Any, int]:
     served = executor.fence(number)
     if served.signaller == executor.client and served.fence.queued_value < value:
         raise InvalidCallError(
-            f"fence {number} is to reach {value} by a later request of this client: submit what signals it first"
+            f"only a later request of this client could signal value {value} of fence {number}: submit that request first"
         )
     return served.fence, value
 
@@ -164,7 +164,7 @@ def _signal(executor: Executor, number: int, value: int | None) -> Any:
 
 
 def _record(executor: Executor, operations: Sequence[Any]) -> tuple[CommandList, set[int]]:
-    """The commands, and the ids of the surfaces that they use."""
+    """Records the commands; returns them, and the ids of the surfaces that they use."""
     commands = executor.device.record()
     used: set[int] = set()
 
@@ -193,7 +193,7 @@ def _record(executor: Executor, operations: Sequence[Any]) -> tuple[CommandList,
 def _rows(op: m.DrawTrianglesOp) -> Any:
     floats, rest = divmod(len(op.vertices), 4)
     if rest or floats % op.columns:
-        raise ValueError(f"vertices are {len(op.vertices)} bytes, which are no rows of {op.columns} float32")
+        raise ValueError(f"vertices are {len(op.vertices)} bytes, which is not a whole number of rows of {op.columns} float32")
     return np.frombuffer(op.vertices, np.float32).reshape(-1, op.columns)
 
 
@@ -201,7 +201,7 @@ def _rows(op: m.DrawTrianglesOp) -> Any:
 
 
 def sync(executor: Executor, request: Request) -> Answer | Later:
-    """Answered once all that this client submitted before has run, or its failure was told."""
+    """Answers once all earlier submissions of this client have run, or their failures were reported."""
     last = executor.last
     is_over = last is None or last.is_held or _is_over(last)
     with executor.lock:
@@ -227,7 +227,7 @@ def _is_over(submission: Any) -> bool:
 
 
 def wait(executor: Executor, request: Request) -> Answer | Later:
-    """Answered once the fence has reached the value, or can never do so."""
+    """Answers once the fence has reached the value, or can no longer reach it."""
     body: m.Wait = request.body
     served = executor.fence(body.fence)
     if served.fence.is_done(body.value):

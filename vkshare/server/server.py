@@ -1,4 +1,4 @@
-"""RenderServer: many clients' render requests, each client's in order, nobody waiting for another."""
+"""RenderServer: runs many clients' render requests, each client's in order, independent of other clients."""
 
 from __future__ import annotations
 
@@ -44,27 +44,27 @@ class ServerStatistics:
     """A snapshot of a render server."""
 
     clients: int = 0  # connected now
-    workers: int = 0  # rendering threads or processes now, those included that are ending
+    workers: int = 0  # rendering threads or processes now, including those that are exiting
     accepted: int = 0  # clients, ever
-    refused: int = 0  # connections: another user's, or no room
-    requests: int = 0  # of clients that are gone too; no-ops that the front answered not counted
-    no_ops: int = 0  # answered without Python
-    garbage: int = 0  # clients cut off for what they sent
-    cut_off: int = 0  # for what they did not read, or say
+    refused: int = 0  # connections of other users, or above a limit
+    requests: int = 0  # of all clients ever; without the no-ops below
+    no_ops: int = 0  # answered in C, without Python
+    garbage: int = 0  # clients cut off for a malformed message
+    cut_off: int = 0  # clients cut off at a limit or a timeout
     lost: int = 0  # clients whose worker hung or died
-    failed: int = 0  # clients that an error of the server's own has ended
-    dropped: int = 0  # results of clients that were gone by then
+    failed: int = 0  # clients that ended by an internal error of the server
+    dropped: int = 0  # results that arrived after their client had gone
     device_generation: int = 1
     wakeups: int = 0  # of the loop
 
 
 @dataclass(slots=True)
 class _RetiringWorker:
-    """A worker whose client is gone."""
+    """A worker that is exiting, because its client is gone."""
 
     client: int
     worker: Worker
-    deadline: float | None  # when it is taken to hang
+    deadline: float | None  # after it the worker counts as hung
 
 
 class RenderServer(Closing):
@@ -73,24 +73,24 @@ class RenderServer(Closing):
     Parameters
     ----------
     device
-        A Device, which stays the caller's; a callable that opens one, called again when that is lost; None: the best
-        device there is. With isolation="process", which adapter the children open.
+        A Device, which stays the caller's; a callable that opens one, called again after a device loss; None: opens the
+        best device. With isolation="process" the children open this device's adapter.
     path
-        Of the socket; None: VKSHARE_SERVER, else ``vkshare-server`` in XDG_RUNTIME_DIR.
+        Path of the socket; None: VKSHARE_SERVER, else ``vkshare-server`` in XDG_RUNTIME_DIR.
     isolation
-        ``"thread"``: a client that renders has a thread here, and all draw on one device. ``"process"``: it has a
-        process and a device of its own, so that no driver's crash or hang is anybody else's.
+        ``"thread"``: each client that renders has a thread here, and all draw on one device. ``"process"``: it has a
+        process and a device of its own, so that a crash or hang in a driver affects no other client.
     kinds
-        Further kinds of requests: see vkshare.server.request_types.
+        Further types of requests: see vkshare.server.request_types.
     patience
         Seconds that a worker may take for one request before its client is lost (rule R15).
 
-    Thread-safe are close(), shutdown(), call_soon() and statistics(); the rest is for the thread that serves.
+    close(), shutdown(), call_soon() and statistics() are thread-safe; the rest is for the thread that serves.
 
     Raises
     ------
     InvalidCallError
-        Another server listens at the path, or what is there is no socket.
+        Another server listens at the path, or the file there is not a socket.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class RenderServer(Closing):
         self.isolation = _arguments.choice("isolation", isolation, ("thread", "process"))
         self.patience = _arguments.timeout(patience) or PATIENCE
         self.kinds = table((*built_in_requests.KINDS, *rendering.KINDS), kinds)
-        # What workers that are processes are told of: the rest runs here, with whatever it is bound to.
+        # Only these are pickled for worker processes; the others run here.
         self.plugged_in = tuple(k for k in self.kinds.values() if k.opcode >= 0x100 and k.route is not Route.INLINE)
         self.counts = ServerStatistics()
         self.wait_graph = WaitGraph()
@@ -113,12 +113,12 @@ class RenderServer(Closing):
         self._path = checked(path)
         self._numbers = itertools.count(1)
         self._retiring: list[_RetiringWorker] = []
-        self._scheduled: deque[ServedClient] = deque()  # with requests that can be dispatched
-        self._with_deadline: set[ServedClient] = set()  # with a deadline
+        self._scheduled: deque[ServedClient] = deque()  # clients with requests to dispatch
+        self._with_deadline: set[ServedClient] = set()  # clients with a deadline
         self._stopping = threading.Event()
         self._running = threading.Lock()  # held by the thread that serves
         self._served_by = 0
-        self._is_closed = True  # until all of it is there
+        self._is_closed = True  # until the constructor succeeds
         self._own = OwnLock(self)
         with contextlib.ExitStack() as made:
             listener = Listener(self._path)
@@ -136,11 +136,11 @@ class RenderServer(Closing):
         self._is_closed = False
         _log.info("%r", self)
 
-    # ---- what it is -----------------------------------------------------------------------------------------------
+    # ---- properties -----------------------------------------------------------------------------------------------
 
     @property
     def path(self) -> Path:
-        """Of its socket."""
+        """The path of the socket."""
         return self._path
 
     @property
@@ -149,7 +149,7 @@ class RenderServer(Closing):
 
     @property
     def generation(self) -> int:
-        """Of its device: grows by one when that is lost."""
+        """The generation of the device: grows by one with each device loss."""
         return self.devices.generation
 
     def statistics(self) -> ServerStatistics:
@@ -177,13 +177,13 @@ class RenderServer(Closing):
     # ---- serving --------------------------------------------------------------------------------------------------
 
     def serve_forever(self) -> None:
-        """Serves until shutdown() or close() is called, or a signal's handler raises. One thread at a time."""
+        """Serves until shutdown() or close() is called, or a signal handler raises. One thread at a time."""
         self._own.check()
         if not self._running.acquire(blocking=False):
-            raise InvalidCallError("this server is served by another thread already")
+            raise InvalidCallError("another thread serves this server already")
         self._served_by = threading.get_ident()
         try:
-            with self.loop.heeding_signals():
+            with self.loop.waking_on_signals():
                 while not self._stopping.is_set() and not self._is_closed:
                     self.serve_once(None)
         finally:
@@ -191,7 +191,7 @@ class RenderServer(Closing):
             self._running.release()
 
     def serve_once(self, timeout: float | None) -> None:
-        """One turn of the loop, for those who have a loop of their own: sleeps at most `timeout` seconds."""
+        """Runs one turn of the loop, for callers with a loop of their own: sleeps at most `timeout` seconds."""
         self._own.check()
         self.loop.turn(self._sleep(timeout))
         if self._with_deadline or self._retiring or self._acceptor.deadline is not None:
@@ -234,27 +234,27 @@ class RenderServer(Closing):
             self._with_deadline.add(client)
 
     def call_soon(self, call: object) -> None:
-        """call() is called by the thread that serves, at its next turn. From any thread."""
+        """Has the thread that serves call call() in its next turn. From any thread."""
         self._own.check()
         if not callable(call):
             raise TypeError(f"call must be callable, not {type(call).__name__}")
         self.loop.call_soon(call)
 
     def shutdown(self) -> None:
-        """serve_forever() returns soon. From any thread; idempotent."""
+        """Makes serve_forever() return soon. From any thread; idempotent."""
         self._own.check()
         self._stopping.set()
         self.loop.call_soon(lambda: None)
 
     @staticmethod
     def now() -> float:
-        """Seconds of the clock that its deadlines are on."""
+        """Returns the time in seconds, on the clock of the deadlines."""
         return time.monotonic()
 
-    # ---- clients come and go --------------------------------------------------------------------------------------
+    # ---- clients --------------------------------------------------------------------------------------
 
     def _accept(self, sock: socket.socket, pid: int) -> bool:
-        """A client has come; False: there are as many as there may be."""
+        """Adds a client for a connection; False: the server has MOST_CLIENTS."""
         if len(self.clients) >= MOST_CLIENTS:
             return False
         client = ServedClient(self, sock, next(self._numbers), pid, self.now())
@@ -266,7 +266,7 @@ class RenderServer(Closing):
         return True
 
     def start_worker(self, client: ServedClient) -> Worker:
-        """A worker for the client's render requests, who tells when it is ready; the one before goes."""
+        """Starts a worker for the client's render requests, and retires the previous one. The worker reports when it is ready."""
         if client.worker is not None:
             self._retire(client.number, client.worker)
         if self.isolation == "process":
@@ -278,7 +278,7 @@ class RenderServer(Closing):
         return worker
 
     def remove_client(self, client: ServedClient) -> None:
-        """By the client, when its connection has ended."""
+        """Removes a client whose connection has ended. Called by the client."""
         if client.worker is not None:
             self._retire(client.number, client.worker)
         del self.clients[client.number]
@@ -286,9 +286,9 @@ class RenderServer(Closing):
         self.counts.requests += client.state.counts.requests
 
     def bound_incomplete_fds(self) -> None:
-        """Messages that are not whole hold so many file descriptors of this process at most (rule R20).
+        """Bounds the file descriptors that incomplete messages keep open in this process (rule R20).
 
-        Past that, clients are cut off whose message could be read on, and began first.
+        Above the bound, cuts off the clients whose connections are read and whose messages began first.
         """
         holding = [client for client in self.clients.values() if client.incomplete_fds]
         holding.sort(key=lambda client: (not client.state.accepts_requests, client.incomplete_since))
@@ -298,7 +298,7 @@ class RenderServer(Closing):
                 return
             excess -= client.incomplete_fds
             self.counts.cut_off += 1
-            client.cut_off("messages that are not whole hold too many file descriptors: send each at once")
+            client.cut_off("incomplete messages keep too many file descriptors open: send each message at once")
 
     def _retire(self, client: int, worker: Worker) -> None:
         retiring = _RetiringWorker(client, worker, self.now() + self.patience)
@@ -307,11 +307,11 @@ class RenderServer(Closing):
         self._reap(retiring)
 
     def schedule(self, client: ServedClient) -> None:
-        """It may have requests to dispatch."""
+        """Has the client dispatch requests in this turn."""
         if client not in self._scheduled:
             self._scheduled.append(client)
 
-    # ---- what workers tell ----------------------------------------------------------------------------------------
+    # ---- events of workers ----------------------------------------------------------------------------------------
 
     def _drain(self, events: int, no_ops: Sequence[int]) -> None:
         for token, error in self.event_queue.drain():
@@ -327,7 +327,7 @@ class RenderServer(Closing):
                     client.collect_completions()
 
     def _drain_retired(self, number: int, serial: int) -> None:
-        """What belongs to a client that is gone (rule R14)."""
+        """Handles an event for a client that is gone (rule R14)."""
         retiring = [left for left in self._retiring if left.client == number]
         if serial or not retiring:
             self.counts.dropped += 1
@@ -346,7 +346,7 @@ class RenderServer(Closing):
             self._reap(retiring)
 
     def discard(self, outcome: Outcome) -> None:
-        """A result that nobody waits for any more."""
+        """Drops a result whose client is gone."""
         self.counts.dropped += 1
         if isinstance(outcome, Answer):
             _fds.close_all(outcome.fds)
@@ -354,7 +354,7 @@ class RenderServer(Closing):
     # ---- the device -----------------------------------------------------------------------------------------------
 
     def check_device_loss(self, client: ServedClient, request: Request, outcome: Outcome) -> None:
-        """An outcome may say that the device is lost, which then is everybody's matter (rule R16)."""
+        """Checks whether an outcome reports a device loss, which affects all clients (rule R16)."""
         if not isinstance(outcome, BaseException) or request.generation != client.state.device_generation:
             return
         device = self.devices.current
@@ -364,7 +364,7 @@ class RenderServer(Closing):
             self._device_lost()
 
     def _replace_child(self, client: ServedClient) -> None:
-        """It has a device of its own: its next request gets another child."""
+        """Replaces a client's child process, which has lost its own device, at the next request."""
         client.state.device_lost(client.state.device_generation + 1, with_worker=True)
         client.state.device_opened()
 
@@ -385,13 +385,13 @@ class RenderServer(Closing):
     # ---- closing --------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Ends every client, waits for their workers and for the loop, removes the socket. Idempotent.
+        """Ends every client, waits for the workers and for the loop, removes the socket. Idempotent.
 
-        A worker that hangs is waited for as long as `patience` says, and left behind then.
+        Waits for a worker that hangs for `patience` seconds, and then abandons it.
         """
         self._own.check()
         if self._served_by == threading.get_ident():
-            raise InvalidCallError("this thread serves: call shutdown() here, and close() when serve_forever() is over")
+            raise InvalidCallError("this thread serves: call shutdown() here, and close() after serve_forever() has returned")
         self.shutdown()
         with self._running:
             if self._is_closed:
@@ -412,9 +412,9 @@ class RenderServer(Closing):
         while self._retiring and self.now() < deadline:
             self.loop.turn(min(0.1, deadline - self.now()))
         for retiring in self._retiring:
-            _log.warning("the worker of client %d hangs: left behind", retiring.client)
+            _log.warning("the worker of client %d hangs: it is abandoned", retiring.client)
             retiring.worker.abandon()
 
     def _is_lost(self) -> bool:
-        # A thread that serves has a reference: this one is served by nobody.
+        # A thread that serves would have a reference, so no thread serves this server.
         return not self._is_closed and self._own.is_here

@@ -1,4 +1,4 @@
-"""One client as the server has it: its connection, its conversation, its worker. For the loop's thread alone."""
+"""A client's session in the server: its connection, its state, its worker. Only for the loop's thread."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ STEPS = 16  # requests of one client in a turn of the loop (rule R8)
 
 @dataclass(slots=True)
 class _Unsent:
-    """A message, or what is left of it, that found no room. Owns the fds."""
+    """A message, or the rest of one, that the socket did not take. Owns the fds."""
 
     data: memoryview
     fds: list[int]
-    is_counted: bool = False  # the conversation was told of it
+    is_counted: bool = False  # the session state counts it as output
 
 
 class ServedClient:
@@ -46,11 +46,11 @@ class ServedClient:
     Attributes
     ----------
     number
-        Never used again for another client of this server.
+        The client's number; this server never uses it again.
     name, pid
-        What it calls itself, and its process.
+        Its name, as it sent it, and the pid of its process.
     notes
-        For plug-ins: whatever they keep of it, by their own keys.
+        For plug-ins: their data about this client, by keys of their own.
     """
 
     def __init__(self, server: RenderServer, sock: socket.socket, number: int, pid: int, now: float) -> None:
@@ -76,38 +76,38 @@ class ServedClient:
 
     @property
     def incomplete_fds(self) -> int:
-        """File descriptors of a message that is not whole (rule R20)."""
+        """File descriptors of an incomplete message (rule R20)."""
         return self._splitter.fd_count
 
     @property
     def incomplete_since(self) -> float:
-        """When that message began. One that came in this turn of the loop began last."""
+        """When that message began; infinity if it began in this turn of the loop."""
         since = self.state.incomplete_since
         return math.inf if since is None else since
 
     @contextlib.contextmanager
     def containing_errors(self) -> Iterator[None]:
-        """An error of ours that nobody foresaw ends this client, and not the loop."""
+        """Ends this client, and not the loop, on an unexpected error in the block."""
         try:
             yield
         except Exception:
             _log.exception("client %d: the server failed", self.number)
             self.server.counts.failed += 1
-            self._disconnect("the server has failed: its log says how")
+            self._disconnect("the server has failed: see its log")
 
-    # ---- what plug-ins may use ------------------------------------------------------------------------------------
+    # ---- for plug-ins ------------------------------------------------------------------------------------
 
     def tell(self, opcode: int, body: Body, fds: Sequence[int] = ()) -> None:
-        """Sends what the client did not ask for; takes over the fds. Nothing happens to a client that is gone."""
+        """Sends an event; takes over the fds. No effect if the client is gone."""
         self._send(Op.EVENT, 0, encode(Event(opcode, encode(body))), list(fds))
-        self.server.schedule(self)  # what found no room is watched for
+        self.server.schedule(self)  # has the loop watch for room, if the socket did not take all of it
 
     def on_close(self, call: Callable[[ServedClient], object]) -> None:
-        """call(client) is called by the loop when it goes, whatever the reason."""
+        """Has the loop call call(client) when the session ends, for any reason."""
         self._closing.append(call)
 
     def cut_off(self, why: str) -> None:
-        """Ends the connection: the client is told why."""
+        """Ends the connection; sends the client the reason."""
         self._disconnect(why)
 
     # ---- reading --------------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ class ServedClient:
         with self.containing_errors():
             for sequence in no_ops:
                 self._send(Op.REPLY, sequence)
-            if events & HUNG_UP:  # nobody would read a reply
+            if events & HUNG_UP:  # no process would read a reply
                 self._disconnect("")
             elif events & MALFORMED:
                 self._protocol_error("file descriptors came with a no-op")
@@ -147,7 +147,7 @@ class ServedClient:
             if not self.state.is_open:
                 return
             request = Request.of(message, self.server.kinds)
-            message = wire.Message(0, 0, 0, b"")  # the request's from now on
+            message = wire.Message(0, 0, 0, b"")  # the request owns the message now
             self.state.arrived(request)
         except wire.ProtocolError as error:
             self._protocol_error(str(error))
@@ -161,7 +161,7 @@ class ServedClient:
     # ---- deciding -------------------------------------------------------------------------------------------------
 
     def serve(self, now: float) -> bool:
-        """Dispatches what it has, a few requests at a time; whether there is more (rules R4, R8)."""
+        """Dispatches up to STEPS requests; returns whether there may be more (rules R4, R8)."""
         for _ in range(STEPS):
             decision = self.state.step(now)
             if decision is None:
@@ -174,7 +174,7 @@ class ServedClient:
         return decision is not None
 
     def check_deadlines(self, now: float) -> None:
-        """It is `now`."""
+        """Acts on a deadline that has passed at `now`."""
         self._perform(self.state.check_deadlines(now))
         self._watch()
 
@@ -224,7 +224,7 @@ class ServedClient:
     def _start_worker(self) -> None:
         try:
             self.worker = self.server.start_worker(self)
-        except Exception as error:  # no memory, no fd: there may be some for the next request
+        except Exception as error:  # no memory or no fd: the next request tries again
             _log.exception("client %d: no worker could be started", self.number)
             request = self.state.worker_failed()
             request.close()
@@ -250,10 +250,10 @@ class ServedClient:
         lost = DeviceLostError(f"the server's device is lost; its next one is generation {generation}")
         self._fail(_failure_op(request), request, lost)
 
-    # ---- what the worker has to tell --------------------------------------------------------------------------------
+    # ---- events of the worker --------------------------------------------------------------------------------
 
     def collect_completions(self) -> None:
-        """The hub told of the worker itself."""
+        """Handles the requests that the worker has completed."""
         if self.worker is not None:
             for request, outcome in self.worker.completions():
                 with self._step("collect", request):
@@ -261,17 +261,16 @@ class ServedClient:
         self.server.schedule(self)
 
     def event_arrived(self, serial: int, error: BaseException | None) -> None:
-        """The hub told of something that the client's executor waits for."""
+        """Handles an event that the client's executor waits for."""
         found = [] if self.worker is None else self.worker.event_arrived(serial, error)
-        if (
-            found
-        ):  # a sync may be among them: what came before it is done, and its news may stand behind this in the hub
+        if found:
+            # `found` may answer a sync; completions of earlier requests may still be behind it in the event queue.
             self.collect_completions()
         for result in found:
             self.deliver(result)
 
     def deliver(self, result: RequestResult) -> None:
-        """An outcome that came without the worker's thread."""
+        """Handles a result that did not come from the worker's thread."""
         if result.is_late:
             self.server.check_device_loss(self, result.request, result.outcome)
             self._perform(self.state.failed_late(result.request, result.outcome))
@@ -281,17 +280,17 @@ class ServedClient:
         self.server.schedule(self)
 
     def worker_started(self) -> None:
-        """There is a worker, who is ready."""
+        """Notes that the worker is ready."""
         self.state.worker_started()
         self.server.schedule(self)
 
     def worker_exited(self, why: str) -> None:
-        """The worker is gone by itself."""
+        """Ends the client, because its worker has exited unexpectedly."""
         self.server.counts.lost += 1
-        self._disconnect(f"the worker of client {self.number} is gone: {why}")
+        self._disconnect(f"the worker of client {self.number} has exited: {why}")
 
     def completed(self, request: Request, outcome: Outcome) -> None:
-        """The oldest request that is out is done, or waits for something else."""
+        """Handles the oldest request in flight: it is complete, or waits without the worker."""
         self.server.schedule(self)
         if isinstance(outcome, wire.ProtocolError):
             self._protocol_error(str(outcome))
@@ -316,13 +315,13 @@ class ServedClient:
             self._send(op, request.sequence, encode(failure(error)))
 
     def _step(self, what: str, request: Request) -> AbstractContextManager[None]:
-        """What the block does is a step of the request, in a trace."""
+        """Records the block as a step of the request, in a trace."""
         if not _trace.is_on:
             return _trace.NOTHING
         return trace_points.step(what, request.kind.opcode, self._requester, request.sequence)
 
     def _send(self, op: Op, sequence: int, body: bytes = b"", fds: list[int] | None = None) -> None:
-        """Sends what finds room, keeps the rest; takes over the fds. Never waits (rule R12)."""
+        """Sends as much as the socket takes, queues the rest; takes over the fds. Never waits (rule R12)."""
         fds = fds or []
         if self.is_closed:
             return _fds.close_all(fds)
@@ -351,7 +350,7 @@ class ServedClient:
                 _log.debug("client %d: %s", self.number, error)
                 if error.errno != errno.ETOOMANYREFS:
                     return self._disconnect("")
-                # More fds of this user are under way than the kernel allows, in whichever process.
+                # Too many of this user's fds are in flight, over all processes (unix(7)).
                 return self._perform(self.state.congested(True, self.server.now()))
             self.state.congested(False, 0.0)
             if head.is_counted:
@@ -364,7 +363,7 @@ class ServedClient:
         return None
 
     def _watch(self) -> None:
-        """What the loop is to tell of it, and whether no-ops may be answered without asking."""
+        """Sets the events that the loop watches, and whether C may answer no-ops."""
         if self.is_closed:
             return
         state = self.state
@@ -376,7 +375,7 @@ class ServedClient:
     # ---- ending ---------------------------------------------------------------------------------------------------
 
     def _disconnect(self, why: str) -> None:
-        """The connection ends; with a reason, the client is told as far as that finds room. Idempotent."""
+        """Ends the connection; sends the reason, if any, as far as the socket takes it. Idempotent."""
         if self.is_closed:
             return
         if why:
@@ -398,16 +397,16 @@ class ServedClient:
             try:
                 call(self)
             except Exception:
-                _log.exception("client %d: a plug-in could not let go of it", self.number)
+                _log.exception("client %d: on_close() of a plug-in failed", self.number)
 
     def _send_lost(self, why: str) -> None:
         if self._unsent:
-            return  # in the middle of another message, maybe
+            return  # part of another message may have been sent
         data = wire.pack(Op.LOST, 0, self.state.device_generation, encode(failure(RemoteLostError(why))))
         with contextlib.suppress(OSError):
             wire.transmit(self._sock, data, (), socket.MSG_DONTWAIT)
 
 
 def _failure_op(request: Request) -> Op:
-    """What says that it failed."""
+    """Returns the opcode of the request's error message."""
     return Op.DEFERRED if request.kind.route is Route.CANNOT_FAIL else Op.ERROR

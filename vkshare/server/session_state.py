@@ -1,9 +1,9 @@
-"""What a render server does about one client: a pure state machine, without socket, thread or clock.
+"""The state of one client's session: a pure state machine, without socket, thread or clock.
 
-What happens goes in (a request arrived, the worker completed one, the client went, time passed); what is to be done
-comes out, one decision at a time. The model is the multi-rendering X server: a client whose work is out is ignored,
-and attended to again once it is done; a request that can fail is pushed back, and dispatched once more with its result;
-one that cannot is queued, and an error of it is told later (rules R4 to R7, R12, R14, R15).
+Inputs are events (a request arrived, the worker completed one, the client disconnected, time passed). Outputs are
+decisions, one at a time. The model is the multi-rendering X server: the connection of a client with work in flight is
+not read until the work is complete. A request that can fail is pushed back, and dispatched a second time with its
+result. A request that cannot fail is queued, and its error is reported later (rules R4 to R7, R12, R14, R15).
 """
 
 from __future__ import annotations
@@ -13,33 +13,33 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-MOST_QUEUED = 64  # requests that cannot fail and are with the worker (rule R6)
+MOST_QUEUED = 64  # requests that cannot fail, in flight (rule R6)
 MOST_OUTPUT = 1 << 20  # bytes that a client has not read (rule R12)
 PATIENCE = 2.0  # seconds that a worker may take for one request (rule R15)
-HELLO_TIMEOUT = 10.0  # seconds within which a client must have said who it is
-MESSAGE_TIMEOUT = 10.0  # seconds within which a message with file descriptors must be whole (rule R20)
-MOST_OUTPUT_FDS = 256  # of replies that a client has not read, where the owner does not say
-CONGESTION_TIMEOUT = 10.0  # seconds in which more fds of this user are under way than the kernel allows
-RETRY_INTERVAL = 0.05  # seconds between two tries to send then
+HELLO_TIMEOUT = 10.0  # seconds until a client must have sent hello
+MESSAGE_TIMEOUT = 10.0  # seconds until a message with file descriptors must be complete (rule R20)
+MOST_OUTPUT_FDS = 256  # default bound of file descriptors in replies that a client has not read
+CONGESTION_TIMEOUT = 10.0  # seconds that too many of this user's fds may be in flight
+RETRY_INTERVAL = 0.05  # seconds between two attempts to send meanwhile
 
-NO_GENERATION = 0xFFFFFFFF  # the device generation that a hello names: it is about no device
+NO_GENERATION = 0xFFFFFFFF  # the device generation in a hello, which is for no device
 
 
 class Route(enum.Enum):
-    """Who answers a request."""
+    """How a request is executed."""
 
-    INLINE = "inline"  # the loop itself, at once
-    CAN_FAIL = "can fail"  # the worker; pushed back until it has
-    CANNOT_FAIL = "cannot fail"  # the worker, while the client goes on
+    INLINE = "inline"  # the loop answers it at once
+    CAN_FAIL = "can fail"  # the worker runs it; it is pushed back until then
+    CANNOT_FAIL = "cannot fail"  # the worker runs it; the client's next requests are read meanwhile
 
 
 class QueuedRequest(Protocol):
-    """What the machine must know of a request."""
+    """The attributes of a request that the state machine reads."""
 
     @property
     def sequence(self) -> int: ...
     @property
-    def generation(self) -> int: ...  # of the device that it is for, as the client knows it
+    def generation(self) -> int: ...  # the device's, as the client knows it
     @property
     def route(self) -> Route: ...
     @property
@@ -50,22 +50,22 @@ R = TypeVar("R", bound=QueuedRequest)
 
 
 class Action(enum.Enum):
-    """What the owner of the machine has to do."""
+    """The action that the owner of the state machine must perform."""
 
-    ANSWER = "answer"  # dispatch it in the loop, and reply
-    START_WORKER = "start worker"  # get a worker, and call hired() when it is there (rule R1)
-    DISPATCH = "dispatch"  # give it to the worker
-    FINISH = "finish"  # dispatch it once more, with its outcome, and reply
+    ANSWER = "answer"  # run the request in the loop, and reply
+    START_WORKER = "start worker"  # start a worker, and call worker_started() when it is ready (rule R1)
+    DISPATCH = "dispatch"  # give the request to the worker
+    FINISH = "finish"  # dispatch the request a second time, with its outcome, and reply
     REFUSE = "refuse"  # reply that the device is lost, with the new generation
-    DEFER = "defer"  # tell the error of a request that has no reply
-    SEND = "send"  # what found no room may find some now
-    CUT_OFF = "cut off"  # close the connection; the worker is well
-    ABANDON = "abandon"  # close the connection; the worker is not
+    DEFER = "defer"  # report the error of a request that has no reply
+    SEND = "send"  # try again to send queued output
+    CUT_OFF = "cut off"  # close the connection; the worker is usable
+    ABANDON = "abandon"  # close the connection; the worker hangs
 
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[R]):
-    """One thing to do. `outcome` is the worker's; `why` is told to the client."""
+    """One action. `outcome` is the worker's; `why` is sent to the client."""
 
     action: Action
     request: R | None = None
@@ -75,7 +75,7 @@ class Decision(Generic[R]):
 
 @dataclass(slots=True)
 class Counts:
-    """What a client did, for statistics()."""
+    """Counters of one client, for statistics()."""
 
     requests: int = 0
     dispatched: int = 0
@@ -84,7 +84,7 @@ class Counts:
 
 
 class SessionState(Generic[R]):
-    """One client's state. `number` is its generation: no two clients of a server ever have the same (rule R14)."""
+    """One client's state. `number` is unique among all clients of a server, ever (rule R14)."""
 
     def __init__(
         self,
@@ -103,14 +103,14 @@ class SessionState(Generic[R]):
         self._buffered: deque[R] = deque()  # arrived, not dispatched
         self._in_flight: deque[R] = (
             deque()
-        )  # with the worker, in order; the last one may be the one that is pushed back
+        )  # given to the worker, in order; the last may be the request that is pushed back
         self._pushed_back: R | None = None
-        self._finished: tuple[object] | None = None  # the outcome of what was pushed back
-        self._waits_without_worker = False  # what was pushed back waits for a fence, not for the worker
+        self._finished: tuple[object] | None = None  # the outcome of the request that was pushed back
+        self._waits_without_worker = False  # the request that was pushed back waits for a fence, not for the worker
         self._has_hello = False
-        self._is_held = False  # there is no device now
+        self._is_held = False  # no device is open now
         self._has_worker = self._is_starting = False
-        self._since = now  # of the last progress
+        self._since = now  # time of the last progress
         self._output = 0  # bytes
         self._output_fds = 0
         self._most_output_fds = most_output_fds
@@ -119,21 +119,21 @@ class SessionState(Generic[R]):
         self._congested_since: float | None = None
         self._retry_at: float | None = None
 
-    # ---- what the owner asks ------------------------------------------------------------------------------------
+    # ---- queries ------------------------------------------------------------------------------------
 
     @property
     def accepts_requests(self) -> bool:
-        """Whether its connection is to be read (rule R4)."""
+        """Whether the connection should be read (rule R4)."""
         return self.is_open and not self._buffered and self._pushed_back is None and len(self._in_flight) < MOST_QUEUED
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing of it is anywhere: a no-op can be answered at once."""
+        """Whether no request and no output is pending: a no-op can be answered at once."""
         return self._has_hello and self.accepts_requests and not self._in_flight and not self._output
 
     @property
     def is_congested(self) -> bool:
-        """Whether output waits for check_deadlines(), however much room the connection has."""
+        """Whether output waits for the next attempt in check_deadlines(), even if the socket has room."""
         return self._retry_at is not None
 
     @property
@@ -142,17 +142,17 @@ class SessionState(Generic[R]):
 
     @property
     def device_generation(self) -> int:
-        """Of the device that the client's requests are for."""
+        """The generation of the device that the client's requests are for."""
         return self._device_generation
 
     @property
     def in_flight(self) -> int:
-        """Requests that the worker has."""
+        """The number of requests that the worker has."""
         return len(self._in_flight)
 
     @property
     def deadline(self) -> float | None:
-        """When check_deadlines() is to be called."""
+        """When check_deadlines() must be called."""
         if not self.is_open:
             return None
         found = [self._worker_deadline, self._incomplete_deadline, self._retry_at]
@@ -172,20 +172,20 @@ class SessionState(Generic[R]):
 
     @property
     def incomplete_since(self) -> float | None:
-        """When a message with file descriptors began that is not whole yet."""
+        """When an incomplete message with file descriptors began."""
         return self._incomplete_since
 
-    # ---- what the client did ------------------------------------------------------------------------------------
+    # ---- events of the client ------------------------------------------------------------------------------------
 
     def arrived(self, request: R) -> None:
-        """It was read, behind what was read before."""
+        """Appends a request that was read."""
         self._buffered.append(request)
         self.counts.requests += 1
 
     def note_incomplete(self, has_fds: bool, now: float) -> None:
-        """After each step(): whether there are file descriptors of a message that is not whole (rule R20).
+        """Notes, after each step(), whether an incomplete message holds file descriptors (rule R20).
 
-        Its time does not count while the connection is not read.
+        The message's timeout is suspended while the connection is not read.
         """
         accepts_requests = self.accepts_requests
         if not has_fds:
@@ -195,7 +195,7 @@ class SessionState(Generic[R]):
         self._was_accepting = accepts_requests
 
     def step(self, now: float) -> Decision[R] | None:
-        """What to do about the oldest request that was not dispatched; None: nothing now."""
+        """Decides about the oldest request that was not dispatched; None: no action now."""
         if not self.is_open:
             return None
         if self._pushed_back is not None:
@@ -213,7 +213,7 @@ class SessionState(Generic[R]):
 
     def _answer(self, head: R) -> Decision[R] | None:
         if self._in_flight:
-            return None  # rule R7: those before it first
+            return None  # rule R7: earlier requests first
         self._has_hello = True
         return Decision(Action.ANSWER, self._buffered.popleft())
 
@@ -222,7 +222,7 @@ class SessionState(Generic[R]):
             return None
         if not self._has_worker:
             if self._in_flight:
-                return None  # the one before has these to finish
+                return None  # the previous worker finishes these first
             self._is_starting = True
             return Decision(Action.START_WORKER, head)
         self._buffered.popleft()
@@ -240,7 +240,7 @@ class SessionState(Generic[R]):
         (outcome,) = self._finished
         request, self._pushed_back, self._finished = self._pushed_back, None, None
         assert request is not None
-        if request.generation != self._device_generation:  # what it made is of a device that is lost
+        if request.generation != self._device_generation:  # its result belongs to a device that is lost
             self.counts.refused += 1
             return Decision(Action.REFUSE, request, outcome)
         return Decision(Action.FINISH, request, outcome)
@@ -251,27 +251,27 @@ class SessionState(Generic[R]):
         self.counts.refused += 1
         return Decision(Action.REFUSE, self._buffered.popleft())
 
-    # ---- what the worker did ------------------------------------------------------------------------------------
+    # ---- events of the worker ------------------------------------------------------------------------------------
 
     def worker_started(self) -> None:
-        """There is a worker from now on."""
+        """Notes that the worker is ready."""
         self._has_worker, self._is_starting = True, False
 
     def worker_failed(self) -> R:
-        """There can be none now: the request that wanted one, to be answered with why."""
+        """Notes that no worker could be started; returns the request to answer with the error."""
         self._is_starting = False
         return self._buffered.popleft()
 
     def expects(self, request: R) -> bool:
-        """Whether it is the oldest one that is out, and somebody waits for it."""
+        """Whether it is the oldest request in flight of an open session."""
         return self.is_open and bool(self._in_flight) and self._in_flight[0] is request
 
     def completed(self, request: R, outcome: object, now: float, *, failed: bool) -> Decision[R] | None:
-        """The oldest request that is out is done. What nobody waits for is dropped (rule R14)."""
+        """Completes the oldest request in flight. No effect once the session is closed (rule R14)."""
         if not self.is_open:
             return None
         if not self.expects(request):
-            raise ValueError(f"request {request.sequence} was completed, which is not the oldest one that is out")
+            raise ValueError(f"request {request.sequence} was completed, and is not the oldest in flight")
         self._in_flight.popleft()
         self._since = now
         if request is self._pushed_back:
@@ -281,26 +281,26 @@ class SessionState(Generic[R]):
         return self.failed_late(request, outcome) if failed else None
 
     def waits_without_worker(self, request: R) -> None:
-        """The worker is through with what was pushed back, which waits for a fence now: no fault of the worker's."""
+        """Suspends the worker's timeout: the request that was pushed back now waits for a fence, without the worker."""
         if request is self._pushed_back:
             self._waits_without_worker = True
 
     def failed_late(self, request: R, error: object) -> Decision[R] | None:
-        """An error of a request that could not fail, told under its own number (rule R6)."""
+        """Reports the error of a request without a reply, under its sequence number (rule R6)."""
         if not self.is_open:
             return None
         self.counts.deferred += 1
         return Decision(Action.DEFER, request, error)
 
-    # ---- what else happens --------------------------------------------------------------------------------------
+    # ---- other events --------------------------------------------------------------------------------------
 
     def check_deadlines(self, now: float) -> Decision[R] | None:
-        """It is `now`: a client that does not say who it is goes, and so does one whose worker hangs (rule R15)."""
+        """Decides about deadlines at `now`: a missing hello, an incomplete message, a worker that hangs (rule R15)."""
         deadline = self.deadline
         if deadline is None or now < deadline:
             return None
         if self._incomplete_deadline is not None and now >= self._incomplete_deadline:
-            return self._cut_off(f"a message with file descriptors was not whole within {MESSAGE_TIMEOUT:g} s")
+            return self._cut_off(f"a message with file descriptors was incomplete after {MESSAGE_TIMEOUT:g} s")
         if self._retry_at is not None and now >= self._retry_at:
             self._retry_at = now + RETRY_INTERVAL
             return Decision(Action.SEND)
@@ -309,11 +309,11 @@ class SessionState(Generic[R]):
         self.is_open = False
         request = self._in_flight[0]
         return Decision(
-            Action.ABANDON, request, None, f"request {request.sequence} has kept its worker for {self._patience:g} s"
+            Action.ABANDON, request, None, f"request {request.sequence} has blocked its worker for {self._patience:g} s"
         )
 
     def queued(self, nbytes: int, n_fds: int = 0) -> Decision[R] | None:
-        """So much output found no room in the connection (rule R12)."""
+        """Adds output that the socket did not take (rule R12)."""
         self._output += nbytes
         self._output_fds += n_fds
         if self._output > MOST_OUTPUT:
@@ -325,12 +325,12 @@ class SessionState(Generic[R]):
         return None
 
     def wrote(self, nbytes: int, n_fds: int = 0) -> None:
-        """So much of the output found room after all."""
+        """Subtracts output that the socket has taken after all."""
         self._output -= nbytes
         self._output_fds -= n_fds
 
     def congested(self, is_congested: bool, now: float) -> Decision[R] | None:
-        """Whether a try to send met too many fds of this user that are under way, which may be any process's fault."""
+        """Notes whether sending failed because too many of this user's fds are in flight, maybe those of another process."""
         if not is_congested:
             self._congested_since = self._retry_at = None
             return None
@@ -342,9 +342,9 @@ class SessionState(Generic[R]):
         return self._cut_off(f"a reply's file descriptors could not be sent within {CONGESTION_TIMEOUT:g} s")
 
     def device_lost(self, generation: int, *, with_worker: bool = False) -> None:
-        """Requests for the device before are refused from now on; others wait for device_opened() (rule R16).
+        """Refuses requests for the previous device from now on; others wait for device_opened() (rule R16).
 
-        with_worker: it goes with the device, once it is through with what is out.
+        with_worker: the worker exits with the device, once the requests in flight are complete.
         """
         self._device_generation = generation
         self._is_held = True
@@ -352,11 +352,11 @@ class SessionState(Generic[R]):
             self._has_worker = self._is_starting = False
 
     def device_opened(self) -> None:
-        """There is a device of the current generation."""
+        """Notes that the device of the current generation is open."""
         self._is_held = False
 
     def close(self) -> tuple[list[R], object]:
-        """The connection is gone, or is to go. What was not dispatched, and an outcome, are the caller's to drop."""
+        """Closes the session; returns the requests that were not dispatched, and an outcome, for the caller to drop."""
         self.is_open = False
         left, outcome = list(self._buffered), self._finished and self._finished[0]
         self._buffered.clear()

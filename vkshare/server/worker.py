@@ -1,4 +1,4 @@
-"""A client's rendering thread (rule R1), and what the loop sees of it."""
+"""A client's worker thread (rule R1), and the protocols between workers and the loop."""
 
 from __future__ import annotations
 
@@ -21,52 +21,52 @@ Outcome = Answer | BaseException | Later
 
 
 class WorkerEvents(Protocol):
-    """Whom a worker that is no thread tells, on the loop's thread."""
+    """Callbacks from a process worker, invoked on the loop's thread."""
 
     def containing_errors(self) -> AbstractContextManager[None]:
-        """What raises inside ends this client, and not the loop."""
+        """Ends this client, and not the loop, on an exception in the block."""
 
     def worker_started(self) -> None:
-        """It is ready."""
+        """The worker is ready."""
 
     def completed(self, request: Request, outcome: Outcome) -> None:
-        """The oldest request that is out is done, or waits for something else."""
+        """The oldest request in flight is complete, or waits without the worker."""
 
     def deliver(self, result: RequestResult) -> None:
-        """A late failure."""
+        """A request has failed late."""
 
     def worker_exited(self, why: str) -> None:
-        """It is gone, and nobody had told it to go."""
+        """The worker has exited without close()."""
 
 
 class Worker(Protocol):
-    """What the loop gives a client's render requests to. All methods are the loop's, and none blocks."""
+    """Runs a client's render requests. The loop calls all methods; none blocks, except join()."""
 
     def submit(self, request: Request) -> None:
-        """One more request, behind those that are out."""
+        """Queues a request behind those in flight."""
 
     def completions(self) -> Iterator[tuple[Request, Outcome]]:
-        """What was done since the last call, in the order in which it was given."""
+        """Yields the requests completed since the last call, in the order of submit()."""
 
     def event_arrived(self, serial: int, error: BaseException | None) -> list[RequestResult]:
-        """The hub told of something that the client's executor asked for."""
+        """Handles an event that the client's executor asked for; returns results."""
 
     def close(self) -> None:
-        """It takes no more, and ends when it is through with what it is at."""
+        """Accepts no more requests, and exits after the one that runs."""
 
     def abandon(self) -> None:
-        """It hangs: ends what can be ended without it."""
+        """Gives up on a worker that hangs: closes what can be closed without it."""
 
     @property
     def has_exited(self) -> bool:
-        """After close(): whether join() returns at once."""
+        """Whether the worker has exited, so that join() returns at once."""
 
     def join(self) -> None:
-        """Waits for its end, and lets go of everything."""
+        """Waits until the worker has exited, and frees its resources."""
 
 
 class ThreadWorker:
-    """A thread that runs a client's requests on the server's device. Idle, it sleeps on a semaphore in C."""
+    """A thread that runs a client's requests on the server's device. It sleeps on a semaphore in C while idle."""
 
     def __init__(self, client: int, event_queue: _native.EventQueue, devices: Devices, wait_graph: WaitGraph) -> None:
         self._work_ring = _native.HandOff(event_queue, client << 32)
@@ -76,7 +76,7 @@ class ThreadWorker:
         self._wait_graph = wait_graph
         self._executor: Executor | None = None
         self._serials = itertools.count(1)
-        # A daemon: one that hangs in a driver must not keep the process from its end.
+        # A daemon, because a thread that hangs in a driver must not block the exit of the process.
         self._thread = threading.Thread(target=self._run, name=f"vks-client-{client}", daemon=True)
         self._thread.start()
 
@@ -97,7 +97,7 @@ class ThreadWorker:
         self._work_ring.close()
 
     def abandon(self) -> None:
-        # Not by the loop: the thread that hangs may hold a lock that closing needs.
+        # On a thread of its own, because the thread that hangs may hold a lock that close() needs.
         executor = self._executor
         if executor is not None:
             threading.Thread(target=executor.close, name="vks-server-close", daemon=True).start()
@@ -138,7 +138,7 @@ class ThreadWorker:
         if executor is None or executor.generation != generation:
             device = self._devices.get(generation)
             if executor is not None:
-                executor.close()  # of a device that is lost
+                executor.close()  # its device is lost
             executor = self._executor = Executor(
                 device, self._client, generation, self._event_queue, self._wait_graph, self._serials
             )
@@ -146,6 +146,6 @@ class ThreadWorker:
 
 
 def without_traceback(error: BaseException) -> BaseException:
-    """The error without the frames that it came through: their locals would live as long."""
+    """Removes the traceback from the error, whose frames would keep their locals alive."""
     error.__traceback__ = error.__cause__ = error.__context__ = None
     return error
