@@ -204,7 +204,7 @@ def test_a_body_in_memory_that_is_no_memory_or_too_large_is_refused(tmp_path: ob
     os.ftruncate(large, wire.MAX_IN_MEMORY + 1)
     read, write = os.pipe()
     disk = os.open(__file__, os.O_RDONLY)
-    for fd, why in ((large, "allowed are 16777216"), (read, "no memfd"), (disk, "no memfd")):
+    for fd, why in ((large, "allowed are 16777216"), (read, "not a memfd"), (disk, "not a memfd")):
         with pytest.raises(ProtocolError, match=why):
             Message(1, 1, 1, b"", [fd]).body_in_memory()
     with pytest.raises(ProtocolError, match="no fd came"):

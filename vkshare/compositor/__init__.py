@@ -1,4 +1,5 @@
-"""The compositor: shows many clients' pictures in one window, and composites at the display's ticks (rules R18, R19).
+"""The compositor: shows many clients' pictures in one window, and composites at the display's ticks
+(rules R18, R19).
 
     compositor = vks.compositor.Compositor(device, vks.Window(1280, 720))
     window = compositor.open_window(descriptor, at=(40, 40))  # of a pipe, or of a surface
@@ -17,7 +18,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-# Lazy imports: a client does not need the compositor, and an in-process compositor does not need vkshare.server.
+# Lazy imports: a client does not need the compositor, and an in-process compositor does not need
+# vkshare.server.
 _HOME = {
     "ClientWindow": "vkshare.compositor.window",
     "Compositor": "vkshare.compositor.compositor",

@@ -1,4 +1,6 @@
-"""Closes windows' frame sources on a thread of its own, because a client can delay each close by half a second."""
+"""Closes windows' frame sources on a thread of its own, because a client can delay each close by
+half a second.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,11 @@ _log = logging.getLogger("vkshare.compositor")
 
 
 class Closer:
-    """Closes the frame sources of windows that were removed. Thread-safe. Its thread runs only while it has windows.
+    """Closes the frame sources of windows that were removed. Thread-safe. Its thread runs only
+    while it has windows.
 
-    Windows that are closed together share one deadline: a client causes one wait, however many windows it had.
+    Windows that are closed together share one deadline: a client causes one wait, however many
+    windows it had.
     """
 
     def __init__(self, name: str) -> None:
@@ -28,7 +32,9 @@ class Closer:
         self._thread: threading.Thread | None = None
 
     def add(self, window: ClientWindow) -> None:
-        """Queues a window; returns at once. If no thread can be started, closes the window here, within half a second."""
+        """Queues a window; returns at once. If no thread can be started, closes the window here,
+        within half a second.
+        """
         with self._lock:
             self._windows.append(window)
             if self._thread is not None:

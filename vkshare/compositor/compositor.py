@@ -1,8 +1,9 @@
 """The compositor: composites clients' windows at the vsync of their display (rule R18).
 
-Each compositor has a thread. It sleeps until the display ticks, a client has a frame, or a method is called.
-CompositorScheduler and Scene, which are pure, decide what it does then. It waits for no client: it shows each window's
-newest frame whose GPU work is complete; without a new one, the previous frame stays.
+Each compositor has a thread. It sleeps until the display ticks, a client has a frame, or a method
+is called. CompositorScheduler and Scene, which are pure, decide what it does then. It waits for no
+client: it shows each window's newest frame whose GPU work is complete; without a new one, the
+previous frame stays.
 """
 
 from __future__ import annotations
@@ -48,15 +49,15 @@ Factory = Callable[[], Device]
 
 MOST_WINDOWS = 1024
 _COMPOSITED = 0  # the event queue's token for the composite; a window's token is its number
-_LATE_FRAME_INTERVAL = (
-    0.05  # seconds between checks of unfinished frames while ticks are not observed
-)
+_LATE_FRAME_INTERVAL = 0.05  # seconds between checks of unfinished frames while ticks are not observed
 _REOPEN_INTERVAL = 0.1  # seconds between attempts to replace a lost device
 
 
 @dataclass(frozen=True, slots=True)
 class CompositorStatistics:
-    """A snapshot of a compositor's counters. Frames are summed over all windows, including closed ones."""
+    """A snapshot of a compositor's counters. Frames are summed over all windows, including closed
+    ones.
+    """
 
     ticks: int  # taken
     missed: int  # ticks that passed before the thread took one: it was late
@@ -93,18 +94,21 @@ class Compositor(Closing):
     Parameters
     ----------
     device
-        A Device, which stays the caller's; or a callable that opens one, called again after a device loss.
+        A Device, which stays the caller's; or a callable that opens one, called again after a
+        device loss.
     target
-        A target of device.create_swapchain(): a vks.Window, vks.Headless(width, height), an engine's window.
+        A target of device.create_swapchain(): a vks.Window, vks.Headless(width, height), an
+        engine's window.
     display
-        The display whose ticks it composites at; stays the caller's. None: a display of its own, at 60 Hz.
+        The display whose ticks it composites at; stays the caller's. None: a display of its own, at
+        60 Hz.
     background
         (red, green, blue, alpha) of pixels without a window.
     name
         A name for logs and reprs.
     on_input
-        on_input(event) is called on the compositor's thread for each posted event, before the event is handled. If it
-        returns True, the event is not handled further.
+        on_input(event) is called on the compositor's thread for each posted event, before the event
+        is handled. If it returns True, the event is not handled further.
     swapchain
         Further keywords of device.create_swapchain(): present_mode, image_count, capture ...
     """
@@ -138,7 +142,8 @@ class Compositor(Closing):
         self._counts = _Counts()
         self._skipped = 0  # ticks without a composite since the last composite
         self._was_changing = False
-        self._ended_windows: list[ClientWindow] = []  # windows whose on_end is called at the next tick
+        # windows whose on_end is called at the next tick
+        self._ended_windows: list[ClientWindow] = []
         self._just_attended = True  # observing has just begun: ticks missed before do not count
         self._composited_at = 0
         self._needs_composite = threading.Event()  # the screen should change
@@ -202,7 +207,9 @@ class Compositor(Closing):
 
     @property
     def error(self) -> BaseException | None:
-        """The error that ended its thread, e.g. SurfaceLostError after a loss of the window system. None while it runs."""
+        """The error that ended its thread, e.g. SurfaceLostError after a loss of the window system.
+        None while it runs.
+        """
         return self._error
 
     @property
@@ -229,12 +236,14 @@ class Compositor(Closing):
             )
 
     def capture(self, timeout: float | None = 10) -> Any:
-        """Returns the current picture, as Swapchain.capture() does. The compositor's thread reads it between two composites.
+        """Returns the current picture, as Swapchain.capture() does. The compositor's thread reads
+        it between two composites.
 
         Raises
         ------
         InvalidCallError
-            Nothing was composited yet; or the frames of a window target are not kept (needs capture=True).
+            Nothing was composited yet; or the frames of a window target are not kept (needs
+            capture=True).
         TimeoutError
             The thread was busy for that long.
         """
@@ -265,14 +274,16 @@ class Compositor(Closing):
     ) -> ClientWindow:
         """Opens a client's window, on top of the others.
 
-        Opens the client's memory on the calling thread. The window is visible from its first complete frame on.
+        Opens the client's memory on the calling thread. The window is visible from its first
+        complete frame on.
 
         Parameters
         ----------
         source
-            The descriptor of a pipe (``vks.pipe()``): its newest frame is shown, and kept until a newer one arrives. Or a
-            Surface, or its descriptor: its contents are copied each time that the client releases it with the key
-            `acquire`; it is then released with the key `release`. Stays the caller's.
+            The descriptor of a pipe (``vks.pipe()``): its newest frame is shown, and kept until a
+            newer one arrives. Or a Surface, or its descriptor: its contents are copied each time
+            that the client releases it with the key `acquire`; it is then released with the key
+            `release`. Stays the caller's.
         at
             (x, y) of its top left corner, in the target's pixels.
         opacity
@@ -280,17 +291,20 @@ class Compositor(Closing):
         is_opaque
             Whether its pictures have no transparent pixels: windows below need not be drawn.
         on_input
-            on_input(event) is called for events on the window, on the compositor's thread, with positions in the window.
+            on_input(event) is called for events on the window, on the compositor's thread, with
+            positions in the window.
         on_end
-            on_end(window, why) is called on the compositor's thread when the client will send no further frame, or when
-            the compositor had to close the window. The last frame stays until close().
+            on_end(window, why) is called on the compositor's thread when the client will send no
+            further frame, or when the compositor had to close the window. The last frame stays
+            until close().
 
         Raises
         ------
         DescriptorError, DeviceMismatchError, UnsupportedError
             The source cannot be opened on the compositor's device.
         InvalidCallError
-            The queue is not a pipe, or already has a receiver; the surface's usage lacks "sample", or "copy".
+            The queue is not a pipe, or already has a receiver; the surface's usage lacks "sample",
+            or "copy".
         ClosedError
             The compositor is closed, or its thread has ended.
         """
@@ -333,9 +347,10 @@ class Compositor(Closing):
     # ---- input, displays ------------------------------------------------------------------------------------------
 
     def post(self, event: Event) -> None:
-        """Adds an input event, as ``Window.poll()`` of the target returns it. It is handled before the composite of the
-        next tick (rule V15). A press raises the window under it. The left button drags a window without on_input, and
-        any window while Alt is held. Other events go to the window under the pointer, or to the one pressed last.
+        """Adds an input event, as ``Window.poll()`` of the target returns it. It is handled before
+        the composite of the next tick (rule V15). A press raises the window under it. The left
+        button drags a window without on_input, and any window while Alt is held. Other events go to
+        the window under the pointer, or to the one pressed last.
         """
         self._lock.check()
         self._inputs.post(event)
@@ -343,7 +358,8 @@ class Compositor(Closing):
         self._wake(is_change=False)
 
     def move(self, display: Display) -> None:
-        """Composites at another display's ticks from now on, after the target was moved there. The windows' ticks move too.
+        """Composites at another display's ticks from now on, after the target was moved there. The
+        windows' ticks move too.
 
         ClosedError: the display is closed.
         """
@@ -418,7 +434,9 @@ class Compositor(Closing):
                 os.eventfd_write(self._wake_fd, 1)
 
     def _attach(self, window: ClientWindow, source: frame_sources.FrameSource | None, device: Device) -> bool:
-        """Adds a window with its source. False: the device that the source was opened on has been replaced."""
+        """Adds a window with its source. False: the device that the source was opened on has been
+        replaced.
+        """
         with self._lock, window._state:
             self._check()
             window._check()
@@ -426,7 +444,8 @@ class Compositor(Closing):
                 return False
             if len(self._windows) >= MOST_WINDOWS:
                 raise InvalidCallError(f"{MOST_WINDOWS} windows are open, which is the limit: close some")
-            if window.dispatcher.display is not self._display:  # the compositor, or the window, has moved meanwhile
+            # the compositor, or the window, has moved meanwhile
+            if window.dispatcher.display is not self._display:
                 window.dispatcher.move(self._display)
             window.number = next(self._numbers)
             window._source = source
@@ -474,7 +493,9 @@ class Compositor(Closing):
             self._captures.clear()
 
     def _poll_timeout(self) -> float | None:
-        """Returns ms until unfinished frames are checked again, while ticks are not observed; else None."""
+        """Returns ms until unfinished frames are checked again, while ticks are not observed; else
+        None.
+        """
         if self._scheduler.is_observing:
             return None
         with self._lock:  # another thread may close a source
@@ -582,7 +603,9 @@ class Compositor(Closing):
         return has_changed
 
     def _latch_window(self, window: ClientWindow, tick: Tick) -> bool:
-        """Latches one window; returns whether it has a new frame. If not, requests an event for the next one."""
+        """Latches one window; returns whether it has a new frame. If not, requests an event for the
+        next one.
+        """
         has_come = window._latch(tick.vsync_time, self._skipped)
         if not has_come and not window._is_watched and window._source is not None:
             # A client with a frame at each tick needs no event: it is latched at each tick anyway.
@@ -622,7 +645,9 @@ class Compositor(Closing):
         _trace.span_since("composite", began, tick.id, count)
 
     def _draw(self, frame: Any, time_ns: int) -> int:
-        """Submits the visible windows, and requests an event for its completion; returns their number. Caller holds self._lock."""
+        """Submits the visible windows, and requests an event for its completion; returns their
+        number. Caller holds self._lock.
+        """
         size = (0, 0) if frame.is_hidden else (frame.width, frame.height)
         drawn, is_covered = self._scene.draw_list(time_ns, *size)
         target, device = frame.view, self._device
@@ -667,7 +692,9 @@ class Compositor(Closing):
     # ---- after a device loss ------------------------------------------------------------------------------------
 
     def _reopen(self, factory: Factory) -> None:
-        """Opens the next device, and the clients' memory on it, which exists unless their own device is lost too."""
+        """Opens the next device, and the clients' memory on it, which exists unless their own
+        device is lost too.
+        """
         _log.warning("%r: the device is lost; opening the next one", self)
         with self._lock:
             for window in self._windows.values():

@@ -52,7 +52,8 @@ class Desktop(Closing):
     path, name, timeout
         As of vkshare.server.Client.
     device
-        The device of the windows' frames; stays the caller's. None: opens one on the server's adapter, and closes it.
+        The device of the windows' frames; stays the caller's. None: opens one on the server's
+        adapter, and closes it.
 
     Raises
     ------
@@ -157,9 +158,9 @@ class Desktop(Closing):
         wants_input: bool = False,
         output: int = 0,
     ) -> RemoteWindow:
-        """Opens a window that shows a surface's contents each time that it is released with the key `acquire`. The
-        compositor copies them and releases the surface with `release`. The surface stays the caller's. Other
-        parameters are as of open_window().
+        """Opens a window that shows a surface's contents each time that it is released with the key
+        `acquire`. The compositor copies them and releases the surface with `release`. The surface
+        stays the caller's. Other parameters are as of open_window().
         """
         if not isinstance(surface, Surface):
             raise TypeError(f"surface must be a Surface, not {type(surface).__name__}")
@@ -244,7 +245,8 @@ class Desktop(Closing):
 
 
 class RemoteWindow(Closing):
-    """A window of this client, shown by a compositor in another process. Created by Desktop. Thread-safe, except frame().
+    """A window of this client, shown by a compositor in another process. Created by Desktop.
+    Thread-safe, except frame().
 
     Attributes
     ----------
@@ -309,7 +311,8 @@ class RemoteWindow(Closing):
         return self._dispatcher.observe()
 
     def ticks(self) -> Iterator[Tick]:
-        """Yields the display's newest tick each time, until the window is closed here or by the compositor.
+        """Yields the display's newest tick each time, until the window is closed here or by the
+        compositor.
 
         RemoteLostError: the compositor's process is gone.
         """
@@ -336,11 +339,11 @@ class RemoteWindow(Closing):
 
     @contextlib.contextmanager
     def frame(self, timeout: float | None = None) -> Iterator[QueueFrame]:
-        """``with window.frame() as frame:`` gives a surface to draw on. It is shown at the tick after the newest one of
-        ticks(), once its GPU work is complete.
+        """``with window.frame() as frame:`` gives a surface to draw on. It is shown at the tick
+        after the newest one of ticks(), once its GPU work is complete.
 
-        Parameters and errors as of Sender.frame(). While the compositor replaces a lost device, frames are not shown.
-        ClosedError: the compositor has closed the window; the text says why.
+        Parameters and errors as of Sender.frame(). While the compositor replaces a lost device,
+        frames are not shown. ClosedError: the compositor has closed the window; the text says why.
         """
         self._check()
         scope, frame = self._begin_frame(timeout)
@@ -367,12 +370,16 @@ class RemoteWindow(Closing):
                 time.sleep(_RETRY)
 
     def _check_reopening(self) -> None:
-        """Checks whether the compositor, which has closed the pipe, will open it again. ClosedError: it will not."""
+        """Checks whether the compositor, which has closed the pipe, will open it again.
+        ClosedError: it will not.
+        """
         self._desktop.poll()
         self._check()
 
     def events(self) -> list[Event]:
-        """Returns the input events on the window since the last call, oldest first; positions are the window's pixels."""
+        """Returns the input events on the window since the last call, oldest first; positions are
+        the window's pixels.
+        """
         self._desktop.poll()
         found: list[Event] = []
         while self._events:
@@ -398,11 +405,15 @@ class RemoteWindow(Closing):
         self._request(m.Op.STACK, m.Stack(self._id, False))
 
     def move_to(self, output: int) -> None:
-        """Moves the window to another of the compositor's targets. It then gets that target's ticks."""
+        """Moves the window to another of the compositor's targets. It then gets that target's
+        ticks.
+        """
         self._request(m.Op.SEND, m.Send(self._id, _arguments.integer("output", output, 0, 255)))
 
     def statistics(self) -> dict[str, int | float]:
-        """Returns the counters of WindowStatistics (shown, superseded, lost, waiting, is_late), and x, y, opacity."""
+        """Returns the counters of WindowStatistics (shown, superseded, lost, waiting, is_late), and
+        x, y, opacity.
+        """
         counters: messages.Counters = self._desktop.client.decoded(
             messages.Counters, self._request(m.Op.STATISTICS, m.WindowId(self._id))
         )
@@ -416,7 +427,8 @@ class RemoteWindow(Closing):
             self._closed = True
             self._desktop._windows.pop(self._id, None)
         try:
-            if not self._desktop.is_closed and not sys.is_finalizing():  # the exit of the process closes it then
+            # the exit of the process closes it then
+            if not self._desktop.is_closed and not sys.is_finalizing():
                 self._desktop.client.call(m.Op.CLOSE, m.Close(self._id, float(seconds)))
         finally:
             self._end()
@@ -450,7 +462,8 @@ class RemoteWindow(Closing):
 
 
 def _open_same_adapter(server: messages.Welcome, name: str) -> Device:
-    """Opens a device on the server's adapter, because the server usually cannot open memory of another adapter.
+    """Opens a device on the server's adapter, because the server usually cannot open memory of
+    another adapter.
 
     UnsupportedError: this process has no such adapter.
     """

@@ -1,11 +1,13 @@
-"""Sources of a window's frames: a client's pipe, or one surface that client and compositor own in turn.
+"""Sources of a window's frames: a client's pipe, or one surface that client and compositor own in
+turn.
 
 For one thread. Nothing here waits for a client: neither for its frames, nor for the GPU work that draws them. A frame
 whose work is not complete is checked again at the next tick; until then the previous frame stays.
 
-A frame that a client draws at a tick is due at the next one. If the compositor is late for a tick (its thread and all
-clients wake at the same moment), fast clients have drawn their next frame already. So a frame's metadata can name its
-tick, by stamp(): the frame then waits for that tick, and does not replace the frame that is due.
+A frame that a client draws at a tick is due at the next one. If the compositor is late for a tick
+(its thread and all clients wake at the same moment), fast clients have drawn their next frame
+already. So a frame's metadata can name its tick, by stamp(): the frame then waits for that tick,
+and does not replace the frame that is due.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ STAMP_SIZE = _STAMP.size
 
 
 def stamp(vsync_time: int) -> bytes:
-    """Returns metadata, STAMP_SIZE bytes, for a frame that is drawn for the tick of that vsync time, in ns."""
+    """Returns metadata, STAMP_SIZE bytes, for a frame that is drawn for the tick of that vsync
+    time, in ns.
+    """
     return _STAMP.pack(_MAGIC, vsync_time)
 
 
@@ -75,19 +79,25 @@ class FrameSource(Protocol):
     end: str
 
     def latch(self, vsync_time: int | None = None) -> int:
-        """Takes the client's frames, and makes the newest complete one the picture; returns how many frames that took.
+        """Takes the client's frames, and makes the newest complete one the picture; returns how
+        many frames that took.
 
-        A frame that was drawn for the tick of that vsync time, or for a later tick, waits for the next call.
+        A frame that was drawn for the tick of that vsync time, or for a later tick, waits for the
+        next call.
         """
 
     def watch(self, event_queue: _native.EventQueue, token: int) -> bool:
-        """Has the token pushed into the event queue, once, when latch() may take a frame. False: no event will come."""
+        """Has the token pushed into the event queue, once, when latch() may take a frame. False: no
+        event will come.
+        """
 
     def release_to_client(self) -> None:
         """Releases surfaces to the client, before close(). Does not wait."""
 
     def close(self) -> None:
-        """Closes the client's surfaces. May wait half a second for the client's work on each surface."""
+        """Closes the client's surfaces. May wait half a second for the client's work on each
+        surface.
+        """
 
 
 def open_source(device: Device, descriptor: Descriptor, keys: Keys) -> FrameSource:
@@ -98,7 +108,8 @@ def open_source(device: Device, descriptor: Descriptor, keys: Keys) -> FrameSour
     DescriptorError, DeviceMismatchError, UnsupportedError
         As device.open_surface() and vks.open_receiver().
     InvalidCallError
-        The queue is not a pipe, or already has a receiver; the surface's usage lacks "sample", or "copy".
+        The queue is not a pipe, or already has a receiver; the surface's usage lacks "sample", or
+        "copy".
     """
     if isinstance(descriptor, QueueDescriptor):
         return PipeSource(device, descriptor)
@@ -111,7 +122,9 @@ class _QueuedFrame(NamedTuple):
 
 
 class PipeSource:
-    """Frames of a client's ``vks.pipe()``. The compositor keeps the frame that is shown until a newer one is complete."""
+    """Frames of a client's ``vks.pipe()``. The compositor keeps the frame that is shown until a
+    newer one is complete.
+    """
 
     def __init__(self, device: Device, descriptor: QueueDescriptor) -> None:
         if descriptor.queue_count == 2 and descriptor.surface_count < 2:
@@ -120,7 +133,8 @@ class PipeSource:
                 "the compositor keeps the frame that is shown, so the client could draw no other: give pipe() a count "
                 "of 2 or more",
             )
-        # Do not wait for surfaces of an earlier receiver, because the client decides when their work completes, if ever.
+        # Do not wait for surfaces of an earlier receiver, because the client decides when their
+        # work completes, if ever.
         self._receiver: Receiver = open_receiver(device, descriptor, _patience=0)
         self._in, self._back = self._receiver._in, self._receiver._back
         self._arrived: list[_QueuedFrame] = []  # oldest first; their GPU work may still run
@@ -147,7 +161,9 @@ class PipeSource:
         return taken
 
     def _count_due(self, vsync_time: int | None) -> int:
-        """Counts the frames that are due. A frame that has waited for one tick is due, whatever its stamp says."""
+        """Counts the frames that are due. A frame that has waited for one tick is due, whatever its
+        stamp says.
+        """
         if vsync_time is not None:
             for i in range(self._waited, len(self._arrived)):
                 if self._arrived[i].drawn_for >= vsync_time:
@@ -155,7 +171,9 @@ class PipeSource:
         return len(self._arrived)
 
     def _count_finished(self, due: int) -> int:
-        """Counts the frames up to the newest complete one, of `due`. Drops newer frames whose work will never run."""
+        """Counts the frames up to the newest complete one, of `due`. Drops newer frames whose work
+        will never run.
+        """
         for index in reversed(range(due)):
             is_finished = self._is_finished(index)
             if is_finished:
@@ -186,7 +204,9 @@ class PipeSource:
             self.end = f"the client broke its queue: {error}"
 
     def _is_finished(self, index: int) -> bool | None:
-        """Returns whether a frame's work is complete; None: it will never run, because its device or process is gone."""
+        """Returns whether a frame's work is complete; None: it will never run, because its device
+        or process is gone.
+        """
         try:
             self._arrived[index].surface._cpu_access(0)
             return True
@@ -220,7 +240,9 @@ class PipeSource:
 
 
 class SurfaceSource:
-    """One surface that client and compositor own in turn: its contents are copied at each acquire, and it is released."""
+    """One surface that client and compositor own in turn: its contents are copied at each acquire,
+    and it is released.
+    """
 
     def __init__(self, device: Device, descriptor: SurfaceDescriptor, keys: Keys) -> None:
         self._device = device
@@ -293,7 +315,8 @@ class SurfaceSource:
     def release_to_client(self) -> None:
         if self._pending is not None and not self._surface.is_closed:
             self._pending.cancel()
-        if self._surface.is_owned:  # acquired just now, or its work is not complete: release it unchanged
+        # acquired just now, or its work is not complete: release it unchanged
+        if self._surface.is_owned:
             with contextlib.suppress(VkshareError):
                 self._surface.release(self._keys.release)
 
@@ -307,5 +330,5 @@ class SurfaceSource:
 def _check_usage(surface: Surface, word: str) -> None:
     if word not in surface.usage:
         raise InvalidCallError(
-    f"a window's surface needs usage {word!r}; this one was created with {sorted(surface.usage)}"
+            f"a window's surface needs usage {word!r}; this one was created with {sorted(surface.usage)}"
         )

@@ -1,4 +1,6 @@
-"""Applies the user's input to windows: raises, drags, and routes events. For the compositor's thread."""
+"""Applies the user's input to windows: raises, drags, and routes events. For the compositor's
+thread.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,12 @@ _POSITIONED = ("pointer_down", "pointer_up", "pointer_move", "double_click", "wh
 class Pointer:
     """One pointer and one keyboard on one compositor's target.
 
-    A press raises the window under it and gives it the keyboard focus. The left button drags a window that takes no
-    input, and any window while Alt is held. While a button is down, the window that was pressed gets the pointer events.
+    A press raises the window under it and gives it the keyboard focus. The left button drags a
+    window that takes no input, and any window while Alt is held. While a button is down, the window
+    that was pressed gets the pointer events.
 
-    Any thread may close a window at any time, and forget() it, so each method reads each attribute once.
+    Any thread may close a window at any time, and forget() it, so each method reads each attribute
+    once.
     """
 
     def __init__(self, compositor: Compositor, on_input: Callable[[Event], object] | None) -> None:
@@ -35,7 +39,8 @@ class Pointer:
         self._on_input = on_input
         self._focus: ClientWindow | None = None  # gets key events
         self._pressed: ClientWindow | None = None  # gets pointer events until the buttons are up
-        self._dragged: tuple[ClientWindow, float, float] | None = None  # and the pointer's position in it
+        # and the pointer's position in it
+        self._dragged: tuple[ClientWindow, float, float] | None = None
 
     def forget(self, window: ClientWindow) -> None:
         """Drops a window that is closed."""

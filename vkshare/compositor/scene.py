@@ -1,4 +1,6 @@
-"""The stack of windows and their positions: pure, without surfaces, threads or a clock. Times are ns, lengths pixels."""
+"""The stack of windows and their positions: pure, without surfaces, threads or a clock. Times are
+ns, lengths pixels.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ class Tween(NamedTuple):
 
     def at(self, time: int) -> float:
         """Returns the value at `time`, with a smooth start and end (smoothstep)."""
-        # A change without duration also applies to a composite with an earlier time, as a late compositor has.
+        # A change without duration also applies to a composite with an earlier time, as a late
+        # compositor has.
         if time >= self.until or self.begin >= self.until:
             return self.end
         part = max(0.0, (time - self.begin) / (self.until - self.begin))
@@ -115,7 +118,8 @@ class Scene:
         return any(window.is_changing(time) for window in self._stack)
 
     def draw_list(self, time: int, width: int, height: int) -> tuple[list[Drawn], bool]:
-        """Returns the windows visible in a target of that size, bottom to top, and whether they cover the target.
+        """Returns the windows visible in a target of that size, bottom to top, and whether they
+        cover the target.
 
         Windows that an opaque one hides, or that lie outside the target, are left out.
         """

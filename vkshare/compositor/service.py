@@ -1,7 +1,7 @@
 """The compositor for clients in other processes: a plug-in of vkshare.server (rules R18, R19).
 
-On the server's loop, requests are only checked and answered, which takes no time. The service's thread opens clients'
-memory, the compositor's thread draws it; neither waits for a client.
+On the server's loop, requests are only checked and answered, which takes no time. The service's
+thread opens clients' memory, the compositor's thread draws it; neither waits for a client.
 """
 
 from __future__ import annotations
@@ -45,16 +45,21 @@ class _ServedWindow:
     window: ClientWindow
     bridge: VsyncBridge
     fds: int
-    destination: Compositor | None = None  # the compositor to which the service's thread will move it
+    # the compositor to which the service's thread will move it
+    destination: Compositor | None = None
 
     def close(self, seconds: float) -> None:
-        """Closes the window without waiting for the client. ValueError: `seconds` is out of bounds; the window stays open."""
+        """Closes the window without waiting for the client. ValueError: `seconds` is out of bounds;
+        the window stays open.
+        """
         self.window._close(seconds, is_blocking=False)
         self.bridge.close()
 
 
 class _Windows(dict[int, _ServedWindow]):
-    """A client's windows by their ids. Windows that fade out or are being closed have no id, but count toward the limits."""
+    """A client's windows by their ids. Windows that fade out or are being closed have no id, but
+    count toward the limits.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -173,7 +178,8 @@ class Service(Closing):
     def _send(self, client: ServedClient, request: Request) -> Answer:
         body: m.Send = request.body
         served, compositor = self._served(client, body.id), self._compositor(body.output)
-        with self._lock:  # at most one queued move per window: a flood of moves does not delay other windows
+        # at most one queued move per window: a flood of moves does not delay other windows
+        with self._lock:
             is_queued = served.destination is not None
             served.destination = compositor
         if not is_queued:
@@ -197,7 +203,7 @@ class Service(Closing):
         numbers |= dict(zip(("x", "y", "opacity"), place, strict=True)) | {"is_late": int(counters.is_late)}
         return Answer.of(messages.Counters(numbers))
 
-    # ---- clients' windows ---------------------------------------------------------------------------------------------
+    # ---- clients' windows -------------------------------------------------------------------------------------------
 
     def _windows(self, client: ServedClient) -> _Windows:
         found = client.notes.get(self)

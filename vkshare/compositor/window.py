@@ -30,11 +30,14 @@ _LONGEST = 3600.0  # seconds of a move or a fade
 
 @dataclass(frozen=True, slots=True)
 class WindowStatistics:
-    """A snapshot of a window's counters. Each frame of the client counts in exactly one of the first four."""
+    """A snapshot of a window's counters. Each frame of the client counts in exactly one of the
+    first four.
+    """
 
     shown: int  # frames in a composite that was presented
     superseded: int  # replaced by a newer frame before their tick
-    lost: int  # due at a tick without a composite, and replaced by a newer frame before the next one
+    # due at a tick without a composite, and replaced by a newer frame before the next one
+    lost: int
     waiting: int  # the newest frame taken, if it is in no composite yet: 0 or 1
     is_late: bool  # a frame is here whose GPU work is not complete
     end: str  # why no further frame will arrive; "" while one may
@@ -50,8 +53,8 @@ class ClientWindow:
     width, height
         Size of its frames in pixels.
     dispatcher
-        Ticks of the display that it is on, also after move_to(). observe() it in this process, or create a VsyncBridge
-        on it for the client's process.
+        Ticks of the display that it is on, also after move_to(). observe() it in this process, or
+        create a VsyncBridge on it for the client's process.
     """
 
     def __init__(
@@ -67,7 +70,8 @@ class ClientWindow:
         self.title = title
         self.number = 0  # its token in the event queue of its compositor
         self._compositor = compositor
-        self._descriptor = descriptor  # owned: another device, or another compositor, opens it again
+        # owned: another device, or another compositor, opens it again
+        self._descriptor = descriptor
         self._keys = keys
         self._placement = placement
         self._on_input = on_input
@@ -77,7 +81,8 @@ class ClientWindow:
         self._why = ""
         self._is_closed = False
         self._moving = OwnLock(self)  # held while the window moves to another compositor
-        self._state = threading.Lock()  # with its compositor's lock, guards _compositor and _is_closed
+        # with its compositor's lock, guards _compositor and _is_closed
+        self._state = threading.Lock()
         self._is_watched = False  # an event for its next frame is requested
         self._is_new = False  # its picture was in no composite yet
         self._shown = self._superseded = self._lost = 0
@@ -150,7 +155,9 @@ class ClientWindow:
     # ---- for its owner --------------------------------------------------------------------------------
 
     def move(self, x: float, y: float, seconds: float = 0) -> None:
-        """Moves it, at once or in that many seconds; x and y are its top left corner, in the target's pixels."""
+        """Moves it, at once or in that many seconds; x and y are its top left corner, in the
+        target's pixels.
+        """
         destination = _place("x", x), _place("y", y)
         duration = _duration(seconds)
 
@@ -179,10 +186,11 @@ class ClientWindow:
         self._change(lambda placement, _: self._compositor._scene.lower_to_bottom(placement))
 
     def move_to(self, compositor: Compositor) -> None:
-        """Moves it to another compositor, at the same position; it then gets that compositor's ticks.
+        """Moves it to another compositor, at the same position; it then gets that compositor's
+        ticks.
 
-        Its source is opened again if the compositors have different devices. Errors as of open_window(); the window is
-        closed then.
+        Its source is opened again if the compositors have different devices. Errors as of
+        open_window(); the window is closed then.
         """
         with self._moving:
             before = self._compositor
@@ -206,14 +214,18 @@ class ClientWindow:
                 raise
 
     def close(self, seconds: float = 0) -> None:
-        """Closes it, at once or after fading out for that many seconds. Idempotent; the earliest end counts.
+        """Closes it, at once or after fading out for that many seconds. Idempotent; the earliest
+        end counts.
 
-        At once, it waits until the client's memory is closed: half a second at most, for work of the client.
+        At once, it waits until the client's memory is closed: half a second at most, for work of
+        the client.
         """
         self._close(seconds, is_blocking=True)
 
     def _close(self, seconds: float, *, is_blocking: bool) -> None:
-        """Closes it. Not is_blocking: the compositor's closer closes the client's memory, and this returns at once."""
+        """Closes it. Not is_blocking: the compositor's closer closes the client's memory, and this
+        returns at once.
+        """
         duration = _duration(seconds)
         compositor = self._compositor
         with compositor._lock:
@@ -231,7 +243,9 @@ class ClientWindow:
     # ---- for the compositor, under its lock -------------------------------------------------------------------------
 
     def _show(self) -> None:
-        """Opens the client's memory, and shows the window, or closes it on an error. Caller does not hold the lock."""
+        """Opens the client's memory, and shows the window, or closes it on an error. Caller does
+        not hold the lock.
+        """
         compositor, is_shown = self._compositor, False
         try:
             while not is_shown:
@@ -268,7 +282,8 @@ class ClientWindow:
             before.close()
 
     def _latch(self, vsync_time: int, skipped: int) -> bool:
-        """Takes the newest complete frame that is due at the tick of that vsync time; returns whether there is one.
+        """Takes the newest complete frame that is due at the tick of that vsync time; returns
+        whether there is one.
 
         `skipped`: ticks since the last composite.
         """
@@ -323,8 +338,8 @@ class ClientWindow:
             self._source = None
 
     def _end(self, why: str, *, is_blocking: bool = False) -> None:
-        """Removes it from its compositor and closes its source, before it returns if is_blocking. Idempotent; from any
-        thread.
+        """Removes it from its compositor and closes its source, before it returns if is_blocking.
+        Idempotent; from any thread.
         """
         while True:
             compositor = self._compositor
@@ -354,7 +369,9 @@ class ClientWindow:
 
 
 def placed(width: int, height: int, at: Any, opacity: Any, is_opaque: Any) -> Placement:
-    """Checks the arguments of open_window(). ValueError, TypeError: the text names the argument that is wrong."""
+    """Checks the arguments of open_window(). ValueError, TypeError: the text names the argument
+    that is wrong.
+    """
     try:
         x, y = at
     except (TypeError, ValueError):

@@ -1,4 +1,6 @@
-"""A window with a compositor and a render server, for programs: `vkshare serve`, `vkshare demo desktop`."""
+"""A window with a compositor and a render server, for programs: `vkshare serve`, `vkshare demo
+desktop`.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
 
 _HEADLESS_RATE = 60  # Hz
 _SIGNAL_POLL_INTERVAL = (
-    0.1  # seconds between two looks for signals, in a window, whose window system would not be woken by one
+    # seconds between two looks for signals, in a window, whose window system would not be woken by
+    # one
+    0.1
 )
 
 
@@ -45,12 +49,14 @@ class WindowHostOptions:
     path
         Path of the server's socket; None: as RenderServer has it.
     rate
-        Hz of a software display; None: the window's own ticks, if it has any, and 60 Hz if headless.
+        Hz of a software display; None: the window's own ticks, if it has any, and 60 Hz if
+        headless.
     backend, adapter
         As vks.open() takes them.
     can_capture
-        Whether capture() will be called: a copy of each frame is kept for it. Without it, a window cannot be captured,
-        and a headless target on Vulkan only by acquiring its images one after the other.
+        Whether capture() will be called: a copy of each frame is kept for it. Without it, a window
+        cannot be captured, and a headless target on Vulkan only by acquiring its images one after
+        the other.
     """
 
     width: int = 1280
@@ -66,7 +72,8 @@ class WindowHostOptions:
 
 
 class WindowHost(Closing):
-    """Shows clients' windows until it is closed. With a window, create it, call turn() and close it on the main thread.
+    """Shows clients' windows until it is closed. With a window, create it, call turn() and close it
+    on the main thread.
 
     Raises
     ------
@@ -108,7 +115,8 @@ class WindowHost(Closing):
         return self.compositor.is_closed
 
     def turn(self, timeout: float, signals: Signals) -> None:
-        """Handles the user's input, and waits for at most that many seconds for more, or for a signal.
+        """Handles the user's input, and waits for at most that many seconds for more, or for a
+        signal.
 
         Raises
         ------
@@ -121,7 +129,8 @@ class WindowHost(Closing):
             for event in self.window.poll(min(timeout, _SIGNAL_POLL_INTERVAL)):
                 if event.event_type == "key_down" and event.key == "Escape":
                     self.has_ended = True
-                with contextlib.suppress(InvalidCallError):  # the queue is full: the compositor hangs in its driver
+                # the queue is full: the compositor hangs in its driver
+                with contextlib.suppress(InvalidCallError):
                     self.compositor.post(event)
             self.has_ended |= self.window.should_close
         error = self.compositor.error or self._serving_error
@@ -187,7 +196,9 @@ class Signals:
         self.came = number
 
     def wait(self, timeout: float, *also: int) -> list[int]:
-        """Waits for a signal, for one of the file descriptors to be readable, or for the timeout; returns the readable ones."""
+        """Waits for a signal, for one of the file descriptors to be readable, or for the timeout;
+        returns the readable ones.
+        """
         if self.came:
             return []
         ready = select.select([self._read, *also], [], [], max(timeout, 0))[0]

@@ -19,7 +19,9 @@ _PAUSE = 0.1  # seconds without accepting, after the process has run out of fds
 
 
 class Acceptor:
-    """Accepts connections for a server. admit(sock, pid) takes ownership of the socket, or returns False to reject it."""
+    """Accepts connections for a server. admit(sock, pid) takes ownership of the socket, or returns
+    False to reject it.
+    """
 
     def __init__(
         self,
@@ -85,7 +87,8 @@ class Acceptor:
             with contextlib.suppress(OSError):
                 self._listener.sock.accept()[0].close()
         self._reserve_spare()
-        if self._spare < 0:  # another thread took the fd: connections wait in the backlog for _PAUSE
+        # another thread took the fd: connections wait in the backlog for _PAUSE
+        if self._spare < 0:
             self._loop.watch(self._listener.sock.fileno(), 0)
             self.deadline = self._clock() + _PAUSE
 

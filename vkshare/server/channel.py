@@ -1,4 +1,6 @@
-"""The client's end of a connection: sends requests, matches replies by sequence number, raises errors."""
+"""The client's end of a connection: sends requests, matches replies by sequence number, raises
+errors.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ class _Outgoing:
         return 0 < sum(self.parts) < self._size
 
     def send(self, sock: socket.socket, data: memoryview, fds: Sequence[int]) -> None:
-        """Sends as many bytes as the socket takes, the fds with the first byte. One C call, like wire.read_into()."""
+        """Sends as many bytes as the socket takes, the fds with the first byte. One C call, like
+        wire.read_into().
+        """
         if fds:
             self.parts.extend(map(sock.sendmsg, ([data],), (_transport.rights(fds),), (socket.MSG_NOSIGNAL,)))
         else:
@@ -50,16 +54,18 @@ class _Outgoing:
 
 
 class Channel:
-    """For one thread at a time. `generation` is the last known generation of the server's device. set_client()
-    stores this client's number, once the server has sent it.
+    """For one thread at a time. `generation` is the last known generation of the server's device.
+    set_client() stores this client's number, once the server has sent it.
 
-    An interrupted call (Ctrl-C) loses no byte and no fd of the stream: its reply is skipped when it arrives.
+    An interrupted call (Ctrl-C) loses no byte and no fd of the stream: its reply is skipped when it
+    arrives.
     """
 
     def __init__(self, path: Path, timeout: float | None) -> None:
         self.generation = 0
         self._requester = trace_points.UNKNOWN_REQUESTER
-        self.deferred: deque[Exception] = deque(maxlen=_MOST_ERRORS)  # errors of requests without a reply; each has `sequence`
+        # errors of requests without a reply; each has `sequence`
+        self.deferred: deque[Exception] = deque(maxlen=_MOST_ERRORS)
         self.events: deque[tuple[Event, list[int]]] = deque(maxlen=_MOST_EVENTS)
         self._sequence = 0
         self._outgoing = _Outgoing(0, 0)
@@ -156,7 +162,8 @@ class Channel:
     ) -> tuple[bytes, list[int]]:
         """Sends a request and waits for its reply; returns the body, and fds that the caller owns.
 
-        wire.LostFds: the server has executed the request, but this process had no fd free for the reply's fds.
+        wire.LostFds: the server has executed the request, but this process had no fd free for the
+        reply's fds.
         """
         message = self.exchange(opcode, body, fds, timeout)
         return message.body, message.take_fds()
@@ -214,9 +221,11 @@ class Channel:
             self._raise_closed()
 
     def _next_reply(self, sequence: int | None) -> wire.Message | None:
-        """Returns the reply to that request, or None if it has not arrived. Raises if the answer is an error.
+        """Returns the reply to that request, or None if it has not arrived. Raises if the answer is
+        an error.
 
-        Messages before the reply are handled and closed. A signal can interrupt only between two messages.
+        Messages before the reply are handled and closed. A signal can interrupt only between two
+        messages.
         """
         while self._arrived:
             message = self._arrived[0]
@@ -259,7 +268,9 @@ class Channel:
         del self._arrived[0]
 
     def decoded(self, kind: type[Body], data: bytes) -> Any:
-        """Decodes the body in `data`. RemoteLostError: it is malformed; the connection is closed then."""
+        """Decodes the body in `data`. RemoteLostError: it is malformed; the connection is closed
+        then.
+        """
         try:
             return decode(kind, data)
         except wire.ProtocolError as error:
@@ -318,7 +329,8 @@ class Channel:
     def _check(self) -> None:
         if self.is_closed:
             raise ClosedError("this connection is closed: make another Client")
-        if self._outgoing.is_partial:  # the server would read the next request as the rest of this one
+        # the server would read the next request as the rest of this one
+        if self._outgoing.is_partial:
             self.close()
             raise ClosedError(
                 "a call of this client was interrupted when half of its request was sent, and no other can follow it: "
@@ -337,7 +349,9 @@ class Channel:
 
 
 def _in_memory(data: bytes) -> int:
-    """Returns a memfd with the data, owned by the caller. ValueError: too much data. OSError: no memfd can be created."""
+    """Returns a memfd with the data, owned by the caller. ValueError: too much data. OSError: no
+    memfd can be created.
+    """
     if len(data) > wire.MAX_IN_MEMORY:
         raise ValueError(f"the request has {len(data)} bytes; allowed are {wire.MAX_IN_MEMORY}: send it in parts")
     try:

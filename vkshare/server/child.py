@@ -1,4 +1,5 @@
-"""The child process of isolation.py: ``python -m vkshare.server.child`` runs one client's requests on its own device.
+"""The child process of isolation.py: ``python -m vkshare.server.child`` runs one client's requests
+on its own device.
 
 One thread runs the requests one after the other. The server kills a process that hangs.
 """
@@ -26,7 +27,9 @@ from vkshare.server.worker import Outcome, without_traceback
 
 
 class Child:
-    """One client's executor, and the socket to the server's loop. Sends may block, because the loop always reads."""
+    """One client's executor, and the socket to the server's loop. Sends may block, because the loop
+    always reads.
+    """
 
     def __init__(self, sock: socket.socket, config: ChildConfig, device: Device) -> None:
         self._sock = sock
@@ -34,7 +37,8 @@ class Child:
         self._kinds = table(rendering.KINDS, pickle.loads(config.kinds))
         self._splitter = wire.Splitter()
         self._executor = Executor(device, config.client, 0, self._event_queue, WaitGraph())
-        self._held: set[int] = set()  # sequences of requests that may fail late; the server knows them
+        # sequences of requests that may fail late; the server knows them
+        self._held: set[int] = set()
 
     def run(self) -> None:
         """Serves requests until the server has closed its end."""
@@ -109,7 +113,8 @@ class Child:
                 except OSError as error:
                     if error.errno != errno.ETOOMANYREFS:
                         raise
-                    time.sleep(RETRY_INTERVAL)  # too many of this user's fds are in flight (unix(7))
+                    # too many of this user's fds are in flight (unix(7))
+                    time.sleep(RETRY_INTERVAL)
                     continue
                 left = left[sent:]
                 _fds.close_all(fds)

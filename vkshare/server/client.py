@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from vkshare.device import Device
 
 _FLUSH = 5.0  # seconds that close() waits
-_UNDO = 1.0  # seconds to send a request that undoes another one; in addition to the caller's timeout
+# seconds to send a request that undoes another one; in addition to the caller's timeout
+_UNDO = 1.0
 _DEFAULT: Any = object()  # the client's own timeout
 _T = TypeVar("_T", bound=ServedHandle)
 _D = TypeVar("_D", bound=Descriptor)
@@ -51,12 +52,14 @@ class Client:
     timeout
         Seconds that a call waits for the server, unless it has a timeout of its own.
     device
-        Device that opens surfaces and fences in this process, on the server's adapter; stays the caller's.
+        Device that opens surfaces and fences in this process, on the server's adapter; stays the
+        caller's.
 
     Raises
     ------
     OSError
-        No process listens there. PermissionError: the process there is another user's; nothing was sent to it.
+        No process listens there. PermissionError: the process there is another user's; nothing was
+        sent to it.
     InvalidCallError
         No path is given, and XDG_RUNTIME_DIR, or the user's folder in /tmp, can be written by another user.
     RemoteLostError
@@ -109,7 +112,9 @@ class Client:
 
     @property
     def generation(self) -> int:
-        """Last known generation of the server's device. After a DeviceLostError, create surfaces and fences again."""
+        """Last known generation of the server's device. After a DeviceLostError, create surfaces
+        and fences again.
+        """
         return self._channel.generation
 
     @property
@@ -127,7 +132,9 @@ class Client:
         tiling: str = "auto",
         usage: Iterable[str] = DEFAULT_USAGE,
     ) -> ServedSurface:
-        """Creates a surface in the server, with a handle in this process. Parameters and errors as device.create_surface()."""
+        """Creates a surface in the server, with a handle in this process. Parameters and errors as
+        device.create_surface().
+        """
         size = _arguments.integer("width", width, 1, 2**20), _arguments.integer("height", height, 1, 2**20)
         with self._lock:
             number = self._new_id()
@@ -186,7 +193,9 @@ class Client:
     def _create(
         self, opcode: m.Op, body: m.Body, kind: type[_D], opener: Callable[[Any], _O] | None
     ) -> tuple[_D, _O | None]:
-        """Returns the descriptor of the object that the server creates, and the handle that the opener makes of it."""
+        """Returns the descriptor of the object that the server creates, and the handle that the
+        opener makes of it.
+        """
         reply = self._channel.exchange(opcode, body, (), self._timeout)
         try:
             descriptor = kind._taken_from(reply, self.decoded(m.Created, reply.body).descriptor)
@@ -204,7 +213,8 @@ class Client:
         try:
             yield
         except BaseException as error:
-            # Nothing to undo if the request was not sent, or if the server refused it (its error has `sequence`).
+            # Nothing to undo if the request was not sent, or if the server refused it (its error
+            # has `sequence`).
             if self._channel.sent != before and not hasattr(error, "sequence"):
                 with contextlib.suppress(VkshareError, OSError), self._lock:
                     self._channel.send(opcode, body, (), _UNDO)
@@ -213,7 +223,9 @@ class Client:
     # ---- drawing ----------------------------------------------------------------------------------------------------
 
     def record(self) -> Recorder:
-        """Returns an empty list of commands on ServedSurfaces, with the methods of vkshare.CommandList."""
+        """Returns an empty list of commands on ServedSurfaces, with the methods of
+        vkshare.CommandList.
+        """
         return Recorder(self)
 
     def submit(
@@ -224,15 +236,17 @@ class Client:
         waits: Iterable[tuple[ServedFence, int]] = (),
         signals: Iterable[ServedFence | tuple[ServedFence, int]] = (),
     ) -> int:
-        """Submits commands to the server. Returns the request's number, which its error has as `sequence`; does not wait.
+        """Submits commands to the server. Returns the request's number, which its error has as
+        `sequence`; does not wait.
 
         Parameters
         ----------
         acquire, release
-            {surface: key}: surfaces that the server acquires before the commands and releases after them, and the keys.
-            Neither blocks the server. A command must use each acquired surface.
+            {surface: key}: surfaces that the server acquires before the commands and releases after
+            them, and the keys. Neither blocks the server. A command must use each acquired surface.
         waits, signals
-            As in device.submit(). A wait for a value that only a later request of this client could signal is an error.
+            As in device.submit(). A wait for a value that only a later request of this client could
+            signal is an error.
         """
         body = m.Submit(
             self._keys(acquire),
@@ -253,9 +267,11 @@ class Client:
         return tuple((s._checked_id(self), _arguments.integer("key", key, 0, 2**64 - 1)) for s, key in pairs)
 
     def sync(self, timeout: float | None = _DEFAULT) -> None:
-        """Waits until all submissions have run; raises the first error of a request without a reply.
+        """Waits until all submissions have run; raises the first error of a request without a
+        reply.
 
-        TimeoutError: a submission waits for a fence or a key longer than `timeout`; the server goes on waiting.
+        TimeoutError: a submission waits for a fence or a key longer than `timeout`; the server goes
+        on waiting.
         """
         with self._lock:
             self._call(m.Op.SYNC, timeout=timeout)
@@ -263,7 +279,9 @@ class Client:
                 raise self._channel.deferred.popleft()
 
     def errors(self) -> list[Exception]:
-        """Returns late errors that were not raised yet; each has the attribute `sequence`. Does not wait."""
+        """Returns late errors that were not raised yet; each has the attribute `sequence`. Does not
+        wait.
+        """
         with self._lock:
             self._channel.poll()
             found = list(self._channel.deferred)
@@ -279,14 +297,18 @@ class Client:
         fds: Iterable[int] = (),
         timeout: float | None = _DEFAULT,
     ) -> tuple[bytes, list[int]]:
-        """Sends a plug-in's request; returns the reply's body, and its fds, which the caller owns. `fds` stay the caller's.
+        """Sends a plug-in's request; returns the reply's body, and its fds, which the caller owns.
+        `fds` stay the caller's.
 
-        OSError (EMFILE): the server has executed the request, but this process has no fd free for the reply's fds.
+        OSError (EMFILE): the server has executed the request, but this process has no fd free for
+        the reply's fds.
         """
         return self._call(opcode, body, tuple(fds), timeout)
 
     def decoded(self, kind: type[m.Body], data: bytes, fds: Iterable[int] = ()) -> Any:
-        """Decodes the body of a reply or an event. RemoteLostError: it is malformed; the connection and the fds are closed then."""
+        """Decodes the body of a reply or an event. RemoteLostError: it is malformed; the connection
+        and the fds are closed then.
+        """
         try:
             return self._channel.decoded(kind, data)
         except RemoteLostError:
@@ -299,7 +321,9 @@ class Client:
             return self._channel.send(opcode, body, tuple(fds), self._timeout)
 
     def events(self) -> list[tuple[int, bytes, list[int]]]:
-        """Returns the server's events: (opcode, body, fds), with fds that the caller owns. Does not wait."""
+        """Returns the server's events: (opcode, body, fds), with fds that the caller owns. Does not
+        wait.
+        """
         with self._lock:
             self._channel.poll()
             found = [(event.opcode, event.body, fds) for event, fds in self._channel.events]
@@ -344,7 +368,8 @@ class Client:
         Waits, a few seconds at most, until the server has handled all requests.
         """
         with self._lock:
-            if not self.is_closed and not sys.is_finalizing():  # the modules that a request needs may be gone by then
+            # the modules that a request needs may be gone by then
+            if not self.is_closed and not sys.is_finalizing():
                 try:
                     self.ping(_FLUSH)
                 except Exception:

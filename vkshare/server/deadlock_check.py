@@ -19,8 +19,9 @@ def identity(page_fd: int) -> Identity:
 class WaitGraph:
     """Wait-for graph of the clients, and the client that signals each fence. Thread-safe.
 
-    A client's requests run in order: requests behind a wait do not run. So a client must not wait for a value that its
-    own later request would signal, nor for a client that waits for it, directly or through others.
+    A client's requests run in order: requests behind a wait do not run. So a client must not wait
+    for a value that its own later request would signal, nor for a client that waits for it,
+    directly or through others.
     """
 
     def __init__(self) -> None:
@@ -44,7 +45,9 @@ class WaitGraph:
             return self._signallers.get(fence)
 
     def begin_wait(self, client: int, signaller: int | None) -> None:
-        """Records that `client` waits for a value that `signaller` has not announced. InvalidCallError: a cycle."""
+        """Records that `client` waits for a value that `signaller` has not announced.
+        InvalidCallError: a cycle.
+        """
         if signaller is None:
             return
         with self._lock:
@@ -64,4 +67,7 @@ class WaitGraph:
 def _why(client: int, signaller: int) -> str:
     if client == signaller:
         return "only a later request of this client could signal that value: submit the request that signals it first"
-    return f"client {signaller}, which must signal that value, waits for this client: submit what that client waits for first"
+    return (
+        f"client {signaller}, which must signal that value, waits for this client: submit what that "
+        "client waits for first"
+    )

@@ -21,10 +21,12 @@ Factory = Callable[[], "Device"]
 
 
 class Devices:
-    """The current device. `generation` counts the devices; each request names the generation that it is for.
+    """The current device. `generation` counts the devices; each request names the generation that
+    it is for.
 
-    A Device that the caller passed stays the caller's, and is not replaced after a loss. A device from a factory is
-    owned here. A thread of its own opens the next one, because a driver takes up to seconds for it.
+    A Device that the caller passed stays the caller's, and is not replaced after a loss. A device
+    from a factory is owned here. A thread of its own opens the next one, because a driver takes up
+    to seconds for it.
     """
 
     def __init__(self, device: Device | Factory | None, *, is_for_children: bool = False) -> None:
@@ -55,7 +57,9 @@ class Devices:
         return self._factory is not None
 
     def get(self, generation: int) -> Device:
-        """Returns the device of that generation. DeviceLostError: it was lost, or could not be opened."""
+        """Returns the device of that generation. DeviceLostError: it was lost, or could not be
+        opened.
+        """
         with self._lock:
             if self._device is None or generation != self.generation:
                 raise DeviceLostError(f"the server has no device of generation {generation}")
@@ -72,7 +76,8 @@ class Devices:
         return self._device is None and self.can_reopen
 
     def replace_lost(self, opened: Callable[[], None]) -> int:
-        """Begins to replace the current device, which is lost. Returns the generation of the next one.
+        """Begins to replace the current device, which is lost. Returns the generation of the next
+        one.
 
         opened() is called on another thread once that device is open; without a factory, never.
         """
@@ -80,7 +85,7 @@ class Devices:
             self.generation += 1
             old, self._device = self._device, None
         if self._factory is None:
-            _log.error("the device is lost, and the server cannot open another: give RenderServer a callable that opens devices")
+            _log.error("the device is lost, and the server cannot open another: pass RenderServer a callable instead")
             return self.generation
         _log.warning("the device is lost; opening generation %d", self.generation)
         self._opener = threading.Thread(
@@ -111,7 +116,8 @@ class Devices:
     def close(self, *, leave_open: bool = False) -> None:
         """Closes the device, if it is owned here. Waits for a thread that opens one.
 
-        leave_open: do not close the device, because a thread hangs in it and close() would wait for that thread.
+        leave_open: do not close the device, because a thread hangs in it and close() would wait for
+        that thread.
         """
         self._closing.set()
         if self._opener is not None:

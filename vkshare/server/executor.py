@@ -1,7 +1,7 @@
 """Runs a client's render requests on a device: its surfaces, its fences, its submissions.
 
-No request waits for another party here. Instead ask() has the core push an event when the wait is over. So a worker
-that hangs is blocked in a driver or in a plug-in.
+No request waits for another party here. Instead ask() has the core push an event when the wait is
+over. So a worker that hangs is blocked in a driver or in a plug-in.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ class RequestResult:
 
 @dataclass(slots=True)
 class HeldSubmission:
-    """A submission that waits for other parties, and the functions that return results once it has completed."""
+    """A submission that waits for other parties, and the functions that return results once it has
+    completed.
+    """
 
     submission: _native.Submission
     followers: list[Callable[[], list[RequestResult]]]
@@ -61,7 +63,8 @@ class ServedFence:
 
 
 class Executor:
-    """One client's objects on one device. The worker calls run(), the loop event_arrived(), either of them close().
+    """One client's objects on one device. The worker calls run(), the loop event_arrived(), either
+    of them close().
 
     Attributes
     ----------
@@ -89,7 +92,8 @@ class Executor:
         self.last: _native.Submission | None = None
         self.held: dict[Request, HeldSubmission] = {}
         self._event_queue = event_queue
-        # All executors of a client share the counter, because events for an earlier executor may still arrive.
+        # All executors of a client share the counter, because events for an earlier executor may
+        # still arrive.
         self._serials = itertools.count(1) if serials is None else serials
         self._pending: dict[int, Continuation] = {}
         self._closing: list[Callable[[], object]] = []
@@ -117,7 +121,9 @@ class Executor:
         return trace_points.step("run", request.kind.opcode, self._requester, request.sequence)
 
     def ask(self, notify: Callable[[_native.EventQueue, int], None], then: Continuation) -> None:
-        """Has the loop call then(None) once the event that `notify` requests arrives; then(error) if it never will."""
+        """Has the loop call then(None) once the event that `notify` requests arrives; then(error)
+        if it never will.
+        """
         serial = next(self._serials) % _SERIALS
         while serial == 0 or serial in self._pending:  # 0 is the work ring's own
             serial = next(self._serials) % _SERIALS
@@ -144,7 +150,9 @@ class Executor:
         return _found("fence", self.fences, number)
 
     def check_quota(self, things: dict[int, Any], number: int, fds: int) -> None:
-        """Raises InvalidCallError if the id is in use, or the client's quota of file descriptors is used up."""
+        """Raises InvalidCallError if the id is in use, or the client's quota of file descriptors is
+        used up.
+        """
         if self._is_closed:
             raise ClosedError("this client is gone")
         if number in things:
@@ -181,7 +189,9 @@ class Executor:
         served.fence.close()
 
     def close(self) -> None:
-        """Closes all objects, because the client or the device is gone. Idempotent; from any thread."""
+        """Closes all objects, because the client or the device is gone. Idempotent; from any
+        thread.
+        """
         with self.lock:
             self._is_closed = True
             fences, self.fences = self.fences, {}

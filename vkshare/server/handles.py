@@ -1,4 +1,6 @@
-"""A client's handles of surfaces and fences in a server, each with a handle of the client's own device if it has one."""
+"""A client's handles of surfaces and fences in a server, each with a handle of the client's own
+device if it has one.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,9 @@ class ServedSurface(ServedHandle):
         self._owns_surface = surface is not None
 
     def close(self) -> None:
-        """Closes the surface here and in the server. Idempotent. A surface passed to open_surface() stays its caller's."""
+        """Closes the surface here and in the server. Idempotent. A surface passed to open_surface()
+        stays its caller's.
+        """
         self._close_both(m.Op.CLOSE_SURFACE, self.surface if self._owns_surface else None, self.descriptor)
 
     def __repr__(self) -> str:
@@ -87,7 +91,9 @@ class ServedSurface(ServedHandle):
 
 
 class ServedFence(ServedHandle):
-    """A fence of the server's device. `fence` is the handle of the client's own device, or None; see ServedSurface."""
+    """A fence of the server's device. `fence` is the handle of the client's own device, or None;
+    see ServedSurface.
+    """
 
     def __init__(
         self, client: Client, number: int, fence: Fence | None, descriptor: FenceDescriptor | None, *, owns: bool
@@ -102,16 +108,19 @@ class ServedFence(ServedHandle):
         self._close_both(m.Op.CLOSE_FENCE, self.fence if self._owns_fence else None, self.descriptor)
 
     def wait(self, value: int, timeout: float | None = None) -> None:
-        """Waits, in the order of this client's requests in the server, until the fence has reached the value.
+        """Waits, in the order of this client's requests in the server, until the fence has reached
+        the value.
 
         Raises
         ------
         InvalidCallError
-            Only a later request of this client could signal the value, or a client that waits for this one (rule R9).
+            Only a later request of this client could signal the value, or a client that waits for
+            this one (rule R9).
         AbandonedError
             The fence's signaller is gone (rule R10).
         TimeoutError
-            The value was not reached in time. The server goes on waiting, with this client's later requests behind.
+            The value was not reached in time. The server goes on waiting, with this client's later
+            requests behind.
         """
         self._client._call(m.Op.WAIT, m.Wait(self._checked_id(self._client), value), timeout=timeout)
 

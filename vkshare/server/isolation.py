@@ -1,7 +1,8 @@
-"""A client's worker process: a child with its own device, so that its crash or hang affects only that client.
+"""A client's worker process: a child with its own device, so that its crash or hang affects only
+that client.
 
-The loop talks to it as a client talks to the server: it forwards requests over a socket, under sequence numbers of its
-own, and receives the answers. The child runs vkshare/server/child.py.
+The loop talks to it as a client talks to the server: it forwards requests over a socket, under
+sequence numbers of its own, and receives the answers. The child runs vkshare/server/child.py.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ class ChildConfig:
 class ProcessWorker:
     """A client's child process, spawned, not forked. For the loop's thread.
 
-    `events` receives the results of requests. on_exit(self) is called once, when the process has exited and join()
-    will not wait.
+    `events` receives the results of requests. on_exit(self) is called once, when the process has
+    exited and join() will not wait.
     """
 
     def __init__(
@@ -70,7 +71,8 @@ class ProcessWorker:
         self._loop = loop
         self._events: WorkerEvents | None = events
         self._on_exit = on_exit
-        self._in_flight: dict[int, Request] = {}  # by the loop's own numbers, because a client may repeat its own
+        # by the loop's own numbers, because a client may repeat its own
+        self._in_flight: dict[int, Request] = {}
         self._held: dict[int, Request] = {}  # replied to, but may fail late
         self._numbers = 0
         self._has_exited = False
@@ -93,7 +95,7 @@ class ProcessWorker:
             loop.add(self._pidfd, READ, self._on_process_exit)
             made.pop_all()
 
-    # ---- the Worker protocol ------------------------------------------------------------------------------------------
+    # ---- the Worker protocol ----------------------------------------------------------------------------------------
 
     def submit(self, request: Request) -> None:
         self._numbers += 1
@@ -157,7 +159,9 @@ class ProcessWorker:
         self._loop.watch(self._sock.fileno(), READ | (WRITE if self._unsent else 0))
 
     def _flush_later(self) -> None:
-        """Retries soon, because too many of this user's fds are in flight. The worker's timeout bounds the retries."""
+        """Retries soon, because too many of this user's fds are in flight. The worker's timeout
+        bounds the retries.
+        """
         timer = threading.Timer(RETRY_INTERVAL, self._loop.call_soon, (self._flush,))
         timer.daemon = True
         timer.start()

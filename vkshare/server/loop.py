@@ -1,4 +1,6 @@
-"""The event loop: watches file descriptors, calls their handlers, and runs calls from other threads."""
+"""The event loop: watches file descriptors, calls their handlers, and runs calls from other
+threads.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from vkshare import _fds, _native, _trace
 
 READ, WRITE, HUNG_UP, MALFORMED = 1, 2, 4, 8
 
-Handler = Callable[[int, Sequence[int]], None]  # event bits; sequences of no-ops that still need a reply
+# event bits; sequences of no-ops that still need a reply
+Handler = Callable[[int, Sequence[int]], None]
 
 
 class Loop:
@@ -67,7 +70,9 @@ class Loop:
                 handler(events, no_ops)
 
     def call_soon(self, call: Callable[[], object]) -> None:
-        """Has the loop's thread call call() in its next turn. From any thread; no effect once the loop is closed."""
+        """Has the loop's thread call call() in its next turn. From any thread; no effect once the
+        loop is closed.
+        """
         self._soon.append(call)
         with self._lock:
             if not self._is_closed:
@@ -76,7 +81,9 @@ class Loop:
 
     @contextlib.contextmanager
     def waking_on_signals(self) -> Iterator[None]:
-        """Wakes the loop on signals, on the main thread, so that Python's handlers run between two turns."""
+        """Wakes the loop on signals, on the main thread, so that Python's handlers run between two
+        turns.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return

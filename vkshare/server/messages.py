@@ -1,7 +1,8 @@
 """The messages: opcodes, bodies with their types and bounds, and the encoding of errors.
 
-A body that decodes is within these bounds. The request's function checks the rest (does the surface exist, is the
-rectangle inside it). Bodies are arrays without names on the wire: the order of the fields is the format.
+A body that decodes is within these bounds. The request's function checks the rest (does the surface
+exist, is the rectangle inside it). Bodies are arrays without names on the wire: the order of the
+fields is the format.
 """
 
 from __future__ import annotations

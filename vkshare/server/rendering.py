@@ -87,7 +87,9 @@ def close_fence(executor: Executor, request: Request) -> None:
 
 
 def _given(descriptor: SurfaceDescriptor | FenceDescriptor) -> Answer:
-    """Returns an answer with the descriptor's own fds: duplicating them could fail, after the object was registered."""
+    """Returns an answer with the descriptor's own fds: duplicating them could fail, after the
+    object was registered.
+    """
     created = m.Created(descriptor.to_bytes())
     return Answer.of(created, descriptor.give_away()[1])
 
@@ -124,20 +126,24 @@ def submit(executor: Executor, request: Request) -> None:
 def _refuse_more_held(executor: Executor) -> None:
     if len(executor.held) >= MOST_HELD:
         raise StillDrawingError(
-            f"{len(executor.held)} submissions of this client wait for fences and surfaces of other parties; allowed are "
-            f"{MOST_HELD}: sync() before the next"
+            f"{len(executor.held)} submissions of this client wait for fences and surfaces of other parties; "
+            f"allowed are {MOST_HELD}: sync() before the next"
         )
 
 
 def _refuse_unused(body: m.Submit, used: set[int]) -> None:
-    """Refuses an acquired surface that no command uses, because only a submission that uses it counts as held."""
+    """Refuses an acquired surface that no command uses, because only a submission that uses it
+    counts as held.
+    """
     for number, _ in body.acquires:
         if number not in used:
             raise InvalidCallError(f"surface {number} is acquired, and no command uses it")
 
 
 def _watch(executor: Executor, request: Request, submission: Any) -> None:
-    """Watches a held submission: it may fail after its request has completed, which is a late error (rule R6)."""
+    """Watches a held submission: it may fail after its request has completed, which is a late error
+    (rule R6).
+    """
     held = executor.held[request] = HeldSubmission(submission, [])
 
     def then(error: BaseException | None) -> list[RequestResult]:
@@ -153,7 +159,8 @@ def _wait(executor: Executor, number: int, value: int) -> tuple[Any, int]:
     served = executor.fence(number)
     if served.signaller == executor.client and served.fence.queued_value < value:
         raise InvalidCallError(
-            f"only a later request of this client could signal value {value} of fence {number}: submit that request first"
+            f"only a later request of this client could signal value {value} of fence {number}: "
+            "submit that request first"
         )
     return served.fence, value
 
@@ -193,7 +200,9 @@ def _record(executor: Executor, operations: Sequence[Any]) -> tuple[CommandList,
 def _rows(op: m.DrawTrianglesOp) -> Any:
     floats, rest = divmod(len(op.vertices), 4)
     if rest or floats % op.columns:
-        raise ValueError(f"vertices are {len(op.vertices)} bytes, which is not a whole number of rows of {op.columns} float32")
+        raise ValueError(
+            f"vertices are {len(op.vertices)} bytes, which is not a whole number of rows of {op.columns} float32"
+        )
     return np.frombuffer(op.vertices, np.float32).reshape(-1, op.columns)
 
 
@@ -201,7 +210,9 @@ def _rows(op: m.DrawTrianglesOp) -> Any:
 
 
 def sync(executor: Executor, request: Request) -> Answer | Later:
-    """Answers once all earlier submissions of this client have run, or their failures were reported."""
+    """Answers once all earlier submissions of this client have run, or their failures were
+    reported.
+    """
     last = executor.last
     is_over = last is None or last.is_held or _is_over(last)
     with executor.lock:

@@ -26,7 +26,9 @@ class Answer:
 
 
 class Later:
-    """The type of LATER, which run() returns if the answer follows later, without the worker: see Executor.ask()."""
+    """The type of LATER, which run() returns if the answer follows later, without the worker: see
+    Executor.ask().
+    """
 
 
 LATER: Final = Later()
@@ -43,16 +45,18 @@ class Kind:
     body
         Type of its body; None: it has no body.
     route
-        INLINE: the loop calls run(client, request), which must return at once; `client` is a ServedClient.
-        CAN_FAIL, CANNOT_FAIL: the client's worker calls run(executor, request); `executor` is an Executor.
+        INLINE: the loop calls run(client, request), which must return at once; `client` is a
+        ServedClient. CAN_FAIL, CANNOT_FAIL: the client's worker calls run(executor, request);
+        `executor` is an Executor.
     run
-        Returns an Answer (for CANNOT_FAIL: None), or LATER. The client gets the error that it raises. It may take the
-        request's fds; fds that it does not take are closed. With isolation="process" it must be a module's function.
+        Returns an Answer (for CANNOT_FAIL: None), or LATER. The client gets the error that it
+        raises. It may take the request's fds; fds that it does not take are closed. With
+        isolation="process" it must be a module's function.
     most_fds
         The most file descriptors that such a request may carry.
     finish
-        The loop calls finish(client, request, answer) with the result of a request that can fail; it returns the answer
-        to send. A plug-in can update its state there, on the loop's thread.
+        The loop calls finish(client, request, answer) with the result of a request that can fail;
+        it returns the answer to send. A plug-in can update its state there, on the loop's thread.
     """
 
     opcode: int
@@ -80,7 +84,9 @@ class Request:
 
     @classmethod
     def of(cls, message: Message, kinds: dict[int, Kind]) -> Request:
-        """Checks a message as far as the loop can do so at once. ProtocolError: unknown opcode, or out of its bounds."""
+        """Checks a message as far as the loop can do so at once. ProtocolError: unknown opcode, or
+        out of its bounds.
+        """
         in_memory = message.opcode & IN_MEMORY
         kind = checked(kinds, message.opcode, len(message.fds))
         request = cls(message, kind)
@@ -135,7 +141,9 @@ def checked(kinds: dict[int, Kind], opcode: int, n_fds: int) -> Kind:
 
 
 def table(own: Iterable[Kind], plugged_in: Iterable[Kind]) -> dict[int, Kind]:
-    """Returns the request types by opcode. ValueError: an opcode is taken twice, or is outside the plug-ins' range."""
+    """Returns the request types by opcode. ValueError: an opcode is taken twice, or is outside the
+    plug-ins' range.
+    """
     kinds = {kind.opcode: kind for kind in own}
     for kind in plugged_in:
         if not _FIRST_PLUG_IN <= kind.opcode <= _LAST_PLUG_IN:

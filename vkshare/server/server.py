@@ -1,4 +1,6 @@
-"""RenderServer: runs many clients' render requests, each client's in order, independent of other clients."""
+"""RenderServer: runs many clients' render requests, each client's in order, independent of other
+clients.
+"""
 
 from __future__ import annotations
 
@@ -73,19 +75,22 @@ class RenderServer(Closing):
     Parameters
     ----------
     device
-        A Device, which stays the caller's; a callable that opens one, called again after a device loss; None: opens the
-        best device. With isolation="process" the children open this device's adapter.
+        A Device, which stays the caller's; a callable that opens one, called again after a device
+        loss; None: opens the best device. With isolation="process" the children open this device's
+        adapter.
     path
         Path of the socket; None: VKSHARE_SERVER, else ``vkshare-server`` in XDG_RUNTIME_DIR.
     isolation
-        ``"thread"``: each client that renders has a thread here, and all draw on one device. ``"process"``: it has a
-        process and a device of its own, so that a crash or hang in a driver affects no other client.
+        ``"thread"``: each client that renders has a thread here, and all draw on one device.
+        ``"process"``: it has a process and a device of its own, so that a crash or hang in a driver
+        affects no other client.
     kinds
         Further types of requests: see vkshare.server.request_types.
     patience
         Seconds that a worker may take for one request before its client is lost (rule R15).
 
-    close(), shutdown(), call_soon() and statistics() are thread-safe; the rest is for the thread that serves.
+    close(), shutdown(), call_soon() and statistics() are thread-safe; the rest is for the thread
+    that serves.
 
     Raises
     ------
@@ -177,7 +182,9 @@ class RenderServer(Closing):
     # ---- serving --------------------------------------------------------------------------------------------------
 
     def serve_forever(self) -> None:
-        """Serves until shutdown() or close() is called, or a signal handler raises. One thread at a time."""
+        """Serves until shutdown() or close() is called, or a signal handler raises. One thread at a
+        time.
+        """
         self._own.check()
         if not self._running.acquire(blocking=False):
             raise InvalidCallError("another thread serves this server already")
@@ -191,7 +198,9 @@ class RenderServer(Closing):
             self._running.release()
 
     def serve_once(self, timeout: float | None) -> None:
-        """Runs one turn of the loop, for callers with a loop of their own: sleeps at most `timeout` seconds."""
+        """Runs one turn of the loop, for callers with a loop of their own: sleeps at most `timeout`
+        seconds.
+        """
         self._own.check()
         self.loop.turn(self._sleep(timeout))
         if self._with_deadline or self._retiring or self._acceptor.deadline is not None:
@@ -266,7 +275,9 @@ class RenderServer(Closing):
         return True
 
     def start_worker(self, client: ServedClient) -> Worker:
-        """Starts a worker for the client's render requests, and retires the previous one. The worker reports when it is ready."""
+        """Starts a worker for the client's render requests, and retires the previous one. The
+        worker reports when it is ready.
+        """
         if client.worker is not None:
             self._retire(client.number, client.worker)
         if self.isolation == "process":
@@ -286,9 +297,11 @@ class RenderServer(Closing):
         self.counts.requests += client.state.counts.requests
 
     def bound_incomplete_fds(self) -> None:
-        """Bounds the file descriptors that incomplete messages keep open in this process (rule R20).
+        """Bounds the file descriptors that incomplete messages keep open in this process (rule
+        R20).
 
-        Above the bound, cuts off the clients whose connections are read and whose messages began first.
+        Above the bound, cuts off the clients whose connections are read and whose messages began
+        first.
         """
         holding = [client for client in self.clients.values() if client.incomplete_fds]
         holding.sort(key=lambda client: (not client.state.accepts_requests, client.incomplete_since))
@@ -385,13 +398,16 @@ class RenderServer(Closing):
     # ---- closing --------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Ends every client, waits for the workers and for the loop, removes the socket. Idempotent.
+        """Ends every client, waits for the workers and for the loop, removes the socket.
+        Idempotent.
 
         Waits for a worker that hangs for `patience` seconds, and then abandons it.
         """
         self._own.check()
         if self._served_by == threading.get_ident():
-            raise InvalidCallError("this thread serves: call shutdown() here, and close() after serve_forever() has returned")
+            raise InvalidCallError(
+                "this thread serves: call shutdown() here, and close() after serve_forever() has returned"
+            )
         self.shutdown()
         with self._running:
             if self._is_closed:

@@ -1,4 +1,6 @@
-"""A client's session in the server: its connection, its state, its worker. Only for the loop's thread."""
+"""A client's session in the server: its connection, its state, its worker. Only for the loop's
+thread.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +102,8 @@ class ServedClient:
     def tell(self, opcode: int, body: Body, fds: Sequence[int] = ()) -> None:
         """Sends an event; takes over the fds. No effect if the client is gone."""
         self._send(Op.EVENT, 0, encode(Event(opcode, encode(body))), list(fds))
-        self.server.schedule(self)  # has the loop watch for room, if the socket did not take all of it
+        # has the loop watch for room, if the socket did not take all of it
+        self.server.schedule(self)
 
     def on_close(self, call: Callable[[ServedClient], object]) -> None:
         """Has the loop call call(client) when the session ends, for any reason."""
@@ -264,7 +267,8 @@ class ServedClient:
         """Handles an event that the client's executor waits for."""
         found = [] if self.worker is None else self.worker.event_arrived(serial, error)
         if found:
-            # `found` may answer a sync; completions of earlier requests may still be behind it in the event queue.
+            # `found` may answer a sync; completions of earlier requests may still be behind it in
+            # the event queue.
             self.collect_completions()
         for result in found:
             self.deliver(result)
@@ -321,7 +325,9 @@ class ServedClient:
         return trace_points.step(what, request.kind.opcode, self._requester, request.sequence)
 
     def _send(self, op: Op, sequence: int, body: bytes = b"", fds: list[int] | None = None) -> None:
-        """Sends as much as the socket takes, queues the rest; takes over the fds. Never waits (rule R12)."""
+        """Sends as much as the socket takes, queues the rest; takes over the fds. Never waits (rule
+        R12).
+        """
         fds = fds or []
         if self.is_closed:
             return _fds.close_all(fds)

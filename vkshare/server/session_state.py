@@ -1,9 +1,10 @@
 """The state of one client's session: a pure state machine, without socket, thread or clock.
 
-Inputs are events (a request arrived, the worker completed one, the client disconnected, time passed). Outputs are
-decisions, one at a time. The model is the multi-rendering X server: the connection of a client with work in flight is
-not read until the work is complete. A request that can fail is pushed back, and dispatched a second time with its
-result. A request that cannot fail is queued, and its error is reported later (rules R4 to R7, R12, R14, R15).
+Inputs are events (a request arrived, the worker completed one, the client disconnected, time
+passed). Outputs are decisions, one at a time. The model is the multi-rendering X server: the
+connection of a client with work in flight is not read until the work is complete. A request that
+can fail is pushed back, and dispatched a second time with its result. A request that cannot fail is
+queued, and its error is reported later (rules R4 to R7, R12, R14, R15).
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ class Action(enum.Enum):
     """The action that the owner of the state machine must perform."""
 
     ANSWER = "answer"  # run the request in the loop, and reply
-    START_WORKER = "start worker"  # start a worker, and call worker_started() when it is ready (rule R1)
+    # start a worker, and call worker_started() when it is ready (rule R1)
+    START_WORKER = "start worker"
     DISPATCH = "dispatch"  # give the request to the worker
     FINISH = "finish"  # dispatch the request a second time, with its outcome, and reply
     REFUSE = "refuse"  # reply that the device is lost, with the new generation
@@ -105,8 +107,10 @@ class SessionState(Generic[R]):
             deque()
         )  # given to the worker, in order; the last may be the request that is pushed back
         self._pushed_back: R | None = None
-        self._finished: tuple[object] | None = None  # the outcome of the request that was pushed back
-        self._waits_without_worker = False  # the request that was pushed back waits for a fence, not for the worker
+        # the outcome of the request that was pushed back
+        self._finished: tuple[object] | None = None
+        # the request that was pushed back waits for a fence, not for the worker
+        self._waits_without_worker = False
         self._has_hello = False
         self._is_held = False  # no device is open now
         self._has_worker = self._is_starting = False
@@ -133,7 +137,9 @@ class SessionState(Generic[R]):
 
     @property
     def is_congested(self) -> bool:
-        """Whether output waits for the next attempt in check_deadlines(), even if the socket has room."""
+        """Whether output waits for the next attempt in check_deadlines(), even if the socket has
+        room.
+        """
         return self._retry_at is not None
 
     @property
@@ -183,7 +189,8 @@ class SessionState(Generic[R]):
         self.counts.requests += 1
 
     def note_incomplete(self, has_fds: bool, now: float) -> None:
-        """Notes, after each step(), whether an incomplete message holds file descriptors (rule R20).
+        """Notes, after each step(), whether an incomplete message holds file descriptors (rule
+        R20).
 
         The message's timeout is suspended while the connection is not read.
         """
@@ -240,7 +247,8 @@ class SessionState(Generic[R]):
         (outcome,) = self._finished
         request, self._pushed_back, self._finished = self._pushed_back, None, None
         assert request is not None
-        if request.generation != self._device_generation:  # its result belongs to a device that is lost
+        # its result belongs to a device that is lost
+        if request.generation != self._device_generation:
             self.counts.refused += 1
             return Decision(Action.REFUSE, request, outcome)
         return Decision(Action.FINISH, request, outcome)
@@ -281,7 +289,9 @@ class SessionState(Generic[R]):
         return self.failed_late(request, outcome) if failed else None
 
     def waits_without_worker(self, request: R) -> None:
-        """Suspends the worker's timeout: the request that was pushed back now waits for a fence, without the worker."""
+        """Suspends the worker's timeout: the request that was pushed back now waits for a fence,
+        without the worker.
+        """
         if request is self._pushed_back:
             self._waits_without_worker = True
 
@@ -295,7 +305,9 @@ class SessionState(Generic[R]):
     # ---- other events --------------------------------------------------------------------------------------
 
     def check_deadlines(self, now: float) -> Decision[R] | None:
-        """Decides about deadlines at `now`: a missing hello, an incomplete message, a worker that hangs (rule R15)."""
+        """Decides about deadlines at `now`: a missing hello, an incomplete message, a worker that
+        hangs (rule R15).
+        """
         deadline = self.deadline
         if deadline is None or now < deadline:
             return None
@@ -330,7 +342,9 @@ class SessionState(Generic[R]):
         self._output_fds -= n_fds
 
     def congested(self, is_congested: bool, now: float) -> Decision[R] | None:
-        """Notes whether sending failed because too many of this user's fds are in flight, maybe those of another process."""
+        """Notes whether sending failed because too many of this user's fds are in flight, maybe
+        those of another process.
+        """
         if not is_congested:
             self._congested_since = self._retry_at = None
             return None
@@ -342,7 +356,8 @@ class SessionState(Generic[R]):
         return self._cut_off(f"a reply's file descriptors could not be sent within {CONGESTION_TIMEOUT:g} s")
 
     def device_lost(self, generation: int, *, with_worker: bool = False) -> None:
-        """Refuses requests for the previous device from now on; others wait for device_opened() (rule R16).
+        """Refuses requests for the previous device from now on; others wait for device_opened()
+        (rule R16).
 
         with_worker: the worker exits with the device, once the requests in flight are complete.
         """
@@ -356,7 +371,9 @@ class SessionState(Generic[R]):
         self._is_held = False
 
     def close(self) -> tuple[list[R], object]:
-        """Closes the session; returns the requests that were not dispatched, and an outcome, for the caller to drop."""
+        """Closes the session; returns the requests that were not dispatched, and an outcome, for
+        the caller to drop.
+        """
         self.is_open = False
         left, outcome = list(self._buffered), self._finished and self._finished[0]
         self._buffered.clear()

@@ -1,9 +1,10 @@
 """Trace points of a request: its steps in `vkshare trace`, on the threads that run them.
 
-The requester is a number that both ends know: the server's pid and the client's number there. The requester and the
-request's sequence join the steps: the client's "call" (which waits for a reply) or "send"; the loop's "dispatch" (to the
-worker), "answer" (inline), "collect" (from the worker), "finish" (of a request that waited without one) and "reply" or
-"fail"; the worker's "run". With isolation="process" the worker's step has the child's own number, and joins no other.
+The requester is a number that both ends know: the server's pid and the client's number there. The
+requester and the request's sequence join the steps: the client's "call" (which waits for a reply)
+or "send"; the loop's "dispatch" (to the worker), "answer" (inline), "collect" (from the worker),
+"finish" (of a request that waited without one) and "reply" or "fail"; the worker's "run". With
+isolation="process" the worker's step has the child's own number, and joins no other.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ def requester_at_client(sock: socket.socket, client: int) -> int:
 
 
 def step(what: str, opcode: int, requester: int, sequence: int) -> AbstractContextManager[None]:
-    """Records the block as a step of that request. Call it only if _trace.is_on, because a call costs too much otherwise."""
+    """Records the block as a step of that request. Call it only if _trace.is_on, because a call
+    costs too much otherwise.
+    """
     return _trace.request(f"{what} {_name(opcode)}", requester, sequence)
 
 

@@ -66,7 +66,9 @@ class Worker(Protocol):
 
 
 class ThreadWorker:
-    """A thread that runs a client's requests on the server's device. It sleeps on a semaphore in C while idle."""
+    """A thread that runs a client's requests on the server's device. It sleeps on a semaphore in C
+    while idle.
+    """
 
     def __init__(self, client: int, event_queue: _native.EventQueue, devices: Devices, wait_graph: WaitGraph) -> None:
         self._work_ring = _native.HandOff(event_queue, client << 32)

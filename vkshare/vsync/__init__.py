@@ -1,9 +1,9 @@
-"""When displays tick, and who is told: the model is Firefox's Silk. docs/vsync.md has the picture.
+"""Ticks of displays, and their delivery. The model is Firefox's Silk; docs/vsync.md has a diagram.
 
-A Display ticks on a thread of its own, in C, by a timer or by what a VsyncSource hears of the hardware. Each window has
-a VsyncDispatcher on the display that it is on; who wants to be told observes that, and takes the newest tick on his own
-thread: by hand, through a RefreshTimer, or as a compositor by a CompositorScheduler. A VsyncBridge tells another
-process.
+A Display ticks on a thread of its own, in C, by a timer or by the hardware ticks of a VsyncSource.
+Each window has a VsyncDispatcher on its display. A consumer observes the dispatcher and takes the
+newest tick on its own thread: directly, through a RefreshTimer, or, in a compositor, with a
+CompositorScheduler. A VsyncBridge delivers ticks to another process.
 """
 
 from __future__ import annotations

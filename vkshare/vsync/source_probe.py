@@ -1,4 +1,6 @@
-"""Whether a source ticks as a display does: listened to for a moment, and judged by the times that it reported."""
+"""The trial of a source: receives its ticks for a moment, and judges by their times whether it
+ticks like a display.
+"""
 
 from __future__ import annotations
 
@@ -19,40 +21,44 @@ if TYPE_CHECKING:
 SECONDS = 0.3  # seven ticks of 24 Hz
 LONGEST = 60.0  # seconds of a trial
 _FEWEST = 4  # ticks
-_HIGHEST_RATE = 1000  # Hz; presents that nothing paces come faster
-# Ticks that came, of those between the first and the end. A display loses none, but who listens is Python.
+_HIGHEST_RATE = 1000  # Hz; unpaced presents are faster
+# Share of the ticks between the first and the end that must arrive. A display loses none, but
+# Python may be late.
 _SHARE = 0.5
 # The median distance from a regular grid, in intervals. Times at random are 1/4 off it; Xvfb's at 240 Hz, from a timer
 # of whole milliseconds, 1/16.
 _MOST_OFF = 1 / 8
-# A driver may stamp a tick with the first pixel out, and tell of it when the blank before that begins: DRM's do.
+# A driver may stamp a tick with the time of the first pixel out, and report it when the blank
+# begins, as DRM does.
 _MOST_EARLY = 1 / 4
-_MOST_LATE = 1_000_000_000  # ns; what is older comes from another clock
-_AGREE = 0.01  # of an interval that was reported, beside three times the error of the measured one
+_MOST_LATE = 1_000_000_000  # ns; an older time is of another clock
+_AGREE = 0.01  # of the measured interval; or three times its error, whichever is larger
 
 
 class TimedTick(NamedTuple):
-    """A tick, and when it was ticks, in ns of CLOCK_MONOTONIC."""
+    """A tick, and when it was received, in ns of CLOCK_MONOTONIC."""
 
     time_ns: int
     received_ns: int
-    msc: int | None = None  # the display's own count of them, where it has one
+    msc: int | None = None  # the display's own count of blanks, if it has one
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What came of trying a source."""
+    """The result of trying a source."""
 
     works: bool
-    why: str  # in words, either way
-    interval: Fraction | None = None  # seconds: what the source says, where that is what was measured; else the latter
+    why: str  # the reason, in both cases
+    # seconds: as the source reports it, if the measurement agrees; else as measured
+    interval: Fraction | None = None
     sigma: float | None = None  # seconds: standard deviation of the ticks from a regular grid
 
 
 def try_source(source: VsyncSource, seconds: float = SECONDS) -> Trial:
-    """Listens to a stopped source for a while and judges it; if it works, ``source.interval`` is what was found.
+    """Runs a stopped source for a while and judges it; if it works, ``source.interval`` is the
+    trial's interval.
 
-    Blocks for `seconds` (above 0, up to 60), less where the source is lost meanwhile.
+    Blocks for `seconds` (above 0, up to 60), or less if the source is lost meanwhile.
 
     Raises
     ------
@@ -94,11 +100,11 @@ def judge(ticks: Sequence[TimedTick], until: int, reported: Fraction | None = No
     Parameters
     ----------
     ticks
-        In the order ticks.
+        The ticks, in the order received.
     until
-        When the listening ended.
+        When the trial ended.
     reported
-        The source's own word on its interval, in seconds.
+        The interval that the source reports, in seconds.
     """
     times = [each.time_ns for each in ticks]
     if len(times) < _FEWEST:
@@ -124,9 +130,9 @@ def _reason_to_reject(ticks: Sequence[TimedTick], until: int, grid: _Grid) -> st
         return f"it ticks {1e9 / grid.interval:.0f} times a second: nothing paces it"
     late = [each.received_ns - each.time_ns for each in ticks]
     if -min(late) > _MOST_EARLY * grid.interval:
-        return f"it tells of ticks {-min(late) / 1e6:.1f} ms before they come"
+        return f"it reports ticks {-min(late) / 1e6:.1f} ms before their time"
     if max(late) > _MOST_LATE:
-        return f"it tells of ticks {max(late) / 1e9:.1f} s late, or by another clock"
+        return f"it reports ticks {max(late) / 1e9:.1f} s late, or by another clock"
     due = max(grid.steps[-1] + 1, (until - ticks[0].time_ns) / grid.interval)
     if len(ticks) < _SHARE * due:
         return f"{len(ticks)} of {due:.0f} ticks came"
@@ -137,12 +143,12 @@ def _reason_to_reject(ticks: Sequence[TimedTick], until: int, grid: _Grid) -> st
 
 
 class _Grid:
-    """The regular grid that a series of growing times lies next to."""
+    """The regular grid that fits a series of growing times."""
 
     interval: float  # ns
     error: float  # ns, of the interval
-    steps: list[int]  # of each time: how many intervals after the first one
-    off: list[float]  # ns, of each time: how far from its place
+    steps: list[int]  # of each time: intervals after the first one
+    off: list[float]  # ns, of each time: distance from its grid point
 
     def __init__(self, times: Sequence[int], counts: Sequence[int | None]) -> None:
         rough = statistics.median(b - a for a, b in pairwise(times))
@@ -154,7 +160,9 @@ class _Grid:
 
 
 def _counted(counts: Sequence[int | None]) -> list[int]:
-    """By the display's own count; empty where it has none, or one that does not grow."""
+    """Returns the steps by the display's own count; empty if it has none, or the count does not
+    grow.
+    """
     known = [count for count in counts if count is not None]
     if len(known) < len(counts) or any(b <= a for a, b in pairwise(known)):
         return []
@@ -162,7 +170,9 @@ def _counted(counts: Sequence[int | None]) -> list[int]:
 
 
 def _steps(times: Sequence[int], interval: float) -> list[int]:
-    """By the times alone, following their phase: a late tick says little of those after it. Two may have one place."""
+    """Returns the steps by the times alone. Follows their phase, so that a late tick hardly affects
+    later ones. Two ticks may have the same step.
+    """
     place = float(times[0])
     steps = [0]
     for time_ns in times[1:]:
@@ -174,7 +184,9 @@ def _steps(times: Sequence[int], interval: float) -> list[int]:
 
 
 def _slope(steps: Sequence[int], times: Sequence[int], rough: float) -> tuple[float, float]:
-    """The median of slopes over half of the series, which late ticks do not move, and its error."""
+    """Returns the interval, the median of slopes over half of the series (robust against late
+    ticks), and its error.
+    """
     half = len(times) // 2
     pairs: list[Any] = list(zip(steps, times, strict=True))
     slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in zip(pairs, pairs[half:], strict=False) if b[0] > a[0]]
