@@ -45,7 +45,7 @@
     KIND(COUNTER, "counter")         /* text: its name; value */                                                       \
     KIND(TAKE, "tick taken")         /* by an observer that waited for it; object, value: as of the tick */            \
     KIND(HEARD, "heard")             /* hardware told a display; value: of which time */                               \
-    KIND(REQUEST, "request")         /* a step of one; text; object: who asks (server/trace_points.py); value: sequence */
+    KIND(REQUEST, "request")         /* a step of one; text; object: requester (server/trace_points.py); value: sequence */
 
 #define VKS_TRACE_ENUM(name, text) VKS_TRACE_##name,
 typedef enum vks_trace_kind { VKS_TRACE_KINDS(VKS_TRACE_ENUM) VKS_TRACE_KIND_COUNT } vks_trace_kind;

@@ -57,7 +57,7 @@ def abandoned(sender: vks.Sender, descriptor: vks.QueueDescriptor, receiver: vks
 
 
 @pytest.mark.rule("R18")
-def test_what_an_earlier_receiver_left_is_not_waited_for_but_looked_at_until_its_work_has_run(
+def test_surfaces_of_an_earlier_receiver_are_polled_until_their_work_has_run(
     device: vks.Device, vks_open: Open, stack: ExitStack
 ) -> None:
     """Else one client keeps the thread that opens everybody's windows; or the compositor's own, on the next device."""
@@ -82,7 +82,7 @@ def test_what_an_earlier_receiver_left_is_not_waited_for_but_looked_at_until_its
 
 
 @pytest.mark.rule("R18")
-def test_a_frame_whose_work_will_never_run_is_dropped_and_wakes_nobody(compose: Compose, painter: Paint) -> None:
+def test_a_frame_whose_work_will_never_run_is_dropped_without_wakeups(compose: Compose, painter: Paint) -> None:
     compositor = compose(background=BLUE)
     client = painter()
     window = compositor.open_window(client.descriptor)
@@ -103,7 +103,7 @@ def test_a_frame_whose_work_will_never_run_is_dropped_and_wakes_nobody(compose: 
 
 @pytest.mark.rule("R18")
 @pytest.mark.parametrize("step", ["latch", "watch"])
-def test_an_error_that_nobody_foresaw_closes_the_window_that_it_came_with_and_no_other(
+def test_an_unexpected_error_closes_only_the_window_that_caused_it(
     compose: Compose, painter: Paint, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     compositor = compose()
@@ -139,7 +139,7 @@ def test_an_error_that_nobody_foresaw_closes_the_window_that_it_came_with_and_no
 
 
 @pytest.mark.rule("R18")
-def test_what_cannot_be_drawn_closes_its_window_and_no_other(
+def test_a_frame_that_cannot_be_drawn_closes_only_its_window(
     compose: Compose, painter: Paint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compositor = compose()
@@ -166,9 +166,7 @@ def test_what_cannot_be_drawn_closes_its_window_and_no_other(
     shows(compositor, 2, 2, BLACK)
 
 
-def test_there_are_so_many_windows_and_no_more(
-    compose: Compose, painter: Paint, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_number_of_windows_is_bounded(compose: Compose, painter: Paint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compositor_module, "MOST_WINDOWS", 2)
     compositor = compose()
     clients = [painter() for _ in range(3)]
@@ -177,7 +175,7 @@ def test_there_are_so_many_windows_and_no_more(
     with pytest.raises(InvalidCallError, match="2 windows are open, which is the limit: close some"):
         compositor.open_window(clients[2].descriptor)
     first.close()
-    compositor.open_window(clients[2].descriptor)  # nobody receives there since
+    compositor.open_window(clients[2].descriptor)  # the pipe has no receiver meanwhile
 
 
 @pytest.mark.rule("R18")
@@ -201,7 +199,7 @@ def test_a_thousand_windows_that_move_fade_and_go_leave_the_others_alone(compose
 
 
 @pytest.mark.rule("R18")
-def test_what_a_feed_says_is_looked_at_while_nobody_can_close_it(
+def test_a_source_is_checked_only_while_it_cannot_be_closed(
     compose: Compose, painter: Paint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compositor = compose()
@@ -373,7 +371,7 @@ def test_on_end_may_close_the_compositor_that_calls_it(compose: Compose, painter
     assert compositor.error is None
 
 
-def test_what_is_shown_can_be_captured_from_within_a_callback(compose: Compose, painter: Paint) -> None:
+def test_capture_works_within_a_callback(compose: Compose, painter: Paint) -> None:
     compositor, client = compose(), painter()
     captured: list[Any] = []
 

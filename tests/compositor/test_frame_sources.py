@@ -152,7 +152,7 @@ def test_the_newest_frame_is_the_picture_and_the_older_ones_go_back(
 
 
 @pytest.mark.rule("R18")
-def test_of_frames_that_are_finished_one_look_takes_all(
+def test_one_latch_takes_all_complete_frames(
     client: vks.Device, pipe: tuple[vks.Sender, frame_sources.PipeSource]
 ) -> None:
     sender, source = pipe
@@ -216,7 +216,7 @@ def test_surfaces_without_the_usage_that_it_takes_are_refused_and_nothing_stays_
     with client.create_surface(8, 4, usage=("render", "sample")) as surface, surface.export() as descriptor:
         with pytest.raises(InvalidCallError, match="needs usage 'copy'; this one was created with"):
             frame_sources.open_source(device, descriptor, Keys(1, 0))
-        surface.acquire(0, 0)  # nobody else has it
+        surface.acquire(0, 0)  # no other party has it
         surface.release(0)
 
 
@@ -259,7 +259,7 @@ def test_a_surface_whose_work_has_not_run_is_not_waited_for(device: vks.Device, 
         source.close()
 
 
-def test_a_surface_that_its_client_abandons_ends_the_feed(device: vks.Device, client: vks.Device) -> None:
+def test_a_surface_that_its_client_abandons_ends_the_source(device: vks.Device, client: vks.Device) -> None:
     surface = client.create_surface(8, 4)
     with surface.export() as descriptor:
         source = frame_sources.open_source(device, descriptor, Keys(1, 0))

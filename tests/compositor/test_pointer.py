@@ -59,7 +59,7 @@ class Scene:
         """Waits until all that was posted is."""
         until(lambda: self.compositor._inputs.is_idle)
         ticks = self.compositor.statistics().ticks
-        post(self.compositor, "pointer_enter")  # nobody's
+        post(self.compositor, "pointer_enter")  # no window's
         until(lambda: self.compositor.statistics().ticks > ticks and self.compositor._inputs.is_idle)
 
 
@@ -123,7 +123,7 @@ def test_a_window_that_takes_input_is_dragged_with_alt_only(scene: Callable[...,
     assert made.told == [], "what drags it is not its own"
 
 
-def test_events_are_told_in_the_windows_own_pixels_and_to_the_window_under_the_pointer(
+def test_events_go_to_the_window_under_the_pointer_with_positions_in_its_pixels(
     scene: Callable[..., Scene],
 ) -> None:
     made = scene(takes_input=True)
@@ -146,7 +146,7 @@ def test_positions_are_logical_pixels_of_a_target_that_is_scaled(scene: Callable
     assert (made.told[0].x, made.told[0].y) == (8, 2)
 
 
-def test_the_window_that_was_pressed_is_told_until_the_last_button_is_up(scene: Callable[..., Scene]) -> None:
+def test_the_pressed_window_gets_events_until_the_last_button_is_up(scene: Callable[..., Scene]) -> None:
     made = scene(takes_input=True)
     press(made.compositor, 14, 10)
     drag(made.compositor, 1, 40)
@@ -161,9 +161,9 @@ def test_the_window_that_was_pressed_is_told_until_the_last_button_is_up(scene: 
     assert made.compositor.windows == (made.below, made.above)
 
 
-def test_keys_are_the_window_s_that_was_pressed_last(scene: Callable[..., Scene]) -> None:
+def test_key_events_go_to_the_window_pressed_last(scene: Callable[..., Scene]) -> None:
     made = scene(takes_input=True)
-    post(made.compositor, "key_down", key="a")  # nobody was pressed
+    post(made.compositor, "key_down", key="a")  # no window was pressed
     press(made.compositor, 14, 10)
     let_go(made.compositor, 14, 10)
     post(made.compositor, "key_down", key="b")
@@ -178,7 +178,7 @@ def test_keys_are_the_window_s_that_was_pressed_last(scene: Callable[..., Scene]
     ]
 
 
-def test_whoever_owns_the_compositor_hears_first_and_may_keep_it(scene: Callable[..., Scene]) -> None:
+def test_the_compositors_on_input_runs_first_and_can_consume_an_event(scene: Callable[..., Scene]) -> None:
     heard: list[str] = []
 
     def keep_keys(event: Event) -> bool:
@@ -194,7 +194,7 @@ def test_whoever_owns_the_compositor_hears_first_and_may_keep_it(scene: Callable
     assert [event.event_type for event in made.told] == ["pointer_down", "key_up"]
 
 
-def test_an_on_input_that_raises_is_logged_and_the_others_are_told(
+def test_an_on_input_that_raises_is_logged_and_others_are_called(
     compose: Compose, painter: Paint, caplog: pytest.LogCaptureFixture
 ) -> None:
     compositor, client = compose(), painter()
@@ -266,7 +266,7 @@ def test_a_window_that_another_thread_closes_between_two_looks_at_it_is_let_go(
     assert made.compositor.is_running
 
 
-def test_a_callback_may_close_the_window_that_it_is_told_of(compose: Compose, painter: Paint) -> None:
+def test_a_callback_may_close_its_own_window(compose: Compose, painter: Paint) -> None:
     compositor, client = compose(), painter()
     opened: list[ClientWindow] = []
     opened.append(compositor.open_window(client.descriptor, on_input=lambda _: opened[0].close()))
@@ -340,7 +340,7 @@ def test_input_posted_before_a_tick_is_handled_before_its_composite(
 
 
 @pytest.mark.rule("V15")
-def test_what_input_changes_is_seen_in_the_composite_of_its_tick(scene: Callable[..., Scene]) -> None:
+def test_changes_by_input_are_in_the_composite_of_its_tick(scene: Callable[..., Scene]) -> None:
     """And input while idle has the display observed."""
     made = scene()
     until(lambda: made.compositor.display.statistics().observing == 0)

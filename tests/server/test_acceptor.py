@@ -1,4 +1,4 @@
-"""Where clients come in, and what becomes of those for whom there is no room. Rules R11, R13."""
+"""Accepting clients, and rejecting those without room. Rules R11, R13."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from vkshare.server.socket_path import Listener
 
 
 class NoRoom:
-    """A listening socket at which somebody waits, and there is no fd for them."""
+    """A listening socket with a pending connection, but no free fd to accept it."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -71,7 +71,7 @@ def _refuse(*arguments: Any) -> int:
     raise OSError(errno.EMFILE, "Too many open files")
 
 
-def test_past_the_most_clients_the_next_is_turned_away(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_above_the_limit_is_rejected(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "MOST_CLIENTS", 2)
     server = place.server()
     first, _ = place.client(server), place.client(server)
@@ -83,7 +83,7 @@ def test_past_the_most_clients_the_next_is_turned_away(place: Place, monkeypatch
     place.client(server).ping()
 
 
-def test_what_fails_while_a_connection_is_taken_ends_that_connection(tmp_path: Path) -> None:
+def test_an_error_while_a_connection_is_accepted_ends_only_that_connection(tmp_path: Path) -> None:
     def fail(sock: socket.socket, pid: int) -> bool:
         raise RuntimeError("no more")
 

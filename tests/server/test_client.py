@@ -166,7 +166,7 @@ def test_things_of_another_client_or_closed_ones_are_refused(place: Place) -> No
         place.client(server, name="x" * 65)
 
 
-def test_what_a_client_holds_open_in_the_server_is_bounded(place: Place) -> None:
+def test_file_descriptors_of_a_clients_objects_are_bounded(place: Place) -> None:
     client = place.client(place.server())
     before = open_fds()
     fences: list[object] = []
@@ -239,7 +239,7 @@ def test_waiting_for_what_only_a_later_request_could_signal_is_refused_at_once(p
 
 
 @pytest.mark.rule("R9")
-def test_two_clients_that_would_wait_for_each_other_are_told_and_one_goes_on(place: Place) -> None:
+def test_of_two_clients_that_would_wait_for_each_other_one_is_refused(place: Place) -> None:
     log = Log()
     server = place.server(kinds=log.kinds())
     one, two = place.client(server), place.client(server)
@@ -262,7 +262,7 @@ def test_two_clients_that_would_wait_for_each_other_are_told_and_one_goes_on(pla
 
 
 @pytest.mark.rule("R10")
-def test_who_waits_for_a_client_that_goes_is_told_at_once(place: Place) -> None:
+def test_a_wait_for_a_client_that_disconnects_fails_at_once(place: Place) -> None:
     server = place.server()
     signaller, waiter = place.client(server), place.client(server)
     fence = signaller.create_fence()
@@ -295,7 +295,7 @@ def test_a_submission_whose_surface_is_abandoned_fails_late_under_its_own_number
 
 
 @pytest.mark.rule("R6")
-def test_what_waits_for_others_is_bounded_for_each_client(place: Place) -> None:
+def test_held_submissions_of_each_client_are_bounded(place: Place) -> None:
     device = place.device()
     client = place.client(place.server())
     fence = device.create_fence()
@@ -312,7 +312,7 @@ def test_what_waits_for_others_is_bounded_for_each_client(place: Place) -> None:
     client.sync(20)
 
 
-def test_a_client_of_a_server_that_died_is_told(place: Place) -> None:
+def test_a_client_of_a_server_that_died_gets_an_error(place: Place) -> None:
     server = place.server()
     client = place.client(server)
     next(iter(server.clients.values()))._sock.shutdown(2)
@@ -343,7 +343,7 @@ def pretended(path: Path, serve: Callable[[socket.socket], object]) -> Iterator[
         assert not thread.is_alive()
 
 
-def test_a_look_at_a_server_that_died_with_a_request_unread_says_so_too(place: Place) -> None:
+def test_a_poll_of_a_server_that_died_with_a_request_unread_raises_too(place: Place) -> None:
     """The kernel resets the connection then."""
     path, is_sent = place.path(), threading.Event()
     with pretended(path, lambda sock: is_sent.wait(20)):
@@ -357,7 +357,7 @@ def test_a_look_at_a_server_that_died_with_a_request_unread_says_so_too(place: P
 
 @pytest.mark.rule("R13")
 @pytest.mark.parametrize("opcode", [m.Op.EVENT, m.Op.ERROR, m.Op.DEFERRED, m.Op.LOST])
-def test_no_fd_of_a_message_whose_body_is_garbage_stays_open(place: Place, opcode: m.Op) -> None:
+def test_no_fd_of_a_message_with_a_malformed_body_stays_open(place: Place, opcode: m.Op) -> None:
     path, is_over = place.path(), threading.Event()
 
     def serve(sock: socket.socket) -> None:
@@ -375,7 +375,7 @@ def test_no_fd_of_a_message_whose_body_is_garbage_stays_open(place: Place, opcod
     assert open_fds() == before
 
 
-def test_what_was_not_sent_is_not_undone(place: Place) -> None:
+def test_a_request_that_was_not_sent_is_not_undone(place: Place) -> None:
     client = place.client(place.server(), device=place.device())
     with pytest.raises(TypeError, match="Encoding objects of type object"):
         client.create_surface(4, 4, usage=[object()])  # type: ignore[list-item]

@@ -12,7 +12,7 @@ from vkshare.server.deadlock_check import WaitGraph, identity
 
 
 @pytest.mark.rule("R9")
-def test_nobody_waits_for_oneself_nor_in_a_circle() -> None:
+def test_a_wait_for_itself_or_in_a_cycle_is_refused() -> None:
     graph = WaitGraph()
     with pytest.raises(InvalidCallError, match="only a later request of this client"):
         graph.begin_wait(1, 1)
@@ -28,8 +28,8 @@ def test_nobody_waits_for_oneself_nor_in_a_circle() -> None:
 
 
 @pytest.mark.rule("R9")
-def test_a_wait_is_refused_exactly_when_it_closes_a_circle() -> None:
-    """Against reachability, computed anew: who waits reaches whoever the one waited for reaches."""
+def test_a_wait_is_refused_exactly_when_it_closes_a_cycle() -> None:
+    """Compares with reachability in the wait-for graph, computed from scratch."""
     rng = seeded()
     for _ in range(rounds(2000, 200)):
         graph, edges = WaitGraph(), dict[int, int]()
@@ -53,7 +53,7 @@ def test_a_wait_is_refused_exactly_when_it_closes_a_circle() -> None:
                 edges[client] = owner
 
 
-def test_a_page_is_known_by_whichever_fd_it_comes() -> None:
+def test_the_identity_of_a_page_is_the_same_for_each_of_its_fds() -> None:
     one, two = os.memfd_create("page"), os.memfd_create("page")
     again = os.dup(one)
     graph = WaitGraph()

@@ -1,4 +1,4 @@
-"""What runs a client's requests: its things, and what it asked the core to tell. Rules R6, R14."""
+"""The executor of a client's requests: its objects, and the events that it requests. Rules R6, R14."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from vkshare.server.executor import Executor, RequestResult
 
 
 @pytest.mark.rule("R14")
-def test_what_an_executor_asked_for_is_not_told_to_the_next_one_of_that_client(place: Place) -> None:
-    """After a lost device a client has another executor, and the core may still tell what the first one waits for."""
+def test_events_of_an_executor_are_not_delivered_to_its_successor(place: Place) -> None:
+    """After a device loss a client has another executor, and events for the first one may still arrive."""
     device, event_queue, serials = place.device(), _native.EventQueue(), itertools.count(1)
     fences = device.create_fence(), device.create_fence()
     told: list[int] = []

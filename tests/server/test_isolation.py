@@ -130,7 +130,9 @@ def test_a_stopped_process_is_killed_too(place: Place) -> None:
 
 
 @pytest.mark.rule("R15", "R10")
-def test_a_crash_is_one_clients_and_who_waits_for_it_is_told(place: Place, server: vks.server.RenderServer) -> None:
+def test_a_crash_ends_only_its_client_and_its_waiters_get_an_error(
+    place: Place, server: vks.server.RenderServer
+) -> None:
     crashing, other = place.client(server), place.client(server)
     fence = crashing.create_fence()
     assert fence.descriptor is not None

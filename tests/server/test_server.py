@@ -118,7 +118,7 @@ def test_an_error_carries_its_requests_number_and_nothing_later_has_run_by_then(
 
 
 @pytest.mark.rule("R5")
-def test_what_is_dispatched_once_more_is_seen_by_the_loop_before_the_reply_goes(place: Place) -> None:
+def test_finish_runs_on_the_loop_before_the_reply_is_sent(place: Place) -> None:
     threads: list[str] = []
 
     def run(executor: object, request: object) -> Answer:
@@ -137,7 +137,7 @@ def test_what_is_dispatched_once_more_is_seen_by_the_loop_before_the_reply_goes(
 
 
 @pytest.mark.rule("R4", "R7")
-def test_a_sync_is_answered_also_when_what_it_waits_for_was_over_before_that_requests_own_news(place: Place) -> None:
+def test_a_sync_is_answered_when_its_submission_ended_before_its_request_was_collected(place: Place) -> None:
     go = threading.Event()
 
     def watched(executor: Executor, request: Request) -> None:
@@ -188,7 +188,7 @@ def test_a_late_failure_has_the_original_number_and_what_came_after_has_run(plac
 
 
 @pytest.mark.rule("R7")
-def test_one_clients_order_is_that_in_which_it_asked_whoever_answers(place: Place) -> None:
+def test_a_clients_replies_are_in_the_order_of_its_requests_on_every_route(place: Place) -> None:
     log = Log()
     raw = place.raw(place.server(kinds=log.kinds()))
     opcodes = [NOTE, NOTE_AND_ANSWER, NOTE_INLINE, NOTE, NOTE, NOTE_INLINE, NOTE_AND_ANSWER]
@@ -298,7 +298,7 @@ def _drain(sock: socket.socket) -> None:
 
 
 @pytest.mark.rule("R17")
-def test_32_idle_clients_wake_nobody(place: Place) -> None:
+def test_32_idle_clients_cause_no_wakeup(place: Place) -> None:
     path = place.path()
     with place.party(path, "serve") as server, contextlib.ExitStack() as connected:
         clients = [connected.enter_context(vks.server.Client(path, timeout=30)) for _ in range(32)]

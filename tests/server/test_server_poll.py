@@ -1,4 +1,4 @@
-"""No-ops that are answered without Python, and everything else that is told. Rules R2, R8, R13, R17."""
+"""No-ops that C answers without Python, and events for all other messages. Rules R2, R8, R13, R17."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOKEN = 1 << 40
 
 
 class Watched:
-    """A front and the two ends of a connection."""
+    """A server poll and the two ends of a connection."""
 
     def __init__(self) -> None:
         self.server_poll = _native.Front()
@@ -47,7 +47,7 @@ def no_op(sequence: int, generation: int = 3) -> bytes:
 
 
 @pytest.mark.rule("R2")
-def test_no_ops_are_answered_and_nobody_is_told() -> None:
+def test_no_ops_are_answered_without_events() -> None:
     with Watched() as it:
         it.far.sendall(b"".join(no_op(n) for n in range(40)))
         assert it.server_poll.wait(0.0) == []
@@ -88,7 +88,7 @@ def test_no_ops_are_answered_while_another_thread_keeps_pythons_lock() -> None:
         no_op(1)[:15],
     ],
 )
-def test_whatever_is_not_exactly_a_no_op_is_left_for_the_loop(data: bytes) -> None:
+def test_messages_other_than_no_ops_are_left_for_the_loop(data: bytes) -> None:
     with Watched() as it:
         it.far.sendall(data)
         assert it.server_poll.wait(0.0) == [(TOKEN, READ, ())]
@@ -100,7 +100,7 @@ def test_whatever_is_not_exactly_a_no_op_is_left_for_the_loop(data: bytes) -> No
         assert it.near.recv(100) == data
 
 
-def test_one_that_is_not_quick_is_left_alone() -> None:
+def test_a_connection_that_is_not_quick_is_left_for_the_loop() -> None:
     with Watched() as it:
         it.server_poll.watch(it.near.fileno(), READ, False)
         it.far.sendall(no_op(1))
@@ -112,7 +112,7 @@ def test_one_that_is_not_quick_is_left_alone() -> None:
 
 
 @pytest.mark.rule("R13")
-def test_fds_that_come_with_a_no_op_are_told_and_not_kept() -> None:
+def test_fds_with_a_no_op_are_reported_and_closed() -> None:
     with Watched() as it:
         before = open_fds()
         rights = array.array("i", [0])
@@ -122,7 +122,7 @@ def test_fds_that_come_with_a_no_op_are_told_and_not_kept() -> None:
 
 
 @pytest.mark.rule("R12")
-def test_a_reply_that_finds_no_room_is_owed() -> None:
+def test_a_no_op_whose_reply_finds_no_room_is_returned_to_the_loop() -> None:
     with Watched() as it:
         it.near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
         it.near.setblocking(False)
@@ -134,14 +134,14 @@ def test_a_reply_that_finds_no_room_is_owed() -> None:
 
 
 @pytest.mark.rule("R10")
-def test_a_peer_that_goes_is_told_even_while_it_is_ignored() -> None:
+def test_a_hangup_is_reported_even_for_a_peer_that_is_not_read() -> None:
     with Watched() as it:
         it.server_poll.watch(it.near.fileno(), 0, False)
         it.far.sendall(no_op(1))
         it.far.close()
-        ((token, what, owed),) = it.server_poll.wait(5.0)
-        assert (token, owed) == (TOKEN, ())
-        assert what & HUNG_UP
+        ((token, events, no_ops),) = it.server_poll.wait(5.0)
+        assert (token, no_ops) == (TOKEN, ())
+        assert events & HUNG_UP
 
 
 @pytest.mark.rule("R8")
@@ -155,7 +155,7 @@ def test_a_flood_of_no_ops_keeps_neither_the_deadline_nor_another_connection_wai
         it.server_poll.remove(other.near.fileno())
 
 
-def test_what_is_not_watched_is_refused() -> None:
+def test_an_fd_that_is_not_watched_is_refused() -> None:
     front = _native.Front()
     with pytest.raises(InvalidCallError, match="is not watched"):
         front.watch(0, READ, False)

@@ -1,4 +1,4 @@
-"""What is done about one client, decided without sockets, threads or clock. Rules R1, R4 to R7, R12, R14 to R16."""
+"""Decisions about one client, without sockets, threads or clock. Rules R1, R4 to R7, R12, R14 to R16."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class FakeRequest:
 
 
 class StartedSession:
-    """A conversation that has begun and has a worker, and the requests of it by number."""
+    """A session state after hello, with a worker, and its requests by number."""
 
     def __init__(self, *routes: Route, patience: float = 2.0, with_worker: bool = True) -> None:
         self.state: SessionState[FakeRequest] = SessionState(7, 1, 100.0, patience=patience)
@@ -71,7 +71,7 @@ class StartedSession:
 
 
 @pytest.mark.rule("R1")
-def test_the_first_render_request_hires_a_worker_and_no_other_does() -> None:
+def test_only_the_first_render_request_starts_a_worker() -> None:
     session = StartedSession(INLINE, CANNOT_FAIL, CANNOT_FAIL, with_worker=False)
     assert session.steps() == [(Action.ANSWER, 1), (Action.START_WORKER, 2)]
     assert not session.state.accepts_requests
@@ -80,7 +80,7 @@ def test_the_first_render_request_hires_a_worker_and_no_other_does() -> None:
 
 
 @pytest.mark.rule("R4")
-def test_a_client_whose_work_is_out_is_ignored_and_what_it_had_sent_is_dispatched_afterwards() -> None:
+def test_a_client_with_work_in_flight_is_not_read_and_its_buffered_requests_run_afterwards() -> None:
     session = StartedSession(CAN_FAIL, CAN_FAIL, INLINE)
     assert session.steps() == [(Action.DISPATCH, 1)]
     assert not session.state.accepts_requests
@@ -92,7 +92,7 @@ def test_a_client_whose_work_is_out_is_ignored_and_what_it_had_sent_is_dispatche
 
 
 @pytest.mark.rule("R5")
-def test_what_can_fail_is_dispatched_once_more_with_its_outcome_and_nothing_later_has_run() -> None:
+def test_a_request_that_can_fail_is_dispatched_again_with_its_outcome_before_later_ones() -> None:
     session = StartedSession(CAN_FAIL, CANNOT_FAIL, CAN_FAIL)
     error = ValueError("no")
     assert session.steps() == [(Action.DISPATCH, 1)]
@@ -114,7 +114,7 @@ def test_64_requests_that_cannot_fail_are_queued_and_the_65th_waits() -> None:
 
 
 @pytest.mark.rule("R6")
-def test_a_late_failure_is_told_under_the_number_of_what_failed() -> None:
+def test_a_late_failure_has_the_number_of_the_request_that_failed() -> None:
     session = StartedSession(CANNOT_FAIL, CANNOT_FAIL, CANNOT_FAIL)
     session.steps()
     assert session.complete(1) is None
@@ -127,7 +127,7 @@ def test_a_late_failure_is_told_under_the_number_of_what_failed() -> None:
 
 
 @pytest.mark.rule("R7")
-def test_an_inline_request_waits_for_those_before_it() -> None:
+def test_an_inline_request_waits_for_earlier_requests() -> None:
     session = StartedSession(CANNOT_FAIL, INLINE, CANNOT_FAIL)
     assert session.steps() == [(Action.DISPATCH, 1)]
     assert not session.state.is_idle
@@ -136,7 +136,7 @@ def test_an_inline_request_waits_for_those_before_it() -> None:
 
 
 @pytest.mark.rule("R7")
-def test_only_the_oldest_request_that_is_out_can_be_completed() -> None:
+def test_only_the_oldest_request_in_flight_can_be_completed() -> None:
     session = StartedSession(CANNOT_FAIL, CANNOT_FAIL)
     session.steps()
     with pytest.raises(ValueError, match="request 2 was completed"):
@@ -156,7 +156,7 @@ def test_a_client_that_reads_nothing_is_cut_off_past_1_mib_and_not_before() -> N
 
 
 @pytest.mark.rule("R14")
-def test_what_was_out_when_the_client_went_is_dropped() -> None:
+def test_requests_in_flight_at_a_disconnect_are_dropped() -> None:
     session = StartedSession(CAN_FAIL, INLINE)
     session.steps()
     left, outcome = session.state.close()
@@ -168,7 +168,7 @@ def test_what_was_out_when_the_client_went_is_dropped() -> None:
 
 
 @pytest.mark.rule("R14")
-def test_an_outcome_that_was_not_told_yet_is_given_back_when_the_client_goes() -> None:
+def test_close_returns_an_outcome_that_was_not_sent_yet() -> None:
     session = StartedSession(CAN_FAIL)
     session.steps()
     session.complete(1, "made")
@@ -177,7 +177,7 @@ def test_an_outcome_that_was_not_told_yet_is_given_back_when_the_client_goes() -
 
 
 @pytest.mark.rule("R15")
-def test_a_worker_that_keeps_a_request_for_2_s_loses_its_client() -> None:
+def test_a_worker_that_blocks_for_2_s_ends_its_client() -> None:
     session = StartedSession(CANNOT_FAIL, CANNOT_FAIL)
     assert session.state.deadline is None
     session.steps()
@@ -207,7 +207,7 @@ def test_a_request_that_waits_for_a_fence_is_no_fault_of_the_worker() -> None:
 
 
 @pytest.mark.rule("R13")
-def test_a_client_that_says_nothing_or_does_not_say_hello_first_is_cut_off() -> None:
+def test_a_client_without_hello_or_with_another_first_request_is_cut_off() -> None:
     no_hello: SessionState[FakeRequest] = SessionState(1, 1, 5.0)
     assert no_hello.deadline == 5.0 + HELLO_TIMEOUT
     assert StartedSession.summary(no_hello.check_deadlines(5.0 + HELLO_TIMEOUT)) == (Action.CUT_OFF, -1)
@@ -220,7 +220,7 @@ def test_a_client_that_says_nothing_or_does_not_say_hello_first_is_cut_off() -> 
 
 
 @pytest.mark.rule("R20")
-def test_a_message_with_fds_must_be_whole_in_time_and_the_time_runs_while_it_is_read_only() -> None:
+def test_a_message_with_fds_has_a_timeout_that_runs_only_while_it_is_read() -> None:
     session = StartedSession()
     session.state.note_incomplete(True, 100.0)
     assert session.state.deadline == 100.0 + MESSAGE_TIMEOUT
@@ -269,7 +269,7 @@ def test_output_that_the_kernel_refuses_for_its_fds_is_tried_again_for_a_while()
 
 
 @pytest.mark.rule("R20", "R1")
-def test_a_request_for_which_no_worker_can_be_had_is_given_back_and_the_next_tries_again() -> None:
+def test_a_request_without_a_worker_is_returned_and_the_next_one_tries_again() -> None:
     session = StartedSession(CAN_FAIL, CAN_FAIL, with_worker=False)
     assert session.steps() == [(Action.START_WORKER, 1)]
     assert session.state.worker_failed() is session.requests[0]
@@ -298,7 +298,7 @@ def test_requests_for_a_lost_device_are_refused_at_once_and_new_ones_wait_for_th
 
 
 @pytest.mark.rule("R16")
-def test_a_worker_that_goes_with_its_device_finishes_what_it_has_before_another_is_hired() -> None:
+def test_a_worker_of_a_lost_device_completes_its_requests_before_another_is_started() -> None:
     session = StartedSession(CANNOT_FAIL, CANNOT_FAIL)
     session.steps()
     session.state.device_lost(2, with_worker=True)

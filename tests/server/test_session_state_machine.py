@@ -1,4 +1,4 @@
-"""Random walks of a conversation against an oracle that decides from the whole history, anew at each step."""
+"""Random walks of a session state against an oracle that decides from the whole history at each step."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Oracle:
         return [r for r in self.all if r.dispatched >= 0 and r.completed < 0]
 
     def waiting(self) -> list[FakeRequest]:
-        """In the order in which they came, those about which nothing was decided."""
+        """Returns the requests without a decision, in the order of arrival."""
         return [r for r in self.all if not r.decisions]
 
     def pushed_back(self) -> FakeRequest | None:
@@ -63,7 +63,7 @@ class Oracle:
             return None
         head = self.waiting()[0]
         before = [r for r in self.all if r.sequence < head.sequence]
-        assert all(r.decisions for r in before), "somebody was overtaken"
+        assert all(r.decisions for r in before), "a request was overtaken"
         is_stale = head.generation != self.generation and not head.is_hello
         if is_stale or head.route is Route.INLINE:
             if self.out():
@@ -100,7 +100,7 @@ class Walk:
         self.state.arrived(request)
 
     def take_decisions(self) -> None:
-        """As many decisions as there are, each as the oracle has it."""
+        """Takes decisions, and compares each with the oracle's."""
         for _ in range(self.rng.choice([1, 3, 100])):
             expected = self.oracle.decides()
             found = self.state.step(self.now)
@@ -205,7 +205,7 @@ class Walk:
             self.oracle.is_open = False
 
     def end(self) -> None:
-        """What every history must look like, whatever happened."""
+        """Checks the invariants of every history."""
         ran = [r for r in self.oracle.all if r.dispatched >= 0]
         assert [r.sequence for r in ran] == sorted(r.sequence for r in ran)
         for earlier, later in itertools.pairwise(ran):

@@ -134,7 +134,7 @@ def test_a_header_is_checked_before_the_rest_of_its_message_is_there() -> None:
 
 
 @pytest.mark.rule("R20")
-def test_what_is_received_without_room_for_its_fds_says_so() -> None:
+def test_a_message_received_without_room_for_its_fds_is_marked() -> None:
     def child() -> None:
         here, there = socket.socketpair()
         fds = null(3)
@@ -273,7 +273,7 @@ def test_every_error_of_vkshare_travels_whole() -> None:
         assert (type(back), str(back)) == (type(error), str(error))
 
 
-def test_other_errors_are_told_by_name() -> None:
+def test_errors_of_other_classes_travel_by_name() -> None:
     for error, kind, text in (
         (ValueError("key is -1"), ValueError, "key is -1"),
         (TimeoutError("late"), TimeoutError, "late"),

@@ -17,7 +17,7 @@ from vkshare.errors import ClosedError, InvalidCallError, VkshareError
 
 
 class Thing:
-    """What can be watched going."""
+    """An object whose deletion can be observed."""
 
 
 def readable(event_queue: _native.EventQueue, seconds: float = 0.0) -> bool:
@@ -39,7 +39,7 @@ def test_commands_come_back_with_their_results_in_the_order_in_which_they_were_g
 
 
 @pytest.mark.rule("R6")
-def test_no_more_are_out_than_there_is_room_for() -> None:
+def test_the_number_of_items_in_flight_is_bounded() -> None:
     event_queue = _native.EventQueue()
     hand_off = _native.HandOff(event_queue, 1)
     for n in range(66):
@@ -85,7 +85,7 @@ def test_a_thread_sleeps_until_it_is_given_something_and_its_completion_is_an_ev
     assert hand_off.has_left
 
 
-def test_a_closed_hand_off_takes_no_more_and_drops_what_nobody_took() -> None:
+def test_a_closed_ring_accepts_no_more_and_drops_untaken_items() -> None:
     event_queue = _native.EventQueue()
     hand_off = _native.HandOff(event_queue, 1)
     things = [Thing() for _ in range(3)]

@@ -45,7 +45,7 @@ class Log:
     def wait(self, on: Any, request: Any) -> Answer:
         self.at_gate.release()
         if not self.gate.wait(60):
-            raise TimeoutError("nobody opened the gate")
+            raise TimeoutError("the gate was not opened")
         return self.note(on, request)
 
     def kinds(self) -> list[Kind]:

@@ -41,7 +41,7 @@ class Place:
         return self._folder / f"server-{next(self._numbers)}"
 
     def server(self, device: Any = open_cpu, **options: Any) -> vks.server.RenderServer:
-        """A server that serves. What its loop raises fails the test."""
+        """Starts a server in a thread. An error of its loop fails the test."""
         server = vks.server.RenderServer(device, options.pop("path", None) or self.path(), **options)
         raised: list[BaseException] = []
 
@@ -160,7 +160,7 @@ class Raw:
         return found
 
     def error(self) -> Exception:
-        """What the next message says went wrong."""
+        """Returns the error in the next message."""
         message = self.receive()
         assert message.opcode in (m.Op.ERROR, m.Op.DEFERRED, m.Op.LOST), hex(message.opcode)
         error = m.rebuilt(m.decode(m.Failure, message.body))
@@ -186,7 +186,7 @@ def until(condition: Callable[[], object], seconds: float = 20) -> None:
 
 
 def rendering_threads() -> int:
-    """Of all servers in this process."""
+    """Counts the worker threads of all servers in this process."""
     return sum(thread.name.startswith("vks-client-") for thread in threading.enumerate())
 
 

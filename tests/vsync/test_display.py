@@ -100,7 +100,7 @@ def test_a_change_of_interval_leaves_the_tick_in_flight_alone(
 
 
 @pytest.mark.rule("V2")
-def test_a_tick_tells_who_when_and_how_and_ids_and_times_grow(
+def test_a_tick_has_its_display_time_and_kind_and_ids_and_times_grow(
     display_of: Callable[[float], Display], observe: Callable[[Display], Observer]
 ) -> None:
     display = display_of(0.002)
@@ -140,7 +140,7 @@ def test_the_timer_ticks_while_python_holds_its_lock(
     display = display_of(0.004)
     observe(display).wait(SOON)
     before, interval = display.statistics(), sys.getswitchinterval()
-    sys.setswitchinterval(SOON)  # nobody else gets the lock
+    sys.setswitchinterval(SOON)  # no other thread gets the lock
     try:
         told, end = before, time.monotonic() + 20
         while told.ticks - before.ticks < 20 and time.monotonic() < end:
@@ -151,7 +151,7 @@ def test_the_timer_ticks_while_python_holds_its_lock(
 
 
 @pytest.mark.rule("V5")
-def test_a_statistics_snapshot_counts_what_was_told(
+def test_a_statistics_snapshot_counts_delivered_ticks(
     display_of: Callable[[float], Display], observe: Callable[[Display], Observer]
 ) -> None:
     display = display_of(0.002)
@@ -196,9 +196,7 @@ def test_sources_are_swapped_under_ticks_and_no_tick_is_doubled(
 
 
 @pytest.mark.rule("V2")
-def test_a_made_up_tick_never_claims_to_come_from_hardware(
-    observe: Callable[[Display], Observer], stack: ExitStack
-) -> None:
+def test_a_timer_tick_is_never_flagged_as_hardware(observe: Callable[[Display], Observer], stack: ExitStack) -> None:
     source = stack.enter_context(SimulatedSource("present-wait", Fraction(1, 250)))
     display = stack.enter_context(Display(source=source))
     assert display.interval == Fraction(1, 250)
@@ -207,7 +205,7 @@ def test_a_made_up_tick_never_claims_to_come_from_hardware(
     while len(heard) < 20:
         tick = observer.wait(SOON)
         if tick.kind != "software":
-            assert tick.vsync_time in source.told
+            assert tick.vsync_time in source.ticks
             heard.add(tick.vsync_time)
     source.is_silent = True
     while observer.wait(SOON).kind != "software":
@@ -229,12 +227,12 @@ def test_silent_hardware_is_replaced_in_its_phase_and_hands_back_when_it_ticks_a
         tick = observer.wait(SOON)
         while tick.kind != "software":
             tick = observer.wait(SOON)
-        phase = (tick.vsync_time - source.told[-1]) % 10_000_000
+        phase = (tick.vsync_time - source.ticks[-1]) % 10_000_000
         assert min(phase, 10_000_000 - phase) <= 1, "in the phase of the last tick of the hardware"
 
 
 @pytest.mark.rule("V6")
-def test_a_source_runs_only_while_somebody_observes(observe: Callable[[Display], Observer], stack: ExitStack) -> None:
+def test_a_source_runs_only_while_an_observer_attends(observe: Callable[[Display], Observer], stack: ExitStack) -> None:
     source = stack.enter_context(SimulatedSource("x11-present", Fraction(1, 250)))
     display = stack.enter_context(Display(source=source))
     time.sleep(0.05)
@@ -394,7 +392,7 @@ def test_close_ends_waits_and_thread_and_refuses_what_comes_after(display_of: Ca
 
 
 @pytest.mark.rule("V17")
-def test_who_was_told_of_a_tick_may_close_the_display(observe: Callable[[Display], Observer], stack: ExitStack) -> None:
+def test_a_consumer_of_a_tick_may_close_the_display(observe: Callable[[Display], Observer], stack: ExitStack) -> None:
     source = stack.enter_context(SimulatedSource("x11-present", Fraction(1, 250)))
     display = Display(source=source)
     source.on_heard = display.close  # on the source's own thread
@@ -410,7 +408,7 @@ def test_who_was_told_of_a_tick_may_close_the_display(observe: Callable[[Display
 
 
 @pytest.mark.rule("V17")
-def test_observers_that_come_while_the_display_is_closed_are_refused_or_told_of_its_end() -> None:
+def test_observers_created_while_the_display_closes_are_refused_or_closed() -> None:
     for _ in range(20):
         display = Display(interval=0.001)
         dispatcher = VsyncDispatcher(display)
@@ -437,7 +435,7 @@ def test_observers_that_come_while_the_display_is_closed_are_refused_or_told_of_
         dispatcher.close()
 
 
-def test_a_display_that_nobody_closed_warns() -> None:
+def test_an_unclosed_display_warns() -> None:
     display = Display("forgotten")
     with pytest.warns(ResourceWarning, match="forgotten"):
         del display

@@ -31,7 +31,7 @@ SECOND = 1_000_000_000
 
 
 class Clock:
-    """A time in ns that goes on when it is told to."""
+    """A clock in ns that a test advances."""
 
     def __init__(self) -> None:
         self.now = 1000 * SECOND
@@ -264,7 +264,7 @@ def test_drivers_are_called_on_the_thread_that_turns_the_timer(live: RefreshTime
     assert called == turners
 
 
-def test_a_turn_takes_the_newest_tick_and_tells_how_many_nobody_took(timer: RefreshTimer, clock: Clock) -> None:
+def test_a_turn_takes_the_newest_tick_and_returns_the_number_missed(timer: RefreshTimer, clock: Clock) -> None:
     timer.add(lambda tick: None)
     timer.turn()
     clock.now += 10 * T
@@ -301,7 +301,7 @@ def test_a_timeout_that_is_no_time_is_refused(timer: RefreshTimer, timeout: floa
         timer.turn(timeout)
 
 
-def test_run_turns_until_it_is_told_or_nobody_is_left(timer: RefreshTimer, log: Log) -> None:
+def test_run_turns_until_its_condition_holds_or_no_driver_is_left(timer: RefreshTimer, log: Log) -> None:
     driver = log.driver("a")
     timer.add(driver)
     timer.run(until=lambda: len(log.calls) == 7)
@@ -639,13 +639,13 @@ def test_two_drivers_of_two_timers_that_remove_each_other_do_not_wait_for_each_o
 
 
 @pytest.mark.rule("V5")
-def test_who_waits_hears_of_a_driver_that_another_thread_adds(timer: RefreshTimer, grid: Grid, log: Log) -> None:
+def test_a_waiting_turn_notices_a_driver_that_another_thread_adds(timer: RefreshTimer, grid: Grid, log: Log) -> None:
     grid.meanwhile = lambda: timer.add(log.driver("a"))
     assert timer.turn(1) is not None
     assert log.take() == "a"
 
 
-def test_who_waits_for_ever_hears_that_the_last_driver_was_removed(timer: RefreshTimer, grid: Grid, log: Log) -> None:
+def test_an_unbounded_wait_ends_when_the_last_driver_is_removed(timer: RefreshTimer, grid: Grid, log: Log) -> None:
     driver = log.driver("a")
     timer.add(driver)
     timer.turn()
@@ -679,7 +679,7 @@ def test_an_inactive_key_is_due_after_1_2_4_seconds_and_after_ten_minutes_no_mor
 
 
 @pytest.mark.rule("V3")
-def test_what_is_late_is_due_once_and_counts_from_then() -> None:
+def test_a_late_key_is_due_once_and_its_next_interval_begins_then() -> None:
     schedule: ThrottleSchedule[str] = ThrottleSchedule(10, 100)
     schedule.add("a", 0)
     assert schedule.take(1000) == {"a"}
@@ -751,7 +751,7 @@ def test_a_driver_made_inactive_within_a_driver_is_not_called_at_that_tick(timer
 
 
 @pytest.mark.rule("V3")
-def test_who_polls_gets_the_tick_of_an_inactive_driver_too(timer: RefreshTimer, clock: Clock, log: Log) -> None:
+def test_polling_also_gets_the_tick_of_an_inactive_driver(timer: RefreshTimer, clock: Clock, log: Log) -> None:
     timer.add(log.driver("hidden"), active=False)
     polls = 0
     while timer.turn(0) is None and polls < 1000:
@@ -762,7 +762,7 @@ def test_who_polls_gets_the_tick_of_an_inactive_driver_too(timer: RefreshTimer, 
 
 
 @pytest.mark.rule("V3")
-def test_who_sleeps_until_an_inactive_driver_hears_of_another_that_is_due_before(
+def test_a_sleep_until_an_inactive_driver_ends_for_one_that_is_due_earlier(
     timer: RefreshTimer, grid: Grid, clock: Clock, log: Log
 ) -> None:
     timer.add(log.driver("old"), active=False)
@@ -798,7 +798,7 @@ def test_close_within_a_driver_ends_the_turn_and_the_run_quietly(timer: RefreshT
 
 
 @pytest.mark.rule("V17")
-def test_close_on_another_thread_wakes_who_waits(live: RefreshTimer, posted: Posted) -> None:
+def test_close_on_another_thread_wakes_a_waiting_turn(live: RefreshTimer, posted: Posted) -> None:
     live.add(print)
     ended: list[str] = []
 

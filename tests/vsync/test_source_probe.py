@@ -87,7 +87,7 @@ def test_a_late_tick_moves_neither_the_interval_nor_the_verdict() -> None:
         assert abs(float(trial.interval) * 60 - 1) < 0.005
 
 
-def test_the_displays_own_count_tells_how_many_blanks_went_by() -> None:
+def test_the_displays_count_gives_the_number_of_blanks_between_ticks() -> None:
     # Two gaps of three are too long, as of a timer of whole milliseconds: by them the hole is too short.
     off = (0, 500_000, 1_000_000)
     heard = [
@@ -101,7 +101,7 @@ def test_the_displays_own_count_tells_how_many_blanks_went_by() -> None:
     assert abs(float(trial.interval) * 144 - 1) < 0.01
 
 
-def test_a_tick_may_be_told_of_when_the_blank_before_it_begins() -> None:
+def test_a_tick_may_be_reported_when_its_blank_begins() -> None:
     early = [TimedTick(each.time_ns, each.time_ns - 600_000) for each in series(60)]
     assert judged(early).works
 
@@ -110,7 +110,7 @@ def test_a_tick_may_be_told_of_when_the_blank_before_it_begins() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_too_few_ticks_tell_nothing(count: int) -> None:
+def test_a_trial_with_too_few_ticks_fails(count: int) -> None:
     trial = judged(series(60)[:count])
     assert not trial.works
     assert "came" in trial.why
@@ -177,13 +177,13 @@ def test_a_source_that_loses_most_ticks_is_refused(counted: bool) -> None:
 # ---- what the window system says -------------------------------------------------------------------------------------
 
 
-def test_the_window_systems_word_is_exact_where_it_is_right() -> None:
+def test_the_reported_interval_is_used_if_it_agrees_with_the_measured_one() -> None:
     told = Fraction(1001, 60000)
     for rate in (59.94, 60, 60.3):  # half a percent is within what a trial can see
         assert judged(series(rate, jitter=100e-6), told).interval == told
 
 
-def test_the_window_systems_word_is_not_believed_where_it_is_wrong() -> None:
+def test_the_measured_interval_is_used_if_the_reported_one_is_wrong() -> None:
     trial = judged(series(144, jitter=100e-6), Fraction(1, 60))
     assert trial.works
     assert "though its window system says 60.00 Hz" in trial.why

@@ -50,7 +50,7 @@ class Asked:
 
     @property
     def serial(self) -> int:
-        """Of the question that was asked last."""
+        """The serial of the last request."""
         return self.requests[-1][2]
 
 
@@ -70,7 +70,7 @@ def test_the_next_blank_is_asked_for_without_naming_its_count() -> None:
     assert asked.asking.take(completion(serial, 5_000_000, 300)) == Blank(5_000_000_000, 300)
 
 
-def test_one_question_is_out_at_a_time() -> None:
+def test_one_request_is_pending_at_a_time() -> None:
     asked = Asked()
     for _ in range(3):
         asked.asking.request()
@@ -96,7 +96,7 @@ def test_one_question_is_out_at_a_time() -> None:
     ],
     ids=["sent", "window", "extension", "event", "pixmap", "earlier", "later", "core"],
 )
-def test_what_answers_no_question_of_its_own_is_no_tick(forged: Callable[[int], Event]) -> None:
+def test_an_event_that_answers_no_request_is_no_tick(forged: Callable[[int], Event]) -> None:
     asked = Asked()
     asked.asking.request()
     asked.asking.take(completion(asked.serial, 1000, 1))
@@ -128,7 +128,7 @@ def test_a_count_that_begins_anew_is_no_end() -> None:
         assert asked.asking.take(completion(asked.serial, ust, msc)) == Blank(ust * 1000, msc)
 
 
-def test_the_end_of_the_window_is_told() -> None:
+def test_the_destruction_of_the_window_is_reported() -> None:
     asking = Asked().asking
     assert asking.take(Event(17, False, struct.pack("=BxHII20x", 17, 0, WINDOW, WINDOW + 1))) is None
     with pytest.raises(SurfaceLostError, match="destroyed"):
@@ -166,7 +166,7 @@ def mortal() -> Iterator[XDisplay]:
 
 @pytest.fixture
 def window_of() -> Iterator[Callable[..., int]]:
-    """Makes windows that somebody else owns, until the test is over."""
+    """Makes windows of another X client, until the end of the test."""
     clients: list[Any] = []
 
     def make(display: XDisplay, *, mapped: bool = True) -> int:
@@ -246,7 +246,7 @@ def test_a_hundred_starts_leave_no_thread_and_no_fd(server_at: Callable[[int], X
 
 
 @pytest.mark.rule("V2")
-def test_a_tick_of_before_the_start_is_not_told(server_at: Callable[[int], XDisplay]) -> None:
+def test_a_tick_from_before_the_start_is_dropped(server_at: Callable[[int], XDisplay]) -> None:
     with X11PresentSource(display_name=server_at(60).name) as source:
         for _ in range(3):
             first = Listener()
@@ -270,7 +270,7 @@ def test_stop_within_a_tick_of_the_servers(server_at: Callable[[int], XDisplay])
         assert len(listener.times) == 1
 
 
-def test_a_killed_server_is_told_once_and_the_process_lives(mortal: XDisplay) -> None:
+def test_a_killed_server_is_reported_once_and_the_process_survives(mortal: XDisplay) -> None:
     with X11PresentSource(display_name=mortal.name) as source:
         listener = Listener()
         source.start(listener.heard, listener.lost)
@@ -346,7 +346,7 @@ def test_a_destroyed_window_is_a_lost_source(mortal: XDisplay, window_of: Callab
         assert "destroyed" in str(listener.wait_lost())
 
 
-def test_what_cannot_be_asked_is_refused(
+def test_windows_and_servers_without_present_events_are_refused(
     mortal: XDisplay, monkeypatch: pytest.MonkeyPatch, server_at: Callable[[int], XDisplay]
 ) -> None:
     fds = open_fds()
