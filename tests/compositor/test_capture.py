@@ -1,4 +1,4 @@
-"""What a compositor shows can be pending for at any time, from any thread."""
+"""A compositor's picture can be captured at any time, from any thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compositor: what is on the screen, at which ticks, and whom it does not wait for. Rule R18."""
+"""The compositor: the picture on the screen, its ticks, and clients that do not delay it. Rule R18."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ def test_a_device_that_is_lost_is_replaced_and_the_clients_are_seen_again(
     until(lambda: compositor.statistics().devices == 2)
 
     def is_painted() -> bool:
-        with contextlib.suppress(ClosedError):  # between the two devices nobody receives
+        with contextlib.suppress(ClosedError):  # between the two devices the pipe has no receiver
             client.paint(BLUE)
         return window.statistics().shown > shown
 

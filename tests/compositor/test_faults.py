@@ -60,7 +60,7 @@ def abandoned(sender: vks.Sender, descriptor: vks.QueueDescriptor, receiver: vks
 def test_surfaces_of_an_earlier_receiver_are_polled_until_their_work_has_run(
     device: vks.Device, vks_open: Open, stack: ExitStack
 ) -> None:
-    """Else one client keeps the thread that opens everybody's windows; or the compositor's own, on the next device."""
+    """Else one client blocks the thread that opens all windows, or the compositor's own after a device loss."""
     client = vks_open(name="client")
     sender, descriptor = vks.pipe(client, 8, 4)
     stack.enter_context(sender)
@@ -123,7 +123,7 @@ def test_an_unexpected_error_closes_only_the_window_that_caused_it(
     monkeypatch.setattr(frame_sources.PipeSource, step, fail)
 
     def is_closed() -> bool:
-        """It is watched anew at a tick without a frame; but not where the last notice has not been told yet."""
+        """A source is watched again at a tick without a frame, unless its last event was not delivered yet."""
         with contextlib.suppress(ClosedError):
             a.paint(RED)
         time.sleep(0.05)
@@ -497,7 +497,7 @@ def test_a_client_is_shown_after_more_lost_devices_and_moves_than_its_pipe_has_s
 
 
 def paint_at_last(client: Any, colour: Any) -> None:
-    """The source before may be gone since, which is told once."""
+    """The previous source may be gone since, which is reported once."""
 
     def is_painted() -> bool:
         with contextlib.suppress(ClosedError):

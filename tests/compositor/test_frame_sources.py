@@ -232,7 +232,7 @@ def test_a_surface_is_copied_when_its_key_comes_and_goes_back(device: vks.Device
         surface.acquire(9, 20)
         client.submit(client.record().clear(surface, GREEN))
         assert source.latch() == 0
-        assert seen(source) == [255, 0, 0, 255], "the client draws on, and nobody sees it yet"
+        assert seen(source) == [255, 0, 0, 255], "the client draws on, and the copy does not change"
         surface.release(5)
         latch(source, 1)
         assert seen(source) == [0, 255, 0, 255]

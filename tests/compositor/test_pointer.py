@@ -1,4 +1,4 @@
-"""What the user does to windows: presses raise, the left button drags, the rest is the windows' own. Rules R18, V15."""
+"""Input on windows: presses raise, the left button drags, other events go to the windows. Rules R18, V15."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def drag(compositor: Compositor, x: float, y: float, **fields: Any) -> None:
 
 
 class Scene:
-    """Two windows of 16x12 pixels, which overlap; `told` has what the upper one was told, where it takes input."""
+    """Two windows of 16x12 pixels, which overlap; `received` has the upper one's events, if it takes input."""
 
     def __init__(self, compositor: Compositor, below: Painter, above: Painter, **options: Any) -> None:
-        self.told: list[Event] = []
+        self.received: list[Event] = []
         if options.pop("takes_input", False):
-            options["on_input"] = self.told.append
+            options["on_input"] = self.received.append
         self.compositor = compositor
         self.below = compositor.open_window(below.descriptor, at=(4, 4))
         self.above = compositor.open_window(above.descriptor, at=(12, 8), **options)
@@ -112,15 +112,15 @@ def test_a_window_that_takes_input_is_dragged_with_alt_only(scene: Callable[...,
     press(made.compositor, 14, 10)
     drag(made.compositor, 20, 16)
     let_go(made.compositor, 20, 16)
-    until(lambda: [event.event_type for event in made.told][-1:] == ["pointer_up"])
+    until(lambda: [event.event_type for event in made.received][-1:] == ["pointer_up"])
     assert (made.above.x, made.above.y) == (12, 8)
-    made.told.clear()
+    made.received.clear()
     press(made.compositor, 14, 10, modifiers=("Alt",))
     drag(made.compositor, 34, 30, modifiers=("Alt",))
     let_go(made.compositor, 34, 30, modifiers=("Alt",))
     until(lambda: (made.above.x, made.above.y) == (32, 28))
     made.handled()
-    assert made.told == [], "what drags it is not its own"
+    assert made.received == [], "what drags it is not its own"
 
 
 def test_events_go_to_the_window_under_the_pointer_with_positions_in_its_pixels(
@@ -130,8 +130,8 @@ def test_events_go_to_the_window_under_the_pointer_with_positions_in_its_pixels(
     post(made.compositor, "wheel", 15, 12, dy=100.0)
     post(made.compositor, "wheel", 5, 5, dy=100.0, modifiers=("Shift",))  # on the one below, which takes none
     post(made.compositor, "double_click", 12, 8, button=1)
-    until(lambda: len(made.told) == 2)
-    wheel, click = made.told
+    until(lambda: len(made.received) == 2)
+    wheel, click = made.received
     assert (wheel.event_type, wheel.x, wheel.y, wheel.dy) == ("wheel", 3, 4, 100)
     assert (click.event_type, click.x, click.y) == ("double_click", 0, 0)
 
@@ -142,8 +142,8 @@ def test_positions_are_logical_pixels_of_a_target_that_is_scaled(scene: Callable
 
     made = scene(takes_input=True, target=Scaled(64, 48))
     post(made.compositor, "double_click", 10, 5, button=1)
-    until(lambda: made.told)
-    assert (made.told[0].x, made.told[0].y) == (8, 2)
+    until(lambda: made.received)
+    assert (made.received[0].x, made.received[0].y) == (8, 2)
 
 
 def test_the_pressed_window_gets_events_until_the_last_button_is_up(scene: Callable[..., Scene]) -> None:
@@ -155,9 +155,9 @@ def test_the_pressed_window_gets_events_until_the_last_button_is_up(scene: Calla
     let_go(made.compositor, 60, 40, button=2)
     post(made.compositor, "wheel", 60, 40, dy=100.0)
     made.handled()
-    kinds = [event.event_type for event in made.told]
+    kinds = [event.event_type for event in made.received]
     assert kinds == ["pointer_down", "pointer_move", "pointer_down", "pointer_up", "pointer_up"]
-    assert (made.told[-1].x, made.told[-1].y) == (48, 32)
+    assert (made.received[-1].x, made.received[-1].y) == (48, 32)
     assert made.compositor.windows == (made.below, made.above)
 
 
@@ -172,7 +172,7 @@ def test_key_events_go_to_the_window_pressed_last(scene: Callable[..., Scene]) -
     let_go(made.compositor, 5, 5)
     post(made.compositor, "key_up", key="c")
     made.handled()
-    assert [(event.event_type, event.key or event.char_str) for event in made.told[2:]] == [
+    assert [(event.event_type, event.key or event.char_str) for event in made.received[2:]] == [
         ("key_down", "b"),
         ("char", "b"),
     ]
@@ -191,7 +191,7 @@ def test_the_compositors_on_input_runs_first_and_can_consume_an_event(scene: Cal
     post(made.compositor, "key_up", key="Escape")
     made.handled()
     assert heard[:3] == ["pointer_down", "key_down", "key_up"]
-    assert [event.event_type for event in made.told] == ["pointer_down", "key_up"]
+    assert [event.event_type for event in made.received] == ["pointer_down", "key_up"]
 
 
 def test_an_on_input_that_raises_is_logged_and_others_are_called(

@@ -23,7 +23,7 @@ def scene_of(*windows: Placement) -> Scene:
 
 
 def over(drawn: list[Drawn], x: int, y: int) -> list[Placement]:
-    """What makes up a pixel, from the topmost one that hides all below it."""
+    """Returns the windows that make up a pixel, from the topmost one that hides all below it."""
     found: list[Placement] = []
     for one in drawn:
         if one.x <= x < one.x + one.window.width and one.y <= y < one.y + one.window.height:

@@ -160,7 +160,7 @@ def test_a_keyed_surface_of_a_client_is_shown_and_comes_back(serve: Callable[...
             with surface.access(key, 3, 20):
                 desktop.device.submit(desktop.device.record().clear(surface, colour))
             shows(served.compositor, 5, 5, colour)
-        with pytest.raises(InvalidCallError, match="shows a surface: release that"):
+        with pytest.raises(InvalidCallError, match="shows a surface: release the surface"):
             window.sender  # noqa: B018
 
 
@@ -208,12 +208,12 @@ def test_moves_that_have_not_been_made_are_one(
     for number in range(101):
         window.move_to((number + 1) % 2)
     gate.set()
-    served.service.close()  # waits for all that were pending for
+    served.service.close()  # waits for all pending moves
     assert 1 <= len(moves) <= 2
     assert len(served.service._compositors[1].windows) == 1
 
 
-# ---- limits and garbage ----------------------------------------------------------------------------------------------
+# ---- limits and malformed messages -----------------------------------------------------------------------------------
 
 
 @pytest.mark.rule("R19")
@@ -367,7 +367,7 @@ def test_a_client_that_corrupts_its_pages_loses_only_its_own_window(serve: Calla
 
 @pytest.mark.rule("R19")
 def test_a_window_that_cannot_be_opened_is_reported_as_ended(serve: Callable[..., Served]) -> None:
-    """That happens on the service's thread, when the client has its answer."""
+    """The error is on the service's thread, after the client has its answer."""
     served = serve()
     desktop = served.desktop()
     sender, descriptor = vks.pipe(desktop.device, 8, 8)
@@ -389,7 +389,7 @@ def test_the_fds_of_events_after_a_malformed_one_are_closed(
     read, write = os.pipe()
     came = [(int(messages.Op.ENDED), b"garbage", list[int]()), (int(messages.Op.INPUT), b"", [read])]
     monkeypatch.setattr(desktop.client, "events", lambda: came)
-    with pytest.raises(RemoteLostError, match="garbage"):
+    with pytest.raises(RemoteLostError, match="malformed message"):
         desktop.poll()
     with pytest.raises(BrokenPipeError):
         os.write(write, b"x")

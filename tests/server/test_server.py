@@ -144,7 +144,7 @@ def test_a_sync_is_answered_when_its_submission_ended_before_its_request_was_col
         assert go.wait(20)
         submission = executor.device.submit()
         submission.wait(20)
-        rendering._watch(executor, request, submission)  # told at once, and so before this request is done
+        rendering._watch(executor, request, submission)  # reported at once, before this request is complete
 
     server = place.server(kinds=[Kind(0x200, None, Route.CANNOT_FAIL, watched)])
     raw = place.raw(server)
@@ -152,7 +152,7 @@ def test_a_sync_is_answered_when_its_submission_ended_before_its_request_was_col
     raw.send(m.Op.SYNC)
     (client,) = server.clients.values()
     until(lambda: client.state.in_flight == 2)
-    server.call_soon(lambda: (go.set(), time.sleep(0.3)))  # the loop hears of it all when the sync has run
+    server.call_soon(lambda: (go.set(), time.sleep(0.3)))  # the loop handles all events after the sync has run
     assert raw.receive().sequence == raw.sequence
 
 

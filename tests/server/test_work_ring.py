@@ -129,7 +129,7 @@ def test_it_is_not_used_twice_nor_after_fork_nor_before_init() -> None:
 
 @pytest.mark.rule("R3")
 def test_a_completion_wakes_a_loop_that_sleeps() -> None:
-    """That it is woken at all, and by nothing else: the bound of 300 us is measured where it is quiet."""
+    """The completion alone wakes the loop; the bound of 300 us is measured on an idle machine."""
     event_queue = _native.EventQueue()
     hand_off = _native.HandOff(event_queue, 9)
     front = _native.Front()

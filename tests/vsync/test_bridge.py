@@ -243,7 +243,7 @@ def test_a_closed_bridge_gives_no_descriptor(window: VsyncDispatcher) -> None:
     before = len(open_fds())
     bridge.close()
     for _ in range(2):
-        with pytest.raises(ClosedError, match="make another"):
+        with pytest.raises(ClosedError, match="create another"):
             bridge.export()
     assert len(open_fds()) <= before
 

@@ -1,4 +1,4 @@
-"""Dispatchers and observers: who is told of a window's ticks."""
+"""Dispatchers and observers: delivery of a window's ticks."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ def test_a_consumer_blocked_for_ten_ticks_gets_the_newest_with_nine_missed(
 ) -> None:
     display = display_of(0.02)
     window = stack.enter_context(VsyncDispatcher(display))
-    other, blocked = (stack.enter_context(window.observe()) for _ in range(2))  # the last to come is told first
+    other, blocked = (
+        stack.enter_context(window.observe()) for _ in range(2)
+    )  # the newest observer gets the tick first
     first = blocked.wait(SOON)
     last = first
     while last.id < first.id + 10:

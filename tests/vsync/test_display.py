@@ -86,7 +86,7 @@ def test_wrong_arguments_are_named() -> None:
 def test_a_change_of_interval_leaves_the_tick_in_flight_alone(
     display_of: Callable[[float], Display], observe: Callable[[Display], Observer]
 ) -> None:
-    display = display_of(0.2)  # long: who is late takes the one after it
+    display = display_of(0.2)  # long: a late consumer takes the next tick
     observer = observe(display)
     before = observer.wait(SOON)
     display.set_interval(Fraction(3, 10))
@@ -473,7 +473,7 @@ def test_a_child_of_fork_ends_a_display_whose_source_was_being_set(display_of: C
 
 
 def test_a_program_ends_though_it_forgot_a_display_that_has_a_source() -> None:
-    """Its thread may not run any more then: from Python 3.13 on, who joined it waited for ever."""
+    """Its thread may not run any more then: from Python 3.13 on, joining it blocked for ever."""
     run_child(
         """
         import warnings

@@ -28,7 +28,7 @@ START = 5_000 * MS
 
 
 def event(kind: str, at: int, **fields: object) -> Event:
-    """That happened `at` ns after START."""
+    """Returns an event `at` ns after START."""
     return Event(kind, (START + at) / 1e9, **fields)  # type: ignore[arg-type]
 
 
@@ -236,7 +236,7 @@ def test_its_repr_shows_the_number_of_waiting_events() -> None:
 
 
 def sampled(*samples: tuple[float, float]) -> Resampler:
-    """Of (ms, x)."""
+    """Makes a resampler of samples (ms, x)."""
     resampler = Resampler()
     for at, x in samples:
         resampler.add(round(at * MS), x, -x)
@@ -341,7 +341,7 @@ def where(path: list[tuple[int, float]], now: int) -> tuple[int, float]:
 
 
 def frames(queue: InputQueue, rate: float, hz: float, seconds: float, x: Callable[[float], float]) -> list[float]:
-    """What a frame sees of a pointer at x(seconds), told `rate` times a second, on a display of `hz`."""
+    """Returns each frame's position of a pointer at x(seconds), sampled at `rate` Hz, on a display of `hz`."""
     seen, posted = [], 0
     for frame in range(1, int(seconds * hz) + 1):
         vsync = round(frame * 1e9 / hz)
@@ -354,7 +354,7 @@ def frames(queue: InputQueue, rate: float, hz: float, seconds: float, x: Callabl
 
 
 def unevenness(queue: InputQueue, rate: float, hz: float) -> float:
-    """Of a pointer that moves evenly: how much longer the longest step is than the shortest, in frames' ways."""
+    """Returns how much longer the longest step of an evenly moving pointer is than the shortest, in frames' steps."""
     seen = frames(queue, rate, hz, 2.0, lambda seconds: 1000 * seconds)[8:]
     steps = [b - a for a, b in itertools.pairwise(seen)]
     return (max(steps) - min(steps)) / (1000 / hz)
@@ -401,7 +401,7 @@ def test_an_extrapolation_that_was_too_far_is_corrected() -> None:
     assert told(queue.take(START + 16 * MS)) == [("pointer_move", 11)]
     (back,) = queue.take(START + 33 * MS)
     assert back.x == 8
-    assert round(back.time_stamp * 1e9) == START + 11 * MS  # no earlier than what was told before
+    assert round(back.time_stamp * 1e9) == START + 11 * MS  # no earlier than the previous position
     assert queue.is_idle
 
 
@@ -485,7 +485,7 @@ def one_by_one(some: list[Event]) -> list[Event]:
 
 
 def none_is_late(due: list[Event], taken: list[Event], *, is_exact: bool) -> None:
-    """What was posted before the tick was told by then, be it merged with what came later."""
+    """Checks that events posted before the tick were returned by then, also merged with later ones."""
     assert one_by_one(taken)[: len(one_by_one(due))] == one_by_one(due)
     assert sum(e.dy for e in taken) >= sum(e.dy for e in due)
     assert newest(taken, "resize", "width") >= newest(due, "resize", "width")

@@ -1,4 +1,4 @@
-"""Refresh timers on a clock and an observer of the tests' own: who is called when, on which thread, and until when."""
+"""Refresh timers on a test clock and observer: the order, threads and ends of drivers' calls."""
 
 from __future__ import annotations
 
@@ -504,7 +504,7 @@ def test_ctrl_c_in_a_driver_comes_at_once_and_the_timer_goes_on_after_it(timer: 
     with pytest.raises(KeyboardInterrupt):
         timer.turn()
     assert log.take() == "a"
-    timer.remove(print)  # nobody is taken to be running
+    timer.remove(print)  # no driver counts as running
     log.calls.append("before")
     timer.turn()
     assert log.take() == "before a b"
@@ -689,7 +689,7 @@ def test_a_late_key_is_due_once_and_its_next_interval_begins_then() -> None:
 def test_an_inactive_schedule_refuses_what_is_no_interval() -> None:
     with pytest.raises(ValueError, match="first is 0"):
         ThrottleSchedule(0)
-    with pytest.raises(ValueError, match="longest is 5; allowed is at least 10"):
+    with pytest.raises(ValueError, match="longest is 5; alluncalled is at least 10"):
         ThrottleSchedule(10, 5)
 
 
@@ -1000,7 +1000,7 @@ class Chaos:
         self.clock = Clock()
         self.grid = Grid(self.clock)
         self.timer = RefreshTimer(self.grid, clock=self.clock)
-        self.log: list[tuple[str, int, int]] = []  # what, whom, when
+        self.log: list[tuple[str, int, int]] = []  # event, driver, time
         self.names = range(6)
         self.drivers = [self.driver(name) for name in self.names]
 
@@ -1038,31 +1038,31 @@ class Chaos:
         assert self.grid.is_attending == self.timer.statistics().is_observing
 
     def check(self) -> None:
-        """Goes through the log as the rules do, with whom each turn owes a call."""
+        """Replays the log against the rules, with the drivers that each turn must still call."""
         there: dict[int, str] = {}  # name -> "active" or "inactive", in the order of adding
         hidden: dict[int, tuple[int, int]] = {}  # due when, and after how long
-        owed: list[int] | None = None  # within a turn: whose calls may still come
+        uncalled: list[int] | None = None  # within a turn: whose calls may still come
         due: list[int] = []  # the hidden ones of them
         for what, name, when in self.log:
             if what == "call":
-                if owed is None:
+                if uncalled is None:
                     due = [n for n, (at, _) in hidden.items() if at <= when]
-                    owed = [n for n, kind in there.items() if kind == "active" or n in due]
+                    uncalled = [n for n, kind in there.items() if kind == "active" or n in due]
                     for n in due:
                         interval = 2 * hidden.pop(n)[1]
                         if interval <= LONGEST_INTERVAL:
                             hidden[n] = when + interval, interval
-                before, owed = owed[: owed.index(name)], owed[owed.index(name) + 1 :]
+                before, uncalled = uncalled[: uncalled.index(name)], uncalled[uncalled.index(name) + 1 :]
                 assert not self.callable(before, there, due), f"{before} come before {name}"
                 assert self.callable([name], there, due), f"{name} is hidden"
             elif what in ("served", "nothing"):
-                assert (owed is None) == (what == "nothing")
-                assert not self.callable(owed or [], there, due), f"{owed} were not called"
-                owed = None
+                assert (uncalled is None) == (what == "nothing")
+                assert not self.callable(uncalled or [], there, due), f"{uncalled} were not called"
+                uncalled = None
             elif what == "remove":
                 there.pop(name, None)
                 hidden.pop(name, None)
-                owed = owed and [n for n in owed if n != name]
+                uncalled = uncalled and [n for n in uncalled if n != name]
             else:
                 there[name] = "active" if what == "add" else what
                 hidden.pop(name, None)

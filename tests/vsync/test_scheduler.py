@@ -332,7 +332,7 @@ def test_input_handled_answers_one_tick_once() -> None:
 def test_a_handler_that_raised_does_not_keep_the_next_tick_from_being_handled() -> None:
     scheduler = observing()
     scheduler.input_arrived()
-    assert scheduler.tick(tick(1), T) == INPUT  # and nobody answers
+    assert scheduler.tick(tick(1), T) == INPUT  # and no answer follows
     assert scheduler.tick(tick(2), 2 * T) == INPUT
     assert scheduler.input_handled(2 * T, is_idle=True) == COMPOSITE
     told = scheduler.statistics()
@@ -524,7 +524,7 @@ class Walk:
 
 
 class Rules(RuleBasedStateMachine):
-    """What Hypothesis may do."""
+    """The events that Hypothesis may choose."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -608,7 +608,7 @@ def test_walks_by_chance_agree_with_the_model() -> None:
 
 @pytest.mark.rule("V7", "V16")
 def test_a_day_of_one_picture_a_second_at_60_hz_is_composited_without_a_gap_and_mostly_asleep() -> None:
-    """86,400 s of a clock that ticks: 950,400 ticks, of which those that nobody wanted are the ten after each frame."""
+    """86,400 s of a clock that ticks: 950,400 ticks, of which the ten after each frame are unused."""
     scheduler = CompositorScheduler()
     number = told = 0
     for second in range(rounds(86_400, 20_000)):

@@ -131,7 +131,7 @@ def test_times_that_do_not_grow_are_refused(step: int) -> None:
 def test_ticks_of_the_future_are_refused() -> None:
     trial = judged([TimedTick(each.time_ns, each.time_ns - 8_000_000) for each in series(60)])
     assert not trial.works
-    assert "8.0 ms before they come" in trial.why
+    assert "8.0 ms before their time" in trial.why
 
 
 def test_times_of_another_clock_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""Vsync sources: when they listen, what they tell, and how they end. What they listen to is a stub."""
+"""Vsync sources: their runs, their ticks and their end, on a stub."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ DEVICE: Any = object()  # the stubs ask nothing of it
 
 
 class Screen:
-    """What presents become visible on, and what signals fences: when a test says so."""
+    """A screen that shows presents, and signals fences, on command."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()

@@ -326,10 +326,10 @@ def test_a_display_listens_to_a_server_and_goes_on_by_its_timer_when_that_dies()
             heard.append(observer.wait(10))
             return heard[-1].kind == kind
 
-        wait_for(lambda: ticks_by("x11-present"), "the server's blanks are told", 30)
+        wait_for(lambda: ticks_by("x11-present"), "the server's blanks are delivered", 30)
         server.kill()
         wait_for(lambda: ticks_by("software"), "the timer ticks", 30)
-        wait_for(lambda: display.source_error is not None, "the loss is told")
+        wait_for(lambda: display.source_error is not None, "the loss is reported")
         assert isinstance(display.source_error, SurfaceLostError)
         assert ticks_by("software")
         times = [tick.vsync_time for tick in heard]
