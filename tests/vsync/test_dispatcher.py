@@ -63,9 +63,8 @@ def test_a_consumer_blocked_for_ten_ticks_gets_the_newest_with_nine_missed(
 ) -> None:
     display = display_of(0.02)
     window = stack.enter_context(VsyncDispatcher(display))
-    other, blocked = (
-        stack.enter_context(window.observe()) for _ in range(2)
-    )  # the newest observer gets the tick first
+    # the newest observer gets the tick first
+    other, blocked = (stack.enter_context(window.observe()) for _ in range(2))
     first = blocked.wait(SOON)
     last = first
     while last.id < first.id + 10:

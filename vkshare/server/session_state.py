@@ -103,9 +103,8 @@ class SessionState(Generic[R]):
         self._device_generation = device_generation
         self._patience = patience
         self._buffered: deque[R] = deque()  # arrived, not dispatched
-        self._in_flight: deque[R] = (
-            deque()
-        )  # given to the worker, in order; the last may be the request that is pushed back
+        # given to the worker, in order; the last may be the request that is pushed back
+        self._in_flight: deque[R] = deque()
         self._pushed_back: R | None = None
         # the outcome of the request that was pushed back
         self._finished: tuple[object] | None = None
