@@ -24,7 +24,7 @@ class Loop:
     """Watches file descriptors. All methods but call_soon() are for the thread that runs the loop."""
 
     def __init__(self) -> None:
-        self.server_poll = _native.Front()
+        self.server_poll = _native.ServerPoll()
         self._handlers: dict[int, Handler] = {}
         self._tokens: dict[int, int] = {}  # by fd
         self._next = itertools.count(1)
@@ -50,9 +50,9 @@ class Loop:
         self._handlers[token] = handler
         self._tokens[fd] = token
 
-    def watch(self, fd: int, interest: int, is_quick: bool = False) -> None:
-        """Changes the interest. is_quick: C answers no-ops, without Python (native/server/front.h)."""
-        self.server_poll.watch(fd, interest, is_quick)
+    def watch(self, fd: int, interest: int, answers_no_ops: bool = False) -> None:
+        """Changes the interest. answers_no_ops: C answers no-ops, without Python (native/server/front.h)."""
+        self.server_poll.watch(fd, interest, answers_no_ops)
 
     def remove(self, fd: int) -> None:
         """Stops watching an fd; call it before closing the fd. Drops its events of this turn."""

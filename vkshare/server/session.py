@@ -375,8 +375,8 @@ class ServedClient:
         state = self.state
         can_write = self._unsent and not state.is_congested
         interest = (READ if state.accepts_requests else 0) | (WRITE if can_write else 0)
-        is_quick = state.is_idle and self._splitter.is_empty and not self._unsent
-        self.server.loop.watch(self._sock.fileno(), interest, is_quick)
+        answers_no_ops = state.is_idle and self._splitter.is_empty and not self._unsent
+        self.server.loop.watch(self._sock.fileno(), interest, answers_no_ops)
 
     # ---- ending ---------------------------------------------------------------------------------------------------
 

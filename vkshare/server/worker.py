@@ -71,7 +71,7 @@ class ThreadWorker:
     """
 
     def __init__(self, client: int, event_queue: _native.EventQueue, devices: Devices, wait_graph: WaitGraph) -> None:
-        self._work_ring = _native.HandOff(event_queue, client << 32)
+        self._work_ring = _native.WorkRing(event_queue, client << 32)
         self._client = client
         self._event_queue = event_queue
         self._devices = devices
