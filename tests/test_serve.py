@@ -215,7 +215,7 @@ def test_a_second_server_at_the_same_path_is_refused_and_the_first_one_stays(
     assert run.end()[:2] == (0, [])
 
 
-def test_without_a_display_it_says_what_would_do(only_once: None, tmp_path: Path) -> None:
+def test_without_a_display_it_says_what_would_perform(only_once: None, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "vkshare", "serve", "--path", str(tmp_path / "socket")]
     done = subprocess.run(
         command, env=without_displays(dict(os.environ)), capture_output=True, text=True, timeout=60, check=False

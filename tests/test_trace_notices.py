@@ -11,16 +11,16 @@ import pytest
 from support.traces import Row, Trace, trace
 
 from vkshare import _trace
-from vkshare.server import marks
+from vkshare.server import trace_points
 from vkshare.server.messages import Op
 
-SERVERS = {"answer", "hand", "run", "collect", "finish", "reply", "fail"}  # steps that its server takes
+SERVERS = {"answer", "dispatch", "run", "collect", "finish", "reply", "fail"}  # steps that its server takes
 SERVER = """
     import multiprocessing, tempfile, threading
     import vkshare as vks
 
     def ask(path):
-        with vks.server.Client(path, "asker") as client:
+        with vks.server.Client(path, "requester") as client:
             surface = client.create_surface(16, 16)
             client.submit(client.record().clear(surface, (1, 0, 0, 1)), acquire={surface: 0}, release={surface: 0})
             client.sync()
@@ -39,7 +39,7 @@ SERVER = """
     def main():
         with tempfile.TemporaryDirectory() as folder, vks.open(backend="cpu", name="server") as device:
             with vks.server.RenderServer(device, f"{folder}/server") as server:
-                child = multiprocessing.get_context("spawn").Process(target=ask, args=(server.path,), name="asker")
+                child = multiprocessing.get_context("spawn").Process(target=ask, args=(server.path,), name="requester")
                 child.start()
                 def end():
                     child.join()
@@ -80,7 +80,7 @@ def steps(found: Trace, name: str) -> list[list[tuple[str, str]]]:
 def test_what_a_client_waits_for_goes_over_the_loop_and_its_worker_back_to_it(served: Trace) -> None:
     made = [
         ("call create surface", "main"),
-        ("hand create surface", "main"),
+        ("dispatch create surface", "main"),
         ("run create surface", "vks-client-1"),
         ("collect create surface", "main"),
         ("reply create surface", "main"),
@@ -94,7 +94,7 @@ def test_what_a_client_does_not_wait_for_ends_where_the_loop_hears_that_it_was_d
     first, refused = sorted(steps(served, "send submit"), key=len)
     assert first == [
         ("send submit", "main"),
-        ("hand submit", "main"),
+        ("dispatch submit", "main"),
         ("run submit", "vks-client-1"),
         ("collect submit", "main"),
     ]
@@ -109,7 +109,7 @@ def test_what_the_loop_answers_by_itself_has_no_worker(served: Trace) -> None:
 
 
 def test_a_request_is_of_the_process_that_asked_and_of_the_one_that_answered(served: Trace) -> None:
-    (client,) = (pid for (pid, _), name in served.names("process_name").items() if name.startswith("asker"))
+    (client,) = (pid for (pid, _), name in served.names("process_name").items() if name.startswith("requester"))
     for points in served.flows("request"):
         bars: list[Row] = [served.bar_at(point) for point in points]
         assert len({(bar["args"]["server"], bar["args"]["client"], bar["args"]["sequence"]) for bar in bars}) == 1
@@ -121,12 +121,12 @@ def test_a_request_is_of_the_process_that_asked_and_of_the_one_that_answered(ser
 
 def test_the_loops_turns_are_seen(served: Trace) -> None:
     turns = served.bars("awake")
-    for step in served.bars("hand "):
+    for step in served.bars("dispatch "):
         assert any(turn["ts"] <= step["ts"] < turn["ts"] + turn["dur"] for turn in turns)
 
 
 def test_where_nobody_traces_a_step_is_nothing() -> None:
-    assert marks.step("run", Op.SUBMIT, 1, 2) is _trace.NOTHING
+    assert trace_points.step("run", Op.SUBMIT, 1, 2) is _trace.NOTHING
     assert _trace.request("run", 1, 2) is _trace.span("a")
     assert _trace.now() == 0
 

@@ -109,3 +109,25 @@ class Closable(Closing):
 
     def _is_lost(self) -> bool:
         return not self.is_closed and not self.device.is_gone
+
+
+class NativeClosing(Closing):
+    """A mixin for a class that derives from a type of the extension that has _close().
+
+    The class's __init__ sets _closed to False as its last step.
+    """
+
+    _closed: bool
+
+    if TYPE_CHECKING:
+
+        def _close(self) -> None: ...
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        """Close the object. Idempotent."""
+        self._closed = True
+        self._close()

@@ -133,7 +133,7 @@ struct vks_device {
     _Atomic bool ending;           /* a thread runs a step of the shutdown */
     uint64_t end_limit;            /* deadline of the shutdown's current wait */
     _Atomic bool leaks;            /* the driver did not finish: objects that it may use are never destroyed */
-    _Atomic bool swapchain_leaked;       /* the same for a swapchain of this device, which itself continued */
+    _Atomic bool swapchain_leaked; /* the same for a swapchain of this device, which itself continued */
     _Atomic uint32_t driver_calls; /* calls inside the driver that do not hold the lock */
     uint64_t final;                /* valid when `gone`: the last serial that has run */
 };
@@ -176,9 +176,9 @@ typedef struct vks_ownership {
  * (native/present/), used by batch.c. Guarded by device->lock. */
 typedef struct vks_presentable vks_presentable;
 struct vks_presentable {
-    uint64_t acquired;       /* VkSemaphore of vkAcquireNextImageKHR, which the next submission waits for; 0: none */
+    uint64_t acquired;         /* VkSemaphore of vkAcquireNextImageKHR, which the next submission waits for; 0: none */
     uint64_t initial_commands; /* barrier from UNDEFINED to PRESENT_SRC_KHR, for the first use; 0: done */
-    uint64_t spare;          /* VkSemaphore for the next submission to signal */
+    uint64_t spare;            /* VkSemaphore for the next submission to signal */
     uint64_t rendered[VKS_FRAME_SEMAPHORES]; /* signalled by the submissions so far; the present waits for them */
     uint32_t n_rendered;
     uint64_t waited;                               /* serial of the submission that waited for `acquired` */

@@ -46,7 +46,8 @@
     KIND(COUNTER, "counter")         /* text: its name; value */                                                       \
     KIND(TAKE, "tick taken")         /* by an observer that waited for it; object, value: as of the tick */            \
     KIND(HEARD, "heard")             /* hardware reported a time to a display; value: that time */                     \
-    KIND(REQUEST, "request") /* a step of a request; text; object: its client (server/marks.py); value: sequence */
+    KIND(REQUEST,                                                                                                      \
+         "request") /* a step of a request; text; object: its client (server/trace_points.py); value: sequence */
 
 #define VKS_TRACE_ENUM(name, text) VKS_TRACE_##name,
 typedef enum vks_trace_kind { VKS_TRACE_KINDS(VKS_TRACE_ENUM) VKS_TRACE_KIND_COUNT } vks_trace_kind;

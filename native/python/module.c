@@ -96,7 +96,8 @@ static PyMethodDef functions[] = {
     {"have_futex_waitv", have_futex_waitv, METH_NOARGS,
      "have_futex_waitv($module)\n--\n\nWhether the kernel can wait for many futexes at once."},
     {"queue_page_inspect", vkpy_queue_page_inspect, METH_O,
-     "queue_page_inspect($module, fd)\n--\n\nReturns the contents of a queue's page, as a dict. The caller keeps the fd."},
+     "queue_page_inspect($module, fd)\n--\n\nReturns the contents of a queue's page, as a dict. The caller keeps the "
+     "fd."},
     {"queue_page_make", VKPY_FASTCALL(vkpy_queue_page_make), METH_FASTCALL | METH_KEYWORDS,
      "queue_page_make($module, width, height, format, count, metadata_size, network, single_threaded, kind)\n--\n\nThe "
      "fd of a new queue's page, the caller's; kind: 1 starts full, 2 lets each end begin alone."},

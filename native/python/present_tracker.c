@@ -280,7 +280,8 @@ static PyMethodDef methods[] = {
      "presented($self, image, semaphores, fence=0, now=0)\n--\n\nReports a present of the image, which waits for the "
      "semaphores."},
     {"semaphore", VKPY_FASTCALL(tracker_semaphore), VKPY_FAST,
-     "semaphore($self, handle, serial, discarded=False)\n--\n\nReports that the submission `serial` was the last to use "
+     "semaphore($self, handle, serial, discarded=False)\n--\n\nReports that the submission `serial` was the last to "
+     "use "
      "the semaphore."},
     {"collect", VKPY_FASTCALL(tracker_collect), VKPY_FAST,
      "collect($self, completed, now=0, is_signalled=None)\n--\n\nReturns the decisions, [(kind, handle), ...]."},

@@ -52,7 +52,8 @@ static PyObject *server_poll_watch(PyObject *object, PyObject *const *arguments,
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_fd(values[0], "fd", false, &fd) ||
         !vkpy_integer(values[1], "interest", 0, 3, &interest) || !vkpy_bool(values[2], &answers_no_ops))
         return NULL;
-    return vkpy_none_or_raise(vks_server_poll_watch(self->core, fd, (uint32_t)interest, answers_no_ops), "ServerPoll.watch");
+    return vkpy_none_or_raise(vks_server_poll_watch(self->core, fd, (uint32_t)interest, answers_no_ops),
+                              "ServerPoll.watch");
 }
 
 static PyObject *server_poll_remove(PyObject *object, PyObject *fd_object)
@@ -130,7 +131,8 @@ static PyMethodDef methods[] = {
     {"add", VKPY_FASTCALL(server_poll_add), VKPY_FAST,
      "add($self, fd, token, interest)\n--\n\nWatches the fd, which the caller owns; interest: 1 read, 2 write."},
     {"watch", VKPY_FASTCALL(server_poll_watch), VKPY_FAST,
-     "watch($self, fd, interest, answers_no_ops)\n--\n\nSets the interest. answers_no_ops: no-ops are answered here and not "
+     "watch($self, fd, interest, answers_no_ops)\n--\n\nSets the interest. answers_no_ops: no-ops are answered here "
+     "and not "
      "returned."},
     {"remove", server_poll_remove, METH_O,
      "remove($self, fd, /)\n--\n\nStops watching the fd. Call it before the fd is closed."},

@@ -263,8 +263,8 @@ static PyObject *wrap_frame(vkpy_swapchain *self, const vks_frame *frame, PyObje
 
 static bool renew_offscreen(vkpy_swapchain *self, const vks_frame *wanted)
 {
-    PyObject *made =
-        PyObject_CallMethod((PyObject *)self, "_renew_offscreen", "II", (unsigned)wanted->width, (unsigned)wanted->height);
+    PyObject *made = PyObject_CallMethod((PyObject *)self, "_renew_offscreen", "II", (unsigned)wanted->width,
+                                         (unsigned)wanted->height);
     Py_XDECREF(made);
     return made != NULL;
 }

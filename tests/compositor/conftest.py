@@ -35,7 +35,7 @@ def quick(stack: ExitStack) -> Display:
 
 @pytest.fixture
 def compose(vks_open: Callable[..., vks.Device], quick: Display, stack: ExitStack) -> Compose:
-    """Makes compositors on devices of their own; one that has ended by an error fails the test, unless it is told."""
+    """Makes compositors on devices of their own; one that ends by an error fails the test, unless may_end."""
 
     def make(width: int = 64, height: int = 48, **options: Any) -> vks.compositor.Compositor:
         may_end = options.pop("may_end", False)

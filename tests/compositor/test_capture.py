@@ -1,4 +1,4 @@
-"""What a compositor shows can be asked for at any time, from any thread."""
+"""A compositor's picture can be captured at any time, from any thread."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SIZE = (64, 48)
 
 
 @pytest.mark.rule("R18")
-def test_what_is_shown_can_be_captured_while_frames_are_composited(device: Any, vks_adapter: Any) -> None:
+def test_capture_works_while_frames_are_composited(device: Any, vks_adapter: Any) -> None:
     sender, descriptor = vks.pipe(device, *SIZE)
     with (
         sender,

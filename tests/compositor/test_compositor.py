@@ -1,4 +1,4 @@
-"""The compositor: what is on the screen, at which ticks, and whom it does not wait for. Rule R18."""
+"""The compositor: the picture on the screen, its ticks, and clients that do not delay it. Rule R18."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_each_frame_is_shown_superseded_or_lost_and_the_newest_one_stays(
 
 
 @pytest.mark.rule("R18")
-def test_a_slow_client_keeps_its_last_frame_and_nobody_waits_for_it(
+def test_a_slow_client_keeps_its_last_frame_and_delays_no_other(
     compose: Compose, painter: Callable[..., Painter]
 ) -> None:
     compositor = compose()
@@ -177,7 +177,7 @@ def test_it_composites_at_most_once_a_tick(compose: Compose, painter: Callable[.
 
 
 @pytest.mark.rule("R18")
-def test_a_client_that_closes_its_pipe_keeps_its_last_frame_and_its_owner_is_told(
+def test_a_client_that_closes_its_pipe_keeps_its_last_frame_and_on_end_is_called(
     compose: Compose, painter: Callable[..., Painter]
 ) -> None:
     compositor = compose()
@@ -270,7 +270,7 @@ def test_a_device_that_is_lost_is_replaced_and_the_clients_are_seen_again(
     until(lambda: compositor.statistics().devices == 2)
 
     def is_painted() -> bool:
-        with contextlib.suppress(ClosedError):  # between the two devices nobody receives
+        with contextlib.suppress(ClosedError):  # between the two devices the pipe has no receiver
             client.paint(BLUE)
         return window.statistics().shown > shown
 
@@ -280,7 +280,7 @@ def test_a_device_that_is_lost_is_replaced_and_the_clients_are_seen_again(
     assert compositor.error is None
 
 
-def test_a_lost_device_that_nobody_can_replace_ends_it_and_tells_the_owners(
+def test_a_lost_device_without_a_factory_ends_the_compositor_and_calls_on_end(
     compose: Compose, painter: Callable[..., Painter], vks_open: Open
 ) -> None:
     compositor = compose(may_end=True)
@@ -319,7 +319,7 @@ def test_close_ends_the_windows_the_thread_and_nothing_of_the_callers(
         window.raise_to_top()
 
 
-def test_a_compositor_that_cannot_hear_its_display_is_not_made(
+def test_a_compositor_whose_observer_has_no_fd_is_not_created(
     compose: Compose, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(observer: object) -> int:
@@ -352,7 +352,7 @@ def test_wrong_arguments_are_named_with_what_is_allowed(compose: Compose, painte
     with pytest.raises(ValueError, match="seconds is -1"):
         window.move(0, 0, -1)
     with pytest.raises(InvalidCallError, match=r"one of this queue's|open"):
-        compositor.open_window(source)  # somebody receives there
+        compositor.open_window(source)  # the pipe has a receiver already
     with pytest.raises(TypeError, match="device must be a Device, or a callable"):
         vks.compositor.Compositor("cpu", vks.Headless(8, 8))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"display must be a vkshare\.vsync\.Display or None"):

@@ -16,9 +16,9 @@ from support.compositing import Painter, shows
 from support.servers import until
 
 import vkshare as vks
-from vkshare.compositor import ClientWindow, Compositor, feeds
+from vkshare.compositor import ClientWindow, Compositor, frame_sources
 from vkshare.compositor import compositor as compositor_module
-from vkshare.compositor.feeds import Keys
+from vkshare.compositor.frame_sources import Keys
 from vkshare.errors import ClosedError, InvalidCallError
 from vkshare.vsync import Display
 
@@ -57,32 +57,32 @@ def abandoned(sender: vks.Sender, descriptor: vks.QueueDescriptor, receiver: vks
 
 
 @pytest.mark.rule("R18")
-def test_what_an_earlier_receiver_left_is_not_waited_for_but_looked_at_until_its_work_has_run(
+def test_surfaces_of_an_earlier_receiver_are_polled_until_their_work_has_run(
     device: vks.Device, vks_open: Open, stack: ExitStack
 ) -> None:
-    """Else one client keeps the thread that opens everybody's windows; or the compositor's own, on the next device."""
+    """Else one client blocks the thread that opens all windows, or the compositor's own after a device loss."""
     client = vks_open(name="client")
     sender, descriptor = vks.pipe(client, 8, 4)
     stack.enter_context(sender)
     stack.enter_context(descriptor)
     gate = stack.enter_context(client.create_fence())
     abandoned(sender, descriptor, vks_open(name="dies"), gate)
-    opened: list[feeds.Feed] = []
-    opening = elsewhere(lambda: opened.append(feeds.opened(device, descriptor, Keys(1, 0))))
+    opened: list[frame_sources.FrameSource] = []
+    opening = elsewhere(lambda: opened.append(frame_sources.open_source(device, descriptor, Keys(1, 0))))
     was_waiting = opening.is_alive()
     gate.signal(1)
     opening.join(20)
     assert not was_waiting
-    (feed,) = opened
-    stack.callback(feed.close)
-    until(lambda: feed.latch() == 0 and not feed.is_waiting)
+    (source,) = opened
+    stack.callback(source.close)
+    until(lambda: source.latch() == 0 and not source.has_unfinished_frame)
     with sender.frame(timeout=20) as frame:
         client.submit(client.record().clear(frame.surface, GREEN))
-    until(feed.latch)
+    until(source.latch)
 
 
 @pytest.mark.rule("R18")
-def test_a_frame_whose_work_will_never_run_is_dropped_and_wakes_nobody(compose: Compose, painter: Paint) -> None:
+def test_a_frame_whose_work_will_never_run_is_dropped_without_wakeups(compose: Compose, painter: Paint) -> None:
     compositor = compose(background=BLUE)
     client = painter()
     window = compositor.open_window(client.descriptor)
@@ -103,7 +103,7 @@ def test_a_frame_whose_work_will_never_run_is_dropped_and_wakes_nobody(compose: 
 
 @pytest.mark.rule("R18")
 @pytest.mark.parametrize("step", ["latch", "watch"])
-def test_an_error_that_nobody_foresaw_closes_the_window_that_it_came_with_and_no_other(
+def test_an_unexpected_error_closes_only_the_window_that_caused_it(
     compose: Compose, painter: Paint, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     compositor = compose()
@@ -113,17 +113,17 @@ def test_an_error_that_nobody_foresaw_closes_the_window_that_it_came_with_and_no
     compositor.open_window(b.descriptor, at=(32, 0))
     b.paint(GREEN)
     shows(compositor, 34, 2, GREEN)
-    real = getattr(feeds.PipeFeed, step)
+    real = getattr(frame_sources.PipeSource, step)
 
-    def fail(feed: feeds.PipeFeed, *arguments: Any) -> Any:
-        if feed is bad._feed:
+    def fail(source: frame_sources.PipeSource, *arguments: Any) -> Any:
+        if source is bad._source:
             raise OSError(24, "Too many open files")
-        return real(feed, *arguments)
+        return real(source, *arguments)
 
-    monkeypatch.setattr(feeds.PipeFeed, step, fail)
+    monkeypatch.setattr(frame_sources.PipeSource, step, fail)
 
     def is_closed() -> bool:
-        """It is watched anew at a tick without a frame; but not where the last notice has not been told yet."""
+        """A source is watched again at a tick without a frame, unless its last event was not delivered yet."""
         with contextlib.suppress(ClosedError):
             a.paint(RED)
         time.sleep(0.05)
@@ -139,7 +139,7 @@ def test_an_error_that_nobody_foresaw_closes_the_window_that_it_came_with_and_no
 
 
 @pytest.mark.rule("R18")
-def test_what_cannot_be_drawn_closes_its_window_and_no_other(
+def test_a_frame_that_cannot_be_drawn_closes_only_its_window(
     compose: Compose, painter: Paint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compositor = compose()
@@ -166,9 +166,7 @@ def test_what_cannot_be_drawn_closes_its_window_and_no_other(
     shows(compositor, 2, 2, BLACK)
 
 
-def test_there_are_so_many_windows_and_no_more(
-    compose: Compose, painter: Paint, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_number_of_windows_is_bounded(compose: Compose, painter: Paint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compositor_module, "MOST_WINDOWS", 2)
     compositor = compose()
     clients = [painter() for _ in range(3)]
@@ -177,7 +175,7 @@ def test_there_are_so_many_windows_and_no_more(
     with pytest.raises(InvalidCallError, match="2 windows are open, which is the limit: close some"):
         compositor.open_window(clients[2].descriptor)
     first.close()
-    compositor.open_window(clients[2].descriptor)  # nobody receives there since
+    compositor.open_window(clients[2].descriptor)  # the pipe has no receiver meanwhile
 
 
 @pytest.mark.rule("R18")
@@ -201,24 +199,24 @@ def test_a_thousand_windows_that_move_fade_and_go_leave_the_others_alone(compose
 
 
 @pytest.mark.rule("R18")
-def test_what_a_feed_says_is_looked_at_while_nobody_can_close_it(
+def test_a_source_is_checked_only_while_it_cannot_be_closed(
     compose: Compose, painter: Paint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compositor = compose()
     unguarded: list[str] = []
 
-    class Watched(feeds.PipeFeed):
+    class Watched(frame_sources.PipeSource):
         @property
-        def is_waiting(self) -> bool:
+        def has_unfinished_frame(self) -> bool:
             if not compositor._lock._lock._is_owned():  # type: ignore[attr-defined]
                 unguarded.append(threading.current_thread().name)
             return bool(self._is_waiting)
 
-        @is_waiting.setter
-        def is_waiting(self, value: bool) -> None:
+        @has_unfinished_frame.setter
+        def has_unfinished_frame(self, value: bool) -> None:
             self._is_waiting = value
 
-    monkeypatch.setattr(feeds, "PipeFeed", Watched)
+    monkeypatch.setattr(frame_sources, "PipeSource", Watched)
     client = painter()
     window = compositor.open_window(client.descriptor)
     with client.device.create_fence() as gate:
@@ -237,14 +235,14 @@ def test_a_window_that_is_closed_while_it_is_put_on_is_on_no_compositor(
     """The service opens on one thread what its clients close on another."""
     compositor, client = compose(), painter()
     window = compositor._prepare(client.descriptor, "", (0, 0), 1.0, False, Keys(1, 0))
-    ended = ClientWindow._ended
+    ended = ClientWindow._end
 
     def end(self: ClientWindow, why: str, **how: Any) -> None:
         monkeypatch.undo()
         elsewhere(closed_errors_aside(self._show))
         ended(self, why, **how)
 
-    monkeypatch.setattr(ClientWindow, "_ended", end)
+    monkeypatch.setattr(ClientWindow, "_end", end)
     window.close()
     assert window.is_closed
     assert compositor.windows == ()
@@ -259,7 +257,7 @@ def test_a_window_that_two_threads_move_is_on_one_compositor(
     left, middle, right = compose(), compose(), compose()
     client = painter()
     window = left.open_window(client.descriptor)
-    put_on = Compositor._put_on
+    put_on = Compositor._attach
     movers: list[threading.Thread] = []
 
     def late(self: Compositor, *arguments: Any) -> Any:
@@ -267,7 +265,7 @@ def test_a_window_that_two_threads_move_is_on_one_compositor(
         movers.append(elsewhere(lambda: window.move_to(right), 0.5))  # waits until this one is done
         return put_on(self, *arguments)
 
-    monkeypatch.setattr(Compositor, "_put_on", late)
+    monkeypatch.setattr(Compositor, "_attach", late)
     window.move_to(middle)
     movers[0].join(20)
     assert [len(each.windows) for each in (left, middle, right)] == [0, 0, 1]
@@ -315,12 +313,12 @@ def test_a_window_ends_where_no_thread_can_be_started_for_it_too(
 
     with monkeypatch.context() as without:
         without.setattr(threading.Thread, "start", limited)
-        first._close(0, is_patient=False)
-    assert not first._keeps_memory
+        first._close(0, is_blocking=False)
+    assert not first._holds_memory
     assert first.dispatcher.is_closed
-    second._close(0, is_patient=False)
+    second._close(0, is_blocking=False)
     compositor.close()
-    assert not second._keeps_memory
+    assert not second._holds_memory
 
 
 @pytest.mark.rule("R18")
@@ -373,7 +371,7 @@ def test_on_end_may_close_the_compositor_that_calls_it(compose: Compose, painter
     assert compositor.error is None
 
 
-def test_what_is_shown_can_be_captured_from_within_a_callback(compose: Compose, painter: Paint) -> None:
+def test_capture_works_within_a_callback(compose: Compose, painter: Paint) -> None:
     compositor, client = compose(), painter()
     captured: list[Any] = []
 
@@ -460,14 +458,14 @@ def test_a_window_that_is_closed_while_it_is_opened_anew_lets_go_of_what_was_ope
     window = compositor.open_window(client.descriptor)
     client.paint(RED)
     shows(compositor, 2, 2, RED)
-    real, made = feeds.opened, []
+    real, made = frame_sources.open_source, []
 
     def late(*arguments: Any) -> Any:
         made.append(real(*arguments))
         elsewhere(window.close)
         return made[-1]
 
-    monkeypatch.setattr(feeds, "opened", late)
+    monkeypatch.setattr(frame_sources, "open_source", late)
     compositor.device.mark_lost()
     with contextlib.suppress(ClosedError):
         client.paint(GREEN)
@@ -499,7 +497,7 @@ def test_a_client_is_shown_after_more_lost_devices_and_moves_than_its_pipe_has_s
 
 
 def paint_at_last(client: Any, colour: Any) -> None:
-    """The feed before may be gone since, which is told once."""
+    """The previous source may be gone since, which is reported once."""
 
     def is_painted() -> bool:
         with contextlib.suppress(ClosedError):

@@ -10,7 +10,7 @@ import pytest
 from support.servers import Place, until
 
 import vkshare as vks
-from vkshare.compositor import Desktop, Service, feeds
+from vkshare.compositor import Desktop, Service, frame_sources
 
 Compose = Callable[..., vks.compositor.Compositor]
 
@@ -24,13 +24,13 @@ def test_a_window_stamps_each_frame_with_the_tick_that_it_gave_last(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen: list[int] = []
-    stamped = feeds._stamped
+    stamped = frame_sources._stamped
 
     def note(metadata: bytes) -> int:
         seen.append(stamped(metadata))
         return seen[-1]
 
-    monkeypatch.setattr(feeds, "_stamped", note)
+    monkeypatch.setattr(frame_sources, "_stamped", note)
     compositor = compose()
     service = stack.enter_context(Service([compositor]))
     place = stack.enter_context(Place(tmp_path))

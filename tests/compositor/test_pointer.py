@@ -1,4 +1,4 @@
-"""What the user does to windows: presses raise, the left button drags, the rest is the windows' own. Rules R18, V15."""
+"""Input on windows: presses raise, the left button drags, other events go to the windows. Rules R18, V15."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def drag(compositor: Compositor, x: float, y: float, **fields: Any) -> None:
 
 
 class Scene:
-    """Two windows of 16x12 pixels, which overlap; `told` has what the upper one was told, where it takes input."""
+    """Two windows of 16x12 pixels, which overlap; `received` has the upper one's events, if it takes input."""
 
     def __init__(self, compositor: Compositor, below: Painter, above: Painter, **options: Any) -> None:
-        self.told: list[Event] = []
+        self.received: list[Event] = []
         if options.pop("takes_input", False):
-            options["on_input"] = self.told.append
+            options["on_input"] = self.received.append
         self.compositor = compositor
         self.below = compositor.open_window(below.descriptor, at=(4, 4))
         self.above = compositor.open_window(above.descriptor, at=(12, 8), **options)
@@ -59,7 +59,7 @@ class Scene:
         """Waits until all that was posted is."""
         until(lambda: self.compositor._inputs.is_idle)
         ticks = self.compositor.statistics().ticks
-        post(self.compositor, "pointer_enter")  # nobody's
+        post(self.compositor, "pointer_enter")  # no window's
         until(lambda: self.compositor.statistics().ticks > ticks and self.compositor._inputs.is_idle)
 
 
@@ -112,26 +112,26 @@ def test_a_window_that_takes_input_is_dragged_with_alt_only(scene: Callable[...,
     press(made.compositor, 14, 10)
     drag(made.compositor, 20, 16)
     let_go(made.compositor, 20, 16)
-    until(lambda: [event.event_type for event in made.told][-1:] == ["pointer_up"])
+    until(lambda: [event.event_type for event in made.received][-1:] == ["pointer_up"])
     assert (made.above.x, made.above.y) == (12, 8)
-    made.told.clear()
+    made.received.clear()
     press(made.compositor, 14, 10, modifiers=("Alt",))
     drag(made.compositor, 34, 30, modifiers=("Alt",))
     let_go(made.compositor, 34, 30, modifiers=("Alt",))
     until(lambda: (made.above.x, made.above.y) == (32, 28))
     made.handled()
-    assert made.told == [], "what drags it is not its own"
+    assert made.received == [], "what drags it is not its own"
 
 
-def test_events_are_told_in_the_windows_own_pixels_and_to_the_window_under_the_pointer(
+def test_events_go_to_the_window_under_the_pointer_with_positions_in_its_pixels(
     scene: Callable[..., Scene],
 ) -> None:
     made = scene(takes_input=True)
     post(made.compositor, "wheel", 15, 12, dy=100.0)
     post(made.compositor, "wheel", 5, 5, dy=100.0, modifiers=("Shift",))  # on the one below, which takes none
     post(made.compositor, "double_click", 12, 8, button=1)
-    until(lambda: len(made.told) == 2)
-    wheel, click = made.told
+    until(lambda: len(made.received) == 2)
+    wheel, click = made.received
     assert (wheel.event_type, wheel.x, wheel.y, wheel.dy) == ("wheel", 3, 4, 100)
     assert (click.event_type, click.x, click.y) == ("double_click", 0, 0)
 
@@ -142,11 +142,11 @@ def test_positions_are_logical_pixels_of_a_target_that_is_scaled(scene: Callable
 
     made = scene(takes_input=True, target=Scaled(64, 48))
     post(made.compositor, "double_click", 10, 5, button=1)
-    until(lambda: made.told)
-    assert (made.told[0].x, made.told[0].y) == (8, 2)
+    until(lambda: made.received)
+    assert (made.received[0].x, made.received[0].y) == (8, 2)
 
 
-def test_the_window_that_was_pressed_is_told_until_the_last_button_is_up(scene: Callable[..., Scene]) -> None:
+def test_the_pressed_window_gets_events_until_the_last_button_is_up(scene: Callable[..., Scene]) -> None:
     made = scene(takes_input=True)
     press(made.compositor, 14, 10)
     drag(made.compositor, 1, 40)
@@ -155,15 +155,15 @@ def test_the_window_that_was_pressed_is_told_until_the_last_button_is_up(scene: 
     let_go(made.compositor, 60, 40, button=2)
     post(made.compositor, "wheel", 60, 40, dy=100.0)
     made.handled()
-    kinds = [event.event_type for event in made.told]
+    kinds = [event.event_type for event in made.received]
     assert kinds == ["pointer_down", "pointer_move", "pointer_down", "pointer_up", "pointer_up"]
-    assert (made.told[-1].x, made.told[-1].y) == (48, 32)
+    assert (made.received[-1].x, made.received[-1].y) == (48, 32)
     assert made.compositor.windows == (made.below, made.above)
 
 
-def test_keys_are_the_window_s_that_was_pressed_last(scene: Callable[..., Scene]) -> None:
+def test_key_events_go_to_the_window_pressed_last(scene: Callable[..., Scene]) -> None:
     made = scene(takes_input=True)
-    post(made.compositor, "key_down", key="a")  # nobody was pressed
+    post(made.compositor, "key_down", key="a")  # no window was pressed
     press(made.compositor, 14, 10)
     let_go(made.compositor, 14, 10)
     post(made.compositor, "key_down", key="b")
@@ -172,13 +172,13 @@ def test_keys_are_the_window_s_that_was_pressed_last(scene: Callable[..., Scene]
     let_go(made.compositor, 5, 5)
     post(made.compositor, "key_up", key="c")
     made.handled()
-    assert [(event.event_type, event.key or event.char_str) for event in made.told[2:]] == [
+    assert [(event.event_type, event.key or event.char_str) for event in made.received[2:]] == [
         ("key_down", "b"),
         ("char", "b"),
     ]
 
 
-def test_whoever_owns_the_compositor_hears_first_and_may_keep_it(scene: Callable[..., Scene]) -> None:
+def test_the_compositors_on_input_runs_first_and_can_consume_an_event(scene: Callable[..., Scene]) -> None:
     heard: list[str] = []
 
     def keep_keys(event: Event) -> bool:
@@ -191,10 +191,10 @@ def test_whoever_owns_the_compositor_hears_first_and_may_keep_it(scene: Callable
     post(made.compositor, "key_up", key="Escape")
     made.handled()
     assert heard[:3] == ["pointer_down", "key_down", "key_up"]
-    assert [event.event_type for event in made.told] == ["pointer_down", "key_up"]
+    assert [event.event_type for event in made.received] == ["pointer_down", "key_up"]
 
 
-def test_an_on_input_that_raises_is_logged_and_the_others_are_told(
+def test_an_on_input_that_raises_is_logged_and_others_are_called(
     compose: Compose, painter: Paint, caplog: pytest.LogCaptureFixture
 ) -> None:
     compositor, client = compose(), painter()
@@ -266,7 +266,7 @@ def test_a_window_that_another_thread_closes_between_two_looks_at_it_is_let_go(
     assert made.compositor.is_running
 
 
-def test_a_callback_may_close_the_window_that_it_is_told_of(compose: Compose, painter: Paint) -> None:
+def test_a_callback_may_close_its_own_window(compose: Compose, painter: Paint) -> None:
     compositor, client = compose(), painter()
     opened: list[ClientWindow] = []
     opened.append(compositor.open_window(client.descriptor, on_input=lambda _: opened[0].close()))
@@ -340,7 +340,7 @@ def test_input_posted_before_a_tick_is_handled_before_its_composite(
 
 
 @pytest.mark.rule("V15")
-def test_what_input_changes_is_seen_in_the_composite_of_its_tick(scene: Callable[..., Scene]) -> None:
+def test_changes_by_input_are_in_the_composite_of_its_tick(scene: Callable[..., Scene]) -> None:
     """And input while idle has the display observed."""
     made = scene()
     until(lambda: made.compositor.display.statistics().observing == 0)

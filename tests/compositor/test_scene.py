@@ -23,7 +23,7 @@ def scene_of(*windows: Placement) -> Scene:
 
 
 def over(drawn: list[Drawn], x: int, y: int) -> list[Placement]:
-    """What makes up a pixel, from the topmost one that hides all below it."""
+    """Returns the windows that make up a pixel, from the topmost one that hides all below it."""
     found: list[Placement] = []
     for one in drawn:
         if one.x <= x < one.x + one.window.width and one.y <= y < one.y + one.window.height:
@@ -45,7 +45,7 @@ windows = st.lists(
 
 
 @given(windows)
-def test_what_is_left_out_changes_no_pixel(made: list[Placement]) -> None:
+def test_windows_left_out_of_the_draw_list_change_no_pixel(made: list[Placement]) -> None:
     scene = scene_of(*made)
     drawn, is_covered = scene.draw_list(0, 10, 8)
     everything = [Drawn(each, *each.origin(0), each.opacity.at(0)) for each in made if each.opacity.at(0) > 0]
@@ -56,7 +56,7 @@ def test_what_is_left_out_changes_no_pixel(made: list[Placement]) -> None:
                 assert over(drawn, x, y)[0].is_opaque
 
 
-def test_what_an_opaque_window_hides_is_not_drawn_nor_is_what_lies_outside() -> None:
+def test_hidden_windows_and_windows_outside_the_target_are_not_drawn() -> None:
     below, top, outside = window(2, 2, 3, 3), window(0, 0, 10, 8, opaque=True), window(10, 0, 5, 5)
     drawn, is_covered = scene_of(below, top, outside).draw_list(0, 10, 8)
     assert ([one.window for one in drawn], is_covered) == ([top], True)
@@ -121,6 +121,6 @@ def test_a_window_that_is_not_in_the_stack_cannot_be_raised_into_it() -> None:
         scene.remove(b)
 
 
-def test_what_is_moved_at_once_is_there_also_in_a_composite_of_an_earlier_time() -> None:
+def test_an_immediate_move_also_applies_to_a_composite_of_an_earlier_time() -> None:
     tween = Tween(0, 0).to(100, 10 * MS, 0)
     assert [tween.at(time) for time in (9 * MS, 10 * MS, 11 * MS)] == [100, 100, 100]

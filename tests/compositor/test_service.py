@@ -27,7 +27,7 @@ from support.servers import Place, core_threads, losing_fds, nobody_is_left, ope
 
 import vkshare as vks
 from vkshare import _transport
-from vkshare.compositor import Compositor, Desktop, RemoteWindow, Service, feeds, messages
+from vkshare.compositor import Compositor, Desktop, RemoteWindow, Service, frame_sources, messages
 from vkshare.compositor import desktop as desktop_module
 from vkshare.compositor import service as service_module
 from vkshare.errors import ClosedError, InvalidCallError, RemoteLostError
@@ -160,7 +160,7 @@ def test_a_keyed_surface_of_a_client_is_shown_and_comes_back(serve: Callable[...
             with surface.access(key, 3, 20):
                 desktop.device.submit(desktop.device.record().clear(surface, colour))
             shows(served.compositor, 5, 5, colour)
-        with pytest.raises(InvalidCallError, match="shows a surface: release that"):
+        with pytest.raises(InvalidCallError, match="shows a surface: release the surface"):
             window.sender  # noqa: B018
 
 
@@ -192,7 +192,7 @@ def test_a_window_that_is_sent_to_another_output_ticks_as_that_one(
 def test_moves_that_have_not_been_made_are_one(
     compose: Compose, stack: ExitStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who sends a window to and fro keeps nobody else's waiting to be opened."""
+    """A client that moves a window to and fro does not delay the opening of other windows."""
     served = Served(Place(tmp_path), stack, [compose(), compose()])
     window = served.desktop().open_window(8, 8)
     until(lambda: served.windows == 1)
@@ -208,16 +208,16 @@ def test_moves_that_have_not_been_made_are_one(
     for number in range(101):
         window.move_to((number + 1) % 2)
     gate.set()
-    served.service.close()  # waits for all that were asked for
+    served.service.close()  # waits for all pending moves
     assert 1 <= len(moves) <= 2
     assert len(served.service._compositors[1].windows) == 1
 
 
-# ---- limits and garbage ----------------------------------------------------------------------------------------------
+# ---- limits and malformed messages -----------------------------------------------------------------------------------
 
 
 @pytest.mark.rule("R19")
-def test_ids_are_one_windows_each_and_others_windows_are_nobody_elses(serve: Callable[..., Served]) -> None:
+def test_ids_are_unique_and_a_client_cannot_reach_another_clients_windows(serve: Callable[..., Served]) -> None:
     served = serve()
     ours, theirs = served.desktop(), served.desktop()
     window, other = ours.open_window(8, 8), theirs.open_window(8, 8)
@@ -322,7 +322,7 @@ def test_a_close_that_is_refused_closes_nothing_and_loses_nothing(serve: Callabl
 
 
 @pytest.mark.rule("R19")
-def test_garbage_ends_its_client_and_no_other(serve: Callable[..., Served]) -> None:
+def test_a_malformed_message_ends_only_its_client(serve: Callable[..., Served]) -> None:
     served = serve()
     window = served.desktop().open_window(8, 8)
     good = m.encode(messages.Move(1, 0.0, 0.0, 0.0))
@@ -344,7 +344,7 @@ def test_garbage_ends_its_client_and_no_other(serve: Callable[..., Served]) -> N
 
 
 @pytest.mark.rule("R18")
-def test_pages_that_a_client_scribbles_on_cost_it_its_window_and_nobody_else(serve: Callable[..., Served]) -> None:
+def test_a_client_that_corrupts_its_pages_loses_only_its_own_window(serve: Callable[..., Served]) -> None:
     served = serve()
     good, bad = served.desktop().open_window(8, 8), served.desktop()
     paint(good, GREEN)
@@ -366,12 +366,12 @@ def test_pages_that_a_client_scribbles_on_cost_it_its_window_and_nobody_else(ser
 
 
 @pytest.mark.rule("R19")
-def test_a_window_that_cannot_be_opened_is_told_to_be_at_an_end(serve: Callable[..., Served]) -> None:
-    """That happens on the service's thread, when the client has its answer."""
+def test_a_window_that_cannot_be_opened_is_reported_as_ended(serve: Callable[..., Served]) -> None:
+    """The error is on the service's thread, after the client has its answer."""
     served = serve()
     desktop = served.desktop()
     sender, descriptor = vks.pipe(desktop.device, 8, 8)
-    receiver = vks.open_receiver(desktop.device, descriptor)  # somebody receives there
+    receiver = vks.open_receiver(desktop.device, descriptor)  # the pipe has a receiver already
     with sender, descriptor, receiver:
         window = desktop._open(descriptor, sender, "pipe", "", (0, 0), 1.0, False, (1, 0), False, 0)
         until(lambda: ended(window))
@@ -382,14 +382,14 @@ def test_a_window_that_cannot_be_opened_is_told_to_be_at_an_end(serve: Callable[
 
 
 @pytest.mark.rule("R13")
-def test_the_fds_of_events_after_one_that_is_garbage_are_closed(
+def test_the_fds_of_events_after_a_malformed_one_are_closed(
     serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desktop = serve().desktop()
     read, write = os.pipe()
     came = [(int(messages.Op.ENDED), b"garbage", list[int]()), (int(messages.Op.INPUT), b"", [read])]
     monkeypatch.setattr(desktop.client, "events", lambda: came)
-    with pytest.raises(RemoteLostError, match="garbage"):
+    with pytest.raises(RemoteLostError, match="malformed message"):
         desktop.poll()
     with pytest.raises(BrokenPipeError):
         os.write(write, b"x")
@@ -451,7 +451,7 @@ def test_input_travels_to_the_client_whose_window_it_is_on(serve: Callable[..., 
     assert deaf.events() == []
 
 
-def test_input_that_cannot_be_told_is_lost_and_the_server_goes_on(
+def test_input_that_cannot_be_encoded_is_dropped_and_the_server_goes_on(
     serve: Callable[..., Served], caplog: pytest.LogCaptureFixture
 ) -> None:
     served = serve()
@@ -510,7 +510,7 @@ def test_ticks_come_over_the_bridge_until_the_window_is_closed(serve: Callable[.
 
 @pytest.mark.rule("R18")
 @pytest.mark.parametrize("at", ["between", "frame", "gpu", "surface"])
-def test_a_client_that_is_killed_fades_out_and_the_others_notice_nothing(serve: Callable[..., Served], at: str) -> None:
+def test_windows_of_a_killed_client_fade_out_and_others_are_unaffected(serve: Callable[..., Served], at: str) -> None:
     served = serve(linger=0.2)
     other = served.desktop().open_window(8, 8, at=(40, 0))
     paint(other, GREEN)
@@ -545,7 +545,7 @@ def test_the_windows_of_a_client_that_is_gone_linger_and_fade(serve: Callable[..
 
 
 @pytest.mark.rule("R18")
-def test_a_client_that_is_stopped_keeps_its_last_frame_and_nobody_waits(serve: Callable[..., Served]) -> None:
+def test_a_stopped_client_keeps_its_last_frame_and_delays_no_other(serve: Callable[..., Served]) -> None:
     served = serve()
     other = served.desktop().open_window(8, 8, at=(40, 0))
     with served.party("clock") as child:
@@ -570,7 +570,7 @@ def test_a_client_that_is_stopped_keeps_its_last_frame_and_nobody_waits(serve: C
 
 
 @pytest.mark.rule("R18")
-def test_who_opens_and_closes_without_end_keeps_nobody_from_it(serve: Callable[..., Served]) -> None:
+def test_a_client_that_opens_and_closes_in_a_loop_delays_no_other(serve: Callable[..., Served]) -> None:
     served = serve()
     with served.party("comes_and_goes"), served.party("comes_and_goes"):
         for number in range(5):
@@ -596,7 +596,7 @@ def test_a_server_that_is_closed_takes_its_clients_windows_along(serve: Callable
     served.service.close()
 
 
-def test_a_compositor_that_is_closed_tells_its_clients_why(serve: Callable[..., Served]) -> None:
+def test_a_closed_compositor_sends_its_clients_the_reason(serve: Callable[..., Served]) -> None:
     served = serve()
     desktop = served.desktop()
     desktop.open_window(8, 8)
@@ -697,14 +697,14 @@ def test_surfaces_whose_end_takes_long_keep_neither_the_loop_nor_the_compositor(
         for window in served.compositor.windows[:8]:
             window._placement.has_picture = True
     gate, closed = threading.Event(), list[str]()
-    close = feeds.SurfaceFeed.close
+    close = frame_sources.SurfaceSource.close
 
-    def late(feed: feeds.SurfaceFeed) -> None:
+    def late(source: frame_sources.SurfaceSource) -> None:
         closed.append(threading.current_thread().name)
         gate.wait(60)
-        close(feed)
+        close(source)
 
-    monkeypatch.setattr(feeds.SurfaceFeed, "close", late)
+    monkeypatch.setattr(frame_sources.SurfaceSource, "close", late)
     if way == "leaves":
         hostile.client._channel.close()
     else:

@@ -42,7 +42,7 @@ def work(client: vks.server.Client) -> None:
 
 
 @pytest.mark.rule("R13")
-def test_whenever_it_comes_the_client_works_on_and_its_end_leaves_no_fd_on_either_side(place: Place) -> None:
+def test_a_client_survives_an_interrupt_at_any_time_and_its_end_leaves_no_fd(place: Place) -> None:
     server = place.server()
     other = place.client(server)
     other.create_fence().close()

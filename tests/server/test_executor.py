@@ -1,4 +1,4 @@
-"""What runs a client's requests: its things, and what it asked the core to tell. Rules R6, R14."""
+"""The executor of a client's requests: its objects, and the events that it requests. Rules R6, R14."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from support.servers import Place, until
 
 from vkshare import _native
 from vkshare.errors import ClosedError, InvalidCallError
-from vkshare.server.executor import Executor, Told
-from vkshare.server.order import Order
+from vkshare.server.deadlock_check import WaitGraph
+from vkshare.server.executor import Executor, RequestResult
 
 
 @pytest.mark.rule("R14")
-def test_what_an_executor_asked_for_is_not_told_to_the_next_one_of_that_client(place: Place) -> None:
-    """After a lost device a client has another executor, and the core may still tell what the first one waits for."""
+def test_events_of_an_executor_are_not_delivered_to_its_successor(place: Place) -> None:
+    """After a device loss a client has another executor, and events for the first one may still arrive."""
     device, event_queue, serials = place.device(), _native.EventQueue(), itertools.count(1)
     fences = device.create_fence(), device.create_fence()
     told: list[int] = []
 
     def asks(executor: Executor, which: int) -> None:
-        def then(error: BaseException | None) -> list[Told]:
+        def then(error: BaseException | None) -> list[RequestResult]:
             told.append(which)
             return []
 
         executor.ask(lambda event_queue, token: fences[which].notify(1, event_queue, token), then)
 
-    first = Executor(device, 9, 1, event_queue, Order(), serials)
+    first = Executor(device, 9, 1, event_queue, WaitGraph(), serials)
     asks(first, 0)
     first.close()
-    second = Executor(device, 9, 2, event_queue, Order(), serials)
+    second = Executor(device, 9, 2, event_queue, WaitGraph(), serials)
     asks(second, 1)
     for which, expected in ((0, []), (1, [1])):
         fences[which].signal(1)
         tokens: list[int] = []
         until(lambda tokens=tokens: tokens.extend(token for token, _ in event_queue.drain()) or tokens)
         assert tokens[0] >> 32 == 9
-        assert second.happened(tokens[0] & 0xFFFFFFFF, None) == []
+        assert second.event_arrived(tokens[0] & 0xFFFFFFFF, None) == []
         assert told == expected
 
 
 def test_a_serial_that_is_outstanding_is_not_used_again(place: Place) -> None:
     tokens: list[int] = []
     executor = Executor(
-        place.device(), 1, 1, _native.EventQueue(), Order(), iter([1, 1, 2, (1 << 32), (1 << 32) + 1, 3])
+        place.device(), 1, 1, _native.EventQueue(), WaitGraph(), iter([1, 1, 2, (1 << 32), (1 << 32) + 1, 3])
     )
     for _ in range(3):
         executor.ask(lambda event_queue, token: tokens.append(token & 0xFFFFFFFF), lambda error: [])
@@ -53,12 +53,12 @@ def test_a_serial_that_is_outstanding_is_not_used_again(place: Place) -> None:
 
 def test_an_executor_that_is_closed_keeps_nothing(place: Place) -> None:
     device = place.device()
-    executor = Executor(device, 1, 1, _native.EventQueue(), Order())
+    executor = Executor(device, 1, 1, _native.EventQueue(), WaitGraph())
     seen: list[str] = []
     executor.on_close(lambda: seen.append("closed"))
     executor.on_close(lambda: 1 // 0)  # a plug-in's mistake keeps nothing else from its end
     fence, late = device.create_fence(), device.create_fence()
-    executor.keep(executor.fences, 1, fence, fence.close)
+    executor.register(executor.fences, 1, fence, fence.close)
     executor.fences.clear()
     executor.close()
     executor.close()
@@ -66,7 +66,7 @@ def test_an_executor_that_is_closed_keeps_nothing(place: Place) -> None:
     executor.on_close(lambda: seen.append("at once"))
     assert seen == ["closed", "at once"]
     with pytest.raises(ClosedError):
-        executor.keep(executor.fences, 2, late, late.close)
+        executor.register(executor.fences, 2, late, late.close)
     assert late.is_closed
     with pytest.raises(InvalidCallError, match="this client has no fence 2"):
         executor.fence(2)

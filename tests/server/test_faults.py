@@ -26,7 +26,7 @@ import vkshare as vks
 from vkshare.errors import AbandonedError, RemoteLostError
 from vkshare.server import RenderServer
 from vkshare.server import messages as m
-from vkshare.server.conversation import MOST_OUTPUT
+from vkshare.server.session_state import MOST_OUTPUT
 from vkshare.server.wire import HEADER, MAX_MESSAGE, pack
 
 pytestmark = unhurried
@@ -71,7 +71,7 @@ def _resident() -> int:
 
 
 @pytest.mark.rule("R10")
-def test_the_death_of_who_was_to_signal_is_told_to_a_server_that_waits(place: Place) -> None:
+def test_the_death_of_a_signaller_ends_a_wait_in_the_server(place: Place) -> None:
     """In order, and soon: the bound of 100 ms is the core's own (rule K9 and X19), and measured where it is quiet."""
     server = place.server()
     waiter = place.raw(server)
@@ -93,7 +93,7 @@ def test_the_death_of_who_was_to_signal_is_told_to_a_server_that_waits(place: Pl
         assert waiter.receive().opcode == m.Op.REPLY
         waiter.send(m.Op.WAIT, m.Wait(1, 5))
         (client,) = server.clients.values()
-        until(lambda: client.conversation.out and client.conversation.deadline is None)
+        until(lambda: client.state.in_flight and client.state.deadline is None)
     finally:
         child.kill()
         child.wait()
@@ -102,7 +102,7 @@ def test_the_death_of_who_was_to_signal_is_told_to_a_server_that_waits(place: Pl
 
 
 @pytest.mark.rule("R11", "R12")
-def test_a_stopped_client_keeps_nobody_waiting(place: Place) -> None:
+def test_a_stopped_client_delays_no_other(place: Place) -> None:
     server = place.server()
     with place.party(server.path, "flood", 30) as stopped:
         assert stopped.stdin is not None
@@ -204,7 +204,7 @@ def _flood(place: Place, server: RenderServer, seconds: float) -> tuple[float, f
         pack(m.Op.WAIT, 1, 1, b"\xc1"),
     ],
 )
-def test_garbage_ends_that_client_and_no_other(place: Place, data: bytes) -> None:
+def test_a_malformed_message_ends_only_its_client(place: Place, data: bytes) -> None:
     server = place.server()
     liar, other = place.raw(server), place.client(server)
     other.ping()
@@ -239,7 +239,7 @@ def test_fds_that_no_request_takes_are_closed(place: Place) -> None:
 
 
 @pytest.mark.rule("R13")
-def test_a_million_messages_of_garbage_leave_a_server_that_works(place: Place) -> None:
+def test_a_million_malformed_messages_leave_a_server_that_works(place: Place) -> None:
     rng = seeded()
     log = Log()
     log.gate.set()

@@ -17,9 +17,8 @@ from support.servers import Place, Raw, losing_fds, open_cpu, until
 import vkshare as vks
 from vkshare import _transport
 from vkshare.errors import RemoteLostError
-from vkshare.server import conversation as conversation_module
 from vkshare.server import messages as m
-from vkshare.server import wire
+from vkshare.server import session_state, wire
 
 # Unix sockets hold at most RLIMIT_NOFILE fds in flight for each user (unix(7)): these tests fill that, and other tests
 # beside them would get ETOOMANYREFS.
@@ -63,10 +62,10 @@ def test_fds_of_messages_that_are_not_whole_are_bounded_and_the_oldest_of_these_
     before = len(open_fds())
     for raw in (first, second):
         begin(raw, 90)
-        until(lambda: sum(client.unfinished_fds for client in server.clients.values()) >= 90)
+        until(lambda: sum(client.incomplete_fds for client in server.clients.values()) >= 90)
     until(lambda: len(open_fds()) == before + 180)
     begin(third, 90)
-    assert "hold too many file descriptors" in why(first)
+    assert "keep too many file descriptors open" in why(first)
     until(lambda: len(open_fds()) == before + 180 - 1)
     innocent.create_surface(4, 4).close()
     second.write(b"x")  # this one is whole now, and refused for its body only
@@ -96,13 +95,13 @@ def test_clients_whose_messages_begin_in_the_same_turn_of_the_loop_are_bounded_t
 def test_a_message_with_fds_that_is_not_whole_in_time_ends_its_client_and_no_other(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conversation_module, "UNFINISHED", 0.2)
+    monkeypatch.setattr(session_state, "MESSAGE_TIMEOUT", 0.2)
     server = place.server(kinds=KINDS)
     slow, innocent, without = place.raw(server), place.client(server), place.raw(server)
     without.write(wire.HEADER.pack(17, TAKE_FDS, 0, wire.VERSION, 1, 1))  # holds nothing, and may take its time
     before = len(open_fds())
     begin(slow, 5)
-    assert "a message with file descriptors was not whole within 0.2 s" in why(slow)
+    assert "a message with file descriptors was incomplete after 0.2 s" in why(slow)
     until(lambda: len(open_fds()) == before - 1)
     innocent.ping()
     assert server.statistics().clients == 2
@@ -145,7 +144,7 @@ def test_a_reply_whose_fds_find_no_room_in_the_kernel_is_sent_again(
     monkeypatch.setattr(wire, "transmit", crowded)
     client.create_surface(4, 4)
     assert refusals == [0]
-    monkeypatch.setattr(conversation_module, "CONGESTION", 0.2)
+    monkeypatch.setattr(session_state, "CONGESTION_TIMEOUT", 0.2)
     refusals[0] = 10**9
     with pytest.raises(RemoteLostError):
         client.create_surface(4, 4)
@@ -199,7 +198,7 @@ def test_a_worker_that_cannot_be_had_now_fails_its_request_and_is_tried_again_fo
     server = place.server()
     client = place.client(server, device=place.device())
     with monkeypatch.context() as without:
-        without.setattr(server, "hire", _no_more)
+        without.setattr(server, "start_worker", _no_more)
         with pytest.raises(OSError, match="Too many open files"):
             client.create_surface(4, 4)
     client.create_surface(4, 4)

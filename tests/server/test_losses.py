@@ -1,4 +1,4 @@
-"""Workers that hang, results that nobody waits for, and a device that is lost. Rules R10, R14 to R16."""
+"""Workers that hang, results of clients that are gone, and a device that is lost. Rules R10, R14 to R16."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_hung_worker_loses_its_client_and_the_others_go_on(place: Place) -> No
     other.create_fence()
     last = hung.error()
     assert isinstance(last, RemoteLostError)
-    assert "request 2 has kept its worker for 1 s" in str(last)
+    assert "request 2 has blocked its worker for 1 s" in str(last)
     with pytest.raises(EOFError):
         hung.receive()
     other.ping()
@@ -40,7 +40,7 @@ def test_the_patience_is_2_s(place: Place) -> None:
 
 
 @pytest.mark.rule("R15", "R10")
-def test_what_a_hung_client_was_to_signal_is_given_up_though_its_thread_is_still_there(place: Place) -> None:
+def test_fences_of_a_hung_client_are_abandoned_though_its_thread_still_exists(place: Place) -> None:
     log = Log()
     server = place.server(kinds=log.kinds(), patience=1.0)
     hung, waiter = place.client(server), place.client(server)
@@ -55,7 +55,7 @@ def test_what_a_hung_client_was_to_signal_is_given_up_though_its_thread_is_still
 
 
 @pytest.mark.rule("R14")
-def test_the_result_of_a_client_that_is_gone_reaches_nobody(place: Place) -> None:
+def test_the_result_of_a_client_that_is_gone_is_dropped(place: Place) -> None:
     log = Log()
     server = place.server(kinds=[*log.kinds(), *KINDS])
     before = open_fds()
@@ -81,7 +81,7 @@ def test_the_result_of_a_client_that_is_gone_reaches_nobody(place: Place) -> Non
 
 
 @pytest.mark.rule("R16")
-def test_a_lost_device_is_told_to_every_client_and_all_come_back_without_a_restart(place: Place) -> None:
+def test_a_lost_device_is_reported_to_every_client_and_all_continue_without_a_restart(place: Place) -> None:
     devices: list[vks.Device] = []
 
     def factory() -> vks.Device:
@@ -112,7 +112,7 @@ def test_a_lost_device_is_told_to_every_client_and_all_come_back_without_a_resta
 
 
 @pytest.mark.rule("R16")
-def test_a_submission_to_a_lost_device_fails_late_and_what_comes_after_it_waits_for_nobody(place: Place) -> None:
+def test_a_submission_to_a_lost_device_fails_late_and_does_not_block_later_requests(place: Place) -> None:
     devices: list[vks.Device] = []
     tries = iter([True, False, True])
 

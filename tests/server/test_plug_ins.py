@@ -1,4 +1,4 @@
-"""What others build on the server: kinds of their own, clients' queues, events. A compositor's place."""
+"""Plug-ins of the server: kinds of their own, clients' queues, events. A compositor's place."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from support.servers import Place, open_cpu, until
 
 import vkshare as vks
 from vkshare.server import messages as m
-from vkshare.server.conversation import Route
-from vkshare.server.executor import Told
-from vkshare.server.kinds import LATER, Answer, Kind
+from vkshare.server.executor import RequestResult
+from vkshare.server.request_types import LATER, Answer, Kind
+from vkshare.server.session_state import Route
 
 
 class Offered(m.Body):
@@ -33,7 +33,7 @@ def test_plug_ins_have_opcodes_of_their_own(place: Place) -> None:
         vks.server.RenderServer(open_cpu, place.path(), kinds=[KINDS[0], KINDS[0]])
 
 
-def test_a_plug_in_hears_of_a_clients_end_and_can_tell_it_things(place: Place) -> None:
+def test_a_plug_in_is_notified_of_a_clients_end_and_can_send_it_events(place: Place) -> None:
     gone: list[int] = []
 
     def enter(client: vks.server.server.ServedClient, request: object) -> Answer:
@@ -58,7 +58,7 @@ def test_a_plug_in_hears_of_a_clients_end_and_can_tell_it_things(place: Place) -
 
 
 @pytest.mark.rule("R12")
-def test_what_a_plug_in_tells_a_client_that_does_not_read_arrives_once_it_reads(place: Place) -> None:
+def test_events_for_a_client_that_does_not_read_arrive_once_it_reads(place: Place) -> None:
     """Nothing else happens to the client, whose requests would have the loop look at it."""
     server = place.server()
     raw = place.raw(server)
@@ -67,7 +67,7 @@ def test_what_a_plug_in_tells_a_client_that_does_not_read_arrives_once_it_reads(
 
     def tell() -> None:
         while not client._unsent:
-            client.tell(0x300, m.Told({"x" * 2000: len(told)}))
+            client.tell(0x300, m.Counters({"x" * 2000: len(told)}))
             told.append(len(told))
 
     on_the_loop(server, tell)
@@ -76,11 +76,11 @@ def test_what_a_plug_in_tells_a_client_that_does_not_read_arrives_once_it_reads(
 
 
 @pytest.mark.rule("R12")
-def test_a_no_op_of_a_client_that_is_told_something_is_not_answered_in_the_middle_of_it(place: Place) -> None:
+def test_a_no_op_is_not_answered_in_the_middle_of_an_event(place: Place) -> None:
     server = place.server()
     raw = place.raw(server)
     (client,) = server.clients.values()
-    on_the_loop(server, lambda: client.tell(0x300, m.Told({"x" * 600_000: 1})))
+    on_the_loop(server, lambda: client.tell(0x300, m.Counters({"x" * 600_000: 1})))
     raw.sock.settimeout(5)
     begun = raw.sock.recv(100_000)
     raw.send(m.Op.NO_OP)
@@ -101,8 +101,8 @@ def on_the_loop(server: vks.server.RenderServer, call: Callable[[], object]) -> 
 
 
 @pytest.mark.parametrize("isolation", ["thread", "process"])
-def test_a_clients_queue_is_read_by_who_is_built_on_the_server(place: Place, isolation: str) -> None:
-    """The loop checks the descriptor and passes it on; who composites opens it on a device and a thread of its own."""
+def test_a_plug_in_can_read_a_clients_queue(place: Place, isolation: str) -> None:
+    """The loop checks the descriptor and passes it on; the compositor opens it on a device and a thread of its own."""
     offered: list[vks.QueueDescriptor] = []
 
     def offer(client: vks.server.server.ServedClient, request: Any) -> Answer:
@@ -152,8 +152,8 @@ def test_an_answer_may_come_when_something_else_has_happened(place: Place) -> No
     fence = device.create_fence()
 
     def begin(executor: Any, request: Any) -> Any:
-        def then(error: BaseException | None) -> list[Told]:
-            return [Told(request, Answer(threading.current_thread().name.encode()))]
+        def then(error: BaseException | None) -> list[RequestResult]:
+            return [RequestResult(request, Answer(threading.current_thread().name.encode()))]
 
         executor.ask(lambda event_queue, token: fence.notify(3, event_queue, token), then)
         return LATER

@@ -24,9 +24,9 @@ import vkshare as vks
 from vkshare.errors import InvalidCallError, RemoteLostError
 from vkshare.server import messages as m
 from vkshare.server import rendering
-from vkshare.server.conversation import Route
 from vkshare.server.executor import Executor
-from vkshare.server.kinds import Answer, Kind, Request
+from vkshare.server.request_types import Answer, Kind, Request
+from vkshare.server.session_state import Route
 from vkshare.server.wire import IN_MEMORY
 
 # ---- a thread for each client that renders ---------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def test_an_error_carries_its_requests_number_and_nothing_later_has_run_by_then(
 
 
 @pytest.mark.rule("R5")
-def test_what_is_dispatched_once_more_is_seen_by_the_loop_before_the_reply_goes(place: Place) -> None:
+def test_finish_runs_on_the_loop_before_the_reply_is_sent(place: Place) -> None:
     threads: list[str] = []
 
     def run(executor: object, request: object) -> Answer:
@@ -137,22 +137,22 @@ def test_what_is_dispatched_once_more_is_seen_by_the_loop_before_the_reply_goes(
 
 
 @pytest.mark.rule("R4", "R7")
-def test_a_sync_is_answered_also_when_what_it_waits_for_was_over_before_that_requests_own_news(place: Place) -> None:
+def test_a_sync_is_answered_when_its_submission_ended_before_its_request_was_collected(place: Place) -> None:
     go = threading.Event()
 
     def watched(executor: Executor, request: Request) -> None:
         assert go.wait(20)
         submission = executor.device.submit()
         submission.wait(20)
-        rendering._watch(executor, request, submission)  # told at once, and so before this request is done
+        rendering._watch(executor, request, submission)  # reported at once, before this request is complete
 
     server = place.server(kinds=[Kind(0x200, None, Route.CANNOT_FAIL, watched)])
     raw = place.raw(server)
     raw.send(0x200)
     raw.send(m.Op.SYNC)
     (client,) = server.clients.values()
-    until(lambda: client.conversation.out == 2)
-    server.call_soon(lambda: (go.set(), time.sleep(0.3)))  # the loop hears of it all when the sync has run
+    until(lambda: client.state.in_flight == 2)
+    server.call_soon(lambda: (go.set(), time.sleep(0.3)))  # the loop handles all events after the sync has run
     assert raw.receive().sequence == raw.sequence
 
 
@@ -165,9 +165,9 @@ def test_64_requests_that_cannot_fail_are_taken_while_the_first_runs_and_the_res
     assert log.at_gate.acquire(timeout=20)
     raw.write(b"".join(raw.packed(NOTE, Number(n)) for n in range(1, 200)))
     (client,) = server.clients.values()
-    until(lambda: client.conversation.out == 64)
+    until(lambda: client.state.in_flight == 64)
     time.sleep(0.05)
-    assert client.conversation.out == 64
+    assert client.state.in_flight == 64
     log.gate.set()
     raw.send(m.Op.NO_OP)
     assert raw.receive().sequence == raw.sequence
@@ -188,7 +188,7 @@ def test_a_late_failure_has_the_original_number_and_what_came_after_has_run(plac
 
 
 @pytest.mark.rule("R7")
-def test_one_clients_order_is_that_in_which_it_asked_whoever_answers(place: Place) -> None:
+def test_a_clients_replies_are_in_the_order_of_its_requests_on_every_route(place: Place) -> None:
     log = Log()
     raw = place.raw(place.server(kinds=log.kinds()))
     opcodes = [NOTE, NOTE_AND_ANSWER, NOTE_INLINE, NOTE, NOTE, NOTE_INLINE, NOTE_AND_ANSWER]
@@ -267,10 +267,10 @@ def test_equal_flooders_get_equal_turns_and_a_light_client_has_one_in_between(pl
 
 
 def _hello() -> bytes:
-    from vkshare.server.conversation import GREETINGS
+    from vkshare.server.session_state import NO_GENERATION
     from vkshare.server.wire import pack
 
-    return pack(m.Op.HELLO, 0, GREETINGS, m.encode(m.Hello("")))
+    return pack(m.Op.HELLO, 0, NO_GENERATION, m.encode(m.Hello("")))
 
 
 def _request() -> bytes:
@@ -298,7 +298,7 @@ def _drain(sock: socket.socket) -> None:
 
 
 @pytest.mark.rule("R17")
-def test_32_idle_clients_wake_nobody(place: Place) -> None:
+def test_32_idle_clients_cause_no_wakeup(place: Place) -> None:
     path = place.path()
     with place.party(path, "serve") as server, contextlib.ExitStack() as connected:
         clients = [connected.enter_context(vks.server.Client(path, timeout=30)) for _ in range(32)]
@@ -381,7 +381,7 @@ def test_a_call_from_another_thread_runs_on_the_loops(place: Place) -> None:
 def test_a_server_cannot_be_served_twice_nor_closed_by_the_thread_that_serves(place: Place) -> None:
     server = place.server()
     until(lambda: server._served_by)
-    with pytest.raises(InvalidCallError, match="by another thread"):
+    with pytest.raises(InvalidCallError, match="another thread serves"):
         server.serve_forever()
     raised: list[BaseException] = []
 

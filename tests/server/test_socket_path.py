@@ -1,4 +1,4 @@
-"""Where a server listens, and who may have a path."""
+"""The path of a server's socket, and its owner."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_only_its_user_can_connect_and_nothing_of_it_stays(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_path_where_somebody_listens_is_taken(tmp_path: Path) -> None:
+def test_a_path_with_a_listening_server_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "server"
     first = Listener(path)
     with pytest.raises(InvalidCallError, match=r"a server listens at .* already"):
@@ -47,7 +47,7 @@ def test_a_path_where_somebody_listens_is_taken(tmp_path: Path) -> None:
     Listener(path).close()
 
 
-def test_somebody_elses_socket_is_replaced_only_if_nobody_listens(tmp_path: Path) -> None:
+def test_a_socket_of_another_program_is_replaced_only_if_no_process_listens(tmp_path: Path) -> None:
     path = tmp_path / "server"
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(os.fspath(path))
@@ -57,7 +57,7 @@ def test_somebody_elses_socket_is_replaced_only_if_nobody_listens(tmp_path: Path
     assert path.is_socket()  # stale
     Listener(path).close()
     path.write_text("mine")
-    with pytest.raises(InvalidCallError, match="is no socket"):
+    with pytest.raises(InvalidCallError, match="is not a socket"):
         Listener(path)
     assert path.read_text() == "mine"
 

@@ -17,7 +17,7 @@ from vkshare import errors
 from vkshare.errors import UnsupportedError, VkshareError, VulkanError
 from vkshare.server import messages as m
 from vkshare.server import wire
-from vkshare.server.wire import HEADER, MAX_MESSAGE, Garbage, Message, Splitter, pack
+from vkshare.server.wire import HEADER, MAX_MESSAGE, Message, ProtocolError, Splitter, pack
 
 
 def null(count: int = 1) -> list[int]:
@@ -61,9 +61,9 @@ def test_fds_belong_to_the_messages_that_say_how_many_they_have() -> None:
         (HEADER.pack(15, 1, 0, wire.VERSION, 0, 0), 0, "15 bytes; allowed are 16 to 1048576"),
         (HEADER.pack(MAX_MESSAGE + 1, 1, 0, wire.VERSION, 0, 0), 0, "1048577 bytes"),
         (HEADER.pack(16, 1, 254, wire.VERSION, 0, 0), 0, "254 fds; allowed are 253"),
-        (HEADER.pack(16, 1, 0, 1, 0, 0), 0, "the peer speaks version 1, this vkshare 2"),
-        (HEADER.pack(16, 1, 2, wire.VERSION, 0, 0), 1, "says it has 2 fds, and 1 came"),
-        (HEADER.pack(16, 1, 0, wire.VERSION, 0, 0), 1, "1 fds came that no message said it has"),
+        (HEADER.pack(16, 1, 0, 1, 0, 0), 0, "the peer's protocol version is 1, this vkshare's is 2"),
+        (HEADER.pack(16, 1, 2, wire.VERSION, 0, 0), 1, "declares 2 fds, and 1 came"),
+        (HEADER.pack(16, 1, 0, wire.VERSION, 0, 0), 1, "1 fds came that no message declares"),
         (pack(1, 1, 1, b"", 1) + HEADER.pack(0, 1, 0, wire.VERSION, 0, 0), 1, "0 bytes"),
         (HEADER.pack(17, 1, 0, wire.VERSION, 0, 0), 254, "254 fds came"),
     ],
@@ -71,7 +71,7 @@ def test_fds_belong_to_the_messages_that_say_how_many_they_have() -> None:
 def test_a_header_that_is_wrong_ends_it_and_no_fd_stays_open(stream: bytes, n_fds: int, why: str) -> None:
     before = open_fds()
     splitter = Splitter()
-    with pytest.raises(Garbage, match=why):
+    with pytest.raises(ProtocolError, match=why):
         splitter.feed(stream, null(n_fds))
     assert splitter.is_empty
     assert open_fds() == before
@@ -107,7 +107,7 @@ def test_a_message_whose_fds_found_no_room_is_whole_without_them_and_the_next_ha
     assert (lost.body, lost.fds, lost.has_lost_fds) == (b"bb", [], True)
     assert (whole.fds, whole.has_lost_fds) == (kept, False)
     whole.close()
-    with pytest.raises(Garbage, match="fds came that no message said it has"):
+    with pytest.raises(ProtocolError, match="fds came that no message declares"):
         splitter.feed(pack(1, 4, 1), null(1), True)
     assert splitter.feed(pack(1, 5, 1, b"xy", 3)[:-1], null(1)) == []
     assert splitter.feed(b"", null(1), True) == []
@@ -120,7 +120,7 @@ def test_a_message_whose_fds_found_no_room_is_whole_without_them_and_the_next_ha
 def test_a_header_is_checked_before_the_rest_of_its_message_is_there() -> None:
     def check(opcode: int, n_fds: int) -> None:
         if n_fds > 2:
-            raise Garbage(f"{opcode} with {n_fds}")
+            raise ProtocolError(f"{opcode} with {n_fds}")
 
     before = open_fds()
     splitter = Splitter(check)
@@ -128,13 +128,13 @@ def test_a_header_is_checked_before_the_rest_of_its_message_is_there() -> None:
     assert splitter.fd_count == 2
     splitter.close()
     assert splitter.fd_count == 0
-    with pytest.raises(Garbage, match="7 with 3"):
+    with pytest.raises(ProtocolError, match="7 with 3"):
         splitter.feed(pack(7, 1, 1, b"body", 3)[:-1], null(3))
     assert open_fds() == before
 
 
 @pytest.mark.rule("R20")
-def test_what_is_received_without_room_for_its_fds_says_so() -> None:
+def test_a_message_received_without_room_for_its_fds_is_marked() -> None:
     def child() -> None:
         here, there = socket.socketpair()
         fds = null(3)
@@ -204,10 +204,10 @@ def test_a_body_in_memory_that_is_no_memory_or_too_large_is_refused(tmp_path: ob
     os.ftruncate(large, wire.MAX_IN_MEMORY + 1)
     read, write = os.pipe()
     disk = os.open(__file__, os.O_RDONLY)
-    for fd, why in ((large, "allowed are 16777216"), (read, "no memfd"), (disk, "no memfd")):
-        with pytest.raises(Garbage, match=why):
+    for fd, why in ((large, "allowed are 16777216"), (read, "not a memfd"), (disk, "not a memfd")):
+        with pytest.raises(ProtocolError, match=why):
             Message(1, 1, 1, b"", [fd]).body_in_memory()
-    with pytest.raises(Garbage, match="no fd came"):
+    with pytest.raises(ProtocolError, match="no fd came"):
         Message(1, 1, 1, b"").body_in_memory()
     os.close(write)
     assert open_fds() == before
@@ -235,7 +235,7 @@ def test_a_body_in_memory_that_is_no_memory_or_too_large_is_refused(tmp_path: ob
 def test_a_body_of_another_shape_or_out_of_its_bounds_is_refused(kind: type[m.Body], body: object) -> None:
     import msgspec
 
-    with pytest.raises(Garbage):
+    with pytest.raises(ProtocolError):
         m.decode(kind, msgspec.msgpack.encode(body))
 
 
@@ -249,9 +249,9 @@ def test_bytes_that_are_no_body_are_refused_whatever_they_are() -> None:
             data[rng.randrange(len(data))] = rng.randrange(256)
         try:
             m.decode(m.Submit, bytes(data[: rng.randrange(len(data) + 1)]))
-        except Garbage:
+        except ProtocolError:
             pass
-    with pytest.raises(Garbage):
+    with pytest.raises(ProtocolError):
         m.decode(m.Submit, b"\x91" * 100_000)  # an array in an array in an array
 
 
@@ -273,7 +273,7 @@ def test_every_error_of_vkshare_travels_whole() -> None:
         assert (type(back), str(back)) == (type(error), str(error))
 
 
-def test_other_errors_are_told_by_name() -> None:
+def test_errors_of_other_classes_travel_by_name() -> None:
     for error, kind, text in (
         (ValueError("key is -1"), ValueError, "key is -1"),
         (TimeoutError("late"), TimeoutError, "late"),

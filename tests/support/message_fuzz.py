@@ -28,7 +28,7 @@ from vkshare.compositor import messages as c
 from vkshare.server import messages as m
 
 HANG = 10.0  # seconds
-GARBAGE = 0.01  # of the messages: each ends its connection, as a rule
+MALFORMED = 0.01  # of the messages: each ends its connection, as a rule
 TROUBLE = ("Traceback", "Exception ignored", "Fatal Python error", "ResourceWarning", "Error:")
 
 
@@ -62,7 +62,7 @@ class Liar:
     def message(self, raw: Raw) -> tuple[bytes, list[int]]:
         """Its bytes and its fds, which stay here."""
         rng = self.rng
-        is_garbage = rng.random() < GARBAGE
+        is_garbage = rng.random() < MALFORMED
         opcode = rng.choice([*m.Op, *c.Op, rng.randrange(1 << 16)] if is_garbage else [*_BODIES])
         if opcode in (m.Op.SYNC, m.Op.WAIT) and rng.random() < 0.95:
             opcode = m.Op.STATISTICS  # these may wait for ever, and the rest behind them
@@ -181,7 +181,7 @@ _BODIES: dict[int, Callable[[Liar], tuple[Any, list[int]]]] = {
     c.Op.STACK: lambda self: (c.Stack(self._id(), self.rng.random() < 0.5), []),
     c.Op.SEND: lambda self: (c.Send(self._id(), self.rng.choice([0, 1, 255])), []),
     c.Op.CLOSE: lambda self: (c.Close(self._id(), self._number()), []),
-    c.Op.STATISTICS: lambda self: (c.Of(self._id()), []),
+    c.Op.STATISTICS: lambda self: (c.WindowId(self._id()), []),
 }
 
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from vkshare.errors import DeviceLostError, InvalidCallError
-from vkshare.server.conversation import Route
-from vkshare.server.kinds import Answer, Kind
 from vkshare.server.messages import Body
+from vkshare.server.request_types import Answer, Kind
+from vkshare.server.session_state import Route
 
 NOTE, NOTE_AND_ANSWER, NOTE_INLINE, GATE, GATE_LATE, SLEEP, CRASH, SPIN, LOSE, TAKE_FDS = range(0x100, 0x10A)
 
@@ -45,7 +45,7 @@ class Log:
     def wait(self, on: Any, request: Any) -> Answer:
         self.at_gate.release()
         if not self.gate.wait(60):
-            raise TimeoutError("nobody opened the gate")
+            raise TimeoutError("the gate was not opened")
         return self.note(on, request)
 
     def kinds(self) -> list[Kind]:

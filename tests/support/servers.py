@@ -20,7 +20,7 @@ import vkshare as vks
 from vkshare import _native
 from vkshare.server import messages as m
 from vkshare.server import wire
-from vkshare.server.conversation import GREETINGS
+from vkshare.server.session_state import NO_GENERATION
 
 TESTS = Path(__file__).parent.parent
 
@@ -41,7 +41,7 @@ class Place:
         return self._folder / f"server-{next(self._numbers)}"
 
     def server(self, device: Any = open_cpu, **options: Any) -> vks.server.RenderServer:
-        """A server that serves. What its loop raises fails the test."""
+        """Starts a server in a thread. An error of its loop fails the test."""
         server = vks.server.RenderServer(device, options.pop("path", None) or self.path(), **options)
         raised: list[BaseException] = []
 
@@ -117,7 +117,7 @@ class Raw:
         self._messages: list[wire.Message] = []
 
     def hello(self) -> m.Welcome:
-        self.send(m.Op.HELLO, m.Hello("raw"), generation=GREETINGS)
+        self.send(m.Op.HELLO, m.Hello("raw"), generation=NO_GENERATION)
         message = self.receive()
         assert message.opcode == m.Op.REPLY
         self.generation = message.generation
@@ -160,7 +160,7 @@ class Raw:
         return found
 
     def error(self) -> Exception:
-        """What the next message says went wrong."""
+        """Returns the error in the next message."""
         message = self.receive()
         assert message.opcode in (m.Op.ERROR, m.Op.DEFERRED, m.Op.LOST), hex(message.opcode)
         error = m.rebuilt(m.decode(m.Failure, message.body))
@@ -186,7 +186,7 @@ def until(condition: Callable[[], object], seconds: float = 20) -> None:
 
 
 def rendering_threads() -> int:
-    """Of all servers in this process."""
+    """Counts the worker threads of all servers in this process."""
     return sum(thread.name.startswith("vks-client-") for thread in threading.enumerate())
 
 

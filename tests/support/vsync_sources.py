@@ -1,4 +1,4 @@
-"""Vsync sources that tick when a test says so, and what a listener heard of one."""
+"""Vsync sources that tick on command, and a listener that records their ticks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vkshare.vsync.sources.run import Blank, Run
 
 
 class StubSource(VsyncSource):
-    """Hears of what tick() is given."""
+    """A source whose ticks are given to tick()."""
 
     kind = "stub"
 
@@ -30,7 +30,7 @@ class StubSource(VsyncSource):
         os.write(self._write, b".")
 
     def fail(self, error: Exception) -> None:
-        """What it listens to says no more will come."""
+        """Makes the source fail: no tick will follow."""
         self._script.append(error)
         os.write(self._write, b".")
 
@@ -56,7 +56,7 @@ class StubSource(VsyncSource):
 
 
 class Listener:
-    """What a source told; `then` is called with each tick, on the source's thread."""
+    """Records a source's ticks; `then` is called with each tick, on the source's thread."""
 
     def __init__(self, then: Callable[[int], object] | None = None) -> None:
         self.times: list[int] = []
@@ -79,15 +79,15 @@ class Listener:
         self.losses.append(error)
 
     def wait(self, count: int = 1) -> list[int]:
-        """Until so many ticks came."""
+        """Waits for that many ticks."""
         wait_for(lambda: len(self.times) >= count, f"{count} ticks, {len(self.times)} came", 30)
         return self.times
 
     def wait_lost(self) -> Exception:
-        """Until the source was lost."""
+        """Waits until the source is lost."""
         return wait_for(lambda: self.losses, "the source is lost", 30)[0]
 
 
 def listening() -> list[str]:
-    """The threads of sources that there are."""
+    """Returns the names of the running threads of sources."""
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("vkshare ")]

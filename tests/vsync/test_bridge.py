@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection
 import pytest
 from support.fds import open_fds
 from vsync.conftest import SOON
-from vsync.made_up import MadeUpSource
+from vsync.simulated_source import SimulatedSource
 
 from vkshare.errors import ClosedError, DescriptorError
 from vkshare.vsync import Display, Tick, VsyncBridge, VsyncDescriptor, VsyncDispatcher
@@ -39,7 +39,7 @@ def _follow(descriptor: VsyncDescriptor, pipe: Connection) -> None:
 
 @pytest.fixture
 def window(display_of: Callable[[Fraction], Display], stack: ExitStack) -> VsyncDispatcher:
-    """What is told across."""
+    """Commands between the two processes."""
     return stack.enter_context(VsyncDispatcher(display_of(HERE)))
 
 
@@ -51,7 +51,7 @@ def bridge(window: VsyncDispatcher, stack: ExitStack) -> VsyncBridge:
 
 @pytest.fixture
 def there(bridge: VsyncBridge, display_of: Callable[[Fraction], Display]) -> Display:
-    """That display, which follows."""
+    """The display that follows the bridge."""
     display = display_of(THERE)
     with bridge.export() as descriptor:
         display.set_source(descriptor)
@@ -145,7 +145,7 @@ def test_a_display_whose_bridge_is_closed_or_never_attended_goes_on_by_its_timer
 
 
 @pytest.mark.rule("V18")
-def test_nobody_is_told_while_nobody_observes_at_the_other_end(
+def test_a_bridge_delivers_nothing_while_the_other_end_does_not_observe(
     window: VsyncDispatcher, bridge: VsyncBridge, there: Display, stack: ExitStack
 ) -> None:
     observer = stack.enter_context(stack.enter_context(VsyncDispatcher(there)).observe())
@@ -161,7 +161,7 @@ def test_nobody_is_told_while_nobody_observes_at_the_other_end(
 
 
 @pytest.mark.rule("V18")
-def test_a_page_of_garbage_harms_neither_side(
+def test_a_corrupt_page_harms_neither_side(
     window: VsyncDispatcher, bridge: VsyncBridge, there: Display, stack: ExitStack
 ) -> None:
     page = stack.enter_context(mmap.mmap(bridge._page, 4096))
@@ -180,7 +180,7 @@ def test_a_page_of_garbage_harms_neither_side(
 
 
 @pytest.mark.rule("V18")
-def test_a_descriptor_that_is_none_is_refused_and_leaves_the_display_as_it_was(
+def test_an_invalid_descriptor_is_refused_and_the_display_keeps_its_source(
     window: VsyncDispatcher, display_of: Callable[[Fraction], Display]
 ) -> None:
     display = display_of(THERE)
@@ -223,7 +223,7 @@ def test_a_descriptor_that_is_refused_leaves_the_display_with_the_bridge_or_the_
             display.set_source(wrong)
         time.sleep(0.02)
         assert bridge.is_attending
-        source = stack.enter_context(MadeUpSource("x11-present", HERE))
+        source = stack.enter_context(SimulatedSource("x11-present", HERE))
         display.set_source(source)
         with pytest.raises(DescriptorError):
             display.set_source(wrong)
@@ -243,7 +243,7 @@ def test_a_closed_bridge_gives_no_descriptor(window: VsyncDispatcher) -> None:
     before = len(open_fds())
     bridge.close()
     for _ in range(2):
-        with pytest.raises(ClosedError, match="make another"):
+        with pytest.raises(ClosedError, match="create another"):
             bridge.export()
     assert len(open_fds()) <= before
 

@@ -1,4 +1,4 @@
-"""Dispatchers and observers: who is told of a window's ticks."""
+"""Dispatchers and observers: delivery of a window's ticks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def window(display: Display, stack: ExitStack) -> VsyncDispatcher:
 
 
 @pytest.mark.rule("V3")
-def test_the_windows_of_a_display_are_told_of_the_same_blanks(display: Display, stack: ExitStack) -> None:
+def test_all_windows_of_a_display_get_the_same_blanks(display: Display, stack: ExitStack) -> None:
     windows = [stack.enter_context(VsyncDispatcher(display)) for _ in range(3)]
     observers = [stack.enter_context(window.observe()) for window in windows]
     told: list[set[int]] = [set(), set(), set()]
@@ -44,7 +44,7 @@ def test_the_windows_of_a_display_are_told_of_the_same_blanks(display: Display, 
 
 
 @pytest.mark.rule("V4")
-def test_a_stalled_consumer_delays_nobody(display: Display, window: VsyncDispatcher, stack: ExitStack) -> None:
+def test_a_stalled_consumer_delays_no_other(display: Display, window: VsyncDispatcher, stack: ExitStack) -> None:
     before, stalled, after = (stack.enter_context(window.observe()) for _ in range(3))
     first = stalled.wait(SOON)
     for other in (before, after):
@@ -58,12 +58,13 @@ def test_a_stalled_consumer_delays_nobody(display: Display, window: VsyncDispatc
 
 
 @pytest.mark.rule("V8")
-def test_who_was_blocked_for_ten_ticks_gets_one_the_newest_and_is_told_that_he_missed_nine(
+def test_a_consumer_blocked_for_ten_ticks_gets_the_newest_with_nine_missed(
     display_of: Callable[[float], Display], stack: ExitStack
 ) -> None:
     display = display_of(0.02)
     window = stack.enter_context(VsyncDispatcher(display))
-    other, blocked = (stack.enter_context(window.observe()) for _ in range(2))  # the last to come is told first
+    # the newest observer gets the tick first
+    other, blocked = (stack.enter_context(window.observe()) for _ in range(2))
     first = blocked.wait(SOON)
     last = first
     while last.id < first.id + 10:
@@ -75,7 +76,7 @@ def test_who_was_blocked_for_ten_ticks_gets_one_the_newest_and_is_told_that_he_m
 
 
 @pytest.mark.rule("V5")
-def test_who_rests_is_told_of_nothing_also_not_of_what_was_told_before(window: VsyncDispatcher) -> None:
+def test_a_resting_observer_gets_no_tick_not_even_an_earlier_one(window: VsyncDispatcher) -> None:
     with window.observe() as observer, window.observe() as other:
         observer.wait(SOON)
         other.wait(SOON)
@@ -93,7 +94,7 @@ def test_who_rests_is_told_of_nothing_also_not_of_what_was_told_before(window: V
 
 
 @pytest.mark.rule("V5")
-def test_observers_come_and_go_from_within_what_a_tick_starts(window: VsyncDispatcher) -> None:
+def test_observers_can_be_created_and_closed_within_a_tick(window: VsyncDispatcher) -> None:
     with window.observe() as observer:
         for _ in range(20):
             observer.wait(SOON)
@@ -146,7 +147,7 @@ def test_after_a_move_no_tick_of_the_old_display_arrives_and_none_comes_too_soon
 
 
 @pytest.mark.rule("V12")
-def test_what_was_told_before_a_move_and_not_taken_is_not_taken_after_it(
+def test_a_tick_delivered_before_a_move_cannot_be_taken_after_it(
     display_of: Callable[[float], Display], stack: ExitStack
 ) -> None:
     quick, slow = display_of(0.002), display_of(100.0)
@@ -244,7 +245,7 @@ def test_closing_an_observer_ends_its_waits_and_a_closed_window_those_of_all(win
     second.close()
 
 
-def test_an_observer_that_nobody_closed_warns_and_is_told_no_more(display: Display, window: VsyncDispatcher) -> None:
+def test_an_unclosed_observer_warns_and_gets_no_more_ticks(display: Display, window: VsyncDispatcher) -> None:
     observer = window.observe()
     observer.wait(SOON)
     gc.collect()
@@ -265,6 +266,6 @@ def test_ctrl_c_ends_a_wait(window: VsyncDispatcher, display_of: Callable[[Fract
         timer.join()
 
 
-def test_what_is_no_display_has_no_windows(observe: Callable[[Display], Observer]) -> None:
+def test_a_dispatcher_refuses_an_object_that_is_not_a_display(observe: Callable[[Display], Observer]) -> None:
     with pytest.raises(TypeError, match=r"display must be a vkshare\.vsync\.Display, not NoneType"):
         VsyncDispatcher(None)  # type: ignore[arg-type]

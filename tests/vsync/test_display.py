@@ -18,12 +18,12 @@ import pytest
 from support.displays import run_child
 from support.threads import sleeps
 from vsync.conftest import SOON
-from vsync.made_up import MadeUpSource
+from vsync.simulated_source import SimulatedSource
 
 from vkshare import _native
 from vkshare.errors import ClosedError, InvalidCallError, SurfaceLostError
 from vkshare.vsync import Display, Observer, TickFlags, VsyncDispatcher
-from vkshare.vsync.listening import Listening
+from vkshare.vsync.source_monitor import SourceMonitor
 
 NTSC = Fraction(1001, 60000)
 
@@ -86,7 +86,7 @@ def test_wrong_arguments_are_named() -> None:
 def test_a_change_of_interval_leaves_the_tick_in_flight_alone(
     display_of: Callable[[float], Display], observe: Callable[[Display], Observer]
 ) -> None:
-    display = display_of(0.2)  # long: who is late takes the one after it
+    display = display_of(0.2)  # long: a late consumer takes the next tick
     observer = observe(display)
     before = observer.wait(SOON)
     display.set_interval(Fraction(3, 10))
@@ -100,7 +100,7 @@ def test_a_change_of_interval_leaves_the_tick_in_flight_alone(
 
 
 @pytest.mark.rule("V2")
-def test_a_tick_tells_who_when_and_how_and_ids_and_times_grow(
+def test_a_tick_has_its_display_time_and_kind_and_ids_and_times_grow(
     display_of: Callable[[float], Display], observe: Callable[[Display], Observer]
 ) -> None:
     display = display_of(0.002)
@@ -140,7 +140,7 @@ def test_the_timer_ticks_while_python_holds_its_lock(
     display = display_of(0.004)
     observe(display).wait(SOON)
     before, interval = display.statistics(), sys.getswitchinterval()
-    sys.setswitchinterval(SOON)  # nobody else gets the lock
+    sys.setswitchinterval(SOON)  # no other thread gets the lock
     try:
         told, end = before, time.monotonic() + 20
         while told.ticks - before.ticks < 20 and time.monotonic() < end:
@@ -151,7 +151,7 @@ def test_the_timer_ticks_while_python_holds_its_lock(
 
 
 @pytest.mark.rule("V5")
-def test_a_statistics_snapshot_counts_what_was_told(
+def test_a_statistics_snapshot_counts_delivered_ticks(
     display_of: Callable[[float], Display], observe: Callable[[Display], Observer]
 ) -> None:
     display = display_of(0.002)
@@ -177,7 +177,7 @@ def test_sources_are_swapped_under_ticks_and_no_tick_is_doubled(
     observer = observe(display)
     last = observer.wait(SOON)
     for kind in ("x11-present", "present-wait", "x11-present"):
-        source = stack.enter_context(MadeUpSource(kind, Fraction(1, 250)))
+        source = stack.enter_context(SimulatedSource(kind, Fraction(1, 250)))
         display.set_source(source)
         assert display.source is source
         deadline = time.monotonic() + SOON
@@ -196,10 +196,8 @@ def test_sources_are_swapped_under_ticks_and_no_tick_is_doubled(
 
 
 @pytest.mark.rule("V2")
-def test_a_made_up_tick_never_claims_to_come_from_hardware(
-    observe: Callable[[Display], Observer], stack: ExitStack
-) -> None:
-    source = stack.enter_context(MadeUpSource("present-wait", Fraction(1, 250)))
+def test_a_timer_tick_is_never_flagged_as_hardware(observe: Callable[[Display], Observer], stack: ExitStack) -> None:
+    source = stack.enter_context(SimulatedSource("present-wait", Fraction(1, 250)))
     display = stack.enter_context(Display(source=source))
     assert display.interval == Fraction(1, 250)
     observer = observe(display)
@@ -207,7 +205,7 @@ def test_a_made_up_tick_never_claims_to_come_from_hardware(
     while len(heard) < 20:
         tick = observer.wait(SOON)
         if tick.kind != "software":
-            assert tick.vsync_time in source.told
+            assert tick.vsync_time in source.ticks
             heard.add(tick.vsync_time)
     source.is_silent = True
     while observer.wait(SOON).kind != "software":
@@ -219,7 +217,7 @@ def test_a_made_up_tick_never_claims_to_come_from_hardware(
 def test_silent_hardware_is_replaced_in_its_phase_and_hands_back_when_it_ticks_again(
     observe: Callable[[Display], Observer], stack: ExitStack
 ) -> None:
-    source = stack.enter_context(MadeUpSource("x11-present", Fraction(1, 100)))
+    source = stack.enter_context(SimulatedSource("x11-present", Fraction(1, 100)))
     observer = observe(stack.enter_context(Display(source=source)))
     for _ in range(2):
         source.is_silent = False
@@ -229,13 +227,13 @@ def test_silent_hardware_is_replaced_in_its_phase_and_hands_back_when_it_ticks_a
         tick = observer.wait(SOON)
         while tick.kind != "software":
             tick = observer.wait(SOON)
-        phase = (tick.vsync_time - source.told[-1]) % 10_000_000
+        phase = (tick.vsync_time - source.ticks[-1]) % 10_000_000
         assert min(phase, 10_000_000 - phase) <= 1, "in the phase of the last tick of the hardware"
 
 
 @pytest.mark.rule("V6")
-def test_a_source_runs_only_while_somebody_observes(observe: Callable[[Display], Observer], stack: ExitStack) -> None:
-    source = stack.enter_context(MadeUpSource("x11-present", Fraction(1, 250)))
+def test_a_source_runs_only_while_an_observer_attends(observe: Callable[[Display], Observer], stack: ExitStack) -> None:
+    source = stack.enter_context(SimulatedSource("x11-present", Fraction(1, 250)))
     display = stack.enter_context(Display(source=source))
     time.sleep(0.05)
     assert source.statistics().runs == 0
@@ -251,7 +249,7 @@ def test_a_source_runs_only_while_somebody_observes(observe: Callable[[Display],
 def test_the_same_source_may_be_set_again_and_go_to_another_display(
     display_of: Callable[[float], Display], observe: Callable[[Display], Observer], stack: ExitStack
 ) -> None:
-    source = stack.enter_context(MadeUpSource("x11-present", Fraction(1, 250)))
+    source = stack.enter_context(SimulatedSource("x11-present", Fraction(1, 250)))
     displays = [display_of(0.004) for _ in range(2)]
     observers = [observe(display) for display in displays]
     for _ in range(10):
@@ -270,7 +268,7 @@ def test_a_source_that_is_lost_leaves_the_display_to_the_timer_and_says_why(
 ) -> None:
     display = display_of(0.004)
     observer = observe(display)
-    source = stack.enter_context(MadeUpSource("x11-present", Fraction(1, 250)))
+    source = stack.enter_context(SimulatedSource("x11-present", Fraction(1, 250)))
     display.set_source(source)
     assert display.source_error is None
     while observer.wait(SOON).kind != "x11-present":
@@ -279,7 +277,7 @@ def test_a_source_that_is_lost_leaves_the_display_to_the_timer_and_says_why(
     while observer.wait(SOON).kind != "software":
         pass
     assert isinstance(display.source_error, SurfaceLostError)
-    refused = stack.enter_context(MadeUpSource("x11-present", Fraction(1, 250)))
+    refused = stack.enter_context(SimulatedSource("x11-present", Fraction(1, 250)))
     refused.close()
     display.set_source(refused)
     deadline = time.monotonic() + SOON
@@ -292,7 +290,7 @@ def test_a_source_that_is_lost_leaves_the_display_to_the_timer_and_says_why(
 def test_a_source_that_another_display_has_goes_on_there(
     observe: Callable[[Display], Observer], stack: ExitStack
 ) -> None:
-    source = stack.enter_context(MadeUpSource("x11-present", Fraction(1, 250)))
+    source = stack.enter_context(SimulatedSource("x11-present", Fraction(1, 250)))
     first, second = (stack.enter_context(Display(source=source)) for _ in range(2))
     observe(first).wait(SOON)
     source.wait_until(running=True)
@@ -314,16 +312,16 @@ def test_ctrl_c_while_the_source_before_ends_leaves_one_that_begins(
     stack: ExitStack,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def interrupted(self: Listening) -> None:
+    def interrupted(self: SourceMonitor) -> None:
         raise KeyboardInterrupt
 
     display = display_of(0.004)
     observe(display)
-    sources = [stack.enter_context(MadeUpSource("x11-present", Fraction(1, 250))) for _ in range(2)]
+    sources = [stack.enter_context(SimulatedSource("x11-present", Fraction(1, 250))) for _ in range(2)]
     display.set_source(sources[0])
     sources[0].wait_until(running=True)
     with monkeypatch.context() as patch:
-        patch.setattr(Listening, "join", interrupted)
+        patch.setattr(SourceMonitor, "join", interrupted)
         with pytest.raises(KeyboardInterrupt):
             display.set_source(sources[1])
     sources[1].wait_until(running=True)
@@ -340,7 +338,7 @@ def test_without_a_thread_the_timer_ticks_and_the_display_says_why(
     def no_thread(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    display, source = display_of(0.004), stack.enter_context(MadeUpSource("x11-present", Fraction(1, 250)))
+    display, source = display_of(0.004), stack.enter_context(SimulatedSource("x11-present", Fraction(1, 250)))
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", no_thread)
         with pytest.raises(RuntimeError):
@@ -394,8 +392,8 @@ def test_close_ends_waits_and_thread_and_refuses_what_comes_after(display_of: Ca
 
 
 @pytest.mark.rule("V17")
-def test_who_was_told_of_a_tick_may_close_the_display(observe: Callable[[Display], Observer], stack: ExitStack) -> None:
-    source = stack.enter_context(MadeUpSource("x11-present", Fraction(1, 250)))
+def test_a_consumer_of_a_tick_may_close_the_display(observe: Callable[[Display], Observer], stack: ExitStack) -> None:
+    source = stack.enter_context(SimulatedSource("x11-present", Fraction(1, 250)))
     display = Display(source=source)
     source.on_heard = display.close  # on the source's own thread
     observer = observe(display)
@@ -410,7 +408,7 @@ def test_who_was_told_of_a_tick_may_close_the_display(observe: Callable[[Display
 
 
 @pytest.mark.rule("V17")
-def test_observers_that_come_while_the_display_is_closed_are_refused_or_told_of_its_end() -> None:
+def test_observers_created_while_the_display_closes_are_refused_or_closed() -> None:
     for _ in range(20):
         display = Display(interval=0.001)
         dispatcher = VsyncDispatcher(display)
@@ -437,7 +435,7 @@ def test_observers_that_come_while_the_display_is_closed_are_refused_or_told_of_
         dispatcher.close()
 
 
-def test_a_display_that_nobody_closed_warns() -> None:
+def test_an_unclosed_display_warns() -> None:
     display = Display("forgotten")
     with pytest.warns(ResourceWarning, match="forgotten"):
         del display
@@ -475,16 +473,16 @@ def test_a_child_of_fork_ends_a_display_whose_source_was_being_set(display_of: C
 
 
 def test_a_program_ends_though_it_forgot_a_display_that_has_a_source() -> None:
-    """Its thread may not run any more then: from Python 3.13 on, who joined it waited for ever."""
+    """Its thread may not run any more then: from Python 3.13 on, joining it blocked for ever."""
     run_child(
         """
         import warnings
         from fractions import Fraction
         from vkshare.vsync import Display, VsyncDispatcher
-        from vsync.made_up import MadeUpSource
+        from vsync.simulated_source import SimulatedSource
 
         warnings.simplefilter("ignore", ResourceWarning)
-        source = MadeUpSource("x11-present", Fraction(1, 250))
+        source = SimulatedSource("x11-present", Fraction(1, 250))
         display = Display(source=source)
         observer = VsyncDispatcher(display).observe()
         source.wait_until(running=True)

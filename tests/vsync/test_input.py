@@ -28,7 +28,7 @@ START = 5_000 * MS
 
 
 def event(kind: str, at: int, **fields: object) -> Event:
-    """That happened `at` ns after START."""
+    """Returns an event `at` ns after START."""
     return Event(kind, (START + at) / 1e9, **fields)  # type: ignore[arg-type]
 
 
@@ -55,7 +55,7 @@ def filled(queue: InputQueue, *posted: Event) -> InputQueue:
 
 
 @pytest.mark.rule("V15")
-def test_what_was_posted_before_the_ticks_vsync_time_is_taken_and_the_rest_waits() -> None:
+def test_events_posted_before_the_ticks_vsync_time_are_taken_and_others_wait() -> None:
     keys = [event("key_down", n * MS, key=str(n)) for n in range(6)]
     queue = plain(*keys)
     assert queue.take(START + 3 * MS) == keys[:3]
@@ -74,7 +74,7 @@ def test_nothing_overtakes_even_if_its_clock_says_so() -> None:
 
 
 @pytest.mark.rule("V15")
-def test_moves_and_wheels_are_taken_as_soon_as_the_oldest_of_what_was_merged_is_due() -> None:
+def test_merged_events_are_taken_when_the_oldest_of_them_is_due() -> None:
     queue = plain(event("wheel", 1 * MS, dy=100.0), move(2 * MS, 1), event("wheel", 20 * MS, dy=50.0), move(21 * MS, 2))
     assert queue.take(START + 1 * MS) == []
     (wheel,) = queue.take(START + 2 * MS)
@@ -130,7 +130,7 @@ def test_an_event_of_rendercanvas_is_one_of_ours_by_its_fields() -> None:
     assert [e.as_dict() for e in queue.take()] == [of_theirs]
 
 
-def test_what_is_no_event_or_has_no_time_is_refused() -> None:
+def test_an_object_that_is_no_event_or_has_no_time_is_refused() -> None:
     queue = InputQueue()
     with pytest.raises(TypeError, match="event must be a vkshare Event, not dict"):
         queue.post({"event_type": "close"})  # type: ignore[arg-type]
@@ -184,7 +184,7 @@ def test_nothing_is_merged_across_a_button_a_key_or_another_modifier() -> None:
 
 
 @pytest.mark.parametrize("resample", [True, False])
-def test_a_flood_of_moves_that_nobody_takes_needs_the_memory_of_one(resample: bool) -> None:
+def test_a_flood_of_moves_that_are_not_taken_needs_the_memory_of_one(resample: bool) -> None:
     queue = InputQueue(resample=resample)
     for n in range(rounds(1_000_000, 50_000)):
         queue.post(move(n * 125_000, n))  # a mouse of 8 kHz
@@ -227,7 +227,7 @@ def test_clear_forgets_what_waits_and_where_the_pointer_was() -> None:
     assert told(queue.take(START + 21 * MS)) == [("pointer_move", 500)]
 
 
-def test_its_repr_tells_how_many_wait() -> None:
+def test_its_repr_shows_the_number_of_waiting_events() -> None:
     assert repr(plain(move(0, 0))) == "<vkshare.InputQueue 1 events wait, moves as they are>"
     assert repr(InputQueue()) == "<vkshare.InputQueue 0 events wait, moves resampled>"
 
@@ -236,7 +236,7 @@ def test_its_repr_tells_how_many_wait() -> None:
 
 
 def sampled(*samples: tuple[float, float]) -> Resampler:
-    """Of (ms, x)."""
+    """Makes a resampler of samples (ms, x)."""
     resampler = Resampler()
     for at, x in samples:
         resampler.add(round(at * MS), x, -x)
@@ -273,7 +273,7 @@ def test_beyond_the_newest_it_goes_on_for_half_of_the_last_step_and_8_ms_at_most
 
 
 @pytest.mark.rule("V15")
-def test_samples_that_are_too_far_apart_tell_no_speed_and_those_too_close_none_of_their_own() -> None:
+def test_samples_too_far_apart_or_too_close_give_no_speed() -> None:
     assert at(sampled((0, 0), (20, 200)), 22) == (22, 220)
     assert at(sampled((0, 0), (20.1, 200)), 22) == (20.1, 200)
     assert at(sampled((0, 0), (1.9, 1000)), 3) == (1.9, 1000)
@@ -290,7 +290,7 @@ def test_of_samples_within_2_ms_the_newest_stays() -> None:
     assert resampler.newest == Sample(round(99.9 * MS), 999, -999)
 
 
-def test_a_resampler_without_samples_tells_nothing_and_one_sample_tells_itself() -> None:
+def test_a_resampler_without_samples_returns_none_and_with_one_returns_it() -> None:
     assert Resampler().at(5) is None
     assert Resampler().newest is None
     resampler = sampled((5, 1))
@@ -341,7 +341,7 @@ def where(path: list[tuple[int, float]], now: int) -> tuple[int, float]:
 
 
 def frames(queue: InputQueue, rate: float, hz: float, seconds: float, x: Callable[[float], float]) -> list[float]:
-    """What a frame sees of a pointer at x(seconds), told `rate` times a second, on a display of `hz`."""
+    """Returns each frame's position of a pointer at x(seconds), sampled at `rate` Hz, on a display of `hz`."""
     seen, posted = [], 0
     for frame in range(1, int(seconds * hz) + 1):
         vsync = round(frame * 1e9 / hz)
@@ -354,7 +354,7 @@ def frames(queue: InputQueue, rate: float, hz: float, seconds: float, x: Callabl
 
 
 def unevenness(queue: InputQueue, rate: float, hz: float) -> float:
-    """Of a pointer that moves evenly: how much longer the longest step is than the shortest, in frames' ways."""
+    """Returns how much longer the longest step of an evenly moving pointer is than the shortest, in frames' steps."""
     seen = frames(queue, rate, hz, 2.0, lambda seconds: 1000 * seconds)[8:]
     steps = [b - a for a, b in itertools.pairwise(seen)]
     return (max(steps) - min(steps)) / (1000 / hz)
@@ -363,7 +363,7 @@ def unevenness(queue: InputQueue, rate: float, hz: float) -> float:
 @pytest.mark.rule("V15")
 @pytest.mark.parametrize("hz", [60, 144, 59.94])
 @pytest.mark.parametrize("rate", [101, 125, 240, 1000])
-def test_what_follows_a_pointer_that_moves_evenly_moves_evenly(rate: float, hz: float) -> None:
+def test_positions_of_an_evenly_moving_pointer_are_even(rate: float, hz: float) -> None:
     assert unevenness(InputQueue(), rate, hz) < 0.001 or rate < hz  # else some frames have no new sample
 
 
@@ -385,7 +385,7 @@ def test_the_frame_has_the_position_of_5_ms_before_it() -> None:
 
 
 @pytest.mark.rule("V15")
-def test_a_pointer_that_stops_is_told_where_it_stopped_without_another_event() -> None:
+def test_a_stopped_pointers_last_position_is_returned_without_another_event() -> None:
     queue = filled(InputQueue(), *(move(n * 8 * MS, n * 8) for n in range(3)))
     assert told(queue.take(START + 17 * MS)) == [("pointer_move", 12)]
     assert len(queue) == 0
@@ -396,12 +396,12 @@ def test_a_pointer_that_stops_is_told_where_it_stopped_without_another_event() -
 
 
 @pytest.mark.rule("V15")
-def test_what_was_guessed_too_far_is_taken_back_and_never_guessed_further() -> None:
+def test_an_extrapolation_that_was_too_far_is_corrected() -> None:
     queue = filled(InputQueue(), move(0, 0), move(8 * MS, 8))
     assert told(queue.take(START + 16 * MS)) == [("pointer_move", 11)]
     (back,) = queue.take(START + 33 * MS)
     assert back.x == 8
-    assert round(back.time_stamp * 1e9) == START + 11 * MS  # no earlier than what was told before
+    assert round(back.time_stamp * 1e9) == START + 11 * MS  # no earlier than the previous position
     assert queue.is_idle
 
 
@@ -412,7 +412,7 @@ def test_at_240_hz_a_stopped_pointer_comes_to_rest_over_two_frames() -> None:
 
 
 @pytest.mark.rule("V15")
-def test_a_click_is_where_it_happened_and_what_came_before_it_is_told_exactly() -> None:
+def test_a_click_and_the_moves_before_it_keep_their_exact_positions() -> None:
     down = event("pointer_down", 14 * MS, x=13.0, button=1, buttons=(1,))
     queue = filled(InputQueue(), move(0, 0), move(8 * MS, 8), down, move(15 * MS, 15, buttons=(1,)))
     taken = queue.take(START + 16 * MS)
@@ -422,7 +422,7 @@ def test_a_click_is_where_it_happened_and_what_came_before_it_is_told_exactly() 
 
 
 @pytest.mark.rule("V15")
-def test_where_the_pointer_stopped_is_told_before_the_click_that_follows() -> None:
+def test_the_pointers_last_position_is_returned_before_the_next_click() -> None:
     queue = filled(InputQueue(), *(move(n * 8 * MS, n * 8) for n in range(3)))
     queue.take(START + 17 * MS)
     queue.post(event("pointer_down", 30 * MS, x=16.0, button=1))
@@ -485,7 +485,7 @@ def one_by_one(some: list[Event]) -> list[Event]:
 
 
 def none_is_late(due: list[Event], taken: list[Event], *, is_exact: bool) -> None:
-    """What was posted before the tick was told by then, be it merged with what came later."""
+    """Checks that events posted before the tick were returned by then, also merged with later ones."""
     assert one_by_one(taken)[: len(one_by_one(due))] == one_by_one(due)
     assert sum(e.dy for e in taken) >= sum(e.dy for e in due)
     assert newest(taken, "resize", "width") >= newest(due, "resize", "width")

@@ -1,4 +1,4 @@
-"""What X11's RandR says of how often a monitor shows a picture. Xvfb's modes have no timings: replies are made up."""
+"""X11's RandR: how often a monitor shows a picture. Xvfb's modes have no timings: replies are made up."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def resources(*modes: tuple[int, ...]) -> bytes:
     return struct.pack("=BxHIIIHHHH8x", 1, 0, 0, 11, 22, 2, 1, len(modes), 0) + struct.pack("=3I", 5, 6, 7) + packed
 
 
-def test_an_interval_is_what_a_modes_clock_and_totals_make_it() -> None:
+def test_an_interval_is_computed_from_a_modes_clock_and_totals() -> None:
     modes, controllers, stamp = randr.parse_resources(
         resources(
             (1, 148_500_000, 2200, 1125, 0),  # 1080p60, CEA 861 format 16

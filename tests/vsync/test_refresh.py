@@ -1,4 +1,4 @@
-"""Refresh timers on a clock and an observer of the tests' own: who is called when, on which thread, and until when."""
+"""Refresh timers on a test clock and observer: the order, threads and ends of drivers' calls."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ import pytest
 from support.scale import rounds, seeded, unhurried
 
 from vkshare.errors import ClosedError, InvalidCallError
-from vkshare.vsync.inactive import FIRST_INTERVAL, LONGEST_INTERVAL, InactiveSchedule
 from vkshare.vsync.refresh import RefreshTimer
+from vkshare.vsync.throttle import FIRST_INTERVAL, LONGEST_INTERVAL, ThrottleSchedule
 from vkshare.vsync.tick import Tick
 
 pytest_plugins = ["support.displays"]
@@ -31,7 +31,7 @@ SECOND = 1_000_000_000
 
 
 class Clock:
-    """A time in ns that goes on when it is told to."""
+    """A clock in ns that a test advances."""
 
     def __init__(self) -> None:
         self.now = 1000 * SECOND
@@ -264,7 +264,7 @@ def test_drivers_are_called_on_the_thread_that_turns_the_timer(live: RefreshTime
     assert called == turners
 
 
-def test_a_turn_takes_the_newest_tick_and_tells_how_many_nobody_took(timer: RefreshTimer, clock: Clock) -> None:
+def test_a_turn_takes_the_newest_tick_and_returns_the_number_missed(timer: RefreshTimer, clock: Clock) -> None:
     timer.add(lambda tick: None)
     timer.turn()
     clock.now += 10 * T
@@ -301,7 +301,7 @@ def test_a_timeout_that_is_no_time_is_refused(timer: RefreshTimer, timeout: floa
         timer.turn(timeout)
 
 
-def test_run_turns_until_it_is_told_or_nobody_is_left(timer: RefreshTimer, log: Log) -> None:
+def test_run_turns_until_its_condition_holds_or_no_driver_is_left(timer: RefreshTimer, log: Log) -> None:
     driver = log.driver("a")
     timer.add(driver)
     timer.run(until=lambda: len(log.calls) == 7)
@@ -445,7 +445,7 @@ def boom() -> None:
 
 
 @pytest.mark.rule("V4")
-def test_a_driver_that_raises_keeps_no_other_from_its_tick_and_its_error_comes_out_of_the_turn(
+def test_a_driver_that_raises_keeps_no_other_from_its_tick_and_its_error_comes_out_of_the_changed(
     timer: RefreshTimer, log: Log
 ) -> None:
     for name, then in (("a", boom), ("b", None), ("c", boom), ("d", None)):
@@ -504,7 +504,7 @@ def test_ctrl_c_in_a_driver_comes_at_once_and_the_timer_goes_on_after_it(timer: 
     with pytest.raises(KeyboardInterrupt):
         timer.turn()
     assert log.take() == "a"
-    timer.remove(print)  # nobody is taken to be running
+    timer.remove(print)  # no driver counts as running
     log.calls.append("before")
     timer.turn()
     assert log.take() == "before a b"
@@ -639,13 +639,13 @@ def test_two_drivers_of_two_timers_that_remove_each_other_do_not_wait_for_each_o
 
 
 @pytest.mark.rule("V5")
-def test_who_waits_hears_of_a_driver_that_another_thread_adds(timer: RefreshTimer, grid: Grid, log: Log) -> None:
+def test_a_waiting_turn_notices_a_driver_that_another_thread_adds(timer: RefreshTimer, grid: Grid, log: Log) -> None:
     grid.meanwhile = lambda: timer.add(log.driver("a"))
     assert timer.turn(1) is not None
     assert log.take() == "a"
 
 
-def test_who_waits_for_ever_hears_that_the_last_driver_was_removed(timer: RefreshTimer, grid: Grid, log: Log) -> None:
+def test_an_unbounded_wait_ends_when_the_last_driver_is_removed(timer: RefreshTimer, grid: Grid, log: Log) -> None:
     driver = log.driver("a")
     timer.add(driver)
     timer.turn()
@@ -663,7 +663,7 @@ def test_who_waits_for_ever_hears_that_the_last_driver_was_removed(timer: Refres
 
 @pytest.mark.rule("V3")
 def test_an_inactive_key_is_due_after_1_2_4_seconds_and_after_ten_minutes_no_more() -> None:
-    schedule: InactiveSchedule[str] = InactiveSchedule()
+    schedule: ThrottleSchedule[str] = ThrottleSchedule()
     schedule.add("a", 0)
     due = []
     while schedule.deadline is not None and len(due) < 20:
@@ -679,8 +679,8 @@ def test_an_inactive_key_is_due_after_1_2_4_seconds_and_after_ten_minutes_no_mor
 
 
 @pytest.mark.rule("V3")
-def test_what_is_late_is_due_once_and_counts_from_then() -> None:
-    schedule: InactiveSchedule[str] = InactiveSchedule(10, 100)
+def test_a_late_key_is_due_once_and_its_next_interval_begins_then() -> None:
+    schedule: ThrottleSchedule[str] = ThrottleSchedule(10, 100)
     schedule.add("a", 0)
     assert schedule.take(1000) == {"a"}
     assert schedule.deadline == 1020
@@ -688,9 +688,9 @@ def test_what_is_late_is_due_once_and_counts_from_then() -> None:
 
 def test_an_inactive_schedule_refuses_what_is_no_interval() -> None:
     with pytest.raises(ValueError, match="first is 0"):
-        InactiveSchedule(0)
-    with pytest.raises(ValueError, match="longest is 5; allowed is at least 10"):
-        InactiveSchedule(10, 5)
+        ThrottleSchedule(0)
+    with pytest.raises(ValueError, match="longest is 5; alluncalled is at least 10"):
+        ThrottleSchedule(10, 5)
 
 
 @pytest.mark.rule("V3")
@@ -751,7 +751,7 @@ def test_a_driver_made_inactive_within_a_driver_is_not_called_at_that_tick(timer
 
 
 @pytest.mark.rule("V3")
-def test_who_polls_gets_the_tick_of_an_inactive_driver_too(timer: RefreshTimer, clock: Clock, log: Log) -> None:
+def test_polling_also_gets_the_tick_of_an_inactive_driver(timer: RefreshTimer, clock: Clock, log: Log) -> None:
     timer.add(log.driver("hidden"), active=False)
     polls = 0
     while timer.turn(0) is None and polls < 1000:
@@ -762,7 +762,7 @@ def test_who_polls_gets_the_tick_of_an_inactive_driver_too(timer: RefreshTimer, 
 
 
 @pytest.mark.rule("V3")
-def test_who_sleeps_until_an_inactive_driver_hears_of_another_that_is_due_before(
+def test_a_sleep_until_an_inactive_driver_ends_for_one_that_is_due_earlier(
     timer: RefreshTimer, grid: Grid, clock: Clock, log: Log
 ) -> None:
     timer.add(log.driver("old"), active=False)
@@ -798,7 +798,7 @@ def test_close_within_a_driver_ends_the_turn_and_the_run_quietly(timer: RefreshT
 
 
 @pytest.mark.rule("V17")
-def test_close_on_another_thread_wakes_who_waits(live: RefreshTimer, posted: Posted) -> None:
+def test_close_on_another_thread_wakes_a_waiting_turn(live: RefreshTimer, posted: Posted) -> None:
     live.add(print)
     ended: list[str] = []
 
@@ -971,7 +971,7 @@ def test_a_loop_that_was_closed_in_a_wait_does_not_keep_the_timer_open(live: Ref
 
 @pytest.mark.rule("V3")
 def test_inactive_drivers_are_called_in_asyncio_too(posted: Posted, log: Log) -> None:
-    schedule: InactiveSchedule[Any] = InactiveSchedule(1_000_000, 4_000_000)
+    schedule: ThrottleSchedule[Any] = ThrottleSchedule(1_000_000, 4_000_000)
 
     async def main() -> None:
         with RefreshTimer(posted, schedule=schedule) as timer:
@@ -1000,7 +1000,7 @@ class Chaos:
         self.clock = Clock()
         self.grid = Grid(self.clock)
         self.timer = RefreshTimer(self.grid, clock=self.clock)
-        self.log: list[tuple[str, int, int]] = []  # what, whom, when
+        self.log: list[tuple[str, int, int]] = []  # event, driver, time
         self.names = range(6)
         self.drivers = [self.driver(name) for name in self.names]
 
@@ -1038,31 +1038,31 @@ class Chaos:
         assert self.grid.is_attending == self.timer.statistics().is_observing
 
     def check(self) -> None:
-        """Goes through the log as the rules do, with whom each turn owes a call."""
+        """Replays the log against the rules, with the drivers that each turn must still call."""
         there: dict[int, str] = {}  # name -> "active" or "inactive", in the order of adding
         hidden: dict[int, tuple[int, int]] = {}  # due when, and after how long
-        owed: list[int] | None = None  # within a turn: whose calls may still come
+        uncalled: list[int] | None = None  # within a turn: whose calls may still come
         due: list[int] = []  # the hidden ones of them
         for what, name, when in self.log:
             if what == "call":
-                if owed is None:
+                if uncalled is None:
                     due = [n for n, (at, _) in hidden.items() if at <= when]
-                    owed = [n for n, kind in there.items() if kind == "active" or n in due]
+                    uncalled = [n for n, kind in there.items() if kind == "active" or n in due]
                     for n in due:
                         interval = 2 * hidden.pop(n)[1]
                         if interval <= LONGEST_INTERVAL:
                             hidden[n] = when + interval, interval
-                before, owed = owed[: owed.index(name)], owed[owed.index(name) + 1 :]
+                before, uncalled = uncalled[: uncalled.index(name)], uncalled[uncalled.index(name) + 1 :]
                 assert not self.callable(before, there, due), f"{before} come before {name}"
                 assert self.callable([name], there, due), f"{name} is hidden"
             elif what in ("served", "nothing"):
-                assert (owed is None) == (what == "nothing")
-                assert not self.callable(owed or [], there, due), f"{owed} were not called"
-                owed = None
+                assert (uncalled is None) == (what == "nothing")
+                assert not self.callable(uncalled or [], there, due), f"{uncalled} were not called"
+                uncalled = None
             elif what == "remove":
                 there.pop(name, None)
                 hidden.pop(name, None)
-                owed = owed and [n for n in owed if n != name]
+                uncalled = uncalled and [n for n in uncalled if n != name]
             else:
                 there[name] = "active" if what == "add" else what
                 hidden.pop(name, None)

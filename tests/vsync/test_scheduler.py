@@ -98,7 +98,7 @@ def test_after_ten_unused_ticks_in_a_row_it_stops_observing() -> None:
 
 
 @pytest.mark.rule("V7")
-def test_a_tick_that_was_on_its_way_when_it_stopped_is_no_news() -> None:
+def test_a_tick_in_flight_when_observing_stops_is_ignored() -> None:
     scheduler = observing(composited=1)
     for number in range(2, 12):
         scheduler.tick(tick(number), number * T)
@@ -112,7 +112,7 @@ def test_a_tick_that_was_on_its_way_when_it_stopped_is_no_news() -> None:
 
 @pytest.mark.rule("V7")
 @pytest.mark.parametrize("use", ["request", "force", "input"])
-def test_whatever_uses_a_tick_lets_it_go_on_for_ten_more(use: str) -> None:
+def test_a_used_tick_continues_observing_for_ten_more(use: str) -> None:
     scheduler = observing(composited=1)
     number = 1
     for _ in range(3):
@@ -195,7 +195,7 @@ def test_a_forced_composite_while_one_is_unfinished_comes_with_the_next_tick() -
 
 
 @pytest.mark.rule("V16")
-def test_what_is_forced_while_a_forced_one_is_unfinished_begins_the_observing() -> None:
+def test_a_forced_composite_during_another_begins_observing() -> None:
     scheduler = CompositorScheduler()
     assert scheduler.force(5) == COMPOSITE
     assert scheduler.force(6) == skipped(Skip.BUSY, observe=True)
@@ -299,7 +299,7 @@ def test_input_that_arrives_during_a_composite_waits_for_the_tick_after_it() -> 
 
 
 @pytest.mark.rule("V15")
-def test_input_that_somebody_took_outside_a_tick_is_not_waited_for() -> None:
+def test_input_taken_outside_a_tick_is_not_waited_for() -> None:
     scheduler = observing()
     scheduler.input_arrived()
     scheduler.input_idle()
@@ -332,7 +332,7 @@ def test_input_handled_answers_one_tick_once() -> None:
 def test_a_handler_that_raised_does_not_keep_the_next_tick_from_being_handled() -> None:
     scheduler = observing()
     scheduler.input_arrived()
-    assert scheduler.tick(tick(1), T) == INPUT  # and nobody answers
+    assert scheduler.tick(tick(1), T) == INPUT  # and no answer follows
     assert scheduler.tick(tick(2), 2 * T) == INPUT
     assert scheduler.input_handled(2 * T, is_idle=True) == COMPOSITE
     told = scheduler.statistics()
@@ -369,7 +369,7 @@ def test_shutdown_while_handling_input_takes_the_composite_of_that_tick_along() 
     assert scheduler.input_handled(T, is_idle=True) == skipped(Skip.SHUT_DOWN)
 
 
-def test_its_repr_tells_its_state() -> None:
+def test_its_repr_shows_its_state() -> None:
     scheduler = observing()
     assert repr(scheduler) == "<vkshare.CompositorScheduler observing, needed, 0 ticks unused>"
     scheduler.tick(tick(1), T)
@@ -396,7 +396,7 @@ class Walk:
         self.unfinished = 0
         self.input = False
         self.open: Tick | None = None
-        self.told: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
 
     # -- the model's questions
 
@@ -457,7 +457,7 @@ class Walk:
         self.number += 1
         vsync = max(self.now - behind, 1)
         tick = Tick(1, self.number, vsync, vsync + T, Fraction(1, 60), "software")
-        self.told["ticks"] += 1
+        self.counts["ticks"] += 1
         if self.open is not None:
             self.open = None
             self.log.append("used")
@@ -488,7 +488,7 @@ class Walk:
     def decided(self, tick: Tick, decision: Decision, had_input: bool) -> None:
         if self.is_wanted():
             assert decision == COMPOSITE
-            self.told["composites"] += 1
+            self.counts["composites"] += 1
             self.log += ["used", "composite"]
             self.composites.append(tick.vsync_time)
             self.unfinished += 1
@@ -517,14 +517,14 @@ class Walk:
         assert self.scheduler.is_compositing == bool(self.unfinished)
         assert self.scheduler.is_observing == self.is_observing()
         decided = told.composites + told.old + told.busy + told.input_only + told.unused + told.resting
-        assert told.ticks == decided == self.told["ticks"] - (self.open is not None)
-        assert told.composites == self.told["composites"]
+        assert told.ticks == decided == self.counts["ticks"] - (self.open is not None)
+        assert told.composites == self.counts["composites"]
         assert told.composites + told.forced == len(self.composites)
         assert self.composites == sorted(self.composites)
 
 
 class Rules(RuleBasedStateMachine):
-    """What Hypothesis may do."""
+    """The events that Hypothesis may choose."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -608,7 +608,7 @@ def test_walks_by_chance_agree_with_the_model() -> None:
 
 @pytest.mark.rule("V7", "V16")
 def test_a_day_of_one_picture_a_second_at_60_hz_is_composited_without_a_gap_and_mostly_asleep() -> None:
-    """86,400 s of a clock that ticks: 950,400 ticks, of which those that nobody wanted are the ten after each frame."""
+    """86,400 s of a clock that ticks: 950,400 ticks, of which the ten after each frame are unused."""
     scheduler = CompositorScheduler()
     number = told = 0
     for second in range(rounds(86_400, 20_000)):

@@ -1,4 +1,4 @@
-"""Vsync sources: when they listen, what they tell, and how they end. What they listen to is a stub."""
+"""Vsync sources: their runs, their ticks and their end, on a stub."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vkshare.errors import ClosedError, InvalidCallError, SurfaceLostError
 pytestmark = pytest.mark.rule("V22")
 
 
-def test_each_tick_is_told_once_in_order_on_a_thread_of_the_source() -> None:
+def test_each_tick_is_delivered_once_in_order_on_a_thread_of_the_source() -> None:
     with StubSource() as source:
         listener = Listener()
         source.start(listener.heard)
@@ -45,7 +45,7 @@ def test_a_silence_is_no_end() -> None:
 
 
 @pytest.mark.rule("V13")
-def test_no_tick_is_told_after_stop_has_returned() -> None:
+def test_no_tick_is_delivered_after_stop_has_returned() -> None:
     with StubSource() as source:
         inside = threading.Event()
 
@@ -192,7 +192,7 @@ def test_many_threads_may_start_and_stop_it_at_once() -> None:
         assert source.statistics().runs + len(refused) == 200
 
 
-def test_a_lost_source_tells_so_once_and_refuses_to_start() -> None:
+def test_a_lost_source_reports_the_loss_once_and_refuses_to_start() -> None:
     with StubSource() as source:
         listener = Listener()
         source.start(listener.heard, listener.lost)
@@ -212,7 +212,7 @@ def test_a_lost_source_tells_so_once_and_refuses_to_start() -> None:
         assert len(listener.losses) == 1
 
 
-def test_a_source_may_be_closed_when_it_tells_that_it_is_lost() -> None:
+def test_a_source_may_be_closed_within_its_loss_callback() -> None:
     source = StubSource()
     source.start(lambda _: None, lambda _: source.close())
     source.fail(SurfaceLostError("gone"))
@@ -220,7 +220,7 @@ def test_a_source_may_be_closed_when_it_tells_that_it_is_lost() -> None:
     assert source.released == 1
 
 
-def test_what_raises_when_it_hears_ends_no_source(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_tick_callback_that_raises_does_not_end_the_source(caplog: pytest.LogCaptureFixture) -> None:
     with StubSource() as source:
 
         def heard(time_ns: int) -> None:
@@ -284,7 +284,7 @@ def test_a_start_without_a_thread_leaves_a_source_that_can_be_started(monkeypatc
         assert listener.wait(1) == [1]
 
 
-def test_its_repr_tells_its_state() -> None:
+def test_its_repr_shows_its_state() -> None:
     source = StubSource()
     assert repr(source) == "<vkshare.vsync.StubSource of a test, stopped>"
     source.start(lambda _: None)

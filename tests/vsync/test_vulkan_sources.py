@@ -14,9 +14,9 @@ from support.vsync_sources import Listener, listening
 
 import vkshare as vks
 from vkshare.errors import DeviceLostError, SurfaceLostError, UnsupportedError, VulkanError
+from vkshare.vsync.source_probe import try_source
 from vkshare.vsync.sources import DisplayControlSource, PresentTimingSource, PresentWaitSource, vulkan_calls
 from vkshare.vsync.sources.vulkan_calls import DisplayEventCalls, PresentWaitCalls
-from vkshare.vsync.trial import try_source
 
 pytestmark = pytest.mark.rule("V22")
 
@@ -24,7 +24,7 @@ DEVICE: Any = object()  # the stubs ask nothing of it
 
 
 class Screen:
-    """What presents become visible on, and what signals fences: when a test says so."""
+    """A screen that shows presents, and signals fences, on command."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -76,7 +76,7 @@ class Screen:
             return bool(done)
 
     def await_wait(self, what: int) -> None:
-        """Until somebody waits for that present or fence."""
+        """Waits until a thread waits for that present or fence."""
         with self.changed:
             assert self.changed.wait_for(lambda: any(w == what and ns for w, ns in self.waits), 30), f"nobody: {what}"
 
@@ -119,7 +119,7 @@ def test_a_present_ticks_when_it_is_shown(screen: Screen, presents: PresentWaitS
 
 
 @pytest.mark.rule("V2")
-def test_a_present_that_was_over_before_anybody_looked_is_no_tick(screen: Screen, presents: PresentWaitSource) -> None:
+def test_a_present_that_completed_before_the_first_wait_is_no_tick(screen: Screen, presents: PresentWaitSource) -> None:
     listener = Listener()
     screen.show(3)
     presents.start(listener.heard)
@@ -150,7 +150,7 @@ def test_presents_of_before_the_start_are_forgotten(screen: Screen, presents: Pr
     assert 1 not in [present_id for present_id, _ in screen.waits]
 
 
-def test_nobody_presents_and_nobody_waits_in_the_driver(screen: Screen, presents: PresentWaitSource) -> None:
+def test_without_presents_no_thread_waits_in_the_driver(screen: Screen, presents: PresentWaitSource) -> None:
     trial = try_source(presents, 0.05)
     assert trial.why == "no ticks came"
     assert screen.waits == []
@@ -212,9 +212,7 @@ def test_a_display_ticks_when_its_fence_is_signalled(screen: Screen, display: Di
 
 
 @pytest.mark.rule("V2")
-def test_a_fence_that_was_signalled_while_nobody_waited_is_no_tick(
-    screen: Screen, display: DisplayControlSource
-) -> None:
+def test_a_fence_signalled_while_no_thread_waited_is_no_tick(screen: Screen, display: DisplayControlSource) -> None:
     listener = Listener()
     display.start(listener.heard)
     screen.await_wait(1)
@@ -228,7 +226,7 @@ def test_a_fence_that_was_signalled_while_nobody_waited_is_no_tick(
     listener.wait(1)
 
 
-def test_a_fence_that_is_out_is_waited_for_again_after_a_restart(screen: Screen, display: DisplayControlSource) -> None:
+def test_a_registered_fence_is_waited_for_again_after_a_restart(screen: Screen, display: DisplayControlSource) -> None:
     listener = Listener()
     for _ in range(3):
         display.start(listener.heard)

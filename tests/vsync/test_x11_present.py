@@ -22,10 +22,10 @@ import vkshare as vks
 from vkshare.errors import ClosedError, SurfaceLostError, UnsupportedError
 from vkshare.present._x11_connection import Event, X11Connection, XError
 from vkshare.vsync import Display, Tick, VsyncDispatcher
+from vkshare.vsync.source_probe import try_source
 from vkshare.vsync.sources import X11PresentSource
 from vkshare.vsync.sources.run import Blank
-from vkshare.vsync.sources.x11_present import Asking
-from vkshare.vsync.trial import try_source
+from vkshare.vsync.sources.x11_present import MscRequests
 
 pytest_plugins = ["support.displays"]
 pytestmark = pytest.mark.rule("V22")
@@ -37,11 +37,11 @@ RATES = (30, 60, 144, 240)
 
 
 class Asked:
-    """The requests that an Asking made."""
+    """The requests that an MscRequests made."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[int, ...]] = []
-        self.asking = Asking(self._take, OPCODE, WINDOW)
+        self.asking = MscRequests(self._take, OPCODE, WINDOW)
 
     def _take(self, request: bytes) -> None:
         assert len(request) == 40
@@ -50,7 +50,7 @@ class Asked:
 
     @property
     def serial(self) -> int:
-        """Of the question that was asked last."""
+        """The serial of the last request."""
         return self.requests[-1][2]
 
 
@@ -64,19 +64,19 @@ def completion(
 
 def test_the_next_blank_is_asked_for_without_naming_its_count() -> None:
     asked = Asked()
-    asked.asking.ask()
+    asked.asking.request()
     minor, window, serial, _, target, divisor, remainder = asked.requests[0]
     assert (minor, window, target, divisor, remainder) == (2, WINDOW, 0, 1, 0)
     assert asked.asking.take(completion(serial, 5_000_000, 300)) == Blank(5_000_000_000, 300)
 
 
-def test_one_question_is_out_at_a_time() -> None:
+def test_one_request_is_pending_at_a_time() -> None:
     asked = Asked()
     for _ in range(3):
-        asked.asking.ask()
+        asked.asking.request()
     assert len(asked.requests) == 1
     asked.asking.take(completion(asked.serial, 1000, 1))
-    asked.asking.ask()
+    asked.asking.request()
     assert len(asked.requests) == 2
     assert asked.requests[0][2] != asked.requests[1][2]
 
@@ -96,13 +96,13 @@ def test_one_question_is_out_at_a_time() -> None:
     ],
     ids=["sent", "window", "extension", "event", "pixmap", "earlier", "later", "core"],
 )
-def test_what_answers_no_question_of_its_own_is_no_tick(forged: Callable[[int], Event]) -> None:
+def test_an_event_that_answers_no_request_is_no_tick(forged: Callable[[int], Event]) -> None:
     asked = Asked()
-    asked.asking.ask()
+    asked.asking.request()
     asked.asking.take(completion(asked.serial, 1000, 1))
-    asked.asking.ask()
+    asked.asking.request()
     assert asked.asking.take(forged(asked.serial)) is None
-    assert asked.asking.is_out
+    assert asked.asking.is_pending
     assert asked.asking.take(completion(asked.serial, 2000, 2)) == Blank(2_000_000, 2)
 
 
@@ -112,23 +112,23 @@ def test_what_answers_no_question_of_its_own_is_no_tick(forged: Callable[[int], 
 )
 def test_an_answer_without_a_time_of_its_own_is_no_tick(ust: int, msc: int) -> None:
     asked = Asked()
-    asked.asking.ask()
+    asked.asking.request()
     assert asked.asking.take(completion(asked.serial, 1000, 7)) is not None
-    asked.asking.ask()
+    asked.asking.request()
     assert asked.asking.take(completion(asked.serial, ust, msc)) is None
-    assert not asked.asking.is_out
-    asked.asking.ask()
+    assert not asked.asking.is_pending
+    asked.asking.request()
     assert asked.asking.take(completion(asked.serial, 2000, 9)) == Blank(2_000_000, 9)
 
 
 def test_a_count_that_begins_anew_is_no_end() -> None:
     asked = Asked()
     for ust, msc in ((1000, 900), (2000, 1), (3000, 2)):
-        asked.asking.ask()
+        asked.asking.request()
         assert asked.asking.take(completion(asked.serial, ust, msc)) == Blank(ust * 1000, msc)
 
 
-def test_the_end_of_the_window_is_told() -> None:
+def test_the_destruction_of_the_window_is_reported() -> None:
     asking = Asked().asking
     assert asking.take(Event(17, False, struct.pack("=BxHII20x", 17, 0, WINDOW, WINDOW + 1))) is None
     with pytest.raises(SurfaceLostError, match="destroyed"):
@@ -166,7 +166,7 @@ def mortal() -> Iterator[XDisplay]:
 
 @pytest.fixture
 def window_of() -> Iterator[Callable[..., int]]:
-    """Makes windows that somebody else owns, until the test is over."""
+    """Makes windows of another X client, until the end of the test."""
     clients: list[Any] = []
 
     def make(display: XDisplay, *, mapped: bool = True) -> int:
@@ -246,7 +246,7 @@ def test_a_hundred_starts_leave_no_thread_and_no_fd(server_at: Callable[[int], X
 
 
 @pytest.mark.rule("V2")
-def test_a_tick_of_before_the_start_is_not_told(server_at: Callable[[int], XDisplay]) -> None:
+def test_a_tick_from_before_the_start_is_dropped(server_at: Callable[[int], XDisplay]) -> None:
     with X11PresentSource(display_name=server_at(60).name) as source:
         for _ in range(3):
             first = Listener()
@@ -270,7 +270,7 @@ def test_stop_within_a_tick_of_the_servers(server_at: Callable[[int], XDisplay])
         assert len(listener.times) == 1
 
 
-def test_a_killed_server_is_told_once_and_the_process_lives(mortal: XDisplay) -> None:
+def test_a_killed_server_is_reported_once_and_the_process_survives(mortal: XDisplay) -> None:
     with X11PresentSource(display_name=mortal.name) as source:
         listener = Listener()
         source.start(listener.heard, listener.lost)
@@ -326,10 +326,10 @@ def test_a_display_listens_to_a_server_and_goes_on_by_its_timer_when_that_dies()
             heard.append(observer.wait(10))
             return heard[-1].kind == kind
 
-        wait_for(lambda: ticks_by("x11-present"), "the server's blanks are told", 30)
+        wait_for(lambda: ticks_by("x11-present"), "the server's blanks are delivered", 30)
         server.kill()
         wait_for(lambda: ticks_by("software"), "the timer ticks", 30)
-        wait_for(lambda: display.source_error is not None, "the loss is told")
+        wait_for(lambda: display.source_error is not None, "the loss is reported")
         assert isinstance(display.source_error, SurfaceLostError)
         assert ticks_by("software")
         times = [tick.vsync_time for tick in heard]
@@ -346,7 +346,7 @@ def test_a_destroyed_window_is_a_lost_source(mortal: XDisplay, window_of: Callab
         assert "destroyed" in str(listener.wait_lost())
 
 
-def test_what_cannot_be_asked_is_refused(
+def test_windows_and_servers_without_present_events_are_refused(
     mortal: XDisplay, monkeypatch: pytest.MonkeyPatch, server_at: Callable[[int], XDisplay]
 ) -> None:
     fds = open_fds()

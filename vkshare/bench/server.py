@@ -18,8 +18,8 @@ from vkshare.bench.measure import Contender, Samples, Spread, percentile, ratios
 from vkshare.bench.plan import Plan
 from vkshare.bench.report import COUNT, RATIO, TIME, Must, Row
 from vkshare.server import Client, Kind, RenderServer, Route
-from vkshare.server.kinds import Answer
 from vkshare.server.messages import Body
+from vkshare.server.request_types import Answer
 
 _SPIN = 0x100
 _CLIENTS, _FLOODERS = 32, 7

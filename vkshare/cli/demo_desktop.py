@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     """
     if importlib.util.find_spec("PIL") is None:
         return failed(NEEDS_PILLOW, 1)
-    from vkshare.compositor.host import NoDisplay, Signals
+    from vkshare.compositor.window_host import NoDisplay, Signals
     from vkshare.demos.desktop import run as desktop
     from vkshare.demos.shared import DemoError
     from vkshare.errors import VkshareError

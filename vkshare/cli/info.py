@@ -39,15 +39,15 @@ def collect() -> dict[str, Any]:
 
 def _vsync_facts(adapters: list[Any]) -> dict[str, Any]:
     """The sources of vertical blanks in the order in which they are chosen, and which one a display would listen to."""
-    from vkshare.vsync import choosing
+    from vkshare.vsync import source_selection
     from vkshare.vsync.sources.vulkan_calls import EXTENSIONS
 
     try:
-        wanted = choosing.forced()
+        wanted = source_selection.forced()
     except ValueError as error:
         return {"chosen": None, "why": str(error), "sources": []}
     sources = []
-    for attempt in choosing.survey():
+    for attempt in source_selection.survey():
         facts = {"kind": attempt.kind, **dataclasses.asdict(attempt.trial)}
         facts["interval"] = None if attempt.trial.interval is None else float(attempt.trial.interval)
         if attempt.kind in EXTENSIONS:
@@ -55,7 +55,7 @@ def _vsync_facts(adapters: list[Any]) -> dict[str, Any]:
         sources.append(facts)
     works = [each["kind"] for each in sources if each["works"]]
     if wanted != "auto":
-        return {"chosen": wanted, "why": f"{choosing.VARIABLE} says so", "sources": sources}
+        return {"chosen": wanted, "why": f"{source_selection.VARIABLE} says so", "sources": sources}
     return {"chosen": (*works, "software")[0], "why": "the best that works", "sources": sources}
 
 

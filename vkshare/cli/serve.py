@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from vkshare.cli.demo_arguments import add_common_arguments
 
 if TYPE_CHECKING:
-    from vkshare.compositor.host import Host, HostOptions, Signals
+    from vkshare.compositor.window_host import Signals, WindowHost, WindowHostOptions
 
 HELP = "a render server and a compositor, which show other processes' windows"
 DESCRIPTION = (
@@ -54,13 +54,13 @@ def run(args: argparse.Namespace) -> int:
     """Exit status 0 when somebody ended it, 1 after an error, 2 for wrong arguments and where there is no display."""
     if args.output is not None and importlib.util.find_spec("PIL") is None:
         return _failed("--output needs Pillow: pip install vkshare[demo]", 1)
-    from vkshare.compositor.host import Host, NoDisplay, Signals
+    from vkshare.compositor.window_host import NoDisplay, Signals, WindowHost
     from vkshare.errors import VkshareError
 
     before = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_INTERVAL)
     try:
-        with Signals() as signals, Host(_options(args)) as host:
+        with Signals() as signals, WindowHost(_options(args)) as host:
             _serve(args, host, signals)
         return 0
     except NoDisplay as error:
@@ -73,8 +73,8 @@ def run(args: argparse.Namespace) -> int:
         sys.setswitchinterval(before)
 
 
-def _options(args: argparse.Namespace) -> HostOptions:
-    from vkshare.compositor.host import HostOptions
+def _options(args: argparse.Namespace) -> WindowHostOptions:
+    from vkshare.compositor.window_host import WindowHostOptions
 
     if args.output is not None:
         from vkshare.demos import pictures
@@ -83,7 +83,7 @@ def _options(args: argparse.Namespace) -> HostOptions:
     width, height = args.size
     if not (1 <= width <= 1 << 14 and 1 <= height <= 1 << 14):
         raise ValueError(f"size is {width}x{height}; allowed is 1x1 to 16384x16384")
-    return HostOptions(
+    return WindowHostOptions(
         width=width,
         height=height,
         title="vkshare",
@@ -97,7 +97,7 @@ def _options(args: argparse.Namespace) -> HostOptions:
     )
 
 
-def _serve(args: argparse.Namespace, host: Host, signals: Signals) -> None:
+def _serve(args: argparse.Namespace, host: WindowHost, signals: Signals) -> None:
     if not args.json:
         where = "headless" if host.window is None else f"in a window, by {host.display.statistics().kind}"
         rate = float(1 / host.display.interval)
@@ -122,7 +122,7 @@ def _serve(args: argparse.Namespace, host: Host, signals: Signals) -> None:
     _tell(host, time.monotonic() - start, args.json)
 
 
-def _tell(host: Host, seconds: float, as_json: bool) -> None:
+def _tell(host: WindowHost, seconds: float, as_json: bool) -> None:
     server, shown = host.server.statistics(), host.compositor.statistics()
     if as_json:
         told: dict[str, Any] = {"seconds": seconds, "server": dataclasses.asdict(server)}
@@ -140,7 +140,7 @@ def _tell(host: Host, seconds: float, as_json: bool) -> None:
     )
 
 
-def _save(host: Host, path: str) -> None:
+def _save(host: WindowHost, path: str) -> None:
     from vkshare.demos import pictures, stage
     from vkshare.errors import InvalidCallError
 

@@ -1,9 +1,10 @@
-"""The compositor: many clients' pictures in one window, each composite at its display's tick (rules R18, R19).
+"""The compositor: shows many clients' pictures in one window, and composites at the display's ticks
+(rules R18, R19).
 
     compositor = vks.compositor.Compositor(device, vks.Window(1280, 720))
     window = compositor.open_window(descriptor, at=(40, 40))  # of a pipe, or of a surface
 
-In a process of its own, for clients in others, with vkshare.server; what they say there is in `desktop`:
+As a server process, with vkshare.server; its clients use `Desktop`:
 
     service = vks.compositor.Service([compositor])
     server = vks.server.RenderServer(device, kinds=service.kinds)
@@ -17,7 +18,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-# A client needs nothing of the compositor's, and a compositor in one process nothing of vkshare.server.
+# Lazy imports: a client does not need the compositor, and an in-process compositor does not need
+# vkshare.server.
 _HOME = {
     "ClientWindow": "vkshare.compositor.window",
     "Compositor": "vkshare.compositor.compositor",

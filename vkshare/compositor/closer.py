@@ -1,4 +1,6 @@
-"""What ends windows' feeds, on a thread of its own: a client's page can make the end of each wait for half a second."""
+"""Closes windows' frame sources on a thread of its own, because a client can delay each close by
+half a second.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,11 @@ _log = logging.getLogger("vkshare.compositor")
 
 
 class Closer:
-    """Lets go of what windows had that are off the screen. Thread-safe. Its thread is there while there is such a one.
+    """Closes the frame sources of windows that were removed. Thread-safe. Its thread runs only
+    while it has windows.
 
-    All windows that wait when it begins share one deadline: a client has one wait, however many windows it had.
+    Windows that are closed together share one deadline: a client causes one wait, however many
+    windows it had.
     """
 
     def __init__(self, name: str) -> None:
@@ -28,7 +32,9 @@ class Closer:
         self._thread: threading.Thread | None = None
 
     def add(self, window: ClientWindow) -> None:
-        """Returns at once. Where no thread can be started it closes the window itself, in half a second at most."""
+        """Queues a window; returns at once. If no thread can be started, closes the window here,
+        within half a second.
+        """
         with self._lock:
             self._windows.append(window)
             if self._thread is not None:
@@ -37,7 +43,7 @@ class Closer:
             try:
                 thread.start()
             except RuntimeError as error:
-                _log.warning("%s for %r: windows are closed without it", error, self._name)
+                _log.warning("%s for %r: windows are closed on the calling thread", error, self._name)
                 windows, self._windows = self._windows, []
             else:
                 self._thread = thread
@@ -45,7 +51,7 @@ class Closer:
         self._close_all(windows)
 
     def join(self) -> None:
-        """Waits until everything is closed that was added before."""
+        """Waits until all windows added before are closed."""
         with self._lock:
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():
@@ -61,14 +67,14 @@ class Closer:
             self._close_all(windows)
 
     def _close_all(self, windows: list[ClientWindow]) -> None:
-        for window in windows:  # first all of them: what the clients get back moves on meanwhile
-            self._do(window, window._hand_back)
+        for window in windows:  # first for all: the clients go on with these surfaces meanwhile
+            self._perform(window, window._release_to_client)
         with common_deadline():
             for window in windows:
-                self._do(window, window._let_go)
+                self._perform(window, window._close_source)
 
     @staticmethod
-    def _do(window: ClientWindow, step: Callable[[], None]) -> None:
+    def _perform(window: ClientWindow, step: Callable[[], None]) -> None:
         try:
             step()
         except Exception:

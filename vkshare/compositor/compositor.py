@@ -1,8 +1,9 @@
-"""The compositor: clients' windows, one over the other, composited at the vsync of the display they are on (rule R18).
+"""The compositor: composites clients' windows at the vsync of their display (rule R18).
 
-One thread for each compositor. It sleeps until the display ticks, a client brings something or somebody calls; what it
-does then is decided by CompositorScheduler and Scene, which are pure. It waits for no client: of each window it takes
-the newest frame whose work has run, and where there is none the one before stays.
+Each compositor has a thread. It sleeps until the display ticks, a client has a frame, or a method
+is called. CompositorScheduler and Scene, which are pure, decide what it does then. It waits for no
+client: it shows each window's newest frame whose GPU work is complete; without a new one, the
+previous frame stays.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 from vkshare import _arguments, _native, _trace
 from vkshare._closing import Closing
 from vkshare._forks import OwnLock
-from vkshare.compositor import feeds
+from vkshare.compositor import frame_sources
 from vkshare.compositor.closer import Closer
-from vkshare.compositor.feeds import Descriptor, Keys
+from vkshare.compositor.frame_sources import Descriptor, Keys
 from vkshare.compositor.pointer import Pointer
 from vkshare.compositor.scene import Drawn, Placement, Scene
 from vkshare.compositor.window import ClientWindow, placed
@@ -47,27 +48,29 @@ _log = logging.getLogger("vkshare.compositor")
 Factory = Callable[[], Device]
 
 MOST_WINDOWS = 1024
-_COMPOSITED = 0  # the hub's token for the composite; windows have their numbers
-_LATE = 0.05  # seconds between looks at frames whose work has not run, once the display's ticks are not observed
-_REOPENING = 0.1  # seconds between tries to open a device in place of a lost one
+_COMPOSITED = 0  # the event queue's token for the composite; a window's token is its number
+_LATE_FRAME_INTERVAL = 0.05  # seconds between checks of unfinished frames while ticks are not observed
+_REOPEN_INTERVAL = 0.1  # seconds between attempts to replace a lost device
 
 
 @dataclass(frozen=True, slots=True)
 class CompositorStatistics:
-    """A snapshot of a compositor's counters. Frames are summed over all windows, those that are closed included."""
+    """A snapshot of a compositor's counters. Frames are summed over all windows, including closed
+    ones.
+    """
 
     ticks: int  # taken
-    missed: int  # ticks that went by before one was taken: the thread was late
+    missed: int  # ticks that passed before the thread took one: it was late
     composites: int  # presented
-    skipped: int  # ticks without a composite, because one was unfinished, or no image was free
+    skipped: int  # ticks without a composite, because the last was unfinished, or no image was free
     shown: int  # frames of windows that were in a composite; see WindowStatistics
     superseded: int
     lost: int
     windows: int  # open now
     wakeups: int  # of the thread
-    devices: int  # opened: more than 1 when one was lost
+    devices: int  # opened; more than 1 after a device loss
     latest: float  # seconds: the longest from a tick's vsync time to the start of its composite
-    longest: float  # seconds: the longest from there until its work had run
+    longest: float  # seconds: the longest from there to the completion of its GPU work
 
 
 @dataclass(slots=True)
@@ -91,18 +94,21 @@ class Compositor(Closing):
     Parameters
     ----------
     device
-        A Device, which stays the caller's; or a callable that opens one, called again when that is lost.
+        A Device, which stays the caller's; or a callable that opens one, called again after a
+        device loss.
     target
-        What device.create_swapchain() takes: a vks.Window, vks.Headless(width, height), an engine's window.
+        A target of device.create_swapchain(): a vks.Window, vks.Headless(width, height), an
+        engine's window.
     display
-        Whose ticks it composites at; stays the caller's. None: one of its own, at 60 Hz.
+        The display whose ticks it composites at; stays the caller's. None: a display of its own, at
+        60 Hz.
     background
-        (red, green, blue, alpha) where no window is.
+        (red, green, blue, alpha) of pixels without a window.
     name
-        For people.
+        A name for logs and reprs.
     on_input
-        on_input(event) is called, on the compositor's thread, for each event that was posted, before it is handled;
-        True: it is not handled any further.
+        on_input(event) is called on the compositor's thread for each posted event, before the event
+        is handled. If it returns True, the event is not handled further.
     swapchain
         Further keywords of device.create_swapchain(): present_mode, image_count, capture ...
     """
@@ -134,17 +140,18 @@ class Compositor(Closing):
         self._inputs = InputQueue()
         self._pointer = Pointer(self, on_input)
         self._counts = _Counts()
-        self._skipped = 0  # ticks without a composite since the last one with
+        self._skipped = 0  # ticks without a composite since the last composite
         self._was_changing = False
-        self._ended: list[ClientWindow] = []  # whose owners are to be told at the next tick
-        self._is_fresh = True  # observing began just now: what was missed before concerns nobody
+        # windows whose on_end is called at the next tick
+        self._ended_windows: list[ClientWindow] = []
+        self._just_attended = True  # observing has just begun: ticks missed before do not count
         self._composited_at = 0
-        self._is_wanted = threading.Event()  # something on the screen should change
+        self._needs_composite = threading.Event()  # the screen should change
         self._has_input = threading.Event()
         self._stopping = threading.Event()
         self._captures: deque[Future[Any]] = deque()
         self._error: BaseException | None = None
-        self._closed = True  # until all of it is there
+        self._closed = True  # until the constructor succeeds
         with contextlib.ExitStack() as made:
             self._device: Device = device if isinstance(device, Device) else device()
             if self._factory is not None:
@@ -160,7 +167,7 @@ class Compositor(Closing):
             self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
             made.callback(os.close, self._wake_fd)
             poll = select.poll()
-            # The calls of the first two create their eventfds.
+            # fileno() creates the first two file descriptors.
             for fd in (self._event_queue.fileno(), self._observer.fileno(), self._wake_fd):
                 poll.register(fd, select.POLLIN)
             name = f"compositor {self.name}".strip()
@@ -170,37 +177,39 @@ class Compositor(Closing):
             self._thread.start()
             made.pop_all()
 
-    # ---- what it is -----------------------------------------------------------------------------------------------
+    # ---- properties -----------------------------------------------------------------------------------------------
 
     @property
     def device(self) -> Device:
-        """That it draws with now."""
+        """The device that it draws with now."""
         return self._device
 
     @property
     def swapchain(self) -> Swapchain:
-        """That it presents with now."""
+        """The swapchain that it presents with now."""
         return self._swapchain
 
     @property
     def display(self) -> Display:
-        """Whose ticks it composites at."""
+        """The display whose ticks it composites at."""
         return self._display
 
     @property
     def windows(self) -> tuple[ClientWindow, ...]:
-        """Bottom to top."""
+        """The open windows, bottom to top."""
         with self._lock:
             return tuple(self._windows[placement] for placement in self._scene.stack)
 
     @property
     def is_running(self) -> bool:
-        """Whether its thread composites still."""
+        """Whether its thread still composites."""
         return self._thread.is_alive() and not self._stopping.is_set()
 
     @property
     def error(self) -> BaseException | None:
-        """What ended its thread: SurfaceLostError, say, when the window system went away. None while it runs."""
+        """The error that ended its thread, e.g. SurfaceLostError after a loss of the window system.
+        None while it runs.
+        """
         return self._error
 
     @property
@@ -227,24 +236,26 @@ class Compositor(Closing):
             )
 
     def capture(self, timeout: float | None = 10) -> Any:
-        """What is shown now, as Swapchain.capture() gives it: its thread reads it, between two composites.
+        """Returns the current picture, as Swapchain.capture() does. The compositor's thread reads
+        it between two composites.
 
         Raises
         ------
         InvalidCallError
-            Nothing was composited yet; or a window's frames are not kept (capture=True).
+            Nothing was composited yet; or the frames of a window target are not kept (needs
+            capture=True).
         TimeoutError
-            The thread was at something else for so long.
+            The thread was busy for that long.
         """
         if threading.current_thread() is self._thread:
             self._check()
             return self._swapchain.capture()
-        asked: Future[Any] = Future()
+        pending: Future[Any] = Future()
         with self._lock:
             self._check()
-            self._captures.append(asked)
+            self._captures.append(pending)
         self._wake(is_change=False)
-        return asked.result(_arguments.timeout(timeout))
+        return pending.result(_arguments.timeout(timeout))
 
     # ---- windows --------------------------------------------------------------------------------------------------
 
@@ -261,34 +272,39 @@ class Compositor(Closing):
         on_input: Callable[[Event], object] | None = None,
         on_end: Callable[[ClientWindow, str], object] | None = None,
     ) -> ClientWindow:
-        """A client's window, on top of the others.
+        """Opens a client's window, on top of the others.
 
-        Opens the client's memory, on the calling thread. It is seen with the first frame that is finished.
+        Opens the client's memory on the calling thread. The window is visible from its first
+        complete frame on.
 
         Parameters
         ----------
         source
-            The descriptor of a pipe (``vks.pipe()``), whose newest frame is shown, and kept until there is a newer one;
-            or a Surface, or its descriptor, whose contents are copied each time that it is released with `acquire`,
-            and which is handed back with `release`. Stays the caller's.
+            The descriptor of a pipe (``vks.pipe()``): its newest frame is shown, and kept until a
+            newer one arrives. Or a Surface, or its descriptor: its contents are copied each time
+            that the client releases it with the key `acquire`; it is then released with the key
+            `release`. Stays the caller's.
         at
-            (x, y) in the target's pixels of its top left.
+            (x, y) of its top left corner, in the target's pixels.
         opacity
             0 to 1.
         is_opaque
-            Its pictures have no transparent pixels: what is below need not be drawn.
+            Whether its pictures have no transparent pixels: windows below need not be drawn.
         on_input
-            on_input(event) is called for the events on it, on the compositor's thread; positions are its own.
+            on_input(event) is called for events on the window, on the compositor's thread, with
+            positions in the window.
         on_end
-            on_end(window, why) is called, on the compositor's thread, when its client will bring no further frame, or
-            the compositor had to close it. The last frame stays until close().
+            on_end(window, why) is called on the compositor's thread when the client will send no
+            further frame, or when the compositor had to close the window. The last frame stays
+            until close().
 
         Raises
         ------
         DescriptorError, DeviceMismatchError, UnsupportedError
-            It cannot be opened on the compositor's device.
+            The source cannot be opened on the compositor's device.
         InvalidCallError
-            The queue is no pipe, or somebody receives there already; the surface's usage lacks "sample", or "copy".
+            The queue is not a pipe, or already has a receiver; the surface's usage lacks "sample",
+            or "copy".
         ClosedError
             The compositor is closed, or its thread has ended.
         """
@@ -310,7 +326,7 @@ class Compositor(Closing):
         on_input: Callable[[Event], object] | None = None,
         on_end: Callable[[ClientWindow, str], object] | None = None,
     ) -> ClientWindow:
-        """A window that nothing was opened for yet. Takes no time."""
+        """Creates a window without opening its source. Returns at once."""
         self._check()
         for name, key in zip(("acquire", "release"), keys, strict=True):
             _arguments.integer(name, key, 0, 2**64 - 1)
@@ -323,7 +339,7 @@ class Compositor(Closing):
             raise
 
     def window_at(self, x: float, y: float) -> ClientWindow | None:
-        """The topmost window that is seen at that point of the target."""
+        """Returns the topmost window visible at that point of the target."""
         with self._lock:
             placement = self._scene.at(x, y, time.monotonic_ns())
             return None if placement is None else self._windows[placement]
@@ -331,9 +347,10 @@ class Compositor(Closing):
     # ---- input, displays ------------------------------------------------------------------------------------------
 
     def post(self, event: Event) -> None:
-        """Something that the user did, as ``Window.poll()`` of the target returns it. Handled before the composite of
-        the next tick (rule V15): a press raises the window under it, a window without on_input follows the left button,
-        any window with Alt held; the rest goes to the window under the pointer, or that was pressed last.
+        """Adds an input event, as ``Window.poll()`` of the target returns it. It is handled before
+        the composite of the next tick (rule V15). A press raises the window under it. The left
+        button drags a window without on_input, and any window while Alt is held. Other events go to
+        the window under the pointer, or to the one pressed last.
         """
         self._lock.check()
         self._inputs.post(event)
@@ -341,7 +358,8 @@ class Compositor(Closing):
         self._wake(is_change=False)
 
     def move(self, display: Display) -> None:
-        """Composites at another display's ticks from now on: the target was moved there. Windows' ticks move too.
+        """Composites at another display's ticks from now on, after the target was moved there. The
+        windows' ticks move too.
 
         ClosedError: the display is closed.
         """
@@ -356,7 +374,7 @@ class Compositor(Closing):
             before.close()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until its thread has ended: closed, or because of an error. Whether it has."""
+        """Waits until its thread has ended, by close() or by an error. Returns whether it has."""
         self._lock.check()
         self._thread.join(timeout)
         return not self._thread.is_alive()
@@ -364,7 +382,7 @@ class Compositor(Closing):
     # ---- closing --------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Takes all windows off and ends the thread. Waits for a composite that is under way. Idempotent."""
+        """Closes all windows and ends the thread. Waits for a composite in progress. Idempotent."""
         if not self._lock.is_here:
             return
         with self._lock:
@@ -376,7 +394,7 @@ class Compositor(Closing):
         if threading.current_thread() is not self._thread:
             self._thread.join()
         for window in self.windows:
-            window._ended("")
+            window._end("")
         self._closer.join()
         self._observer.close()
         self._dispatcher.close()
@@ -410,13 +428,15 @@ class Compositor(Closing):
 
     def _wake(self, *, is_change: bool = True) -> None:
         if is_change:
-            self._is_wanted.set()
+            self._needs_composite.set()
         with self._lock:
             if self._wake_fd >= 0:
                 os.eventfd_write(self._wake_fd, 1)
 
-    def _put_on(self, window: ClientWindow, feed: feeds.Feed | None, device: Device) -> bool:
-        """False: the device that the feed was opened on has been replaced."""
+    def _attach(self, window: ClientWindow, source: frame_sources.FrameSource | None, device: Device) -> bool:
+        """Adds a window with its source. False: the device that the source was opened on has been
+        replaced.
+        """
         with self._lock, window._state:
             self._check()
             window._check()
@@ -424,10 +444,11 @@ class Compositor(Closing):
                 return False
             if len(self._windows) >= MOST_WINDOWS:
                 raise InvalidCallError(f"{MOST_WINDOWS} windows are open, which is the limit: close some")
-            if window.dispatcher.display is not self._display:  # it was moved since, or the window
+            # the compositor, or the window, has moved meanwhile
+            if window.dispatcher.display is not self._display:
                 window.dispatcher.move(self._display)
             window.number = next(self._numbers)
-            window._feed = feed
+            window._source = source
             window._compositor = self
             window._is_watched = False
             self._windows[window._placement] = window
@@ -436,8 +457,8 @@ class Compositor(Closing):
             self._wake()
             return True
 
-    def _take_off(self, window: ClientWindow) -> None:
-        """Under the lock."""
+    def _detach(self, window: ClientWindow) -> None:
+        """Removes a window. Caller holds self._lock."""
         if self._windows.pop(window._placement, None) is None:
             return
         del self._by_number[window.number]
@@ -453,7 +474,7 @@ class Compositor(Closing):
     def _run(self, poll: select.poll) -> None:
         try:
             while not self._stopping.is_set():
-                poll.poll(self._patience())
+                poll.poll(self._poll_timeout())
                 self._counts.wakeups += 1
                 try:
                     self._turn()
@@ -467,52 +488,56 @@ class Compositor(Closing):
                 self._error = error
                 self._end_all(f"the compositor has ended: {error}")
         with self._lock:
-            for asked in self._captures:
-                asked.set_exception(ClosedError("this compositor is closed"))
+            for pending in self._captures:
+                pending.set_exception(ClosedError("this compositor is closed"))
             self._captures.clear()
 
-    def _patience(self) -> float | None:
-        """ms: where ticks are not observed, late frames are looked at now and then."""
+    def _poll_timeout(self) -> float | None:
+        """Returns ms until unfinished frames are checked again, while ticks are not observed; else
+        None.
+        """
         if self._scheduler.is_observing:
             return None
-        with self._lock:  # else a feed may be gone between two looks
-            late = any(window._feed is not None and window._feed.is_waiting for window in self._windows.values())
-        return _LATE * 1000 if late else None
+        with self._lock:  # another thread may close a source
+            late = any(
+                window._source is not None and window._source.has_unfinished_frame for window in self._windows.values()
+            )
+        return _LATE_FRAME_INTERVAL * 1000 if late else None
 
     def _turn(self) -> None:
-        """Something has happened, or may have."""
+        """Handles one wakeup."""
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._wake_fd)
         if self._has_input.is_set():
             self._has_input.clear()
             self._observe(self._scheduler.input_arrived())
         for token, error in self._event_queue.drain():
-            self._told(token, error)
+            self._on_event(token, error)
         while self._captures:
             self._capture(self._captures.popleft())
-        if self._is_wanted.is_set() or self._patience() is not None:
-            self._is_wanted.clear()
+        if self._needs_composite.is_set() or self._poll_timeout() is not None:
+            self._needs_composite.clear()
             self._observe(self._scheduler.request())
         tick = self._observer.take()
         if tick is not None:
             self._tick(tick)
 
-    def _capture(self, asked: Future[Any]) -> None:
+    def _capture(self, pending: Future[Any]) -> None:
         try:
-            asked.set_result(self._swapchain.capture())
+            pending.set_result(self._swapchain.capture())
         except DeviceLostError as error:
-            asked.set_exception(error)
+            pending.set_exception(error)
             raise
         except VkshareError as error:
-            asked.set_exception(error)
+            pending.set_exception(error)
 
-    def _told(self, token: int, error: BaseException | None) -> None:
+    def _on_event(self, token: int, error: BaseException | None) -> None:
         if token != _COMPOSITED:
             with self._lock:
                 window = self._by_number.get(token)
                 if window is not None:
                     window._is_watched = False
-                    self._is_wanted.set()
+                    self._needs_composite.set()
             return
         self._counts.longest = max(self._counts.longest, time.monotonic_ns() - self._composited_at)
         self._scheduler.finished()
@@ -520,19 +545,19 @@ class Compositor(Closing):
             raise error
 
     def _tick(self, tick: Tick) -> None:
-        missed = 0 if self._is_fresh else tick.missed
-        self._is_fresh = False
+        missed = 0 if self._just_attended else tick.missed
+        self._just_attended = False
         self._counts.ticks += 1
         self._counts.missed += missed
         self._skipped += missed
-        if not self._scheduler.is_compositing and self._look(tick):
+        if not self._scheduler.is_compositing and self._latch_windows(tick):
             self._scheduler.request()
         decision = self._scheduler.tick(tick, time.monotonic_ns())
         if decision.action is Action.INPUT:
             for event in self._inputs.take(tick.vsync_time):
                 self._pointer.handle(event)
-            if self._is_wanted.is_set():  # by what was handled
-                self._is_wanted.clear()
+            if self._needs_composite.is_set():  # the events changed something
+                self._needs_composite.clear()
                 self._scheduler.request()
             decision = self._scheduler.input_handled(time.monotonic_ns(), is_idle=self._inputs.is_idle)
         if decision.skipped is Skip.BUSY:
@@ -544,54 +569,56 @@ class Compositor(Closing):
 
     def _observe(self, decision: Decision) -> None:
         if decision.observe is True:
-            self._is_fresh = True
+            self._just_attended = True
             self._observer.attend()
         elif decision.observe is False:
             self._observer.rest()
 
-    def _look(self, tick: Tick) -> bool:
-        """Takes what the clients brought; whether the screen should change."""
-        ended, self._ended = self._ended, []
+    def _latch_windows(self, tick: Tick) -> bool:
+        """Latches the clients' frames; returns whether the screen should change."""
+        ended, self._ended_windows = self._ended_windows, []
         with self._lock:
             has_changed = False
             for window in list(self._windows.values()):
                 try:
-                    has_come = self._take_from(window, tick)
-                except DeviceLostError:  # ours
+                    has_come = self._latch_window(window, tick)
+                except DeviceLostError:  # the compositor's device
                     raise
                 except Exception as error:
                     _log.exception("%r is closed", window)
-                    window._ended(f"what its client brings could not be taken: {type(error).__name__}: {error}")
+                    window._end(f"a frame of its client could not be taken: {type(error).__name__}: {error}")
                     ended.append(window)
                     has_changed = True
                     continue
                 has_changed |= has_come
                 if window._closes_at is not None and tick.output_time >= window._closes_at:
-                    window._ended("")
+                    window._end("")
                     has_changed = True
                 elif window.end:
                     ended.append(window)
             is_changing = self._scene.is_changing(tick.output_time)
-            has_changed |= is_changing or self._was_changing  # its last step is seen too
+            has_changed |= is_changing or self._was_changing  # also composite the last step
             self._was_changing = is_changing
-        self._tell_end(ended)
+        self._notify_end(ended)
         return has_changed
 
-    def _take_from(self, window: ClientWindow, tick: Tick) -> bool:
-        """Whether a frame came; else the hub tells of the next one."""
+    def _latch_window(self, window: ClientWindow, tick: Tick) -> bool:
+        """Latches one window; returns whether it has a new frame. If not, requests an event for the
+        next one.
+        """
         has_come = window._latch(tick.vsync_time, self._skipped)
-        if not has_come and not window._is_watched and window._feed is not None:
-            # Who brings a frame a tick is looked at anyway, without being woken for it.
-            window._is_watched = window._feed.watch(self._event_queue, window.number)
+        if not has_come and not window._is_watched and window._source is not None:
+            # A client with a frame at each tick needs no event: it is latched at each tick anyway.
+            window._is_watched = window._source.watch(self._event_queue, window.number)
         return has_come
 
     @staticmethod
-    def _tell_end(windows: list[ClientWindow]) -> None:
+    def _notify_end(windows: list[ClientWindow]) -> None:
         for window in windows:
-            tell, window._on_end = window._on_end, None
-            if tell is not None:
+            on_end, window._on_end = window._on_end, None
+            if on_end is not None:
                 try:
-                    tell(window, window.end or window.why)
+                    on_end(window, window.end or window.why)
                 except Exception:
                     _log.exception("on_end of %r failed", window)
 
@@ -612,13 +639,15 @@ class Compositor(Closing):
                 count = self._draw(frame, tick.output_time)
             self._swapchain.present(frame)
         finally:
-            frame.close()  # where it was not presented
+            frame.close()  # no effect if it was presented
         self._skipped = 0
         self._counts.composites += 1
         _trace.span_since("composite", began, tick.id, count)
 
     def _draw(self, frame: Any, time_ns: int) -> int:
-        """Under the lock: submits what is to be seen, and has the hub tell when it has run. How many windows."""
+        """Submits the visible windows, and requests an event for its completion; returns their
+        number. Caller holds self._lock.
+        """
         size = (0, 0) if frame.is_hidden else (frame.width, frame.height)
         drawn, is_covered = self._scene.draw_list(time_ns, *size)
         target, device = frame.view, self._device
@@ -632,19 +661,19 @@ class Compositor(Closing):
         except (DeviceLostError, SurfaceLostError):
             raise
         except (VkshareError, ValueError):
-            submission = self._draw_singly(target, drawn)
+            submission = self._draw_one_by_one(target, drawn)
         submission.notify(self._event_queue, _COMPOSITED)
         for window in self._windows.values():
             window._presented()
         return len(drawn)
 
     def _record(self, commands: CommandList, target: View, drawn: Drawn) -> None:
-        feed = self._windows[drawn.window]._feed
-        if feed is not None and feed.picture is not None:
-            commands.composite(feed.picture, target, (drawn.x, drawn.y), drawn.opacity)
+        source = self._windows[drawn.window]._source
+        if source is not None and source.picture is not None:
+            commands.composite(source.picture, target, (drawn.x, drawn.y), drawn.opacity)
 
-    def _draw_singly(self, target: View, drawn: list[Drawn]) -> Submission:
-        """Something of a client's cannot be drawn: who that is goes, the others stay."""
+    def _draw_one_by_one(self, target: View, drawn: list[Drawn]) -> Submission:
+        """Submits each window by itself, and closes those that cannot be drawn."""
         device = self._device
         submission = device.submit(device.record().clear(target, self._background))
         for one in drawn:
@@ -656,40 +685,42 @@ class Compositor(Closing):
                 raise
             except (VkshareError, ValueError) as error:
                 window = self._windows[one.window]
-                window._ended(f"what it shows could not be drawn: {error}")
-                self._ended.append(window)
+                window._end(f"its frame could not be drawn: {error}")
+                self._ended_windows.append(window)
         return submission
 
-    # ---- a device that is lost ------------------------------------------------------------------------------------
+    # ---- after a device loss ------------------------------------------------------------------------------------
 
     def _reopen(self, factory: Factory) -> None:
-        """Opens the next device, and on it what the clients gave: it is there still, if their device is not lost."""
-        _log.warning("%r: the device is lost, the next one is opened", self)
+        """Opens the next device, and the clients' memory on it, which exists unless their own
+        device is lost too.
+        """
+        _log.warning("%r: the device is lost; opening the next one", self)
         with self._lock:
             for window in self._windows.values():
-                window._let_go()
+                window._close_source()
                 window._placement.has_picture = False
                 window._is_new = False
         with contextlib.suppress(DeviceLostError):
             self._swapchain.close()
         self._device.close()
         while not self._open_device(factory):
-            if self._stopping.wait(_REOPENING):
+            if self._stopping.wait(_REOPEN_INTERVAL):
                 return
         self._event_queue.drain()
         self._counts.devices += 1
         if self._scheduler.is_compositing:
             self._scheduler.finished()
         for window in self.windows:
-            self._open_anew(window)
-        self._is_wanted.set()
+            self._reopen_window(window)
+        self._needs_composite.set()
         self._wake()
 
     def _open_device(self, factory: Factory) -> bool:
         try:
             device = factory()
         except Exception:
-            _log.exception("no device could be opened; once more in %g s", _REOPENING)
+            _log.exception("no device could be opened; the next attempt follows in %g s", _REOPEN_INTERVAL)
             return False
         try:
             swapchain = device.create_swapchain(self._target, **self._options)
@@ -702,19 +733,19 @@ class Compositor(Closing):
             self._device, self._swapchain = device, swapchain
         return True
 
-    def _open_anew(self, window: ClientWindow) -> None:
+    def _reopen_window(self, window: ClientWindow) -> None:
         try:
-            window._open_feed(self._device)
-        except DeviceLostError:  # ours, once more: it is opened on the one after
-            self._is_wanted.set()
+            window._reopen_source(self._device)
+        except DeviceLostError:  # the new device is lost too: the next one opens the window
+            self._needs_composite.set()
         except Exception as error:
-            window._ended(f"its memory could not be opened on the next device: {error}")
-            self._tell_end([window])
+            window._end(f"its memory could not be opened on the next device: {error}")
+            self._notify_end([window])
 
     def _end_all(self, why: str) -> None:
         for window in self.windows:
-            window._ended(why)
-            self._tell_end([window])
+            window._end(why)
+            self._notify_end([window])
 
 
 def _factory_of(device: Any) -> Factory | None:

@@ -1,4 +1,4 @@
-"""A client's side of the compositor: its windows, in a few lines.
+"""The client side of the compositor: windows of this process in a compositor in another.
 
 with vks.compositor.Desktop(name="clock") as desktop:
     window = desktop.open_window(320, 200, title="clock")
@@ -23,7 +23,7 @@ from vkshare._closing import Closing
 from vkshare._forks import OwnLock
 from vkshare.adapter import adapters
 from vkshare.compositor import messages as m
-from vkshare.compositor.feeds import STAMP_SIZE, stamp
+from vkshare.compositor.frame_sources import STAMP_SIZE, stamp
 from vkshare.descriptors import SurfaceDescriptor
 from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError, VkshareError
 from vkshare.opening import open as open_device
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from vkshare.queue_descriptor import QueueDescriptor
     from vkshare.surface_queue import QueueFrame
 
-_REOPENS = 10.0  # seconds in which a compositor that lost its device has another
-_RETRY = 0.005  # seconds between looks whether it has
-_LOOKS = 0.25  # seconds between looks at what the compositor says, where no tick comes
+_REOPEN_TIMEOUT = 10.0  # seconds that a compositor may take to replace a lost device
+_RETRY = 0.005  # seconds between checks whether it has
+_EVENT_POLL_INTERVAL = 0.25  # seconds between checks for events of the compositor, without a tick
 
 
 class Desktop(Closing):
@@ -52,16 +52,17 @@ class Desktop(Closing):
     path, name, timeout
         As of vkshare.server.Client.
     device
-        What its windows' pictures are made on; stays the caller's. None: one of the server's adapter, closed with this.
+        The device of the windows' frames; stays the caller's. None: opens one on the server's
+        adapter, and closes it.
 
     Raises
     ------
     OSError, InvalidCallError
         As of vkshare.server.Client.
     UnsupportedError
-        No device is given, and this process does not have the server's adapter.
+        `device` is None, and this process does not have the server's adapter.
     RemoteLostError
-        By every call: the compositor's process is gone.
+        Every call: the compositor's process is gone.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class Desktop(Closing):
         self._owns_device = device is None
         self._client = Client(path, name, timeout, device=device)
         try:
-            self._device: Device = _like(self._client.server, name) if device is None else device
+            self._device: Device = _open_same_adapter(self._client.server, name) if device is None else device
         except BaseException:
             self._client.close()
             raise
@@ -85,17 +86,17 @@ class Desktop(Closing):
 
     @property
     def client(self) -> Client:
-        """The connection: for rendering by the server, too."""
+        """The connection, which can also render in the server."""
         return self._client
 
     @property
     def device(self) -> Device:
-        """What the pictures are made on."""
+        """The device of the windows' frames."""
         return self._device
 
     @property
     def windows(self) -> tuple[RemoteWindow, ...]:
-        """That are open."""
+        """The open windows."""
         with self._lock:
             return tuple(self._windows.values())
 
@@ -113,20 +114,20 @@ class Desktop(Closing):
         wants_input: bool = False,
         output: int = 0,
     ) -> RemoteWindow:
-        """A window with frames of this size, seen with the first of them.
+        """Opens a window with frames of this size. It is visible from its first frame on.
 
         Parameters
         ----------
         title
-            For people; up to 64 characters.
+            A title for logs and statistics; up to 64 characters.
         at, opacity, is_opaque
             As of Compositor.open_window().
         count
             Surfaces to draw on in turn, 2 to 64.
         wants_input
-            Whether events() are told; the left button does not drag it then.
+            Whether events() returns input events; the left button does not drag the window then.
         output
-            Which of the compositor's targets.
+            Index of the compositor's target.
 
         Raises
         ------
@@ -157,8 +158,9 @@ class Desktop(Closing):
         wants_input: bool = False,
         output: int = 0,
     ) -> RemoteWindow:
-        """A window with what is in a surface each time that it is released with the key `acquire`; it comes back with
-        `release`. The surface stays the caller's. The rest is as of open_window().
+        """Opens a window that shows a surface's contents each time that it is released with the key
+        `acquire`. The compositor copies them and releases the surface with `release`. The surface
+        stays the caller's. Other parameters are as of open_window().
         """
         if not isinstance(surface, Surface):
             raise TypeError(f"surface must be a Surface, not {type(surface).__name__}")
@@ -192,9 +194,9 @@ class Desktop(Closing):
                 bool(wants_input), keys, kind, descriptor.to_bytes(),
             )  # fmt: skip
             with self._client._undoing(m.Op.CLOSE, m.Close(number, 0.0)):
-                told, fds = self._client.call(m.Op.OPEN, body, descriptor._unused_fds())
+                reply, fds = self._client.call(m.Op.OPEN, body, descriptor._unused_fds())
                 descriptor._used = True
-                opened: m.Opened = self._client.decoded(m.Opened, told, fds)
+                opened: m.Opened = self._client.decoded(m.Opened, reply, fds)
                 with VsyncDescriptor.from_bytes(opened.descriptor, fds) as ticks:
                     size = descriptor.spec.width, descriptor.spec.height
                     window = RemoteWindow(self, number, title, size, (opened.width, opened.height), sender, ticks)
@@ -202,22 +204,22 @@ class Desktop(Closing):
             return window
 
     def poll(self) -> None:
-        """Takes in what the compositor has told, for the windows to know. Does not wait; ticks() and events() do it."""
+        """Handles the compositor's events. Does not wait. ticks() and events() call it."""
         with self._lock:
             came = self._client.events()
             for _, _, fds in came:
                 _fds.close_all(fds)
-            for opcode, told, _ in came:
-                self._told(opcode, told)
+            for opcode, data, _ in came:
+                self._handle_event(opcode, data)
 
-    def _told(self, opcode: int, told: bytes) -> None:
+    def _handle_event(self, opcode: int, data: bytes) -> None:
         if opcode == m.Op.ENDED:
-            ended: m.Ended = self._client.decoded(m.Ended, told)
+            ended: m.Ended = self._client.decoded(m.Ended, data)
             window = self._windows.get(ended.id)
             if window is not None:
                 window._why = ended.why
         elif opcode == m.Op.INPUT:
-            came: m.Input = self._client.decoded(m.Input, told)
+            came: m.Input = self._client.decoded(m.Input, data)
             window = self._windows.get(came.id)
             if window is not None:
                 window._events.append(_event(came))
@@ -243,18 +245,19 @@ class Desktop(Closing):
 
 
 class RemoteWindow(Closing):
-    """A window of this client's, shown by a compositor in another process. Made by Desktop. Thread-safe, frames apart.
+    """A window of this client, shown by a compositor in another process. Created by Desktop.
+    Thread-safe, except frame().
 
     Attributes
     ----------
     title
-        For people.
+        A title for logs and statistics.
     size
         (width, height) of its frames, in pixels.
     output_size
         (width, height) of the target that it was opened on, in pixels.
     display
-        Of this process: it ticks as the compositor's does.
+        A display of this process that ticks as the compositor's does.
     """
 
     def __init__(
@@ -274,7 +277,7 @@ class RemoteWindow(Closing):
         self._id = number
         self._sender = sender
         self._why = ""
-        self._closed = True  # until all of it is there
+        self._closed = True  # until the constructor succeeds
         self._drawn_for = 0  # vsync time of the newest tick of ticks(), ns
         self._events: deque[Event] = deque(maxlen=1024)
         with contextlib.ExitStack() as made:
@@ -287,9 +290,9 @@ class RemoteWindow(Closing):
 
     @property
     def sender(self) -> Sender:
-        """The pipe that its frames go through. InvalidCallError: it shows a surface."""
+        """The pipe of its frames. InvalidCallError: the window shows a surface."""
         if self._sender is None:
-            raise InvalidCallError(f"{self!r} shows a surface: release that with the compositor's key")
+            raise InvalidCallError(f"{self!r} shows a surface: release the surface with the compositor's key")
         return self._sender
 
     @property
@@ -304,11 +307,12 @@ class RemoteWindow(Closing):
     # ---- drawing --------------------------------------------------------------------------------------------------
 
     def observe(self) -> Observer:
-        """One more who is told of the display's ticks; the caller's to close."""
+        """Returns another observer of the display's ticks; the caller closes it."""
         return self._dispatcher.observe()
 
     def ticks(self) -> Iterator[Tick]:
-        """The display's ticks, the newest each time, until the window is closed here or by the compositor.
+        """Yields the display's newest tick each time, until the window is closed here or by the
+        compositor.
 
         RemoteLostError: the compositor's process is gone.
         """
@@ -329,20 +333,20 @@ class RemoteWindow(Closing):
 
     def _next(self) -> Tick | None:
         try:
-            return self._observer.wait(_LOOKS)
+            return self._observer.wait(_EVENT_POLL_INTERVAL)
         except (TimeoutError, ClosedError):
             return None
 
     @contextlib.contextmanager
     def frame(self, timeout: float | None = None) -> Iterator[QueueFrame]:
-        """``with window.frame() as frame:`` a surface to draw on, shown at the tick after that which ticks() gave last,
-        once its work has run.
+        """``with window.frame() as frame:`` gives a surface to draw on. It is shown at the tick
+        after the newest one of ticks(), once its GPU work is complete.
 
-        As of Sender.frame(). While the compositor has lost its device and opens another, the frame is drawn and not
-        shown. ClosedError: the compositor has closed the window; its text says why.
+        Parameters and errors as of Sender.frame(). While the compositor replaces a lost device,
+        frames are not shown. ClosedError: the compositor has closed the window; the text says why.
         """
         self._check()
-        scope, frame = self._enter(timeout)
+        scope, frame = self._begin_frame(timeout)
         try:
             yield frame
         except BaseException as error:
@@ -351,76 +355,87 @@ class RemoteWindow(Closing):
         try:
             scope.__exit__(None, None, None)
         except ClosedError:
-            self._may_come_back()
+            self._check_reopening()
 
-    def _enter(self, timeout: float | None) -> tuple[AbstractContextManager[QueueFrame], QueueFrame]:
-        deadline = time.monotonic() + (_REOPENS if timeout is None else min(timeout, _REOPENS))
+    def _begin_frame(self, timeout: float | None) -> tuple[AbstractContextManager[QueueFrame], QueueFrame]:
+        deadline = time.monotonic() + (_REOPEN_TIMEOUT if timeout is None else min(timeout, _REOPEN_TIMEOUT))
         while True:
             scope = self.sender.frame(stamp(self._drawn_for), timeout)
             try:
                 return scope, scope.__enter__()
             except ClosedError:
-                self._may_come_back()
+                self._check_reopening()
                 if time.monotonic() >= deadline:
                     raise
                 time.sleep(_RETRY)
 
-    def _may_come_back(self) -> None:
-        """The other end is gone. ClosedError: for good."""
+    def _check_reopening(self) -> None:
+        """Checks whether the compositor, which has closed the pipe, will open it again.
+        ClosedError: it will not.
+        """
         self._desktop.poll()
         self._check()
 
     def events(self) -> list[Event]:
-        """What the user did on it since the last call, oldest first; positions are its own pixels."""
+        """Returns the input events on the window since the last call, oldest first; positions are
+        the window's pixels.
+        """
         self._desktop.poll()
         found: list[Event] = []
         while self._events:
             found.append(self._events.popleft())
         return found
 
-    # ---- where it is ----------------------------------------------------------------------------------------------
+    # ---- position ----------------------------------------------------------------------------------------------
 
     def move(self, x: float, y: float, seconds: float = 0) -> None:
         """As ClientWindow.move()."""
-        self._ask(m.Op.MOVE, m.Move(self._id, float(x), float(y), float(seconds)))
+        self._request(m.Op.MOVE, m.Move(self._id, float(x), float(y), float(seconds)))
 
     def fade(self, opacity: float, seconds: float = 0) -> None:
         """As ClientWindow.fade()."""
-        self._ask(m.Op.FADE, m.Fade(self._id, float(opacity), float(seconds)))
+        self._request(m.Op.FADE, m.Fade(self._id, float(opacity), float(seconds)))
 
     def raise_to_top(self) -> None:
         """As ClientWindow.raise_to_top()."""
-        self._ask(m.Op.STACK, m.Stack(self._id, True))
+        self._request(m.Op.STACK, m.Stack(self._id, True))
 
     def lower_to_bottom(self) -> None:
         """As ClientWindow.lower_to_bottom()."""
-        self._ask(m.Op.STACK, m.Stack(self._id, False))
+        self._request(m.Op.STACK, m.Stack(self._id, False))
 
     def move_to(self, output: int) -> None:
-        """On another of the compositor's targets. Its ticks are that one's from then on."""
-        self._ask(m.Op.SEND, m.Send(self._id, _arguments.integer("output", output, 0, 255)))
+        """Moves the window to another of the compositor's targets. It then gets that target's
+        ticks.
+        """
+        self._request(m.Op.SEND, m.Send(self._id, _arguments.integer("output", output, 0, 255)))
 
     def statistics(self) -> dict[str, int | float]:
-        """As WindowStatistics: shown, superseded, lost, waiting, is_late; and x, y, opacity."""
-        told: messages.Told = self._desktop.client.decoded(messages.Told, self._ask(m.Op.STATISTICS, m.Of(self._id)))
-        return told.numbers
+        """Returns the counters of WindowStatistics (shown, superseded, lost, waiting, is_late), and
+        x, y, opacity.
+        """
+        counters: messages.Counters = self._desktop.client.decoded(
+            messages.Counters, self._request(m.Op.STATISTICS, m.WindowId(self._id))
+        )
+        return counters.numbers
 
     def close(self, seconds: float = 0) -> None:
-        """Closes it, fading out in so many seconds. Idempotent."""
+        """Closes the window, fading out in that many seconds. Idempotent."""
         with self._desktop._lock:
             if self._closed:
                 return
             self._closed = True
             self._desktop._windows.pop(self._id, None)
         try:
-            if not self._desktop.is_closed and not sys.is_finalizing():  # then the process's end says it
+            # the exit of the process closes it then
+            if not self._desktop.is_closed and not sys.is_finalizing():
                 self._desktop.client.call(m.Op.CLOSE, m.Close(self._id, float(seconds)))
         finally:
             self._end()
 
     # ---- within the package ---------------------------------------------------------------------------------------
 
-    def _ask(self, opcode: m.Op, body: messages.Body) -> bytes:
+    def _request(self, opcode: m.Op, body: messages.Body) -> bytes:
         self._check()
         return self._desktop.client.call(opcode, body)[0]
 
@@ -446,8 +461,9 @@ class RemoteWindow(Closing):
         return f"<vkshare.compositor.RemoteWindow {self.title!r} {self.size[0]}x{self.size[1]}, {state}>"
 
 
-def _like(server: messages.Welcome, name: str) -> Device:
-    """A device of the adapter that the server draws on: memory of another one is of no use to it, as a rule.
+def _open_same_adapter(server: messages.Welcome, name: str) -> Device:
+    """Opens a device on the server's adapter, because the server usually cannot open memory of
+    another adapter.
 
     UnsupportedError: this process has no such adapter.
     """
@@ -461,8 +477,8 @@ def _like(server: messages.Welcome, name: str) -> Device:
     )
 
 
-def _event(told: m.Input) -> Event:
+def _event(body: m.Input) -> Event:
     return Event(
-        event_type=told.event_type, time_stamp=told.time_stamp, x=told.x, y=told.y, button=told.button,
-        buttons=told.buttons, modifiers=told.modifiers, dx=told.dx, dy=told.dy, key=told.key, char_str=told.char_str,
+        event_type=body.event_type, time_stamp=body.time_stamp, x=body.x, y=body.y, button=body.button,
+        buttons=body.buttons, modifiers=body.modifiers, dx=body.dx, dy=body.dy, key=body.key, char_str=body.char_str,
     )  # fmt: skip

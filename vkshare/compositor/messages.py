@@ -1,4 +1,4 @@
-"""What a client's process and the compositor's say to each other, as requests and events of vkshare.server."""
+"""Messages between a client and the compositor: requests and events of vkshare.server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Output = Annotated[int, Meta(ge=0, le=255)]
 
 
 class Op(enum.IntEnum):
-    """Opcodes: all are answered at once."""
+    """Opcodes; the loop answers all requests at once."""
 
     OPEN = 0x100
     MOVE = 0x101
@@ -28,22 +28,22 @@ class Op(enum.IntEnum):
 
 
 class Open(Body):
-    """A window is wanted. The fds beside it are the descriptor's."""
+    """Opens a window. The message's fds are the descriptor's."""
 
     id: Id
-    output: Output  # which of the service's compositors
+    output: Output  # index of the service's compositor
     title: Name
     at: tuple[float, float]
     opacity: float
     is_opaque: bool
     takes_input: bool
-    keys: tuple[U64, U64]  # of a surface: by which it comes to the compositor, and goes back
+    keys: tuple[U64, U64]  # for a surface: the compositor's acquire and release keys
     kind: Literal["pipe", "surface"]
     descriptor: Fields
 
 
 class Opened(Body):
-    """The reply: the size of the target that it is on, and a VsyncDescriptor, whose fd is beside it."""
+    """The reply: the size of the window's target, and a VsyncDescriptor, whose fd is the message's."""
 
     width: int
     height: int
@@ -78,7 +78,7 @@ class Close(Body):
     seconds: float
 
 
-class Of(Body):
+class WindowId(Body):
     id: Id
 
 
@@ -86,12 +86,14 @@ class Ended(Body):
     """No further frame of the window will be shown."""
 
     id: Id
-    is_closed: bool  # False: the last one stays until the client closes it
+    is_closed: bool  # False: the last frame stays until the client closes the window
     why: str
 
 
 class Input(Body):
-    """An event on a window, in the fields of vkshare's Event; positions are the window's own pixels."""
+    """An input event on a window, with the fields of vkshare's Event; positions are the window's
+    pixels.
+    """
 
     id: Id
     event_type: Name

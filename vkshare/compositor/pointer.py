@@ -1,4 +1,6 @@
-"""What the user's input does to windows: who is raised, who is dragged, who is told. For the compositor's thread."""
+"""Applies the user's input to windows: raises, drags, and routes events. For the compositor's
+thread.
+"""
 
 from __future__ import annotations
 
@@ -18,27 +20,30 @@ _log = logging.getLogger("vkshare.compositor")
 
 _LEFT = 1
 _KEYS = ("key_down", "key_up", "char")
-_AT_A_PLACE = ("pointer_down", "pointer_up", "pointer_move", "double_click", "wheel")
+_POSITIONED = ("pointer_down", "pointer_up", "pointer_move", "double_click", "wheel")
 
 
 class Pointer:
     """One pointer and one keyboard on one compositor's target.
 
-    A press raises the window under it and gives it the keys. The left button drags a window that takes no input, and
-    with Alt held any. While a button is down, the window that was pressed gets what the pointer does.
+    A press raises the window under it and gives it the keyboard focus. The left button drags a
+    window that takes no input, and any window while Alt is held. While a button is down, the window
+    that was pressed gets the pointer events.
 
-    Any thread may close a window meanwhile, and forget() it: what is noted here is read once for each use.
+    Any thread may close a window at any time, and forget() it, so each method reads each attribute
+    once.
     """
 
     def __init__(self, compositor: Compositor, on_input: Callable[[Event], object] | None) -> None:
         self._compositor = compositor
         self._on_input = on_input
-        self._focus: ClientWindow | None = None  # gets the keys
-        self._pressed: ClientWindow | None = None  # gets the pointer until the buttons are up
-        self._dragged: tuple[ClientWindow, float, float] | None = None  # and where in it the pointer holds it
+        self._focus: ClientWindow | None = None  # gets key events
+        self._pressed: ClientWindow | None = None  # gets pointer events until the buttons are up
+        # and the pointer's position in it
+        self._dragged: tuple[ClientWindow, float, float] | None = None
 
     def forget(self, window: ClientWindow) -> None:
-        """It is closed."""
+        """Drops a window that is closed."""
         if self._focus is window:
             self._focus = None
         if self._pressed is window:
@@ -48,20 +53,20 @@ class Pointer:
             self._dragged = None
 
     def handle(self, event: Event) -> None:
-        """One event; positions are logical pixels of the target."""
-        if self._on_input is not None and _told(self._on_input, event) is True:
+        """Handles one event; positions are logical pixels of the target."""
+        if self._on_input is not None and _call(self._on_input, event) is True:
             return
         if event.event_type in _KEYS:
-            self._tell(self._focus, event, 0, 0)
-        elif event.event_type in _AT_A_PLACE:
+            self._send(self._focus, event, 0, 0)
+        elif event.event_type in _POSITIONED:
             scale = self._scale()
-            self._at_a_place(dataclasses.replace(event, x=event.x * scale, y=event.y * scale))
+            self._handle_positioned(dataclasses.replace(event, x=event.x * scale, y=event.y * scale))
 
     def _scale(self) -> float:
-        """The target's pixels for a logical one."""
+        """Returns the target's pixels per logical pixel."""
         return float(getattr(self._compositor._target, "scale", (1.0, 1.0))[0]) or 1.0
 
-    def _at_a_place(self, event: Event) -> None:
+    def _handle_positioned(self, event: Event) -> None:
         if event.event_type == "pointer_down":
             self._press(event)
         dragged = self._dragged
@@ -70,13 +75,13 @@ class Pointer:
         else:
             window = self._pressed or self._compositor.window_at(event.x, event.y)
             if window is not None:
-                self._tell(window, event, window.x, window.y)
+                self._send(window, event, window.x, window.y)
         if event.event_type == "pointer_up" and not event.buttons:
             self._pressed = self._dragged = None
 
     def _press(self, event: Event) -> None:
         if self._pressed is not None:
-            return  # another button of the same press
+            return  # another button is down already
         window = self._pressed = self._focus = self._compositor.window_at(event.x, event.y)
         if window is None:
             return
@@ -91,17 +96,17 @@ class Pointer:
         if event.event_type in ("pointer_move", "pointer_up"):
             try:
                 window.move(event.x - dx, event.y - dy)
-            except (ClosedError, ValueError):  # gone; or further out than windows can be
+            except (ClosedError, ValueError):  # closed; or the position is out of bounds
                 self.forget(window)
 
-    def _tell(self, window: ClientWindow | None, event: Event, x: float, y: float) -> None:
+    def _send(self, window: ClientWindow | None, event: Event, x: float, y: float) -> None:
         if window is not None and window._on_input is not None:
-            _told(window._on_input, dataclasses.replace(event, x=event.x - x, y=event.y - y))
+            _call(window._on_input, dataclasses.replace(event, x=event.x - x, y=event.y - y))
 
 
-def _told(tell: Callable[[Event], object], event: Event) -> object:
+def _call(handler: Callable[[Event], object], event: Event) -> object:
     try:
-        return tell(event)
+        return handler(event)
     except Exception:
         _log.exception("on_input failed with %r", event)
         return None

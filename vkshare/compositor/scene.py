@@ -1,4 +1,6 @@
-"""Where windows are, one over the other: pure, without surfaces, threads or a clock. Times are ns, lengths pixels."""
+"""The stack of windows and their positions: pure, without surfaces, threads or a clock. Times are
+ns, lengths pixels.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import NamedTuple
 
 
 class Tween(NamedTuple):
-    """A number that goes from one value to another over a span of time."""
+    """A number that changes from one value to another over a span of time."""
 
     start: float
     end: float
@@ -15,32 +17,33 @@ class Tween(NamedTuple):
     until: int = 0
 
     def at(self, time: int) -> float:
-        """Its value then: eased at both ends, so that what moves does not jerk."""
-        # At once is at once, also in a composite whose time is before: a late compositor's is.
+        """Returns the value at `time`, with a smooth start and end (smoothstep)."""
+        # A change without duration also applies to a composite with an earlier time, as a late
+        # compositor has.
         if time >= self.until or self.begin >= self.until:
             return self.end
         part = max(0.0, (time - self.begin) / (self.until - self.begin))
         return self.start + (self.end - self.start) * part * part * (3 - 2 * part)
 
     def to(self, value: float, time: int, duration: int) -> Tween:
-        """From where it is at `time` to another value, in `duration`."""
+        """Returns a tween from the value at `time` to another value, over `duration`."""
         return Tween(self.at(time), value, time, time + duration)
 
 
 @dataclass(slots=True, eq=False)
 class Placement:
-    """Where one window is, and how much of it is seen."""
+    """Position, size and opacity of one window."""
 
     width: int
     height: int
-    is_opaque: bool = False  # what it shows has no alpha: what is below it need not be drawn
+    is_opaque: bool = False  # its picture has no alpha: windows below it need not be drawn
     has_picture: bool = False
     x: Tween = field(default=Tween(0, 0))
     y: Tween = field(default=Tween(0, 0))
     opacity: Tween = field(default=Tween(1, 1))
 
     def origin(self, time: int) -> tuple[int, int]:
-        """The pixel of its top left."""
+        """Returns the pixel of the top left corner."""
         return round(self.x.at(time)), round(self.y.at(time))
 
     def is_changing(self, time: int) -> bool:
@@ -83,26 +86,26 @@ class Scene:
         return tuple(self._stack)
 
     def add(self, window: Placement) -> None:
-        """On top."""
+        """Adds a window on top."""
         self._stack.append(window)
 
     def remove(self, window: Placement) -> None:
         self._stack.remove(window)
 
     def raise_to_top(self, window: Placement) -> None:
-        """Nothing happens where it is not in the stack."""
+        """Moves the window in the stack. No effect if it is not in the stack."""
         if window in self._stack:
             self._stack.remove(window)
             self._stack.append(window)
 
     def lower_to_bottom(self, window: Placement) -> None:
-        """Nothing happens where it is not in the stack."""
+        """Moves the window in the stack. No effect if it is not in the stack."""
         if window in self._stack:
             self._stack.remove(window)
             self._stack.insert(0, window)
 
     def at(self, x: float, y: float, time: int) -> Placement | None:
-        """The topmost window at that point that can be seen."""
+        """Returns the topmost visible window at that point."""
         for window in reversed(self._stack):
             left, top = window.origin(time)
             inside = left <= x < left + window.width and top <= y < top + window.height
@@ -111,13 +114,14 @@ class Scene:
         return None
 
     def is_changing(self, time: int) -> bool:
-        """Whether something moves or fades still."""
+        """Returns whether a window still moves or fades."""
         return any(window.is_changing(time) for window in self._stack)
 
     def draw_list(self, time: int, width: int, height: int) -> tuple[list[Drawn], bool]:
-        """What is seen of it in a target of that size, bottom to top, and whether all of the target is covered.
+        """Returns the windows visible in a target of that size, bottom to top, and whether they
+        cover the target.
 
-        What an opaque window hides, or lies outside, is left out.
+        Windows that an opaque one hides, or that lie outside the target, are left out.
         """
         target = _Edges(0, 0, width, height)
         seen: list[Drawn] = []

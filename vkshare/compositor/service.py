@@ -1,7 +1,7 @@
 """The compositor for clients in other processes: a plug-in of vkshare.server (rules R18, R19).
 
-What the server's loop does here takes no time: requests are checked and answered. A client's memory is opened by a
-thread of the service's, drawn by the compositor's; neither waits for a client.
+On the server's loop, requests are only checked and answered, which takes no time. The service's
+thread opens clients' memory, the compositor's thread draws it; neither waits for a client.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from vkshare._closing import Closing
 from vkshare._forks import OwnLock
 from vkshare.compositor import messages as m
 from vkshare.compositor.compositor import Compositor
-from vkshare.compositor.feeds import Keys
+from vkshare.compositor.frame_sources import Keys
 from vkshare.compositor.window import ClientWindow
 from vkshare.descriptors import SurfaceDescriptor
 from vkshare.errors import ClosedError, InvalidCallError
 from vkshare.queue_descriptor import QueueDescriptor
 from vkshare.server import messages
-from vkshare.server.conversation import Route
-from vkshare.server.kinds import Answer, Kind, Request
+from vkshare.server.request_types import Answer, Kind, Request
+from vkshare.server.session_state import Route
 from vkshare.vsync import VsyncBridge
 
 if TYPE_CHECKING:
     from vkshare.present.events import Event
-    from vkshare.server.served import ServedClient
+    from vkshare.server.session import ServedClient
 
 _log = logging.getLogger("vkshare.compositor")
 
@@ -39,30 +39,35 @@ _MOST_FDS = 253  # the kernel's SCM_MAX_FD
 
 
 @dataclass(slots=True)
-class _Served:
-    """One window of a client's."""
+class _ServedWindow:
+    """One window of a client."""
 
     window: ClientWindow
     bridge: VsyncBridge
     fds: int
-    goal: Compositor | None = None  # that the service's thread is to move it to
+    # the compositor to which the service's thread will move it
+    destination: Compositor | None = None
 
     def close(self, seconds: float) -> None:
-        """Waits for nothing of the client's. ValueError: seconds is out of bounds, and nothing happened."""
-        self.window._close(seconds, is_patient=False)
+        """Closes the window without waiting for the client. ValueError: `seconds` is out of bounds;
+        the window stays open.
+        """
+        self.window._close(seconds, is_blocking=False)
         self.bridge.close()
 
 
-class _Windows(dict[int, _Served]):
-    """A client's, by its numbers. Those that fade out, or are being closed, have none any more, and count still."""
+class _Windows(dict[int, _ServedWindow]):
+    """A client's windows by their ids. Windows that fade out or are being closed have no id, but
+    count toward the limits.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.fading: list[_Served] = []
+        self.fading: list[_ServedWindow] = []
 
-    def all(self) -> list[_Served]:
-        """That keep something open."""
-        self.fading = [served for served in self.fading if served.window._keeps_memory]
+    def all(self) -> list[_ServedWindow]:
+        """Returns all windows that keep file descriptors open."""
+        self.fading = [served for served in self.fading if served.window._holds_memory]
         return [*self.values(), *self.fading]
 
 
@@ -75,9 +80,9 @@ class Service(Closing):
     Parameters
     ----------
     compositors
-        One for each target; clients name them by their index.
+        One for each target; clients select them by index.
     linger
-        Seconds in which the windows of a client that is gone fade out.
+        Seconds over which the windows of a client that is gone fade out.
     """
 
     def __init__(self, compositors: Sequence[Compositor], *, linger: float = 0.25) -> None:
@@ -85,7 +90,7 @@ class Service(Closing):
         if not self._compositors or not all(isinstance(each, Compositor) for each in self._compositors):
             raise TypeError("compositors must be one Compositor or more")
         self._linger = _arguments.number("linger", linger, 0, 3600)
-        self._lock = OwnLock(self)  # guards the windows' goals
+        self._lock = OwnLock(self)  # guards the windows' destinations
         self._opener = ThreadPoolExecutor(1, "vks-open-windows")
         self._closed = False
         self.kinds = (
@@ -95,7 +100,7 @@ class Service(Closing):
             Kind(m.Op.STACK, m.Stack, Route.INLINE, self._stack),
             Kind(m.Op.SEND, m.Send, Route.INLINE, self._send),
             Kind(m.Op.CLOSE, m.Close, Route.INLINE, self._close_window),
-            Kind(m.Op.STATISTICS, m.Of, Route.INLINE, self._statistics),
+            Kind(m.Op.STATISTICS, m.WindowId, Route.INLINE, self._statistics),
         )
 
     @property
@@ -103,7 +108,7 @@ class Service(Closing):
         return self._closed
 
     def close(self) -> None:
-        """Waits until no client's memory is being opened any more. Idempotent."""
+        """Closes the service; waits until its thread opens no client's memory any more. Idempotent."""
         self._lock.check()
         self._closed = True
         self._opener.shutdown()
@@ -129,7 +134,7 @@ class Service(Closing):
             )
         kind = QueueDescriptor if body.kind == "pipe" else SurfaceDescriptor
         with kind.from_bytes(body.descriptor, request.take_fds()) as descriptor:
-            # Each fd is kept, and opened by a device.
+            # Factor 2, because the window keeps each fd, and the device duplicates it.
             fds = 2 * descriptor.fd_count
             used = sum(served.fds for served in kept)
             if used + fds > _transport.quota():
@@ -139,19 +144,19 @@ class Service(Closing):
                 )
             window = compositor._prepare(
                 descriptor, body.title, body.at, body.opacity, body.is_opaque, Keys(*body.keys),
-                on_input=(lambda event: self._tell_input(client, body.id, event)) if body.takes_input else None,
-                on_end=lambda window, why: self._tell_end(client, body.id, window, why),
+                on_input=(lambda event: self._notify_input(client, body.id, event)) if body.takes_input else None,
+                on_end=lambda window, why: self._notify_end(client, body.id, window, why),
             )  # fmt: skip
         with contextlib.ExitStack() as failed:
-            failed.callback(window.close)  # nothing was opened for it
+            failed.callback(window.close)  # its memory was not opened yet
             bridge = failed.enter_context(VsyncBridge(window.dispatcher))
             width, height = compositor.swapchain.extent
             with bridge.export() as ticks:
                 answer = Answer.of(m.Opened(width, height, ticks.to_bytes()), ticks._duplicates())
             failed.callback(_fds.close_all, answer.fds)
-            self._opener.submit(self._put_on, client, body.id, window)
+            self._opener.submit(self._show, client, body.id, window)
             failed.pop_all()
-        windows[body.id] = _Served(window, bridge, fds)
+        windows[body.id] = _ServedWindow(window, bridge, fds)
         return answer
 
     def _move(self, client: ServedClient, request: Request) -> Answer:
@@ -173,11 +178,12 @@ class Service(Closing):
     def _send(self, client: ServedClient, request: Request) -> Answer:
         body: m.Send = request.body
         served, compositor = self._served(client, body.id), self._compositor(body.output)
-        with self._lock:  # one move of each window waits at most: who sends many keeps nobody's windows waiting
-            is_under_way = served.goal is not None
-            served.goal = compositor
-        if not is_under_way:
-            self._opener.submit(self._move_to_goal, client, body.id, served)
+        # at most one queued move per window: a flood of moves does not delay other windows
+        with self._lock:
+            is_queued = served.destination is not None
+            served.destination = compositor
+        if not is_queued:
+            self._opener.submit(self._move_to_destination, client, body.id, served)
         return Answer()
 
     def _close_window(self, client: ServedClient, request: Request) -> Answer:
@@ -192,22 +198,22 @@ class Service(Closing):
 
     def _statistics(self, client: ServedClient, request: Request) -> Answer:
         window = self._window(client, request.body.id)
-        told, place = window.statistics(), (window.x, window.y, window.opacity)
-        numbers = {name: getattr(told, name) for name in ("shown", "superseded", "lost", "waiting")}
-        numbers |= dict(zip(("x", "y", "opacity"), place, strict=True)) | {"is_late": int(told.is_late)}
-        return Answer.of(messages.Told(numbers))
+        counters, place = window.statistics(), (window.x, window.y, window.opacity)
+        numbers = {name: getattr(counters, name) for name in ("shown", "superseded", "lost", "waiting")}
+        numbers |= dict(zip(("x", "y", "opacity"), place, strict=True)) | {"is_late": int(counters.is_late)}
+        return Answer.of(messages.Counters(numbers))
 
-    # ---- whose window ---------------------------------------------------------------------------------------------
+    # ---- clients' windows -------------------------------------------------------------------------------------------
 
     def _windows(self, client: ServedClient) -> _Windows:
         found = client.notes.get(self)
         if found is None:
             found = client.notes[self] = _Windows()
-            client.on_close(self._gone)
+            client.on_close(self._client_closed)
         assert isinstance(found, _Windows)
         return found
 
-    def _served(self, client: ServedClient, number: int) -> _Served:
+    def _served(self, client: ServedClient, number: int) -> _ServedWindow:
         served = self._windows(client).get(number)
         if served is None:
             raise InvalidCallError(f"this client has no window {number}")
@@ -221,24 +227,24 @@ class Service(Closing):
             raise InvalidCallError(f"output is {output}; this compositor has 0 to {len(self._compositors) - 1}")
         return self._compositors[output]
 
-    def _gone(self, client: ServedClient) -> None:
+    def _client_closed(self, client: ServedClient) -> None:
         for served in self._windows(client).all():
             served.close(self._linger)
         client.notes.pop(self, None)
 
     # ---- on the service's thread ------------------------------------------------------------------------------------
 
-    def _put_on(self, client: ServedClient, number: int, window: ClientWindow) -> None:
+    def _show(self, client: ServedClient, number: int, window: ClientWindow) -> None:
         try:
             window._show()
         except ClosedError:
-            pass  # by its client, who is gone maybe; or with the compositor
+            pass  # its client, or the compositor, has closed it
         except Exception as error:
-            self._tell_end(client, number, window, f"it could not be opened: {type(error).__name__}: {error}")
+            self._notify_end(client, number, window, f"it could not be opened: {type(error).__name__}: {error}")
 
-    def _move_to_goal(self, client: ServedClient, number: int, served: _Served) -> None:
+    def _move_to_destination(self, client: ServedClient, number: int, served: _ServedWindow) -> None:
         with self._lock:
-            compositor, served.goal = served.goal, None
+            compositor, served.destination = served.destination, None
         assert compositor is not None
         try:
             served.window.move_to(compositor)
@@ -246,21 +252,21 @@ class Service(Closing):
             pass
         except Exception as error:
             _log.exception("%r could not be moved to %r", served.window, compositor)
-            self._tell_end(client, number, served.window, f"it could not be moved: {type(error).__name__}: {error}")
+            self._notify_end(client, number, served.window, f"it could not be moved: {type(error).__name__}: {error}")
 
     # ---- events, from any thread ------------------------------------------------------------------------------------
 
     @staticmethod
-    def _tell(client: ServedClient, opcode: m.Op, body: messages.Body) -> None:
-        messages.encode(body)  # what cannot be told fails here, and not on the loop
+    def _notify(client: ServedClient, opcode: m.Op, body: messages.Body) -> None:
+        messages.encode(body)  # a body that cannot be encoded fails here, and not on the loop
         client.server.call_soon(lambda: client.tell(opcode, body))
 
-    def _tell_end(self, client: ServedClient, number: int, window: ClientWindow, why: str) -> None:
-        self._tell(client, m.Op.ENDED, m.Ended(number, window.is_closed, why))
+    def _notify_end(self, client: ServedClient, number: int, window: ClientWindow, why: str) -> None:
+        self._notify(client, m.Op.ENDED, m.Ended(number, window.is_closed, why))
 
-    def _tell_input(self, client: ServedClient, number: int, event: Event) -> None:
+    def _notify_input(self, client: ServedClient, number: int, event: Event) -> None:
         body = m.Input(
             number, event.event_type, event.time_stamp, event.x, event.y, event.button, event.buttons, event.modifiers,
             event.dx, event.dy, event.key, event.char_str,
         )  # fmt: skip
-        self._tell(client, m.Op.INPUT, body)
+        self._notify(client, m.Op.INPUT, body)

@@ -1,4 +1,4 @@
-"""One client's window on a compositor, as its owner holds it."""
+"""One client's window on a compositor."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from vkshare import _arguments
 from vkshare._closing import common_deadline, destructor
 from vkshare._forks import OwnLock
-from vkshare.compositor import feeds
-from vkshare.compositor.feeds import Descriptor, Feed, Keys
+from vkshare.compositor import frame_sources
+from vkshare.compositor.frame_sources import Descriptor, FrameSource, Keys
 from vkshare.compositor.scene import Placement, Tween
 from vkshare.errors import ClosedError, DeviceLostError, VkshareError
 from vkshare.vsync import VsyncDispatcher
@@ -25,33 +25,36 @@ if TYPE_CHECKING:
     from vkshare.present.events import Event
 
 _FURTHEST = 1 << 20  # pixels from the origin
-_LONGEST = 3600.0  # seconds that something moves or fades
+_LONGEST = 3600.0  # seconds of a move or a fade
 
 
 @dataclass(frozen=True, slots=True)
 class WindowStatistics:
-    """A snapshot of a window's counters. Each frame of the client's is in exactly one of the first four."""
+    """A snapshot of a window's counters. Each frame of the client counts in exactly one of the
+    first four.
+    """
 
     shown: int  # frames in a composite that was presented
-    superseded: int  # replaced by a newer one before a tick wanted them
-    lost: int  # that were due at a tick which brought no composite, and were replaced by the next one's
-    waiting: int  # the newest one taken, where it is in no composite yet: 0 or 1
-    is_late: bool  # a frame is here whose work has not run
-    end: str  # why no further frame will come; "" while one may
+    superseded: int  # replaced by a newer frame before their tick
+    # due at a tick without a composite, and replaced by a newer frame before the next one
+    lost: int
+    waiting: int  # the newest frame taken, if it is in no composite yet: 0 or 1
+    is_late: bool  # a frame is here whose GPU work is not complete
+    end: str  # why no further frame will arrive; "" while one may
 
 
 class ClientWindow:
-    """Made by ``Compositor.open_window()``. All methods are thread-safe.
+    """A window, created by ``Compositor.open_window()``. All methods are thread-safe.
 
     Attributes
     ----------
     title
-        For people.
+        A title for logs and reprs.
     width, height
-        Pixels of what it shows.
+        Size of its frames in pixels.
     dispatcher
-        Of ticks of the display that it is on, also after move_to(): observe() it in this process, or put a VsyncBridge
-        on it for the client's.
+        Ticks of the display that it is on, also after move_to(). observe() it in this process, or
+        create a VsyncBridge on it for the client's process.
     """
 
     def __init__(
@@ -65,29 +68,31 @@ class ClientWindow:
         on_end: Callable[[ClientWindow, str], object] | None,
     ) -> None:
         self.title = title
-        self.number = 0  # the hub's token for it, on the compositor that it is on
+        self.number = 0  # its token in the event queue of its compositor
         self._compositor = compositor
-        self._descriptor = descriptor  # its own: another device, or another compositor, opens it anew
+        # owned: another device, or another compositor, opens it again
+        self._descriptor = descriptor
         self._keys = keys
         self._placement = placement
         self._on_input = on_input
         self._on_end = on_end
-        self._feed: Feed | None = None
+        self._source: FrameSource | None = None
         self._closes_at: int | None = None
         self._why = ""
         self._is_closed = False
-        self._moving = OwnLock(self)  # held by who moves it to another compositor
-        self._state = threading.Lock()  # with its compositor's lock: whose it is, and whether it is closed
-        self._is_watched = False  # the hub will tell of it
-        self._is_new = False  # the picture was in no composite yet
+        self._moving = OwnLock(self)  # held while the window moves to another compositor
+        # with its compositor's lock, guards _compositor and _is_closed
+        self._state = threading.Lock()
+        self._is_watched = False  # an event for its next frame is requested
+        self._is_new = False  # its picture was in no composite yet
         self._shown = self._superseded = self._lost = 0
         self.dispatcher = VsyncDispatcher(compositor.display)
 
-    # ---- what it is -----------------------------------------------------------------------------------------------
+    # ---- properties -----------------------------------------------------------------------------------------------
 
     @property
     def compositor(self) -> Compositor:
-        """That shows it now."""
+        """The compositor that shows it now."""
         return self._compositor
 
     @property
@@ -115,19 +120,19 @@ class ClientWindow:
 
     @property
     def is_opaque(self) -> bool:
-        """Whether its owner has said that its pictures have no transparent pixels."""
+        """Whether its pictures have no transparent pixels, according to open_window()."""
         return self._placement.is_opaque
 
     @property
     def takes_input(self) -> bool:
-        """Whether it wants the events on it."""
+        """Whether it has an on_input callback."""
         return self._on_input is not None
 
     @property
     def end(self) -> str:
-        """Why its client will bring no further frame; "" while one may come. The last one stays."""
-        feed = self._feed
-        return feed.end if feed is not None else ""
+        """Why its client will send no further frame; "" while one may arrive. The last frame stays."""
+        source = self._source
+        return source.end if source is not None else ""
 
     @property
     def is_closed(self) -> bool:
@@ -135,54 +140,57 @@ class ClientWindow:
 
     @property
     def why(self) -> str:
-        """Why it was closed, where that was not its owner's doing."""
+        """Why it was closed, if its owner did not close it; else ""."""
         return self._why
 
     def statistics(self) -> WindowStatistics:
         """A snapshot of the counters."""
         with self._compositor._lock:
-            feed = self._feed
-            is_late = feed is not None and feed.is_waiting
+            source = self._source
+            is_late = source is not None and source.has_unfinished_frame
             return WindowStatistics(
                 self._shown, self._superseded, self._lost, int(self._is_new), is_late, self.end
             )  # fmt: skip
 
-    # ---- what its owner does with it --------------------------------------------------------------------------------
+    # ---- for its owner --------------------------------------------------------------------------------
 
     def move(self, x: float, y: float, seconds: float = 0) -> None:
-        """To another place, at once or in so many seconds; x and y are of its top left, in the target's pixels."""
-        goal = _place("x", x), _place("y", y)
+        """Moves it, at once or in that many seconds; x and y are its top left corner, in the
+        target's pixels.
+        """
+        destination = _place("x", x), _place("y", y)
         duration = _duration(seconds)
 
         def change(placement: Placement, now: int) -> None:
-            placement.x = placement.x.to(goal[0], now, duration)
-            placement.y = placement.y.to(goal[1], now, duration)
+            placement.x = placement.x.to(destination[0], now, duration)
+            placement.y = placement.y.to(destination[1], now, duration)
 
         self._change(change)
 
     def fade(self, opacity: float, seconds: float = 0) -> None:
-        """To another opacity (0 to 1), at once or in so many seconds."""
-        goal = _opacity(opacity)
+        """Changes its opacity (0 to 1), at once or in that many seconds."""
+        destination = _opacity(opacity)
         duration = _duration(seconds)
 
         def change(placement: Placement, now: int) -> None:
-            placement.opacity = placement.opacity.to(goal, now, duration)
+            placement.opacity = placement.opacity.to(destination, now, duration)
 
         self._change(change)
 
     def raise_to_top(self) -> None:
-        """Over all other windows."""
+        """Raises it above all other windows."""
         self._change(lambda placement, _: self._compositor._scene.raise_to_top(placement))
 
     def lower_to_bottom(self) -> None:
-        """Below all other windows."""
+        """Lowers it below all other windows."""
         self._change(lambda placement, _: self._compositor._scene.lower_to_bottom(placement))
 
     def move_to(self, compositor: Compositor) -> None:
-        """On another compositor's display, at the same place; its ticks are that display's from then on.
+        """Moves it to another compositor, at the same position; it then gets that compositor's
+        ticks.
 
-        Between the two it is opened anew where they have different devices: errors as of open_window(), and the window
-        is closed then.
+        Its source is opened again if the compositors have different devices. Errors as of
+        open_window(); the window is closed then.
         """
         with self._moving:
             before = self._compositor
@@ -190,30 +198,34 @@ class ClientWindow:
                 return
             with before._lock:
                 self._check()
-                before._take_off(self)
-                feed, self._feed = self._feed, None
+                before._detach(self)
+                source, self._source = self._source, None
             device = before.device
             try:
-                while feed is None or compositor.device is not device or not compositor._put_on(self, feed, device):
-                    if feed is not None:
-                        feed.close()
+                while source is None or compositor.device is not device or not compositor._attach(self, source, device):
+                    if source is not None:
+                        source.close()
                     device = compositor.device
-                    feed = feeds.opened(device, self._descriptor, self._keys)
+                    source = frame_sources.open_source(device, self._descriptor, self._keys)
             except BaseException as error:
-                if feed is not None:
-                    feed.close()
-                self._ended(f"it could not be moved: {error}")
+                if source is not None:
+                    source.close()
+                self._end(f"it could not be moved: {error}")
                 raise
 
     def close(self, seconds: float = 0) -> None:
-        """Takes it off the screen, at once or fading out in so many seconds. Idempotent; a sooner end counts.
+        """Closes it, at once or after fading out for that many seconds. Idempotent; the earliest
+        end counts.
 
-        At once, it waits until the client's memory is let go, half a second at most where the client's work keeps it.
+        At once, it waits until the client's memory is closed: half a second at most, for work of
+        the client.
         """
-        self._close(seconds, is_patient=True)
+        self._close(seconds, is_blocking=True)
 
-    def _close(self, seconds: float, *, is_patient: bool) -> None:
-        """Else the compositor's closer lets go of the client's memory, and this returns at once."""
+    def _close(self, seconds: float, *, is_blocking: bool) -> None:
+        """Closes it. Not is_blocking: the compositor's closer closes the client's memory, and this
+        returns at once.
+        """
         duration = _duration(seconds)
         compositor = self._compositor
         with compositor._lock:
@@ -226,53 +238,57 @@ class ClientWindow:
                 self._closes_at = soon if self._closes_at is None else min(soon, self._closes_at)
                 compositor._wake()
                 return
-        self._ended("", is_patient=is_patient)
+        self._end("", is_blocking=is_blocking)
 
     # ---- for the compositor, under its lock -------------------------------------------------------------------------
 
     def _show(self) -> None:
-        """Not under the lock: opens the client's memory, and puts it on the screen. Else it is closed."""
+        """Opens the client's memory, and shows the window, or closes it on an error. Caller does
+        not hold the lock.
+        """
         compositor, is_shown = self._compositor, False
         try:
             while not is_shown:
                 self._check()
                 device = compositor.device
-                feed = self._opened(device)
+                source = self._try_open(device)
                 try:
-                    is_shown = compositor._put_on(self, feed, device)
+                    is_shown = compositor._attach(self, source, device)
                 finally:
-                    if not is_shown and feed is not None:
-                        feed.close()
+                    if not is_shown and source is not None:
+                        source.close()
         except BaseException as error:
-            self._ended(f"it could not be opened: {error}")
+            self._end(f"it could not be opened: {error}")
             raise
 
-    def _opened(self, device: Device) -> Feed | None:
+    def _try_open(self, device: Device) -> FrameSource | None:
         try:
-            return feeds.opened(device, self._descriptor, self._keys)
+            return frame_sources.open_source(device, self._descriptor, self._keys)
         except DeviceLostError:
             if self._compositor._factory is None:
                 raise
-            return None  # it is opened on the next one
+            return None  # the next device opens it
 
-    def _open_feed(self, device: Device) -> None:
-        """Not under the lock: on the next device."""
+    def _reopen_source(self, device: Device) -> None:
+        """Opens its source on the next device. Caller does not hold the lock."""
         compositor = self._compositor
-        feed = feeds.opened(device, self._descriptor, self._keys)
+        source = frame_sources.open_source(device, self._descriptor, self._keys)
         with compositor._lock:
             if self._placement in compositor._windows:
-                before, self._feed = self._feed, feed
-            else:  # it was closed meanwhile, or moved
-                before = feed
+                before, self._source = self._source, source
+            else:  # it was closed or moved meanwhile
+                before = source
         if before is not None:
             before.close()
 
     def _latch(self, vsync_time: int, skipped: int) -> bool:
-        """Takes the newest frame that is finished and due at the tick of that time, after so many ticks that brought no
-        composite. Whether one came.
+        """Takes the newest complete frame that is due at the tick of that vsync time; returns
+        whether there is one.
+
+        `skipped`: ticks since the last composite.
         """
-        feed = self._feed
-        count = 0 if feed is None else feed.latch(vsync_time)
+        source = self._source
+        count = 0 if source is None else source.latch(vsync_time)
         if not count:
             return False
         replaced = count - 1 + self._is_new
@@ -300,44 +316,44 @@ class ClientWindow:
             raise ClosedError(f"this window is closed{': ' if self._why else ''}{self._why}")
 
     @property
-    def _keeps_memory(self) -> bool:
-        """Whether a client's memory is open here for it."""
-        return not self._is_closed or self._feed is not None
+    def _holds_memory(self) -> bool:
+        """Whether it keeps a client's memory open."""
+        return not self._is_closed or self._source is not None
 
-    def _hand_back(self) -> None:
-        """Before _let_go(): what the client gets back."""
-        feed = self._feed
-        if feed is not None:
-            feed.hand_back()
+    def _release_to_client(self) -> None:
+        """Releases surfaces to the client, before _close_source()."""
+        source = self._source
+        if source is not None:
+            source.release_to_client()
 
-    def _let_go(self) -> None:
-        """Its feed's surfaces go, its place stays."""
-        feed = self._feed
+    def _close_source(self) -> None:
+        """Closes its source; the placement stays."""
+        source = self._source
         self._is_watched = False
         try:
-            if feed is not None:
+            if source is not None:
                 with contextlib.suppress(VkshareError):
-                    feed.close()
+                    source.close()
         finally:
-            self._feed = None
+            self._source = None
 
-    def _ended(self, why: str, *, is_patient: bool = False) -> None:
-        """Takes it off the screen, and lets go of all that it has, is_patient: before it returns. Idempotent, from any
-        thread.
+    def _end(self, why: str, *, is_blocking: bool = False) -> None:
+        """Removes it from its compositor and closes its source, before it returns if is_blocking.
+        Idempotent; from any thread.
         """
         while True:
             compositor = self._compositor
             with compositor._lock, self._state:
                 if self._is_closed:
                     return
-                if self._compositor is compositor:  # it was not moved in this moment
+                if self._compositor is compositor:  # it has not moved meanwhile
                     self._why, self._is_closed = why, True
-                    compositor._take_off(self)
+                    compositor._detach(self)
                     break
-        if is_patient and threading.current_thread() is not compositor._thread:
+        if is_blocking and threading.current_thread() is not compositor._thread:
             with common_deadline():
-                self._let_go()
-        elif self._feed is not None:
+                self._close_source()
+        elif self._source is not None:
             compositor._closer.add(self)
         self.dispatcher.close()
         self._descriptor.close()
@@ -353,7 +369,9 @@ class ClientWindow:
 
 
 def placed(width: int, height: int, at: Any, opacity: Any, is_opaque: Any) -> Placement:
-    """The arguments of open_window(), checked. ValueError, TypeError naming the one that is wrong."""
+    """Checks the arguments of open_window(). ValueError, TypeError: the text names the argument
+    that is wrong.
+    """
     try:
         x, y = at
     except (TypeError, ValueError):

@@ -1,14 +1,14 @@
-"""A render server: other processes' drawing on this one's device, each client in its own order.
+"""A render server draws for other processes on its device, in each client's order.
 
     with vks.server.RenderServer() as server:          # one process
         server.serve_forever()
 
-    with vks.server.Client(device=device) as client:   # any other of the same user
+    with vks.server.Client(device=device) as client:   # any other process of the same user
         surface = client.create_surface(640, 480)
         client.submit(client.record().clear(surface, (1, 0, 0, 1)), acquire={surface: 0}, release={surface: 1})
         surface.surface.acquire(1)
 
-docs/server.md has the wire format, and who tells whom on which thread.
+docs/server.md describes the wire format and the threads.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 _HOME = {
     "Client": "vkshare.server.client",
     "RenderServer": "vkshare.server.server",
-    "Kind": "vkshare.server.kinds",
-    "Route": "vkshare.server.conversation",
+    "Kind": "vkshare.server.request_types",
+    "Route": "vkshare.server.session_state",
 }
 
 __all__ = ["Client", "Kind", "RenderServer", "Route"]
@@ -39,6 +39,6 @@ def __dir__() -> list[str]:
 
 if TYPE_CHECKING:
     from vkshare.server.client import Client as Client
-    from vkshare.server.conversation import Route as Route
-    from vkshare.server.kinds import Kind as Kind
+    from vkshare.server.request_types import Kind as Kind
     from vkshare.server.server import RenderServer as RenderServer
+    from vkshare.server.session_state import Route as Route

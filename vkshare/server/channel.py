@@ -1,4 +1,6 @@
-"""A client's end of the connection: requests go out, replies are matched by their numbers, errors are raised here."""
+"""The client's end of a connection: sends requests, matches replies by sequence number, raises
+errors.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +16,22 @@ from typing import Any, NoReturn
 
 from vkshare import _fds, _sockets, _trace, _transport
 from vkshare.errors import ClosedError, DeviceLostError, RemoteLostError
-from vkshare.server import marks, wire
-from vkshare.server.conversation import GREETINGS
+from vkshare.server import trace_points, wire
 from vkshare.server.messages import Body, Event, Failure, Op, decode, encode, rebuilt
+from vkshare.server.session_state import NO_GENERATION
 
 _TIMEVAL = struct.Struct("@ll")
 _NO_OP = wire.HEADER.pack
-_REPLIES = 4096  # bytes that most replies fit
-_MOST_EVENTS = _MOST_ERRORS = 1024  # kept for one who does not look: the newest
+_REPLIES = 4096  # bytes; most replies fit
+_MOST_EVENTS = _MOST_ERRORS = 1024  # the newest are kept until the caller reads them
 
 
-class _Going:
-    """A request on its way out. Knows how much has gone, whenever it is interrupted."""
+class _Outgoing:
+    """A request that is being sent. Counts the bytes sent, also if the call is interrupted."""
 
     def __init__(self, sequence: int, size: int, before: int = 0) -> None:
         self.sequence = sequence
-        self.before = before  # the newest request before it that has gone out whole
+        self.before = before  # the newest request before this one that was sent completely
         self.parts: list[int] = []  # bytes
         self._size = size
 
@@ -38,11 +40,13 @@ class _Going:
         return sum(self.parts) == self._size
 
     @property
-    def is_part(self) -> bool:
+    def is_partial(self) -> bool:
         return 0 < sum(self.parts) < self._size
 
     def send(self, sock: socket.socket, data: memoryview, fds: Sequence[int]) -> None:
-        """What finds room, with the fds on its first byte. One call of C's, as wire.read_into()."""
+        """Sends as many bytes as the socket takes, the fds with the first byte. One C call, like
+        wire.read_into().
+        """
         if fds:
             self.parts.extend(map(sock.sendmsg, ([data],), (_transport.rights(fds),), (socket.MSG_NOSIGNAL,)))
         else:
@@ -50,25 +54,27 @@ class _Going:
 
 
 class Channel:
-    """For one thread at a time. `generation` is that of the server's device, as far as it is known here; set_client()
-    tells which of the server's clients this is, once that is known.
+    """For one thread at a time. `generation` is the last known generation of the server's device.
+    set_client() stores this client's number, once the server has sent it.
 
-    A call that is interrupted (Ctrl-C) loses no byte and no fd of the stream: its reply is passed over when it comes.
+    An interrupted call (Ctrl-C) loses no byte and no fd of the stream: its reply is skipped when it
+    arrives.
     """
 
     def __init__(self, path: Path, timeout: float | None) -> None:
         self.generation = 0
-        self._asker = marks.NOBODY
-        self.deferred: deque[Exception] = deque(maxlen=_MOST_ERRORS)  # of requests without a reply; each has `sequence`
+        self._requester = trace_points.UNKNOWN_REQUESTER
+        # errors of requests without a reply; each has `sequence`
+        self.deferred: deque[Exception] = deque(maxlen=_MOST_ERRORS)
         self.events: deque[tuple[Event, list[int]]] = deque(maxlen=_MOST_EVENTS)
         self._sequence = 0
-        self._going = _Going(0, 0)
+        self._outgoing = _Outgoing(0, 0)
         self._splitter = wire.Splitter()
         self._arrived = self._splitter.messages
-        self._timeout: float | None = None  # that the kernel knows
+        self._timeout: float | None = None  # as set in the kernel
         self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            # The kernel's own timeouts: Python's would poll() before each call.
+            # Kernel timeouts, because Python's would call poll() before each call.
             self._set_timeout(timeout)
             _sockets.connect(self._sock, path)
         except BaseException as error:
@@ -83,7 +89,7 @@ class Channel:
         return self._sock.fileno() < 0
 
     def close(self) -> None:
-        """Idempotent."""
+        """Closes the connection. Idempotent."""
         self._sock.close()
         self._splitter.close()
         for _, fds in self.events:
@@ -91,18 +97,18 @@ class Channel:
         self.events.clear()
 
     def set_client(self, number: int) -> None:
-        self._asker = marks.asker_here(self._sock, number)
+        self._requester = trace_points.requester_at_client(self._sock, number)
 
     def _step(self, what: str, opcode: int) -> AbstractContextManager[None]:
-        """The request that comes next, in a trace."""
+        """Returns the trace step of the next request."""
         if not _trace.is_on:
             return _trace.NOTHING
-        return marks.step(what, opcode, self._asker, self._sequence + 1 & 0xFFFFFFFF)
+        return trace_points.step(what, opcode, self._requester, self._sequence + 1 & 0xFFFFFFFF)
 
     # ---- out ------------------------------------------------------------------------------------------------------
 
     def send(self, opcode: int, body: Body | None = None, fds: Sequence[int] = (), timeout: float | None = None) -> int:
-        """Sends a request, whose fds stay the caller's; returns its number."""
+        """Sends a request; returns its sequence number. The fds stay the caller's."""
         with self._step("send", opcode):
             return self._send(opcode, body, fds, timeout)
 
@@ -110,7 +116,7 @@ class Channel:
         self._check()
         self._set_timeout(timeout)
         sequence = self._next()
-        generation = GREETINGS if opcode == Op.HELLO else self.generation
+        generation = NO_GENERATION if opcode == Op.HELLO else self.generation
         data = encode(body)
         if wire.HEADER.size + len(data) <= wire.MAX_MESSAGE:
             self._send_all(wire.pack(opcode, sequence, generation, data, len(fds)), fds, sequence)
@@ -130,12 +136,12 @@ class Channel:
 
     @property
     def sent(self) -> int:
-        """The newest request that has gone out whole."""
-        going = self._going
+        """The newest request that was sent completely."""
+        going = self._outgoing
         return going.sequence if going.is_whole else going.before
 
     def _send_all(self, data: bytes, fds: Sequence[int], sequence: int) -> None:
-        self._going = going = _Going(sequence, len(data), self.sent)
+        self._outgoing = going = _Outgoing(sequence, len(data), self.sent)
         left = memoryview(data)
         try:
             while left:
@@ -143,10 +149,10 @@ class Channel:
                 left = left[going.parts[-1] :]
                 fds = ()
         except (BrokenPipeError, ConnectionResetError):
-            raise self._why_it_ended() from None
+            raise self._disconnect_error() from None
         except BlockingIOError:
-            if going.is_part:
-                self.close()  # half a message: the stream cannot be used any more
+            if going.is_partial:
+                self.close()  # part of a message was sent: the stream is unusable
             raise TimeoutError("the server did not take the request in time") from None
 
     # ---- in -------------------------------------------------------------------------------------------------------
@@ -154,15 +160,16 @@ class Channel:
     def call(
         self, opcode: int, body: Body | None, fds: Sequence[int], timeout: float | None
     ) -> tuple[bytes, list[int]]:
-        """Sends a request and waits for its reply: the body, and fds that are the caller's.
+        """Sends a request and waits for its reply; returns the body, and fds that the caller owns.
 
-        wire.LostFds: the server has done it, and this process had no room for the reply's fds.
+        wire.LostFds: the server has executed the request, but this process had no fd free for the
+        reply's fds.
         """
-        message = self.ask(opcode, body, fds, timeout)
+        message = self.exchange(opcode, body, fds, timeout)
         return message.body, message.take_fds()
 
-    def ask(self, opcode: int, body: Body | None, fds: Sequence[int], timeout: float | None) -> wire.Message:
-        """The same; the reply, which owns its fds."""
+    def exchange(self, opcode: int, body: Body | None, fds: Sequence[int], timeout: float | None) -> wire.Message:
+        """Does the same; returns the reply message, which owns its fds."""
         with self._step("call", opcode):
             message = self._await(self._send(opcode, body, fds, timeout), timeout)
         if opcode == Op.HELLO:
@@ -172,8 +179,8 @@ class Channel:
         return message
 
     def no_op(self, timeout: float | None) -> None:
-        """A no-op's round trip, in as few steps as that can be."""
-        is_between = self._arrived or self._splitter.parts or not self._splitter.is_empty or self._going.is_part
+        """Makes the round trip of a no-op, on a fast path."""
+        is_between = self._arrived or self._splitter.parts or not self._splitter.is_empty or self._outgoing.is_partial
         if is_between or self._timeout != timeout or self.is_closed or _trace.is_on:
             self.call(Op.NO_OP, None, (), timeout)
             return
@@ -183,7 +190,7 @@ class Channel:
             self._sock.send(_NO_OP(size, 2, 0, wire.VERSION, sequence, self.generation))
             wire.read_into(parts, self._sock, size=_REPLIES)
         except (BrokenPipeError, ConnectionResetError):
-            raise self._why_it_ended() from None
+            raise self._disconnect_error() from None
         except BlockingIOError:
             raise TimeoutError("the server did not answer in time") from None
         if parts[0][0] == _NO_OP(size, 0x8000, 0, wire.VERSION, sequence, self.generation):
@@ -200,8 +207,8 @@ class Channel:
             self._receive(left)
             left = None if timeout is None else max(0.0, start + timeout - time.monotonic())
 
-    def look(self) -> None:
-        """Takes in what has come already: deferred errors, events."""
+    def poll(self) -> None:
+        """Reads what has arrived: deferred errors, events. Does not wait."""
         self._check()
         is_open = True
         try:
@@ -211,11 +218,14 @@ class Channel:
             pass
         self._next_reply(None)
         if not is_open:
-            self._has_ended()
+            self._raise_closed()
 
     def _next_reply(self, sequence: int | None) -> wire.Message | None:
-        """The reply to that request, if it has come. What came before it is seen to, each message in one step for
-        signals, and closed. Raises if the answer is an error.
+        """Returns the reply to that request, or None if it has not arrived. Raises if the answer is
+        an error.
+
+        Messages before the reply are handled and closed. A signal can interrupt only between two
+        messages.
         """
         while self._arrived:
             message = self._arrived[0]
@@ -224,13 +234,13 @@ class Channel:
                 del self._arrived[0]
                 return message
             try:
-                self._see_to(message, is_answer)
+                self._handle(message, is_answer)
             finally:
-                message.close()  # an answer that came too late, too
+                message.close()  # also an answer that came after its timeout
         return None
 
-    def _see_to(self, message: wire.Message, is_answer: bool) -> None:
-        """Removes it from what has arrived."""
+    def _handle(self, message: wire.Message, is_answer: bool) -> None:
+        """Handles a message and removes it from those that have arrived."""
         if message.opcode == Op.ERROR and is_answer:
             error = self._error(message)
             del self._arrived[0]
@@ -245,7 +255,7 @@ class Channel:
         if message.opcode == Op.DEFERRED:
             deferred = (self._error(message),)
         elif message.opcode == Op.EVENT and message.has_lost_fds:
-            deferred = (wire.LostFds("what the server told"),)
+            deferred = (wire.LostFds("an event of the server"),)
         elif message.opcode == Op.EVENT:
             events = ((self.decoded(Event, message.body), fds),)
             if len(self.events) == _MOST_EVENTS:
@@ -258,15 +268,17 @@ class Channel:
         del self._arrived[0]
 
     def decoded(self, kind: type[Body], data: bytes) -> Any:
-        """The body in `data`. RemoteLostError: it is none, and the connection is closed."""
+        """Decodes the body in `data`. RemoteLostError: it is malformed; the connection is closed
+        then.
+        """
         try:
             return decode(kind, data)
-        except wire.Garbage as error:
-            raise self._garbage(error) from None
+        except wire.ProtocolError as error:
+            raise self._protocol_error(error) from None
 
-    def _garbage(self, why: wire.Garbage) -> RemoteLostError:
+    def _protocol_error(self, why: wire.ProtocolError) -> RemoteLostError:
         self.close()
-        return RemoteLostError(f"what came from the server is garbage: {why}")
+        return RemoteLostError(f"the server sent a malformed message: {why}")
 
     def _error(self, message: wire.Message) -> Exception:
         error = rebuilt(self.decoded(Failure, message.body))
@@ -286,38 +298,39 @@ class Channel:
         except BlockingIOError:
             raise TimeoutError("the server did not answer in time") from None
         if not is_open and not self._arrived:
-            self._has_ended()
+            self._raise_closed()
 
-    def _has_ended(self) -> NoReturn:
+    def _raise_closed(self) -> NoReturn:
         self.close()
         raise RemoteLostError("the server has closed the connection")
 
     def _read(self, flags: int = 0) -> bool:
-        """False: the server has closed its end."""
+        """Reads once from the socket. False: the server has closed its end."""
         try:
             return self._splitter.read(self._sock, flags)
         except ConnectionResetError:
-            raise self._why_it_ended() from None
-        except wire.Garbage as error:
-            raise self._garbage(error) from None
+            raise self._disconnect_error() from None
+        except wire.ProtocolError as error:
+            raise self._protocol_error(error) from None
 
-    def _why_it_ended(self) -> Exception:
-        """What the server said last, as far as it got here."""
+    def _disconnect_error(self) -> Exception:
+        """Closes the connection; returns the server's last error, if it arrived."""
         try:
             while self._splitter.read(self._sock, socket.MSG_DONTWAIT):
                 pass
-        except (OSError, wire.Garbage):
+        except (OSError, wire.ProtocolError):
             pass
-        told = [message for message in self._arrived if message.opcode == Op.LOST]
+        lost = [message for message in self._arrived if message.opcode == Op.LOST]
         try:
-            return self._error(told[0]) if told else RemoteLostError("the server has closed the connection")
+            return self._error(lost[0]) if lost else RemoteLostError("the server has closed the connection")
         finally:
             self.close()
 
     def _check(self) -> None:
         if self.is_closed:
             raise ClosedError("this connection is closed: make another Client")
-        if self._going.is_part:  # what the server reads next would be garbage to it
+        # the server would read the next request as the rest of this one
+        if self._outgoing.is_partial:
             self.close()
             raise ClosedError(
                 "a call of this client was interrupted when half of its request was sent, and no other can follow it: "
@@ -329,14 +342,16 @@ class Channel:
             return
         whole, part = divmod(timeout or 0.0, 1.0)
         packed = _TIMEVAL.pack(int(whole), max(int(part * 1e6), int(timeout is not None and not whole)))
-        self._timeout = -1.0  # unknown, where this is interrupted
+        self._timeout = -1.0  # unknown, if this is interrupted
         for which in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
             self._sock.setsockopt(socket.SOL_SOCKET, which, packed)
         self._timeout = timeout
 
 
 def _in_memory(data: bytes) -> int:
-    """A memfd with the data, the caller's. ValueError: that is too much. OSError: there is no memfd for it."""
+    """Returns a memfd with the data, owned by the caller. ValueError: too much data. OSError: no
+    memfd can be created.
+    """
     if len(data) > wire.MAX_IN_MEMORY:
         raise ValueError(f"the request has {len(data)} bytes; allowed are {wire.MAX_IN_MEMORY}: send it in parts")
     try:

@@ -1,6 +1,7 @@
-"""The other end of isolation.py: ``python -m vkshare.server.child`` runs one client's requests on a device of its own.
+"""The child process of isolation.py: ``python -m vkshare.server.child`` runs one client's requests
+on its own device.
 
-One thread: requests are run as they come, and while one runs, nothing else is. What hangs is killed by the server.
+One thread runs the requests one after the other. The server kills a process that hangs.
 """
 
 from __future__ import annotations
@@ -16,28 +17,31 @@ from vkshare import _fds, _native
 from vkshare.device import Device
 from vkshare.opening import open
 from vkshare.server import rendering, wire
-from vkshare.server.conversation import RETRY
-from vkshare.server.executor import Executor, Told
-from vkshare.server.isolation import IS_GARBAGE, IS_HELD, IS_LATER, IS_OVER, READY, Orders
-from vkshare.server.kinds import Answer, Later, Request, table
+from vkshare.server.deadlock_check import WaitGraph
+from vkshare.server.executor import Executor, RequestResult
+from vkshare.server.isolation import IS_HELD, IS_LATER, IS_OVER, IS_PROTOCOL_ERROR, READY, ChildConfig
 from vkshare.server.messages import Op, encode, failure
-from vkshare.server.order import Order
-from vkshare.server.worker import Outcome, bare
+from vkshare.server.request_types import Answer, Later, Request, table
+from vkshare.server.session_state import RETRY_INTERVAL
+from vkshare.server.worker import Outcome, without_traceback
 
 
 class Child:
-    """One client's executor, and the socket to the server's loop. Sends wait: the loop always reads."""
+    """One client's executor, and the socket to the server's loop. Sends may block, because the loop
+    always reads.
+    """
 
-    def __init__(self, sock: socket.socket, orders: Orders, device: Device) -> None:
+    def __init__(self, sock: socket.socket, config: ChildConfig, device: Device) -> None:
         self._sock = sock
         self._event_queue = _native.EventQueue()
-        self._kinds = table(rendering.KINDS, pickle.loads(orders.kinds))
+        self._kinds = table(rendering.KINDS, pickle.loads(config.kinds))
         self._splitter = wire.Splitter()
-        self._executor = Executor(device, orders.client, 0, self._event_queue, Order())
-        self._held: set[int] = set()  # of which the server was told that they may fail late
+        self._executor = Executor(device, config.client, 0, self._event_queue, WaitGraph())
+        # sequences of requests that may fail late; the server knows them
+        self._held: set[int] = set()
 
     def run(self) -> None:
-        """Until the server has closed its end."""
+        """Serves requests until the server has closed its end."""
         poll = select.poll()
         poll.register(self._sock, select.POLLIN)
         poll.register(self._event_queue.fileno(), select.POLLIN)
@@ -64,38 +68,38 @@ class Child:
             request = Request.of(message, self._kinds)
             outcome: Outcome | None = self._executor.run(request)
         except BaseException as error:
-            outcome = bare(error)
+            outcome = without_traceback(error)
         else:
             if request in self._executor.held:
                 self._held.add(message.sequence)
                 self._send(IS_HELD, message.sequence)
         finally:
             message.close()
-        self._tell(message.sequence, Answer() if outcome is None else outcome)
+        self._send_outcome(message.sequence, Answer() if outcome is None else outcome)
 
     def _drain(self) -> None:
         for token, error in self._event_queue.drain():
-            for told in self._executor.happened(token & 0xFFFFFFFF, error):
-                self._told(told)
+            for result in self._executor.event_arrived(token & 0xFFFFFFFF, error):
+                self._send_result(result)
         for sequence in self._held - {request.sequence for request in self._executor.held}:
             self._held.discard(sequence)
             self._send(IS_OVER, sequence)
 
-    def _told(self, told: Told) -> None:
-        if told.is_late:
-            self._held.discard(told.request.sequence)
-            assert isinstance(told.outcome, BaseException)
-            self._send(Op.DEFERRED, told.request.sequence, encode(failure(told.outcome)))
+    def _send_result(self, result: RequestResult) -> None:
+        if result.is_late:
+            self._held.discard(result.request.sequence)
+            assert isinstance(result.outcome, BaseException)
+            self._send(Op.DEFERRED, result.request.sequence, encode(failure(result.outcome)))
         else:
-            self._tell(told.request.sequence, told.outcome)
+            self._send_outcome(result.request.sequence, result.outcome)
 
-    def _tell(self, sequence: int, outcome: Outcome) -> None:
+    def _send_outcome(self, sequence: int, outcome: Outcome) -> None:
         if isinstance(outcome, Answer):
             self._send(Op.REPLY, sequence, outcome.body, outcome.fds)
         elif isinstance(outcome, Later):
             self._send(IS_LATER, sequence)
-        elif isinstance(outcome, wire.Garbage):
-            self._send(IS_GARBAGE, sequence, str(outcome).encode())
+        elif isinstance(outcome, wire.ProtocolError):
+            self._send(IS_PROTOCOL_ERROR, sequence, str(outcome).encode())
         else:
             self._send(Op.ERROR, sequence, encode(failure(outcome)))
 
@@ -109,7 +113,8 @@ class Child:
                 except OSError as error:
                     if error.errno != errno.ETOOMANYREFS:
                         raise
-                    time.sleep(RETRY)  # more fds of this user are under way than the kernel allows
+                    # too many of this user's fds are in flight (unix(7))
+                    time.sleep(RETRY_INTERVAL)
                     continue
                 left = left[sent:]
                 _fds.close_all(fds)
@@ -119,13 +124,13 @@ class Child:
 
 
 def main() -> int:
-    """Reads its orders, serves, and ends with its socket."""
-    orders: Orders = pickle.load(sys.stdin.buffer)
-    sys.path[:] = orders.import_path
-    name = f"vkshare client {orders.client}"
-    with socket.socket(fileno=orders.fd) as sock, open(orders.adapter, backend=orders.backend, name=name) as device:
+    """Reads the ChildConfig from standard input, and serves until the socket is closed."""
+    config: ChildConfig = pickle.load(sys.stdin.buffer)
+    sys.path[:] = config.import_path
+    name = f"vkshare client {config.client}"
+    with socket.socket(fileno=config.fd) as sock, open(config.adapter, backend=config.backend, name=name) as device:
         try:
-            Child(sock, orders, device).run()
+            Child(sock, config, device).run()
         except (BrokenPipeError, ConnectionResetError):
             pass  # the server is gone
     return 0

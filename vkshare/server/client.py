@@ -1,4 +1,4 @@
-"""Client: another process's drawing, in a few lines here."""
+"""Client: draws in a render server, in another process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vkshare.errors import RemoteLostError, VkshareError
 from vkshare.fence import Fence
 from vkshare.server import messages as m
 from vkshare.server.channel import Channel
-from vkshare.server.handles import Served, ServedFence, ServedSurface
+from vkshare.server.handles import ServedFence, ServedHandle, ServedSurface
 from vkshare.server.recorder import Recorder
 from vkshare.server.socket_path import checked
 from vkshare.surface import Surface
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from vkshare.device import Device
 
 _FLUSH = 5.0  # seconds that close() waits
-_UNDO = 1.0  # seconds for a request to go out that undoes another one, after the caller's time is over maybe
+# seconds to send a request that undoes another one; in addition to the caller's timeout
+_UNDO = 1.0
 _DEFAULT: Any = object()  # the client's own timeout
-_T = TypeVar("_T", bound=Served)
+_T = TypeVar("_T", bound=ServedHandle)
 _D = TypeVar("_D", bound=Descriptor)
 _O = TypeVar("_O")
 Keys = Mapping["ServedSurface", int] | Iterable[tuple["ServedSurface", int]]
@@ -38,31 +39,33 @@ Keys = Mapping["ServedSurface", int] | Iterable[tuple["ServedSurface", int]]
 class Client:
     """A connection to a RenderServer.
 
-    Requests without a result (submit, closing things) are sent and not waited for: an error of one comes later, is
-    raised by the next sync(), and names the request in its attribute `sequence`, which submit() returned. Thread-safe;
-    a call that waits keeps those of other threads waiting.
+    Requests without a result (submit, closing objects) return once they are sent. The next sync() raises their errors,
+    with the request's number, as submit() returned it, in the attribute `sequence`. Thread-safe; a call that waits
+    blocks the calls of other threads.
 
     Parameters
     ----------
     path
-        Of the server's socket; None: as RenderServer has it.
+        Path of the server's socket; None: as RenderServer has it.
     name
-        What the server's messages call it; up to 64 characters.
+        Name of the client in the server's messages; up to 64 characters.
     timeout
-        Seconds that a call waits for the server, where it does not say.
+        Seconds that a call waits for the server, unless it has a timeout of its own.
     device
-        Where surfaces and fences are opened in this process. Of the server's adapter; stays the caller's.
+        Device that opens surfaces and fences in this process, on the server's adapter; stays the
+        caller's.
 
     Raises
     ------
     OSError
-        No process listens there; PermissionError: one of another user does, and was sent nothing.
+        No process listens there. PermissionError: the process there is another user's; nothing was
+        sent to it.
     InvalidCallError
         No path is given, and XDG_RUNTIME_DIR, or the user's folder in /tmp, can be written by another user.
     RemoteLostError
-        By every call: the server has ended the connection; the text says why.
+        Every call: the server has ended the connection; the text says why.
     InvalidCallError
-        By every call in a forked child: the connection is its parent's.
+        Every call in a forked child: the connection belongs to the parent.
     """
 
     def __init__(
@@ -79,7 +82,7 @@ class Client:
         self._device = device
         self._lock = OwnLock(self)
         self._last_id = 0
-        self._things: dict[tuple[type, int], Served] = {}
+        self._handles: dict[tuple[type, int], ServedHandle] = {}
         self._channel = Channel(self._path, self._timeout)
         try:
             self.server: m.Welcome = self._hello(_arguments.text("name", name))
@@ -98,18 +101,20 @@ class Client:
     # ---- asking -----------------------------------------------------------------------------------------------------
 
     def ping(self, timeout: float | None = _DEFAULT) -> None:
-        """A round trip: everything that was asked before has been done, but for what the GPU still runs."""
+        """Waits until the server has handled all earlier requests. Their GPU work may still run."""
         with self._lock:
             self._channel.no_op(self._timeout if timeout is _DEFAULT else _arguments.timeout(timeout))
 
     def statistics(self) -> dict[str, int | float]:
         """The server's statistics()."""
-        told: m.Told = self.decoded(m.Told, self._call(m.Op.STATISTICS)[0])
-        return told.numbers
+        counters: m.Counters = self.decoded(m.Counters, self._call(m.Op.STATISTICS)[0])
+        return counters.numbers
 
     @property
     def generation(self) -> int:
-        """Of the server's device, as far as it is known here. After a DeviceLostError things have to be made anew."""
+        """Last known generation of the server's device. After a DeviceLostError, create surfaces
+        and fences again.
+        """
         return self._channel.generation
 
     @property
@@ -127,7 +132,9 @@ class Client:
         tiling: str = "auto",
         usage: Iterable[str] = DEFAULT_USAGE,
     ) -> ServedSurface:
-        """A surface of the server's, with a handle of it here. Parameters and errors as device.create_surface()."""
+        """Creates a surface in the server, with a handle in this process. Parameters and errors as
+        device.create_surface().
+        """
         size = _arguments.integer("width", width, 1, 2**20), _arguments.integer("height", height, 1, 2**20)
         with self._lock:
             number = self._new_id()
@@ -135,13 +142,13 @@ class Client:
             body = m.CreateSurface(number, *size, str(format), tiling, words)
             opener = None if self._device is None else self._device.open_surface
             with self._undoing(m.Op.CLOSE_SURFACE, m.Close(number)):
-                descriptor, surface = self._made(m.Op.CREATE_SURFACE, body, SurfaceDescriptor, opener)
+                descriptor, surface = self._create(m.Op.CREATE_SURFACE, body, SurfaceDescriptor, opener)
                 return self._keep(
                     ServedSurface(self, number, descriptor.spec, surface, None if surface is not None else descriptor)
                 )
 
     def open_surface(self, surface: Surface | SurfaceDescriptor) -> ServedSurface:
-        """Gives the server a handle of a surface of this process."""
+        """Opens a surface of this process in the server."""
         if isinstance(surface, Surface):
             with surface.export() as descriptor:
                 return self._open_surface(descriptor, surface)
@@ -158,19 +165,19 @@ class Client:
             return self._keep(served)
 
     def create_fence(self, initial: int = 0) -> ServedFence:
-        """A fence that this client's submissions signal, with a follower of it here."""
+        """Creates a fence that this client's submissions signal, with a follower in this process."""
         initial = _arguments.integer("initial", initial, 0, 2**64 - 2)
         with self._lock:
             number = self._new_id()
             body = m.CreateFence(number, initial)
             opener = None if self._device is None else self._device.open_fence
             with self._undoing(m.Op.CLOSE_FENCE, m.Close(number)):
-                descriptor, fence = self._made(m.Op.CREATE_FENCE, body, FenceDescriptor, opener)
+                descriptor, fence = self._create(m.Op.CREATE_FENCE, body, FenceDescriptor, opener)
                 kept = None if fence is not None else descriptor
                 return self._keep(ServedFence(self, number, fence, kept, owns=True))
 
     def open_fence(self, fence: Fence | FenceDescriptor) -> ServedFence:
-        """Gives the server a follower of a fence of this process, or of another client's."""
+        """Opens a fence of this process, or of another client, in the server, as a follower."""
         if isinstance(fence, Fence):
             with fence.export() as descriptor:
                 return self._open_fence(descriptor, fence)
@@ -183,13 +190,15 @@ class Client:
             descriptor._used = True
             return self._keep(ServedFence(self, number, fence, None, owns=False))
 
-    def _made(
+    def _create(
         self, opcode: m.Op, body: m.Body, kind: type[_D], opener: Callable[[Any], _O] | None
     ) -> tuple[_D, _O | None]:
-        """The descriptor of what the server makes, and, with an opener, this process's handle, which uses it up."""
-        reply = self._channel.ask(opcode, body, (), self._timeout)
+        """Returns the descriptor of the object that the server creates, and the handle that the
+        opener makes of it.
+        """
+        reply = self._channel.exchange(opcode, body, (), self._timeout)
         try:
-            descriptor = kind._taken_from(reply, self.decoded(m.Made, reply.body).descriptor)
+            descriptor = kind._taken_from(reply, self.decoded(m.Created, reply.body).descriptor)
         finally:
             reply.close()
         if opener is None:
@@ -199,12 +208,13 @@ class Client:
 
     @contextlib.contextmanager
     def _undoing(self, opcode: int, body: m.Body) -> Iterator[None]:
-        """Where the block fails at what the server has done, or may do yet, that request is sent to undo it."""
+        """Sends that request, to undo what the server has done or may still do, if the block fails."""
         before = self._channel.sent
         try:
             yield
         except BaseException as error:
-            # One that was not sent has nothing to undo; an error with a number says that the server has refused it.
+            # Nothing to undo if the request was not sent, or if the server refused it (its error
+            # has `sequence`).
             if self._channel.sent != before and not hasattr(error, "sequence"):
                 with contextlib.suppress(VkshareError, OSError), self._lock:
                     self._channel.send(opcode, body, (), _UNDO)
@@ -213,7 +223,9 @@ class Client:
     # ---- drawing ----------------------------------------------------------------------------------------------------
 
     def record(self) -> Recorder:
-        """An empty list of commands on ServedSurfaces; the methods are those of vkshare.CommandList."""
+        """Returns an empty list of commands on ServedSurfaces, with the methods of
+        vkshare.CommandList.
+        """
         return Recorder(self)
 
     def submit(
@@ -224,24 +236,26 @@ class Client:
         waits: Iterable[tuple[ServedFence, int]] = (),
         signals: Iterable[ServedFence | tuple[ServedFence, int]] = (),
     ) -> int:
-        """Has the server draw. Returns the request's number, which an error of it names; does not wait.
+        """Submits commands to the server. Returns the request's number, which its error has as
+        `sequence`; does not wait.
 
         Parameters
         ----------
         acquire, release
-            {surface: key}: what the server's handle is to own before, by which key, and whom it is handed to after.
-            Neither keeps the server waiting. Every surface that is acquired must be used by a command.
+            {surface: key}: surfaces that the server acquires before the commands and releases after
+            them, and the keys. Neither blocks the server. A command must use each acquired surface.
         waits, signals
-            As in device.submit(). A wait for what only a later request of this client could signal is an error.
+            As in device.submit(). A wait for a value that only a later request of this client could
+            signal is an error.
         """
         body = m.Submit(
             self._keys(acquire),
             tuple(op for recorded in commands for op in recorded._operations(self)),
-            tuple((fence._name_check(self), value) for fence, value in waits),
+            tuple((fence._checked_id(self), value) for fence, value in waits),
             tuple(
-                (item._name_check(self), None)
+                (item._checked_id(self), None)
                 if isinstance(item, ServedFence)
-                else (item[0]._name_check(self), item[1])
+                else (item[0]._checked_id(self), item[1])
                 for item in signals
             ),
             self._keys(release),
@@ -250,12 +264,14 @@ class Client:
 
     def _keys(self, given: Keys) -> tuple[tuple[int, int], ...]:
         pairs = given.items() if isinstance(given, Mapping) else given
-        return tuple((s._name_check(self), _arguments.integer("key", key, 0, 2**64 - 1)) for s, key in pairs)
+        return tuple((s._checked_id(self), _arguments.integer("key", key, 0, 2**64 - 1)) for s, key in pairs)
 
     def sync(self, timeout: float | None = _DEFAULT) -> None:
-        """Waits until everything that was submitted has run; raises the first error of what could not say so itself.
+        """Waits until all submissions have run; raises the first error of a request without a
+        reply.
 
-        What a submission waits for may never come: TimeoutError then, and the server goes on waiting.
+        TimeoutError: a submission waits for a fence or a key longer than `timeout`; the server goes
+        on waiting.
         """
         with self._lock:
             self._call(m.Op.SYNC, timeout=timeout)
@@ -263,9 +279,11 @@ class Client:
                 raise self._channel.deferred.popleft()
 
     def errors(self) -> list[Exception]:
-        """Errors that came late and were not raised yet; each has the attribute `sequence`. Does not wait."""
+        """Returns late errors that were not raised yet; each has the attribute `sequence`. Does not
+        wait.
+        """
         with self._lock:
-            self._channel.look()
+            self._channel.poll()
             found = list(self._channel.deferred)
             self._channel.deferred.clear()
             return found
@@ -279,14 +297,18 @@ class Client:
         fds: Iterable[int] = (),
         timeout: float | None = _DEFAULT,
     ) -> tuple[bytes, list[int]]:
-        """A plug-in's request that has a reply: its body and its fds, the caller's. `fds` stay the caller's too.
+        """Sends a plug-in's request; returns the reply's body, and its fds, which the caller owns.
+        `fds` stay the caller's.
 
-        OSError (EMFILE): the server has done it, and this process has no room for the reply's fds.
+        OSError (EMFILE): the server has executed the request, but this process has no fd free for
+        the reply's fds.
         """
         return self._call(opcode, body, tuple(fds), timeout)
 
     def decoded(self, kind: type[m.Body], data: bytes, fds: Iterable[int] = ()) -> Any:
-        """The body of a reply or an event. RemoteLostError: it is none; the connection and the fds are closed then."""
+        """Decodes the body of a reply or an event. RemoteLostError: it is malformed; the connection
+        and the fds are closed then.
+        """
         try:
             return self._channel.decoded(kind, data)
         except RemoteLostError:
@@ -294,14 +316,16 @@ class Client:
             raise
 
     def send(self, opcode: int, body: m.Body | None = None, fds: Iterable[int] = ()) -> int:
-        """A request that has no reply; returns its number."""
+        """Sends a request that has no reply; returns its number."""
         with self._lock:
             return self._channel.send(opcode, body, tuple(fds), self._timeout)
 
     def events(self) -> list[tuple[int, bytes, list[int]]]:
-        """What the server told without being asked: (opcode, body, fds, the caller's). Does not wait."""
+        """Returns the server's events: (opcode, body, fds), with fds that the caller owns. Does not
+        wait.
+        """
         with self._lock:
-            self._channel.look()
+            self._channel.poll()
             found = [(event.opcode, event.body, fds) for event, fds in self._channel.events]
             self._channel.events.clear()
             return found
@@ -318,19 +342,19 @@ class Client:
         return self._last_id
 
     def _keep(self, thing: _T) -> _T:
-        self._things[type(thing), thing.id] = thing
+        self._handles[type(thing), thing.id] = thing
         return thing
 
-    def _closed(self, opcode: m.Op, thing: Served) -> None:
+    def _closed(self, opcode: m.Op, thing: ServedHandle) -> None:
         with self._lock:
-            if self._things.pop((type(thing), thing.id), None) is None or self.is_closed:
+            if self._handles.pop((type(thing), thing.id), None) is None or self.is_closed:
                 return
             before = self._channel.sent
             try:
                 self.send(opcode, m.Close(thing.id))
             except Exception:
-                pass  # the server is gone, and the thing with it
-            except BaseException:  # interrupted: no other call would close it
+                pass  # the server is gone, and its object with it
+            except BaseException:  # interrupted: no later call would close it
                 if self._channel.sent == before:
                     with contextlib.suppress(VkshareError, OSError):
                         self.send(opcode, m.Close(thing.id))
@@ -339,18 +363,19 @@ class Client:
     # ---- closing ----------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Ends the connection, and all that is on it in the server. Idempotent.
+        """Ends the connection, and closes its objects in the server. Idempotent.
 
-        Waits, a few seconds at most, until the server has done what was asked.
+        Waits, a few seconds at most, until the server has handled all requests.
         """
         with self._lock:
-            if not self.is_closed and not sys.is_finalizing():  # then half of what a request needs is gone
+            # the modules that a request needs may be gone by then
+            if not self.is_closed and not sys.is_finalizing():
                 try:
                     self.ping(_FLUSH)
                 except Exception:
                     pass  # it is gone already
             self._channel.close()
-            for thing in list(self._things.values()):
+            for thing in list(self._handles.values()):
                 thing.close()
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""The device that a render server draws with, and the next one when that is lost (rule R16)."""
+"""The device of a render server, and its replacement after a device loss (rule R16)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ Factory = Callable[[], "Device"]
 
 
 class Devices:
-    """One device after the other. `generation` counts them; requests name the one that they are for.
+    """The current device. `generation` counts the devices; each request names the generation that
+    it is for.
 
-    A device that was given stays the giver's, and is not replaced. One from a factory is ours. Opening takes from
-    milliseconds to seconds, in a driver: a thread of its own does it, while the loop goes on.
+    A Device that the caller passed stays the caller's, and is not replaced after a loss. A device
+    from a factory is owned here. A thread of its own opens the next one, because a driver takes up
+    to seconds for it.
     """
 
     def __init__(self, device: Device | Factory | None, *, is_for_children: bool = False) -> None:
@@ -41,21 +43,23 @@ class Devices:
             self._device = self._factory()
         else:
             raise TypeError(f"device must be a Device, a callable that opens one, or None, not {type(device).__name__}")
-        self.adapter = self._device.adapter  # as it was at first
+        self.adapter = self._device.adapter  # of the first device
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._opener: threading.Thread | None = None
-        if is_for_children:  # they open that adapter themselves
+        if is_for_children:  # each child process opens the adapter itself
             self.close()
             self._factory = self._device = None
 
     @property
     def can_reopen(self) -> bool:
-        """Whether a lost device has a successor."""
+        """Whether a lost device is replaced."""
         return self._factory is not None
 
     def get(self, generation: int) -> Device:
-        """The device of that generation. DeviceLostError: there is none any more, or never will be."""
+        """Returns the device of that generation. DeviceLostError: it was lost, or could not be
+        opened.
+        """
         with self._lock:
             if self._device is None or generation != self.generation:
                 raise DeviceLostError(f"the server has no device of generation {generation}")
@@ -63,24 +67,25 @@ class Devices:
 
     @property
     def current(self) -> Device | None:
-        """None while it is being replaced."""
+        """The device; None while it is being replaced."""
         return self._device
 
     @property
     def is_opening(self) -> bool:
-        """Whether there is none now, and will be."""
+        """Whether the next device is being opened."""
         return self._device is None and self.can_reopen
 
-    def lost(self, opened: Callable[[], None]) -> int:
-        """The current device is lost. Returns the next one's generation; `opened` is called when it is there.
+    def replace_lost(self, opened: Callable[[], None]) -> int:
+        """Begins to replace the current device, which is lost. Returns the generation of the next
+        one.
 
-        opened() runs on another thread. Without a factory it is never called.
+        opened() is called on another thread once that device is open; without a factory, never.
         """
         with self._lock:
             self.generation += 1
             old, self._device = self._device, None
         if self._factory is None:
-            _log.error("the device is lost, and it was not the server's to open: give RenderServer a factory")
+            _log.error("the device is lost, and the server cannot open another: pass RenderServer a callable instead")
             return self.generation
         _log.warning("the device is lost; opening generation %d", self.generation)
         self._opener = threading.Thread(
@@ -96,7 +101,7 @@ class Devices:
                 device = factory()
                 break
             except Exception:
-                _log.exception("no device could be opened; once more in %g s", pause)
+                _log.exception("no device could be opened; the next attempt follows in %g s", pause)
                 self._closing.wait(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
         else:
@@ -106,12 +111,13 @@ class Devices:
         if device is not None:
             opened()
         if old is not None:
-            old.close()  # afterwards: a driver that hangs keeps nobody from the new one
+            old.close()  # last: a driver that hangs here does not delay the new device
 
     def close(self, *, leave_open: bool = False) -> None:
-        """Closes what is ours. Waits for an opener that is under way.
+        """Closes the device, if it is owned here. Waits for a thread that opens one.
 
-        leave_open: a thread hangs in the device, which close() would wait for.
+        leave_open: do not close the device, because a thread hangs in it and close() would wait for
+        that thread.
         """
         self._closing.set()
         if self._opener is not None:

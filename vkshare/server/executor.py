@@ -1,7 +1,7 @@
-"""What runs a client's render requests on a device: its surfaces, its fences, its submissions.
+"""Runs a client's render requests on a device: its surfaces, its fences, its submissions.
 
-Nothing here waits for another party: what would, asks the core to tell when it is over (ask()). So a worker that hangs,
-hangs in a driver or in somebody's plug-in.
+No request waits for another party here. Instead ask() has the core push an event when the wait is
+over. So a worker that hangs is blocked in a driver or in a plug-in.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from vkshare._closing import common_deadline
 from vkshare.device import Device
 from vkshare.errors import ClosedError, InvalidCallError
 from vkshare.fence import Fence
-from vkshare.server import marks
-from vkshare.server.kinds import Answer, Request
-from vkshare.server.order import Identity, Order
+from vkshare.server import trace_points
+from vkshare.server.deadlock_check import Identity, WaitGraph
+from vkshare.server.request_types import Answer, Request
 from vkshare.surface import Surface
 
 _log = logging.getLogger("vkshare.server")
 
-SURFACE_FDS, FENCE_FDS = 3, 2  # that one holds open, at most
+SURFACE_FDS, FENCE_FDS = 3, 2  # file descriptors that one surface or fence keeps open, at most
 _SERIALS = 1 << 32
 
-Then = Callable[[BaseException | None], "list[Told]"]
+Continuation = Callable[[BaseException | None], "list[RequestResult]"]
 _Thing = TypeVar("_Thing")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What became of a request: its outcome (an Answer or an exception), or a late failure."""
+class RequestResult:
+    """The result of a request: its outcome (an Answer or an exception), or a late failure."""
 
     request: Request
     outcome: Answer | BaseException
@@ -44,31 +44,34 @@ class Told:
 
 
 @dataclass(slots=True)
-class Held:
-    """A submission that waits for others, and what is to be told once it is known how that ended."""
+class HeldSubmission:
+    """A submission that waits for other parties, and the functions that return results once it has
+    completed.
+    """
 
     submission: _native.Submission
-    followers: list[Callable[[], list[Told]]]
+    followers: list[Callable[[], list[RequestResult]]]
 
 
 @dataclass(frozen=True, slots=True)
 class ServedFence:
-    """A fence that a client has here."""
+    """A client's fence in the server."""
 
     fence: Fence
     identity: Identity
-    owner: int | None  # the client whose requests signal it; None: another party's
+    signaller: int | None  # the client whose requests signal it; None: another party
 
 
 class Executor:
-    """One client's things on one device. run by its worker; happened() and close() by the loop or the worker.
+    """One client's objects on one device. The worker calls run(), the loop event_arrived(), either
+    of them close().
 
     Attributes
     ----------
     device, client, generation
-        What it draws with, whose it is (a number), and which of the server's devices, counted, this is.
+        The device, the client's number, and the device's generation in the server.
     surfaces, fences
-        By the ids that the client chose.
+        Surfaces and fences by the ids that the client chose.
     """
 
     def __init__(
@@ -77,7 +80,7 @@ class Executor:
         client: int,
         generation: int,
         event_queue: _native.EventQueue,
-        order: Order,
+        wait_graph: WaitGraph,
         serials: Iterator[int] | None = None,
     ) -> None:
         self.device = device
@@ -85,22 +88,23 @@ class Executor:
         self.generation = generation
         self.surfaces: dict[int, Surface] = {}
         self.fences: dict[int, ServedFence] = {}
-        self.order = order
+        self.wait_graph = wait_graph
         self.last: _native.Submission | None = None
-        self.held: dict[Request, Held] = {}
+        self.held: dict[Request, HeldSubmission] = {}
         self._event_queue = event_queue
-        # One row for all executors of a client: what an earlier one asked for must not be taken for a later one's.
+        # All executors of a client share the counter, because events for an earlier executor may
+        # still arrive.
         self._serials = itertools.count(1) if serials is None else serials
-        self._asked: dict[int, Then] = {}
+        self._pending: dict[int, Continuation] = {}
         self._closing: list[Callable[[], object]] = []
-        self.lock = threading.Lock()  # of what both the worker and the loop change
+        self.lock = threading.Lock()  # guards state that both the worker and the loop change
         self._is_closed = False
-        self._asker = marks.asker(client)
+        self._requester = trace_points.requester(client)
 
     # ---- running ------------------------------------------------------------------------------------------------
 
     def run(self, request: Request) -> Any:
-        """The outcome of a request: an Answer, an exception, or LATER. Garbage passes."""
+        """Runs a request; returns an Answer or LATER. Raises the request's error, or ProtocolError."""
         try:
             with self._step(request):
                 if request.refused is not None:
@@ -111,43 +115,47 @@ class Executor:
             request.close()
 
     def _step(self, request: Request) -> AbstractContextManager[None]:
-        """It is run, in a trace."""
+        """Returns the trace step of running the request."""
         if not _trace.is_on:
             return _trace.NOTHING
-        return marks.step("run", request.kind.opcode, self._asker, request.sequence)
+        return trace_points.step("run", request.kind.opcode, self._requester, request.sequence)
 
-    def ask(self, notify: Callable[[_native.EventQueue, int], None], then: Then) -> None:
-        """then(None, or why it never happens) is called by the loop once what `notify` asks for has happened."""
+    def ask(self, notify: Callable[[_native.EventQueue, int], None], then: Continuation) -> None:
+        """Has the loop call then(None) once the event that `notify` requests arrives; then(error)
+        if it never will.
+        """
         serial = next(self._serials) % _SERIALS
-        while serial == 0 or serial in self._asked:  # 0 is the hand-off's own
+        while serial == 0 or serial in self._pending:  # 0 is the work ring's own
             serial = next(self._serials) % _SERIALS
-        self._asked[serial] = then
+        self._pending[serial] = then
         try:
             notify(self._event_queue, self.client << 32 | serial)
         except BaseException:
-            del self._asked[serial]
+            del self._pending[serial]
             raise
 
-    def happened(self, serial: int, error: BaseException | None) -> list[Told]:
-        """By the loop: the hub told of something that was asked for."""
-        then = self._asked.pop(serial, None)
+    def event_arrived(self, serial: int, error: BaseException | None) -> list[RequestResult]:
+        """Calls the continuation of an event that has arrived. For the loop."""
+        then = self._pending.pop(serial, None)
         return [] if then is None else then(error)
 
     # ---- things -------------------------------------------------------------------------------------------------
 
     def surface(self, number: int) -> Surface:
-        """The client's surface of that id. InvalidCallError: it has none."""
+        """Returns the client's surface of that id. InvalidCallError: there is none."""
         return _found("surface", self.surfaces, number)
 
     def fence(self, number: int) -> ServedFence:
-        """The client's fence of that id. InvalidCallError."""
+        """Returns the client's fence of that id. InvalidCallError: there is none."""
         return _found("fence", self.fences, number)
 
-    def make_room(self, what: dict[int, Any], number: int, fds: int) -> None:
-        """InvalidCallError: the client has one of that id, or as many things as it may."""
+    def check_quota(self, things: dict[int, Any], number: int, fds: int) -> None:
+        """Raises InvalidCallError if the id is in use, or the client's quota of file descriptors is
+        used up.
+        """
         if self._is_closed:
             raise ClosedError("this client is gone")
-        if number in what:
+        if number in things:
             raise InvalidCallError(f"id {number} is taken: close it, or choose another")
         used = SURFACE_FDS * len(self.surfaces) + FENCE_FDS * len(self.fences)
         if used + fds > _transport.quota():
@@ -156,18 +164,18 @@ class Executor:
                 "close surfaces and fences that are no longer used, or raise the server's RLIMIT_NOFILE"
             )
 
-    def keep(self, what: dict[int, Any], number: int, thing: Any, close: Callable[[], object]) -> None:
-        """It is the client's; closed at once if the client went meanwhile."""
+    def register(self, things: dict[int, Any], number: int, thing: Any, close: Callable[[], object]) -> None:
+        """Adds an object of the client; closes it at once if the client has gone meanwhile."""
         with self.lock:
             gone = self._is_closed
             if not gone:
-                what[number] = thing
+                things[number] = thing
         if gone:
             close()
             raise ClosedError("this client is gone")
 
     def on_close(self, call: Callable[[], object]) -> None:
-        """For plug-ins: called when the client goes, or its device does."""
+        """Has call() run when the client goes or its device is lost. For plug-ins."""
         with self.lock:
             if not self._is_closed:
                 self._closing.append(call)
@@ -175,28 +183,30 @@ class Executor:
         call()
 
     def drop_fence(self, number: int) -> None:
-        """Ends it: those who wait for it hear of that."""
+        """Closes a fence: its waiters get an error."""
         served = self.fences.pop(number)
-        self.order.ended(served.identity)
+        self.wait_graph.remove_fence(served.identity)
         served.fence.close()
 
     def close(self) -> None:
-        """The client is gone, or the device is: ends everything. Idempotent; from any thread."""
+        """Closes all objects, because the client or the device is gone. Idempotent; from any
+        thread.
+        """
         with self.lock:
             self._is_closed = True
             fences, self.fences = self.fences, {}
             surfaces, self.surfaces = self.surfaces, {}
             closing, self._closing = self._closing, []
-        self.order.waited(self.client)
+        self.wait_graph.end_wait(self.client)
         for served in fences.values():
-            self.order.ended(served.identity)
+            self.wait_graph.remove_fence(served.identity)
         with common_deadline():
             for end in [*closing, *(s.fence.close for s in fences.values()), *(s.close for s in surfaces.values())]:
                 try:
                     end()
                 except Exception:
-                    _log.exception("client %d: something of it could not be closed", self.client)
-        self._asked.clear()
+                    _log.exception("client %d: an object could not be closed", self.client)
+        self._pending.clear()
         self.held.clear()
         self.last = None
 

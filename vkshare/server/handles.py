@@ -1,4 +1,6 @@
-"""What a client has of a server's: surfaces and fences, each with a handle of its own device where it has one."""
+"""A client's handles of surfaces and fences in a server, each with a handle of the client's own
+device if it has one.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +16,18 @@ if TYPE_CHECKING:
     from vkshare.server.client import Client
 
 
-class Served:
-    """A thing that the server has for this client."""
+class ServedHandle:
+    """A surface or fence that the server has for this client."""
 
     def __init__(self, client: Client, number: int) -> None:
         self._client = client
         self.id = number
         self.is_closed = False
 
-    def _name_check(self, client: Client) -> int:
+    def _checked_id(self, client: Client) -> int:
         client._lock.check()
         if self._client is not client:
-            raise ValueError(f"{self!r} is another client's: export it there, and open it here")
+            raise ValueError(f"{self!r} belongs to another client: export it there, and open it here")
         if self.is_closed:
             raise ClosedError(f"{self!r} is closed")
         return self.id
@@ -39,8 +41,8 @@ class Served:
     def close(self) -> None:
         raise NotImplementedError
 
-    def _give_up(self, opcode: m.Op, *own: Surface | Fence | SurfaceDescriptor | FenceDescriptor | None) -> None:
-        """Closes it in the server, and what is this object's `own` here. Once."""
+    def _close_both(self, opcode: m.Op, *own: Surface | Fence | SurfaceDescriptor | FenceDescriptor | None) -> None:
+        """Closes the object in the server and `own`, the local objects, here. Once."""
         self._client._lock.check()
         if self.is_closed:
             return
@@ -53,17 +55,17 @@ class Served:
                     thing.close()
 
 
-class ServedSurface(Served):
-    """A surface that the server has a handle of, and this process another.
+class ServedSurface(ServedHandle):
+    """A surface with a handle in the server and another in this process.
 
     Attributes
     ----------
     id, width, height, format
-        What the server knows it as, and what it is.
+        Its id in the server, its size in pixels and its format.
     surface
-        The handle of the client's own device; None where the client has none.
+        The handle of the client's own device; None if the client has none.
     descriptor
-        For opening it elsewhere, while there is no `surface`; else None.
+        For opening the surface elsewhere, if there is no `surface`; else None.
     """
 
     def __init__(
@@ -78,16 +80,20 @@ class ServedSurface(Served):
         self._owns_surface = surface is not None
 
     def close(self) -> None:
-        """Gives it up, here and in the server. Idempotent. What was opened by open_surface() stays its opener's."""
-        self._give_up(m.Op.CLOSE_SURFACE, self.surface if self._owns_surface else None, self.descriptor)
+        """Closes the surface here and in the server. Idempotent. A surface passed to open_surface()
+        stays its caller's.
+        """
+        self._close_both(m.Op.CLOSE_SURFACE, self.surface if self._owns_surface else None, self.descriptor)
 
     def __repr__(self) -> str:
         state = ", closed" if self.is_closed else ""
         return f"<vkshare.ServedSurface {self.id}, {self.width}x{self.height} {self.format}{state}>"
 
 
-class ServedFence(Served):
-    """A fence that the server's device has. `fence` is the client's own device's handle, or None; see ServedSurface."""
+class ServedFence(ServedHandle):
+    """A fence of the server's device. `fence` is the handle of the client's own device, or None;
+    see ServedSurface.
+    """
 
     def __init__(
         self, client: Client, number: int, fence: Fence | None, descriptor: FenceDescriptor | None, *, owns: bool
@@ -98,22 +104,25 @@ class ServedFence(Served):
         self._owns_fence = owns
 
     def close(self) -> None:
-        """Gives it up, here and in the server: those who wait for it get AbandonedError. Idempotent."""
-        self._give_up(m.Op.CLOSE_FENCE, self.fence if self._owns_fence else None, self.descriptor)
+        """Closes the fence here and in the server: its waiters get AbandonedError. Idempotent."""
+        self._close_both(m.Op.CLOSE_FENCE, self.fence if self._owns_fence else None, self.descriptor)
 
     def wait(self, value: int, timeout: float | None = None) -> None:
-        """Waits, in the server's order of this client's requests, until the fence has reached the value.
+        """Waits, in the order of this client's requests in the server, until the fence has reached
+        the value.
 
         Raises
         ------
         InvalidCallError
-            Only this client could signal that, later; or one that waits for this client (rule R9).
+            Only a later request of this client could signal the value, or a client that waits for
+            this one (rule R9).
         AbandonedError
-            Whoever was to signal it is gone (rule R10).
+            The fence's signaller is gone (rule R10).
         TimeoutError
-            The server goes on waiting: later requests of this client stay behind that.
+            The value was not reached in time. The server goes on waiting, with this client's later
+            requests behind.
         """
-        self._client._call(m.Op.WAIT, m.Wait(self._name_check(self._client), value), timeout=timeout)
+        self._client._call(m.Op.WAIT, m.Wait(self._checked_id(self._client), value), timeout=timeout)
 
     def __repr__(self) -> str:
         return f"<vkshare.ServedFence {self.id}{', closed' if self.is_closed else ''}>"

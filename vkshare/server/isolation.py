@@ -1,7 +1,8 @@
-"""A client's rendering process: a child with a device of its own, so that what hangs or crashes there stays there.
+"""A client's worker process: a child with its own device, so that its crash or hang affects only
+that client.
 
-The loop speaks with it as a client does with the server: requests go over a socket as they came, under numbers of the
-loop's own, and answers come back. The other end is vkshare/server/child.py.
+The loop talks to it as a client talks to the server: it forwards requests over a socket, under
+sequence numbers of its own, and receives the answers. The child runs vkshare/server/child.py.
 """
 
 from __future__ import annotations
@@ -22,39 +23,40 @@ from dataclasses import dataclass
 from vkshare import _fds
 from vkshare.backends.base import Adapter
 from vkshare.server import wire
-from vkshare.server.conversation import RETRY
-from vkshare.server.executor import Told
-from vkshare.server.kinds import LATER, Answer, Kind, Request
+from vkshare.server.executor import RequestResult
 from vkshare.server.loop import READ, WRITE, Loop
 from vkshare.server.messages import Failure, Op, decode, rebuilt
-from vkshare.server.worker import Boss, Outcome
+from vkshare.server.request_types import LATER, Answer, Kind, Request
+from vkshare.server.session_state import RETRY_INTERVAL
+from vkshare.server.worker import Outcome, WorkerEvents
 
 _log = logging.getLogger("vkshare.server")
 
-# What a child says beside REPLY, ERROR and DEFERRED.
+# Opcodes that a child sends beside REPLY, ERROR and DEFERRED.
 READY = 0x8010
-IS_LATER = 0x8011  # the answer comes when something else has happened
-IS_HELD = 0x8012  # before its reply: it may fail late
-IS_OVER = 0x8013  # it has not
-IS_GARBAGE = 0x8014
+IS_LATER = 0x8011  # the answer follows an event, without the worker
+IS_HELD = 0x8012  # precedes the reply: the request may fail late
+IS_OVER = 0x8013  # the held request has not failed
+IS_PROTOCOL_ERROR = 0x8014
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
-    """What a child is to be: pickled into its standard input."""
+class ChildConfig:
+    """Parameters of a child, pickled into its standard input."""
 
-    fd: int  # of its socket
+    fd: int  # the child's socket
     client: int
     backend: str
     adapter: bytes  # UUID
     import_path: list[str]
-    kinds: bytes  # those that were plugged in, pickled
+    kinds: bytes  # the plug-ins' request types, pickled
 
 
 class ProcessWorker:
-    """A client's child process, started with spawn: nothing of this one is in it. For the loop's thread.
+    """A client's child process, spawned, not forked. For the loop's thread.
 
-    `boss` is told what becomes of requests; ended(self), once, that the process is gone and join() will not wait.
+    `events` receives the results of requests. on_exit(self) is called once, when the process has
+    exited and join() will not wait.
     """
 
     def __init__(
@@ -63,53 +65,56 @@ class ProcessWorker:
         loop: Loop,
         adapter: Adapter,
         kinds: tuple[Kind, ...],
-        boss: Boss,
-        ended: Callable[[ProcessWorker], None],
+        events: WorkerEvents,
+        on_exit: Callable[[ProcessWorker], None],
     ) -> None:
         self._loop = loop
-        self._boss: Boss | None = boss
-        self._ended = ended
-        self._out: dict[int, Request] = {}  # by the loop's own numbers: a client may use one of its own twice
-        self._held: dict[int, Request] = {}  # done, and may fail late
+        self._events: WorkerEvents | None = events
+        self._on_exit = on_exit
+        # by the loop's own numbers, because a client may repeat its own
+        self._in_flight: dict[int, Request] = {}
+        self._held: dict[int, Request] = {}  # replied to, but may fail late
         self._numbers = 0
-        self._has_left = False
+        self._has_exited = False
         self._splitter = wire.Splitter()
         self._unsent: deque[tuple[memoryview, list[int]]] = deque()
         self._sock, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with contextlib.ExitStack() as made:
             made.callback(self._sock.close)
             with there:
-                orders = Orders(there.fileno(), client, adapter.backend, adapter.uuid, sys.path, pickle.dumps(kinds))
-                self._child = _start(orders)
+                config = ChildConfig(
+                    there.fileno(), client, adapter.backend, adapter.uuid, sys.path, pickle.dumps(kinds)
+                )
+                self._child = _start(config)
             made.callback(self.join)
             self._pidfd = os.pidfd_open(self._child.pid)
             made.callback(os.close, self._pidfd)
             self._sock.setblocking(False)
-            loop.add(self._sock.fileno(), READ, self._happened)
+            loop.add(self._sock.fileno(), READ, self._on_events)
             made.callback(loop.remove, self._sock.fileno())
-            loop.add(self._pidfd, READ, self._exited)
+            loop.add(self._pidfd, READ, self._on_process_exit)
             made.pop_all()
 
-    # ---- what the loop asks of any worker -------------------------------------------------------------------------
+    # ---- the Worker protocol ----------------------------------------------------------------------------------------
 
-    def give(self, request: Request) -> None:
+    def submit(self, request: Request) -> None:
         self._numbers += 1
-        self._out[self._numbers] = request
+        self._in_flight[self._numbers] = request
         message = request.message
         fds = request.take_fds()
         data = wire.pack(message.opcode, self._numbers, message.generation, message.body, len(fds))
         self._unsent.append((memoryview(data), fds))
         self._flush()
 
-    def news(self) -> Iterator[tuple[Request, Outcome]]:
+    def completions(self) -> Iterator[tuple[Request, Outcome]]:
         return iter(())
 
-    def happened(self, serial: int, error: BaseException | None) -> list[Told]:
+    def event_arrived(self, serial: int, error: BaseException | None) -> list[RequestResult]:
         return []
 
     def close(self) -> None:
-        """The child sees the end of its requests, closes what it has, and ends."""
-        self._boss = None
+        """Closes the socket: the child then closes its objects and exits."""
+        self._events = None
         if self._sock.fileno() >= 0:
             self._loop.remove(self._sock.fileno())
             self._sock.close()
@@ -117,16 +122,16 @@ class ProcessWorker:
         for _, fds in self._unsent:
             _fds.close_all(fds)
         self._unsent.clear()
-        self._out.clear()
+        self._in_flight.clear()
         self._held.clear()
 
     def abandon(self) -> None:
-        if not self._has_left:
+        if not self._has_exited:
             self._child.kill()
 
     @property
-    def has_left(self) -> bool:
-        return self._has_left
+    def has_exited(self) -> bool:
+        return self._has_exited
 
     def join(self) -> None:
         self._child.kill()
@@ -146,7 +151,7 @@ class ProcessWorker:
             except OSError as error:
                 if error.errno == errno.ETOOMANYREFS:
                     self._flush_later()
-                return  # else it is gone, which its pidfd tells
+                return  # any other error: the child is gone, and its pidfd becomes readable
             _fds.close_all(fds)
             self._unsent[0] = data[sent:], []
             if sent == len(data):
@@ -154,18 +159,20 @@ class ProcessWorker:
         self._loop.watch(self._sock.fileno(), READ | (WRITE if self._unsent else 0))
 
     def _flush_later(self) -> None:
-        """More fds of this user are under way than the kernel allows: again soon, while the loop is patient."""
-        timer = threading.Timer(RETRY, self._loop.call_soon, (self._flush,))
+        """Retries soon, because too many of this user's fds are in flight. The worker's timeout
+        bounds the retries.
+        """
+        timer = threading.Timer(RETRY_INTERVAL, self._loop.call_soon, (self._flush,))
         timer.daemon = True
         timer.start()
 
-    def _happened(self, what: int, owed: Sequence[int]) -> None:
-        if what & WRITE:
+    def _on_events(self, ready: int, no_ops: Sequence[int]) -> None:
+        if ready & WRITE:
             self._flush()
         self._read()
 
     def _read(self) -> bool:
-        """Whether there may be more."""
+        """Reads once from the socket; returns whether more may follow."""
         if self._sock.fileno() < 0:
             return False
         try:
@@ -173,72 +180,72 @@ class ProcessWorker:
             messages = self._splitter.feed(data, fds, has_lost_fds)
         except BlockingIOError:
             return False
-        except (OSError, wire.Garbage) as error:
+        except (OSError, wire.ProtocolError) as error:
             _log.warning("process %d of a client: %s", self._child.pid, error)
             data, messages = b"", []
-        if not data:  # it ends, or is not to be believed any more
+        if not data:  # end of stream, or a malformed message
             self._loop.remove(self._sock.fileno())
             self._sock.close()
             self.abandon()
         for message in messages:
-            boss = self._boss
-            if boss is not None:
-                with boss.alone():
-                    self._message(boss, message)
+            events = self._events
+            if events is not None:
+                with events.containing_errors():
+                    self._message(events, message)
             message.close()
         return bool(data)
 
-    def _message(self, boss: Boss, message: wire.Message) -> None:
+    def _message(self, events: WorkerEvents, message: wire.Message) -> None:
         if message.opcode == READY:
-            boss.hired()
+            events.worker_started()
         elif message.opcode in (Op.DEFERRED, IS_OVER):
             request = self._held.pop(message.sequence, None)
             if request is not None and message.opcode == Op.DEFERRED:
-                boss.told(Told(request, rebuilt(decode(Failure, message.body)), is_late=True))
-        elif message.sequence in self._out:
-            self._out_with(boss, message)
+                events.deliver(RequestResult(request, rebuilt(decode(Failure, message.body)), is_late=True))
+        elif message.sequence in self._in_flight:
+            self._complete(events, message)
 
-    def _out_with(self, boss: Boss, message: wire.Message) -> None:
-        """About a request that is out."""
-        request = self._out[message.sequence]
+    def _complete(self, events: WorkerEvents, message: wire.Message) -> None:
+        """Handles a message about a request in flight."""
+        request = self._in_flight[message.sequence]
         if message.opcode == IS_HELD:
             self._held[message.sequence] = request
             return
         if message.opcode == IS_LATER:
-            boss.completed(request, LATER)
+            events.completed(request, LATER)
             return
-        del self._out[message.sequence]
+        del self._in_flight[message.sequence]
         if message.has_lost_fds:
-            boss.completed(request, wire.LostFds("the reply, in the server"))
+            events.completed(request, wire.LostFds("the reply, in the server"))
         elif message.opcode == Op.REPLY:
-            boss.completed(request, Answer(message.body, message.take_fds()))
-        elif message.opcode == IS_GARBAGE:
-            boss.completed(request, wire.Garbage(message.body.decode(errors="replace")))
+            events.completed(request, Answer(message.body, message.take_fds()))
+        elif message.opcode == IS_PROTOCOL_ERROR:
+            events.completed(request, wire.ProtocolError(message.body.decode(errors="replace")))
         else:
-            boss.completed(request, rebuilt(decode(Failure, message.body)))
+            events.completed(request, rebuilt(decode(Failure, message.body)))
 
-    def _exited(self, what: int, owed: Sequence[int]) -> None:
+    def _on_process_exit(self, ready: int, no_ops: Sequence[int]) -> None:
         while self._read():
-            pass  # what it said before
-        self._has_left = True
+            pass  # messages that the child sent before its exit
+        self._has_exited = True
         self._loop.remove(self._pidfd)
         os.close(self._pidfd)
-        boss = self._boss
-        self._ended(self)
-        if boss is not None:
-            with boss.alone():
-                boss.fired(f"its process has ended with status {self._child.wait()}")
+        events = self._events
+        self._on_exit(self)
+        if events is not None:
+            with events.containing_errors():
+                events.worker_exited(f"its process has ended with status {self._child.wait()}")
 
 
-def _start(orders: Orders) -> subprocess.Popen[bytes]:
-    """Ctrl-C in a terminal is the server's matter, not its children's: they end with their sockets."""
+def _start(config: ChildConfig) -> subprocess.Popen[bytes]:
+    """Starts a child in a session of its own: Ctrl-C in a terminal signals the server only."""
     child = subprocess.Popen(
         [sys.executable, "-m", "vkshare.server.child"],
         stdin=subprocess.PIPE,
-        pass_fds=(orders.fd,),
+        pass_fds=(config.fd,),
         start_new_session=True,
     )
     assert child.stdin is not None
     with contextlib.suppress(BrokenPipeError), child.stdin as pipe:
-        pipe.write(pickle.dumps(orders))
+        pipe.write(pickle.dumps(config))
     return child

@@ -1,4 +1,6 @@
-"""The event loop: what is watched, who is told, and how another thread gets a word in. No sockets' contents here."""
+"""The event loop: watches file descriptors, calls their handlers, and runs calls from other
+threads.
+"""
 
 from __future__ import annotations
 
@@ -12,25 +14,26 @@ from collections.abc import Callable, Iterator, Sequence
 
 from vkshare import _fds, _native, _trace
 
-READ, WRITE, GONE, GARBAGE = 1, 2, 4, 8
+READ, WRITE, HUNG_UP, MALFORMED = 1, 2, 4, 8
 
-Handler = Callable[[int, Sequence[int]], None]  # what happened; sequences of no-ops that are to be answered
+# event bits; sequences of no-ops that still need a reply
+Handler = Callable[[int, Sequence[int]], None]
 
 
 class Loop:
-    """Watches file descriptors. All methods but call_soon() are for the one thread that runs it."""
+    """Watches file descriptors. All methods but call_soon() are for the thread that runs the loop."""
 
     def __init__(self) -> None:
-        self.front = _native.ServerPoll()
+        self.server_poll = _native.ServerPoll()
         self._handlers: dict[int, Handler] = {}
         self._tokens: dict[int, int] = {}  # by fd
         self._next = itertools.count(1)
         self._soon: deque[Callable[[], object]] = deque()
         self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self._lock = threading.Lock()  # of the pipe's end
+        self._lock = threading.Lock()  # guards the write end of the pipe
         self._is_closed = False
         self.wakeups = 0  # returns from sleep
-        self.awake_since = 0  # ns, where somebody traces
+        self.awake_since = 0  # ns; 0 without tracing
         try:
             self.add(self._wake_read, READ, self._woken)
         except BaseException:
@@ -38,45 +41,49 @@ class Loop:
             raise
 
     def add(self, fd: int, interest: int, handler: Handler, token: int | None = None) -> None:
-        """handler(what, owed) is called when something happens there. The fd stays the caller's.
+        """Calls handler(events, no_ops) when the fd is ready. The fd stays the caller's.
 
-        `token`, of 2**32 or more, is what a trace calls it, and nobody else's.
+        `token`, of 2**32 or more and unique, names the connection in a trace.
         """
         token = next(self._next) if token is None else token
-        self.front.add(fd, token, interest)
+        self.server_poll.add(fd, token, interest)
         self._handlers[token] = handler
         self._tokens[fd] = token
 
     def watch(self, fd: int, interest: int, answers_no_ops: bool = False) -> None:
-        """Another interest. answers_no_ops: no-ops are answered without a word (native/server/poll.h)."""
-        self.front.watch(fd, interest, answers_no_ops)
+        """Changes the interest. answers_no_ops: C answers no-ops, without Python (native/server/poll.h)."""
+        self.server_poll.watch(fd, interest, answers_no_ops)
 
     def remove(self, fd: int) -> None:
-        """Before it is closed. Events that were found already are not told."""
+        """Stops watching an fd; call it before closing the fd. Drops its events of this turn."""
         del self._handlers[self._tokens.pop(fd)]
-        self.front.remove(fd)
+        self.server_poll.remove(fd)
 
     def turn(self, timeout: float | None) -> None:
-        """Sleeps until something happens, at most so long, and tells the handlers."""
-        events = self.front.wait(timeout)
+        """Sleeps until an event, for at most `timeout` seconds, and calls the handlers."""
+        found = self.server_poll.wait(timeout)
         self.wakeups += 1
         self.awake_since = _trace.now()
-        for token, what, owed in events:
+        for token, events, no_ops in found:
             handler = self._handlers.get(token)
             if handler is not None:
-                handler(what, owed)
+                handler(events, no_ops)
 
     def call_soon(self, call: Callable[[], object]) -> None:
-        """The loop's thread calls it, at its next turn. From any thread; nothing happens once the loop is closed."""
+        """Has the loop's thread call call() in its next turn. From any thread; no effect once the
+        loop is closed.
+        """
         self._soon.append(call)
         with self._lock:
             if not self._is_closed:
-                with contextlib.suppress(BlockingIOError):  # full: it is awake
+                with contextlib.suppress(BlockingIOError):  # the pipe is full: the loop is awake
                     os.write(self._wake_write, b"\0")
 
     @contextlib.contextmanager
-    def heeding_signals(self) -> Iterator[None]:
-        """Signals end the sleep too, on the main thread: Python's handlers run between two turns."""
+    def waking_on_signals(self) -> Iterator[None]:
+        """Wakes the loop on signals, on the main thread, so that Python's handlers run between two
+        turns.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -86,14 +93,14 @@ class Loop:
         finally:
             signal.set_wakeup_fd(before)
 
-    def _woken(self, what: int, owed: Sequence[int]) -> None:
+    def _woken(self, events: int, no_ops: Sequence[int]) -> None:
         with contextlib.suppress(BlockingIOError):
             os.read(self._wake_read, 4096)
         for _ in range(len(self._soon)):
             self._soon.popleft()()
 
     def close(self) -> None:
-        """Closes what is its own."""
+        """Closes the poll and the pipe. Idempotent."""
         with self._lock:
             if self._is_closed:
                 return
@@ -101,5 +108,5 @@ class Loop:
             os.close(self._wake_write)
         self.remove(self._wake_read)
         os.close(self._wake_read)
-        del self.front
+        del self.server_poll
         self._soon.clear()

@@ -1,7 +1,8 @@
-"""What the messages say: bodies with their types and bounds, opcodes, and errors on their way.
+"""The messages: opcodes, bodies with their types and bounds, and the encoding of errors.
 
-A body that decodes is within these bounds; what they cannot say (does the surface exist, is the rectangle inside it)
-is checked by what it is for. Arrays without names on the wire: their order is the format.
+A body that decodes is within these bounds. The request's function checks the rest (does the surface
+exist, is the rectangle inside it). Bodies are arrays without names on the wire: the order of the
+fields is the format.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from msgspec import Meta
 
 from vkshare import errors
 from vkshare.errors import VkshareError
-from vkshare.server.wire import Garbage, LostFds
+from vkshare.server.wire import LostFds, ProtocolError
 
 
 class Op(enum.IntEnum):
-    """Opcodes. Those from PLUG_INS on belong to what is built on the server."""
+    """Opcodes. Opcodes from PLUG_INS on belong to plug-ins."""
 
     HELLO = 1
     NO_OP = 2
@@ -39,7 +40,7 @@ class Op(enum.IntEnum):
     ERROR = 0x8001  # of the request with that sequence, in place of its reply
     DEFERRED = 0x8002  # of the request with that sequence, which has no reply
     LOST = 0x8003  # the last message of a connection: why the server ends it
-    EVENT = 0x8004  # nobody asked; the body is Event
+    EVENT = 0x8004  # not a reply to a request; the body is Event
 
 
 class Body(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -47,7 +48,7 @@ class Body(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 Id = Annotated[int, Meta(ge=1, le=2**32 - 1)]  # chosen by the client
-U64 = Annotated[int, Meta(ge=0)]  # msgpack has no larger ones than 64 bits
+U64 = Annotated[int, Meta(ge=0)]  # msgpack has no integers above 64 bits
 Value = Annotated[int, Meta(ge=1)]  # of a fence
 I32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 Side = Annotated[int, Meta(ge=1, le=2**20)]
@@ -64,7 +65,7 @@ Alpha = Literal["premultiplied", "straight"]
 
 
 class Empty(Body):
-    """Nothing."""
+    """No fields."""
 
 
 class Hello(Body):
@@ -153,7 +154,7 @@ Drawn = ClearOp | FillRectOp | CopyOp | BlitOp | CompositeOp | DrawTrianglesOp
 
 
 class Submit(Body):
-    """What device.submit() takes, with the surfaces that are to be owned meanwhile."""
+    """The arguments of device.submit(), and the surfaces to acquire before and release after it."""
 
     acquires: Annotated[tuple[tuple[Id, U64], ...], Meta(max_length=64)]  # surface, key
     commands: Annotated[tuple[Drawn, ...], Meta(max_length=4096)]
@@ -174,14 +175,14 @@ class Welcome(Body):
     driver_uuid: bytes
 
 
-class Made(Body):
-    """A surface or fence was made for the client: its descriptor, and what it is."""
+class Created(Body):
+    """The descriptor of a surface or fence that was created for the client."""
 
     descriptor: bytes
 
 
-class Told(Body):
-    """Numbers by name."""
+class Counters(Body):
+    """Counters by name."""
 
     numbers: dict[str, int | float]
 
@@ -194,7 +195,7 @@ class Failure(Body):
 
 
 class Event(Body):
-    """What a plug-in tells a client that did not ask: what it is about, and its own body."""
+    """A plug-in's event: the plug-in's opcode and body."""
 
     opcode: Annotated[int, Meta(ge=0x100, le=0x3FFF)]
     body: bytes
@@ -205,15 +206,15 @@ _decoders: dict[type[Body], msgspec.msgpack.Decoder[Any]] = {}
 
 
 def encode(body: Body | None) -> bytes:
-    """The bytes of a body; none for None."""
+    """Encodes a body; returns b"" for None."""
     return b"" if body is None else _encoder.encode(body)
 
 
 def decode(kind: type[Body] | None, data: bytes) -> Any:
-    """The body in `data`. Garbage: it is none of that kind, or out of its bounds."""
+    """Decodes the body in `data`. ProtocolError: it is malformed, or out of its bounds."""
     if kind is None or kind is Empty:
         if data:
-            raise Garbage(f"{len(data)} bytes came with a request that has no body")
+            raise ProtocolError(f"{len(data)} bytes came with a request that has no body")
         return None
     decoder = _decoders.get(kind)
     if decoder is None:
@@ -221,7 +222,7 @@ def decode(kind: type[Body] | None, data: bytes) -> Any:
     try:
         return decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Garbage(f"the body is no {kind.__name__}: {error}") from None
+        raise ProtocolError(f"the body is not a valid {kind.__name__}: {error}") from None
 
 
 # ---- errors -----------------------------------------------------------------------------------------------------
@@ -231,7 +232,7 @@ _LONGEST_TEXT = 2000
 
 
 def failure(error: BaseException) -> Failure:
-    """An error as it travels. Classes that the other side does not have become VkshareError."""
+    """Converts an error to its wire form. Classes that the other side lacks become VkshareError."""
     if isinstance(error, LostFds):
         return Failure("OSError", (error.errno, error.strerror))
     name = type(error).__name__
@@ -244,14 +245,14 @@ def failure(error: BaseException) -> Failure:
     return Failure(name, tuple(a[:_LONGEST_TEXT] if isinstance(a, str) else a for a in error.args))
 
 
-def rebuilt(told: Failure) -> Exception:
-    """The error that the other side raised."""
-    kind: Any = getattr(errors, told.error, None)
+def rebuilt(failure: Failure) -> Exception:
+    """Returns the error that the other side raised."""
+    kind: Any = getattr(errors, failure.error, None)
     if not (isinstance(kind, type) and issubclass(kind, VkshareError)):
-        kind = getattr(builtins, told.error) if told.error in _BUILTINS else None
+        kind = getattr(builtins, failure.error) if failure.error in _BUILTINS else None
     try:
         if kind is not None:
-            return kind(*told.arguments)  # type: ignore[no-any-return]
+            return kind(*failure.arguments)  # type: ignore[no-any-return]
     except TypeError:
         pass
-    return VkshareError(f"{told.error}: {', '.join(map(str, told.arguments))}")
+    return VkshareError(f"{failure.error}: {', '.join(map(str, failure.arguments))}")

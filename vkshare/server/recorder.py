@@ -19,10 +19,11 @@ _ALPHAS = ("premultiplied", "straight")
 
 
 class Recorder:
-    """What a server shall draw, in order. Made by ``client.record()``; ``client.submit(recorded)`` has it done.
+    """Commands for a server, in order. Created by ``client.record()``, run by
+    ``client.submit(recorded)``.
 
-    Methods and arguments are those of vkshare.CommandList, on ServedSurfaces. What they are is checked here; whether it
-    fits the surfaces, by the server.
+    Methods and arguments are those of vkshare.CommandList, on ServedSurfaces. The types of
+    arguments are checked here; the server checks that they fit the surfaces.
     """
 
     def __init__(self, client: Client) -> None:
@@ -106,7 +107,7 @@ class Recorder:
     def _id(self, name: str, surface: Any) -> int:
         if not isinstance(surface, ServedSurface):
             raise TypeError(f"{name} must be a ServedSurface, not {type(surface).__name__}")
-        return surface._name_check(self._client)
+        return surface._checked_id(self._client)
 
 
 def _rect(name: str, value: Sequence[int] | None) -> _arguments.Rect | None:

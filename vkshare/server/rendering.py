@@ -1,4 +1,4 @@
-"""The render requests: each a function that an Executor runs, on the client's worker."""
+"""The render requests: functions that an Executor runs, on the client's worker."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from vkshare.commands import CommandList
 from vkshare.descriptors import FenceDescriptor, SurfaceDescriptor
 from vkshare.errors import InvalidCallError, StillDrawingError
 from vkshare.server import messages as m
-from vkshare.server.conversation import Route
-from vkshare.server.executor import FENCE_FDS, SURFACE_FDS, Executor, Held, ServedFence, Told
-from vkshare.server.kinds import LATER, Answer, Kind, Later, Request
-from vkshare.server.order import identity
+from vkshare.server.deadlock_check import identity
+from vkshare.server.executor import FENCE_FDS, SURFACE_FDS, Executor, HeldSubmission, RequestResult, ServedFence
+from vkshare.server.request_types import LATER, Answer, Kind, Later, Request
+from vkshare.server.session_state import Route
 
 MOST_HELD = 64  # submissions of one client that wait for others
 
@@ -24,7 +24,7 @@ MOST_HELD = 64  # submissions of one client that wait for others
 
 def create_surface(executor: Executor, request: Request) -> Answer:
     body: m.CreateSurface = request.body
-    executor.make_room(executor.surfaces, body.id, SURFACE_FDS)
+    executor.check_quota(executor.surfaces, body.id, SURFACE_FDS)
     surface = executor.device.create_surface(body.width, body.height, body.format, tiling=body.tiling, usage=body.usage)
     try:
         descriptor = surface.export()
@@ -32,16 +32,16 @@ def create_surface(executor: Executor, request: Request) -> Answer:
         surface.close()
         raise
     with descriptor:
-        executor.keep(executor.surfaces, body.id, surface, surface.close)
+        executor.register(executor.surfaces, body.id, surface, surface.close)
         return _given(descriptor)
 
 
 def open_surface(executor: Executor, request: Request) -> Answer:
     body: m.OpenSurface = request.body
-    executor.make_room(executor.surfaces, body.id, SURFACE_FDS)
+    executor.check_quota(executor.surfaces, body.id, SURFACE_FDS)
     with SurfaceDescriptor.from_bytes(body.descriptor, request.take_fds()) as descriptor:
         surface = executor.device.open_surface(descriptor)
-    executor.keep(executor.surfaces, body.id, surface, surface.close)
+    executor.register(executor.surfaces, body.id, surface, surface.close)
     return Answer()
 
 
@@ -55,7 +55,7 @@ def close_surface(executor: Executor, request: Request) -> None:
 
 def create_fence(executor: Executor, request: Request) -> Answer:
     body: m.CreateFence = request.body
-    executor.make_room(executor.fences, body.id, FENCE_FDS)
+    executor.check_quota(executor.fences, body.id, FENCE_FDS)
     fence = executor.device.create_fence(body.initial)
     try:
         descriptor = fence.export()
@@ -64,18 +64,20 @@ def create_fence(executor: Executor, request: Request) -> Answer:
         raise
     with descriptor:
         served = ServedFence(fence, identity(descriptor._fds[0]), executor.client)
-        executor.keep(executor.fences, body.id, served, fence.close)
-        executor.order.made(executor.client, served.identity)
+        executor.register(executor.fences, body.id, served, fence.close)
+        executor.wait_graph.add_fence(executor.client, served.identity)
         return _given(descriptor)
 
 
 def open_fence(executor: Executor, request: Request) -> Answer:
     body: m.OpenFence = request.body
-    executor.make_room(executor.fences, body.id, FENCE_FDS)
+    executor.check_quota(executor.fences, body.id, FENCE_FDS)
     with FenceDescriptor.from_bytes(body.descriptor, request.take_fds()) as descriptor:
         page = identity(descriptor._fds[0])
         fence = executor.device.open_fence(descriptor)
-    executor.keep(executor.fences, body.id, ServedFence(fence, page, executor.order.owner(page)), fence.close)
+    executor.register(
+        executor.fences, body.id, ServedFence(fence, page, executor.wait_graph.signaller(page)), fence.close
+    )
     return Answer()
 
 
@@ -85,9 +87,11 @@ def close_fence(executor: Executor, request: Request) -> None:
 
 
 def _given(descriptor: SurfaceDescriptor | FenceDescriptor) -> Answer:
-    """With the descriptor's fds: others might not be had, and the thing is kept already."""
-    told = m.Made(descriptor.to_bytes())
-    return Answer.of(told, descriptor.give_away()[1])
+    """Returns an answer with the descriptor's own fds: duplicating them could fail, after the
+    object was registered.
+    """
+    created = m.Created(descriptor.to_bytes())
+    return Answer.of(created, descriptor.give_away()[1])
 
 
 # ---- drawing ----------------------------------------------------------------------------------------------------
@@ -108,7 +112,7 @@ def submit(executor: Executor, request: Request) -> None:
             acquired.append((surface, key))
         submission = executor.device.submit(commands, waits=waits, signals=signals)
     except BaseException:
-        for surface, key in acquired:  # handed on by nobody: it goes back to whom it would have come from (rule K31)
+        for surface, key in acquired:  # not used: released with the key of its acquire (rule K31)
             with contextlib.suppress(Exception):
                 surface.release(key)
         raise
@@ -122,36 +126,41 @@ def submit(executor: Executor, request: Request) -> None:
 def _refuse_more_held(executor: Executor) -> None:
     if len(executor.held) >= MOST_HELD:
         raise StillDrawingError(
-            f"{len(executor.held)} submissions of this client wait for fences and surfaces of others; allowed are "
-            f"{MOST_HELD}: sync() before the next"
+            f"{len(executor.held)} submissions of this client wait for fences and surfaces of other parties; "
+            f"allowed are {MOST_HELD}: sync() before the next"
         )
 
 
 def _refuse_unused(body: m.Submit, used: set[int]) -> None:
-    """What waits for a surface must be seen to wait: the number that is held is bounded by what is submitted."""
+    """Refuses an acquired surface that no command uses, because only a submission that uses it
+    counts as held.
+    """
     for number, _ in body.acquires:
         if number not in used:
             raise InvalidCallError(f"surface {number} is acquired, and no command uses it")
 
 
 def _watch(executor: Executor, request: Request, submission: Any) -> None:
-    """A submission that waits for others may fail after it was told to be done: a late error (rule R6)."""
-    held = executor.held[request] = Held(submission, [])
+    """Watches a held submission: it may fail after its request has completed, which is a late error
+    (rule R6).
+    """
+    held = executor.held[request] = HeldSubmission(submission, [])
 
-    def then(error: BaseException | None) -> list[Told]:
+    def then(error: BaseException | None) -> list[RequestResult]:
         with executor.lock:
             executor.held.pop(request, None)
-        told = [] if error is None else [Told(request, error, is_late=True)]
-        return told + [after for follower in held.followers for after in follower()]
+        results = [] if error is None else [RequestResult(request, error, is_late=True)]
+        return results + [after for follower in held.followers for after in follower()]
 
     executor.ask(submission.notify, then)
 
 
 def _wait(executor: Executor, number: int, value: int) -> tuple[Any, int]:
     served = executor.fence(number)
-    if served.owner == executor.client and served.fence.queued_value < value:
+    if served.signaller == executor.client and served.fence.queued_value < value:
         raise InvalidCallError(
-            f"fence {number} is to reach {value} by a later request of this client: submit what signals it first"
+            f"only a later request of this client could signal value {value} of fence {number}: "
+            "submit that request first"
         )
     return served.fence, value
 
@@ -162,7 +171,7 @@ def _signal(executor: Executor, number: int, value: int | None) -> Any:
 
 
 def _record(executor: Executor, operations: Sequence[Any]) -> tuple[CommandList, set[int]]:
-    """The commands, and the ids of the surfaces that they use."""
+    """Records the commands; returns them, and the ids of the surfaces that they use."""
     commands = executor.device.record()
     used: set[int] = set()
 
@@ -191,7 +200,9 @@ def _record(executor: Executor, operations: Sequence[Any]) -> tuple[CommandList,
 def _rows(op: m.DrawTrianglesOp) -> Any:
     floats, rest = divmod(len(op.vertices), 4)
     if rest or floats % op.columns:
-        raise ValueError(f"vertices are {len(op.vertices)} bytes, which are no rows of {op.columns} float32")
+        raise ValueError(
+            f"vertices are {len(op.vertices)} bytes, which is not a whole number of rows of {op.columns} float32"
+        )
     return np.frombuffer(op.vertices, np.float32).reshape(-1, op.columns)
 
 
@@ -199,16 +210,18 @@ def _rows(op: m.DrawTrianglesOp) -> Any:
 
 
 def sync(executor: Executor, request: Request) -> Answer | Later:
-    """Answered once all that this client submitted before has run, or its failure was told."""
+    """Answers once all earlier submissions of this client have run, or their failures were
+    reported.
+    """
     last = executor.last
     is_over = last is None or last.is_held or _is_over(last)
     with executor.lock:
         count = len(executor.held) + (not is_over)
 
-        def follow() -> list[Told]:
+        def follow() -> list[RequestResult]:
             nonlocal count
             count -= 1
-            return [] if count else [Told(request, Answer())]
+            return [] if count else [RequestResult(request, Answer())]
 
         if last is not None and not is_over:
             executor.ask(last.notify, lambda error: follow())
@@ -225,22 +238,22 @@ def _is_over(submission: Any) -> bool:
 
 
 def wait(executor: Executor, request: Request) -> Answer | Later:
-    """Answered once the fence has reached the value, or can never do so."""
+    """Answers once the fence has reached the value, or can no longer reach it."""
     body: m.Wait = request.body
     served = executor.fence(body.fence)
     if served.fence.is_done(body.value):
         return Answer()
     if served.fence.queued_value < body.value:
-        executor.order.wait(executor.client, served.owner)
+        executor.wait_graph.begin_wait(executor.client, served.signaller)
 
-    def then(error: BaseException | None) -> list[Told]:
-        executor.order.waited(executor.client)
-        return [Told(request, Answer() if error is None else error)]
+    def then(error: BaseException | None) -> list[RequestResult]:
+        executor.wait_graph.end_wait(executor.client)
+        return [RequestResult(request, Answer() if error is None else error)]
 
     try:
         executor.ask(lambda event_queue, token: served.fence.notify(body.value, event_queue, token), then)
     except BaseException:
-        executor.order.waited(executor.client)
+        executor.wait_graph.end_wait(executor.client)
         raise
     return LATER
 

@@ -1,4 +1,6 @@
-"""RenderServer: many clients' render requests, each client's in order, nobody waiting for another."""
+"""RenderServer: runs many clients' render requests, each client's in order, independent of other
+clients.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,15 @@ from vkshare import _arguments, _fds, _native, _trace, _transport
 from vkshare._closing import Closing
 from vkshare._forks import OwnLock
 from vkshare.errors import DeviceLostError, InvalidCallError
-from vkshare.server import greeting, rendering
-from vkshare.server.conversation import PATIENCE, Route
+from vkshare.server import built_in_requests, rendering
+from vkshare.server.acceptor import Acceptor
+from vkshare.server.deadlock_check import WaitGraph
 from vkshare.server.devices import Devices, Factory
-from vkshare.server.door import Door
 from vkshare.server.isolation import ProcessWorker
-from vkshare.server.kinds import Answer, Kind, Request, table
 from vkshare.server.loop import READ, Loop
-from vkshare.server.order import Order
-from vkshare.server.served import ServedClient
+from vkshare.server.request_types import Answer, Kind, Request, table
+from vkshare.server.session import ServedClient
+from vkshare.server.session_state import PATIENCE, Route
 from vkshare.server.socket_path import Listener, checked
 from vkshare.server.worker import Outcome, ThreadWorker, Worker
 
@@ -44,27 +46,27 @@ class ServerStatistics:
     """A snapshot of a render server."""
 
     clients: int = 0  # connected now
-    workers: int = 0  # rendering threads or processes now, those included that are ending
+    workers: int = 0  # rendering threads or processes now, including those that are exiting
     accepted: int = 0  # clients, ever
-    refused: int = 0  # connections: another user's, or no room
-    requests: int = 0  # of clients that are gone too; no-ops that the front answered not counted
-    no_ops: int = 0  # answered without Python
-    garbage: int = 0  # clients cut off for what they sent
-    cut_off: int = 0  # for what they did not read, or say
+    refused: int = 0  # connections of other users, or above a limit
+    requests: int = 0  # of all clients ever; without the no-ops below
+    no_ops: int = 0  # answered in C, without Python
+    garbage: int = 0  # clients cut off for a malformed message
+    cut_off: int = 0  # clients cut off at a limit or a timeout
     lost: int = 0  # clients whose worker hung or died
-    failed: int = 0  # clients that an error of the server's own has ended
-    dropped: int = 0  # results of clients that were gone by then
+    failed: int = 0  # clients that ended by an internal error of the server
+    dropped: int = 0  # results that arrived after their client had gone
     device_generation: int = 1
     wakeups: int = 0  # of the loop
 
 
 @dataclass(slots=True)
-class _Leaving:
-    """A worker whose client is gone."""
+class _RetiringWorker:
+    """A worker that is exiting, because its client is gone."""
 
     client: int
     worker: Worker
-    deadline: float | None  # when it is taken to hang
+    deadline: float | None  # after it the worker counts as hung
 
 
 class RenderServer(Closing):
@@ -73,24 +75,27 @@ class RenderServer(Closing):
     Parameters
     ----------
     device
-        A Device, which stays the caller's; a callable that opens one, called again when that is lost; None: the best
-        device there is. With isolation="process", which adapter the children open.
+        A Device, which stays the caller's; a callable that opens one, called again after a device
+        loss; None: opens the best device. With isolation="process" the children open this device's
+        adapter.
     path
-        Of the socket; None: VKSHARE_SERVER, else ``vkshare-server`` in XDG_RUNTIME_DIR.
+        Path of the socket; None: VKSHARE_SERVER, else ``vkshare-server`` in XDG_RUNTIME_DIR.
     isolation
-        ``"thread"``: a client that renders has a thread here, and all draw on one device. ``"process"``: it has a
-        process and a device of its own, so that no driver's crash or hang is anybody else's.
+        ``"thread"``: each client that renders has a thread here, and all draw on one device.
+        ``"process"``: it has a process and a device of its own, so that a crash or hang in a driver
+        affects no other client.
     kinds
-        Further kinds of requests: see vkshare.server.kinds.
+        Further types of requests: see vkshare.server.request_types.
     patience
         Seconds that a worker may take for one request before its client is lost (rule R15).
 
-    Thread-safe are close(), shutdown(), call_soon() and statistics(); the rest is for the thread that serves.
+    close(), shutdown(), call_soon() and statistics() are thread-safe; the rest is for the thread
+    that serves.
 
     Raises
     ------
     InvalidCallError
-        Another server listens at the path, or what is there is no socket.
+        Another server listens at the path, or the file there is not a socket.
     """
 
     def __init__(
@@ -104,21 +109,21 @@ class RenderServer(Closing):
     ) -> None:
         self.isolation = _arguments.choice("isolation", isolation, ("thread", "process"))
         self.patience = _arguments.timeout(patience) or PATIENCE
-        self.kinds = table((*greeting.KINDS, *rendering.KINDS), kinds)
-        # What workers that are processes are told of: the rest runs here, with whatever it is bound to.
+        self.kinds = table((*built_in_requests.KINDS, *rendering.KINDS), kinds)
+        # Only these are pickled for worker processes; the others run here.
         self.plugged_in = tuple(k for k in self.kinds.values() if k.opcode >= 0x100 and k.route is not Route.INLINE)
         self.counts = ServerStatistics()
-        self.order = Order()
+        self.wait_graph = WaitGraph()
         self.clients: dict[int, ServedClient] = {}
         self._path = checked(path)
         self._numbers = itertools.count(1)
-        self._leaving: list[_Leaving] = []
-        self._working: deque[ServedClient] = deque()  # with requests that can be dispatched
-        self._timed: set[ServedClient] = set()  # with a deadline
+        self._retiring: list[_RetiringWorker] = []
+        self._scheduled: deque[ServedClient] = deque()  # clients with requests to dispatch
+        self._with_deadline: set[ServedClient] = set()  # clients with a deadline
         self._stopping = threading.Event()
         self._running = threading.Lock()  # held by the thread that serves
         self._served_by = 0
-        self._is_closed = True  # until all of it is there
+        self._is_closed = True  # until the constructor succeeds
         self._own = OwnLock(self)
         with contextlib.ExitStack() as made:
             listener = Listener(self._path)
@@ -128,19 +133,19 @@ class RenderServer(Closing):
             self.event_queue = _native.EventQueue()
             self.loop = Loop()
             made.callback(self.loop.close)
-            self.loop.front.set_generation(self.generation)
-            self._door = Door(listener, self.loop, self.now, self._take)
-            made.callback(self._door.close)
+            self.loop.server_poll.set_generation(self.generation)
+            self._acceptor = Acceptor(listener, self.loop, self.now, self._accept)
+            made.callback(self._acceptor.close)
             self.loop.add(self.event_queue.fileno(), READ, self._drain)
             made.pop_all()
         self._is_closed = False
         _log.info("%r", self)
 
-    # ---- what it is -----------------------------------------------------------------------------------------------
+    # ---- properties -----------------------------------------------------------------------------------------------
 
     @property
     def path(self) -> Path:
-        """Of its socket."""
+        """The path of the socket."""
         return self._path
 
     @property
@@ -149,7 +154,7 @@ class RenderServer(Closing):
 
     @property
     def generation(self) -> int:
-        """Of its device: grows by one when that is lost."""
+        """The generation of the device: grows by one with each device loss."""
         return self.devices.generation
 
     def statistics(self) -> ServerStatistics:
@@ -161,10 +166,10 @@ class RenderServer(Closing):
         return replace(
             self.counts,
             clients=len(clients),
-            workers=sum(client.worker is not None for client in clients) + len(self._leaving),
-            refused=self._door.refused,
-            requests=self.counts.requests + sum(client.conversation.counts.requests for client in clients),
-            no_ops=self.loop.front.answered,
+            workers=sum(client.worker is not None for client in clients) + len(self._retiring),
+            refused=self._acceptor.refused,
+            requests=self.counts.requests + sum(client.state.counts.requests for client in clients),
+            no_ops=self.loop.server_poll.answered,
             device_generation=self.generation,
             wakeups=self.loop.wakeups,
         )
@@ -177,13 +182,15 @@ class RenderServer(Closing):
     # ---- serving --------------------------------------------------------------------------------------------------
 
     def serve_forever(self) -> None:
-        """Serves until shutdown() or close() is called, or a signal's handler raises. One thread at a time."""
+        """Serves until shutdown() or close() is called, or a signal handler raises. One thread at a
+        time.
+        """
         self._own.check()
         if not self._running.acquire(blocking=False):
-            raise InvalidCallError("this server is served by another thread already")
+            raise InvalidCallError("another thread serves this server already")
         self._served_by = threading.get_ident()
         try:
-            with self.loop.heeding_signals():
+            with self.loop.waking_on_signals():
                 while not self._stopping.is_set() and not self._is_closed:
                     self.serve_once(None)
         finally:
@@ -191,207 +198,216 @@ class RenderServer(Closing):
             self._running.release()
 
     def serve_once(self, timeout: float | None) -> None:
-        """One turn of the loop, for those who have a loop of their own: sleeps at most `timeout` seconds."""
+        """Runs one turn of the loop, for callers with a loop of their own: sleeps at most `timeout`
+        seconds.
+        """
         self._own.check()
         self.loop.turn(self._sleep(timeout))
-        if self._timed or self._leaving or self._door.deadline is not None:
-            self._look_at_clock(self.now())
-        for _ in range(len(self._working)):
-            client = self._working.popleft()
-            with client.alone():
+        if self._with_deadline or self._retiring or self._acceptor.deadline is not None:
+            self._check_deadlines(self.now())
+        for _ in range(len(self._scheduled)):
+            client = self._scheduled.popleft()
+            with client.containing_errors():
                 if not client.is_closed and client.serve(self.now()):
-                    self._working.append(client)
+                    self._scheduled.append(client)
             self._note_deadline(client)
         _trace.span_since("awake", self.loop.awake_since, len(self.clients))
 
     def _sleep(self, timeout: float | None) -> float | None:
-        if self._working:
+        if self._scheduled:
             return 0.0
-        deadlines = [d for client in self._timed if (d := client.conversation.deadline) is not None]
-        deadlines += [left.deadline for left in self._leaving if left.deadline is not None]
-        deadlines += [] if self._door.deadline is None else [self._door.deadline]
+        deadlines = [d for client in self._with_deadline if (d := client.state.deadline) is not None]
+        deadlines += [left.deadline for left in self._retiring if left.deadline is not None]
+        deadlines += [] if self._acceptor.deadline is None else [self._acceptor.deadline]
         if not deadlines:
             return timeout
         until = max(0.0, min(deadlines) - self.now())
         return until if timeout is None else min(until, timeout)
 
-    def _look_at_clock(self, now: float) -> None:
-        for client in list(self._timed):
-            with client.alone():
-                client.due(now)
+    def _check_deadlines(self, now: float) -> None:
+        for client in list(self._with_deadline):
+            with client.containing_errors():
+                client.check_deadlines(now)
             self._note_deadline(client)
-        if self._door.deadline is not None and now >= self._door.deadline:
-            self._door.due()
-        for leaving in self._leaving:
-            if leaving.deadline is not None and now >= leaving.deadline:
-                leaving.deadline = None
-                leaving.worker.abandon()
+        if self._acceptor.deadline is not None and now >= self._acceptor.deadline:
+            self._acceptor.resume()
+        for retiring in self._retiring:
+            if retiring.deadline is not None and now >= retiring.deadline:
+                retiring.deadline = None
+                retiring.worker.abandon()
 
     def _note_deadline(self, client: ServedClient) -> None:
-        if client.conversation.deadline is None:
-            self._timed.discard(client)
+        if client.state.deadline is None:
+            self._with_deadline.discard(client)
         else:
-            self._timed.add(client)
+            self._with_deadline.add(client)
 
     def call_soon(self, call: object) -> None:
-        """call() is called by the thread that serves, at its next turn. From any thread."""
+        """Has the thread that serves call call() in its next turn. From any thread."""
         self._own.check()
         if not callable(call):
             raise TypeError(f"call must be callable, not {type(call).__name__}")
         self.loop.call_soon(call)
 
     def shutdown(self) -> None:
-        """serve_forever() returns soon. From any thread; idempotent."""
+        """Makes serve_forever() return soon. From any thread; idempotent."""
         self._own.check()
         self._stopping.set()
         self.loop.call_soon(lambda: None)
 
     @staticmethod
     def now() -> float:
-        """Seconds of the clock that its deadlines are on."""
+        """Returns the time in seconds, on the clock of the deadlines."""
         return time.monotonic()
 
-    # ---- clients come and go --------------------------------------------------------------------------------------
+    # ---- clients --------------------------------------------------------------------------------------
 
-    def _take(self, sock: socket.socket, pid: int) -> bool:
-        """A client has come; False: there are as many as there may be."""
+    def _accept(self, sock: socket.socket, pid: int) -> bool:
+        """Adds a client for a connection; False: the server has MOST_CLIENTS."""
         if len(self.clients) >= MOST_CLIENTS:
             return False
         client = ServedClient(self, sock, next(self._numbers), pid, self.now())
         self.clients[client.number] = client
         self.counts.accepted += 1
         if self.devices.is_opening:
-            client.conversation.device_lost(self.generation)
-        self._timed.add(client)
+            client.state.device_lost(self.generation)
+        self._with_deadline.add(client)
         return True
 
-    def hire(self, client: ServedClient) -> Worker:
-        """A worker for the client's render requests, who tells when it is ready; the one before goes."""
+    def start_worker(self, client: ServedClient) -> Worker:
+        """Starts a worker for the client's render requests, and retires the previous one. The
+        worker reports when it is ready.
+        """
         if client.worker is not None:
-            self._let_go(client.number, client.worker)
+            self._retire(client.number, client.worker)
         if self.isolation == "process":
             return ProcessWorker(
-                client.number, self.loop, self.devices.adapter, self.plugged_in, client, self._process_ended
+                client.number, self.loop, self.devices.adapter, self.plugged_in, client, self._process_exited
             )
-        worker = ThreadWorker(client.number, self.event_queue, self.devices, self.order)
-        client.hired()
+        worker = ThreadWorker(client.number, self.event_queue, self.devices, self.wait_graph)
+        client.worker_started()
         return worker
 
-    def gone(self, client: ServedClient) -> None:
-        """By the client, when its connection has ended."""
+    def remove_client(self, client: ServedClient) -> None:
+        """Removes a client whose connection has ended. Called by the client."""
         if client.worker is not None:
-            self._let_go(client.number, client.worker)
+            self._retire(client.number, client.worker)
         del self.clients[client.number]
-        self._timed.discard(client)
-        self.counts.requests += client.conversation.counts.requests
+        self._with_deadline.discard(client)
+        self.counts.requests += client.state.counts.requests
 
-    def bound_unfinished_fds(self) -> None:
-        """Messages that are not whole hold so many file descriptors of this process at most (rule R20).
+    def bound_incomplete_fds(self) -> None:
+        """Bounds the file descriptors that incomplete messages keep open in this process (rule
+        R20).
 
-        Past that, clients are cut off whose message could be read on, and began first.
+        Above the bound, cuts off the clients whose connections are read and whose messages began
+        first.
         """
-        holding = [client for client in self.clients.values() if client.unfinished_fds]
-        holding.sort(key=lambda client: (not client.conversation.is_attended, client.unfinished_since))
-        excess = sum(client.unfinished_fds for client in holding) - _transport.quota()
+        holding = [client for client in self.clients.values() if client.incomplete_fds]
+        holding.sort(key=lambda client: (not client.state.accepts_requests, client.incomplete_since))
+        excess = sum(client.incomplete_fds for client in holding) - _transport.quota()
         for client in holding:
             if excess <= 0:
                 return
-            excess -= client.unfinished_fds
+            excess -= client.incomplete_fds
             self.counts.cut_off += 1
-            client.cut_off("messages that are not whole hold too many file descriptors: send each at once")
+            client.cut_off("incomplete messages keep too many file descriptors open: send each message at once")
 
-    def _let_go(self, client: int, worker: Worker) -> None:
-        leaving = _Leaving(client, worker, self.now() + self.patience)
-        self._leaving.append(leaving)
+    def _retire(self, client: int, worker: Worker) -> None:
+        retiring = _RetiringWorker(client, worker, self.now() + self.patience)
+        self._retiring.append(retiring)
         worker.close()
-        self._left(leaving)
+        self._reap(retiring)
 
-    def has_work(self, client: ServedClient) -> None:
-        """It may have requests to dispatch."""
-        if client not in self._working:
-            self._working.append(client)
+    def schedule(self, client: ServedClient) -> None:
+        """Has the client dispatch requests in this turn."""
+        if client not in self._scheduled:
+            self._scheduled.append(client)
 
-    # ---- what workers tell ----------------------------------------------------------------------------------------
+    # ---- events of workers ----------------------------------------------------------------------------------------
 
-    def _drain(self, what: int, owed: Sequence[int]) -> None:
+    def _drain(self, events: int, no_ops: Sequence[int]) -> None:
         for token, error in self.event_queue.drain():
             number, serial = token >> 32, token & 0xFFFFFFFF
             client = self.clients.get(number)
             if client is None:
-                self._drained(number, serial)
+                self._drain_retired(number, serial)
                 continue
-            with client.alone():
+            with client.containing_errors():
                 if serial:
-                    client.happened(serial, error)
+                    client.event_arrived(serial, error)
                 else:
-                    client.news()
+                    client.collect_completions()
 
-    def _drained(self, number: int, serial: int) -> None:
-        """What belongs to a client that is gone (rule R14)."""
-        leaving = [left for left in self._leaving if left.client == number]
-        if serial or not leaving:
+    def _drain_retired(self, number: int, serial: int) -> None:
+        """Handles an event for a client that is gone (rule R14)."""
+        retiring = [left for left in self._retiring if left.client == number]
+        if serial or not retiring:
             self.counts.dropped += 1
-        for left in leaving:
-            for _, outcome in left.worker.news():
-                self.drop(outcome)
-            self._left(left)
+        for left in retiring:
+            for _, outcome in left.worker.completions():
+                self.discard(outcome)
+            self._reap(left)
 
-    def _left(self, leaving: _Leaving) -> None:
-        if leaving.worker.has_left:
-            self._leaving.remove(leaving)
-            leaving.worker.join()
+    def _reap(self, retiring: _RetiringWorker) -> None:
+        if retiring.worker.has_exited:
+            self._retiring.remove(retiring)
+            retiring.worker.join()
 
-    def _process_ended(self, worker: Worker) -> None:
-        for leaving in [left for left in self._leaving if left.worker is worker]:
-            self._left(leaving)
+    def _process_exited(self, worker: Worker) -> None:
+        for retiring in [left for left in self._retiring if left.worker is worker]:
+            self._reap(retiring)
 
-    def drop(self, outcome: Outcome) -> None:
-        """A result that nobody waits for any more."""
+    def discard(self, outcome: Outcome) -> None:
+        """Drops a result whose client is gone."""
         self.counts.dropped += 1
         if isinstance(outcome, Answer):
             _fds.close_all(outcome.fds)
 
     # ---- the device -----------------------------------------------------------------------------------------------
 
-    def look_for_loss(self, client: ServedClient, request: Request, outcome: Outcome) -> None:
-        """An outcome may say that the device is lost, which then is everybody's matter (rule R16)."""
-        if not isinstance(outcome, BaseException) or request.generation != client.conversation.device_generation:
+    def check_device_loss(self, client: ServedClient, request: Request, outcome: Outcome) -> None:
+        """Checks whether an outcome reports a device loss, which affects all clients (rule R16)."""
+        if not isinstance(outcome, BaseException) or request.generation != client.state.device_generation:
             return
         device = self.devices.current
         if self.isolation == "process" and isinstance(outcome, DeviceLostError):
-            self._child_lost(client)
+            self._replace_child(client)
         elif isinstance(outcome, DeviceLostError) or (device is not None and device.is_lost):
             self._device_lost()
 
-    def _child_lost(self, client: ServedClient) -> None:
-        """It has a device of its own: its next request gets another child."""
-        client.conversation.device_lost(client.conversation.device_generation + 1, with_worker=True)
-        client.conversation.device_opened()
+    def _replace_child(self, client: ServedClient) -> None:
+        """Replaces a client's child process, which has lost its own device, at the next request."""
+        client.state.device_lost(client.state.device_generation + 1, with_worker=True)
+        client.state.device_opened()
 
     def _device_lost(self) -> None:
-        generation = self.devices.lost(lambda: self.loop.call_soon(self._device_opened))
-        self.loop.front.set_generation(generation)
+        generation = self.devices.replace_lost(lambda: self.loop.call_soon(self._device_opened))
+        self.loop.server_poll.set_generation(generation)
         for client in list(self.clients.values()):
-            client.conversation.device_lost(generation)
+            client.state.device_lost(generation)
             if not self.devices.can_reopen:
-                client.conversation.device_opened()
-            self.has_work(client)
+                client.state.device_opened()
+            self.schedule(client)
 
     def _device_opened(self) -> None:
         for client in list(self.clients.values()):
-            client.conversation.device_opened()
-            self.has_work(client)
+            client.state.device_opened()
+            self.schedule(client)
 
     # ---- closing --------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Ends every client, waits for their workers and for the loop, removes the socket. Idempotent.
+        """Ends every client, waits for the workers and for the loop, removes the socket.
+        Idempotent.
 
-        A worker that hangs is waited for as long as `patience` says, and left behind then.
+        Waits for a worker that hangs for `patience` seconds, and then abandons it.
         """
         self._own.check()
         if self._served_by == threading.get_ident():
-            raise InvalidCallError("this thread serves: call shutdown() here, and close() when serve_forever() is over")
+            raise InvalidCallError(
+                "this thread serves: call shutdown() here, and close() after serve_forever() has returned"
+            )
         self.shutdown()
         with self._running:
             if self._is_closed:
@@ -402,19 +418,19 @@ class RenderServer(Closing):
             self.counts = self.statistics()
             self._is_closed = True
             self.loop.remove(self.event_queue.fileno())
-            self._door.close()
+            self._acceptor.close()
             self.loop.close()
             del self.event_queue
-            self.devices.close(leave_open=bool(self._leaving))
+            self.devices.close(leave_open=bool(self._retiring))
 
     def _await_workers(self) -> None:
         deadline = self.now() + self.patience
-        while self._leaving and self.now() < deadline:
+        while self._retiring and self.now() < deadline:
             self.loop.turn(min(0.1, deadline - self.now()))
-        for leaving in self._leaving:
-            _log.warning("the worker of client %d hangs: left behind", leaving.client)
-            leaving.worker.abandon()
+        for retiring in self._retiring:
+            _log.warning("the worker of client %d hangs: it is abandoned", retiring.client)
+            retiring.worker.abandon()
 
     def _is_lost(self) -> bool:
-        # A thread that serves has a reference: this one is served by nobody.
+        # A thread that serves would have a reference, so no thread serves this server.
         return not self._is_closed and self._own.is_here

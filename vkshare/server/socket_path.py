@@ -1,4 +1,4 @@
-"""Where a server listens: a socket of the user's own, which only a server that is gone leaves to the next one."""
+"""The server's socket: its default path, its lock, and the replacement of a stale one."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ from vkshare.errors import InvalidCallError
 
 
 def default_path() -> Path:
-    """VKSHARE_SERVER, else vkshare-server in XDG_RUNTIME_DIR, else server in the user's own folder in /tmp."""
-    said = os.environ.get("VKSHARE_SERVER")
-    if said:
-        return Path(said)
+    """Returns VKSHARE_SERVER, else vkshare-server in XDG_RUNTIME_DIR, else server in the user's own
+    folder in /tmp.
+    """
+    configured = os.environ.get("VKSHARE_SERVER")
+    if configured:
+        return Path(configured)
     folder, *rest = _sockets.folders()
     return folder / ("vkshare-server" if rest else "server")
 
 
 def checked(path: str | os.PathLike[str] | None) -> Path:
-    """`path`, or the default. ValueError: a socket cannot be there."""
+    """Returns `path`, or the default. ValueError: it cannot be the path of a socket."""
     found = default_path() if path is None else Path(path)
     raw = os.fsencode(found)
     if path == "" or b"\0" in raw or len(raw) > _sockets.LONGEST_PATH:
@@ -35,7 +37,9 @@ def checked(path: str | os.PathLike[str] | None) -> Path:
 
 
 class Listener:
-    """A listening socket at a path, mode 0600. While it lives, a lock beside it keeps other servers away."""
+    """A listening socket at a path, mode 0600. A lock file beside it excludes other servers while
+    it is open.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -51,7 +55,9 @@ class Listener:
             made.pop_all()
 
     def close(self) -> None:
-        """Idempotent. A forked child's copy leaves the path alone."""
+        """Closes the socket and removes its files. Idempotent. A forked child's copy leaves the
+        files alone.
+        """
         if self.sock.fileno() < 0:
             return
         if self._pid == os.getpid():
@@ -67,7 +73,9 @@ def _lock_path(path: Path) -> Path:
 
 
 def _lock(path: Path) -> int:
-    """The lock's fd. It is taken anew if the one who had it removed the file meanwhile."""
+    """Locks the lock file; returns its fd. Tries again if the previous owner removed the file
+    meanwhile.
+    """
     name = _lock_path(path)
     while True:
         try:
@@ -75,7 +83,7 @@ def _lock(path: Path) -> int:
         except OSError as error:
             if error.errno in _fds.NO_ROOM:
                 raise
-            why = f"{error.strerror}: no server can listen at {path}; make its folder, or give another path"
+            why = f"{error.strerror}: no server can listen at {path}; create its folder, or give another path"
             raise OSError(error.errno, why) from None
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -92,13 +100,15 @@ def _lock(path: Path) -> int:
 
 
 def _remove_stale(path: Path) -> None:
-    """InvalidCallError: somebody listens there, or it is no socket."""
+    """Removes a stale socket. InvalidCallError: a process listens there, or the file is not a
+    socket.
+    """
     try:
         status = path.lstat()
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(status.st_mode):
-        raise InvalidCallError(f"{path} is there, and is no socket: remove it, or give another path")
+        raise InvalidCallError(f"{path} exists and is not a socket: remove it, or give another path")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         error = probe.connect_ex(os.fspath(path))

@@ -1,7 +1,9 @@
-"""How messages cross: a fixed header, a body in msgpack, file descriptors beside them. See docs/server.md.
+"""The wire format: a fixed header, a body in msgpack, file descriptors beside them. See
+docs/server.md.
 
-A Unix stream socket, since requests may come several in one write. What comes is from a stranger: every number is
-checked before it is used, and a received file descriptor has an owner at once.
+The socket is a Unix stream socket, because one write may contain several requests. The peer is
+untrusted: each number is checked before use, and each received file descriptor has an owner at
+once.
 """
 
 from __future__ import annotations
@@ -23,23 +25,25 @@ from vkshare._closing import destructor
 VERSION = 2
 # length of the whole message, opcode, number of fds, version, sequence, device generation (native/server/poll.h)
 HEADER = struct.Struct("<IHBBII")
-MAX_MESSAGE = 1 << 20  # bytes; what is longer travels in memory
+MAX_MESSAGE = 1 << 20  # bytes; a longer body travels in a memfd
 MAX_IN_MEMORY = 1 << 24
 MAX_FDS = 253  # of one message: the kernel's SCM_MAX_FD
 READ_SIZE = 1 << 16  # bytes at a time
 IN_MEMORY = 0x4000  # a bit of the opcode: the body is in a memfd, the first of the message's fds
 
 FD_SPACE = socket.CMSG_SPACE(MAX_FDS * 4)  # for recvmsg()
-_LOST = -1  # among fds: a message's, of which this process had no room for all
-Part = tuple[bytes, list[tuple[int, int, bytes]], int, Any]  # what recvmsg() returns
+_LOST = -1  # among fds: marks a message whose fds this process could not receive
+Part = tuple[bytes, list[tuple[int, int, bytes]], int, Any]  # a result of recvmsg()
 
 
-class Garbage(Exception):
-    """What came cannot be a message: the connection is of no use any more (rule R13)."""
+class ProtocolError(Exception):
+    """The peer sent a malformed message: the connection is unusable (rule R13)."""
 
 
 class LostFds(OSError):
-    """A message is whole, but that this process had no room for its fds. They are closed; the connection is well."""
+    """A message is complete except for its fds, which this process had no room for. The connection
+    is intact.
+    """
 
     def __init__(self, of: str) -> None:
         super().__init__(
@@ -55,7 +59,7 @@ class Message:
     Attributes
     ----------
     has_lost_fds
-        It came with fds, and this process had no room for them.
+        Its fds are missing, because this process had no room for them.
     """
 
     opcode: int
@@ -66,90 +70,97 @@ class Message:
     has_lost_fds: bool = False
 
     def take_fds(self) -> list[int]:
-        """The fds, the caller's from now on."""
+        """Returns the fds, which the caller owns from now on."""
         fds, self.fds = self.fds, []
         return fds
 
     def close(self) -> None:
-        """Closes the fds that nobody took."""
+        """Closes the fds that were not taken."""
         _fds.close_all_of(self.fds)
 
     @destructor
     def __del__(self) -> None:
-        if getattr(self, "fds", ()):  # an interruption has lost the message, or its making
+        if getattr(self, "fds", ()):  # an interruption (Ctrl-C) has lost the message
             self.close()
 
     def body_in_memory(self) -> bytes:
-        """A copy of the body that the first fd has: the sender may go on writing there (rule R13)."""
+        """Returns a copy of the body in the first fd. A copy, because the sender may go on writing
+        there (rule R13).
+        """
         if not self.fds:
-            raise Garbage("the body is said to be in memory, and no fd came")
+            raise ProtocolError("the opcode says that the body is in memory, and no fd came")
         fd = self.fds.pop(0)
         try:
             return _copy_of(fd)
         except OSError as error:
-            raise Garbage(f"the body's memory cannot be read: {error.strerror}") from None
+            raise ProtocolError(f"the body's memory cannot be read: {error.strerror}") from None
         finally:
             os.close(fd)
 
 
 def _copy_of(fd: int) -> bytes:
-    """Read, not mapped: a file that shrinks meanwhile ends early, and a mapping of it would be a SIGBUS."""
+    """Returns the contents of a memfd. Read, not mapped, because a file that shrinks would raise
+    SIGBUS in a mapping.
+    """
     status = os.fstat(fd)
     try:
         fcntl.fcntl(fd, fcntl.F_GET_SEALS)
     except OSError:
-        raise Garbage("the body's fd is no memfd") from None
+        raise ProtocolError("the body's fd is not a memfd") from None
     if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_IN_MEMORY:
-        raise Garbage(f"the body has {status.st_size} bytes; allowed are {MAX_IN_MEMORY}")
+        raise ProtocolError(f"the body has {status.st_size} bytes; allowed are {MAX_IN_MEMORY}")
     return os.pread(fd, status.st_size, 0)
 
 
 class Splitter:
-    """Cuts a stream into messages: bytes and fds go in as they are read. Pure, but that it owns the fds.
+    """Splits a stream of bytes and fds into messages. Pure, except that it owns the fds.
 
-    Python hears signals after calls and jumps back. Between those each change here is whole, so that an interruption
-    loses no byte and no fd, and the next call goes on from there.
+    Python runs signal handlers between calls, and they may raise. Each change between two calls is
+    complete, so that an interruption loses no byte and no fd, and the next call continues from
+    there.
 
     Parameters
     ----------
     check
-        check(opcode, n_fds) is called for each header that has fds, before the body is there; raises Garbage where no
-        such message may have so many.
+        check(opcode, n_fds) is called for each header with fds, before the body arrives. It raises
+        ProtocolError if such a message must not have so many.
 
     Attributes
     ----------
     parts
-        What recvmsg() has returned and is not taken in yet.
+        Results of recvmsg() that are not processed yet.
     messages
-        That are whole, in order; who has seen to one removes it.
+        Complete messages, in order; the caller removes each after handling it.
     """
 
     def __init__(self, check: Callable[[int, int], object] | None = None) -> None:
         self.parts: deque[Part] = deque()
         self.messages: deque[Message] = deque()
         self._bytes = bytearray()
-        self._at = 0  # bytes of these that are in messages
+        self._at = 0  # bytes of these that are in messages already
         self._fds: list[int] = []
         self._unwanted: list[int] = []  # fds to be closed
         self._check = check
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is left of a message that began."""
+        """Whether no part of an incomplete message is here."""
         return not self._bytes and not self._fds
 
     @property
     def fd_count(self) -> int:
-        """File descriptors of a message that is not whole."""
+        """File descriptors of an incomplete message."""
         return len(self._fds)
 
     def feed(self, data: bytes, fds: Sequence[int] = (), has_lost_fds: bool = False) -> list[Message]:
-        """The messages that are whole now; takes over `fds`, which are not all that came where some were lost.
+        """Adds bytes and fds, which it takes over; returns the complete messages. has_lost_fds:
+        some of the fds are missing.
 
         Raises
         ------
-        Garbage
-            A length, version or number of fds is wrong. Messages that came before are lost too; no fd stays open.
+        ProtocolError
+            A length, version or number of fds is wrong. Earlier messages are dropped too; no fd
+            stays open.
         """
         self._add(data, fds, has_lost_fds)
         self.cut()
@@ -157,7 +168,8 @@ class Splitter:
         return list(messages)
 
     def read(self, sock: socket.socket, flags: int = 0) -> bool:
-        """Takes in what recvmsg() can read now, or has read before an interruption; False: the peer has closed its end.
+        """Processes one recvmsg(), or an earlier one that was interrupted; False: the peer has
+        closed its end.
 
         Raises as recvmsg() and cut().
         """
@@ -167,9 +179,9 @@ class Splitter:
             if len(self.messages) > before:
                 return True
             read_into(self.parts, sock, flags)
-        data, ancillary, told, _ = self.parts[0]
+        data, ancillary, message_flags, _ = self.parts[0]
         if data:
-            self._add(data, _transport.fds_of(ancillary), bool(told & socket.MSG_CTRUNC))
+            self._add(data, _transport.fds_of(ancillary), bool(message_flags & socket.MSG_CTRUNC))
         self.cut()
         return bool(data)
 
@@ -183,15 +195,15 @@ class Splitter:
         _fds.close_all_of(self._unwanted)
 
     def cut(self) -> None:
-        """Moves what is whole to `messages`. Garbage as of feed()."""
+        """Moves complete messages to `messages`. Raises ProtocolError as feed() does."""
         try:
             while self._cut_one():
                 pass
             del self._bytes[: self._at]
             self._at = 0
             if self._fds and (not self._bytes or len(self._fds) > MAX_FDS):
-                raise Garbage(f"{len(self._fds)} fds came that no message said it has")
-        except Garbage:
+                raise ProtocolError(f"{len(self._fds)} fds came that no message declares")
+        except ProtocolError:
             self.close()
             raise
         finally:
@@ -203,11 +215,14 @@ class Splitter:
             return False
         length, opcode, n_fds, version, sequence, generation = HEADER.unpack_from(self._bytes, at)
         if version != VERSION:
-            raise Garbage(f"the peer speaks version {version}, this vkshare {VERSION}: run the same on both sides")
+            raise ProtocolError(
+                f"the peer's protocol version is {version}, this vkshare's is {VERSION}: "
+                "run the same vkshare on both sides"
+            )
         if not HEADER.size <= length <= MAX_MESSAGE:
-            raise Garbage(f"a message says it has {length} bytes; allowed are {HEADER.size} to {MAX_MESSAGE}")
+            raise ProtocolError(f"a message declares {length} bytes; allowed are {HEADER.size} to {MAX_MESSAGE}")
         if n_fds > MAX_FDS:
-            raise Garbage(f"a message says it has {n_fds} fds; allowed are {MAX_FDS}")
+            raise ProtocolError(f"a message declares {n_fds} fds; allowed are {MAX_FDS}")
         if n_fds and self._check is not None:
             self._check(opcode, n_fds)
         if len(self._bytes) - at < length:
@@ -217,7 +232,7 @@ class Splitter:
         if has_lost_fds:
             fds = fds[: fds.index(_LOST) + 1]
         elif n_fds > len(fds):
-            raise Garbage(f"a message says it has {n_fds} fds, and {len(fds)} came")
+            raise ProtocolError(f"a message declares {n_fds} fds, and {len(fds)} came")
         message = Message(opcode, sequence, generation, bytes(self._bytes[at + HEADER.size : at + length]))
         message.has_lost_fds = has_lost_fds
         n_fds = len(fds)
@@ -232,7 +247,7 @@ class Splitter:
         return True
 
     def close(self) -> None:
-        """Forgets what came."""
+        """Closes all messages and fds that are here."""
         for message in self.messages:
             message.close()
         self.messages.clear()
@@ -247,7 +262,7 @@ class Splitter:
 
 
 def pack(opcode: int, sequence: int, generation: int, body: bytes = b"", n_fds: int = 0) -> bytes:
-    """A message's bytes. ValueError: it is too long."""
+    """Returns the bytes of a message. ValueError: it is too long."""
     length = HEADER.size + len(body)
     if length > MAX_MESSAGE or n_fds > MAX_FDS:
         raise ValueError(
@@ -257,27 +272,32 @@ def pack(opcode: int, sequence: int, generation: int, body: bytes = b"", n_fds: 
 
 
 def read_into(parts: deque[Part], sock: socket.socket, flags: int = 0, size: int = READ_SIZE) -> None:
-    """Appends what recvmsg() returns. One call of C's, so that no signal is heard between reading and appending."""
+    """Appends a result of recvmsg(). One C call, so that no signal handler runs between reading and
+    appending.
+    """
     parts.extend(map(sock.recvmsg, (size,), (FD_SPACE,), (flags | socket.MSG_CMSG_CLOEXEC,)))
 
 
 def receive(sock: socket.socket, flags: int = 0) -> tuple[bytes, list[int], bool]:
-    """What can be read now, with its fds, the caller's, and whether some were lost, as this process has no room for
-    more: what Splitter.feed() takes. b"": the peer has closed its end.
+    """Reads once; returns the bytes, their fds, which the caller owns, and whether fds were lost
+    because this process has no room for more: the arguments of Splitter.feed(). b"": the peer has
+    closed its end.
 
     Raises
     ------
     OSError
-        As recvmsg(); BlockingIOError where nothing is there.
+        As recvmsg(); BlockingIOError if no data has arrived.
     """
-    data, ancillary, told, _ = sock.recvmsg(READ_SIZE, FD_SPACE, flags | socket.MSG_CMSG_CLOEXEC)
-    if not ancillary and not told & socket.MSG_CTRUNC:
+    data, ancillary, message_flags, _ = sock.recvmsg(READ_SIZE, FD_SPACE, flags | socket.MSG_CMSG_CLOEXEC)
+    if not ancillary and not message_flags & socket.MSG_CTRUNC:
         return data, [], False
-    return data, _transport.fds_of(ancillary), bool(told & socket.MSG_CTRUNC)
+    return data, _transport.fds_of(ancillary), bool(message_flags & socket.MSG_CTRUNC)
 
 
 def transmit(sock: socket.socket, data: bytes | memoryview, fds: Sequence[int], flags: int = 0) -> int:
-    """Sends what finds room, with the fds on its first byte; returns the number of bytes."""
+    """Sends as many bytes as the socket takes, the fds with the first byte; returns the number of
+    bytes.
+    """
     if not fds:
         return sock.send(data, flags | socket.MSG_NOSIGNAL)
     return sock.sendmsg([data], _transport.rights(fds), flags | socket.MSG_NOSIGNAL)

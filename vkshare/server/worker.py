@@ -1,4 +1,4 @@
-"""A client's rendering thread (rule R1), and what the loop sees of it."""
+"""A client's worker thread (rule R1), and the protocols between workers and the loop."""
 
 from __future__ import annotations
 
@@ -10,127 +10,129 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from vkshare import _native
+from vkshare.server.deadlock_check import WaitGraph
 from vkshare.server.devices import Devices
-from vkshare.server.executor import Executor, Told
-from vkshare.server.kinds import Answer, Later, Request
-from vkshare.server.order import Order
+from vkshare.server.executor import Executor, RequestResult
+from vkshare.server.request_types import Answer, Later, Request
 
 _log = logging.getLogger("vkshare.server")
 
 Outcome = Answer | BaseException | Later
 
 
-class Boss(Protocol):
-    """Whom a worker that is no thread tells, on the loop's thread."""
+class WorkerEvents(Protocol):
+    """Callbacks from a process worker, invoked on the loop's thread."""
 
-    def alone(self) -> AbstractContextManager[None]:
-        """What raises inside ends this client, and not the loop."""
+    def containing_errors(self) -> AbstractContextManager[None]:
+        """Ends this client, and not the loop, on an exception in the block."""
 
-    def hired(self) -> None:
-        """It is ready."""
+    def worker_started(self) -> None:
+        """The worker is ready."""
 
     def completed(self, request: Request, outcome: Outcome) -> None:
-        """The oldest request that is out is done, or waits for something else."""
+        """The oldest request in flight is complete, or waits without the worker."""
 
-    def told(self, told: Told) -> None:
-        """A late failure."""
+    def deliver(self, result: RequestResult) -> None:
+        """A request has failed late."""
 
-    def fired(self, why: str) -> None:
-        """It is gone, and nobody had told it to go."""
+    def worker_exited(self, why: str) -> None:
+        """The worker has exited without close()."""
 
 
 class Worker(Protocol):
-    """What the loop gives a client's render requests to. All methods are the loop's, and none blocks."""
+    """Runs a client's render requests. The loop calls all methods; none blocks, except join()."""
 
-    def give(self, request: Request) -> None:
-        """One more request, behind those that are out."""
+    def submit(self, request: Request) -> None:
+        """Queues a request behind those in flight."""
 
-    def news(self) -> Iterator[tuple[Request, Outcome]]:
-        """What was done since the last call, in the order in which it was given."""
+    def completions(self) -> Iterator[tuple[Request, Outcome]]:
+        """Yields the requests completed since the last call, in the order of submit()."""
 
-    def happened(self, serial: int, error: BaseException | None) -> list[Told]:
-        """The hub told of something that the client's executor asked for."""
+    def event_arrived(self, serial: int, error: BaseException | None) -> list[RequestResult]:
+        """Handles an event that the client's executor asked for; returns results."""
 
     def close(self) -> None:
-        """It takes no more, and ends when it is through with what it is at."""
+        """Accepts no more requests, and exits after the one that runs."""
 
     def abandon(self) -> None:
-        """It hangs: ends what can be ended without it."""
+        """Gives up on a worker that hangs: closes what can be closed without it."""
 
     @property
-    def has_left(self) -> bool:
-        """After close(): whether join() returns at once."""
+    def has_exited(self) -> bool:
+        """Whether the worker has exited, so that join() returns at once."""
 
     def join(self) -> None:
-        """Waits for its end, and lets go of everything."""
+        """Waits until the worker has exited, and frees its resources."""
 
 
 class ThreadWorker:
-    """A thread that runs a client's requests on the server's device. Idle, it sleeps on a semaphore in C."""
+    """A thread that runs a client's requests on the server's device. It sleeps on a semaphore in C
+    while idle.
+    """
 
-    def __init__(self, client: int, event_queue: _native.EventQueue, devices: Devices, order: Order) -> None:
-        self._hand_off = _native.WorkRing(event_queue, client << 32)
+    def __init__(self, client: int, event_queue: _native.EventQueue, devices: Devices, wait_graph: WaitGraph) -> None:
+        self._work_ring = _native.WorkRing(event_queue, client << 32)
         self._client = client
         self._event_queue = event_queue
         self._devices = devices
-        self._order = order
+        self._wait_graph = wait_graph
         self._executor: Executor | None = None
         self._serials = itertools.count(1)
-        # A daemon: one that hangs in a driver must not keep the process from its end.
+        # A daemon, because a thread that hangs in a driver must not block the exit of the process.
         self._thread = threading.Thread(target=self._run, name=f"vks-client-{client}", daemon=True)
         self._thread.start()
 
     # ---- the loop ------------------------------------------------------------------------------------------------
 
-    def give(self, request: Request) -> None:
-        self._hand_off.give(request)
+    def submit(self, request: Request) -> None:
+        self._work_ring.give(request)
 
-    def news(self) -> Iterator[tuple[Request, Outcome]]:
-        while (done := self._hand_off.collect()) is not None:
+    def completions(self) -> Iterator[tuple[Request, Outcome]]:
+        while (done := self._work_ring.collect()) is not None:
             yield done
 
-    def happened(self, serial: int, error: BaseException | None) -> list[Told]:
+    def event_arrived(self, serial: int, error: BaseException | None) -> list[RequestResult]:
         executor = self._executor
-        return [] if executor is None else executor.happened(serial, error)
+        return [] if executor is None else executor.event_arrived(serial, error)
 
     def close(self) -> None:
-        self._hand_off.close()
+        self._work_ring.close()
 
     def abandon(self) -> None:
-        # Not by the loop: the thread that hangs may hold a lock that closing needs.
+        # On a thread of its own, because the thread that hangs may hold a lock that close() needs.
         executor = self._executor
         if executor is not None:
-            threading.Thread(target=executor.close, name="vks-server-bury", daemon=True).start()
+            threading.Thread(target=executor.close, name="vks-server-close", daemon=True).start()
 
     @property
-    def has_left(self) -> bool:
-        return self._hand_off.has_left
+    def has_exited(self) -> bool:
+        return self._work_ring.has_left
 
     def join(self) -> None:
         self._thread.join()
-        while (request := self._hand_off.drop()) is not None:
+        while (request := self._work_ring.drop()) is not None:
             request.close()
 
     # ---- the thread ----------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
-            while (request := self._hand_off.take()) is not None:
-                self._hand_off.done(self._outcome(request))
+            while (request := self._work_ring.take()) is not None:
+                self._work_ring.done(self._outcome(request))
                 del request
         finally:
             try:
                 if self._executor is not None:
                     self._executor.close()
             finally:
-                self._hand_off.leave()
+                self._work_ring.leave()
 
     def _outcome(self, request: Request) -> Outcome:
         try:
             outcome: Any = self._executor_for(request.generation).run(request)
         except BaseException as error:
             request.close()
-            return bare(error)
+            return without_traceback(error)
         return Answer() if outcome is None else outcome
 
     def _executor_for(self, generation: int) -> Executor:
@@ -138,14 +140,14 @@ class ThreadWorker:
         if executor is None or executor.generation != generation:
             device = self._devices.get(generation)
             if executor is not None:
-                executor.close()  # of a device that is lost
+                executor.close()  # its device is lost
             executor = self._executor = Executor(
-                device, self._client, generation, self._event_queue, self._order, self._serials
+                device, self._client, generation, self._event_queue, self._wait_graph, self._serials
             )
         return executor
 
 
-def bare(error: BaseException) -> BaseException:
-    """The error without the frames that it came through: their locals would live as long."""
+def without_traceback(error: BaseException) -> BaseException:
+    """Removes the traceback from the error, whose frames would keep their locals alive."""
     error.__traceback__ = error.__cause__ = error.__context__ = None
     return error

@@ -1,21 +1,25 @@
-"""Ticks for another process (Silk's PVsync; Chromium's begin-frame messages): the newest one in shared memory."""
+"""Ticks for another process: the newest one in shared memory (Silk's PVsync; Chromium's begin-frame
+messages).
+"""
 
 from __future__ import annotations
 
 from vkshare import _fds, _native
+from vkshare._closing import NativeClosing
 from vkshare.errors import ClosedError
-from vkshare.vsync._ending import Ending
 from vkshare.vsync.descriptor import VsyncDescriptor
 from vkshare.vsync.dispatcher import VsyncDispatcher
 
 
-class VsyncBridge(Ending, _native.Bridge):
-    """Tells one other process of a window's ticks; each process has a bridge of its own. Thread-safe.
+class VsyncBridge(NativeClosing, _native.Bridge):
+    """Delivers a window's ticks to one other process; each process has a bridge of its own.
+    Thread-safe.
 
-    Newest wins: a process that is stopped costs nothing here and gets one tick when it goes on; one that died is
-    dropped; one whose display nobody observes is not told, and this side's display sleeps if nobody else does. The
-    display over there ticks by its own timer until the bridge has proven itself, and where it falls silent: also after
-    close().
+    Only the newest tick is kept: a stopped process costs nothing here, and gets one tick when it
+    continues. A process that has died is dropped. If the other process's display has no observer,
+    the bridge delivers nothing, and does not keep this display awake. The other display ticks by
+    its own timer until three ticks of the bridge were regular, and whenever the bridge is silent,
+    also after close().
     """
 
     def __init__(self, dispatcher: VsyncDispatcher) -> None:
@@ -27,9 +31,11 @@ class VsyncBridge(Ending, _native.Bridge):
         self._closed = False
 
     def export(self) -> VsyncDescriptor:
-        """What the other process needs; to be sent, or pickled, and closed. ClosedError after close()."""
+        """Returns the descriptor for the other process, to send or pickle, and then close.
+        ClosedError: after close().
+        """
         if self._closed:
-            raise ClosedError("this VsyncBridge is closed and tells no ticks; make another of the dispatcher")
+            raise ClosedError("this VsyncBridge is closed and delivers no ticks; create another on the dispatcher")
         return VsyncDescriptor.made(*_fds.duplicate_all([self._page]))
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""What one process sends so that another can follow its display."""
+"""The descriptor of a VsyncBridge, with which another process follows a display."""
 
 from __future__ import annotations
 
@@ -11,21 +11,24 @@ from vkshare.errors import DescriptorError
 
 
 class VsyncDescriptor(Descriptor):
-    """A bridge on its way to one other process: ``Display(source=descriptor)`` follows it there.
+    """A bridge's descriptor for one other process: ``Display(source=descriptor)`` follows the
+    bridge there.
 
     Carries one page of shared memory (one fd).
     """
 
     _kind = 4
-    _body = struct.Struct("<I")  # room for flags; 0
+    _body = struct.Struct("<I")  # flags; 0
 
     @classmethod
     def made(cls, page: int) -> Self:
-        """By an exporter: takes over `page`."""
+        """Creates a descriptor; takes over `page`."""
         return cls(cls._body.pack(0), [page])
 
     def open_end(self, display: _native.Display) -> _native.BridgeEnd:
-        """Has the display listen to it, until what is returned is freed. DescriptorError."""
+        """Has the display follow the bridge until the returned object is freed. DescriptorError:
+        the page is not valid.
+        """
         end = _native.BridgeEnd(display, self._unused_fds()[0])
         self._used = True
         return end

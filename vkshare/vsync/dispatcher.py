@@ -1,20 +1,22 @@
-"""Who is told of ticks: a dispatcher for each window, observers for each who asked (Silk's VsyncDispatcher)."""
+"""Delivery of ticks: a dispatcher for each window, with an observer for each consumer (Silk's
+VsyncDispatcher).
+"""
 
 from __future__ import annotations
 
 import threading
 
 from vkshare import _native
-from vkshare.vsync._ending import Ending
+from vkshare._closing import NativeClosing
 from vkshare.vsync.display import Display
 from vkshare.vsync.tick import Tick, from_native
 
 
-class VsyncDispatcher(Ending, _native.Dispatcher):
-    """A window's ticks: of one display at a time, with ids of their own that only grow. Thread-safe.
+class VsyncDispatcher(NativeClosing, _native.Dispatcher):
+    """A window's ticks, from one display at a time, with ids that only grow. Thread-safe.
 
-    Any two of its ticks are half an interval apart, also over moves, stops and changes of source. close() ends its
-    observers: who waits gets ClosedError.
+    Any two of its ticks are at least half an interval apart, also over moves, stops and changes of
+    source. close() closes its observers: their waits raise ClosedError.
     """
 
     def __init__(self, display: Display) -> None:
@@ -26,19 +28,19 @@ class VsyncDispatcher(Ending, _native.Dispatcher):
 
     @property
     def display(self) -> Display:
-        """The one that it is bound to now."""
+        """The display that it is bound to now."""
         return self._display
 
     def move(self, display: Display) -> None:
-        """Binds it to another display: the window was moved there.
+        """Binds it to another display, after the window was moved there.
 
-        After it has returned no tick of the old display arrives, also none that was told and not taken. Observers stay
-        as they are. The gap is at most the sum of both intervals.
+        After it has returned no tick of the old display arrives, not even one that was delivered
+        and not taken. Observers keep their state. The gap is at most the sum of both intervals.
 
         Raises
         ------
         ClosedError
-            Either is closed; the dispatcher is where it was.
+            The display or the dispatcher is closed; the dispatcher stays on its display.
         """
         core = _core_of(display)
         with self._moving:
@@ -46,7 +48,9 @@ class VsyncDispatcher(Ending, _native.Dispatcher):
             self._display = display
 
     def observe(self) -> Observer:
-        """One more who is told, beginning now. ClosedError."""
+        """Returns a new observer, which attends from now on. ClosedError: the dispatcher or its
+        display is closed.
+        """
         observer = Observer(self)
         try:
             observer.attend()
@@ -59,14 +63,16 @@ class VsyncDispatcher(Ending, _native.Dispatcher):
         return f"<vkshare.vsync.VsyncDispatcher on {self._display!r}{' closed' if self._closed else ''}>"
 
 
-class Observer(Ending, _native.Observer):
-    """One who is told of a window's ticks, and takes them on the thread of his own. Made by VsyncDispatcher.observe().
+class Observer(NativeClosing, _native.Observer):
+    """A consumer of a window's ticks, which takes them on its own thread. Created by
+    VsyncDispatcher.observe().
 
-    The display's thread only puts the newest tick down: who is slow delays nobody, and gets the newest one with the
-    number of those he missed. Thread-safe: of two threads that wait one gets a tick.
+    The display's thread only stores the newest tick: a slow consumer delays no other, and gets the
+    newest tick with the number of ticks that it missed. Thread-safe: if two threads wait, one of
+    them gets the tick.
 
-    attend() and rest() begin and stop; a display that nobody attends sleeps. fileno() is for select, poll and asyncio.
-    After close() who waits gets ClosedError.
+    attend() starts delivery and rest() stops it; a display without attending observers sleeps.
+    fileno() is for select, poll and asyncio. close() makes waits raise ClosedError.
     """
 
     def __init__(self, dispatcher: VsyncDispatcher) -> None:
@@ -79,24 +85,24 @@ class Observer(Ending, _native.Observer):
         return self._dispatcher
 
     def take(self) -> Tick | None:
-        """The newest tick, if there is one that was not taken. ClosedError."""
-        told = self._wait(0)
-        return None if told is None else from_native(told)
+        """Returns the newest tick, if it was not taken yet. ClosedError: as wait()."""
+        fields = self._wait(0)
+        return None if fields is None else from_native(fields)
 
     def wait(self, timeout: float | None = None) -> Tick:
-        """The newest tick, waited for.
+        """Waits for the newest tick.
 
         Raises
         ------
         TimeoutError
-            There was none within `timeout` seconds.
+            No tick arrived within `timeout` seconds.
         ClosedError
-            The observer, its dispatcher or its display was closed, before or meanwhile.
+            The observer, its dispatcher or its display is closed, before or during the wait.
         """
-        told = self._wait(timeout)
-        if told is None:
+        fields = self._wait(timeout)
+        if fields is None:
             raise TimeoutError(f"Observer.wait: no tick within {timeout} s")
-        return from_native(told)
+        return from_native(fields)
 
     def __repr__(self) -> str:
         return f"<vkshare.vsync.Observer of {self._dispatcher!r}{' closed' if self._closed else ''}>"

@@ -1,4 +1,4 @@
-"""What ticks: one thread for each display, in C, and where its ticks come from."""
+"""Displays: each has a thread in C that ticks, and a source of ticks."""
 
 from __future__ import annotations
 
@@ -10,38 +10,39 @@ from vkshare import _native, _trace
 from vkshare._closing import Closing
 from vkshare._forks import OwnLock
 from vkshare.vsync.descriptor import VsyncDescriptor
-from vkshare.vsync.listening import Listening
+from vkshare.vsync.source_monitor import SourceMonitor
 from vkshare.vsync.sources import VsyncSource
 from vkshare.vsync.tick import seconds
 
-_USUAL = Fraction(1, 60)  # V1: where nobody knows better
+_USUAL = Fraction(1, 60)  # the interval if none is known (rule V1)
 _LARGEST_NUMERATOR, _LARGEST_DENOMINATOR = 2**64 - 1, 2**32 - 1  # the C core's
-_OF_FLOATS = 10**6  # 1 / 59.94 is meant, and not what is left of it in binary
+_OF_FLOATS = 10**6  # largest denominator for floats: recovers 1 / 59.94 from its binary rounding
 
 
 @dataclass(frozen=True, slots=True)
 class DisplayStatistics:
     """A snapshot of a display's counters."""
 
-    ticks: int  # told
-    hardware: int  # of these by hardware
-    skipped: int  # that were due, and too late to be told
+    ticks: int  # delivered
+    hardware: int  # of these, from hardware
+    skipped: int  # due, and too late to deliver
     discontinuities: int
     wakeups: int  # of its thread
-    late: float  # seconds from the newest software tick's time to its being told
-    latest: float  # the most of these
-    observing: int  # dispatchers with an observer that attends
-    kind: str  # who ticks now
+    late: float  # seconds from the newest software tick's time to its delivery
+    latest: float  # the largest of these
+    observing: int  # dispatchers with an attending observer
+    kind: str  # the Tick.kind of its ticks now
     interval: Fraction
     is_estimated: bool
 
 
 class Display(Closing):
-    """Something that ticks (a monitor, or a clock that stands for one) for the windows on it. Thread-safe.
+    """A monitor, or a clock in place of one, that ticks for its windows. Thread-safe.
 
-    Ticks come from a timer, on a grid that never drifts, and from the source where there is one that has proven itself
-    (three ticks as they should be). A source that falls silent for 250 ms is replaced by the timer, in its phase, until
-    it has proven itself again. Nobody observes: the thread sleeps, and the source is stopped.
+    Ticks come from a timer, on a grid that does not drift, or from the source, after three regular
+    ticks of it. If the source is silent for 250 ms, the timer replaces it, in its phase, until
+    three ticks are regular again. While no observer attends, the thread sleeps and the source is
+    stopped.
     """
 
     def __init__(
@@ -55,14 +56,14 @@ class Display(Closing):
         Parameters
         ----------
         name
-            For people.
+            A name for logs and reprs.
         interval
-            Seconds between ticks, exact as a Fraction (``Fraction(1001, 60000)``); a float is taken for the nearest
-            fraction with a denominator up to a million; 1 us to 100 s. None: the source's; where that does not know,
-            1/60, and ticks are flagged ESTIMATED.
+            Seconds between ticks, 1 us to 100 s. A Fraction is exact (``Fraction(1001, 60000)``); a
+            float is rounded to the nearest fraction with a denominator up to a million. None: the
+            source's interval; if that is unknown, 1/60, and ticks are flagged ESTIMATED.
         source
-            A VsyncSource, which stays the caller's to close; a VsyncDescriptor of another process's bridge, which can
-            be closed afterwards; None: the timer alone.
+            A VsyncSource, which the caller closes; or a VsyncDescriptor of another process's
+            bridge, which can be closed afterwards; None: only the timer.
         """
         if not isinstance(name, str):
             raise TypeError(f"name must be a str, not {type(name).__name__}")
@@ -72,8 +73,8 @@ class Display(Closing):
         _trace.tell_names()
         self._core = _native.Display(*_nanoseconds(_USUAL if interval is None else interval), interval is None)
         self._name = name
-        self._changing = OwnLock(self)  # guards what follows
-        self._listening: Listening | None = None
+        self._changing = OwnLock(self)  # guards the attributes below
+        self._monitor: SourceMonitor | None = None
         self._bridge: _native.BridgeEnd | None = None
         self._closed = False
         if source is not None:
@@ -83,7 +84,7 @@ class Display(Closing):
                 self.close()
                 raise
 
-    # ---- what it is ----------------------------------------------------------------------------------------------
+    # ---- properties ----------------------------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
@@ -91,7 +92,7 @@ class Display(Closing):
 
     @property
     def number(self) -> int:
-        """What Tick.display says; no other display of this process has it."""
+        """The value of Tick.display; unique in this process."""
         return self._core.number
 
     @property
@@ -101,97 +102,104 @@ class Display(Closing):
 
     @property
     def source(self) -> VsyncSource | None:
-        """What it listens to; None also where that is another process."""
-        listening = self._listening
-        return listening.source if listening is not None else None
+        """Its VsyncSource; None also if it follows another process."""
+        monitor = self._monitor
+        return monitor.source if monitor is not None else None
 
     @property
     def source_error(self) -> Exception | None:
-        """Why the source is not asked any more (it was lost, or could not be started), and the timer ticks for good."""
-        listening = self._listening
-        return listening.error if listening is not None else None
+        """Why the source is not used any more (it was lost, or could not be started); only the
+        timer ticks then.
+        """
+        monitor = self._monitor
+        return monitor.error if monitor is not None else None
 
     def statistics(self) -> DisplayStatistics:
         """A snapshot of the counters."""
-        told = self._core._counters()
+        counters = self._core._counters()
         return DisplayStatistics(
-            ticks=told["ticks"],
-            hardware=told["hardware"],
-            skipped=told["skipped"],
-            discontinuities=told["breaks"],
-            wakeups=told["wakeups"],
-            late=told["late"] * 1e-9,
-            latest=told["latest"] * 1e-9,
-            observing=told["observing"],
-            kind=told["kind"],
-            interval=seconds(told["numerator"], told["denominator"]),
-            is_estimated=told["is_estimated"],
+            ticks=counters["ticks"],
+            hardware=counters["hardware"],
+            skipped=counters["skipped"],
+            discontinuities=counters["breaks"],
+            wakeups=counters["wakeups"],
+            late=counters["late"] * 1e-9,
+            latest=counters["latest"] * 1e-9,
+            observing=counters["observing"],
+            kind=counters["kind"],
+            interval=seconds(counters["numerator"], counters["denominator"]),
+            is_estimated=counters["is_estimated"],
         )
 
-    # ---- what changes it -----------------------------------------------------------------------------------------
+    # ---- changes -----------------------------------------------------------------------------------------
 
     def set_interval(self, interval: Fraction | float) -> None:
-        """The tick in flight is left alone, the one after it is at the new interval. ClosedError."""
+        """Sets the interval. The pending tick stays as it is; the one after it has the new
+        interval. ClosedError.
+        """
         self._core._set_interval(*_nanoseconds(interval), False)
 
     def set_source(self, source: VsyncSource | VsyncDescriptor | None) -> None:
-        """Where its ticks come from, from now on: all dispatchers stay, no tick is doubled and none is lost.
+        """Changes the source of ticks: all dispatchers stay, no tick is doubled and none is lost.
 
-        When it has returned the source before is stopped, and is the caller's again.
+        When it returns, the previous source is stopped, and can be used elsewhere.
 
         Raises
         ------
         ClosedError
             The display was closed.
         DescriptorError
-            The bridge's page is not as it must be; the display listens to what it did before.
+            The bridge's page is not valid; the display keeps its source.
         """
         _check_source(source)
-        listening: Listening | None = None
+        monitor: SourceMonitor | None = None
         bridge: _native.BridgeEnd | None = None
         with self._changing:
             if isinstance(source, VsyncDescriptor):
                 bridge = source.open_end(self._core)
             elif source is not None:
-                listening = Listening(self._core, source)
+                monitor = SourceMonitor(self._core, source)
             else:
                 self._core._listen("software")
-            before, left = self._listening, self._bridge  # that are over only now: what failed has changed nothing
-            self._listening, self._bridge = listening, bridge
-        del left  # outside the lock, like what follows: each waits for a thread
+            # ended only now, so that a failure above changes nothing
+            before, old_bridge = self._monitor, self._bridge
+            self._monitor, self._bridge = monitor, bridge
+        del old_bridge  # outside the lock, because this and the join below wait for a thread
         try:
             if before is not None:
                 before.join()
         finally:  # also after Ctrl-C
-            if listening is not None:
-                listening.begin()
+            if monitor is not None:
+                monitor.start()
 
-    # ---- its end -------------------------------------------------------------------------------------------------
+    # ---- closing -------------------------------------------------------------------------------------------------
 
     @property
     def is_closed(self) -> bool:
         return self._closed
 
     def close(self) -> None:
-        """Ends the thread: observers' waits get ClosedError, and nobody is told of a tick any more. Idempotent.
+        """Ends the thread: observers' waits raise ClosedError, and no tick is delivered any more.
+        Idempotent.
 
-        May be called by whoever was told of a tick, and by several at once.
+        Callbacks of ticks may call it, and several threads at once.
         """
         self._closed = True
         self._core._shutdown()
-        if not self._changing.is_here:  # a thread of the parent's may hold the lock for ever
+        # a forked child: a thread of the parent may have held the lock
+        if not self._changing.is_here:
             return
         with self._changing:
-            listening, left = self._listening, self._bridge
-            self._listening = self._bridge = None
-        del left
-        if listening is not None:
-            listening.join()
+            monitor, old_bridge = self._monitor, self._bridge
+            self._monitor = self._bridge = None
+        del old_bridge
+        if monitor is not None:
+            monitor.join()
 
     def __repr__(self) -> str:
-        told = self.statistics()
-        rate = f"{float(1 / told.interval):.6g} Hz{' (estimated)' if told.is_estimated else ''}"
-        state = "closed" if self._closed else f"{told.kind}, {told.observing} observing"
+        counters = self.statistics()
+        rate = f"{float(1 / counters.interval):.6g} Hz{' (estimated)' if counters.is_estimated else ''}"
+        state = "closed" if self._closed else f"{counters.kind}, {counters.observing} observing"
         return f"<vkshare.vsync.Display {self._name!r} {rate}, {state}>"
 
 
@@ -201,10 +209,10 @@ def _check_source(source: object) -> None:
 
 
 def _nanoseconds(interval: Fraction | float) -> tuple[int, int]:
-    """An interval in seconds as a fraction of ns, whose range the C core checks."""
+    """Converts an interval in seconds to a fraction of ns, whose range the C core checks."""
     if isinstance(interval, bool) or not isinstance(interval, (int, float, Fraction)):
         raise TypeError(f"interval must be a Fraction or a float in seconds, not {type(interval).__name__}")
-    if not 1e-6 <= interval <= 100:  # nor nan
+    if not 1e-6 <= interval <= 100:  # also refuses nan
         raise ValueError(f"interval is {interval} s; allowed is 1 us to 100 s")
     exact = Fraction(interval).limit_denominator(_OF_FLOATS) if isinstance(interval, float) else Fraction(interval)
     largest = min(_LARGEST_DENOMINATOR, _LARGEST_NUMERATOR // math.ceil(exact * 10**9))

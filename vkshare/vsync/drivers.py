@@ -1,4 +1,4 @@
-"""The drivers of a refresh timer, and whether any of them wants a tick."""
+"""The drivers of a refresh timer, and whether any of them needs a tick."""
 
 from __future__ import annotations
 
@@ -9,20 +9,24 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from vkshare.errors import ClosedError, InvalidCallError
-from vkshare.vsync.inactive import InactiveSchedule
+from vkshare.vsync.throttle import ThrottleSchedule
 from vkshare.vsync.tick import Tick
 
 Driver = Callable[[Tick], object]
 
 
 class Observer(Protocol):
-    """What a refresh timer needs of an Observer. Thread-safe; rest() and attend() are idempotent and never wait."""
+    """The part of Observer that a refresh timer uses. Thread-safe; rest() and attend() are
+    idempotent and never wait.
+    """
 
     @property
     def is_closed(self) -> bool: ...
 
     def wait(self, timeout: float | None = None) -> Tick:
-        """The newest tick since attend(), once; while resting none. TimeoutError; ClosedError once it is closed."""
+        """Returns the newest tick since attend(), once; none while resting. TimeoutError;
+        ClosedError once it is closed.
+        """
         ...
 
     def rest(self) -> None: ...
@@ -30,7 +34,7 @@ class Observer(Protocol):
     def attend(self) -> None: ...
 
     def fileno(self) -> int:
-        """Readable while wait(0) would return a tick."""
+        """Returns an fd that is readable while wait(0) would return a tick."""
         ...
 
     def close(self) -> None: ...
@@ -38,35 +42,37 @@ class Observer(Protocol):
 
 @dataclass(eq=False, slots=True)
 class Entry:
-    """One stay of a driver: one that is removed and added again has another."""
+    """One registration of a driver: a driver that is removed and added again has a new one."""
 
     call: Driver
     is_active: bool
     is_removed: bool = False
 
 
-_inside = threading.local()  # .depth: how many drivers, of whatever timers, this thread is in
+_inside = threading.local()  # .depth: how many drivers, of any timer, are on this thread's stack
 
 
 class Drivers:
-    """Who is to be called, by a thread that waits for ticks and calls. Thread-safe.
+    """The registered drivers, for the thread that waits for ticks and calls them. Thread-safe.
 
-    While somebody wants a tick the observer attends, else it rests: the first active driver begins that, the last
-    one's going ends it. An inactive one that is due wants one tick.
+    The observer attends while a driver needs a tick, else it rests: the first active driver starts
+    it, the removal of the last one stops it. An inactive driver that is due needs one tick.
     """
 
-    def __init__(self, observer: Observer, schedule: InactiveSchedule[Entry], clock: Callable[[], int]) -> None:
+    def __init__(self, observer: Observer, schedule: ThrottleSchedule[Entry], clock: Callable[[], int]) -> None:
         self._observer = observer
         self._schedule = schedule
         self._clock = clock
-        # Reentrant: the finalizer of something that a driver belongs to may call remove() in any allocation made here.
-        self.changed = threading.Condition(threading.RLock())  # guards what follows; notified when a driver returns
+        # Reentrant, because a finalizer of a driver's owner may call remove() during any allocation
+        # here.
+        # guards the attributes below; notified when a driver returns
+        self.changed = threading.Condition(threading.RLock())
         self.is_closed = False
         self._entries: dict[Driver, Entry] = {}
         self._running: Entry | None = None
-        self._is_waiting = False  # somebody, for a tick
-        self._is_kicked = False  # what is waited for has changed: the next tick, whomever it is for, is to tell
-        self._is_due = False  # an inactive driver wants the next tick
+        self._is_waiting = False  # a thread waits for a tick
+        self._wake_requested = False  # the waiter's timeout has changed: the next tick wakes it
+        self._is_due = False  # an inactive driver needs the next tick
         self._is_observing = False
         observer.rest()
 
@@ -75,17 +81,19 @@ class Drivers:
 
     @property
     def active(self) -> int:
-        """How many are called at every tick."""
+        """The number of drivers that are called at every tick."""
         return sum(entry.is_active for entry in [*self._entries.values()])
 
     @property
     def stopped(self) -> int:
-        """How many have been inactive for so long that they are called no more."""
+        """The number of drivers that have been inactive for so long that they are not called any
+        more.
+        """
         return self._schedule.stopped
 
     @property
     def is_observing(self) -> bool:
-        """Whether any of them wants a tick."""
+        """Whether any driver needs a tick."""
         return self._is_observing
 
     # ---- from any thread
@@ -101,19 +109,21 @@ class Drivers:
                 raise InvalidCallError(f"{driver!r} is in this RefreshTimer already: set_active() changes it")
             entry = self._entries[driver] = Entry(driver, is_active)
             try:
-                self._follow(entry)
+                self._reschedule(entry)
             except BaseException:
                 self._drop(entry)
                 raise
 
     def remove(self, driver: Driver) -> None:
-        """Returns once no call of it runs any more, unless called within a driver."""
+        """Removes a driver; returns once no call of it runs any more, unless called within a
+        driver.
+        """
         with self.changed:
             if driver in self._entries:
                 self._drop(self._entries[driver])
                 if not self._entries:
-                    self._kick()  # who waits without a timeout is to know
-            running = self._running  # of this driver it may be an earlier stay
+                    self._wake_waiter()  # a wait without a timeout must end
+            running = self._running  # may be an earlier registration of this driver
             if running is not None and running.call == driver:
                 self._wait_for(running)
 
@@ -124,17 +134,17 @@ class Drivers:
             if entry is None:
                 raise InvalidCallError(f"{driver!r} is not in this RefreshTimer: add() it")
             entry.is_active = is_active
-            self._follow(entry)
+            self._reschedule(entry)
 
     def close(self) -> None:
-        """Forgets all. No driver begins any more."""
+        """Removes all drivers. No call begins any more."""
         with self.changed:
             self.is_closed = True
             for entry in [*self._entries.values()]:
                 self._drop(entry)
 
     def wait_for_running(self) -> None:
-        """Returns once no driver runs, unless called within one. After close()."""
+        """Waits until no driver runs, unless called within one. For use after close()."""
         with self.changed:
             if self._running is not None:
                 self._wait_for(self._running)
@@ -142,12 +152,14 @@ class Drivers:
     # ---- from the thread that turns the timer
 
     def begin_wait(self, end: int | None) -> float | None:
-        """For how many seconds to wait for a tick, at most until `end` (ns); None: for ever."""
+        """Begins a wait; returns its timeout in seconds, at most until `end` (ns); None: no
+        timeout.
+        """
         with self.changed:
             self.check()
             now, deadline = self._clock(), self._schedule.deadline
             self._is_due = deadline is not None and deadline <= now
-            self._settle()
+            self._update_observing()
             self._is_waiting = True
             if not self._is_observing and deadline is not None:
                 end = deadline if end is None else min(end, deadline)
@@ -155,10 +167,12 @@ class Drivers:
 
     def end_wait(self) -> None:
         with self.changed:
-            self._is_waiting = self._is_kicked = False
+            self._is_waiting = self._wake_requested = False
 
     def take(self) -> tuple[list[Entry], set[Entry]]:
-        """Those that want the tick which has come, in the order in which they were added; and the inactive of them."""
+        """Returns the drivers that need this tick, in the order of add(), and the set of the
+        inactive ones among them.
+        """
         with self.changed:
             due = self._schedule.take(self._clock())
             self._is_due = False
@@ -166,7 +180,9 @@ class Drivers:
 
     @contextlib.contextmanager
     def calling(self) -> Iterator[None]:
-        """Drivers are called. Whatever ends that, Ctrl-C between two lines too, none is taken to run afterwards."""
+        """Marks this thread as inside drivers. After the block no driver counts as running, even
+        after Ctrl-C between lines.
+        """
         depth = getattr(_inside, "depth", 0)
         _inside.depth = depth + 1
         try:
@@ -176,7 +192,7 @@ class Drivers:
             self.leave()
 
     def enter(self, entry: Entry, due: set[Entry]) -> bool:
-        """Its call begins; False: it was removed, or made inactive, since it was taken."""
+        """Notes that a driver's call begins; False: it was removed, or made inactive, since take()."""
         with self.changed:
             if entry.is_removed or not (entry.is_active or entry in due):
                 return False
@@ -184,41 +200,41 @@ class Drivers:
             return True
 
     def leave(self) -> None:
-        """Its call has ended."""
+        """Notes that the call has ended."""
         with self.changed:
             self._running = None
             self.changed.notify_all()
 
-    def settle(self) -> None:
-        """The turn has ended: nobody waits for what it waited for."""
+    def update_observing(self) -> None:
+        """Starts or stops the observer as needed, after a turn."""
         with self.changed:
-            self._settle()
+            self._update_observing()
 
     # ---- under the lock
 
-    def _follow(self, entry: Entry) -> None:
-        """It came, or is another kind of driver now."""
+    def _reschedule(self, entry: Entry) -> None:
+        """Updates the schedule of a driver that was added, or became active or inactive."""
         if entry.is_active:
             self._schedule.remove(entry)
         else:
             self._schedule.add(entry, self._clock())
-            self._kick()
-        self._settle()
+            self._wake_waiter()
+        self._update_observing()
 
     def _drop(self, entry: Entry) -> None:
         entry.is_removed = True
         del self._entries[entry.call]
         self._schedule.remove(entry)
-        self._settle()
+        self._update_observing()
 
-    def _kick(self) -> None:
-        """Wakes who waits, by the next tick, to think again about how long."""
+    def _wake_waiter(self) -> None:
+        """Has the next tick wake the waiting thread, so that it computes its timeout again."""
         if self._is_waiting:
-            self._is_kicked = True
-            self._settle()
+            self._wake_requested = True
+            self._update_observing()
 
-    def _settle(self) -> None:
-        wants = not self.is_closed and (self._is_kicked or self._is_due or self.active > 0)
+    def _update_observing(self) -> None:
+        wants = not self.is_closed and (self._wake_requested or self._is_due or self.active > 0)
         if wants and not self._is_observing:
             self._observer.attend()
         elif self._is_observing and not wants:
@@ -227,6 +243,6 @@ class Drivers:
         self._is_observing = wants
 
     def _wait_for(self, entry: Entry) -> None:
-        # Not within a driver: two that waited for each other would do so for ever.
+        # Not within a driver, because two drivers that wait for each other would deadlock.
         if not getattr(_inside, "depth", 0):
             self.changed.wait_for(lambda: self._running is not entry)

@@ -1,9 +1,11 @@
-"""Input that waits for its tick, and pointer positions resampled to the frame time (rule V15).
+"""The queue of input events that wait for a tick, and the resampling of pointer positions (rule
+V15).
 
-The resampling is that of Android's InputConsumer, which Chromium's LinearResampling follows: the position that a
-pointer had a few milliseconds before the frame, between the two samples round that moment, or a little beyond the
-newest one. Pointers and displays tick at different rates: with each frame's newest sample, which is now fresh and now
-old, whatever follows the pointer would move unevenly.
+The resampling is that of Android's InputConsumer and Chromium's LinearResampling: the pointer's
+position a few milliseconds before the frame, interpolated between the two samples around that time,
+or extrapolated a little beyond the newest one. Pointers and displays have different rates, so the
+age of the newest sample varies from frame to frame, and an object that followed that sample would
+move unevenly.
 """
 
 from __future__ import annotations
@@ -21,20 +23,23 @@ from vkshare.errors import InvalidCallError
 from vkshare.present.events import FIELDS, Event
 
 # Nanoseconds, as Android and Chromium have them.
-LATENCY = 5_000_000  # before the frame: late enough that the next sample is often there, so that little is guessed
-CLOSEST = 2_000_000  # samples closer than this tell no speed
-WIDEST = 20_000_000  # nor do those further apart
-FURTHEST = 8_000_000  # that is guessed beyond the newest sample, and at most half of what lies between the last two
+# before the frame: the next sample has often arrived by then, which makes extrapolation rare
+LATENCY = 5_000_000
+CLOSEST = 2_000_000  # samples closer than this give no speed
+WIDEST = 20_000_000  # nor do samples further apart
+# longest extrapolation; also at most half of the time between the last two samples
+FURTHEST = 8_000_000
 
-_SAMPLES = 32  # of one move that are kept while nobody takes it: some 64 ms of a fast mouse
-_LIMIT = 4096  # events that wait, when moves and the like are merged
+_SAMPLES = 32  # kept of one move that waits: some 64 ms of a fast mouse
+_LIMIT = 4096  # events that wait, after merging
 
-# Of these the last one counts, or they add up; everything else is told one by one.
+# Events of these types are merged: the last one counts, or they add up. All others are returned one
+# by one.
 _MERGED = ("pointer_move", "wheel", "resize")
 
 
 class Sample(NamedTuple):
-    """Where the pointer was."""
+    """A position of the pointer."""
 
     time: int  # ns
     x: float  # logical pixels
@@ -42,9 +47,10 @@ class Sample(NamedTuple):
 
 
 class Resampler:
-    """Tells where one pointer was between its samples, or a little beyond them. Pure; not thread-safe.
+    """Interpolates a pointer's position between its samples, or a little beyond them. Pure; not
+    thread-safe.
 
-    Keeps what lies round the times that were asked for: a few samples, as long as those times grow.
+    Keeps the samples around the times of at(): a few, as long as these times grow.
     """
 
     def __init__(self) -> None:
@@ -52,11 +58,11 @@ class Resampler:
 
     @property
     def newest(self) -> Sample | None:
-        """The last sample, as it came."""
+        """The last sample, unchanged."""
         return self._samples[-1] if self._samples else None
 
     def add(self, time: int, x: float, y: float) -> None:
-        """The pointer is there, says the device. A time that falls back counts as the newest one."""
+        """Adds a sample of the device. A time before the newest one is replaced by that one."""
         samples = self._samples
         if samples:
             time = max(time, samples[-1].time)
@@ -65,15 +71,16 @@ class Resampler:
             del samples[0]
 
     def clear(self) -> None:
-        """The pointer went, or jumped: what was says nothing of what comes."""
+        """Forgets all samples, because the pointer left or jumped."""
         self._samples.clear()
 
     def at(self, time: int, *, predict: bool = True) -> Sample | None:
-        """Where the pointer was at `time`, in ns; None before the first sample.
+        """Returns the pointer's position at `time`, in ns; None before the first sample.
 
-        After the newest sample it goes on as before for min(FURTHEST, half of what the last two samples are apart),
-        where those are CLOSEST to WIDEST apart; with ``predict=False``, and elsewhere, it has stopped there. The
-        Sample's time is the one that its position is of. Before the oldest sample kept it is that one.
+        After the newest sample it is extrapolated for min(FURTHEST, half of the time between the
+        last two samples), if these are CLOSEST to WIDEST apart; with ``predict=False``, and
+        otherwise, it stays at the newest sample. The returned Sample's time is the time of its
+        position. Before the oldest sample kept, it is that sample.
         """
         samples = self._samples
         if not samples:
@@ -85,7 +92,8 @@ class Resampler:
             there = _between(samples[after - 1], samples[after], time)
         else:
             there = self._beyond(time) if predict else samples[-1]
-        del samples[: max(0, after - 3)]  # times grow; three tell a speed, though the last two may be CLOSEST
+        # times grow; three samples give a speed, even if two are too close
+        del samples[: max(0, after - 3)]
         return there
 
     def _beyond(self, time: int) -> Sample:
@@ -98,7 +106,9 @@ class Resampler:
 
 
 def _add(samples: list[Sample] | deque[Sample], sample: Sample) -> None:
-    """Appends it, in place of the newest where that stood too close to the one before it to be worth keeping."""
+    """Appends a sample; replaces the newest one if that is closer than CLOSEST to the one before
+    it.
+    """
     if len(samples) > 1 and samples[-1].time - samples[-2].time < CLOSEST:
         samples[-1] = sample
     else:
@@ -106,7 +116,7 @@ def _add(samples: list[Sample] | deque[Sample], sample: Sample) -> None:
 
 
 def _between(a: Sample, b: Sample, time: int) -> Sample:
-    """On the line through both, at `time`; b is later than a."""
+    """Returns the point at `time` on the line through both; b is later than a."""
     part = (time - a.time) / (b.time - a.time)
     return Sample(time, a.x + part * (b.x - a.x), a.y + part * (b.y - a.y))
 
@@ -117,14 +127,14 @@ class InputStatistics:
 
     posted: int
     taken: int  # events that take() returned
-    merged: int  # that became part of another one
+    merged: int  # merged into another event
     resampled: int  # of those taken: moves to a position that no event had
-    pending: int  # that wait
+    pending: int  # waiting for a tick
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """An event that waits, alone or with those merged into it."""
+    """An event that waits, with the events merged into it."""
 
     event: Event  # the newest of them
     since: int  # ns: when the oldest of them was posted
@@ -132,23 +142,27 @@ class _Waiting:
 
 
 class InputQueue:
-    """Events on their way from the thread that polls a window to the one that composites it. Thread-safe.
+    """Passes events from the thread that polls a window to the thread that composites it.
+    Thread-safe.
 
-    ``post()`` them as ``Window.poll()`` returns them, and tell the scheduler (``input_arrived()``); at a tick,
-    ``take(tick.vsync_time)`` what was posted before it. Moves, turns of the wheel and resizes are merged with what
-    waits already, as browsers and rendercanvas do it, but never across anything else: buttons, keys and all others
-    are told one by one, in order, and none is lost.
+    ``post()`` events as ``Window.poll()`` returns them, and notify the scheduler
+    (``input_arrived()``); at a tick, ``take(tick.vsync_time)`` returns the events posted before it.
+    Moves, turns of the wheel and resizes are merged with waiting ones, as browsers and rendercanvas
+    do, but never across another event: buttons, keys and all others are returned one by one, in
+    order, and none is lost.
 
-    An event's time is its `time_stamp`: seconds of ``time.perf_counter()``, which is CLOCK_MONOTONIC on Linux, the
-    clock of ticks. GLFW does not tell when the device or the X server saw an event, so vkshare's are stamped when
-    ``poll()`` receives them, and moves received by one poll are one event. So poll more often than the display ticks:
-    best wait for events on the main thread (``poll(timeout)``) and composite on another. Events of other sources:
+    An event's time is its `time_stamp`: seconds of ``time.perf_counter()``, which is
+    CLOCK_MONOTONIC on Linux, the clock of ticks. GLFW does not report when the device or the X
+    server saw an event, so vkshare stamps events when ``poll()`` receives them, and merges the
+    moves of one poll. So poll more often than the display ticks: preferably wait for events on the
+    main thread (``poll(timeout)``) and composite on another. Events of other sources:
     ``post(Event(**rendercanvas_event))``, or ``post(event, time)`` with the source's own time.
 
     Parameters
     ----------
     resample
-        Whether ``take()`` tells where the pointer was LATENCY before the tick, rather than its newest sample.
+        Whether ``take()`` returns the pointer's position at LATENCY before the tick, rather than
+        its newest sample.
     """
 
     def __init__(self, *, resample: bool = True) -> None:
@@ -157,8 +171,9 @@ class InputQueue:
         self._lock = threading.Lock()
         self._waiting: deque[_Waiting] = deque()
         self._resampler = Resampler() if resample else None
-        self._shown: Event | None = None  # the last move told, while the pointer's newest sample is elsewhere
-        self._told = 0  # ns: the latest time stamp told; positions of earlier moments come too late
+        self._interpolated_move: Event | None = None  # the last move returned, while the newest sample is elsewhere
+        # ns: the latest time stamp returned; earlier positions are too late
+        self._last_reported = 0
         self._posted = self._taken = self._merged = self._resampled = 0
 
     def __len__(self) -> int:
@@ -166,9 +181,11 @@ class InputQueue:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the next tick has nothing to take. A pointer told between two samples has its newest yet to come."""
+        """Whether the next tick has nothing to take. False also while the pointer's newest sample
+        was not returned yet.
+        """
         with self._lock:
-            return not self._waiting and self._shown is None
+            return not self._waiting and self._interpolated_move is None
 
     def post(self, event: Event, time: int | None = None) -> None:
         """Adds an event.
@@ -183,9 +200,9 @@ class InputQueue:
         Raises
         ------
         TypeError, ValueError
-            It is no Event, or has no time.
+            `event` is not an Event, or has no valid time.
         InvalidCallError
-            4096 events wait: nobody takes them. The event was not added.
+            4096 events wait, because take() is not called. The event was not added.
         """
         if not isinstance(event, Event):
             raise TypeError(f"event must be a vkshare Event, not {type(event).__name__}; Event(**fields) makes one")
@@ -195,16 +212,17 @@ class InputQueue:
         with self._lock:
             if not self._merge(event, time):
                 if len(self._waiting) >= _LIMIT:
-                    raise InvalidCallError(f"{_LIMIT} events wait and nobody takes them: call take() at each tick")
+                    raise InvalidCallError(f"{_LIMIT} events wait: call take() at each tick")
                 self._waiting.append(_Waiting(event, time, _samples_of(event, time)))
             self._posted += 1
 
     def take(self, vsync_time: int | None = None) -> list[Event]:
-        """The events posted before `vsync_time` (ns; None: all), oldest first, and those merged with them.
+        """Returns the events posted before `vsync_time` (ns; None: all), oldest first, and the
+        events merged with them.
 
-        With resampling a move that nothing follows is told with the position and time of LATENCY before the tick;
-        ``is_idle`` is then False until the pointer's newest position was told, which needs no further event. Moves
-        before anything else, and whatever is not a move, are told where they happened.
+        With resampling, a move that is the last event gets the position and time of LATENCY before
+        the tick; ``is_idle`` is then False until the pointer's newest position was returned, which
+        needs no further event. Moves before other events, and other events, keep their positions.
         """
         if vsync_time is not None:
             vsync_time = _arguments.integer("vsync_time", vsync_time)
@@ -218,10 +236,10 @@ class InputQueue:
             return events
 
     def clear(self) -> None:
-        """Forgets all that waits, and where the pointer was: the window lost the input."""
+        """Drops all waiting events and the pointer's samples, because the window lost the input."""
         with self._lock:
             self._waiting.clear()
-            self._shown = None
+            self._interpolated_move = None
             if self._resampler is not None:
                 self._resampler.clear()
 
@@ -233,7 +251,7 @@ class InputQueue:
     # ---- merging
 
     def _merge(self, event: Event, time: int) -> bool:
-        """Makes it part of what waits, if something of its kind does and only such things came after that."""
+        """Merges it into a waiting event of its type, if only mergeable events came after that one."""
         if event.event_type not in _MERGED:
             return False
         for index, entry in enumerate(reversed(self._waiting)):
@@ -253,10 +271,12 @@ class InputQueue:
         if entry.samples:
             _add(entry.samples, Sample(max(time, entry.samples[-1].time), event.x, event.y))
         entry.event = event
-        entry.since = min(entry.since, time)  # it is handled no later than the oldest of them must be
+        entry.since = min(entry.since, time)  # due when the oldest of them is due
 
     def _take_waiting(self, vsync_time: int | None) -> list[_Waiting]:
-        """All up to the last one that is due: nothing overtakes."""
+        """Removes and returns all events up to the last one that is due, so that none overtakes
+        another.
+        """
         count = len(self._waiting)
         if vsync_time is not None:
             due = (index for index in reversed(range(count)) if self._waiting[index].since < vsync_time)
@@ -267,9 +287,9 @@ class InputQueue:
 
     def _resample(self, waiting: list[_Waiting], resampler: Resampler, vsync_time: int | None) -> list[Event]:
         events: list[Event] = []
-        if self._shown is not None and not (waiting and waiting[0].event.event_type == "pointer_move"):
+        if self._interpolated_move is not None and not (waiting and waiting[0].event.event_type == "pointer_move"):
             until = None if waiting else vsync_time
-            events += self._move(self._shown, resampler, until, is_new=False)
+            events += self._move(self._interpolated_move, resampler, until, is_new=False)
         for entry in waiting:
             _follow(resampler, entry)
             if entry.event.event_type == "pointer_move":
@@ -277,27 +297,30 @@ class InputQueue:
                 events += self._move(entry.event, resampler, until, is_new=True)
             else:
                 events.append(entry.event)
-                self._told = max(self._told, _time_of(entry.event))
+                self._last_reported = max(self._last_reported, _time_of(entry.event))
         return events
 
     def _move(self, event: Event, resampler: Resampler, vsync_time: int | None, *, is_new: bool) -> list[Event]:
-        """The pointer's move as the frame of `vsync_time` has it; None: where it is. Nothing where that is told."""
+        """Returns the pointer's move for the frame of `vsync_time`, or for None at its newest
+        sample; nothing if unchanged.
+        """
         newest = resampler.newest
         if newest is None:
             return []
         sample = newest
         if vsync_time is not None:
-            # Without anything new the pointer has stopped, as far as anyone knows: a guess would overshoot.
-            sample = resampler.at(max(vsync_time - LATENCY, self._told), predict=is_new) or newest
+            # Without a new sample the pointer has probably stopped: extrapolation would overshoot.
+            sample = resampler.at(max(vsync_time - LATENCY, self._last_reported), predict=is_new) or newest
         if is_new and sample is newest:
-            self._shown, self._told = None, max(self._told, sample.time)
+            self._interpolated_move, self._last_reported = None, max(self._last_reported, sample.time)
             return [event]
         if not is_new and (sample.x, sample.y) == (event.x, event.y):
             return []
         self._resampled += sample is not newest
-        self._told = max(self._told, sample.time)  # a guess may have been ahead of the device
-        shown = dataclasses.replace(event, x=sample.x, y=sample.y, time_stamp=self._told / 1e9)
-        self._shown = shown if (sample.x, sample.y) != (newest.x, newest.y) else None
+        # an extrapolated time may be ahead of the device
+        self._last_reported = max(self._last_reported, sample.time)
+        shown = dataclasses.replace(event, x=sample.x, y=sample.y, time_stamp=self._last_reported / 1e9)
+        self._interpolated_move = shown if (sample.x, sample.y) != (newest.x, newest.y) else None
         return [shown]
 
     def __repr__(self) -> str:
@@ -306,7 +329,7 @@ class InputQueue:
 
 
 def _follow(resampler: Resampler, entry: _Waiting) -> None:
-    """What the event tells of the pointer."""
+    """Adds the event's samples to the resampler."""
     if entry.event.event_type in ("pointer_enter", "pointer_leave"):
         resampler.clear()
     for sample in entry.samples:
@@ -323,7 +346,7 @@ def _are_alike(a: Event, b: Event) -> bool:
 
 
 def _time_of(event: Event) -> int:
-    """Nanoseconds of CLOCK_MONOTONIC."""
+    """Returns an event's time in ns of CLOCK_MONOTONIC."""
     if not math.isfinite(event.time_stamp):
         raise ValueError(f"time_stamp is {event.time_stamp}; allowed are seconds of time.perf_counter()")
     return round(event.time_stamp * 1e9)

@@ -1,7 +1,9 @@
-"""Refresh timers: many drivers, called at each tick on the thread that asked for it (rules V3 to V5).
+"""Refresh timers: call many drivers at each tick, on the thread that turns the timer (rules V3 to
+V5).
 
-Firefox's RefreshDriverTimer is the model, with its two kinds in one object: active drivers are called at every tick,
-inactive ones (of hidden windows, say) after a second, then ever more rarely, and in the end not at all.
+The model is Firefox's RefreshDriverTimer, with its two kinds in one object: active drivers are
+called at every tick, inactive ones (of hidden windows) after a second, then ever more rarely, and
+finally not at all.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from vkshare import _arguments, _trace
 from vkshare._closing import Closing
 from vkshare.errors import ClosedError, InvalidCallError
 from vkshare.vsync.drivers import Driver, Drivers, Observer
-from vkshare.vsync.inactive import InactiveSchedule
+from vkshare.vsync.throttle import ThrottleSchedule
 from vkshare.vsync.tick import Tick
 
 
@@ -28,10 +30,10 @@ class RefreshStatistics:
 
     drivers: int
     active: int
-    stopped: int  # inactive for so long that they are called no more
+    stopped: int  # inactive for so long that they are not called any more
     is_observing: bool
     ticks: int  # at which drivers were called
-    missed: int  # before these that nobody took: drivers, or who turns the timer, were at something else
+    missed: int  # ticks before these that were not taken, because the thread was busy
     calls: int  # of drivers
     errors: int  # calls that raised
 
@@ -39,10 +41,11 @@ class RefreshStatistics:
 class RefreshTimer(Closing):
     """Calls refresh drivers at each tick, on the thread that turns it: ``turn()``, ``run()``, or both in asyncio.
 
-    A driver is a callable that takes a Tick, and is known by equality (a bound method equals itself). They are called
-    in the order in which they were added; one added within a driver from the next tick on, and one removed within a
-    driver no more. The first active driver begins the observing, the last one's going ends it. Inactive ones share the
-    ticks of their moment; in between the timer sleeps.
+    A driver is a callable that takes a Tick, and is compared by equality (a bound method equals
+    itself). Drivers are called in the order in which they were added. A driver added within a
+    driver is called from the next tick on; one removed within a driver is not called any more. The
+    timer observes while it has active drivers. Inactive drivers that are due share a tick; between
+    them the timer sleeps.
 
     ``add()``, ``remove()``, ``set_active()``, ``close()`` and ``statistics()`` may be called from any thread and from
     within drivers: no lock is held while a driver is called. One thread turns it at a time.
@@ -50,9 +53,10 @@ class RefreshTimer(Closing):
     Parameters
     ----------
     observer
-        Where the ticks come from: ``VsyncDispatcher.observe()``. The timer takes it over, and closes it.
+        The source of ticks: ``VsyncDispatcher.observe()``. The timer takes it over, and closes it.
     schedule
-        The schedule of inactive drivers, without any; None: they are called after 1, 2, 4 ... 512 s, then never.
+        An empty schedule for inactive drivers; None: they are called after 1, 2, 4 ... 512 s, then
+        never.
     clock
         The time in ns of CLOCK_MONOTONIC.
 
@@ -66,14 +70,16 @@ class RefreshTimer(Closing):
         self,
         observer: Observer,
         *,
-        schedule: InactiveSchedule[Any] | None = None,
+        schedule: ThrottleSchedule[Any] | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._observer = observer
         self._clock = clock
-        self._drivers = Drivers(observer, InactiveSchedule() if schedule is None else schedule, clock)
-        self._turns: dict[str, object] = {}  # one at most; as a dict, whose setdefault() is one step
-        self._wake: Callable[[], object] | None = None  # while asyncio watches the observer's fd: ends that
+        self._drivers = Drivers(observer, ThrottleSchedule() if schedule is None else schedule, clock)
+        # at most one; a dict, because its setdefault() is atomic
+        self._turns: dict[str, object] = {}
+        # ends the wait while asyncio watches the observer's fd
+        self._wake: Callable[[], object] | None = None
         self._ticks = self._missed = self._calls = self._errors = 0
 
     @property
@@ -84,14 +90,14 @@ class RefreshTimer(Closing):
     # ---- drivers
 
     def add(self, driver: Driver, *, active: bool = True) -> None:
-        """Calls the driver from the next tick on: at every tick, or as an inactive one.
+        """Calls the driver from the next tick on: at every tick, or throttled if not `active`.
 
         Raises
         ------
         TypeError
-            It cannot be called, or has no hash.
+            It is not callable, or not hashable.
         InvalidCallError
-            It is there already.
+            It was added already.
         ClosedError
             After close(), or after the display's shutdown.
         """
@@ -100,15 +106,16 @@ class RefreshTimer(Closing):
         self._drivers.add(driver, _flag("active", active))
 
     def remove(self, driver: Driver) -> None:
-        """Calls the driver no more. Idempotent.
+        """Removes the driver. Idempotent.
 
-        On another thread than the one that turns the timer it waits for a call of this driver that has begun: once it
-        has returned, none runs. Within a driver, of whatever timer, it waits for nobody.
+        On a thread other than the one that turns the timer, it waits for a call of this driver that
+        has begun: once it has returned, none runs. Within a driver, of any timer, it does not wait.
         """
         self._drivers.remove(driver)
 
     def set_active(self, driver: Driver, active: bool) -> None:
-        """Calls the driver at every tick, or as an inactive one: from the beginning where it is one already.
+        """Calls the driver at every tick, or throttled; a driver that is inactive already starts
+        again at the first interval.
 
         Raises
         ------
@@ -122,81 +129,85 @@ class RefreshTimer(Closing):
     # ---- turning
 
     def turn(self, timeout: float | None = None) -> Tick | None:
-        """Waits for one tick that a driver wants, and calls the drivers.
+        """Waits for one tick that a driver needs, and calls the drivers.
 
         Parameters
         ----------
         timeout
-            Seconds to wait; 0 takes a tick that is there, None waits for as long as there are drivers.
+            Seconds to wait; 0 only takes a tick that has arrived, None waits for as long as there
+            are drivers.
 
         Returns
         -------
-        The tick; None where none came in time, or no driver is left to wait for.
+        The tick; None if none arrived in time, or no driver is left.
 
         Raises
         ------
         ExceptionGroup
-            Of what drivers raised, however few did. All were called, and all stay; the tick counts as served. What is
-            no Exception (KeyboardInterrupt) comes at once and alone.
+            Drivers raised; the group has all their errors. All drivers were called, and all stay. A
+            BaseException that is not an Exception (KeyboardInterrupt) is raised at once and alone.
         ClosedError
-            The timer was closed, meanwhile or before, or the display was shut down.
+            The timer was closed, before or during the wait, or the display was closed.
         InvalidCallError
             Called within a driver, or while another thread turns the timer.
         """
         end = self._end_of(timeout)
         with self._turning():
-            while not self._is_forsaken(end):
+            while not self._cannot_wait(end):
                 limit = self._drivers.begin_wait(end)
                 try:
                     tick = self._take(limit)
                 finally:
                     self._drivers.end_wait()
-                if self._is_over(tick, end):
+                if self._ends_turn(tick, end):
                     return tick
             return None
 
     async def turn_async(self, timeout: float | None = None) -> Tick | None:
-        """As turn(), while the running loop goes on. A wait that is cancelled takes no tick."""
+        """Does the same as turn(), without blocking the running loop. A wait that is cancelled
+        takes no tick.
+        """
         end = self._end_of(timeout)
         with self._turning():
-            while not self._is_forsaken(end):
+            while not self._cannot_wait(end):
                 limit = self._drivers.begin_wait(end)
                 try:
                     tick = await self._take_async(limit)
                 finally:
                     self._drivers.end_wait()
-                if self._is_over(tick, end):
+                if self._ends_turn(tick, end):
                     return tick
             return None
 
     def run(self, until: Callable[[], object] | None = None) -> None:
-        """Turns until `until()` is true, which is asked before each turn, no driver is left, or the timer is closed.
+        """Turns until `until()`, called before each turn, is true, no driver is left, or the timer
+        is closed.
 
-        What turn() raises ends it; it may be called again.
+        An error of turn() ends it; it may be called again.
         """
         try:
-            while self._goes_on(until):
+            while self._continues(until):
                 self.turn()
         except ClosedError:
             if not self.is_closed:
                 raise
 
     async def run_async(self, until: Callable[[], object] | None = None) -> None:
-        """As run(), while the running loop goes on."""
+        """Does the same as run(), without blocking the running loop."""
         try:
-            while self._goes_on(until):
+            while self._continues(until):
                 await self.turn_async()
         except ClosedError:
             if not self.is_closed:
                 raise
 
-    # ---- the end
+    # ---- closing
 
     def close(self) -> None:
-        """Ends the timer and its observer, from any thread or driver. Idempotent.
+        """Closes the timer and its observer, from any thread or driver. Idempotent.
 
         A turn that waits raises ClosedError. Like remove() it waits for a driver's call that has begun, unless called
-        within one: once it has returned no driver begins.
+        within one: once it has returned, no driver is called.
         """
         drivers = self._drivers
         with drivers.changed:
@@ -230,23 +241,28 @@ class RefreshTimer(Closing):
     def _turning(self) -> Iterator[None]:
         self._drivers.check()
         turn = object()
-        try:  # round its beginning too: Ctrl-C right after it must not leave a turn without end
+        # also around setdefault(), because Ctrl-C right after it must not leave the turn registered
+        try:
             if self._turns.setdefault("now", turn) is not turn:
-                raise InvalidCallError("this RefreshTimer is being turned: one thread at a time does, and no driver")
+                raise InvalidCallError(
+                    "this RefreshTimer is being turned: only one thread at a time may turn it, and no driver"
+                )
             yield
         finally:
             if self._turns.get("now") is turn:
                 del self._turns["now"]
-                self._drivers.settle()
+                self._drivers.update_observing()
 
-    def _is_forsaken(self, end: int | None) -> bool:
+    def _cannot_wait(self, end: int | None) -> bool:
         self._drivers.check()
         return end is None and not self._drivers
 
-    def _is_over(self, tick: Tick | None, end: int | None) -> bool:
-        """Whether that was the turn: drivers were called at the tick, or there is none and no time left."""
+    def _ends_turn(self, tick: Tick | None, end: int | None) -> bool:
+        """Returns whether the turn has ended: drivers were called at the tick, or there is no tick
+        and no time left.
+        """
         if tick is not None:
-            return self._serve(tick)
+            return self._call_drivers(tick)
         return end is not None and self._clock() >= end
 
     def _take(self, limit: float | None) -> Tick | None:
@@ -255,12 +271,13 @@ class RefreshTimer(Closing):
         return None
 
     async def _take_async(self, limit: float | None) -> Tick | None:
-        await asyncio.sleep(0)  # drivers that need a whole interval would else leave the loop no time
+        await asyncio.sleep(0)  # else drivers that take a whole interval would starve the loop
         tick = self._take(0)
         if tick is not None or limit == 0:
             return tick
         loop, ready = asyncio.get_running_loop(), asyncio.Event()
-        with self._drivers.changed:  # from here on close() leaves the observer, whose fd the loop has, to this turn
+        # from here on this turn closes the observer, because the loop watches its fd
+        with self._drivers.changed:
             self._drivers.check()
             self._wake = lambda: loop.call_soon_threadsafe(ready.set)
             fd = self._observer.fileno()
@@ -278,17 +295,17 @@ class RefreshTimer(Closing):
         return self._take(0)
 
     def _is_watched(self) -> bool:
-        """Whether a loop watches the observer. It is woken."""
+        """Wakes the loop that watches the observer; returns whether there is one."""
         if self._wake is None:
             return False
         try:
             self._wake()
-        except RuntimeError:  # the loop is closed, and never came back to it
+        except RuntimeError:  # the loop was closed during the wait
             return False
         return True
 
-    def _serve(self, tick: Tick) -> bool:
-        """Calls the drivers that want this tick; whether there were any."""
+    def _call_drivers(self, tick: Tick) -> bool:
+        """Calls the drivers that need this tick; returns whether there were any."""
         drivers = self._drivers
         wanted, due = drivers.take()
         calls = 0
@@ -311,7 +328,7 @@ class RefreshTimer(Closing):
             raise ExceptionGroup(f"{len(errors)} of {calls} refresh drivers raised at tick {tick.id}", errors)
         return calls > 0
 
-    def _goes_on(self, until: Callable[[], object] | None) -> bool:
+    def _continues(self, until: Callable[[], object] | None) -> bool:
         return not self.is_closed and len(self._drivers) > 0 and not (until is not None and until())
 
     def _is_lost(self) -> bool:
@@ -320,9 +337,9 @@ class RefreshTimer(Closing):
     def __repr__(self) -> str:
         if self.is_closed:
             return "<vkshare.RefreshTimer closed>"
-        told = self.statistics()
-        state = "observing" if told.is_observing else "resting"
-        return f"<vkshare.RefreshTimer {state}, {told.drivers} drivers, {told.active} active>"
+        counters = self.statistics()
+        state = "observing" if counters.is_observing else "resting"
+        return f"<vkshare.RefreshTimer {state}, {counters.drivers} drivers, {counters.active} active>"
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError("a RefreshTimer cannot be pickled: it belongs to the process that turns it")

@@ -1,10 +1,11 @@
-"""When a compositor composites: a pure state machine, without thread or clock (rules V7, V15, V16).
+"""Scheduling of composites: a pure state machine, without thread or clock (rules V7, V15, V16).
 
-The model is Firefox's CompositorVsyncScheduler, of the "Silk" project. What happens goes in, what to do comes out:
+The model is Firefox's CompositorVsyncScheduler, of the "Silk" project. Inputs are events, outputs
+are decisions:
 
     decision = scheduler.tick(tick, now)
-    if decision.action is Action.INPUT:  # first of all what was posted before the tick (V15)
-        handle(inputs.take(tick.vsync_time))  # which may ask for a composite: scheduler.request()
+    if decision.action is Action.INPUT:  # first the events posted before the tick (V15)
+        handle(inputs.take(tick.vsync_time))  # may call scheduler.request()
         decision = scheduler.input_handled(now, is_idle=inputs.is_idle)
     if decision.action is Action.COMPOSITE:
         composite()  # scheduler.finished() once the next one may begin
@@ -19,11 +20,11 @@ from typing import NamedTuple
 from vkshare.errors import InvalidCallError
 from vkshare.vsync.tick import Tick
 
-UNUSED_LIMIT = 10  # ticks in a row that nobody used, after which the scheduler stops observing (V7)
+UNUSED_LIMIT = 10  # consecutive unused ticks, after which the scheduler stops observing (V7)
 
 
 class Action(enum.Enum):
-    """What to do now."""
+    """The action to perform now."""
 
     NOTHING = "nothing"
     INPUT = "input"  # handle the events posted before the tick, then call input_handled()
@@ -31,20 +32,20 @@ class Action(enum.Enum):
 
 
 class Skip(enum.Enum):
-    """Why a tick, or a forced composite, brings none."""
+    """Why a tick, or a forced composite, begins no composite."""
 
     OLD = "old"  # the last composite is younger than the tick, or was the same tick's
-    BUSY = "busy"  # the last composite is unfinished; what was asked for waits for the next tick
-    UNUSED = "unused"  # nobody asked for one
+    BUSY = "busy"  # the last composite is unfinished; the request waits for the next tick
+    UNUSED = "unused"  # no composite was requested
     RESTING = "resting"  # the tick was on its way when the scheduler stopped observing
     SHUT_DOWN = "shut down"
 
 
 class Decision(NamedTuple):
-    """What comes out of an event. `observe` is to be done before `action`."""
+    """The result of an event. Perform `observe` before `action`."""
 
     action: Action = Action.NOTHING
-    skipped: Skip | None = None  # why the action is not COMPOSITE, where one could have been expected
+    skipped: Skip | None = None  # why the action is not COMPOSITE
     observe: bool | None = None  # True: Observer.attend(); False: Observer.rest(); None: leave it
 
 
@@ -52,13 +53,13 @@ class Decision(NamedTuple):
 class SchedulerStatistics:
     """A snapshot of a scheduler's counters. Each tick is counted in exactly one of `composites` to `resting`."""
 
-    ticks: int  # that were decided
-    composites: int  # of ticks; forced ones stand below
+    ticks: int  # decided
+    composites: int  # at ticks; forced ones count below
     old: int  # skipped: older than the last composite
     busy: int  # skipped: the last composite was unfinished
-    input_only: int  # brought input, after which nobody asked for a composite
-    unused: int  # nobody asked for anything
-    resting: int  # came after the scheduler had stopped observing, or was shut down
+    input_only: int  # input was handled, and no composite was requested
+    unused: int  # no input, and no composite was requested
+    resting: int  # arrived after the scheduler had stopped observing, or was shut down
     forced: int  # composites that did not wait for a tick
     unused_in_a_row: int  # at UNUSED_LIMIT it stops observing
     observations: int  # times that it began to observe
@@ -75,15 +76,16 @@ _REST = Decision(skipped=Skip.UNUSED, observe=False)
 
 
 class CompositorScheduler:
-    """Decides at which ticks a compositor composites, and when it observes at all.
+    """Decides at which ticks a compositor composites, and when it observes ticks.
 
-    It is told everything that happens, and its owner does what each Decision says. It begins resting. Times are
-    nanoseconds of CLOCK_MONOTONIC, the ticks' clock. Not thread-safe: one thread tells it, as a rule the compositor's.
+    The owner reports all events, and performs each Decision. The initial state is resting. Times
+    are nanoseconds of CLOCK_MONOTONIC, the clock of ticks. Not thread-safe: usually only the
+    compositor's thread calls it.
     """
 
     def __init__(self) -> None:
         self._is_observing = False
-        self._is_needed = False  # somebody asked for a composite that has not begun
+        self._is_needed = False  # a requested composite has not begun
         self._is_busy = False  # a composite is unfinished
         self._has_input = False
         self._is_shut_down = False
@@ -108,20 +110,23 @@ class CompositorScheduler:
         """Whether shut_down() was called."""
         return self._is_shut_down
 
-    # ---- what happens
+    # ---- events
 
     def request(self) -> Decision:
-        """Something on the screen should change: composite at the next tick. Any number of requests are one."""
+        """Requests a composite at the next tick, because the screen should change. Several requests
+        count as one.
+        """
         if self._is_shut_down:
             return _SKIPPED[Skip.SHUT_DOWN]
         self._is_needed = True
         return self._begin()
 
     def force(self, now: int) -> Decision:
-        """Composite without waiting for a tick: the window was resized, or is uncovered. It draws what was asked for.
+        """Composites without waiting for a tick: the window was resized, or is uncovered. Fulfils a
+        pending request.
 
-        While a composite is unfinished it becomes a request (V16). Either way ticks count as used (V7): resizing for
-        long must not switch the source on and off.
+        While a composite is unfinished it becomes a request (V16). In both cases ticks count as
+        used (V7), because a long resize must not switch the source on and off.
         """
         if self._is_shut_down:
             return _SKIPPED[Skip.SHUT_DOWN]
@@ -132,18 +137,22 @@ class CompositorScheduler:
         return self._composite(now)
 
     def input_arrived(self) -> Decision:
-        """An event was posted. While idle this begins the observing, so that it is handled at the next tick (V15)."""
+        """Notes that an event was posted. Begins observing if idle, so that the next tick handles
+        the event (V15).
+        """
         if self._is_shut_down:
             return _SKIPPED[Skip.SHUT_DOWN]
         self._has_input = True
         return self._begin()
 
     def input_idle(self) -> None:
-        """No event waits any more: somebody took them outside a tick."""
+        """Notes that no event waits any more, because they were taken outside a tick."""
         self._has_input = False
 
     def tick(self, tick: Tick, now: int) -> Decision:
-        """A tick, taken at `now`. Where there is input the action is INPUT, and input_handled() decides the rest."""
+        """Decides about a tick that was taken at `now`. With input, the action is INPUT, and
+        input_handled() decides next.
+        """
         self._drop_open()
         skip = self._skip(tick)
         if skip is not None:
@@ -154,7 +163,8 @@ class CompositorScheduler:
         return self._decide(tick, now, had_input=False)
 
     def input_handled(self, now: int, *, is_idle: bool) -> Decision:
-        """The events posted before the last tick were handled; `is_idle`: none wait for the next tick.
+        """Decides after the events posted before the last tick were handled; `is_idle`: none wait
+        for the next tick.
 
         Raises
         ------
@@ -169,19 +179,19 @@ class CompositorScheduler:
         return self._skipped(skip) if skip is not None else self._decide(tick, now, had_input=True)
 
     def finished(self) -> None:
-        """The composite is done, or failed: the next one may begin.
+        """Notes that the composite is complete, or failed: the next one may begin.
 
         Raises
         ------
         InvalidCallError
-            There is none.
+            No composite is unfinished.
         """
         if not self._is_busy:
             raise InvalidCallError("finished() ends a composite that a decision began; there is none")
         self._is_busy = False
 
     def shut_down(self) -> Decision:
-        """The end, at any moment and from within anything: nothing is begun any more. Idempotent."""
+        """Shuts down, at any time and from any callback: no action begins any more. Idempotent."""
         was_observing, self._is_observing = self._is_observing, False
         self._is_shut_down = True
         self._is_needed = self._has_input = False
@@ -198,7 +208,7 @@ class CompositorScheduler:
             **self._counts,
         )
 
-    # ---- how it decides
+    # ---- decisions
 
     def _begin(self) -> Decision:
         if self._is_observing:
@@ -209,7 +219,7 @@ class CompositorScheduler:
         return _BEGIN
 
     def _skip(self, tick: Tick) -> Skip | None:
-        """Why this tick is no use, whatever is asked for."""
+        """Returns why this tick must be skipped, even if a composite is requested."""
         if self._is_shut_down:
             return Skip.SHUT_DOWN
         if not self._is_observing:
@@ -246,7 +256,7 @@ class CompositorScheduler:
         return _COMPOSITE
 
     def _drop_open(self) -> None:
-        if self._open is not None:  # its input was not handled to the end: something was raised
+        if self._open is not None:  # handling its input raised an error
             self._open = None
             self._counts["input_only"] += 1
 
@@ -254,11 +264,11 @@ class CompositorScheduler:
         if self._is_shut_down:
             return "<vkshare.CompositorScheduler shut down>"
         state = "observing" if self._is_observing else "resting"
-        told = [state, *(["compositing"] if self._is_busy else []), *(["needed"] if self._is_needed else [])]
-        return f"<vkshare.CompositorScheduler {', '.join(told)}, {self._unused} ticks unused>"
+        parts = [state, *(["compositing"] if self._is_busy else []), *(["needed"] if self._is_needed else [])]
+        return f"<vkshare.CompositorScheduler {', '.join(parts)}, {self._unused} ticks unused>"
 
 
-# Where a tick that brings no composite is counted.
+# The counter of ticks without a composite, by reason.
 _COUNTED = {
     Skip.OLD: "old",
     Skip.BUSY: "busy",

@@ -1,4 +1,4 @@
-"""What a display tells when it ticks."""
+"""Ticks of displays."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ KINDS = ("software", "x11-present", "present-wait", "display-control", "present-
 
 
 class TickFlags(enum.IntFlag):
-    """MISSED: it came before its observer did. ESTIMATED: nobody knows the interval, it is taken to be 1/60 s.
-    DISCONTINUITY: more than eight intervals went by without a tick (a suspended machine, a stopped process)."""
+    """MISSED: it came before its observer did. ESTIMATED: the interval is unknown, and taken to be
+    1/60 s. DISCONTINUITY: more than eight intervals went by without a tick (a suspended machine, a
+    stopped process).
+    """
 
     MISSED = 1
     ESTIMATED = 2
@@ -22,33 +24,40 @@ class TickFlags(enum.IntFlag):
 
 
 class Tick(NamedTuple):
-    """A display's vertical blank, as one window hears of it (the model is Silk's VsyncEvent). Immutable."""
+    """A display's vertical blank, as delivered to one window (the model is Silk's VsyncEvent).
+    Immutable.
+    """
 
     display: int
-    """Display.number of the one that ticked."""
+    """Display.number of the display."""
     id: int
-    """Grows with every tick that the window was due; strictly, over moves and changes of source, too."""
+    """Grows strictly with every tick that is due to the window, also over moves and changes of
+    source.
+    """
     vsync_time: int
     """ns of CLOCK_MONOTONIC (time.monotonic_ns()); never later than now."""
     output_time: int
-    """ns: when a frame that is begun now can be seen at the earliest; later than vsync_time."""
+    """ns: the earliest time at which a frame that begins now can be visible; later than vsync_time.
+    """
     interval: Fraction
     """Seconds from one tick to the next, exact: Fraction(1001, 60000)."""
     kind: str
-    """Who ticked: "software", "x11-present", "present-wait", "display-control" or "present-timing"."""
+    """The kind of source: "software", "x11-present", "present-wait", "display-control" or
+    "present-timing".
+    """
     flags: TickFlags = TickFlags(0)
     missed: int = 0
-    """Ticks between the one that was taken before and this."""
+    """Ticks between the one that was taken before and this one."""
 
 
 @functools.lru_cache(maxsize=32)
 def seconds(numerator: int, denominator: int) -> Fraction:
-    """Of an interval in nanoseconds."""
+    """Converts an interval in nanoseconds to seconds."""
     return Fraction(numerator, denominator * 10**9)
 
 
-def from_native(told: NativeTick) -> Tick:
-    """Of what the C core tells."""
-    display, number, vsync_time, output_time, numerator, denominator, kind, flags, missed = told
+def from_native(fields: NativeTick) -> Tick:
+    """Converts a tick of the C core."""
+    display, number, vsync_time, output_time, numerator, denominator, kind, flags, missed = fields
     interval = seconds(numerator, denominator)
     return Tick(display, number, vsync_time, output_time, interval, kind, TickFlags(flags), missed)

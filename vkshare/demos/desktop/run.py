@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from vkshare.compositor.host import Signals
+from vkshare.compositor.window_host import Signals
 from vkshare.demos.child import Child
 from vkshare.demos.desktop.clients import Invitation
 from vkshare.demos.desktop.options import Options

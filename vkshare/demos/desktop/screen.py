@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import vkshare
-from vkshare.compositor.host import Host, HostOptions, Signals
+from vkshare.compositor.window_host import Signals, WindowHost, WindowHostOptions
 from vkshare.demos import pictures
 from vkshare.demos.desktop.census import Census
 from vkshare.demos.desktop.clients import end_with_parent
@@ -42,7 +42,7 @@ class Screen:
         self._desk = Desk(options.width, options.height)
         sys.setswitchinterval(_SWITCH_INTERVAL)
         with ExitStack() as made:
-            host = HostOptions(
+            host = WindowHostOptions(
                 width=options.width,
                 height=options.height,
                 title="vkshare: desktop",
@@ -52,7 +52,7 @@ class Screen:
                 adapter=options.adapter,
                 can_capture=True,  # the numbers in the picture are looked at
             )
-            self.host = made.enter_context(Host(host, self._on_input))
+            self.host = made.enter_context(WindowHost(host, self._on_input))
             compositor = self.host.compositor
             self.adapter = compositor.device.adapter
             self._own = made.enter_context(vkshare.open(self.adapter, name="desktop"))

@@ -1,4 +1,6 @@
-"""Where hardware ticks come from. Each source tells the time of every tick that it hears of, and makes up none."""
+"""Sources of hardware ticks. Each source reports the measured time of every tick, and interpolates
+none.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all vsync sources have in common: a thread that listens between start() and stop(), and none else."""
+"""The base of vsync sources: a thread that waits for ticks between start() and stop()."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from vkshare._closing import Closing
 from vkshare.errors import ClosedError, InvalidCallError, VkshareError
-from vkshare.vsync.sources.run import Blank, Heard, Lost, Run
+from vkshare.vsync.sources.run import Blank, LossCallback, Run, TickCallback
 
 _log = logging.getLogger("vkshare.vsync")
 _running: weakref.WeakSet[VsyncSource] = weakref.WeakSet()
@@ -26,16 +26,16 @@ class SourceStatistics:
     """A snapshot of a source's counters."""
 
     runs: int  # times that it was started
-    ticks: int  # told
-    ignored: int  # reported to it, and not told: repeated, without a time, or of nobody knows when
+    ticks: int  # delivered
+    ignored: int  # not delivered: repeated, without a time, or of an unknown time
     is_running: bool
     is_lost: bool
 
 
 class VsyncSource(Closing, ABC):
-    """Something that tells when a display ticks. Every method is thread-safe.
+    """A source of a display's ticks. Every method is thread-safe.
 
-    A source reports what it hears: it fills no gap, and tells no time that was not measured (V2). It goes on listening
+    A source reports only ticks with a measured time: it fills no gaps (V2). It keeps waiting
     through any silence (V14).
 
     kind
@@ -45,31 +45,33 @@ class VsyncSource(Closing, ABC):
     kind = ""
 
     def __init__(self, interval: Fraction | None = None) -> None:
-        self._turn = threading.Condition()  # guards what follows
+        self._changed = threading.Condition()  # guards the attributes below
         self._run: Run | None = None  # the latest
         self._error: Exception | None = None
         self._is_closed = self._is_released = False
         self._pid = os.getpid()
-        self._told_interval = interval
-        self._found_interval: Fraction | None = None
+        self._reported_interval = interval
+        self._measured_interval: Fraction | None = None
         self._runs = self._ticks = self._ignored = 0
 
-    # ---- what it is
+    # ---- properties
 
     @property
     def interval(self) -> Fraction | None:
-        """Seconds between ticks: what a trial found, else what the window system says; None where neither is known."""
-        return self._found_interval or self._told_interval
+        """Seconds between ticks: as measured by a trial, else as reported by the window system;
+        None if both are unknown.
+        """
+        return self._measured_interval or self._reported_interval
 
     @property
     def is_running(self) -> bool:
-        """Between start() and stop()."""
+        """Whether it is between start() and stop()."""
         run = self._run
         return run is not None and not run.is_over
 
     @property
     def is_lost(self) -> bool:
-        """What it listens to has gone away, for good."""
+        """Whether its window, device or server is gone for good."""
         return self._error is not None
 
     @property
@@ -79,27 +81,28 @@ class VsyncSource(Closing, ABC):
 
     def statistics(self) -> SourceStatistics:
         """A snapshot of the counters."""
-        with self._turn:
+        with self._changed:
             return SourceStatistics(self._runs, self._ticks, self._ignored, self.is_running, self.is_lost)
 
-    # ---- what one does with it
+    # ---- for callers
 
-    def start(self, heard: Callable[[int], object], lost: Lost | None = None) -> None:
-        """Begins to listen, on a thread of the source's own.
+    def start(self, heard: Callable[[int], object], lost: LossCallback | None = None) -> None:
+        """Starts waiting for ticks, on a thread of the source's own.
 
         Parameters
         ----------
         heard
             ``heard(time_ns)`` is called on that thread for each tick, with the vsync's time in nanoseconds of
-            CLOCK_MONOTONIC. Drivers may report the first pixel out a little before it comes.
+            CLOCK_MONOTONIC. Drivers may report the first pixel out a little before its time.
         lost
-            ``lost(error)`` is called there once, when what it listens to goes away; no tick comes after it. The error
-            is a SurfaceLostError, a DeviceLostError, or what else ended it; it is logged too.
+            ``lost(error)`` is called there once, when the source is lost; no tick follows. The
+            error is a SurfaceLostError, a DeviceLostError, or another error that ended the source;
+            it is logged too.
 
         Raises
         ------
         InvalidCallError
-            It is running, or belongs to the process that this one was forked from.
+            It is running, or belongs to the parent of this forked process.
         SurfaceLostError, DeviceLostError
             It was lost before.
         ClosedError
@@ -109,24 +112,25 @@ class VsyncSource(Closing, ABC):
             raise TypeError("heard and lost must be functions of one argument: start(heard), start(heard, lost)")
         self._start(lambda blank: heard(blank.time_ns), lost)
 
-    def _start(self, heard: Heard, lost: Lost | None = None) -> None:
-        """start() for those who want the display's count too."""
-        if self._pid != os.getpid():  # before the lock, which was perhaps held at the fork
+    def _start(self, heard: TickCallback, lost: LossCallback | None = None) -> None:
+        """Does the same as start(), but passes Blanks, with the display's count."""
+        if self._pid != os.getpid():  # before the lock, which may have been held at the fork
             raise InvalidCallError(f"{self!r} belongs to process {self._pid}, before os.fork(): open another here")
-        with self._turn:
+        with self._changed:
             self._check()
             before = self._run
             if before is not None and not before.is_over:
                 raise InvalidCallError(f"{self!r} is running already: stop() it first")
-            run = Run(heard, lost, before, self._turn)
-            # A daemon: who forgets to stop it need not wait for it at exit, where _stop_all() comes first.
+            run = Run(heard, lost, before, self._changed)
+            # A daemon, so that a source that was not stopped does not block exit; _stop_all() runs
+            # first there.
             run.thread = threading.Thread(target=self._listen, args=(run,), name=f"vkshare {self.kind}", daemon=True)
             self._run = run
             self._runs += 1
             _running.add(self)
             try:
                 run.thread.start()
-            except BaseException:  # no thread can be had, or Ctrl-C: then there may be one
+            except BaseException:  # no thread can be started; or Ctrl-C, and the thread may have started
                 run.end()
                 if run.thread.ident is None:
                     run.finish()
@@ -134,14 +138,15 @@ class VsyncSource(Closing, ABC):
                 raise
 
     def stop(self) -> None:
-        """Ends the listening. Idempotent. When it has returned, `heard` is not called any more and nothing wakes up.
+        """Stops it. Idempotent. When it has returned, `heard` is not called any more, and no thread
+        wakes up.
 
-        Waits for a call of `heard` that is under way: hold no lock that it takes. Called within `heard` or `lost` it
-        does not wait; the thread then ends when that has returned.
+        Waits for a call of `heard` in progress, so hold no lock that `heard` takes. Called within
+        `heard` or `lost` it does not wait; the thread then ends when the callback has returned.
         """
-        if self._pid != os.getpid():  # neither did its thread come along with fork()
+        if self._pid != os.getpid():  # fork() did not copy its thread
             return
-        with self._turn:
+        with self._changed:
             run = self._run
             if run is None:
                 return
@@ -151,14 +156,14 @@ class VsyncSource(Closing, ABC):
         _running.discard(self)
 
     def close(self) -> None:
-        """Stops, and lets go of what it listens to. Idempotent; works when that is lost."""
-        if self._pid != os.getpid():  # what it listens to is the parent's
+        """Stops it, and frees its resources. Idempotent; also for a lost source."""
+        if self._pid != os.getpid():  # its resources are the parent's
             self._is_closed = True
             return
-        with self._turn:
-            self._is_closed = True  # before it is stopped: nobody starts it anew then
+        with self._changed:
+            self._is_closed = True  # before stop(), so that no thread can start it again
         self.stop()
-        with self._turn:
+        with self._changed:
             is_mine, self._is_released = not self._is_released, True
         if is_mine:
             self._release()
@@ -173,31 +178,31 @@ class VsyncSource(Closing, ABC):
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError(f"a {type(self).__name__} cannot be pickled: other processes get ticks over a VsyncBridge")
 
-    # ---- for the kinds of source: all on the run's thread, one run at a time, but for _release() and _where()
+    # ---- for subclasses: called on the run's thread, one run at a time, except _release() and _where()
 
     @abstractmethod
     def _begin(self) -> None:
-        """A run begins: what came before it is of nobody knows when, or of no interest."""
+        """Begins a run: drops ticks from before it."""
 
     @abstractmethod
     def _next(self, run: Run) -> Blank | None:
-        """Waits for the next tick; None now and then, and at once when the run is over.
+        """Waits for the next tick; may return None at any time, and at once when the run is over.
 
-        Raises what says that no more will come.
+        Raises the error after which no tick will come.
         """
 
     @abstractmethod
     def _release(self) -> None:
-        """Lets go of what it listens to. Not running; called once."""
+        """Frees its resources. Called once, while not running."""
 
     @abstractmethod
     def _where(self) -> str:
-        """What it listens to, for the repr."""
+        """Returns a description of its window, swapchain or display, for the repr."""
 
     # ---- within the package
 
-    def _ignore(self) -> None:
-        with self._turn:
+    def _count_ignored(self) -> None:
+        with self._changed:
             self._ignored += 1
 
     def _check(self) -> None:
@@ -206,26 +211,26 @@ class VsyncSource(Closing, ABC):
         if self._error is not None:
             raise self._error.with_traceback(None)
 
-    def _is_on_its_thread(self) -> bool:
+    def _is_own_thread(self) -> bool:
         run = self._run
         return run is not None and run.thread is threading.current_thread()
 
     def _listen(self, run: Run) -> None:
         try:
-            if run.await_turn():
+            if run.await_previous():
                 self._begin()
             while not run.is_over:
                 blank = self._next(run)
-                if blank is not None and run.tell(blank):
-                    with self._turn:
+                if blank is not None and run.deliver(blank):
+                    with self._changed:
                         self._ticks += 1
         except Exception as error:
-            self._lose(run, error)
+            self._mark_lost(run, error)
         finally:
             run.finish()
 
-    def _lose(self, run: Run, error: Exception) -> None:
-        with self._turn:
+    def _mark_lost(self, run: Run, error: Exception) -> None:
+        with self._changed:
             self._error = error
             was_over, run.is_over = run.is_over, True
         if isinstance(error, VkshareError):
@@ -233,11 +238,11 @@ class VsyncSource(Closing, ABC):
         else:
             _log.error("%r", self, exc_info=error)
         if not was_over:
-            run.tell_lost(error)
+            run.deliver_loss(error)
 
 
 def _stop_all() -> None:
-    """Before the interpreter ends under their threads."""
+    """Stops all sources before the interpreter exits."""
     for source in list(_running):
         source.stop()
 

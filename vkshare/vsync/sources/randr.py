@@ -1,4 +1,4 @@
-"""How often a monitor shows a picture, by X11's RandR extension (1.2, 1.3)."""
+"""Refresh intervals of monitors, by X11's RandR extension (1.2, 1.3)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from vkshare.present._x11_connection import X11Connection
 
-_INTERLACE, _DOUBLE_SCAN = 1 << 4, 1 << 5  # of a mode's flags
+_INTERLACE, _DOUBLE_SCAN = 1 << 4, 1 << 5  # flags of a mode
 
 
 class Area(NamedTuple):
@@ -20,14 +20,15 @@ class Area(NamedTuple):
     height: int
 
     def common(self, other: Area) -> int:
-        """Pixels that both have."""
+        """Returns the number of pixels in both areas."""
         width = min(self.x + self.width, other.x + other.width) - max(self.x, other.x)
         height = min(self.y + self.height, other.y + other.height) - max(self.y, other.y)
         return max(width, 0) * max(height, 0)
 
 
 def interval_of(x: X11Connection, window_id: int) -> Fraction | None:
-    """Seconds from picture to picture on the monitor that shows most of the window; None where the server cannot say.
+    """Returns the refresh interval, in seconds, of the monitor that shows most of the window; None
+    if it is unknown.
 
     XError: there is no such window.
     """
@@ -44,13 +45,16 @@ def interval_of(x: X11Connection, window_id: int) -> Fraction | None:
 
 
 def choose_interval(area: Area, places: list[tuple[Area, int]], modes: dict[int, Fraction]) -> Fraction | None:
-    """Of the one of `places` (where a monitor's picture comes from, and its mode) that has most of `area`."""
+    """Returns the interval of the monitor that shows most of `area`; `places` are the monitors'
+    areas and modes.
+    """
     shown = [(area.common(place), -index, modes.get(mode)) for index, (place, mode) in enumerate(places) if mode]
     return max(shown)[2] if shown else None
 
 
 def parse_resources(reply: bytes) -> tuple[dict[int, Fraction], tuple[int, ...], int]:
-    """Intervals by mode, the ids of the controllers (CRTCs), and the time stamp to ask about them with.
+    """Returns intervals by mode, the ids of the controllers (CRTCs), and the time stamp for
+    requests about them.
 
     `reply`: GetScreenResourcesCurrent's. A mode without timings, as virtual servers have, is left out.
     """
@@ -70,13 +74,15 @@ def parse_resources(reply: bytes) -> tuple[dict[int, Fraction], tuple[int, ...],
 
 
 def parse_controller(reply: bytes) -> tuple[Area, int]:
-    """Which part of the root window it shows, and in which mode; 0: it is off. `reply`: GetCrtcInfo's."""
+    """Returns a controller's area of the root window, and its mode; 0: it is off. `reply`:
+    GetCrtcInfo's.
+    """
     x, y, width, height, mode = struct.unpack_from("=hhHHI", reply, 12)
     return Area(x, y, width, height), mode
 
 
 def _area(x: X11Connection, window_id: int) -> tuple[Area, int]:
-    """The window's, and its root window."""
+    """Returns the window's area, and its root window."""
     with x.use():
         geometry = x.core.GetGeometry(window_id)
     root, width, height = struct.unpack_from("=I4xHH", x.reply(geometry), 8)

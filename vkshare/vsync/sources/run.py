@@ -1,4 +1,4 @@
-"""One stretch of listening, from start() to stop(): its thread's, and what ends it."""
+"""One run of a source, from start() to stop(): its thread, and the ways to end it."""
 
 from __future__ import annotations
 
@@ -13,63 +13,69 @@ _log = logging.getLogger("vkshare.vsync")
 
 
 class Blank(NamedTuple):
-    """A vertical blank that a source heard of."""
+    """A vertical blank that a source has observed."""
 
     time_ns: int  # of CLOCK_MONOTONIC
-    msc: int | None = None  # the display's own count of them, where it has one (OML's and X11's media stream counter)
+    # the display's own count of blanks, if it has one (OML's and X11's media stream counter)
+    msc: int | None = None
 
 
-Heard = Callable[[Blank], object]
-Lost = Callable[[Exception], object]
+TickCallback = Callable[[Blank], object]
+LossCallback = Callable[[Exception], object]
 
 
 class Run:
-    """Ends once, from any thread, also from within its own callback. `turn` is its source's, and guards all fields."""
+    """Any thread can end a run, also its own callback. `changed` is its source's condition, and
+    guards all fields.
+    """
 
-    def __init__(self, heard: Heard, lost: Lost | None, before: Run | None, turn: threading.Condition) -> None:
+    def __init__(
+        self, heard: TickCallback, lost: LossCallback | None, before: Run | None, changed: threading.Condition
+    ) -> None:
         self.thread: threading.Thread | None = None
-        self.is_over = False  # nothing more is told
-        self.is_done = False  # its thread touches nothing of the source any more
-        self._heard = heard
-        self._lost = lost
+        self.is_over = False  # no tick is delivered any more
+        self.is_done = False  # its thread does not use the source any more
+        self._on_tick = heard
+        self._on_loss = lost
         self._before = before
-        self._turn = turn
+        self._changed = changed
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
 
     # ---- from any thread
 
     def end(self) -> None:
-        """Idempotent. Wakes its thread."""
-        with self._turn:
+        """Ends the run, and wakes its thread. Idempotent."""
+        with self._changed:
             self.is_over = True
             if not self.is_done:
                 os.eventfd_write(self._wake, 1)
-            self._turn.notify_all()
+            self._changed.notify_all()
 
     def finish(self) -> None:
-        """Its thread is at its end, or was never started. Idempotent."""
-        with self._turn:
+        """Notes that its thread has ended, or was never started. Idempotent."""
+        with self._changed:
             if not self.is_done:
                 os.close(self._wake)
             self.is_over = self.is_done = True
             self._before = None
-            self._turn.notify_all()
+            self._changed.notify_all()
 
     # ---- on its own thread
 
-    def await_turn(self) -> bool:
-        """Until the run before it, stopped from within its own callback, has left that. False: this one is over first.
+    def await_previous(self) -> bool:
+        """Waits until the previous run, if it was stopped within its own callback, has left that.
+        False: this run is over.
 
-        That callback may be the very one that now stops this run, and waits for it: so the wait ends with either.
+        The callback may stop this run, and wait for it, so the wait ends with either event.
         """
-        with self._turn:
+        with self._changed:
             before = self._before
-            self._turn.wait_for(lambda: self.is_over or before is None or before.is_done)
+            self._changed.wait_for(lambda: self.is_over or before is None or before.is_done)
             self._before = None
             return not self.is_over
 
     def wait(self, seconds: float | None, fd: int = -1) -> bool:
-        """Waits until `fd` can be read (True), or the time is up or the run over (False)."""
+        """Waits until `fd` is readable (True), or until the timeout or the end of the run (False)."""
         waiter = select.poll()
         waiter.register(self._wake, select.POLLIN)
         if fd >= 0:
@@ -77,20 +83,20 @@ class Run:
         found = waiter.poll(None if seconds is None else seconds * 1000)
         return not self.is_over and any(each == fd for each, _ in found)
 
-    def tell(self, blank: Blank) -> bool:
-        """Whether it was told: nothing is once the run is over."""
+    def deliver(self, blank: Blank) -> bool:
+        """Delivers a tick; returns False, without delivering, once the run is over."""
         if self.is_over:
             return False
         try:
-            self._heard(blank)
+            self._on_tick(blank)
         except Exception:
-            _log.exception("what hears a vsync source raised")
+            _log.exception("a tick callback of a vsync source raised")
         return True
 
-    def tell_lost(self, error: Exception) -> None:
-        """Once, and after it nothing."""
-        if self._lost is not None:
+    def deliver_loss(self, error: Exception) -> None:
+        """Delivers the loss; call it once, as the last delivery."""
+        if self._on_loss is not None:
             try:
-                self._lost(error)
+                self._on_loss(error)
             except Exception:
-                _log.exception("what is told of a lost vsync source raised")
+                _log.exception("a loss callback of a vsync source raised")

@@ -1,7 +1,9 @@
-"""What Vulkan drivers tell of vertical blanks: VK_KHR_present_wait, VK_EXT_display_control, VK_EXT_present_timing.
+"""Sources of vertical blanks from Vulkan: VK_KHR_present_wait, VK_EXT_display_control,
+VK_EXT_present_timing.
 
-They need a device that was made with the extension, which is an engine's (``Device.from_handles``): vkshare's own
-devices enable none of the three. The time of a tick is the moment at which the driver's wait returned.
+They need an engine's device that was created with the extension (``Device.from_handles``), because
+vkshare's own devices enable none of the three. The time of a tick is the time at which the driver's
+wait returned.
 """
 
 from __future__ import annotations
@@ -19,29 +21,32 @@ from vkshare.vsync.sources.run import Blank, Run
 if TYPE_CHECKING:
     from vkshare.device import Device
 
-SLICE = 100_000_000  # ns of one wait in the driver, which nothing interrupts: how long stop() may take
-_MOST_PRESENTS = 64  # remembered; more than any swapchain has images, so that the oldest are long over
+# ns of one wait in the driver, which cannot be interrupted; bounds the duration of stop()
+SLICE = 100_000_000
+_MOST_PRESENTS = 64  # kept; more than any swapchain has images, so that dropped ones are complete
 _OUT_OF_DATE = -1000001004  # VK_ERROR_OUT_OF_DATE_KHR
 
 
 class PresentWaitSource(VsyncSource):
     """The vertical blanks at which a swapchain's presents are shown: vkWaitForPresentKHR.
 
-    It ticks while somebody presents, and as a display does only in modes that wait for one (FIFO). Whoever presents
-    gives each present an id (VkPresentIdKHR) and calls presented() after it.
+    It ticks only while the swapchain presents, and at the display's rate only in modes that wait
+    for it (FIFO). The presenter gives each present an id (VkPresentIdKHR) and calls presented()
+    after it.
 
     Parameters
     ----------
     device
-        Made with VK_KHR_present_id, VK_KHR_present_wait and their features, and opened with both extensions named in
-        `enabled_extensions`.
+        A device created with VK_KHR_present_id, VK_KHR_present_wait and their features, and opened
+        with both extensions in `enabled_extensions`.
     swapchain
-        The VkSwapchainKHR. Close the source before destroying it, and open another for the next one.
+        The VkSwapchainKHR. Close the source before destroying it, and open another source for the
+        next swapchain.
 
     Raises
     ------
     UnsupportedError
-        The device is not Vulkan's, or was made without them.
+        The device is not a Vulkan device, or was created without them.
     """
 
     kind = "present-wait"
@@ -50,17 +55,21 @@ class PresentWaitSource(VsyncSource):
         self._swapchain = _arguments.integer("swapchain", swapchain, 1, 2**64 - 1)
         self._calls = vulkan_calls.present_wait(device, self._swapchain)
         super().__init__()
-        # Their ids, the oldest first, each with the run that it was told in: others are of no interest any more.
+        # The ids of presents, the oldest first, each with its run: those of earlier runs are
+        # ignored.
         self._presents: deque[tuple[Run, int]] = deque(maxlen=_MOST_PRESENTS)
-        self._pending = 0  # the id of the one before these, which was seen not to be over; 0: none
+        # the id of an earlier present, which was not complete when checked; 0: none
+        self._pending = 0
 
     def presented(self, present_id: int) -> None:
-        """vkQueuePresentKHR was called with that id, 1 to 2**64 - 1 and growing. From any thread; never blocks."""
+        """Notes that vkQueuePresentKHR was called with that id, 1 to 2**64 - 1 and growing. From
+        any thread; never blocks.
+        """
         present_id = _arguments.integer("present_id", present_id, 1, 2**64 - 1)
-        with self._turn:
+        with self._changed:
             if self._run is not None and not self._run.is_over:
                 self._presents.append((self._run, present_id))
-                self._turn.notify_all()
+                self._changed.notify_all()
 
     def _begin(self) -> None:
         self._pending = 0
@@ -75,16 +84,18 @@ class PresentWaitSource(VsyncSource):
         return Blank(time.monotonic_ns())
 
     def _take_present(self, run: Run) -> int:
-        """The next one's id, 0 for one of which no tick can be made: it is over since nobody knows when."""
-        with self._turn:
-            self._turn.wait_for(lambda: self._presents or run.is_over)
+        """Returns the next present's id; 0 if it gives no tick, because it completed at an unknown
+        time.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._presents or run.is_over)
             if run.is_over:
                 return 0
-            told_in, present_id = self._presents.popleft()
-        if told_in is not run:
+            its_run, present_id = self._presents.popleft()
+        if its_run is not run:
             return 0
         if self._is_over(present_id, 0):
-            self._ignore()
+            self._count_ignored()
             return 0
         return present_id
 
@@ -109,15 +120,15 @@ class DisplayControlSource(VsyncSource):
     Parameters
     ----------
     device
-        Made with VK_EXT_display_control, and opened with it named in `enabled_extensions`.
+        A device created with VK_EXT_display_control, and opened with it in `enabled_extensions`.
     display
-        A VkDisplayKHR: a monitor that this process has to itself (direct mode, or no window system). Close the source
-        before letting go of it.
+        A VkDisplayKHR: a monitor that this process owns (direct mode, or no window system). Close
+        the source before releasing the display.
 
     Raises
     ------
     UnsupportedError
-        The device is not Vulkan's, or was made without it.
+        The device is not a Vulkan device, or was created without it.
     """
 
     kind = "display-control"
@@ -126,12 +137,13 @@ class DisplayControlSource(VsyncSource):
         self._display = _arguments.integer("display", display, 1, 2**64 - 1)
         self._calls = vulkan_calls.display_events(device, self._display)
         super().__init__(self._calls.interval)
-        self._fence: Any = None  # of the next tick; what was asked for in one run may come in a later one
+        # for the next tick; a fence of one run may be signalled in a later run
+        self._fence: Any = None
 
     def _begin(self) -> None:
         if self._fence is not None and self._calls.wait(self._fence, 0):
-            self._drop()  # it came while nobody waited: who knows when
-            self._ignore()
+            self._drop()  # signalled while no thread waited, at an unknown time
+            self._count_ignored()
 
     def _next(self, run: Run) -> Blank | None:
         if self._fence is None:
@@ -155,12 +167,13 @@ class DisplayControlSource(VsyncSource):
 
 
 class PresentTimingSource(VsyncSource):
-    """When presents were shown, as the driver stamped them (VK_EXT_present_timing). Not to be had yet.
+    """The times at which presents were shown, as stamped by the driver (VK_EXT_present_timing). Not
+    available yet.
 
     Raises
     ------
     UnsupportedError
-        Always: the Vulkan headers that vkshare is built with do not have the extension.
+        Always: vkshare's Vulkan headers do not have the extension.
     """
 
     kind = "present-timing"
@@ -171,7 +184,7 @@ class PresentTimingSource(VsyncSource):
     def _begin(self) -> None: ...
 
     def _next(self, run: Run) -> NoReturn:
-        raise AssertionError("there is none")
+        raise AssertionError("no PresentTimingSource can be created")
 
     def _release(self) -> None: ...
 

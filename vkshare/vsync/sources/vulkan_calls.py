@@ -1,4 +1,4 @@
-"""The Vulkan calls that sources make, as functions that a test can put others in place of."""
+"""The Vulkan calls of sources, as functions that tests can replace."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from vkshare.backends.vulkan.context import Context
     from vkshare.device import Device
 
-# What each kind of source needs enabled, and what is asked of the driver in `vkshare info`.
+# The device extensions that each kind of source needs; `vkshare info` shows whether the driver has
+# them.
 EXTENSIONS = {
     "present-wait": ("VK_KHR_present_id", "VK_KHR_present_wait"),
     "display-control": ("VK_EXT_display_control",),
@@ -25,23 +26,25 @@ _HINT = "open an engine's device that has it enabled (Device.from_handles, enabl
 
 @dataclass(frozen=True, slots=True)
 class PresentWaitCalls:
-    """Each may raise VulkanError."""
+    """Each call may raise VulkanError."""
 
     wait: Callable[[int, int], bool]  # (present id, ns): whether it was shown by then; blocks
 
 
 @dataclass(frozen=True, slots=True)
 class DisplayEventCalls:
-    """Each may raise VulkanError."""
+    """Each call may raise VulkanError."""
 
     register: Callable[[], Any]  # a VkFence for the next first pixel out, or later: the caller's to destroy
     wait: Callable[[Any, int], bool]  # (fence, ns): whether it is signalled by then; blocks
     destroy: Callable[[Any], object]
-    interval: Fraction | None  # seconds, where the display has but one refresh rate
+    interval: Fraction | None  # seconds, if the display has only one refresh rate
 
 
 def present_wait(device: Device, swapchain: int) -> PresentWaitCalls:
-    """vkWaitForPresentKHR for one VkSwapchainKHR. UnsupportedError: the device was made without it."""
+    """Returns vkWaitForPresentKHR for one VkSwapchainKHR. UnsupportedError: the device was created
+    without it.
+    """
     context = _context(device, "present-wait")
     from vkshare.backends.vulkan.api import VK, handle
 
@@ -55,7 +58,9 @@ def present_wait(device: Device, swapchain: int) -> PresentWaitCalls:
 
 
 def display_events(device: Device, display: int) -> DisplayEventCalls:
-    """vkRegisterDisplayEventEXT for one VkDisplayKHR. UnsupportedError: the device was made without it."""
+    """Returns vkRegisterDisplayEventEXT for one VkDisplayKHR. UnsupportedError: the device was
+    created without it.
+    """
     context = _context(device, "display-control")
     from vkshare.backends.vulkan.api import VK, handle, new
 
@@ -74,7 +79,7 @@ def display_events(device: Device, display: int) -> DisplayEventCalls:
 
 
 def refuse_present_timing(device: Device) -> UnsupportedError:
-    """Why there is no such source."""
+    """Returns the error that says why there is no such source."""
     try:
         _context(device, "present-timing")
     except UnsupportedError as error:
@@ -83,7 +88,9 @@ def refuse_present_timing(device: Device) -> UnsupportedError:
 
 
 def _only_interval(context: Context, display: Any) -> Fraction | None:
-    """Which of its modes a display is in, no call tells."""
+    """Returns the interval if all modes of the display have the same one, because no call returns
+    the current mode.
+    """
     physical = context.physical
     modes = physical.vk.list("vkGetDisplayModePropertiesKHR", physical.handle, display)
     rates = {int(mode.parameters.refreshRate) for mode in modes}  # in mHz

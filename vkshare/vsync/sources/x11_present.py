@@ -1,4 +1,6 @@
-"""X11's Present extension as a source: the server is asked to tell of each vertical blank (PresentNotifyMSC)."""
+"""X11's Present extension as a source: requests an event for each vertical blank
+(PresentNotifyMSC).
+"""
 
 from __future__ import annotations
 
@@ -19,23 +21,25 @@ if TYPE_CHECKING:
 
 KIND = "x11-present"
 _NOTIFY_MSC = 2  # the request's number in Present
-_COMPLETE_NOTIFY, _OF_NOTIFY_MSC = 1, 1  # the event's, and what was completed
+_COMPLETE_NOTIFY, _OF_NOTIFY_MSC = 1, 1  # the event's number, and its kind
 _COMPLETE_NOTIFY_MASK = 1 << 1
 _COMPLETE_NOTIFY_SIZE = 40
 _DESTROY_NOTIFY, _STRUCTURE_NOTIFY, _EVENT_MASK = 17, 1 << 17, 1 << 11
-_NAP = 0.004  # seconds before the server is asked again when its answer was no tick: it may answer at once
+# seconds before the next request if the answer was no tick, because the server may answer at once
+_RETRY_DELAY = 0.004
 
 
-class Asking:
-    """What is asked of the server, and which of its answers are ticks. No connection and no clock.
+class MscRequests:
+    """Requests to the server, and the filter of its answers. Has no connection and no clock.
 
-    One question is out at a time: for the next vertical blank after the server reads it (divisor 1). Naming a count
-    that has gone by would be answered at once, with the time of the answer (seen with Xvfb).
+    One request is pending at a time, for the next vertical blank after the server reads it (divisor
+    1). A request for a count that has passed would be answered at once, with the time of the answer
+    (seen with Xvfb).
     """
 
     def __init__(self, send: Callable[[bytes], object], opcode: int, window_id: int) -> None:
-        """`send` gives the server a request, `opcode` is Present's."""
-        self.is_out = False
+        """`send` sends a request to the server, `opcode` is Present's."""
+        self.is_pending = False
         self._send = send
         self._opcode = opcode
         self._window_id = window_id
@@ -43,24 +47,24 @@ class Asking:
         self._msc = -1  # the count of vertical blanks at the last tick
         self._ust = 0  # its time, in us
 
-    def ask(self) -> None:
-        """For the next tick, if that was not done."""
-        if self.is_out:
+    def request(self) -> None:
+        """Requests the next tick, unless a request is pending."""
+        if self.is_pending:
             return
         self._serial = self._serial % 0xFFFFFFFF + 1
         self._send(struct.pack("=xBxxIIIQQQ", _NOTIFY_MSC, self._window_id, self._serial, 0, 0, 1, 0))
-        self.is_out = True
+        self.is_pending = True
 
     def take(self, event: Event | XError) -> Blank | None:
-        """The tick that the event tells of, if it does.
+        """Returns the tick that the event reports, or None.
 
-        SurfaceLostError: the window is gone. XError: the server refuses.
+        SurfaceLostError: the window is gone. XError: the server refused the request.
         """
         if isinstance(event, XError):
             if event.code == BAD_WINDOW:
                 raise SurfaceLostError(f"there is no window 0x{self._window_id:x}: {event}")
             raise event
-        if event.is_sent:  # another client may send anything
+        if event.is_sent:  # untrusted: another client may send any event
             return None
         if event.kind == _DESTROY_NOTIFY and struct.unpack_from("=I", event.packet, 8)[0] == self._window_id:
             raise SurfaceLostError(f"the window 0x{self._window_id:x} was destroyed")
@@ -70,10 +74,10 @@ class Asking:
         if (opcode, number, kind) != (self._opcode, _COMPLETE_NOTIFY, _OF_NOTIFY_MSC):
             return None
         window_id, serial, ust, msc = struct.unpack_from("=IIQQ", event.packet, 16)
-        if (window_id, serial) != (self._window_id, self._serial) or not self.is_out:
+        if (window_id, serial) != (self._window_id, self._serial) or not self.is_pending:
             return None
-        self.is_out = False
-        # The same blank again, with whatever time; or a time that the server does not know.
+        self.is_pending = False
+        # The same blank again, or a time that the server does not know.
         if msc == self._msc or ust <= self._ust:
             return None
         self._msc, self._ust = msc, ust
@@ -81,23 +85,25 @@ class Asking:
 
 
 class X11PresentSource(VsyncSource):
-    """The vertical blanks of the monitor that an X11 window is on, as its server tells them (Present 1.0).
+    """The vertical blanks of the monitor that an X11 window is on, as the X server reports them
+    (Present 1.0).
 
-    It has a connection of its own to the server, whose end it survives. The server stamps each in microseconds of
-    CLOCK_MONOTONIC; what has no monitor (Xvfb, a window that is not on any) it paces by a timer of its own.
+    It has its own connection to the server, and survives the server's exit. The server stamps each
+    blank in microseconds of CLOCK_MONOTONIC; without a monitor (Xvfb, a window on no monitor) the
+    server uses a timer.
 
     Parameters
     ----------
     window
-        A vks.Window or an X11 window's id; None: the root window. Whoever made it, it stays theirs.
+        A vks.Window or an X11 window's id; None: the root window. It stays its creator's.
     display_name
-        The X server, e.g. ``":0"``; None: the Window's own, or what DISPLAY says.
+        The X server, e.g. ``":0"``; None: the Window's own, or the value of DISPLAY.
 
     Raises
     ------
     UnsupportedError
-        There is no X server to ask (DISPLAY is not set, the window is Wayland's), it is not reached by a local socket,
-        it lacks Present, or libxcb is missing.
+        There is no X server (DISPLAY is not set, or the window is a Wayland window), it is not
+        reached by a local socket, it lacks Present, or libxcb is missing.
     SurfaceLostError
         No such server or window.
     """
@@ -115,9 +121,9 @@ class X11PresentSource(VsyncSource):
         try:
             opcode = _open_present(self._x)
             self.window_id = window_id or int(self._x.setup.roots[self._x.screen].root)
-            self._asking = Asking(self._send(opcode), opcode, self.window_id)
+            self._requests = MscRequests(self._send(opcode), opcode, self.window_id)
             try:
-                self._watch()
+                self._select_events()
                 interval = randr.interval_of(self._x, self.window_id)
             except XError as error:
                 raise SurfaceLostError(f"there is no window 0x{self.window_id:x}: {error}") from None
@@ -126,8 +132,8 @@ class X11PresentSource(VsyncSource):
             raise
         super().__init__(interval)
 
-    def _watch(self) -> None:
-        """Has the server tell of the window's vertical blanks and of its end."""
+    def _select_events(self) -> None:
+        """Selects the window's events: vertical blanks, and its destruction."""
         with self._x.use():
             self._x.core.ChangeWindowAttributes(self.window_id, _EVENT_MASK, [_STRUCTURE_NOTIFY])
             self._x.present.SelectInput(self._x.generate_id(), self.window_id, _COMPLETE_NOTIFY_MASK)
@@ -142,29 +148,30 @@ class X11PresentSource(VsyncSource):
         def send(request: bytes) -> None:
             with x.lock:
                 x.send(request, opcode)
-                x.flush()  # no wait: one small request is out at a time
+                x.flush()  # does not block, because only one small request is pending at a time
 
         return send
 
     def _begin(self) -> None:
-        """A blank that was asked for in an earlier run may have been answered since. Its successor is asked for, or is
-        out already."""
+        """Drops answers to requests of an earlier run, and requests the next blank, unless that is
+        pending.
+        """
         while (event := self._x.next_event()) is not None:
-            if self._asking.take(event) is not None:
-                self._ignore()
-        self._asking.ask()
+            if self._requests.take(event) is not None:
+                self._count_ignored()
+        self._requests.request()
 
     def _next(self, run: Run) -> Blank | None:
         event = self._x.next_event()
         if event is None:
             run.wait(None, self._x.fd)
             return None
-        blank = self._asking.take(event)
-        if blank is None and not self._asking.is_out:
-            self._ignore()
-            run.wait(_NAP)
+        blank = self._requests.take(event)
+        if blank is None and not self._requests.is_pending:
+            self._count_ignored()
+            run.wait(_RETRY_DELAY)
         if not run.is_over:
-            self._asking.ask()
+            self._requests.request()
         return blank
 
     def _release(self) -> None:
@@ -175,7 +182,7 @@ class X11PresentSource(VsyncSource):
 
 
 def _resolve(window: Any, display_name: str | None) -> tuple[int, str]:
-    """(window id or 0 for the root window, display name)."""
+    """Returns the window's id, or 0 for the root window, and the display name."""
     if display_name is not None:
         display_name = _arguments.text("display_name", display_name)
     if window is None or isinstance(window, int):
@@ -194,7 +201,7 @@ def _resolve(window: Any, display_name: str | None) -> tuple[int, str]:
 
 
 def _open_present(x: X11Connection) -> int:
-    """Present's major opcode."""
+    """Returns Present's major opcode."""
     if not x.is_local:
         raise UnsupportedError(KIND, f"the X server {x.display_name!r} is not local: its clock is another machine's")
     found = x.extension("Present")

@@ -1,4 +1,6 @@
-"""When drivers of what nobody sees are called: ever more rarely, and in the end not at all. A pure state machine."""
+"""The throttle of inactive drivers (of hidden windows): they are called ever more rarely, and
+finally not at all. Pure.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,13 @@ LONGEST_INTERVAL = 600_000_000_000
 K = TypeVar("K", bound=Hashable)
 
 
-class InactiveSchedule(Generic[K]):
-    """Tells which of its keys are due. Times are ns of one clock, the caller's. Not thread-safe.
+class ThrottleSchedule(Generic[K]):
+    """Schedules keys at growing intervals. Times are ns of the caller's clock. Not thread-safe.
 
-    Each key is due `first` after it was added, and then after twice as long as the time before, until that would be
-    more than `longest`: from then on never, until it is added anew. What is late is due once, and counts from then.
-    (Firefox has one interval for all, which begins anew for all with each that is added.)
+    Each key is due `first` after it was added. Each next interval is twice the previous one; a key
+    whose interval would exceed `longest` is never due again, until it is added again. A late key is
+    due once, and its next interval begins then. (Firefox has one interval for all, which starts
+    again for all with each driver that is added.)
 
     Parameters
     ----------
@@ -35,26 +38,26 @@ class InactiveSchedule(Generic[K]):
 
     @property
     def deadline(self) -> int | None:
-        """When the next one is due; None: never."""
+        """When the next key is due; None: never."""
         return min((when for when, _ in self._due.values()), default=None)
 
     @property
     def stopped(self) -> int:
-        """How many are due no more."""
+        """The number of keys that are not due any more."""
         return len(self._stopped)
 
     def add(self, key: K, now: int) -> None:
-        """It is inactive from now on; one that was already begins anew."""
+        """Adds a key at `now`; a key that is here already starts again."""
         self._stopped.discard(key)
         self._due[key] = now + self._first, self._first
 
     def remove(self, key: K) -> None:
-        """It is active, or gone. Idempotent."""
+        """Removes a key. Idempotent."""
         self._stopped.discard(key)
         self._due.pop(key, None)
 
     def take(self, now: int) -> set[K]:
-        """Those that are due by now, each of which is due again after twice as long."""
+        """Returns the keys that are due, and schedules each again after twice its interval."""
         taken = {key for key, (when, _) in self._due.items() if when <= now}
         for key in taken:
             interval = 2 * self._due.pop(key)[1]
@@ -65,4 +68,4 @@ class InactiveSchedule(Generic[K]):
         return taken
 
     def __repr__(self) -> str:
-        return f"<vkshare.InactiveSchedule of {len(self._due)}, {len(self._stopped)} stopped>"
+        return f"<vkshare.ThrottleSchedule of {len(self._due)}, {len(self._stopped)} stopped>"

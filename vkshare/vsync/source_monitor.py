@@ -1,4 +1,4 @@
-"""What keeps a display and its source together: the source listens while somebody observes the display."""
+"""Runs a display's source while the display has an attending observer."""
 
 from __future__ import annotations
 
@@ -14,21 +14,25 @@ from vkshare.vsync.sources import VsyncSource
 _log = logging.getLogger("vkshare.vsync")
 
 
-class Listening:
-    """A display's use of one source, until the display takes another or ends. Holds no Display: who loses one hears so.
+class SourceMonitor:
+    """Starts and stops one source for a display, until the display takes another or closes. Holds
+    no reference to the Display, so that an unclosed one warns.
 
-    Its thread sleeps in C until somebody observes, or nobody does.
+    Its thread sleeps in C until observing begins or ends.
     """
 
     def __init__(self, display: _native.Display, source: VsyncSource) -> None:
         self.source = source
-        self.error: Exception | None = None  # why it is not asked any more
+        self.error: Exception | None = None  # why the source is not used any more
         self._display = display
-        self._number = display._listen(source.kind)  # whoever told the display before is not heard any more
+        # the display ignores earlier sources from now on
+        self._number = display._listen(source.kind)
         self._thread = threading.Thread(target=self._run, name="vkshare-source", daemon=True)
 
-    def begin(self) -> None:
-        """After the one before has ended: both may use the same source. RuntimeError: there is no thread to be had."""
+    def start(self) -> None:
+        """Starts the thread, after the previous monitor has ended, because both may use the same
+        source. RuntimeError: no thread can be started.
+        """
         try:
             self._thread.start()
         except RuntimeError as error:
@@ -36,15 +40,16 @@ class Listening:
             raise
 
     def join(self) -> None:
-        """After the display took another source, or ended: the source is stopped when this returns.
+        """Waits for the thread, after the display took another source or closed: the source is
+        stopped when this returns.
 
-        One that has not begun yet will not use its source. Called on the source's own thread it waits for nothing, nor
-        when the interpreter ends: no other thread of Python's runs any more.
+        A monitor that was not started will not use its source. Does not wait on the source's own
+        thread, nor while the interpreter exits, because other Python threads do not run any more.
         """
         if sys.is_finalizing():
             return
         is_begun = self._thread.ident is not None
-        if is_begun and self._thread is not threading.current_thread() and not self.source._is_on_its_thread():
+        if is_begun and self._thread is not threading.current_thread() and not self.source._is_own_thread():
             self._thread.join()
 
     def _run(self) -> None:
@@ -54,10 +59,10 @@ class Listening:
                 self._listen()
 
     def _listen(self) -> None:
-        """While somebody observes."""
+        """Runs the source while the display is observed."""
         try:
-            self.source.start(self._heard, self._lost)
-        except Exception as error:  # the display ticks by its timer; the source may be another one's, who goes on
+            self.source.start(self._report, self._lost)
+        except Exception as error:  # the display ticks by its timer; another display may go on using the source
             _log.warning("%r could not be started: %s", self.source, error)
             self._lost(error)
             return
@@ -66,7 +71,7 @@ class Listening:
         finally:
             self.source.stop()
 
-    def _heard(self, time: int) -> None:
+    def _report(self, time: int) -> None:
         with contextlib.suppress(ClosedError):
             self._display._heard(self._number, time)
 

@@ -1,4 +1,4 @@
-"""Kinds of requests: what each is decoded as, who runs it, and what comes back. The place where others plug in."""
+"""Request types: the body, the route and the function of each. Plug-ins define further ones."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from vkshare.server.conversation import Route
 from vkshare.server.messages import Body, Op, decode, encode
-from vkshare.server.wire import IN_MEMORY, Garbage, LostFds, Message
+from vkshare.server.session_state import Route
+from vkshare.server.wire import IN_MEMORY, LostFds, Message, ProtocolError
 
 _FIRST_PLUG_IN, _LAST_PLUG_IN = int(Op.PLUG_INS), IN_MEMORY - 1
 
 
 @dataclass(slots=True)
 class Answer:
-    """What a request's reply says. Owns its fds until it is sent."""
+    """The reply to a request. Owns its fds until it is sent."""
 
     body: bytes = b""
     fds: list[int] = field(default_factory=list)
@@ -26,7 +26,9 @@ class Answer:
 
 
 class Later:
-    """What run() returns when the answer comes later, without the worker: see Executor.ask()."""
+    """The type of LATER, which run() returns if the answer follows later, without the worker: see
+    Executor.ask().
+    """
 
 
 LATER: Final = Later()
@@ -34,25 +36,27 @@ LATER: Final = Later()
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of request.
+    """One type of request.
 
     Parameters
     ----------
     opcode
-        Of plug-ins: 0x100 to 0x3FFF.
+        For plug-ins: 0x100 to 0x3FFF.
     body
-        What its body must decode as; None: it has none.
+        Type of its body; None: it has no body.
     route
-        INLINE: run(client, request) is called by the loop, and must take no time; `client` is a ServedClient.
-        CAN_FAIL, CANNOT_FAIL: run(executor, request) is called by the client's worker; `executor` is an Executor.
+        INLINE: the loop calls run(client, request), which must return at once; `client` is a
+        ServedClient. CAN_FAIL, CANNOT_FAIL: the client's worker calls run(executor, request);
+        `executor` is an Executor.
     run
-        Returns an Answer (of CANNOT_FAIL: nothing), or LATER. What it raises is the client's error. It may take the
-        request's fds; those that it leaves are closed. With isolation="process" it must be a function of a module.
+        Returns an Answer (for CANNOT_FAIL: None), or LATER. The client gets the error that it
+        raises. It may take the request's fds; fds that it does not take are closed. With
+        isolation="process" it must be a module's function.
     most_fds
-        That such a request may carry.
+        The most file descriptors that such a request may carry.
     finish
-        Called by the loop when a request that can fail has its result: finish(client, request, answer) returns the
-        answer to send. For what a plug-in wants to note where no other thread is.
+        The loop calls finish(client, request, answer) with the result of a request that can fail;
+        it returns the answer to send. A plug-in can update its state there, on the loop's thread.
     """
 
     opcode: int
@@ -65,12 +69,12 @@ class Kind:
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """A message of a known kind. `body` is decoded before run() sees it.
+    """A message of a known type. `body` is decoded before run() is called.
 
     Attributes
     ----------
     refused
-        Why it cannot be run, which its client is told in its turn.
+        The error that the client gets, in the order of its requests, instead of running this one.
     """
 
     message: Message
@@ -80,7 +84,9 @@ class Request:
 
     @classmethod
     def of(cls, message: Message, kinds: dict[int, Kind]) -> Request:
-        """Checked as far as the loop can do so at once. Garbage: there is no such kind, or it is out of its bounds."""
+        """Checks a message as far as the loop can do so at once. ProtocolError: unknown opcode, or
+        out of its bounds.
+        """
         in_memory = message.opcode & IN_MEMORY
         kind = checked(kinds, message.opcode, len(message.fds))
         request = cls(message, kind)
@@ -90,11 +96,11 @@ class Request:
         if not in_memory:
             request.body = decode(kind.body, message.body)
         elif kind.route is Route.INLINE or message.body:
-            raise Garbage(f"the body of opcode {kind.opcode:#x} cannot be in memory")
+            raise ProtocolError(f"the body of opcode {kind.opcode:#x} cannot be in memory")
         return request
 
     def load(self) -> None:
-        """By the worker: a body in memory is copied, and then looked at. Garbage."""
+        """Copies and decodes a body in memory. For the worker. Raises ProtocolError."""
         if self.message.opcode & IN_MEMORY:
             self.body = decode(self.kind.body, self.message.body_in_memory())
 
@@ -111,31 +117,33 @@ class Request:
         return self.kind.route if self.refused is None else Route.INLINE
 
     @property
-    def is_greeting(self) -> bool:
+    def is_hello(self) -> bool:
         return self.kind.opcode == Op.HELLO
 
     def take_fds(self) -> list[int]:
-        """The fds, the caller's from now on."""
+        """Returns the fds, which the caller owns from now on."""
         return self.message.take_fds()
 
     def close(self) -> None:
-        """Closes the fds that nobody took."""
+        """Closes the fds that were not taken."""
         self.message.close()
 
 
 def checked(kinds: dict[int, Kind], opcode: int, n_fds: int) -> Kind:
-    """The kind of a message with that opcode. Garbage: there is none, or it has not so many fds."""
+    """Returns the request type of an opcode. ProtocolError: there is none, or it carries fewer fds."""
     in_memory = opcode & IN_MEMORY
     kind = kinds.get(opcode ^ in_memory)
     if kind is None:
-        raise Garbage(f"there is no request with opcode {opcode:#x}")
+        raise ProtocolError(f"there is no request with opcode {opcode:#x}")
     if n_fds > kind.most_fds + bool(in_memory):
-        raise Garbage(f"opcode {kind.opcode:#x} carries at most {kind.most_fds} fds, and {n_fds} came")
+        raise ProtocolError(f"opcode {kind.opcode:#x} carries at most {kind.most_fds} fds, and {n_fds} came")
     return kind
 
 
 def table(own: Iterable[Kind], plugged_in: Iterable[Kind]) -> dict[int, Kind]:
-    """Kinds by opcode. ValueError: one is taken twice, or is not a plug-in's to take."""
+    """Returns the request types by opcode. ValueError: an opcode is taken twice, or is outside the
+    plug-ins' range.
+    """
     kinds = {kind.opcode: kind for kind in own}
     for kind in plugged_in:
         if not _FIRST_PLUG_IN <= kind.opcode <= _LAST_PLUG_IN:

@@ -1,4 +1,4 @@
-"""Where clients come in: connections of the same user are taken, others and those without room are turned away."""
+"""Accept connections of the same user; reject other users, and clients above the limit."""
 
 from __future__ import annotations
 
@@ -14,43 +14,45 @@ from vkshare.server.socket_path import Listener
 
 _log = logging.getLogger("vkshare.server")
 
-_AT_ONCE = 16  # connections in a turn
-_PAUSE = 0.1  # seconds without taking any, where there is no fd at all
+_AT_ONCE = 16  # connections accepted in one turn of the loop
+_PAUSE = 0.1  # seconds without accepting, after the process has run out of fds
 
 
-class Door:
-    """Accepts for a server. take(sock, pid) has the socket from then on, or returns False to turn it away."""
+class Acceptor:
+    """Accepts connections for a server. admit(sock, pid) takes ownership of the socket, or returns
+    False to reject it.
+    """
 
     def __init__(
         self,
         listener: Listener,
         loop: Loop,
         clock: Callable[[], float],
-        take: Callable[[socket.socket, int], bool],
+        admit: Callable[[socket.socket, int], bool],
     ) -> None:
         self.refused = 0
-        self.deadline: float | None = None  # when due() is to be called
+        self.deadline: float | None = None  # when resume() is to be called
         self._listener = listener
         self._loop = loop
         self._clock = clock
-        self._take = take
-        self._spare = -1  # an fd that can be given up: without any, nobody could even be turned away
-        loop.add(listener.sock.fileno(), READ, self._happened)
-        self._take_spare()
+        self._admit_client = admit
+        self._spare = -1  # a reserved fd: closing it makes room to accept and reject a connection
+        loop.add(listener.sock.fileno(), READ, self._on_events)
+        self._reserve_spare()
 
-    def due(self) -> None:
-        """There may be fds again."""
+    def resume(self) -> None:
+        """Accepts again after a pause: file descriptors may be free now."""
         self.deadline = None
-        self._take_spare()
+        self._reserve_spare()
         self._loop.watch(self._listener.sock.fileno(), READ)
 
     def close(self) -> None:
-        """The path is free for another server."""
+        """Stops listening, and frees the path for another server."""
         self._loop.remove(self._listener.sock.fileno())
         self._listener.close()
-        self._give_up_spare()
+        self._release_spare()
 
-    def _happened(self, what: int, owed: Sequence[int]) -> None:
+    def _on_events(self, events: int, no_ops: Sequence[int]) -> None:
         for _ in range(_AT_ONCE):
             try:
                 sock, _ = self._listener.sock.accept()
@@ -58,43 +60,44 @@ class Door:
                 return
             except OSError as error:
                 if error.errno in _fds.NO_ROOM:
-                    return self._turn_away()
+                    return self._reject()
                 _log.debug("accept: %s", error)
                 continue
-            self._let_in(sock)
+            self._admit(sock)
 
-    def _let_in(self, sock: socket.socket) -> None:
+    def _admit(self, sock: socket.socket) -> None:
         try:
             sock.setblocking(False)
             pid = _sockets.check_peer(sock)
-            if self._take(sock, pid):
+            if self._admit_client(sock, pid):
                 return
-            _log.warning("process %d was turned away: there are as many clients as there may be", pid)
+            _log.warning("process %d was rejected: the server has its maximum number of clients", pid)
         except PermissionError as error:
             _log.warning("%s", error)
         except Exception:
-            _log.exception("a connection could not be taken")
+            _log.exception("a connection could not be accepted")
         self.refused += 1
         sock.close()
 
-    def _turn_away(self) -> None:
-        """There is no fd for whoever waits: the connection's end tells them."""
+    def _reject(self) -> None:
+        """Rejects a connection for which the process has no fd, by accepting and closing it."""
         self.refused += 1
         if self._spare >= 0:
-            self._give_up_spare()
+            self._release_spare()
             with contextlib.suppress(OSError):
                 self._listener.sock.accept()[0].close()
-        self._take_spare()
-        if self._spare < 0:  # somebody else had it: they wait in the listener's queue for a while
+        self._reserve_spare()
+        # another thread took the fd: connections wait in the backlog for _PAUSE
+        if self._spare < 0:
             self._loop.watch(self._listener.sock.fileno(), 0)
             self.deadline = self._clock() + _PAUSE
 
-    def _take_spare(self) -> None:
+    def _reserve_spare(self) -> None:
         if self._spare < 0:
             with contextlib.suppress(OSError):
                 self._spare = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
 
-    def _give_up_spare(self) -> None:
+    def _release_spare(self) -> None:
         if self._spare >= 0:
             os.close(self._spare)
             self._spare = -1

@@ -1,4 +1,6 @@
-"""A compositor and a render server on one window, as a program runs them: `vkshare serve`, `vkshare demo desktop`."""
+"""A window with a compositor and a render server, for programs: `vkshare serve`, `vkshare demo
+desktop`.
+"""
 
 from __future__ import annotations
 
@@ -27,28 +29,34 @@ if TYPE_CHECKING:
     from vkshare.present.events import Event
 
 _HEADLESS_RATE = 60  # Hz
-_LOOKS = 0.1  # seconds between two looks for signals, in a window, whose window system would not be woken by one
+_SIGNAL_POLL_INTERVAL = (
+    # seconds between two looks for signals, in a window, whose window system would not be woken by
+    # one
+    0.1
+)
 
 
 class NoDisplay(UnsupportedError):
-    """A window was asked for, and cannot be."""
+    """There is no display for a window."""
 
 
 @dataclass(frozen=True, slots=True)
-class HostOptions:
-    """What is shown where, and who may connect.
+class WindowHostOptions:
+    """Options of a WindowHost.
 
     Attributes
     ----------
     path
-        Of the server's socket; None: as RenderServer has it.
+        Path of the server's socket; None: as RenderServer has it.
     rate
-        Hz of a display in software; None: the window's own ticks, where it has any, and 60 where nobody looks.
+        Hz of a software display; None: the window's own ticks, if it has any, and 60 Hz if
+        headless.
     backend, adapter
         As vks.open() takes them.
     can_capture
-        Whether what is shown will be asked for: a copy of each frame is kept for that. Without it a window cannot tell,
-        and a headless target on Vulkan only by acquiring its images one after the other.
+        Whether capture() will be called: a copy of each frame is kept for it. Without it, a window
+        cannot be captured, and a headless target on Vulkan only by acquiring its images one after
+        the other.
     """
 
     width: int = 1280
@@ -63,8 +71,9 @@ class HostOptions:
     can_capture: bool = False
 
 
-class Host(Closing):
-    """Shows clients' windows until somebody ends it. A window's must be made, turned and closed on the main thread.
+class WindowHost(Closing):
+    """Shows clients' windows until it is closed. With a window, create it, call turn() and close it
+    on the main thread.
 
     Raises
     ------
@@ -74,8 +83,8 @@ class Host(Closing):
         As vks.open(), device.create_swapchain(), vsync.choose() and RenderServer raise them.
     """
 
-    def __init__(self, options: HostOptions, on_input: Callable[[Event], object] | None = None) -> None:
-        """`on_input`: as the compositor's."""
+    def __init__(self, options: WindowHostOptions, on_input: Callable[[Event], object] | None = None) -> None:
+        """Opens the window, the compositor and the server. `on_input`: as of Compositor."""
         self.options = options
         self.has_ended = False  # the user pressed Esc, or the close button
         self._serving_error: BaseException | None = None
@@ -106,7 +115,8 @@ class Host(Closing):
         return self.compositor.is_closed
 
     def turn(self, timeout: float, signals: Signals) -> None:
-        """Takes in what the user did, and waits so many seconds at most for more, or for a signal.
+        """Handles the user's input, and waits for at most that many seconds for more, or for a
+        signal.
 
         Raises
         ------
@@ -116,10 +126,11 @@ class Host(Closing):
         if self.window is None:
             signals.wait(timeout)
         else:
-            for event in self.window.poll(min(timeout, _LOOKS)):
+            for event in self.window.poll(min(timeout, _SIGNAL_POLL_INTERVAL)):
                 if event.event_type == "key_down" and event.key == "Escape":
                     self.has_ended = True
-                with contextlib.suppress(InvalidCallError):  # thousands wait, as the compositor hangs in its driver
+                # the queue is full: the compositor hangs in its driver
+                with contextlib.suppress(InvalidCallError):
                     self.compositor.post(event)
             self.has_ended |= self.window.should_close
         error = self.compositor.error or self._serving_error
@@ -127,12 +138,12 @@ class Host(Closing):
             raise error
 
     def close(self) -> None:
-        """Ends the clients, the server and the compositor, in this order. Idempotent."""
+        """Closes the clients, the server and the compositor, in this order. Idempotent."""
         self.server.shutdown()
         self._thread.join()
         self._made.close()
 
-    # ---- its parts ------------------------------------------------------------------------------------------------
+    # ---- parts ------------------------------------------------------------------------------------------------
 
     def _open_device(self) -> Device:
         options = self.options
@@ -157,13 +168,13 @@ class Host(Closing):
 
 
 class Signals:
-    """``with Signals() as signals:`` SIGINT and SIGTERM end nothing by themselves: they are noted, and end wait().
+    """``with Signals() as signals:`` records SIGINT and SIGTERM, which then only end wait().
 
-    On other threads than the main one signals stay the caller's, and nothing is noted.
+    On other threads than the main one it changes no handlers and records nothing.
     """
 
     def __init__(self) -> None:
-        self.came = 0  # the number of the last one; 0: none
+        self.came = 0  # the number of the last signal; 0: none
 
     def __enter__(self) -> Self:
         self._read, self._write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -185,7 +196,9 @@ class Signals:
         self.came = number
 
     def wait(self, timeout: float, *also: int) -> list[int]:
-        """Until one comes, one of these file descriptors can be read (they are returned), or the time is over."""
+        """Waits for a signal, for one of the file descriptors to be readable, or for the timeout;
+        returns the readable ones.
+        """
         if self.came:
             return []
         ready = select.select([self._read, *also], [], [], max(timeout, 0))[0]
@@ -195,7 +208,7 @@ class Signals:
         return [fd for fd in ready if fd != self._read]
 
 
-def _window(options: HostOptions) -> Window:
+def _window(options: WindowHostOptions) -> Window:
     try:
         return Window(options.width, options.height, options.title)
     except UnsupportedError as error:

@@ -1,4 +1,4 @@
-"""No-ops that are answered without Python, and everything else that is told. Rules R2, R8, R13, R17."""
+"""No-ops that C answers without Python, and events for all other messages. Rules R2, R8, R13, R17."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from vkshare import _native
 from vkshare.errors import InvalidCallError
 from vkshare.server.wire import HEADER, VERSION, pack
 
-READ, WRITE, GONE, BAD = 1, 2, 4, 8
+READ, WRITE, HUNG_UP, BAD = 1, 2, 4, 8
 NO_OP, REPLY = 2, 0x8000
 TOKEN = 1 << 40
 
 
 class Watched:
-    """A front and the two ends of a connection."""
+    """A server poll and the two ends of a connection."""
 
     def __init__(self) -> None:
-        self.front = _native.ServerPoll()
-        self.front.set_generation(3)
+        self.server_poll = _native.ServerPoll()
+        self.server_poll.set_generation(3)
         self.near, self.far = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self.far.settimeout(10)
-        self.front.add(self.near.fileno(), TOKEN, READ)
-        self.front.watch(self.near.fileno(), READ, True)
+        self.server_poll.add(self.near.fileno(), TOKEN, READ)
+        self.server_poll.watch(self.near.fileno(), READ, True)
 
     def __enter__(self) -> Watched:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self.front.remove(self.near.fileno())
+        self.server_poll.remove(self.near.fileno())
         self.near.close()
         self.far.close()
 
@@ -47,23 +47,23 @@ def no_op(sequence: int, generation: int = 3) -> bytes:
 
 
 @pytest.mark.rule("R2")
-def test_no_ops_are_answered_and_nobody_is_told() -> None:
+def test_no_ops_are_answered_without_events() -> None:
     with Watched() as it:
         it.far.sendall(b"".join(no_op(n) for n in range(40)))
-        assert it.front.wait(0.0) == []
+        assert it.server_poll.wait(0.0) == []
         got = b""
         while len(got) < 40 * HEADER.size:
-            it.front.wait(0.0)
+            it.server_poll.wait(0.0)
             got += it.far.recv(4096)
         assert got == b"".join(pack(REPLY, n, 3) for n in range(40))
-        assert it.front.answered == 40
+        assert it.server_poll.answered == 40
 
 
 @pytest.mark.rule("R2")
 def test_no_ops_are_answered_while_another_thread_keeps_pythons_lock() -> None:
     with Watched() as it:
         told: list[object] = []
-        waiter = threading.Thread(target=lambda: told.extend(it.front.wait(30)))
+        waiter = threading.Thread(target=lambda: told.extend(it.server_poll.wait(30)))
         waiter.start()
         time.sleep(0.05)  # it sleeps in C now
         it.far.settimeout(None)
@@ -88,41 +88,41 @@ def test_no_ops_are_answered_while_another_thread_keeps_pythons_lock() -> None:
         no_op(1)[:15],
     ],
 )
-def test_whatever_is_not_exactly_a_no_op_is_left_for_the_loop(data: bytes) -> None:
+def test_messages_other_than_no_ops_are_left_for_the_loop(data: bytes) -> None:
     with Watched() as it:
         it.far.sendall(data)
-        assert it.front.wait(0.0) == [(TOKEN, READ, ())]
+        assert it.server_poll.wait(0.0) == [(TOKEN, READ, ())]
         assert it.near.recv(100) == data
         it.far.sendall(no_op(5) + data)
-        assert it.front.wait(0.0) in ([], [(TOKEN, READ, ())])
+        assert it.server_poll.wait(0.0) in ([], [(TOKEN, READ, ())])
         assert it.far.recv(100) == pack(REPLY, 5, 3)
-        assert it.front.wait(0.0) == [(TOKEN, READ, ())]
+        assert it.server_poll.wait(0.0) == [(TOKEN, READ, ())]
         assert it.near.recv(100) == data
 
 
-def test_one_that_is_not_quick_is_left_alone() -> None:
+def test_a_connection_that_is_not_quick_is_left_for_the_loop() -> None:
     with Watched() as it:
-        it.front.watch(it.near.fileno(), READ, False)
+        it.server_poll.watch(it.near.fileno(), READ, False)
         it.far.sendall(no_op(1))
-        assert it.front.wait(0.0) == [(TOKEN, READ, ())]
-        it.front.watch(it.near.fileno(), 0, False)
-        assert it.front.wait(0.0) == []
-        it.front.watch(it.near.fileno(), READ | WRITE, False)
-        assert it.front.wait(0.0) == [(TOKEN, READ | WRITE, ())]
+        assert it.server_poll.wait(0.0) == [(TOKEN, READ, ())]
+        it.server_poll.watch(it.near.fileno(), 0, False)
+        assert it.server_poll.wait(0.0) == []
+        it.server_poll.watch(it.near.fileno(), READ | WRITE, False)
+        assert it.server_poll.wait(0.0) == [(TOKEN, READ | WRITE, ())]
 
 
 @pytest.mark.rule("R13")
-def test_fds_that_come_with_a_no_op_are_told_and_not_kept() -> None:
+def test_fds_with_a_no_op_are_reported_and_closed() -> None:
     with Watched() as it:
         before = open_fds()
         rights = array.array("i", [0])
         it.far.sendmsg([no_op(1)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
-        assert it.front.wait(0.0) == [(TOKEN, READ | BAD, ())]
+        assert it.server_poll.wait(0.0) == [(TOKEN, READ | BAD, ())]
         assert open_fds() == before
 
 
 @pytest.mark.rule("R12")
-def test_a_reply_that_finds_no_room_is_owed() -> None:
+def test_a_no_op_whose_reply_finds_no_room_is_returned_to_the_loop() -> None:
     with Watched() as it:
         it.near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
         it.near.setblocking(False)
@@ -130,39 +130,39 @@ def test_a_reply_that_finds_no_room_is_owed() -> None:
             while True:
                 it.near.send(b"x")
         it.far.sendall(no_op(8) + no_op(9))
-        assert it.front.wait(0.0) == [(TOKEN, READ, (8, 9))]
+        assert it.server_poll.wait(0.0) == [(TOKEN, READ, (8, 9))]
 
 
 @pytest.mark.rule("R10")
-def test_a_peer_that_goes_is_told_even_while_it_is_ignored() -> None:
+def test_a_hangup_is_reported_even_for_a_peer_that_is_not_read() -> None:
     with Watched() as it:
-        it.front.watch(it.near.fileno(), 0, False)
+        it.server_poll.watch(it.near.fileno(), 0, False)
         it.far.sendall(no_op(1))
         it.far.close()
-        ((token, what, owed),) = it.front.wait(5.0)
-        assert (token, owed) == (TOKEN, ())
-        assert what & GONE
+        ((token, events, no_ops),) = it.server_poll.wait(5.0)
+        assert (token, no_ops) == (TOKEN, ())
+        assert events & HUNG_UP
 
 
 @pytest.mark.rule("R8")
 def test_a_flood_of_no_ops_keeps_neither_the_deadline_nor_another_connection_waiting() -> None:
     with Watched() as it, Watched() as other:
-        it.front.add(other.near.fileno(), 5, READ)
+        it.server_poll.add(other.near.fileno(), 5, READ)
         it.far.sendall(b"".join(no_op(n) for n in range(2000)))
         other.far.sendall(b"x")
-        assert (5, READ, ()) in it.front.wait(0.0)
-        assert it.front.answered <= 16
-        it.front.remove(other.near.fileno())
+        assert (5, READ, ()) in it.server_poll.wait(0.0)
+        assert it.server_poll.answered <= 16
+        it.server_poll.remove(other.near.fileno())
 
 
-def test_what_is_not_watched_is_refused() -> None:
-    front = _native.ServerPoll()
+def test_an_fd_that_is_not_watched_is_refused() -> None:
+    poll = _native.ServerPoll()
     with pytest.raises(InvalidCallError, match="is not watched"):
-        front.watch(0, READ, False)
-    front.remove(0)
+        poll.watch(0, READ, False)
+    poll.remove(0)
     with pytest.raises(OSError, match="epoll_ctl"):
-        front.add(987, 1, READ)
+        poll.add(987, 1, READ)
     with pytest.raises(ValueError):
-        front.wait(-1.0)
+        poll.wait(-1.0)
     with pytest.raises(InvalidCallError):
         _native.ServerPoll.__new__(_native.ServerPoll).wait(0.0)

@@ -1,4 +1,4 @@
-"""Which source a display should listen to: the best one that a trial finds to work."""
+"""Selects a display's tick source: the best one that works in a trial."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from vkshare import _arguments
 from vkshare.errors import SurfaceLostError, UnsupportedError, VkshareError
+from vkshare.vsync.source_probe import SECONDS, Trial, try_source
 from vkshare.vsync.sources import (
     DisplayControlSource,
     PresentTimingSource,
@@ -19,7 +20,6 @@ from vkshare.vsync.sources import (
     VsyncSource,
     X11PresentSource,
 )
-from vkshare.vsync.trial import SECONDS, Trial, try_source
 
 if TYPE_CHECKING:
     from vkshare.device import Device
@@ -28,16 +28,17 @@ if TYPE_CHECKING:
 _log = logging.getLogger("vkshare.vsync")
 
 VARIABLE = "VKSHARE_VSYNC"
-# The best first: stamped by the driver; stamped by whoever waited for the display; by the kernel, over the X server; by
-# whoever waited for a present of ours, of which there may be none.
+# The best first. The time stamp is the driver's, a thread's that waits for the display, the
+# kernel's (over the X server), or a thread's that waits for a present of this process, of which
+# there may be none.
 KINDS = ("present-timing", "display-control", "x11-present", "present-wait")
 NAMES = ("auto", *KINDS, "software")
-_SURVEY_LIMIT = 0.5  # seconds that a survey takes at most: connecting to an X server that is stopped never ends
+_SURVEY_LIMIT = 0.5  # seconds; a bound, because connecting to a stopped X server never returns
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A kind of source, and what came of trying it here."""
+    """A kind of source, and the result of its trial."""
 
     kind: str
     trial: Trial
@@ -52,34 +53,36 @@ def choose(
     name: str | None = None,
     seconds: float = SECONDS,
 ) -> VsyncSource | None:
-    """The best source of vertical blanks that works, stopped; None: there is none, the software timer has to do.
+    """Returns the best source of vertical blanks that works, stopped; None: none works, so use the
+    software timer.
 
     Blocks for `seconds` for each kind that can be tried.
 
     Parameters
     ----------
     window
-        What is shown on the display: a vks.Window or an X11 window's id; None: the X server's root window.
+        A window on the display: a vks.Window or an X11 window's id; None: the X server's root
+        window.
     device, swapchain, vk_display
         An engine's device, its VkSwapchainKHR and its VkDisplayKHR, for the kinds that need them.
     name
-        A kind that is used whatever its trial says, ``"software"`` for None at once, or ``"auto"``. None: what the
-        environment variable VKSHARE_VSYNC says, or "auto".
+        A kind to use even if its trial fails, ``"software"`` to return None at once, or ``"auto"``.
+        None: the value of the environment variable VKSHARE_VSYNC, or "auto".
 
     Raises
     ------
     UnsupportedError
-        The kind that was named cannot be had here.
+        The kind that was named is not available here.
     ValueError
-        There is no such name.
+        `name` is not a known kind.
     """
     wanted = forced(name)
     if wanted == "software":
         return None
-    makers = _makers(window, device, swapchain, vk_display)
+    factories = _factories(window, device, swapchain, vk_display)
     if wanted != "auto":
-        return _insist(wanted, makers[wanted], seconds)
-    for source, attempt in _attempts(makers, seconds):
+        return _use_named(wanted, factories[wanted], seconds)
+    for source, attempt in _attempts(factories, seconds):
         if source is not None and attempt.trial.works:
             return source
         if source is not None:
@@ -89,35 +92,39 @@ def choose(
 
 
 def survey(seconds: float = SECONDS) -> list[Attempt]:
-    """What comes of trying each kind on the X server that DISPLAY names. Takes half a second at most."""
+    """Tries each kind on the X server that DISPLAY names; returns the results. Takes half a second
+    at most.
+    """
     found: list[Attempt] = []
 
     def try_all() -> None:
-        for source, attempt in _attempts(_makers(None, None, None, None), seconds):
+        for source, attempt in _attempts(_factories(None, None, None, None), seconds):
             found.append(attempt)
             if source is not None:
                 source.close()
 
-    # A daemon: there is no way to end the connecting.
+    # A daemon, because connecting cannot be interrupted.
     thread = threading.Thread(target=try_all, name="vkshare vsync survey", daemon=True)
     thread.start()
     thread.join(_SURVEY_LIMIT)
-    told = {attempt.kind: attempt for attempt in list(found)}
-    silent = Trial(False, f"the X server does not answer within {_SURVEY_LIMIT} s")
-    return [told.get(kind) or Attempt(kind, silent) for kind in KINDS]
+    done = {attempt.kind: attempt for attempt in list(found)}
+    no_answer = Trial(False, f"the X server does not answer within {_SURVEY_LIMIT} s")
+    return [done.get(kind) or Attempt(kind, no_answer) for kind in KINDS]
 
 
 def forced(name: str | None = None) -> str:
-    """One of NAMES: what the call says, else VKSHARE_VSYNC, else "auto". ValueError: there is no such name."""
+    """Returns one of NAMES: `name`, else VKSHARE_VSYNC, else "auto". ValueError: it is not a known
+    name.
+    """
     if name is not None:
         return _arguments.choice("name", name, NAMES)
     return _arguments.choice(VARIABLE, os.environ.get(VARIABLE) or "auto", NAMES)
 
 
-def _insist(kind: str, make: Callable[[], VsyncSource], seconds: float) -> VsyncSource:
+def _use_named(kind: str, make: Callable[[], VsyncSource], seconds: float) -> VsyncSource:
     try:
         source = make()
-    except SurfaceLostError as error:  # no server at all, or no such window: nothing of ours was lost
+    except SurfaceLostError as error:  # no such X server or window
         raise UnsupportedError(kind, str(error), "see vkshare info for what works here") from error
     with contextlib.ExitStack() as stack:
         stack.push(source)
@@ -125,16 +132,18 @@ def _insist(kind: str, make: Callable[[], VsyncSource], seconds: float) -> Vsync
         if source.is_lost:
             raise UnsupportedError(kind, trial.why)
         if not trial.works:
-            _log.warning("%r was asked for, and is used though %s", source, trial.why)
+            _log.warning("%r was requested by name, and is used although %s", source, trial.why)
         stack.pop_all()
     return source
 
 
 def _attempts(
-    makers: dict[str, Callable[[], VsyncSource]], seconds: float
+    factories: dict[str, Callable[[], VsyncSource]], seconds: float
 ) -> Iterator[tuple[VsyncSource | None, Attempt]]:
-    """Each kind in turn, its source open and stopped, for the caller to close; None where it cannot be had."""
-    for kind, make in makers.items():
+    """Tries each kind in turn; yields its source, open and stopped, for the caller to close, or
+    None if unavailable.
+    """
+    for kind, make in factories.items():
         try:
             source = make()
         except VkshareError as error:
@@ -149,14 +158,14 @@ def _attempts(
         yield source, Attempt(kind, trial)
 
 
-def _makers(
+def _factories(
     window: Window | int | None, device: Device | None, swapchain: int | None, vk_display: int | None
 ) -> dict[str, Callable[[], VsyncSource]]:
-    """By kind, the best first. Each may raise."""
+    """Returns functions that open a source, by kind, the best first. Each may raise."""
 
     def on_device(cls: Any, what: str, vk_handle: int | None) -> VsyncSource:
         if device is None or vk_handle is None:
-            raise UnsupportedError(cls.kind, f"no device and {what} to try it on", "name both")
+            raise UnsupportedError(cls.kind, f"no device and {what} to try it on", "pass both")
         source: VsyncSource = cls(device, vk_handle)
         return source
 

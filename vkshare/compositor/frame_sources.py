@@ -1,11 +1,13 @@
-"""Where a window's pictures come from: a client's pipe, or one surface of its that changes hands by its keyed mutex.
+"""Sources of a window's frames: a client's pipe, or one surface that client and compositor own in
+turn.
 
 For one thread. Nothing here waits for a client: neither for its frames, nor for the GPU work that draws them. A frame
-whose work has not run yet is looked at again at the next tick; until then the one before it stays.
+whose work is not complete is checked again at the next tick; until then the previous frame stays.
 
-A frame that a client draws at a tick is due at the next one. Where the compositor is late for a tick (its thread and
-all clients wake at the same moment) fast clients have drawn theirs by then. A frame's metadata can say what it was
-drawn for, by stamp(): it then waits for its own tick, and does not displace the one that is due.
+A frame that a client draws at a tick is due at the next one. If the compositor is late for a tick
+(its thread and all clients wake at the same moment), fast clients have drawn their next frame
+already. So a frame's metadata can name its tick, by stamp(): the frame then waits for that tick,
+and does not replace the frame that is due.
 """
 
 from __future__ import annotations
@@ -40,12 +42,14 @@ STAMP_SIZE = _STAMP.size
 
 
 def stamp(vsync_time: int) -> bytes:
-    """Metadata, STAMP_SIZE bytes, of a frame that is drawn for the tick of that vsync time, ns."""
+    """Returns metadata, STAMP_SIZE bytes, for a frame that is drawn for the tick of that vsync
+    time, in ns.
+    """
     return _STAMP.pack(_MAGIC, vsync_time)
 
 
 def _stamped(metadata: bytes) -> int:
-    """What stamp() was given; 0 for any other metadata."""
+    """Returns the vsync time in a stamp(); 0 for any other metadata."""
     if len(metadata) != STAMP_SIZE:
         return 0
     magic, vsync_time = _STAMP.unpack(metadata)
@@ -53,80 +57,90 @@ def _stamped(metadata: bytes) -> int:
 
 
 class Keys(NamedTuple):
-    """By which the compositor owns a client's surface, and hands it back."""
+    """The keys by which the compositor acquires a client's surface and releases it."""
 
     acquire: int
     release: int
 
 
-class Feed(Protocol):
+class FrameSource(Protocol):
     """Attributes
 
     picture
-        What is to be shown; None: there was none yet. Owned by the device while it is shown.
-    is_waiting
-        A frame is here whose work has not run.
+        The surface to show; None before the first frame. The compositor owns it while it is shown.
+    has_unfinished_frame
+        A frame is here whose GPU work is not complete.
     end
-        Why no further frame will come; "" while one may. The last picture stays.
+        Why no further frame will arrive; "" while one may. The last picture stays.
     """
 
     picture: Surface | None
-    is_waiting: bool
+    has_unfinished_frame: bool
     end: str
 
     def latch(self, vsync_time: int | None = None) -> int:
-        """Takes what the client gave, and makes the newest that is finished the picture. How many frames that took.
+        """Takes the client's frames, and makes the newest complete one the picture; returns how
+        many frames that took.
 
-        What was drawn for the tick of that time, or for a later one, waits for the next call.
+        A frame that was drawn for the tick of that vsync time, or for a later tick, waits for the
+        next call.
         """
 
     def watch(self, event_queue: _native.EventQueue, token: int) -> bool:
-        """Has the token put into the hub, once, when latch() is worth a try. False: nothing that could be told of."""
+        """Has the token pushed into the event queue, once, when latch() may take a frame. False: no
+        event will come.
+        """
 
-    def hand_back(self) -> None:
-        """Before close(): gives the client what it gets back. Does not wait."""
+    def release_to_client(self) -> None:
+        """Releases surfaces to the client, before close(). Does not wait."""
 
     def close(self) -> None:
-        """Lets go of the client's surfaces. May wait for work of the client's, some half a second for each surface."""
+        """Closes the client's surfaces. May wait half a second for the client's work on each
+        surface.
+        """
 
 
-def opened(device: Device, descriptor: Descriptor, keys: Keys) -> Feed:
-    """A feed on what a client exported, which stays the caller's.
+def open_source(device: Device, descriptor: Descriptor, keys: Keys) -> FrameSource:
+    """Opens a source on a client's descriptor, which stays the caller's.
 
     Raises
     ------
     DescriptorError, DeviceMismatchError, UnsupportedError
         As device.open_surface() and vks.open_receiver().
     InvalidCallError
-        The queue is no pipe, or somebody receives there; the surface's usage lacks "sample", or "copy".
+        The queue is not a pipe, or already has a receiver; the surface's usage lacks "sample", or
+        "copy".
     """
     if isinstance(descriptor, QueueDescriptor):
-        return PipeFeed(device, descriptor)
-    return SurfaceFeed(device, descriptor, keys)
+        return PipeSource(device, descriptor)
+    return SurfaceSource(device, descriptor, keys)
 
 
-class _Arrived(NamedTuple):
+class _QueuedFrame(NamedTuple):
     surface: Surface
     drawn_for: int  # vsync time, ns; 0: unknown
 
 
-class PipeFeed:
-    """Frames of a client's ``vks.pipe()``. The one that is shown stays with the compositor until there is a newer."""
+class PipeSource:
+    """Frames of a client's ``vks.pipe()``. The compositor keeps the frame that is shown until a
+    newer one is complete.
+    """
 
     def __init__(self, device: Device, descriptor: QueueDescriptor) -> None:
         if descriptor.queue_count == 2 and descriptor.surface_count < 2:
             raise UnsupportedError(
                 "a window with a pipe of one surface",
-                "the compositor keeps the frame that is shown, and the client could draw no other: give pipe() a count "
+                "the compositor keeps the frame that is shown, so the client could draw no other: give pipe() a count "
                 "of 2 or more",
             )
-        # What an earlier receiver left is not waited for: a client decides when the work on it has run, if ever.
+        # Do not wait for surfaces of an earlier receiver, because the client decides when their
+        # work completes, if ever.
         self._receiver: Receiver = open_receiver(device, descriptor, _patience=0)
         self._in, self._back = self._receiver._in, self._receiver._back
-        self._arrived: list[_Arrived] = []  # oldest first; their work may still run
-        self._kept = 0  # of these were here at the latch() before
+        self._arrived: list[_QueuedFrame] = []  # oldest first; their GPU work may still run
+        self._waited = 0  # frames of these that were here at the previous latch()
         self.picture: Surface | None = None
-        self.is_waiting = False
+        self.has_unfinished_frame = False
         self.end = ""
         try:
             _check_usage(self._in.surfaces[0], "sample")
@@ -135,27 +149,31 @@ class PipeFeed:
             raise
 
     def latch(self, vsync_time: int | None = None) -> int:
-        self._take()
+        self._dequeue()
         taken = self._count_finished(self._count_due(vsync_time))
         done, self._arrived = [each.surface for each in self._arrived[:taken]], self._arrived[taken:]
-        self._kept = len(self._arrived)
-        self.is_waiting = self._kept > 0 or bool(self._receiver._left)
+        self._waited = len(self._arrived)
+        self.has_unfinished_frame = self._waited > 0 or bool(self._receiver._left)
         if done:
             before, self.picture = self.picture, done.pop()
             for surface in [before, *done] if before is not None else done:
-                self._give_back(surface)
+                self._return_to_client(surface)
         return taken
 
     def _count_due(self, vsync_time: int | None) -> int:
-        """Of the frames that are here, oldest first. One that has waited once is due, whatever it says."""
+        """Counts the frames that are due. A frame that has waited for one tick is due, whatever its
+        stamp says.
+        """
         if vsync_time is not None:
-            for i in range(self._kept, len(self._arrived)):
+            for i in range(self._waited, len(self._arrived)):
                 if self._arrived[i].drawn_for >= vsync_time:
                     return i
         return len(self._arrived)
 
     def _count_finished(self, due: int) -> int:
-        """Of so many, up to the newest one that is. What is newer and never will be is dropped."""
+        """Counts the frames up to the newest complete one, of `due`. Drops newer frames whose work
+        will never run.
+        """
         for index in reversed(range(due)):
             is_finished = self._is_finished(index)
             if is_finished:
@@ -164,21 +182,21 @@ class PipeFeed:
                 del self._arrived[index]
         return 0
 
-    def _take(self) -> None:
+    def _dequeue(self) -> None:
         if self._receiver._left:
-            with contextlib.suppress(ClosedError):  # nobody is there to take them
+            with contextlib.suppress(ClosedError):  # the sender is gone
                 self._receiver._recover(0)
         try:
             while not self.end:
                 surface, metadata = self._in.dequeue(0)
-                self._arrived.append(_Arrived(surface, _stamped(metadata)))
+                self._arrived.append(_QueuedFrame(surface, _stamped(metadata)))
         except AcquireTimeout:
             pass
         except ClosedError:
             self.end = "the client has closed its end, or is gone"
         except AbandonedError:
             self.end = "the client died in a frame"
-        except DeviceLostError:  # ours
+        except DeviceLostError:  # the compositor's device
             raise
         except InvalidCallError:
             pass  # no sender yet
@@ -186,19 +204,21 @@ class PipeFeed:
             self.end = f"the client broke its queue: {error}"
 
     def _is_finished(self, index: int) -> bool | None:
-        """None: its work will never run, as its device is lost or its process dead."""
+        """Returns whether a frame's work is complete; None: it will never run, because its device
+        or process is gone.
+        """
         try:
             self._arrived[index].surface._cpu_access(0)
             return True
         except TimeoutError:
             return False
-        except DeviceLostError:  # ours
+        except DeviceLostError:  # the compositor's device
             raise
         except VkshareError:
             return None
 
-    def _give_back(self, surface: Surface) -> None:
-        with contextlib.suppress(VkshareError):  # nobody is there to take it
+    def _return_to_client(self, surface: Surface) -> None:
+        with contextlib.suppress(VkshareError):  # the sender is gone
             self._back.enqueue(surface, wait="gpu")
 
     def watch(self, event_queue: _native.EventQueue, token: int) -> bool:
@@ -207,28 +227,30 @@ class PipeFeed:
         self._in._notify(event_queue, token)
         return True
 
-    def hand_back(self) -> None:
+    def release_to_client(self) -> None:
         pass
 
     def close(self) -> None:
         shown = [self.picture] if self.picture is not None else []
         self.picture = None
         for surface in [*shown, *(each.surface for each in self._arrived)]:
-            self._give_back(surface)
+            self._return_to_client(surface)
         self._arrived = []
         self._receiver.close()
 
 
-class SurfaceFeed:
-    """One surface of a client's, in turns: what is in it when the compositor's key comes is copied, and handed back."""
+class SurfaceSource:
+    """One surface that client and compositor own in turn: its contents are copied at each acquire,
+    and it is released.
+    """
 
     def __init__(self, device: Device, descriptor: SurfaceDescriptor, keys: Keys) -> None:
         self._device = device
         self._keys = keys
         self._pending: _native.PendingAcquire | None = None
-        self._is_asked = self._is_owned = False
+        self._is_acquiring = self._is_owned = False
         self.picture: Surface | None = None
-        self.is_waiting = False
+        self.has_unfinished_frame = False
         self.end = ""
         self._surface = device.open_surface(descriptor)
         self._copy: Surface | None = None
@@ -249,40 +271,40 @@ class SurfaceFeed:
             self.end = "the client died while it drew"
         except ClosedError:
             self.end = "the client's surface is closed"
-        except DeviceLostError:  # ours
+        except DeviceLostError:  # the compositor's device
             raise
         except VkshareError as error:
             self.end = f"the client broke its surface: {error}"
-        self.is_waiting = False
+        self.has_unfinished_frame = False
         return 0
 
     def _latch(self) -> int:
-        if self.end or not self._has_come():
+        if self.end or not self._try_acquire():
             return 0
-        self.is_waiting = True
+        self.has_unfinished_frame = True
         try:
             self._surface._cpu_access(0)
         except TimeoutError:
             return 0
-        self.is_waiting = False
+        self.has_unfinished_frame = False
         self._device.submit(self._commands)
         self._is_owned = False
         self._surface.release(self._keys.release)
         self.picture = self._copy
         return 1
 
-    def _has_come(self) -> bool:
+    def _try_acquire(self) -> bool:
         if not self._is_owned:
-            self._ask()
+            self._start_acquire()
             self._is_owned = self._pending is None or self._pending.is_done()
             if self._is_owned:
-                self._pending, self._is_asked = None, False
+                self._pending, self._is_acquiring = None, False
         return self._is_owned
 
-    def _ask(self) -> None:
-        if not self._is_asked:
+    def _start_acquire(self) -> None:
+        if not self._is_acquiring:
             self._pending = self._surface._acquire_start(self._keys.acquire)
-            self._is_asked = True
+            self._is_acquiring = True
 
     def watch(self, event_queue: _native.EventQueue, token: int) -> bool:
         if self._pending is None or self.end:
@@ -290,15 +312,16 @@ class SurfaceFeed:
         self._pending.notify(event_queue, token)
         return True
 
-    def hand_back(self) -> None:
+    def release_to_client(self) -> None:
         if self._pending is not None and not self._surface.is_closed:
             self._pending.cancel()
-        if self._surface.is_owned:  # taken over in this moment, or not finished: the client gets it back as it is
+        # acquired just now, or its work is not complete: release it unchanged
+        if self._surface.is_owned:
             with contextlib.suppress(VkshareError):
                 self._surface.release(self._keys.release)
 
     def close(self) -> None:
-        self.hand_back()
+        self.release_to_client()
         self._surface.close()
         if self._copy is not None:
             self._copy.close()

@@ -1,4 +1,4 @@
-"""Which vsync source is chosen: by trial, by name, by VKSHARE_VSYNC; and what `vkshare info` tells of it."""
+"""Selection of a vsync source: by trial, by name, by VKSHARE_VSYNC; and the output of `vkshare info`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from support.vsync_sources import StubSource, listening
 
 from vkshare.cli import main
 from vkshare.errors import SurfaceLostError, UnsupportedError
-from vkshare.vsync import choosing
-from vkshare.vsync.choosing import KINDS, choose, forced, survey
+from vkshare.vsync import source_selection
+from vkshare.vsync.source_probe import Trial
+from vkshare.vsync.source_selection import KINDS, choose, forced, survey
 from vkshare.vsync.sources import X11PresentSource
-from vkshare.vsync.trial import Trial
 
 pytestmark = [pytest.mark.rule("V22"), pytest.mark.usefixtures("nothing_said")]
 
@@ -50,13 +50,13 @@ def sources(monkeypatch: pytest.MonkeyPatch) -> dict[str, StubSource]:
     for kind, source in made.items():
         monkeypatch.setattr(source, "kind", kind)
 
-    def makers(*_: Any) -> dict[str, Callable[[], StubSource]]:
+    def factories(*_: Any) -> dict[str, Callable[[], StubSource]]:
         def missing() -> StubSource:
             raise UnsupportedError("present-timing", "there is none")
 
         return {"present-timing": missing} | {kind: lambda source=source: source for kind, source in made.items()}
 
-    monkeypatch.setattr(choosing, "_makers", makers)
+    monkeypatch.setattr(source_selection, "_factories", factories)
     return made
 
 
@@ -68,7 +68,7 @@ def trials(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
     def tried(source: StubSource, seconds: float) -> Trial:
         return Trial(works[source.kind], "as the test says")
 
-    monkeypatch.setattr(choosing, "try_source", tried)
+    monkeypatch.setattr(source_selection, "try_source", tried)
     return works
 
 
@@ -134,7 +134,7 @@ def test_a_source_of_a_window_that_is_not_there_is_unsupported(server: XDisplay)
         choose(0x3F00000, name="x11-present")
 
 
-def test_the_environment_names_one_and_the_call_knows_better(
+def test_the_environment_selects_a_source_unless_the_call_names_one(
     sources: dict[str, StubSource], trials: dict[str, bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VKSHARE_VSYNC", "x11-present")
@@ -150,7 +150,7 @@ def test_the_environment_names_one_and_the_call_knows_better(
         source.close()
 
 
-def test_a_wrong_name_is_told_with_the_right_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_name_is_refused_with_the_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     names = "'auto', 'present-timing', 'display-control', 'x11-present', 'present-wait', 'software'"
     with pytest.raises(ValueError, match=f"name is 'vblank'; allowed are {names}"):
         choose(name="vblank")
@@ -213,7 +213,7 @@ def info(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
-def test_info_tells_what_was_tried_and_what_was_found(server: XDisplay, capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_prints_the_trials_and_their_results(server: XDisplay, capsys: pytest.CaptureFixture[str]) -> None:
     def tells() -> dict[str, Any]:
         told: dict[str, Any] = json.loads(info(capsys, "--json"))["vsync"]
         return told if told["chosen"] == "x11-present" else {}
@@ -233,7 +233,7 @@ def test_info_says_that_there_is_no_window_system(capsys: pytest.CaptureFixture[
     assert "DISPLAY is not set" in told
 
 
-def test_info_tells_what_the_environment_forces(
+def test_info_prints_the_kind_that_the_environment_forces(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("VKSHARE_VSYNC", "software")

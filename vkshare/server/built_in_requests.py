@@ -1,4 +1,4 @@
-"""The requests that the loop answers itself."""
+"""The built-in requests that the loop answers itself: hello, no-op, statistics."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import vkshare
 from vkshare.server import messages as m
-from vkshare.server.conversation import Route
-from vkshare.server.kinds import Answer, Kind, Request
+from vkshare.server.request_types import Answer, Kind, Request
+from vkshare.server.session_state import Route
 
 if TYPE_CHECKING:
-    from vkshare.server.served import ServedClient
+    from vkshare.server.session import ServedClient
 
 
 def hello(client: ServedClient, request: Request) -> Answer:
@@ -35,7 +35,7 @@ def no_op(client: ServedClient, request: Request) -> Answer:
 
 
 def statistics(client: ServedClient, request: Request) -> Answer:
-    return Answer.of(m.Told(dataclasses.asdict(client.server.statistics())))
+    return Answer.of(m.Counters(dataclasses.asdict(client.server.statistics())))
 
 
 KINDS = (

@@ -1,4 +1,4 @@
-"""Where clients come in, and what becomes of those for whom there is no room. Rules R11, R13."""
+"""Accepting clients, and rejecting those without room. Rules R11, R13."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from support.servers import Place, open_cpu, until
 import vkshare as vks
 from vkshare.errors import RemoteLostError
 from vkshare.server import server as server_module
-from vkshare.server.door import Door
+from vkshare.server.acceptor import Acceptor
 from vkshare.server.loop import Loop
 from vkshare.server.socket_path import Listener
 
 
 class NoRoom:
-    """A listening socket at which somebody waits, and there is no fd for them."""
+    """A listening socket with a pending connection, but no free fd to accept it."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -46,23 +46,23 @@ def test_without_any_fd_it_looks_away_for_a_while_and_comes_back(
 ) -> None:
     before = open_fds()
     loop, listener, taken = Loop(), Listener(tmp_path / "server"), list[socket.socket]()
-    door = Door(listener, loop, lambda: 50.0, lambda sock, pid: taken.append(sock) or True)  # type: ignore[func-returns-value]
+    acceptor = Acceptor(listener, loop, lambda: 50.0, lambda sock, pid: taken.append(sock) or True)  # type: ignore[func-returns-value]
     with connected(listener.path), monkeypatch.context() as without:
         without.setattr(listener, "sock", NoRoom(listener.sock))
         without.setattr(os, "open", _refuse)
         loop.turn(10)
-        assert (door.refused, door.deadline) == (1, 50.1)
+        assert (acceptor.refused, acceptor.deadline) == (1, 50.1)
         woken = loop.wakeups
         loop.turn(0.0)
         assert loop.wakeups == woken + 1  # by its timeout
-        assert door.refused == 1
+        assert acceptor.refused == 1
         without.undo()
-        door.due()
-        assert door.deadline is None
+        acceptor.resume()
+        assert acceptor.deadline is None
         loop.turn(10)
     assert len(taken) == 1
     taken[0].close()
-    door.close()
+    acceptor.close()
     loop.close()
     assert open_fds() == before
 
@@ -71,7 +71,7 @@ def _refuse(*arguments: Any) -> int:
     raise OSError(errno.EMFILE, "Too many open files")
 
 
-def test_past_the_most_clients_the_next_is_turned_away(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_above_the_limit_is_rejected(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "MOST_CLIENTS", 2)
     server = place.server()
     first, _ = place.client(server), place.client(server)
@@ -83,17 +83,17 @@ def test_past_the_most_clients_the_next_is_turned_away(place: Place, monkeypatch
     place.client(server).ping()
 
 
-def test_what_fails_while_a_connection_is_taken_ends_that_connection(tmp_path: Path) -> None:
+def test_an_error_while_a_connection_is_accepted_ends_only_that_connection(tmp_path: Path) -> None:
     def fail(sock: socket.socket, pid: int) -> bool:
         raise RuntimeError("no more")
 
     loop, listener = Loop(), Listener(tmp_path / "server")
-    door = Door(listener, loop, lambda: 0.0, fail)
+    acceptor = Acceptor(listener, loop, lambda: 0.0, fail)
     with connected(listener.path) as sock:
         loop.turn(10)
         assert sock.recv(1) == b""
-    assert door.refused == 1
-    door.close()
+    assert acceptor.refused == 1
+    acceptor.close()
     loop.close()
 
 

@@ -17,7 +17,7 @@ from vkshare.errors import ClosedError, InvalidCallError, VkshareError
 
 
 class Thing:
-    """What can be watched going."""
+    """An object whose deletion can be observed."""
 
 
 def readable(event_queue: _native.EventQueue, seconds: float = 0.0) -> bool:
@@ -27,92 +27,92 @@ def readable(event_queue: _native.EventQueue, seconds: float = 0.0) -> bool:
 @pytest.mark.rule("R2")
 def test_commands_come_back_with_their_results_in_the_order_in_which_they_were_given() -> None:
     event_queue = _native.EventQueue()
-    hand_off = _native.WorkRing(event_queue, 77)
+    work_ring = _native.WorkRing(event_queue, 77)
     for n in range(3):
-        hand_off.give(n)
-    assert hand_off.collect() is None
+        work_ring.give(n)
+    assert work_ring.collect() is None
     for n in range(3):
-        assert hand_off.take() == n
-        hand_off.done(-n)
+        assert work_ring.take() == n
+        work_ring.done(-n)
     assert [token for token, _ in event_queue.drain()] == [77, 77, 77]
-    assert [hand_off.collect() for _ in range(4)] == [(0, 0), (1, -1), (2, -2), None]
+    assert [work_ring.collect() for _ in range(4)] == [(0, 0), (1, -1), (2, -2), None]
 
 
 @pytest.mark.rule("R6")
-def test_no_more_are_out_than_there_is_room_for() -> None:
+def test_the_number_of_items_in_flight_is_bounded() -> None:
     event_queue = _native.EventQueue()
-    hand_off = _native.WorkRing(event_queue, 1)
+    work_ring = _native.WorkRing(event_queue, 1)
     for n in range(66):
-        hand_off.give(n)
+        work_ring.give(n)
     with pytest.raises(VkshareError, match="the work ring holds 66 commands already"):
-        hand_off.give(66)
-    hand_off.done(hand_off.take())
+        work_ring.give(66)
+    work_ring.done(work_ring.take())
     with pytest.raises(VkshareError):
-        hand_off.give(66)  # done, and not collected
-    hand_off.collect()
-    hand_off.give(66)
+        work_ring.give(66)  # done, and not collected
+    work_ring.collect()
+    work_ring.give(66)
 
 
 @pytest.mark.rule("R2", "R3")
 def test_a_thread_sleeps_until_it_is_given_something_and_its_completion_is_an_eventfd() -> None:
     event_queue = _native.EventQueue()
-    hand_off = _native.WorkRing(event_queue, 5)
+    work_ring = _native.WorkRing(event_queue, 5)
 
     def render() -> None:
-        while (request := hand_off.take()) is not None:
-            hand_off.done(request + 1)
-        hand_off.leave()
+        while (request := work_ring.take()) is not None:
+            work_ring.done(request + 1)
+        work_ring.leave()
 
     thread = threading.Thread(target=render, daemon=True)  # if it is not woken, this test fails and does not hang
     thread.start()
     given = 0
     for n in range(rounds(100_000, 3000)):
         for _ in range(n % 7):
-            hand_off.give(given)
+            work_ring.give(given)
             given += 1
         collected = 0
         while collected < n % 7:
             assert readable(event_queue, 20)
             event_queue.drain()
-            while (done := hand_off.collect()) is not None:
+            while (done := work_ring.collect()) is not None:
                 assert done[1] == done[0] + 1
                 collected += 1
     assert not readable(event_queue)
-    assert not hand_off.has_left
-    hand_off.close()
+    assert not work_ring.has_left
+    work_ring.close()
     thread.join(20)
     assert readable(event_queue)
-    assert hand_off.has_left
+    assert work_ring.has_left
 
 
-def test_a_closed_hand_off_takes_no_more_and_drops_what_nobody_took() -> None:
+def test_a_closed_ring_accepts_no_more_and_drops_untaken_items() -> None:
     event_queue = _native.EventQueue()
-    hand_off = _native.WorkRing(event_queue, 1)
+    work_ring = _native.WorkRing(event_queue, 1)
     things = [Thing() for _ in range(3)]
     watched = [weakref.ref(thing) for thing in things]
     for thing in things:
-        hand_off.give(thing)
-    hand_off.done(hand_off.take())
-    hand_off.close()
-    hand_off.close()
-    assert hand_off.take() is None
+        work_ring.give(thing)
+    work_ring.done(work_ring.take())
+    work_ring.close()
+    work_ring.close()
+    assert work_ring.take() is None
     with pytest.raises(ClosedError):
-        hand_off.give(1)
-    assert hand_off.drop() is None  # one is done: collect it first
-    done = hand_off.collect()
+        work_ring.give(1)
+    assert work_ring.drop() is None  # one is done: collect it first
+    done = work_ring.collect()
     assert done == (things[0], things[0])
-    assert hand_off.drop() is things[1]
+    assert work_ring.drop() is things[1]
     del things, thing, done
-    hand_off = None  # type: ignore[assignment]
+    work_ring = None  # type: ignore[assignment]
     gc.collect()
     assert [ref() for ref in watched] == [None] * 3
 
 
 def test_it_is_not_used_twice_nor_after_fork_nor_before_init() -> None:
     event_queue = _native.EventQueue()
-    hand_off = _native.WorkRing(event_queue, 1)
+    work_ring = _native.WorkRing(event_queue, 1)
     with pytest.raises(InvalidCallError, match="ran already"):
-        hand_off.__init__(event_queue, 1)  # type: ignore[misc]
+        work_ring.__init__(event_queue, 1)  # type: ignore[misc]
     with pytest.raises(InvalidCallError):
         _native.WorkRing.__new__(_native.WorkRing).collect()
     with pytest.raises(TypeError, match="event_queue"):
@@ -120,22 +120,22 @@ def test_it_is_not_used_twice_nor_after_fork_nor_before_init() -> None:
 
     def in_it() -> None:
         with pytest.raises(InvalidCallError):
-            hand_off.give(1)
+            work_ring.give(1)
         with pytest.raises(InvalidCallError):
-            hand_off.take()
+            work_ring.take()
 
     in_child(in_it)
 
 
 @pytest.mark.rule("R3")
 def test_a_completion_wakes_a_loop_that_sleeps() -> None:
-    """That it is woken at all, and by nothing else: the bound of 300 us is measured where it is quiet."""
+    """The completion alone wakes the loop; the bound of 300 us is measured on an idle machine."""
     event_queue = _native.EventQueue()
-    hand_off = _native.WorkRing(event_queue, 9)
+    work_ring = _native.WorkRing(event_queue, 9)
     front = _native.ServerPoll()
     front.add(event_queue.fileno(), 4, 1)
-    threading.Timer(0.05, lambda: hand_off.done(None)).start()
-    hand_off.give("request")
+    threading.Timer(0.05, lambda: work_ring.done(None)).start()
+    work_ring.give("request")
     assert front.wait(20) == [(4, 1, ())]
-    assert hand_off.collect() == ("request", None)
+    assert work_ring.collect() == ("request", None)
     assert os.read(event_queue.fileno(), 8)

@@ -12,7 +12,7 @@ from support.patience import at_least
 from support.vsync_sources import Listener, StubSource, listening
 
 from vkshare.errors import ClosedError, InvalidCallError, SurfaceLostError
-from vkshare.vsync.trial import Heard, Trial, judge, try_source
+from vkshare.vsync.source_probe import TimedTick, Trial, judge, try_source
 
 pytestmark = pytest.mark.rule("V22")
 
@@ -28,18 +28,18 @@ def series(
     lost: Callable[[int], bool] = lambda n: False,
     counted: bool = False,
     seed: int = 1,
-) -> list[Heard]:
+) -> list[TimedTick]:
     """Ticks at `rate` Hz with normal `jitter` (in seconds, standard deviation), but for those that are `lost`."""
     chance = random.Random(seed)
     heard = []
     for n in range(int(seconds * rate)):
         time_ns = START + round(1e9 * (n / rate + chance.gauss(0, jitter)))
         if not lost(n):
-            heard.append(Heard(time_ns, time_ns + LATE, 5000 + n if counted else None))
+            heard.append(TimedTick(time_ns, time_ns + LATE, 5000 + n if counted else None))
     return heard
 
 
-def judged(heard: list[Heard], told: Fraction | None = None, *, seconds: float = 0.3) -> Trial:
+def judged(heard: list[TimedTick], told: Fraction | None = None, *, seconds: float = 0.3) -> Trial:
     return judge(heard, START + round(seconds * 1e9), told)
 
 
@@ -80,18 +80,18 @@ def test_lost_ticks_do_not_change_the_interval(counted: bool) -> None:
 def test_a_late_tick_moves_neither_the_interval_nor_the_verdict() -> None:
     for late in range(1, 17):
         heard = series(60)
-        heard[late] = Heard(heard[late].time_ns + 7_000_000, heard[late].heard_ns + 7_000_000)
+        heard[late] = TimedTick(heard[late].time_ns + 7_000_000, heard[late].received_ns + 7_000_000)
         trial = judged(heard)
         assert trial.works, trial.why
         assert trial.interval is not None
         assert abs(float(trial.interval) * 60 - 1) < 0.005
 
 
-def test_the_displays_own_count_tells_how_many_blanks_went_by() -> None:
+def test_the_displays_count_gives_the_number_of_blanks_between_ticks() -> None:
     # Two gaps of three are too long, as of a timer of whole milliseconds: by them the hole is too short.
     off = (0, 500_000, 1_000_000)
     heard = [
-        Heard(each.time_ns + off[n % 3], each.heard_ns + off[n % 3], each.msc)
+        TimedTick(each.time_ns + off[n % 3], each.received_ns + off[n % 3], each.msc)
         for n, each in enumerate(series(144, counted=True))
         if not 14 <= n < 29
     ]
@@ -101,8 +101,8 @@ def test_the_displays_own_count_tells_how_many_blanks_went_by() -> None:
     assert abs(float(trial.interval) * 144 - 1) < 0.01
 
 
-def test_a_tick_may_be_told_of_when_the_blank_before_it_begins() -> None:
-    early = [Heard(each.time_ns, each.time_ns - 600_000) for each in series(60)]
+def test_a_tick_may_be_reported_when_its_blank_begins() -> None:
+    early = [TimedTick(each.time_ns, each.time_ns - 600_000) for each in series(60)]
     assert judged(early).works
 
 
@@ -110,7 +110,7 @@ def test_a_tick_may_be_told_of_when_the_blank_before_it_begins() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_too_few_ticks_tell_nothing(count: int) -> None:
+def test_a_trial_with_too_few_ticks_fails(count: int) -> None:
     trial = judged(series(60)[:count])
     assert not trial.works
     assert "came" in trial.why
@@ -121,7 +121,7 @@ def test_too_few_ticks_tell_nothing(count: int) -> None:
 @pytest.mark.parametrize("step", [0, -1_000_000])
 def test_times_that_do_not_grow_are_refused(step: int) -> None:
     heard = series(60)
-    heard[9] = Heard(heard[8].time_ns + step, heard[9].heard_ns)
+    heard[9] = TimedTick(heard[8].time_ns + step, heard[9].received_ns)
     trial = judged(heard)
     assert not trial.works
     assert "do not grow" in trial.why
@@ -129,13 +129,13 @@ def test_times_that_do_not_grow_are_refused(step: int) -> None:
 
 @pytest.mark.rule("V2")
 def test_ticks_of_the_future_are_refused() -> None:
-    trial = judged([Heard(each.time_ns, each.time_ns - 8_000_000) for each in series(60)])
+    trial = judged([TimedTick(each.time_ns, each.time_ns - 8_000_000) for each in series(60)])
     assert not trial.works
-    assert "8.0 ms before they come" in trial.why
+    assert "8.0 ms before their time" in trial.why
 
 
 def test_times_of_another_clock_are_refused() -> None:
-    trial = judged([Heard(each.time_ns - 5_000_000_000, each.heard_ns) for each in series(60)])
+    trial = judged([TimedTick(each.time_ns - 5_000_000_000, each.received_ns) for each in series(60)])
     assert not trial.works
     assert "another clock" in trial.why
 
@@ -145,7 +145,7 @@ def test_times_at_random_are_refused() -> None:
     for seed in range(200):
         chance = random.Random(seed)
         times = sorted(START + chance.randrange(300_000_000) for _ in range(18))
-        refused += not judged([Heard(each, each + LATE) for each in times]).works
+        refused += not judged([TimedTick(each, each + LATE) for each in times]).works
     assert refused >= 195  # a few look regular, as chance has it
 
 
@@ -158,7 +158,7 @@ def test_presents_that_nothing_paces_are_refused(rate: int) -> None:
 
 def test_ticks_that_come_in_bursts_are_refused() -> None:
     times = [START + burst * 66_000_000 + n * 1_200_000 for burst in range(4) for n in range(4)]
-    assert not judged([Heard(each, each + LATE) for each in times]).works
+    assert not judged([TimedTick(each, each + LATE) for each in times]).works
 
 
 def test_a_source_that_falls_silent_is_refused() -> None:
@@ -177,13 +177,13 @@ def test_a_source_that_loses_most_ticks_is_refused(counted: bool) -> None:
 # ---- what the window system says -------------------------------------------------------------------------------------
 
 
-def test_the_window_systems_word_is_exact_where_it_is_right() -> None:
+def test_the_reported_interval_is_used_if_it_agrees_with_the_measured_one() -> None:
     told = Fraction(1001, 60000)
     for rate in (59.94, 60, 60.3):  # half a percent is within what a trial can see
         assert judged(series(rate, jitter=100e-6), told).interval == told
 
 
-def test_the_window_systems_word_is_not_believed_where_it_is_wrong() -> None:
+def test_the_measured_interval_is_used_if_the_reported_one_is_wrong() -> None:
     trial = judged(series(144, jitter=100e-6), Fraction(1, 60))
     assert trial.works
     assert "though its window system says 60.00 Hz" in trial.why

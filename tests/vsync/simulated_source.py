@@ -12,13 +12,13 @@ from vkshare.vsync.sources.base import VsyncSource
 from vkshare.vsync.sources.run import Blank, Run
 
 
-class MadeUpSource(VsyncSource):
-    """Tells each point of its grid soon after it came; `told` has them all."""
+class SimulatedSource(VsyncSource):
+    """Ticks at each point of its grid, shortly after it; `ticks` has them all."""
 
     def __init__(self, kind: str, interval: Fraction) -> None:
         super().__init__(interval)
         self.kind = kind
-        self.told: list[int] = []
+        self.ticks: list[int] = []
         self.is_silent = False
         self.fails: Exception | None = None
         self.on_heard: Callable[[], object] | None = None
@@ -41,10 +41,10 @@ class MadeUpSource(VsyncSource):
         if self.is_silent or run.is_over:
             return None
         now = time.monotonic_ns()
-        self.told.append(now - now % step)
+        self.ticks.append(now - now % step)
         if self.on_heard is not None:
             self.on_heard()
-        return Blank(self.told[-1], len(self.told))
+        return Blank(self.ticks[-1], len(self.ticks))
 
     def _release(self) -> None:
         pass
