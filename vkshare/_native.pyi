@@ -179,7 +179,7 @@ class Surface:
     @property
     def is_owned(self) -> bool: ...
     @property
-    def _may_submit(self) -> bool: ...  # owned, or a mode="gpu" tenure is open
+    def _may_submit(self) -> bool: ...  # owned, or a mode="gpu" ownership is open
     @property
     def is_closed(self) -> bool: ...
     @property
@@ -390,7 +390,7 @@ class HandOff:
     def done(self, result: object, /) -> None: ...
     def leave(self) -> None: ...
     def collect(self) -> tuple[Any, Any] | None: ...  # request, result
-    def drop(self) -> Any: ...  # a request that nobody took, or None
+    def drop(self) -> Any: ...  # a request that no thread took, or None
     def close(self) -> None: ...
     @property
     def has_left(self) -> bool: ...
@@ -405,7 +405,7 @@ class Front:
     def set_generation(self, generation: int, /) -> None: ...
     def wait(
         self, timeout: float | None, /
-    ) -> list[tuple[int, int, tuple[int, ...]]]: ...  # token; 1 read, 2 write, 4 gone, 8 garbage; sequences owed
+    ) -> list[tuple[int, int, tuple[int, ...]]]: ...  # token; 1 read, 2 write, 4 gone, 8 garbage; sequences without an answer
     @property
     def answered(self) -> int: ...
 

@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass, field
 
 import pytest
-from support.scale import rounds, seeded, unhurried
+from support.run_volumes import rounds, seeded, unhurried
 
 from vkshare.server.conversation import GREETINGS, MOST_OUTPUT, MOST_QUEUED, PATIENCE, Conversation, Do, Route
 

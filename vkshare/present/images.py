@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vkshare import formats
-from vkshare._graveyard import Part
+from vkshare._deletion_queue import SharedImage
 from vkshare.backends.base import ImageSpec
 from vkshare.errors import UnsupportedError
 from vkshare.present.targets import GlfwTarget, Headless, SurfaceTarget, Target
@@ -67,7 +67,7 @@ class VulkanImages:
         vk_image, view, width, height = place
         spec = ImageSpec(width, height, self.format, "optimal", self._usage)
         image = self._backend.presentable_image(spec, vk_image, view, pinned)
-        return Surface(self._device, Part(image), presentable=True)
+        return Surface(self._device, SharedImage(image), presentable=True)
 
     def mode(self, name: str) -> tuple[int, int]:
         return self._backend.present_mode(self.surface, name)

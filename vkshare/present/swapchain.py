@@ -255,7 +255,7 @@ class Swapchain(Closable, _native.Swapchain):
             For a second other threads' captures had the image, or the driver did not give it back.
         """
         self._check_open()
-        with self.device._inside():
+        with self.device._active_call():
             assert self._shown is not None
             return self._shown.read()
 
@@ -293,7 +293,7 @@ class Swapchain(Closable, _native.Swapchain):
             self._images.close()
 
     def __repr__(self) -> str:
-        if self.is_closed or self.device.is_gone:
+        if self.is_closed or self.device.is_unusable:
             return "<vkshare.Swapchain closed>"
         width, height = self.extent
         return f"<vkshare.Swapchain {width}x{height} {self.format}, {self.image_count} images, {self._mode}>"
@@ -372,7 +372,7 @@ class Swapchain(Closable, _native.Swapchain):
 
     def _adopt(self, index: int, generation: int) -> bool:
         """Called from C when an image first comes: its Surface. False: it is of before a resize by another thread."""
-        with self._lock, self.device._inside():
+        with self._lock, self.device._active_call():
             if generation < self._generation:
                 return False
             if generation == self._generation and index in self._surfaces:

@@ -80,7 +80,7 @@ class SharedTexture:
         self.memory = self.texture = self.framebuffer = 0
 
     def _import(self, surface: Surface) -> None:
-        with surface.device._inside(), surface.device._lock:  # one at a time: the image looks for the new mapping
+        with surface.device._active_call(), surface.device._lock:  # one at a time: the image looks for the new mapping
             image: Any = surface._open_image()
             image.import_elsewhere(self._import_memory)
 

@@ -115,11 +115,11 @@ class GPUOrder:
     def close(self) -> None:
         device = self._surface.device
         semaphores, self._vulkan = self._vulkan, []
-        if not device.is_gone:
+        if not device.is_unusable:
             # A later batch, too, has run: until then Mesa may look at what an earlier one waited for.
             last = device.counters()["submitted"]
             for semaphore in semaphores:
-                device._graveyard.bury(semaphore, lambda: device.completed > last)
+                device._deletion_queue.defer(semaphore, lambda: device.completed > last)
 
     def _make(self) -> None:
         from vkshare.backends.vulkan.semaphores import SharedSemaphore
