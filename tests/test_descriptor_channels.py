@@ -26,7 +26,7 @@ from support.processes import in_child
 from support.sharing import wait_until
 
 import vkshare as vks
-from vkshare import _fds, _fd_broker, _sockets, _transport
+from vkshare import _fd_broker, _fds, _sockets, _transport
 from vkshare.errors import ClosedError, DescriptorError
 
 # Things that a test leaves open, its device's fixture closes.

@@ -169,7 +169,10 @@ def test_one_tenure_is_one_acquire_and_one_hand_over_however_its_work_is_split(v
     one, two = vks_open(), vks_open()
     surface = one.create_surface(16, 16)
     other = opened(surface, two)
-    lists = [one.record().clear(surface, access_patterns.colour(n)).fill_rect(surface, (n, 0, 1, 1), (1,) * 4) for n in range(6)]
+    lists = [
+        one.record().clear(surface, access_patterns.colour(n)).fill_rect(surface, (n, 0, 1, 1), (1,) * 4)
+        for n in range(6)
+    ]
     twice = one.record().clear(surface, (0, 0, 0, 1)).blit(surface, own := one.create_surface(16, 16))
     own.acquire()
     for submissions in ([lists], [[c] for c in lists], [lists[:2], lists[2:], [twice], lists * 2]):

@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from support import queues, access_patterns, storms, killed_peers
+from support import access_patterns, killed_peers, queues, storms
 from support.peers import Peer
 from support.run_volumes import seeded, unhurried
 from support.sharing import opened

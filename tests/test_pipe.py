@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support import queues, access_patterns
+from support import access_patterns, queues
 from support.ctrl_c import CtrlC, at_any_place
 from support.peers import Peer, later
 from support.queues import look

@@ -58,7 +58,9 @@ def test_a_waiter_for_every_single_value_is_woken_for_each(vks_open: Open, peers
     fence = signaller.device.create_fence()
     last = rounds(200_000, 3_000)
     devices = [vks_open(), vks_open()]
-    waiters = [later(access_patterns.wait_for_each, followed(fence, device), last) for device in devices for _ in range(2)]
+    waiters = [
+        later(access_patterns.wait_for_each, followed(fence, device), last) for device in devices for _ in range(2)
+    ]
     other = peers()
     waiters.append(other.later(access_patterns.wait_for_each, followed(fence, other.device), last))
     signals = signaller.later(access_patterns.signal_each, fence, last)

@@ -63,7 +63,11 @@ def test_each_handle_sees_what_the_other_one_drew_by_cpu_and_by_gpu(device: vks.
             with copy.access():
                 access_patterns.copy(reader, copy)
                 for seen in (reader.read(), copy.read()):
-                    assert access_patterns.is_clear(seen, turn) if by_gpu else (seen == access_patterns.picture(seen.shape, turn)).all()
+                    assert (
+                        access_patterns.is_clear(seen, turn)
+                        if by_gpu
+                        else (seen == access_patterns.picture(seen.shape, turn)).all()
+                    )
             reader.release(turn + 1)
 
 

@@ -926,7 +926,11 @@ def test_queues_that_are_made_and_closed_leave_nothing(vks_open: Open) -> None:
     for _ in range(3):
         turn()
     gc.collect()
-    fds, threads, open_surfaces = access_patterns.open_fds(), access_patterns.threads(), devices[0].statistics().surfaces
+    fds, threads, open_surfaces = (
+        access_patterns.open_fds(),
+        access_patterns.threads(),
+        devices[0].statistics().surfaces,
+    )
     for _ in range(rounds(1000, 20)):
         turn()
     assert access_patterns.open_fds() <= fds + 2

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support import queues, access_patterns
+from support import access_patterns, queues
 from support.patience import Measured
 from support.peers import Peer, later
 from support.queues import Loop, look, send

@@ -50,7 +50,9 @@ class LoopEventQueue:
         loop.add_reader(self._event_queue.fileno(), self._read)
 
     async def wait(self, of: object, what: Hashable, notify: Notify) -> None:
-        """Waits for the event that notify(event_queue, token) subscribes to; waits with equal (of, what) share a token."""
+        """Waits for the event that notify(event_queue, token) subscribes to; waits with equal (of,
+        what) share a token.
+        """
         event = self._event(of, what, notify)
         future: Future = asyncio.get_running_loop().create_future()
         event.futures.add(future)

@@ -67,7 +67,9 @@ def duplicate_all(fds: Sequence[int]) -> tuple[int, ...]:
 
 
 def close_unless_driver_did(duplicate: int, original: int) -> None:
-    """Closes the duplicate of a refused fd, unless lavapipe 25 has closed it and another thread has reused its number."""
+    """Closes the duplicate of a refused fd, unless lavapipe 25 has closed it and another thread has
+    reused its number.
+    """
     with contextlib.suppress(OSError):
         if os.path.sameopenfile(duplicate, original):
             os.close(duplicate)
@@ -87,5 +89,7 @@ def check_page(fd: int, *, writable: bool) -> None:
 
 
 def check_memory(fd: int, kind: str, size: int) -> None:
-    """An image's memory: a sealed memfd, or ("opaque_fd") an fd that a driver exported; other kinds of files are refused."""
+    """An image's memory: a sealed memfd, or ("opaque_fd") an fd that a driver exported; other kinds
+    of files are refused.
+    """
     _native.memory_check(fd, kind == "memfd", size)

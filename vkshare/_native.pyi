@@ -111,7 +111,7 @@ class Program:
     ) -> None: ...  # vertices: C-contiguous float32 (N, K), x y z w first; offsets in floats; -1: none
 
 class ArrayBuffer:
-    """Lends the buffer of its property `array`: the base of the public View."""
+    """The base of the public View: exports the buffer of its property `array`."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
@@ -172,7 +172,7 @@ class Surface:
     ) -> None: ...
     def _export(self) -> tuple[int, int]: ...
     def _page(self) -> int: ...  # an fd, the caller's
-    def _finish_releases(self, timeout: float) -> None: ...  # lets work go that others were promised by a release
+    def _finish_releases(self, timeout: float) -> None: ...  # submits work whose values a release has announced
     def _close(self) -> int: ...  # serial after which the image may go; idempotent
     @property
     def device(self) -> Device: ...
@@ -405,7 +405,9 @@ class Front:
     def set_generation(self, generation: int, /) -> None: ...
     def wait(
         self, timeout: float | None, /
-    ) -> list[tuple[int, int, tuple[int, ...]]]: ...  # token; 1 read, 2 write, 4 gone, 8 garbage; sequences without an answer
+    ) -> list[
+        tuple[int, int, tuple[int, ...]]
+    ]: ...  # token; 1 read, 2 write, 4 gone, 8 garbage; sequences without an answer
     @property
     def answered(self) -> int: ...
 

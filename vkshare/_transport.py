@@ -107,7 +107,9 @@ class Receiver:
     def message(
         self, header_size: int, total_size: Callable[[bytes], int], timeout: float | None
     ) -> tuple[bytes, list[int]]:
-        """Return the bytes and the fds, which the caller owns. total_size() returns a message's size from its header."""
+        """Return the bytes and the fds, which the caller owns. total_size() returns a message's
+        size from its header.
+        """
         deadline = _deadline(timeout)
         if self._sock.type == socket.SOCK_STREAM:
             data = self._exactly(header_size, deadline)

@@ -1,7 +1,7 @@
 """Descriptors with which another device or process can open a surface or a fence: plain data and file descriptors.
 
-The data is a fixed little-endian struct with a layout version; the fds follow in a fixed order. A descriptor comes
-from a stranger: everything that can be checked is checked when it arrives, before anything is mapped or imported.
+The data is a fixed little-endian struct with a layout version; the fds follow in a fixed order. Peers are
+untrusted: everything that can be checked is checked when a descriptor arrives, before anything is mapped or imported.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
-from vkshare import _arguments, _fds, _native, _fd_broker, _transport, formats
+from vkshare import _arguments, _fd_broker, _fds, _native, _transport, formats
 from vkshare._closing import destructor
 from vkshare.backends import host_memory
 from vkshare.backends.base import ImageSpec, MemoryHandle

@@ -58,8 +58,8 @@ class DeviceStatistics:
 class Device(_native.Device):
     """A rendering context: one order of work on an adapter. Two devices in one process share as two processes do.
 
-    If the driver has a transfer-only queue family, pure copies run on a second queue of that family. The work still runs
-    in the order of the calls.
+    If the driver has a transfer-only queue family, pure copies run on a second queue of that family. The work
+    still runs in the order of the calls.
 
     Made by :func:`vkshare.open` or :meth:`from_handles`. Every method is thread-safe. ``submit``, ``wait_idle``,
     ``is_closed`` and ``is_lost`` come from the C core:
@@ -128,8 +128,8 @@ class Device(_native.Device):
         api_version
             The engine's VkApplicationInfo.apiVersion, at least 1.3.
         enabled_extensions, features
-            Names of the enabled extensions and features; see :func:`vkshare.vulkan_requirements`. With the instance extension
-            VK_EXT_debug_utils among them, objects made by vkshare have debug names.
+            Names of the enabled extensions and features; see :func:`vkshare.vulkan_requirements`. With the
+            instance extension VK_EXT_debug_utils among them, objects made by vkshare have debug names.
         get_instance_proc_addr
             The engine's vkGetInstanceProcAddr (address); default: the loader's.
         lock_queue, unlock_queue
@@ -239,8 +239,8 @@ class Device(_native.Device):
             ``"device"`` (the GPU's own memory, as CUDA's tensors have it: fast there, and not mapped). ``"auto"`` is
             host memory. Optimal images are in device memory.
         unowned
-            The effect of use without ownership: ``"raise"`` a NotOwnerError, or ``"discard"``: writes vanish, reads give
-            zeros (rule K21).
+            The effect of use without ownership: ``"raise"`` a NotOwnerError, or ``"discard"``: writes vanish,
+            reads give zeros (rule K21).
 
         Raises
         ------
@@ -328,10 +328,10 @@ class Device(_native.Device):
         Parameters
         ----------
         target
-            A vkshare.Window (its resizes are handled automatically), vkshare.Headless(width, height), a window of the glfw
-            package, or an engine's VkSurfaceKHR, made on the device's VkInstance: a cffi pointer of that type (as
-            PyPI's ``vulkan`` has it), a ctypes.c_void_p or a ctypes.c_uint64. An int is refused, because a
-            surface's handle cannot be distinguished from other numbers, on which drivers crash.
+            A vkshare.Window (its resizes are handled automatically), vkshare.Headless(width, height), a window
+            of the glfw package, or an engine's VkSurfaceKHR, made on the device's VkInstance: a cffi pointer of
+            that type (as PyPI's ``vulkan`` has it), a ctypes.c_void_p or a ctypes.c_uint64. An int is refused,
+            because a surface's handle cannot be distinguished from other numbers, on which drivers crash.
         image_count
             Wanted; the target may have more.
         present_mode
@@ -344,8 +344,8 @@ class Device(_native.Device):
         retired_limit
             Replaced swapchains that may be alive while the presentation engine still uses them. A resize past it waits.
         present_fences
-            Whether fences of VK_EXT_swapchain_maintenance1 report the end of a present. None: if the driver has it. False:
-            the acquire history, which needs no extension.
+            Whether fences of VK_EXT_swapchain_maintenance1 report the end of a present. None: if the driver has
+            it. False: the acquire history, which needs no extension.
         capture
             Keep a copy of each presented frame for ``Swapchain.capture()``. Headless targets need none.
 
@@ -391,9 +391,9 @@ class Device(_native.Device):
         """Cancels held work, abandons owned surfaces, waits for submitted work, frees all. Idempotent.
 
         Surfaces and fences of the device are closed with it. Takes about a second at most, unless the driver hangs:
-        then objects that the driver may still use are leaked after some ten seconds. Interrupted (Ctrl-C), or called by a signal
-        handler or finalizer in the middle of another call of this thread on the device, it leaves memory for the next
-        close() to free.
+        then objects that the driver may still use are leaked after some ten seconds. Interrupted (Ctrl-C), or
+        called by a signal handler or finalizer in the middle of another call of this thread on the device, it
+        leaves memory for the next close() to free.
 
         Raises
         ------
@@ -469,7 +469,8 @@ class Device(_native.Device):
             )
 
     def _active_call(self) -> threading.RLock:
-        """Return the calling thread's lock, to hold during each use of the backend: ``with device._active_call(): ...``.
+        """Return the calling thread's lock, to hold during each use of the backend: ``with
+        device._active_call(): ...``.
 
         close() cancels all waits, makes check() raise, and then takes every thread's lock to wait for active calls.
         Locks, not a counter: Ctrl-C between an increment and its `try` would leave the counter too high.
@@ -567,7 +568,10 @@ class Device(_native.Device):
         discard: bool,
         alias_of: Surface | None = None,
     ) -> Surface:
-        """Make a Surface of an image. Takes ownership of the image (but not of an alias's) and the fds, also on an error."""
+        """Make a Surface of an image.
+
+        Takes ownership of the image (but not of an alias's) and the fds, also on an error.
+        """
         shared_image = SharedImage(image, None if alias_of is None else alias_of._shared_image)
         try:
             surface = Surface(self, shared_image, page=page, semaphore=semaphore, discard=discard, alias_of=alias_of)
@@ -579,7 +583,10 @@ class Device(_native.Device):
         return surface
 
     def _usable_semaphore(self, semaphore: int, device_uuid: bytes, driver_uuid: bytes) -> int:
-        """The semaphore's fd if this device can import it. Else closes the fd and returns -1: the page alone synchronizes."""
+        """The semaphore's fd if this device can import it.
+
+        Else closes the fd and returns -1: the page alone synchronizes.
+        """
         here = self.capabilities
         same = (device_uuid, driver_uuid) == (here.device_uuid, here.driver_uuid)
         if semaphore >= 0 and not (same and here.export_timelines):
@@ -602,7 +609,8 @@ class Device(_native.Device):
 
 def _run(device: Device | None, command_buffer: int) -> None:
     if device is not None:
-        # Not a raw command buffer: vkshare assumes that those use every surface that the device owns. This one uses none,
+        # Not a raw command buffer: vkshare assumes that those use every surface that the device
+        # owns. This one uses none,
         # and must not wait for held work.
         commands = _native.CommandList(device)
         commands.set_vulkan(command_buffer, (), lambda: None)

@@ -23,9 +23,10 @@ class FenceStatistics:
 class Fence(Closable, _native.Fence):
     """A counter that only grows: a Vulkan timeline semaphore, or a shared page on the CPU backend.
 
-    Made by ``device.create_fence()``, ``open_fence()`` (a read-only follower of another device's fence) and ``adopt_fence()``.
-    Thread-safe. `value` has completed, `queued_value` will have completed once all submitted work has run.
-    ``signal``, ``wait``, ``is_done`` and ``event_fd`` come from the C core. Rules: spec fence, X1 to X24.
+    Made by ``device.create_fence()``, ``open_fence()`` (a read-only follower of another device's fence) and
+    ``adopt_fence()``. Thread-safe. `value` has completed, `queued_value` will have completed once all submitted
+    work has run. ``signal``, ``wait``, ``is_done`` and ``event_fd`` come from the C core. Rules: spec fence, X1
+    to X24.
     """
 
     async def wait_async(self, value: int) -> None:

@@ -30,8 +30,8 @@ def open(
     ----------
     adapter
         An Adapter, a UUID (``uuid.UUID``, 16 bytes, or its text), part of an adapter's name, or a torch.device. None:
-        the one that the environment variable VKSHARE_ADAPTER names, else the best: discrete GPU, integrated GPU, software
-        Vulkan, CPU.
+        the one that the environment variable VKSHARE_ADAPTER names, else the best: discrete GPU, integrated
+        GPU, software Vulkan, CPU.
     backend
         ``"vulkan"``, ``"cpu"``, or ``"auto"``: the one that VKSHARE_BACKEND names, else any.
     validation

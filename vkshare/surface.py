@@ -42,7 +42,8 @@ class Surface(Closable, _native.Surface):
 
     acquire(key=0, timeout=None, *, mode="cpu+gpu")
         Owns the surface once its owner released it with that key. mode="gpu" returns at once, and later submissions
-        are held until the ownership is certain. Raises AcquireTimeout, AbandonedError, InvalidCallError (this handle owns it already).
+        are held until the ownership is certain. Raises AcquireTimeout, AbandonedError, InvalidCallError (this
+        handle owns it already).
     release(key=0)
         Hands it to the next handle that acquires that key. GPU work may still run: the next owner's runs after it.
     recover(timeout=None)
@@ -338,7 +339,9 @@ class Surface(Closable, _native.Surface):
             if self._zeros is not None:
                 self._zeros.close()
             if self._image is not None:
-                device._deletion_queue.defer(self._shared_image, lambda: device.completed >= serial, self._mapped_memory)
+                device._deletion_queue.defer(
+                    self._shared_image, lambda: device.completed >= serial, self._mapped_memory
+                )
                 self._image = self._zeros = self._mapped_memory = None
                 device._deletion_queue.reap()
 

@@ -75,7 +75,9 @@ class Network:
             self._queues.add(queue)
 
     def leave(self, queue: SurfaceQueue) -> None:
-        """Unregister a closed queue, and close the handles of devices without a queue; after the last queue, all handles."""
+        """Unregister a closed queue, and close the handles of devices without a queue; after the
+        last queue, all handles.
+        """
         with self.lock:
             self._queues.discard(queue)
             unused = [device for device in self._handles if not self._is_used(device)]
@@ -128,7 +130,9 @@ class Network:
             surface._join(self.number, index)
             surface._kept_by = here
         with self.lock:
-            for gone in [other for other in self._handles if other.is_unusable]:  # closing the device has closed its handles
+            for gone in [
+                other for other in self._handles if other.is_unusable
+            ]:  # closing the device has closed its handles
                 del self._handles[gone]
             self._handles[device] = tuple(surfaces)
             return self._handles[device]
@@ -456,8 +460,8 @@ class _QueueEnd(Closable):
 def recovering(waiting: list[Surface], left: Callable[[], float | None]) -> Iterator[Surface]:
     """Recovers the abandoned ones of these, and yields each at once: what interrupts the next one's wait loses none.
 
-    `left` says how long that of each may last, in seconds. What is in `waiting` afterwards was not waited for to the
-    end; InvalidCallError of a surface says that it is not abandoned.
+    `left` returns the seconds that each wait may still last. Surfaces that remain in `waiting` have unfinished work.
+    InvalidCallError of a surface means that it is not abandoned.
     """
     for surface in list(waiting):
         try:

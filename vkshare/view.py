@@ -26,9 +26,9 @@ class View(_native.ArrayBuffer):
 
     pillow(), cairo() and skia() are 2D libraries' targets over the same memory, where a format and its rows are as the
     library has them (UnsupportedError names what would work). They draw inside the block only: at its end they are
-    flushed and closed, before the next owner acquires the surface; an error there is raised, and the surface goes back by the
-    key that it was acquired with. Each call waits until submitted work on the surface has
-    run, so call again after submitting more. Row 0 is on top.
+    flushed and closed, before the next owner acquires the surface; an error there is raised, and the surface
+    goes back by the key that it was acquired with. Each call waits until submitted work on the surface has run,
+    so call again after submitting more. Row 0 is on top.
     """
 
     __slots__ = ("__weakref__", "_endings", "_surface", "_writable")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import cuda_peer, access_patterns
+from support import access_patterns, cuda_peer
 from support.run_volumes import rounds, seeded, unhurried
 
 import vkshare as vks

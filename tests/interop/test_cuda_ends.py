@@ -210,7 +210,7 @@ def test_a_kernel_that_failed_ends_the_block_at_once_and_gives_the_surface_up(tu
     block.__enter__()
     turn.signals = lambda: FAILED
     with pytest.raises(
-        CUDAError, match=r"cuSignalExternalSemaphoresAsync .*\(700\).*CUDA is at an end in this process"
+        CUDAError, match=r"cuSignalExternalSemaphoresAsync .*\(700\).*CUDA cannot be used in this process any more"
     ):
         block.__exit__(None, None, None)
     assert turn.done == ["lost", "released by 3"], "its chain is broken: the release abandons it"

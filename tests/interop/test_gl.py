@@ -28,9 +28,7 @@ Peers = Callable[..., Peer]
 
 def _surfaces(device: vks.Device) -> Iterator[vks.Surface]:
     """One surface of each format, tiling and size; closed one after the other."""
-    pairs = [
-        (name, tiling) for name in sorted(device.capabilities.formats) for tiling in gl_peer.tilings(device, name)
-    ]
+    pairs = [(name, tiling) for name in sorted(device.capabilities.formats) for tiling in gl_peer.tilings(device, name)]
     for (name, tiling), size in itertools.product(pairs, SIZES):
         with device.create_surface(*size, name, tiling=tiling) as surface:
             yield surface

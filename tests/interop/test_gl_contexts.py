@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support import gl_peer, access_patterns
+from support import access_patterns, gl_peer
 from support.fds import open_fds
 from support.opengl import needs_opengl
 from support.processes import in_child

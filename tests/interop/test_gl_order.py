@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from support import gl_peer, access_patterns
+from support import access_patterns, gl_peer
 from support.fds import open_fds
 from support.peers import later
 from support.run_volumes import rounds

@@ -199,7 +199,9 @@ def test_swapchains_made_and_closed_leave_nothing(vks_device: vks.Device) -> Non
     gc.collect()
     vks_device.wait_idle()
     vks_device._reap()
-    assert access_patterns.open_fds() <= fds + 4  # a driver's own pools grow by some; a leak, by one in five turns at least
+    assert (
+        access_patterns.open_fds() <= fds + 4
+    )  # a driver's own pools grow by some; a leak, by one in five turns at least
     assert access_patterns.threads() <= threads
     assert access_patterns.resident_kib() - before < 12_000
     assert not list(vks_device._swapchains)

@@ -21,18 +21,18 @@ _NEEDED = {"GL_EXT_semaphore", "GL_EXT_semaphore_fd"}
 
 
 class Order(Protocol):
-    """What is done at either end of an access. The surface is owned, and the context is current."""
+    """Synchronization at both ends of an access. The surface is owned, and the context is current."""
 
-    kind: str  # "gpu" | "cpu": who waits
+    kind: str  # "gpu" | "cpu": the side that waits
 
     def begin(self, texture: int) -> None:
         """OpenGL's commands from now on see what the owners before have done."""
 
     def end(self, texture: int) -> None:
-        """Who owns it next sees what OpenGL's commands so far have done."""
+        """Order the next owner's work after OpenGL's commands so far."""
 
     def give_up(self) -> None:
-        """In place of end(), in any context: whoever releases the surface sees to it that OpenGL has finished."""
+        """Replaces end() in any context: the caller makes sure that OpenGL has finished before the release."""
 
     def delete(self) -> None:
         """OpenGL's part of it; the context is current."""
