@@ -234,11 +234,11 @@ def test_fds_are_given_to_those_of_the_same_user_who_know_the_token_only(
                 _, fds, _, _ = socket.recv_fds(sock, 10, 8)
                 assert fds == []
         us = os.geteuid()
-        monkeypatch.setattr(os, "geteuid", lambda: us + (threading.current_thread().name == "vkshare-parcels"))
+        monkeypatch.setattr(os, "geteuid", lambda: us + (threading.current_thread().name == "vkshare-fds"))
         with pytest.raises(DescriptorError, match="file descriptors are gone"):
             _fd_broker.fetch((address, token))
         monkeypatch.undo()
-        monkeypatch.setattr(os, "geteuid", lambda: us + (threading.current_thread().name != "vkshare-parcels"))
+        monkeypatch.setattr(os, "geteuid", lambda: us + (threading.current_thread().name != "vkshare-fds"))
         with pytest.raises(
             DescriptorError, match=f"cannot be trusted: .*the peer is user {us}, this process user {us + 1}"
         ):
