@@ -236,7 +236,7 @@ def test_ps_says_so_when_nothing_is_shared(monkeypatch: pytest.MonkeyPatch, caps
 
 def number_of(queue: vks.SurfaceQueue) -> str:
     """What ps and doctor call it."""
-    return f"{_native.queue_page_look(queue._page)['id']:016x}"
+    return f"{_native.queue_page_inspect(queue._page)['id']:016x}"
 
 
 def queue_told(queue: vks.SurfaceQueue) -> dict[str, Any]:

@@ -240,7 +240,7 @@ class EventQueue:
     def fileno(self) -> int: ...
     def drain(self) -> list[tuple[int, BaseException | None]]: ...
 
-class PresentHistory:
+class PresentTracker:
     """The pure state machine of native/present/history.h, for tests and tools: no Vulkan, no clock.
 
     Handles are ints above 0, times ns; fence_deadline None: never. Decisions are (kind, handle): "recycle_semaphore",
@@ -252,7 +252,7 @@ class PresentHistory:
     def swapchain(self, handle: int, image_count: int, shared: bool = False, last_use: int = 0) -> None: ...
     def waited(self, image: int, serial: int) -> None: ...
     def presented(self, image: int, semaphores: Sequence[int], fence: int = 0, now: int = 0) -> None: ...
-    def semaphore(self, handle: int, serial: int, spoiled: bool = False) -> None: ...
+    def semaphore(self, handle: int, serial: int, discarded: bool = False) -> None: ...
     def collect(
         self, completed: int, now: int = 0, is_signalled: Callable[[int], object] | None = None
     ) -> list[tuple[str, int]]: ...  # by fences is_signalled must be given
@@ -300,8 +300,8 @@ class Bridge:
 class BridgeEnd:
     def __init__(self, display: Display, page: int) -> None: ...  # until it is freed; DescriptorError
 
-def page_look(fd: int) -> dict[str, Any]: ...  # vks_page_view as a dict, slots a list of dicts; DescriptorError
-def queue_page_look(fd: int) -> dict[str, Any]: ...  # vks_queue_view as a dict, its ends dicts; DescriptorError
+def page_inspect(fd: int) -> dict[str, Any]: ...  # vks_page_view as a dict, slots a list of dicts; DescriptorError
+def queue_page_inspect(fd: int) -> dict[str, Any]: ...  # vks_queue_view as a dict, its ends dicts; DescriptorError
 def memfd_create(name: str, size: int) -> int: ...  # the fd; OSError, UnsupportedError
 def memfd_check(fd: int, what: str, writable: bool, size: int) -> None: ...  # DescriptorError; at least `size` bytes
 def memory_check(fd: int, is_memfd: bool, size: int) -> None: ...  # DescriptorError
@@ -337,7 +337,7 @@ class Swapchain:
     def _prepare(self) -> bool: ...  # False: no pixels now
     def _image(self, index: int, generation: int) -> tuple[int, int, int, int]: ...  # VkImage, view, width, height
     def _attach(self, index: int, generation: int, surface: Surface) -> None: ...
-    def _new_ring(self, width: int, height: int, image_count: int) -> int: ...  # its generation
+    def _new_offscreen(self, width: int, height: int, image_count: int) -> int: ...  # its generation
     def _take_semaphores(self, frame: Frame) -> tuple[int, int]: ...
     def _set_hooks(
         self,
@@ -381,7 +381,7 @@ class CudaTimeline:
     given: int  # the last value that a stream was given to signal
     def detach(self) -> int: ...
 
-class HandOff:
+class WorkRing:
     """Requests on their way to one rendering thread and back: native/server/hand_off.h."""
 
     def __init__(self, event_queue: EventQueue, token: int) -> None: ...
@@ -395,12 +395,12 @@ class HandOff:
     @property
     def has_left(self) -> bool: ...
 
-class Front:
+class ServerPoll:
     """Sleeps until something happens on a server's connections, and answers no-ops: native/server/front.h."""
 
     def __init__(self) -> None: ...
     def add(self, fd: int, token: int, interest: int) -> None: ...  # interest: 1 read, 2 write
-    def watch(self, fd: int, interest: int, is_quick: bool) -> None: ...
+    def watch(self, fd: int, interest: int, answers_no_ops: bool) -> None: ...
     def remove(self, fd: int, /) -> None: ...
     def set_generation(self, generation: int, /) -> None: ...
     def wait(

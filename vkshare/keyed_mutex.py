@@ -57,7 +57,7 @@ class KeyedMutex:
         self._surface._open_image()  # ClosedError that names the surface
         page = self._surface._page()
         try:
-            return statistics_of(_native.page_look(page))
+            return statistics_of(_native.page_inspect(page))
         finally:
             os.close(page)
 
@@ -70,7 +70,7 @@ class KeyedMutex:
 
 
 def statistics_of(page: dict[str, Any]) -> KeyedMutexStatistics:
-    """Convert the result of page_look() of a keyed-mutex page."""
+    """Convert the result of page_inspect() of a keyed-mutex page."""
     slots = page["slots"]
     owned = page["state"] == 1
     names = {slot["slot"]: slot["name"] for slot in slots}

@@ -370,8 +370,8 @@ static void add_presentable(vks_batch *batch, scratch *s, const vks_presentable 
 {
     if (frame->acquired)
         s->waits[batch->n_waits++] = (vks_point){frame->acquired, 0};
-    if (frame->fresh_commands)
-        s->buffers[batch->n_buffers++] = frame->fresh_commands;
+    if (frame->initial_commands)
+        s->buffers[batch->n_buffers++] = frame->initial_commands;
     uint64_t signalled = frame->spare;
     if (frame->n_rendered == VKS_FRAME_SEMAPHORES) {
         signalled = frame->rendered[VKS_FRAME_SEMAPHORES - 1];
@@ -385,7 +385,7 @@ static void use_presentable(vks_presentable *frame, uint64_t serial)
 {
     if (frame->acquired)
         frame->waited = serial;
-    frame->acquired = frame->fresh_commands = 0;
+    frame->acquired = frame->initial_commands = 0;
     if (frame->n_rendered == VKS_FRAME_SEMAPHORES)
         return;
     frame->rendered[frame->n_rendered++] = frame->spare;

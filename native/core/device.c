@@ -573,7 +573,7 @@ static vks_status wait_for_insiders(vks_device *device)
         uint64_t now = vks_now();
         if (now >= device->end_limit)
             return vks_fail(VKS_TIMEOUT, 0, "a call of another thread has not returned from the driver: close() again");
-        if (vks_patience() && now - began >= vks_patience())
+        if (vks_interrupt_interval() && now - began >= vks_interrupt_interval())
             return VKS_INTERRUPTED;
         usleep(100);
     }
@@ -630,5 +630,5 @@ void vks_device_shutdown(vks_device *device)
 bool vks_device_leaks(const vks_device *device)
 {
     return device->process == vks_process && (device->leaks || (device->shut_down == 1 && device->gone) ||
-                                              (device->shut_down == 2 && device->has_leaked));
+                                              (device->shut_down == 2 && device->swapchain_leaked));
 }

@@ -124,7 +124,7 @@ struct vks_device {
     _Atomic bool ending;        /* a thread is in a step of it */
     uint64_t end_limit;         /* of the step that waits */
     _Atomic bool leaks;         /* the driver did not finish: what it may use is never destroyed */
-    _Atomic bool has_leaked;    /* the same of a swapchain, while the device went on */
+    _Atomic bool swapchain_leaked;    /* the same of a swapchain, while the device went on */
     _Atomic uint32_t inside;    /* calls that use the driver without the lock */
     uint64_t final;             /* once it is gone: the last serial that has run */
 };
@@ -167,7 +167,7 @@ typedef struct vks_ownership {
 typedef struct vks_presentable vks_presentable;
 struct vks_presentable {
     uint64_t acquired;                       /* VkSemaphore of the acquire: the next submission waits for it; 0: none */
-    uint64_t fresh_commands;                 /* from UNDEFINED to PRESENT_SRC_KHR, before the first use; 0: that was */
+    uint64_t initial_commands;                 /* from UNDEFINED to PRESENT_SRC_KHR, before the first use; 0: that was */
     uint64_t spare;                          /* VkSemaphore for the next submission to signal */
     uint64_t rendered[VKS_FRAME_SEMAPHORES]; /* signalled by the submissions so far: what the present waits for */
     uint32_t n_rendered;

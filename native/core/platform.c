@@ -59,7 +59,7 @@ static _Thread_local uint64_t patience;
 
 void vks_set_interrupt_interval(uint64_t ns) { patience = ns; }
 
-uint64_t vks_patience(void) { return patience; }
+uint64_t vks_interrupt_interval(void) { return patience; }
 
 vks_status vks_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t bits, uint64_t deadline)
 {

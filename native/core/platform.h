@@ -20,7 +20,7 @@ void vks_at_fork_child(void (*reset)(void)); /* modules with global state regist
 
 /* ---- futexes, shared between processes; the deadline is absolute CLOCK_MONOTONIC ns ---- */
 #define VKS_ANY_BIT UINT32_MAX
-uint64_t vks_patience(void); /* of the calling thread: vks_set_interrupt_interval() */
+uint64_t vks_interrupt_interval(void); /* of the calling thread: vks_set_interrupt_interval() */
 /* VKS_OK: woken, or *word was not `expected`; VKS_TIMEOUT; VKS_INTERRUPTED. */
 vks_status vks_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t bits, uint64_t deadline);
 void vks_futex_wake(_Atomic uint32_t *word, uint32_t bits); /* all sleepers whose bits meet */

@@ -150,9 +150,9 @@ static vks_status make_fresh_commands(vks_swapchain *s, vks_chain *chain)
     vks_status status = VKS_OK;
     for (uint32_t i = 0; !status && i < chain->n; i++) {
         vks_chain_image *image = &chain->images[i];
-        if (!(status = take_commands(s, &image->fresh_commands)))
-            status = record_fresh(s, (VkCommandBuffer)(uintptr_t)image->fresh_commands, image->image);
-        image->frame.fresh_commands = image->fresh_commands;
+        if (!(status = take_commands(s, &image->initial_commands)))
+            status = record_fresh(s, (VkCommandBuffer)(uintptr_t)image->initial_commands, image->image);
+        image->frame.initial_commands = image->initial_commands;
     }
     return status;
 }
@@ -197,7 +197,7 @@ void vks_chain_destroy(vks_swapchain *s, vks_chain *chain)
         }
         if (image->view)
             s->vk.DestroyImageView(s->vk_device, (VkImageView)(uintptr_t)image->view, NULL);
-        vks_keep_handle(&s->spare_commands, image->fresh_commands); /* the command pool has it in any case */
+        vks_keep_handle(&s->spare_commands, image->initial_commands); /* the command pool has it in any case */
     }
     if (chain->handle)
         s->vk.DestroySwapchainKHR(s->vk_device, (VkSwapchainKHR)(uintptr_t)chain->handle, NULL);

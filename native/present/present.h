@@ -50,7 +50,7 @@ typedef struct vks_chain_image {
     vks_swapchain *swapchain;
     vks_surface *surface;       /* a reference; NULL until it is attached */
     uint64_t acquire_semaphore; /* of the acquire that it is out by; `frame.acquired` until somebody waited */
-    uint64_t image, view, fresh_commands;
+    uint64_t image, view, initial_commands;
     vks_image_state state;
     bool is_captured;   /* ACQUIRED to be read by capture(): it is shown still, and no frame of the caller's */
     uint64_t engine[2]; /* semaphores that an engine was given, to wait for and to signal: it may have done neither */

@@ -75,10 +75,10 @@ vks_status vks_submit_frame(vks_swapchain *s, vks_chain_image *image, uint64_t s
     vks_batch batch = {
         .waits = &wait,
         .signals = &signalled,
-        .buffers = &frame->fresh_commands,
+        .buffers = &frame->initial_commands,
         .n_waits = wait.semaphore != 0,
         .n_signals = signal != 0,
-        .n_buffers = signal && frame->fresh_commands,
+        .n_buffers = signal && frame->initial_commands,
         .serial = device->submitted + 1,
     };
     vks_status status = device->backend->submit(device, &batch);
@@ -94,7 +94,7 @@ vks_status vks_submit_frame(vks_swapchain *s, vks_chain_image *image, uint64_t s
         frame->waited = batch.serial;
     frame->acquired = 0;
     if (signal)
-        frame->fresh_commands = 0;
+        frame->initial_commands = 0;
     return VKS_OK;
 }
 
@@ -378,7 +378,7 @@ vks_status vks_finish_presents(vks_swapchain *s, uint64_t deadline)
             f->patience = vks_now() + LAST_PROOF_NS < deadline ? vks_now() + LAST_PROOF_NS : deadline;
         f->left = now_left;
         status = seek(s, wanted, f->patience);
-        if (!status && vks_patience() && vks_now() - began >= vks_patience())
+        if (!status && vks_interrupt_interval() && vks_now() - began >= vks_interrupt_interval())
             return VKS_INTERRUPTED;
     }
     return status == VKS_INTERRUPTED ? status : VKS_OK;

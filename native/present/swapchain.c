@@ -49,7 +49,7 @@ static vks_status wait_for_lock(vks_swapchain *s, uint64_t deadline)
                             "another thread has the swapchain for %llu ms: the driver waits for the window system, or "
                             "for the rendering",
                             (unsigned long long)((now - since) / 1000000u));
-        uint64_t left = limit - now, slice = vks_patience();
+        uint64_t left = limit - now, slice = vks_interrupt_interval();
         slice = slice && slice < left ? slice : left;
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
@@ -353,7 +353,7 @@ void vks_swapchain_unref(vks_swapchain *s)
     if (s->is_ended || s->process != vks_process)
         free_swapchain(s);
     else /* it is leaked, with what the driver has of it */
-        s->device->has_leaked = true;
+        s->device->swapchain_leaked = true;
 }
 
 /* ---- state ---- */

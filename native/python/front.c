@@ -1,4 +1,4 @@
-/* Front: the part of a render server's loop that needs no Python, over native/server/front.h. */
+/* ServerPoll: the part of a render server's loop that needs no Python, over native/server/front.h. */
 #include "vkpy_server.h"
 
 enum { TOLD_AT_ONCE = 64 };
@@ -7,13 +7,13 @@ static int front_init(PyObject *object, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {NULL};
     vkpy_front *self = (vkpy_front *)object;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, ":Front", names))
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, ":ServerPoll", names))
         return -1;
     if (self->core != NULL)
-        return vkpy_raise_initialised("Front");
+        return vkpy_raise_initialised("ServerPoll");
     vks_status status = vks_front_create(&self->core);
     if (status != VKS_OK)
-        vkpy_raise(status, "Front");
+        vkpy_raise(status, "ServerPoll");
     return status == VKS_OK ? 0 : -1;
 }
 
@@ -27,7 +27,7 @@ static void front_dealloc(PyObject *object)
 
 static PyObject *front_add(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"Front.add", 3, 3, 3, {"fd", "token", "interest"}, {NULL}};
+    static vkpy_signature signature = {"ServerPoll.add", 3, 3, 3, {"fd", "token", "interest"}, {NULL}};
     vkpy_front *self = (vkpy_front *)object;
     PyObject *values[3];
     uint64_t token;
@@ -37,22 +37,22 @@ static PyObject *front_add(PyObject *object, PyObject *const *arguments, Py_ssiz
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_fd(values[0], "fd", false, &fd) ||
         !vkpy_u64(values[1], "token", &token) || !vkpy_integer(values[2], "interest", 0, 3, &interest))
         return NULL;
-    return vkpy_none_or_raise(vks_front_add(self->core, fd, token, (uint32_t)interest), "Front.add");
+    return vkpy_none_or_raise(vks_front_add(self->core, fd, token, (uint32_t)interest), "ServerPoll.add");
 }
 
 static PyObject *front_watch(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"Front.watch", 3, 3, 3, {"fd", "interest", "is_quick"}, {NULL}};
+    static vkpy_signature signature = {"ServerPoll.watch", 3, 3, 3, {"fd", "interest", "answers_no_ops"}, {NULL}};
     vkpy_front *self = (vkpy_front *)object;
     PyObject *values[3];
     long long interest;
-    bool is_quick;
+    bool answers_no_ops;
     int fd;
     VKPY_LIVE(self);
     if (!vkpy_bind(&signature, arguments, count, keywords, values) || !vkpy_fd(values[0], "fd", false, &fd) ||
-        !vkpy_integer(values[1], "interest", 0, 3, &interest) || !vkpy_bool(values[2], &is_quick))
+        !vkpy_integer(values[1], "interest", 0, 3, &interest) || !vkpy_bool(values[2], &answers_no_ops))
         return NULL;
-    return vkpy_none_or_raise(vks_front_watch(self->core, fd, (uint32_t)interest, is_quick), "Front.watch");
+    return vkpy_none_or_raise(vks_front_watch(self->core, fd, (uint32_t)interest, answers_no_ops), "ServerPoll.watch");
 }
 
 static PyObject *front_remove(PyObject *object, PyObject *fd_object)
@@ -105,7 +105,7 @@ static PyObject *front_wait(PyObject *object, PyObject *timeout_object)
     status = vks_front_wait(self->core, events, TOLD_AT_ONCE, &count, deadline);
     PyEval_RestoreThread(thread);
     if (status != VKS_OK && status != VKS_TIMEOUT && status != VKS_INTERRUPTED)
-        return vkpy_raise(status, "Front.wait");
+        return vkpy_raise(status, "ServerPoll.wait");
     if (PyErr_CheckSignals() < 0)
         return NULL;
     PyObject *list = PyList_New(count);
@@ -129,7 +129,7 @@ static PyMethodDef methods[] = {
     {"add", VKPY_FASTCALL(front_add), VKPY_FAST,
      "add($self, fd, token, interest)\n--\n\nWatches it; interest: 1 read, 2 write. The fd stays the caller's."},
     {"watch", VKPY_FASTCALL(front_watch), VKPY_FAST,
-     "watch($self, fd, interest, is_quick)\n--\n\nis_quick: no-ops are answered here, without a word."},
+     "watch($self, fd, interest, answers_no_ops)\n--\n\nis_quick: no-ops are answered here, without a word."},
     {"remove", front_remove, METH_O, "remove($self, fd, /)\n--\n\nBefore it is closed."},
     {"set_generation", front_set_generation, METH_O,
      "set_generation($self, generation, /)\n--\n\nWhich device generation a no-op must name to be answered here."},
@@ -158,5 +158,5 @@ static PyType_Slot slots[] = {
 };
 
 PyType_Spec vkpy_front_spec = {
-    "vkshare._native.Front", sizeof(vkpy_front), 0, Py_TPFLAGS_DEFAULT, slots,
+    "vkshare._native.ServerPoll", sizeof(vkpy_front), 0, Py_TPFLAGS_DEFAULT, slots,
 };

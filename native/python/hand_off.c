@@ -1,4 +1,4 @@
-/* HandOff: requests on their way to a rendering thread and back, over native/server/hand_off.h. */
+/* WorkRing: requests on their way to a rendering thread and back, over native/server/hand_off.h. */
 #include "vkpy_server.h"
 
 static int hand_off_init(PyObject *object, PyObject *arguments, PyObject *keywords)
@@ -8,14 +8,14 @@ static int hand_off_init(PyObject *object, PyObject *arguments, PyObject *keywor
     PyObject *event_queue_object, *token_object;
     vks_event_queue *event_queue;
     uint64_t token;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OO:HandOff", names, &event_queue_object, &token_object) ||
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OO:WorkRing", names, &event_queue_object, &token_object) ||
         !vkpy_event_queue_and_token(event_queue_object, token_object, &event_queue, &token))
         return -1;
     if (self->core != NULL)
-        return vkpy_raise_initialised("HandOff");
+        return vkpy_raise_initialised("WorkRing");
     vks_status status = vks_hand_off_create(event_queue, token, &self->core);
     if (status != VKS_OK)
-        vkpy_raise(status, "HandOff");
+        vkpy_raise(status, "WorkRing");
     return status == VKS_OK ? 0 : -1;
 }
 
@@ -46,7 +46,7 @@ static PyObject *hand_off_give(PyObject *object, PyObject *request)
     vks_status status = vks_hand_off_give(self->core, Py_NewRef(request));
     if (status != VKS_OK)
         Py_DECREF(request);
-    return vkpy_none_or_raise(status, "HandOff.give");
+    return vkpy_none_or_raise(status, "WorkRing.give");
 }
 
 static PyObject *hand_off_take(PyObject *object, PyObject *ignored)
@@ -60,7 +60,7 @@ static PyObject *hand_off_take(PyObject *object, PyObject *ignored)
     if (status == VKS_CLOSED)
         Py_RETURN_NONE;
     /* The command's own reference stays with it until it is collected. */
-    return status == VKS_OK ? Py_NewRef((PyObject *)request) : vkpy_raise(status, "HandOff.take");
+    return status == VKS_OK ? Py_NewRef((PyObject *)request) : vkpy_raise(status, "WorkRing.take");
 }
 
 static PyObject *hand_off_done(PyObject *object, PyObject *result)
@@ -154,5 +154,5 @@ static PyType_Slot slots[] = {
 };
 
 PyType_Spec vkpy_hand_off_spec = {
-    "vkshare._native.HandOff", sizeof(vkpy_hand_off), 0, Py_TPFLAGS_DEFAULT, slots,
+    "vkshare._native.WorkRing", sizeof(vkpy_hand_off), 0, Py_TPFLAGS_DEFAULT, slots,
 };

@@ -1,4 +1,4 @@
-/* PresentHistory: the pure state machine of native/present/history.h, for tests and tools. */
+/* PresentTracker: the pure state machine of native/present/history.h, for tests and tools. */
 #include "vkpy.h"
 
 #include "present/history.h"
@@ -18,7 +18,7 @@ static PyObject *raise_not_live(vkpy_history *self)
 {
     if (self->core == NULL)
         return vkpy_raise_uninitialised((PyObject *)self);
-    return vkpy_raise_named("InvalidCallError", "the PresentHistory is in collect(): call it when that has returned");
+    return vkpy_raise_named("InvalidCallError", "the PresentTracker is in collect(): call it when that has returned");
 }
 
 /* Leaves *out where the argument was not given. */
@@ -51,16 +51,16 @@ static int history_init(PyObject *object, PyObject *arguments, PyObject *keyword
     PyObject *policy_object = NULL, *deadline_object = NULL;
     vks_present_policy policy = VKS_PRESENTS_BY_ACQUIRES;
     uint64_t deadline = VKS_FOREVER;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO:PresentHistory", names, &policy_object,
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO:PresentTracker", names, &policy_object,
                                      &deadline_object) ||
         !read_policy(policy_object, &policy) ||
         (deadline_object != Py_None && !optional_u64(deadline_object, "fence_deadline", &deadline)))
         return -1;
     if (self->core != NULL)
-        return vkpy_raise_initialised("PresentHistory");
+        return vkpy_raise_initialised("PresentTracker");
     vks_status status = vks_history_create(policy, deadline, &self->core);
     if (status != VKS_OK)
-        vkpy_raise(status, "PresentHistory");
+        vkpy_raise(status, "PresentTracker");
     return status == VKS_OK ? 0 : -1;
 }
 
@@ -112,7 +112,7 @@ static PyObject *wanted(vks_wanted told)
 static PyObject *history_swapchain(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
     static vkpy_signature signature = {
-        "PresentHistory.swapchain", 4, 2, 4, {"handle", "image_count", "shared", "last_use"}, {NULL}};
+        "PresentTracker.swapchain", 4, 2, 4, {"handle", "image_count", "shared", "last_use"}, {NULL}};
     vkpy_history *self = (vkpy_history *)object;
     PyObject *values[4];
     uint64_t handle, last_use = 0;
@@ -124,12 +124,12 @@ static PyObject *history_swapchain(PyObject *object, PyObject *const *arguments,
         return NULL;
     LIVE(self);
     vks_status status = vks_history_swapchain(self->core, handle, (uint32_t)image_count, is_shared, last_use);
-    return vkpy_none_or_raise(status, "PresentHistory.swapchain");
+    return vkpy_none_or_raise(status, "PresentTracker.swapchain");
 }
 
 static PyObject *history_waited(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"PresentHistory.waited", 2, 2, 2, {"image", "serial"}, {NULL}};
+    static vkpy_signature signature = {"PresentTracker.waited", 2, 2, 2, {"image", "serial"}, {NULL}};
     vkpy_history *self = (vkpy_history *)object;
     PyObject *values[2];
     long long image;
@@ -138,7 +138,7 @@ static PyObject *history_waited(PyObject *object, PyObject *const *arguments, Py
         !vkpy_integer(values[0], "image", 0, UINT32_MAX, &image) || !vkpy_u64(values[1], "serial", &serial))
         return NULL;
     LIVE(self);
-    return vkpy_none_or_raise(vks_history_waited(self->core, (uint32_t)image, serial), "PresentHistory.waited");
+    return vkpy_none_or_raise(vks_history_waited(self->core, (uint32_t)image, serial), "PresentTracker.waited");
 }
 
 /* How many there are, or -1. */
@@ -160,7 +160,7 @@ static Py_ssize_t read_semaphores(PyObject *object, uint64_t out[VKS_FRAME_SEMAP
 static PyObject *history_presented(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
     static vkpy_signature signature = {
-        "PresentHistory.presented", 4, 2, 4, {"image", "semaphores", "fence", "now"}, {NULL}};
+        "PresentTracker.presented", 4, 2, 4, {"image", "semaphores", "fence", "now"}, {NULL}};
     vkpy_history *self = (vkpy_history *)object;
     PyObject *values[4];
     long long image;
@@ -174,12 +174,12 @@ static PyObject *history_presented(PyObject *object, PyObject *const *arguments,
         return NULL;
     LIVE(self);
     vks_status status = vks_history_presented(self->core, (uint32_t)image, semaphores, (uint32_t)n, fence, now);
-    return vkpy_none_or_raise(status, "PresentHistory.presented");
+    return vkpy_none_or_raise(status, "PresentTracker.presented");
 }
 
 static PyObject *history_semaphore(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"PresentHistory.semaphore", 3, 2, 3, {"handle", "serial", "spoiled"}, {NULL}};
+    static vkpy_signature signature = {"PresentTracker.semaphore", 3, 2, 3, {"handle", "serial", "spoiled"}, {NULL}};
     vkpy_history *self = (vkpy_history *)object;
     PyObject *values[3];
     uint64_t handle, serial;
@@ -189,7 +189,7 @@ static PyObject *history_semaphore(PyObject *object, PyObject *const *arguments,
         return NULL;
     LIVE(self);
     return vkpy_none_or_raise(vks_history_semaphore(self->core, handle, serial, is_spoiled),
-                              "PresentHistory.semaphore");
+                              "PresentTracker.semaphore");
 }
 
 /* A vks_fence_probe. Once the callable has raised, it is not asked again: nothing counts as signalled. */
@@ -205,7 +205,7 @@ static bool ask(void *callable, uint64_t fence)
 
 static PyObject *history_collect(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"PresentHistory.collect", 3, 1, 3, {"completed", "now", "is_signalled"}, {NULL}};
+    static vkpy_signature signature = {"PresentTracker.collect", 3, 1, 3, {"completed", "now", "is_signalled"}, {NULL}};
     vkpy_history *self = (vkpy_history *)object;
     PyObject *values[3];
     uint64_t completed, now = 0;
@@ -223,7 +223,7 @@ static PyObject *history_collect(PyObject *object, PyObject *const *arguments, P
     self->is_looking = false;
     if (PyErr_Occurred() != NULL) /* what was decided is told by the next call */
         return NULL;
-    return status == VKS_OK ? take_decisions(self) : vkpy_raise(status, "PresentHistory.collect");
+    return status == VKS_OK ? take_decisions(self) : vkpy_raise(status, "PresentTracker.collect");
 }
 
 static PyObject *history_close(PyObject *object, PyObject *ignored)
@@ -302,5 +302,5 @@ static PyType_Slot slots[] = {
 };
 
 PyType_Spec vkpy_history_spec = {
-    "vkshare._native.PresentHistory", sizeof(vkpy_history), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots,
+    "vkshare._native.PresentTracker", sizeof(vkpy_history), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots,
 };

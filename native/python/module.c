@@ -33,11 +33,11 @@ static const struct {
     {"Swapchain", &vkpy_swapchain_type, &vkpy_swapchain_spec},
     {"Frame", &vkpy_frame_type, &vkpy_frame_spec},
     {"Prepared", &vkpy_prepared_type, &vkpy_prepared_spec},
-    {"PresentHistory", &vkpy_history_type, &vkpy_history_spec},
+    {"PresentTracker", &vkpy_history_type, &vkpy_history_spec},
     {"Producer", &vkpy_producer_type, &vkpy_producer_spec},
     {"Consumer", &vkpy_consumer_type, &vkpy_consumer_spec},
-    {"HandOff", &vkpy_hand_off_type, &vkpy_hand_off_spec},
-    {"Front", &vkpy_front_type, &vkpy_front_spec},
+    {"WorkRing", &vkpy_hand_off_type, &vkpy_hand_off_spec},
+    {"ServerPoll", &vkpy_front_type, &vkpy_front_spec},
     {"Display", &vkpy_display_type, &vkpy_display_spec},
     {"Dispatcher", &vkpy_dispatcher_type, &vkpy_dispatcher_spec},
     {"Observer", &vkpy_observer_type, &vkpy_observer_spec},
@@ -78,8 +78,8 @@ static PyObject *thread_count(PyObject *module, PyObject *ignored)
 }
 
 static PyMethodDef functions[] = {
-    {"page_look", VKPY_FASTCALL(vkpy_page_inspect), METH_FASTCALL | METH_KEYWORDS,
-     "page_look($module, fd)\n--\n\nWhat a shared page says, as a dict; the fd stays the caller's."},
+    {"page_inspect", VKPY_FASTCALL(vkpy_page_inspect), METH_FASTCALL | METH_KEYWORDS,
+     "page_inspect($module, fd)\n--\n\nWhat a shared page says, as a dict; the fd stays the caller's."},
     {"memfd_create", VKPY_FASTCALL(vkpy_memfd_create), VKPY_FAST,
      "memfd_create($module, name, size)\n--\n\nThe fd of a new memfd whose size and seals are final, the caller's."},
     {"memfd_check", VKPY_FASTCALL(vkpy_memfd_check), VKPY_FAST,
@@ -95,8 +95,8 @@ static PyMethodDef functions[] = {
      "memory_reserve($module, mapping, fd)\n--\n\nTakes all pages of a mapping of `fd` from the system now."},
     {"have_futex_waitv", have_futex_waitv, METH_NOARGS,
      "have_futex_waitv($module)\n--\n\nWhether the kernel can wait for many futexes at once."},
-    {"queue_page_look", vkpy_queue_page_inspect, METH_O,
-     "queue_page_look($module, fd)\n--\n\nWhat the page of a queue says, as a dict; the fd stays the caller's."},
+    {"queue_page_inspect", vkpy_queue_page_inspect, METH_O,
+     "queue_page_inspect($module, fd)\n--\n\nWhat the page of a queue says, as a dict; the fd stays the caller's."},
     {"queue_page_make", VKPY_FASTCALL(vkpy_queue_page_make), METH_FASTCALL | METH_KEYWORDS,
      "queue_page_make($module, width, height, format, count, metadata_size, network, single_threaded, kind)\n--\n\nThe "
      "fd of a new queue's page, the caller's; kind: 1 starts full, 2 lets each end begin alone."},

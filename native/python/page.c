@@ -1,4 +1,4 @@
-/* page_look, queue_page_look: what `vkshare ps` reads of a shared page. */
+/* page_inspect, queue_page_inspect: what `vkshare ps` reads of a shared page. */
 #include "vkpy.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ static PyObject *slot_list(const vks_page_view *view)
 
 PyObject *vkpy_page_inspect(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"page_look", 1, 1, 1, {"fd"}, {NULL}};
+    static vkpy_signature signature = {"page_inspect", 1, 1, 1, {"fd"}, {NULL}};
     vks_page_view view;
     PyObject *values[1];
     int fd;
@@ -41,7 +41,7 @@ PyObject *vkpy_page_inspect(PyObject *module, PyObject *const *arguments, Py_ssi
         return NULL;
     vks_status status = vks_page_inspect(fd, &view);
     if (status != VKS_OK)
-        return vkpy_raise(status, "page_look");
+        return vkpy_raise(status, "page_inspect");
     PyObject *slots = slot_list(&view);
     if (slots == NULL)
         return NULL;
@@ -70,7 +70,7 @@ PyObject *vkpy_queue_page_inspect(PyObject *module, PyObject *fd_object)
         return NULL;
     vks_status status = vks_queue_inspect(fd, &view);
     if (status != VKS_OK)
-        return vkpy_raise(status, "queue_page_look");
+        return vkpy_raise(status, "queue_page_inspect");
     return Py_BuildValue("{s:I,s:K,s:K,s:I,s:I,s:I,s:I,s:I,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:N,s:N}", "kind", 3u, "id",
                          (unsigned long long)view.id, "network", (unsigned long long)view.network, "width", view.width,
                          "height", view.height, "format", view.format, "count", view.count, "metadata_size",

@@ -260,7 +260,7 @@ static PyObject *wrap_frame(vkpy_swapchain *self, const vks_frame *frame, PyObje
 static bool renew_ring(vkpy_swapchain *self, const vks_frame *wanted)
 {
     PyObject *made =
-        PyObject_CallMethod((PyObject *)self, "_renew_ring", "II", (unsigned)wanted->width, (unsigned)wanted->height);
+        PyObject_CallMethod((PyObject *)self, "_renew_offscreen", "II", (unsigned)wanted->width, (unsigned)wanted->height);
     Py_XDECREF(made);
     return made != NULL;
 }
@@ -506,7 +506,7 @@ static PyObject *swapchain_attach(PyObject *object, PyObject *const *arguments, 
 
 static PyObject *swapchain_new_ring(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"Swapchain._new_ring", 3, 3, 3, {"width", "height", "image_count"}, {NULL}};
+    static vkpy_signature signature = {"Swapchain._new_offscreen", 3, 3, 3, {"width", "height", "image_count"}, {NULL}};
     vkpy_swapchain *self = (vkpy_swapchain *)object;
     PyObject *values[3];
     long long width, height, n;
@@ -655,7 +655,7 @@ static PyMethodDef methods[] = {
     {"_prepare", swapchain_prepare, METH_NOARGS, NULL},
     {"_image", VKPY_FASTCALL(swapchain_image), VKPY_FAST, NULL},
     {"_attach", VKPY_FASTCALL(swapchain_attach), VKPY_FAST, NULL},
-    {"_new_ring", VKPY_FASTCALL(swapchain_new_ring), VKPY_FAST, NULL},
+    {"_new_offscreen", VKPY_FASTCALL(swapchain_new_ring), VKPY_FAST, NULL},
     {"_take_semaphores", swapchain_take_semaphores, METH_O, NULL},
     {"_set_hooks", VKPY_FASTCALL(swapchain_set_hooks), VKPY_FAST, NULL},
     {"_close", swapchain_close, METH_NOARGS, NULL},

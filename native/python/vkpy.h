@@ -138,7 +138,7 @@ vkpy_event_queue *vkpy_event_queue_argument(PyObject *object, const char *name);
 /* An empty one; its `core` is filled in by the caller. */
 vkpy_submission *vkpy_submission_new(vkpy_device *device);
 PyObject *vkpy_pending_new(vkpy_surface *surface, vks_work *op); /* takes over `op`, also when it fails */
-/* Device.submit and _native.page_look. */
+/* Device.submit and _native.page_inspect. */
 PyObject *vkpy_submit(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *vkpy_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 PyObject *vkpy_page_inspect(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);

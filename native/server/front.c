@@ -21,7 +21,7 @@ enum {
 typedef struct watched {
     uint64_t token;
     uint32_t interest;
-    bool is_used, is_quick;
+    bool is_used, answers_no_ops;
 } watched;
 
 struct vks_front {
@@ -101,11 +101,11 @@ vks_status vks_front_add(vks_front *f, int fd, uint64_t token, uint32_t interest
 
 static bool is_watched(const vks_front *f, int fd) { return fd >= 0 && (size_t)fd < f->n_fds && f->by_fd[fd].is_used; }
 
-vks_status vks_front_watch(vks_front *f, int fd, uint32_t interest, bool is_quick)
+vks_status vks_front_watch(vks_front *f, int fd, uint32_t interest, bool answers_no_ops)
 {
     if (!is_watched(f, fd))
         return vks_fail(VKS_BAD_CALL, 0, "file descriptor %d is not watched", fd);
-    f->by_fd[fd].is_quick = is_quick;
+    f->by_fd[fd].answers_no_ops = answers_no_ops;
     if (f->by_fd[fd].interest == interest)
         return VKS_OK;
     f->by_fd[fd].interest = interest;
@@ -222,7 +222,7 @@ vks_status vks_front_wait(vks_front *f, vks_front_event *events, uint32_t capaci
             event->token = of->token;
             event->what = what_happened(found[i].events);
             event->n_owed = 0;
-            if (!of->is_quick || event->what != VKS_FRONT_READ || !answer(f, found[i].data.fd, event))
+            if (!of->answers_no_ops || event->what != VKS_FRONT_READ || !answer(f, found[i].data.fd, event))
                 ++*count;
         }
         if (*count)

@@ -49,8 +49,8 @@ void vks_front_destroy(vks_front *front);
 
 /* VKS_FRONT_GONE (the peer has closed its end, or half of it) is always told. */
 vks_status vks_front_add(vks_front *front, int fd, uint64_t token, uint32_t interest);
-/* is_quick: the front answers no-ops of this connection. Nothing of its may be outstanding then, in or out. */
-vks_status vks_front_watch(vks_front *front, int fd, uint32_t interest, bool is_quick);
+/* answers_no_ops: the front answers no-ops of this connection. Nothing of its may be outstanding then, in or out. */
+vks_status vks_front_watch(vks_front *front, int fd, uint32_t interest, bool answers_no_ops);
 void vks_front_remove(vks_front *front, int fd);
 
 /* Which device generation a no-op must name to be answered here. */

@@ -64,7 +64,7 @@ def test_a_wait_that_looks_up_for_signals_is_one_wait(device: Device, surface: S
 
     def look() -> None:
         while not over.wait(0.005):
-            seen.update(slot["waiting_since"] for slot in _native.page_look(page_fd)["slots"] if slot["waiting"])
+            seen.update(slot["waiting_since"] for slot in _native.page_inspect(page_fd)["slots"] if slot["waiting"])
 
     looker = threading.Thread(target=look)
     looker.start()

@@ -1,4 +1,4 @@
-"""_native.Surface, PendingAcquire and page_look."""
+"""_native.Surface, PendingAcquire and page_inspect."""
 
 from __future__ import annotations
 
@@ -134,17 +134,17 @@ def test_sync_is_for_vulkan(surface: Surface) -> None:
 def test_page_look_reads_a_page_and_refuses_other_files(device: Device, surface: Surface, fence: Fence) -> None:
     surface.acquire()
     page_fd, _ = surface._export()
-    page = _native.page_look(page_fd)
+    page = _native.page_inspect(page_fd)
     os.close(page_fd)
     assert (page["kind"], page["width"], page["height"], page["format"]) == (2, WIDTH, HEIGHT, RGBA8)
     assert page["owner_pid"] == os.getpid()
     [slot] = [slot for slot in page["slots"] if slot["slot"] == page["owner_slot"]]
     assert slot["name"] == "extension"
     fence_fd, _ = fence._export()
-    assert _native.page_look(fence_fd)["kind"] == 1
+    assert _native.page_inspect(fence_fd)["kind"] == 1
     os.close(fence_fd)
     with open("/dev/null") as other, pytest.raises(errors.DescriptorError):
-        _native.page_look(other.fileno())
+        _native.page_inspect(other.fileno())
     for bad in (-1, "1", 2**31):
         with pytest.raises((TypeError, ValueError), match="fd"):
-            _native.page_look(bad)
+            _native.page_inspect(bad)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from vkshare import _native, errors
-from vkshare._native import PresentHistory
+from vkshare._native import PresentTracker
 
 NOTHING = ("nothing", 0)
 
@@ -29,13 +29,13 @@ def destroy(*handles: int) -> list[tuple[str, int]]:
     return [("destroy_swapchain", handle) for handle in handles]
 
 
-def by_acquires(images: int = 3) -> PresentHistory:
-    history = PresentHistory("acquires")
+def by_acquires(images: int = 3) -> PresentTracker:
+    history = PresentTracker("acquires")
     history.swapchain(100, images)
     return history
 
 
-def frame(history: PresentHistory, image: int, serial: int, semaphore: int) -> None:
+def frame(history: PresentTracker, image: int, serial: int, semaphore: int) -> None:
     """By acquires: acquired, drawn by the submission `serial`, presented."""
     history.waited(image, serial)
     history.presented(image, [semaphore])
@@ -58,8 +58,8 @@ def fences() -> Fences:
     return Fences()
 
 
-def by_fences(deadline: int | None = None) -> PresentHistory:
-    history = PresentHistory("fences", fence_deadline=deadline)
+def by_fences(deadline: int | None = None) -> PresentTracker:
+    history = PresentTracker("fences", fence_deadline=deadline)
     history.swapchain(100, 3)
     return history
 
@@ -338,7 +338,7 @@ def test_a_fence_that_never_comes_is_destroyed_at_the_end_only_after_its_swapcha
 
 @pytest.mark.rule("A18")
 def test_of_windows_that_share_a_present_each_keeps_its_swapchain_by_its_own_fence(fences: Fences) -> None:
-    first, second = by_fences(), PresentHistory("fences")
+    first, second = by_fences(), PresentTracker("fences")
     second.swapchain(200, 3)
     first.presented(0, [1], 50)
     second.presented(0, [], 51)
@@ -357,9 +357,9 @@ def test_of_windows_that_share_a_present_each_keeps_its_swapchain_by_its_own_fen
 @pytest.mark.rule("A15", "A19")
 @pytest.mark.parametrize("policy", ["acquires", "fences"])
 def test_a_semaphore_that_somebody_else_used_comes_back_when_that_has_run(policy: str, fences: Fences) -> None:
-    history = PresentHistory(policy)
+    history = PresentTracker(policy)
     history.semaphore(1, 5)
-    history.semaphore(2, 3, spoiled=True)
+    history.semaphore(2, 3, discarded=True)
     history.semaphore(3, 4)
     assert history.collect(2, 0, fences) == []
     assert history.collect(3, 0, fences) == [("destroy_semaphore", 2)]
@@ -384,8 +384,8 @@ def test_the_end_gives_everything_out_with_the_swapchains_first() -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: PresentHistory("both"), "policy is 'both', allowed are 'acquires' and 'fences'"),
-        (lambda: PresentHistory(fence_deadline=-1), "fence_deadline is -1"),
+        (lambda: PresentTracker("both"), "policy is 'both', allowed are 'acquires' and 'fences'"),
+        (lambda: PresentTracker(fence_deadline=-1), "fence_deadline is -1"),
         (lambda: by_acquires().swapchain(101, 0), "image_count is 0, allowed is 1 to 1024"),
         (lambda: by_acquires().swapchain(101, 2**32), "image_count is 4294967296"),
         (lambda: by_acquires().swapchain(100, 3), "swapchain 0x64 is in the history already"),
@@ -412,7 +412,7 @@ def test_what_cannot_be_is_a_value_error_that_names_it(call: Any, words: str) ->
         lambda: by_fences().collect(1, 1, 1),  # type: ignore[arg-type]
         lambda: by_acquires().presented(0, None),  # type: ignore[arg-type]
         lambda: by_acquires().waited("0", 1),  # type: ignore[arg-type]
-        lambda: PresentHistory(1),  # type: ignore[arg-type]
+        lambda: PresentTracker(1),  # type: ignore[arg-type]
     ],
 )
 def test_what_is_of_the_wrong_type_is_a_type_error(call: Any) -> None:
@@ -449,7 +449,7 @@ def test_the_fence_probe_cannot_change_the_history_that_asks() -> None:
 
 
 def test_without_its_init_it_refuses_everything() -> None:
-    history = PresentHistory.__new__(PresentHistory)
+    history = PresentTracker.__new__(PresentTracker)
     for call in (lambda: history.swapchain(1, 1), history.close, history.wanted, lambda: history.collect(0)):
         with pytest.raises(errors.InvalidCallError):
             call()
@@ -466,14 +466,14 @@ OTHERS: list[Any] = [None, "", "1", b"x", [], [1], (1, 2, 3), {}, 1.5, object(),
 def test_no_garbage_makes_it_crash(policy: str) -> None:
     dice = random.Random(4711)
     refusals = (ValueError, TypeError, IndexError, OverflowError, errors.VkshareError)
-    names = [name for name in dir(_native.PresentHistory) if not name.startswith("_")]
-    history, accepted = PresentHistory(policy, dice.choice([None, 0, 10])), 0
+    names = [name for name in dir(_native.PresentTracker) if not name.startswith("_")]
+    history, accepted = PresentTracker(policy, dice.choice([None, 0, 10])), 0
     for _ in range(30_000):
         values = [dice.choice(NUMBERS if dice.random() < 0.8 else OTHERS) for _ in range(dice.randrange(5))]
         if dice.random() < 0.4:
             values[1:2] = [[dice.choice(NUMBERS) for _ in range(dice.randrange(10))]]
         if dice.random() < 0.02:
-            history = PresentHistory(policy, dice.choice([None, 0, 10]))
+            history = PresentTracker(policy, dice.choice([None, 0, 10]))
         try:
             getattr(history, dice.choice(names))(*values)
             accepted += 1

@@ -26,7 +26,7 @@ class Watched:
     """A front and the two ends of a connection."""
 
     def __init__(self) -> None:
-        self.front = _native.Front()
+        self.front = _native.ServerPoll()
         self.front.set_generation(3)
         self.near, self.far = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self.far.settimeout(10)
@@ -156,7 +156,7 @@ def test_a_flood_of_no_ops_keeps_neither_the_deadline_nor_another_connection_wai
 
 
 def test_what_is_not_watched_is_refused() -> None:
-    front = _native.Front()
+    front = _native.ServerPoll()
     with pytest.raises(InvalidCallError, match="is not watched"):
         front.watch(0, READ, False)
     front.remove(0)
@@ -165,4 +165,4 @@ def test_what_is_not_watched_is_refused() -> None:
     with pytest.raises(ValueError):
         front.wait(-1.0)
     with pytest.raises(InvalidCallError):
-        _native.Front.__new__(_native.Front).wait(0.0)
+        _native.ServerPoll.__new__(_native.ServerPoll).wait(0.0)

@@ -27,7 +27,7 @@ def readable(event_queue: _native.EventQueue, seconds: float = 0.0) -> bool:
 @pytest.mark.rule("R2")
 def test_commands_come_back_with_their_results_in_the_order_in_which_they_were_given() -> None:
     event_queue = _native.EventQueue()
-    hand_off = _native.HandOff(event_queue, 77)
+    hand_off = _native.WorkRing(event_queue, 77)
     for n in range(3):
         hand_off.give(n)
     assert hand_off.collect() is None
@@ -41,7 +41,7 @@ def test_commands_come_back_with_their_results_in_the_order_in_which_they_were_g
 @pytest.mark.rule("R6")
 def test_no_more_are_out_than_there_is_room_for() -> None:
     event_queue = _native.EventQueue()
-    hand_off = _native.HandOff(event_queue, 1)
+    hand_off = _native.WorkRing(event_queue, 1)
     for n in range(66):
         hand_off.give(n)
     with pytest.raises(VkshareError, match="66 commands are out"):
@@ -56,7 +56,7 @@ def test_no_more_are_out_than_there_is_room_for() -> None:
 @pytest.mark.rule("R2", "R3")
 def test_a_thread_sleeps_until_it_is_given_something_and_its_completion_is_an_eventfd() -> None:
     event_queue = _native.EventQueue()
-    hand_off = _native.HandOff(event_queue, 5)
+    hand_off = _native.WorkRing(event_queue, 5)
 
     def render() -> None:
         while (request := hand_off.take()) is not None:
@@ -87,7 +87,7 @@ def test_a_thread_sleeps_until_it_is_given_something_and_its_completion_is_an_ev
 
 def test_a_closed_hand_off_takes_no_more_and_drops_what_nobody_took() -> None:
     event_queue = _native.EventQueue()
-    hand_off = _native.HandOff(event_queue, 1)
+    hand_off = _native.WorkRing(event_queue, 1)
     things = [Thing() for _ in range(3)]
     watched = [weakref.ref(thing) for thing in things]
     for thing in things:
@@ -110,13 +110,13 @@ def test_a_closed_hand_off_takes_no_more_and_drops_what_nobody_took() -> None:
 
 def test_it_is_not_used_twice_nor_after_fork_nor_before_init() -> None:
     event_queue = _native.EventQueue()
-    hand_off = _native.HandOff(event_queue, 1)
+    hand_off = _native.WorkRing(event_queue, 1)
     with pytest.raises(InvalidCallError, match="ran already"):
         hand_off.__init__(event_queue, 1)  # type: ignore[misc]
     with pytest.raises(InvalidCallError):
-        _native.HandOff.__new__(_native.HandOff).collect()
+        _native.WorkRing.__new__(_native.WorkRing).collect()
     with pytest.raises(TypeError, match="hub"):
-        _native.HandOff(object(), 1)  # type: ignore[arg-type]
+        _native.WorkRing(object(), 1)  # type: ignore[arg-type]
 
     def in_it() -> None:
         with pytest.raises(InvalidCallError):
@@ -131,8 +131,8 @@ def test_it_is_not_used_twice_nor_after_fork_nor_before_init() -> None:
 def test_a_completion_wakes_a_loop_that_sleeps() -> None:
     """That it is woken at all, and by nothing else: the bound of 300 us is measured where it is quiet."""
     event_queue = _native.EventQueue()
-    hand_off = _native.HandOff(event_queue, 9)
-    front = _native.Front()
+    hand_off = _native.WorkRing(event_queue, 9)
+    front = _native.ServerPoll()
     front.add(event_queue.fileno(), 4, 1)
     threading.Timer(0.05, lambda: hand_off.done(None)).start()
     hand_off.give("request")

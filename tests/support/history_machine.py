@@ -57,7 +57,7 @@ class Machine:
 
     def __init__(self, policy: str) -> None:
         self.by_fences = policy == "fences"
-        self.history = _native.PresentHistory(policy, DEADLINE)
+        self.history = _native.PresentTracker(policy, DEADLINE)
         self.now = 0
         self.needs = [0]  # of each submission the present that the engine must be done with
         self.completed = 0

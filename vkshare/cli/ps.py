@@ -83,7 +83,7 @@ def _look(path: str) -> dict[str, Any] | None:
 
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return _native.queue_page_look(fd) if _QUEUE in os.readlink(path) else _native.page_look(fd)
+        return _native.queue_page_inspect(fd) if _QUEUE in os.readlink(path) else _native.page_inspect(fd)
     except DescriptorError:
         return None
     finally:

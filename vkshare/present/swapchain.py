@@ -319,7 +319,7 @@ class Swapchain(Closable, _native.Swapchain):
         if self._images.native is not None:
             self._prepare()
         elif all(size):
-            self._renew_ring(*size)
+            self._renew_offscreen(*size)
         self._shown = FrameCapture(self, self._images, keep=bool(capture))
         self._hook()
         self._tell_window()
@@ -363,12 +363,12 @@ class Swapchain(Closable, _native.Swapchain):
         """The target has this size now: from any thread."""
         self._resize(width, height)
 
-    def _renew_ring(self, width: int, height: int) -> None:
+    def _renew_offscreen(self, width: int, height: int) -> None:
         """Called from C when the ring's size is to change, in the middle of an acquire."""
         with self._lock:
             if self.extent == (width, height):
                 return  # another thread was first
-            self._new_ring(width, height, self._counts["image_count"])
+            self._new_offscreen(width, height, self._counts["image_count"])
 
     def _adopt(self, index: int, generation: int) -> bool:
         """Called from C when an image first comes: its Surface. False: it is of before a resize by another thread."""

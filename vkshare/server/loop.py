@@ -21,7 +21,7 @@ class Loop:
     """Watches file descriptors. All methods but call_soon() are for the one thread that runs it."""
 
     def __init__(self) -> None:
-        self.front = _native.Front()
+        self.front = _native.ServerPoll()
         self._handlers: dict[int, Handler] = {}
         self._tokens: dict[int, int] = {}  # by fd
         self._next = itertools.count(1)
@@ -47,9 +47,9 @@ class Loop:
         self._handlers[token] = handler
         self._tokens[fd] = token
 
-    def watch(self, fd: int, interest: int, is_quick: bool = False) -> None:
-        """Another interest. is_quick: no-ops are answered without a word (native/server/front.h)."""
-        self.front.watch(fd, interest, is_quick)
+    def watch(self, fd: int, interest: int, answers_no_ops: bool = False) -> None:
+        """Another interest. answers_no_ops: no-ops are answered without a word (native/server/front.h)."""
+        self.front.watch(fd, interest, answers_no_ops)
 
     def remove(self, fd: int) -> None:
         """Before it is closed. Events that were found already are not told."""

@@ -370,8 +370,8 @@ class ServedClient:
         conversation = self.conversation
         can_write = self._unsent and not conversation.is_congested
         interest = (READ if conversation.is_attended else 0) | (WRITE if can_write else 0)
-        is_quick = conversation.is_idle and self._splitter.is_empty and not self._unsent
-        self.server.loop.watch(self._sock.fileno(), interest, is_quick)
+        answers_no_ops = conversation.is_idle and self._splitter.is_empty and not self._unsent
+        self.server.loop.watch(self._sock.fileno(), interest, answers_no_ops)
 
     # ---- ending ---------------------------------------------------------------------------------------------------
 

@@ -69,7 +69,7 @@ class ThreadWorker:
     """A thread that runs a client's requests on the server's device. Idle, it sleeps on a semaphore in C."""
 
     def __init__(self, client: int, event_queue: _native.EventQueue, devices: Devices, order: Order) -> None:
-        self._hand_off = _native.HandOff(event_queue, client << 32)
+        self._hand_off = _native.WorkRing(event_queue, client << 32)
         self._client = client
         self._event_queue = event_queue
         self._devices = devices
