@@ -15,7 +15,7 @@ def viewer(descriptor, adapter):
     with (
         vks.open(adapter, name="viewer") as device,
         device.open_surface(descriptor) as surface,
-        surface.access(acquire=1, release=0),  # waits until somebody hands it on with key 1
+        surface.access(acquire=1, release=0),  # waits for a release with key 1
     ):
         print("the middle pixel is", surface.read()[540, 960])
 
@@ -26,7 +26,7 @@ def main():
         arguments = surface.export(), device.adapter.uuid
         other = multiprocessing.get_context("spawn").Process(target=viewer, args=arguments)
         other.start()
-        with surface.access(acquire=0, release=1) as view:  # own it; on exit hand it to whoever waits for key 1
+        with surface.access(acquire=0, release=1) as view:  # own it; on exit release it with key 1
             device.submit(device.record().clear(view, (0, 0, 0, 1)).draw_triangles(view, TRIANGLE))
         with surface.access(acquire=0):  # it comes back with key 0
             pass

@@ -1,4 +1,4 @@
-"""An owner that is killed takes nothing with it: the next one is told, and goes on."""
+"""Recovery after an owner is killed: the next owner gets AbandonedError, recovers the surface and continues."""
 
 import multiprocessing
 import os
@@ -23,7 +23,7 @@ def main():
         try:
             surface.acquire(0)
         except vks.AbandonedError:
-            surface.recover()  # owns it; other handles are told once, with AbandonedError, that frames were lost
+            surface.recover()  # owns it; other handles get AbandonedError once, because frames were lost
         device.submit(device.record().clear(surface, (0, 0, 0, 1)))
         surface.release(0)
         print("recovered, generation", surface.generation)

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support import roles
+from support import access_patterns
 from support.patience import Measured
 from support.peers import Peer, PeerDied, later
 from support.processes import in_new_process
-from support.scale import rounds, seeded, unhurried
+from support.run_volumes import rounds, seeded, unhurried
 from support.sharing import followed, opened, wait_until
 
 import vkshare as vks
@@ -71,7 +71,7 @@ def test_after_the_owners_death_the_surface_is_recovered_and_used_again(vks_open
     killed, lives = peers(), peers()
     theirs, others = opened(surface, killed.device), opened(surface, lives.device)
     theirs.acquire(0, 0)
-    killed.run(roles.draw, theirs, 3)
+    killed.run(access_patterns.draw, theirs, 3)
     killed.kill()
     with pytest.raises(AbandonedError):
         surface.acquire(0, 5)
@@ -81,12 +81,12 @@ def test_after_the_owners_death_the_surface_is_recovered_and_used_again(vks_open
         surface.release(0)
     others.recover()
     assert others.generation == 2
-    lives.run(roles.draw, others, 4)
+    lives.run(access_patterns.draw, others, 4)
     others.release(5)
     with pytest.raises(AbandonedError):
         surface.acquire(5, 0)
     surface.acquire(5, 5)
-    assert roles.is_picture(surface, 4)
+    assert access_patterns.is_picture(surface, 4)
 
 
 @pytest.mark.rule("K9", "K12")
@@ -112,7 +112,7 @@ def test_the_death_of_a_waiter_or_of_one_that_does_nothing_changes_nothing(vks_o
     waiter, idler, heir = peers(), peers(), peers()
     handles = [opened(surface, peer.device) for peer in (waiter, idler, heir)]
     surface.acquire(0, 0)
-    roles.draw(surface, 2)
+    access_patterns.draw(surface, 2)
     handles[0].acquire.later(1)
     inherits = later(handles[2].acquire, 1, 30)
     wait_until(lambda: len(surface.mutex.statistics().waiters) == 2)
@@ -124,7 +124,7 @@ def test_the_death_of_a_waiter_or_of_one_that_does_nothing_changes_nothing(vks_o
     assert not inherits.done(0.05)
     surface.release(1)
     inherits.result(5)
-    assert heir.run(roles.is_picture, handles[2], 2)
+    assert heir.run(access_patterns.is_picture, handles[2], 2)
     handles[2].release(0)
     surface.acquire(0, 5)
 
@@ -166,7 +166,7 @@ def test_when_the_maker_dies_while_nobody_owns_the_others_go_on(vks_open: Open, 
     with made.export() as descriptor:
         surface, theirs = device.open_surface(descriptor), other.device.open_surface(descriptor)
     made.acquire(0, 0)
-    maker.run(roles.draw, made, 6)
+    maker.run(access_patterns.draw, made, 6)
     made.release(1)
     wait_until(lambda: (told := surface.mutex.statistics()).completed == told.value)  # its work has run
     maker.kill()
@@ -174,7 +174,7 @@ def test_when_the_maker_dies_while_nobody_owns_the_others_go_on(vks_open: Open, 
     for turn in range(4):
         handle = (surface, theirs)[turn % 2]
         handle.acquire(turn + 1, 5)
-        assert (handle.read() == roles.picture((16, 16, 4), 6)).all()
+        assert (handle.read() == access_patterns.picture((16, 16, 4), 6)).all()
         handle.release(turn + 2)
 
 
@@ -197,7 +197,7 @@ def test_the_places_of_the_dead_are_given_to_new_handles(vks_open: Open, peers: 
     for _ in range(3):  # a page has 120 places
         killed = peers(validation=False)
         with surface.export() as descriptor:
-            assert killed.run(roles.open_many, killed.device, descriptor, 60) == 60
+            assert killed.run(access_patterns.open_many, killed.device, descriptor, 60) == 60
         killed.kill()
         assert not killed.is_running(5)
     opened(surface, device).acquire(0, 0)
@@ -216,8 +216,8 @@ def test_a_frame_whose_drawing_died_with_its_owner_is_never_read_as_whole(
     theirs = opened(surface, killed.device)
     gate = killed.device.create_fence()
     theirs.acquire(0, 0)
-    killed.run(roles.clear_and_forget, theirs, 5)
-    killed.run(roles.fill_column, theirs, 3, 99, waits=(gate, 1))  # held: it will never run
+    killed.run(access_patterns.clear_and_forget, theirs, 5)
+    killed.run(access_patterns.fill_column, theirs, 3, 99, waits=(gate, 1))  # held: it will never run
     theirs.release(1)
     surface.acquire(1, 5)
     reading = later(surface.read)
@@ -240,7 +240,7 @@ def test_an_owner_whose_work_can_never_run_recovers_the_surface(vks_open: Open, 
     killed = peers()
     theirs, gate = opened(surface, killed.device), killed.device.create_fence()
     theirs.acquire(0, 0)
-    killed.run(roles.fill_column, theirs, 3, 99, waits=(gate, 1))  # held: it will never run
+    killed.run(access_patterns.fill_column, theirs, 3, 99, waits=(gate, 1))  # held: it will never run
     theirs.release(1)
     surface.acquire(1, 5)
     with pytest.raises(InvalidCallError, match="not abandoned"):
@@ -248,10 +248,10 @@ def test_an_owner_whose_work_can_never_run_recovers_the_surface(vks_open: Open, 
     killed.kill()
     wait_until(lambda: surface.mutex.statistics().handles == 1)  # the death is known: the next submission is refused
     with pytest.raises(AbandonedError, match=r"recover\(\) makes it usable again"):
-        roles.clear(surface, 7)
+        access_patterns.clear(surface, 7)
     surface.recover()
-    roles.clear(surface, 8).wait(5)
-    assert roles.is_clear(surface.read(), 8)
+    access_patterns.clear(surface, 8).wait(5)
+    assert access_patterns.is_clear(surface.read(), 8)
 
 
 @pytest.mark.rule("K25", "K9", "K27")
@@ -262,7 +262,7 @@ def test_work_held_for_an_owner_that_is_killed_fails_and_the_device_goes_on(vks_
     opened(surface, killed.device).acquire(0, 0)
     surface.acquire(1, mode="gpu")
     fence = device.create_fence()
-    held = [roles.clear(surface, n, signals=fence) for n in range(5)]
+    held = [access_patterns.clear(surface, n, signals=fence) for n in range(5)]
     killed.kill()
     for submission in held:
         with pytest.raises(AbandonedError):
@@ -270,11 +270,11 @@ def test_work_held_for_an_owner_that_is_killed_fails_and_the_device_goes_on(vks_
     with pytest.raises(AbandonedError):
         fence.wait(1, 5)
     own.acquire(0, 0)
-    roles.clear(own, 9).wait(5)
-    assert roles.is_clear(own.read(), 9)
+    access_patterns.clear(own, 9).wait(5)
+    assert access_patterns.is_clear(own.read(), 9)
     surface.recover()
-    roles.clear(surface, 7).wait(5)
-    assert roles.is_clear(surface.read(), 7)
+    access_patterns.clear(surface, 7).wait(5)
+    assert access_patterns.is_clear(surface.read(), 7)
 
 
 @pytest.mark.rule("X9", "X10")
@@ -315,14 +315,14 @@ def test_a_party_killed_at_any_moment_leaves_a_whole_frame_or_an_abandoned_surfa
     took = []
     for _ in range(kills):
         victim = peers(validation=False)  # quicker to start
-        victim.later(roles.tear, opened(surface, victim.device), dice.getrandbits(32))
+        victim.later(access_patterns.tear, opened(surface, victim.device), dice.getrandbits(32))
         _let_it_draw(surface)
         time.sleep(dice.uniform(0, 0.004))
         start = victim.kill()
         try:
             surface.acquire(0, 5)
             pixels = surface.read()
-            assert roles.is_whole_frame(pixels), "a torn frame"
+            assert access_patterns.is_whole_frame(pixels), "a torn frame"
             surface.release(0)
             outcomes["whole"] += 1
         except AbandonedError:
@@ -350,7 +350,7 @@ def _recover(surface: vks.Surface) -> None:
             surface.release(0)
     surface.recover(5)
     assert surface.is_owned
-    roles.draw(surface, 1)
+    access_patterns.draw(surface, 1)
     surface.release(0)
 
 

@@ -73,7 +73,7 @@ def test_eight_processes_are_shown_in_order_and_the_report_says_so(vks_adapter: 
 def test_the_compositor_may_be_in_the_same_process(only_on_cpu: None) -> None:
     run = demo("--backend", "cpu", "--headless", "--frames", "20", "--one-process")
     assert (run.returncode, run.stderr) == (0, "")
-    assert "every client was shown, in order, and waited for nobody" in run.stdout
+    assert "every client was shown, in order, and waited for no other client" in run.stdout
     for name in NAMES:
         assert f"\n{name} " in run.stdout
 

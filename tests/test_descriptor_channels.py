@@ -26,7 +26,7 @@ from support.processes import in_child
 from support.sharing import wait_until
 
 import vkshare as vks
-from vkshare import _fds, _parcels, _sockets, _transport
+from vkshare import _fd_broker, _fds, _sockets, _transport
 from vkshare.errors import ClosedError, DescriptorError
 
 # Things that a test leaves open, its device's fixture closes.
@@ -45,9 +45,9 @@ def nothing_waits() -> Iterator[None]:
     """Every test leaves the counter empty, and its thread ends with it."""
     yield
     try:
-        wait_until(lambda: _parcels._counter.listener is None, 3)
+        wait_until(lambda: _fd_broker._broker.listener is None, 3)
     finally:
-        _parcels._counter.forget()
+        _fd_broker._broker.forget()
 
 
 # ---- multiprocessing -----------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ def test_a_pickle_opened_twice_is_refused_the_second_time(
     with pytest.raises(DescriptorError, match="was opened before"):
         pickle.loads(pickled)
     pickle.loads(other).close()
-    wait_until(lambda: _parcels._counter.listener is None)
+    wait_until(lambda: _fd_broker._broker.listener is None)
     with pytest.raises(DescriptorError, match="was opened before"):
         pickle.loads(other)
     assert capfd.readouterr().err == ""
@@ -195,7 +195,7 @@ def test_a_pickle_whose_sender_is_gone_is_refused(surface: vks.Surface) -> None:
 def test_fds_that_nobody_fetches_are_closed_after_a_while(
     device: vks.Device, surface: vks.Surface, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_parcels, "LIFETIME", 0.1)
+    monkeypatch.setattr(_fd_broker, "LIFETIME", 0.1)
     with surface.export() as descriptor:
         before = open_fds()
         pickled = [pickle.dumps(descriptor) for _ in range(5)]
@@ -226,7 +226,7 @@ def test_fds_are_given_to_those_of_the_same_user_who_know_the_token_only(
     surface: vks.Surface, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with surface.export() as descriptor:
-        address, token = _parcels.share(descriptor._fds)
+        address, token = _fd_broker.offer(descriptor._fds)
         for garbage in (b"", b"x", token[:-1], token + b"x", bytes(16), bytes(5000)):
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
                 sock.connect(address)
@@ -234,17 +234,17 @@ def test_fds_are_given_to_those_of_the_same_user_who_know_the_token_only(
                 _, fds, _, _ = socket.recv_fds(sock, 10, 8)
                 assert fds == []
         us = os.geteuid()
-        monkeypatch.setattr(os, "geteuid", lambda: us + (threading.current_thread().name == "vkshare-parcels"))
+        monkeypatch.setattr(os, "geteuid", lambda: us + (threading.current_thread().name == "vkshare-fds"))
         with pytest.raises(DescriptorError, match="file descriptors are gone"):
-            _parcels.collect((address, token))
+            _fd_broker.fetch((address, token))
         monkeypatch.undo()
-        monkeypatch.setattr(os, "geteuid", lambda: us + (threading.current_thread().name != "vkshare-parcels"))
+        monkeypatch.setattr(os, "geteuid", lambda: us + (threading.current_thread().name != "vkshare-fds"))
         with pytest.raises(
             DescriptorError, match=f"cannot be trusted: .*the peer is user {us}, this process user {us + 1}"
         ):
-            _parcels.collect((address, token))
+            _fd_broker.fetch((address, token))
         monkeypatch.undo()
-        for fd in _parcels.collect((address, token)):
+        for fd in _fd_broker.fetch((address, token)):
             os.close(fd)
 
 
@@ -254,13 +254,13 @@ def test_connections_that_say_nothing_keep_no_other_waiting(
     surface: vks.Surface, monkeypatch: pytest.MonkeyPatch, patience: float
 ) -> None:
     """As many as are served at a time, less one; and more than those, which go when their time is over."""
-    monkeypatch.setattr(_parcels, "_PATIENCE", patience)
-    count = _parcels._MOST_CONNECTIONS + (-1 if patience > 1 else 8)
+    monkeypatch.setattr(_fd_broker, "_REQUEST_TIMEOUT", patience)
+    count = _fd_broker._MAX_CONNECTIONS + (-1 if patience > 1 else 8)
     with contextlib.ExitStack() as silent, surface.export() as descriptor:
-        shared = _parcels.share(descriptor._fds)
+        shared = _fd_broker.offer(descriptor._fds)
         for _ in range(count):
             silent.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)).connect(shared[0])
-        for fd in _parcels.collect(shared):
+        for fd in _fd_broker.fetch(shared):
             os.close(fd)
 
 
@@ -279,7 +279,7 @@ def test_fds_that_the_kernel_does_not_let_through_yet_wait_for_another_try(
 
     monkeypatch.setattr(_transport, "send", crowded)
     with surface.export() as descriptor:
-        shared, other = _parcels.share(descriptor._fds), _parcels.share(descriptor._fds[:1])
+        shared, other = _fd_broker.offer(descriptor._fds), _fd_broker.offer(descriptor._fds[:1])
         for ending in (True, False):  # a receiver that goes meanwhile takes nothing along
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
                 sock.connect(shared[0])
@@ -290,7 +290,7 @@ def test_fds_that_the_kernel_does_not_let_through_yet_wait_for_another_try(
                     assert data == b"here"
                     assert len(fds) == len(descriptor._fds)
                     _fds.close_all(fds)
-        _fds.close_all(_parcels.collect(other))
+        _fds.close_all(_fd_broker.fetch(other))
     assert set(refused) == {0}  # the thread that serves all connections did not wait
 
 
@@ -314,14 +314,14 @@ def test_the_socket_of_a_pickle_is_its_users_alone_and_goes_with_the_last_pickle
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
         monkeypatch.setattr(_sockets, "_in_tmp", lambda in_tmp=in_tmp: in_tmp)
         with surface.export() as descriptor:
-            pickled, path = pickle.dumps(descriptor), Path(_parcels._counter.listener.path)  # type: ignore[union-attr]
+            pickled, path = pickle.dumps(descriptor), Path(_fd_broker._broker.listener.path)  # type: ignore[union-attr]
             folder = path.parent
             assert expected in (None, folder)
             assert folder != shared_by_all
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
             assert stat.S_IMODE(folder.stat().st_mode) == 0o700
             pickle.loads(pickled).close()
-        wait_until(lambda: _parcels._counter.listener is None)
+        wait_until(lambda: _fd_broker._broker.listener is None)
         wait_until(lambda path=path: not path.exists())  # type: ignore[misc]
         wait_until(lambda folder=folder, is_kept=expected is not None: folder.exists() == is_kept)  # type: ignore[misc]
 
@@ -340,7 +340,7 @@ def test_sockets_of_senders_that_were_killed_are_removed_by_the_next_one(
         for path in (old, tmp_path / "vkshare-pickles-alive"):
             os.utime(path, (0, 0))
         pickle.loads(pickle.dumps(descriptor)).close()
-        wait_until(lambda: _parcels._counter.listener is None)
+        wait_until(lambda: _fd_broker._broker.listener is None)
         left = {path.name for path in tmp_path.iterdir()}
     assert left == {new.name, "vkshare-pickles-alive"}
 
@@ -348,14 +348,14 @@ def test_sockets_of_senders_that_were_killed_are_removed_by_the_next_one(
 @pytest.mark.rule("I8", "X14")
 def test_a_sender_without_a_free_fd_answers_once_it_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until then it looks now and then, and does not spin."""
-    accepted, looks = _parcels._accepted, []
+    accepted, looks = _fd_broker._accepted, []
 
     def accept(listener: socket.socket) -> socket.socket | None:
         looks.append(accepted(listener))
         return looks[-1]
 
     def child() -> None:
-        shared = _parcels.share([0])
+        shared = _fd_broker.offer([0])
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock, contextlib.ExitStack() as fillers:
             resource.setrlimit(
                 resource.RLIMIT_NOFILE, (max(open_fds()) + 5, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
@@ -373,7 +373,7 @@ def test_a_sender_without_a_free_fd_answers_once_it_has_one(monkeypatch: pytest.
             data, fds, _, _ = socket.recv_fds(sock, 10, 8)
             assert (data, len(fds)) == (b"here", 1)
 
-    monkeypatch.setattr(_parcels, "_accepted", accept)
+    monkeypatch.setattr(_fd_broker, "_accepted", accept)
     in_child(child)
 
 

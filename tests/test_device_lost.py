@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support import roles
+from support import access_patterns
 from support.faults import DEVICE_LOST, FaultyQueue, has_queue
 from support.patience import Measured, no_hang
 from support.peers import Peer, later
@@ -129,9 +129,9 @@ def test_a_driver_that_really_loses_its_device_is_noticed_by_a_wait_on_it(
         theirs = peer.device.open_surface(descriptor)
     theirs.acquire(0, 0)
     fence = peer.device.create_fence(5)
-    assert peer.run(roles.signal_without_increasing, fence) == DEVICE_LOST
+    assert peer.run(access_patterns.signal_without_increasing, fence) == DEVICE_LOST
     with pytest.raises(DeviceLostError):
-        peer.run(roles.submit_and_wait, peer.device)
+        peer.run(access_patterns.submit_and_wait, peer.device)
     assert peer.device.is_lost
     with pytest.raises(AbandonedError):
         surface.acquire(0, 5)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import roles
+from support import access_patterns
 from support.peers import Peer, later
 from support.processes import in_child
 
@@ -135,8 +135,8 @@ def test_fork_while_threads_use_the_device_leaves_child_and_parent_working(
             fence.signal(1 << 30)
         if vks_adapter.backend == "cpu":  # a driver's own locks may be held by threads that the child does not have
             with vks.open(backend="cpu") as mine, mine.create_surface(8, 8) as own, own.access():
-                roles.clear(own, 5)
-                assert roles.is_clear(own.read(), 5)
+                access_patterns.clear(own, 5)
+                assert access_patterns.is_clear(own.read(), 5)
 
     try:
         for _ in range(5):
@@ -157,7 +157,7 @@ def test_a_descriptor_inherited_through_fork_opens_on_a_device_of_the_child(
     device = vks_open()
     surface = device.create_surface(16, 16)
     surface.acquire(0, 0)
-    roles.draw(surface, 8)
+    access_patterns.draw(surface, 8)
     surface.release(1)
     descriptor = surface.export()
 
@@ -165,14 +165,14 @@ def test_a_descriptor_inherited_through_fork_opens_on_a_device_of_the_child(
         mine = next(a for a in vks.adapters(vks_adapter.backend) if a.uuid == vks_adapter.uuid)
         with vks.open(mine) as own, own.open_surface(descriptor) as theirs:
             theirs.acquire(1, 5)
-            assert roles.is_picture(theirs, 8)
-            roles.draw(theirs, 9)
+            assert access_patterns.is_picture(theirs, 8)
+            access_patterns.draw(theirs, 9)
             theirs.release(2)
 
     in_child(child)
     descriptor.close()
     surface.acquire(2, 5)
-    assert roles.is_picture(surface, 9)
+    assert access_patterns.is_picture(surface, 9)
 
 
 # ---- exec ----------------------------------------------------------------------------------------------------------

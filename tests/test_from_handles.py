@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.engines import Engine
+from support.adopted_devices import Engine
 
 import vkshare as vks
 from vkshare.errors import UnsupportedError
 from vkshare.testing import assert_images_equal
 
-pytest_plugins = ["support.engines"]
+pytest_plugins = ["support.adopted_devices"]
 # Things that a test leaves open, its device's fixture closes.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.scale import rounds, seeded, unhurried
+from support.run_volumes import rounds, seeded, unhurried
 
 import vkshare as vks
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import roles
+from support import access_patterns
 from support.pairs import Pair
 from support.patience import Measured, no_hang
 from support.peers import Peer, later
@@ -35,12 +35,12 @@ def test_gpu_mode_returns_at_once_and_the_work_behind_it_runs_when_the_release_c
     pair.b.acquire(0, 0)
     with no_hang(10):
         pair.a.acquire(1, mode="gpu")
-        first = roles.fill_column(pair.a, 3, 10)
-        second = roles.fill_column(pair.a, 3, 20)
+        first = access_patterns.fill_column(pair.a, 3, 10)
+        second = access_patterns.fill_column(pair.a, 3, 20)
     assert first.is_held
     assert second.is_held
     assert not pair.a.is_owned
-    where(pair.b)(roles.clear_and_forget, pair.b, 99)
+    where(pair.b)(access_patterns.clear_and_forget, pair.b, 99)
     pair.b.release(1)
     second.wait(10)
     wait_until(lambda: pair.a.is_owned)
@@ -54,9 +54,9 @@ def test_gpu_mode_returns_at_once_and_the_work_behind_it_runs_when_the_release_c
 @pytest.mark.rule("K25")
 def test_gpu_mode_on_a_surface_that_is_free_owns_it(pair: Pair) -> None:
     pair.a.acquire(0, mode="gpu")
-    roles.clear(pair.a, 5)
+    access_patterns.clear(pair.a, 5)
     wait_until(lambda: pair.a.is_owned)
-    assert roles.is_clear(pair.a.read(), 5)
+    assert access_patterns.is_clear(pair.a.read(), 5)
     with pytest.raises(InvalidCallError):
         pair.a.acquire(0, mode="gpu")
     pair.a.release(0)
@@ -88,13 +88,13 @@ def test_a_release_may_be_queued_behind_held_work_and_grants_follow_each_other(v
     a.acquire(0, 0)
     for turn in range(10):  # b asks for ten tenures in advance, each with work of its own
         b.acquire(2 * turn + 1, mode="gpu")
-        roles.fill_column(b, turn, turn + 1)
+        access_patterns.fill_column(b, turn, turn + 1)
         b.release(2 * turn + 2)
         assert not b.is_owned
     held = two.statistics().held
     assert held >= 30
     for turn in range(10):
-        roles.fill_column(a, 15, 100 + turn)
+        access_patterns.fill_column(a, 15, 100 + turn)
         a.release(2 * turn + 1)
         a.acquire(2 * turn + 2, 10)
         pixels = a.read()
@@ -112,7 +112,7 @@ def test_two_devices_that_pipeline_in_gpu_mode_keep_their_order_without_a_cpu_wa
     for turn in range(60):
         for handle, key in ((a, 2 * turn), (b, 2 * turn + 1)):
             handle.acquire(key, mode="gpu")
-            roles.fill_column(handle, key % 16, key % 251 + 1)
+            access_patterns.fill_column(handle, key % 16, key % 251 + 1)
             handle.release(key + 1)
     one.wait_idle(20)
     two.wait_idle(20)
@@ -133,17 +133,17 @@ def test_what_waits_for_one_surface_holds_up_no_other(vks_open: Open) -> None:
     for surface, other in zip(blocked, theirs, strict=True):
         other.acquire(0, 0)
         surface.acquire(7, mode="gpu")
-    held = [roles.clear(surface, 40 + i) for i, surface in enumerate(blocked)]
+    held = [access_patterns.clear(surface, 40 + i) for i, surface in enumerate(blocked)]
     for turn in range(20):
         with free.access():
-            roles.clear(free, turn).wait(5)
-            assert roles.is_clear(free.read(), turn)
+            access_patterns.clear(free, turn).wait(5)
+            assert access_patterns.is_clear(free.read(), turn)
     order = [1, 2, 0]
     for index in order:
         assert held[index].is_held
         theirs[index].release(7)
         held[index].wait(5)
-        assert roles.is_clear(blocked[index].read(), 40 + index)
+        assert access_patterns.is_clear(blocked[index].read(), 40 + index)
     assert [submission.is_done() for submission in held] == [True] * 3
 
 
@@ -155,15 +155,15 @@ def test_work_on_two_pending_surfaces_waits_for_both(vks_open: Open) -> None:
     for surface, other in zip(mine, theirs, strict=True):
         other.acquire(0, 0)
         surface.acquire(1, mode="gpu")
-    theirs_first = roles.clear(theirs[0], 9)
-    both = roles.copy(mine[0], mine[1])
+    theirs_first = access_patterns.clear(theirs[0], 9)
+    both = access_patterns.copy(mine[0], mine[1])
     theirs[0].release(1)
     theirs_first.wait(5)
     time.sleep(0.02)
     assert both.is_held
     theirs[1].release(1)
     both.wait(5)
-    assert roles.is_clear(mine[1].read(), 9)
+    assert access_patterns.is_clear(mine[1].read(), 9)
 
 
 @pytest.mark.rule("K25")
@@ -178,7 +178,7 @@ def test_past_its_bound_of_held_submissions_submit_waits_and_says_so(vks_open: O
 
     def fill() -> None:
         for n in range(20):
-            roles.fill_column(a, n % 16, n + 1, signals=fence)
+            access_patterns.fill_column(a, n % 16, n + 1, signals=fence)
         done.set()
 
     thread = threading.Thread(target=fill)
@@ -209,8 +209,8 @@ def test_work_may_wait_for_what_another_process_signals_later_while_other_work_r
     held = [device.submit(waits=(gate, value), signals=done) for value in (1, 2, 3)]
     unrelated = device.create_surface(16, 16)
     with unrelated.access():
-        roles.clear(unrelated, 8).wait(5)
-        assert roles.is_clear(unrelated.read(), 8)
+        access_patterns.clear(unrelated, 8).wait(5)
+        assert access_patterns.is_clear(unrelated.read(), 8)
     assert all(submission.is_held for submission in held)
     for value in (1, 2, 3):
         theirs.signal(value)
@@ -259,8 +259,8 @@ def test_two_parties_that_wait_for_each_other_time_out_and_stay_usable(
             call()
     for turn, handle in enumerate((surface, other, surface)):
         handle.acquire(0, 5)
-        where(handle)(roles.clear_and_forget, handle, turn)
-        assert roles.is_clear(handle.read(), turn)
+        where(handle)(access_patterns.clear_and_forget, handle, turn)
+        assert access_patterns.is_clear(handle.read(), turn)
         handle.release(0)
     for device in (two, one):
         with no_hang(10):
@@ -288,7 +288,7 @@ def _close_with_a_thousand(vks_open: Open, what: str) -> float:
     if what == "surface":
         other.acquire(0, 0)
         surface.acquire(1, mode="gpu")
-        held = [roles.clear(surface, n, signals=promised) for n in range(1000)]
+        held = [access_patterns.clear(surface, n, signals=promised) for n in range(1000)]
     else:
         held = [one.submit(waits=(gate, 1 + n % 7), signals=promised) for n in range(1000)]
     assert one.statistics().held >= 1000

@@ -62,10 +62,10 @@ def ask():
 
 atexit.register(ask)  # runs after what is registered later
 import vkshare
-from vkshare import _parcels
+from vkshare import _fd_broker
 
 read, write = os.pipe()
-path, token = _parcels.share([read])
+path, token = _fd_broker.offer([read])
 sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 sock.settimeout(20)
 sock.connect(path)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from support import roles
+from support import access_patterns
 from support.patience import Measured, at_least
 from support.peers import Peer, PeerDied, later
 
@@ -41,7 +41,7 @@ class Scene:
         self.blocked, self.busy = self._mine(self.theirs), self.device.create_surface(16, 16)
         self.theirs.acquire(0, 0)
         self.busy.acquire(0, 0)
-        self.held = roles.clear(self.busy, 3, waits=(self.follower, 1))
+        self.held = access_patterns.clear(self.busy, 3, waits=(self.follower, 1))
         self.broken = self._in_debt()
 
     def _mine(self, surface: vks.Surface) -> vks.Surface:
@@ -53,7 +53,7 @@ class Scene:
         surface = self.other.create_surface(16, 16)
         mine = self._mine(surface)
         surface.acquire(0, 0)
-        self.promise = roles.clear(surface, 4, waits=(self.gate, 1))
+        self.promise = access_patterns.clear(surface, 4, waits=(self.gate, 1))
         surface.release(1)
         mine.acquire(1, 5)
         mine.close()
@@ -66,7 +66,7 @@ class Scene:
         self.held.wait(5)
         pixels = self.busy.read()
         assert (
-            roles.is_clear(pixels, 3) or (pixels == roles.picture(pixels.shape, 1)).all()
+            access_patterns.is_clear(pixels, 3) or (pixels == access_patterns.picture(pixels.shape, 1)).all()
         )  # Surface.write came through
         assert not self.blocked.is_owned
         self.theirs.release(5)
@@ -81,7 +81,7 @@ CALLS: dict[str, Callable[[Scene], Any]] = {
     "Surface.acquire with a timeout": lambda scene: scene.blocked.acquire(5, 60),
     "Surface.access": lambda scene: scene.blocked.access(acquire=5).__enter__(),
     "Surface.read": lambda scene: scene.busy.read(),
-    "Surface.write": lambda scene: scene.busy.write(roles.picture(scene.busy.shape, 1)) or scene.busy.read(),
+    "Surface.write": lambda scene: scene.busy.write(access_patterns.picture(scene.busy.shape, 1)) or scene.busy.read(),
     "Surface.recover": lambda scene: scene.broken.recover(),
     "Submission.wait": lambda scene: scene.held.wait(),
     "Device.wait_idle": lambda scene: scene.device.wait_idle(),
@@ -182,7 +182,7 @@ def test_a_signal_at_the_moment_of_a_look_does_not_make_a_living_owner_dead(
     with surface.export() as descriptor:
         theirs = peer.device.open_surface(descriptor)
     surface.acquire(0, 0)
-    assert peer.run(roles.poll_under_signals, theirs, 0.5) > 1000
+    assert peer.run(access_patterns.poll_under_signals, theirs, 0.5) > 1000
     surface.release(1)
 
 

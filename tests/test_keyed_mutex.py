@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import roles
+from support import access_patterns
 from support.pairs import Pair
 from support.peers import later
 from support.sharing import followed, opened, wait_until
@@ -123,7 +123,7 @@ def test_the_value_beside_the_keys_grows_by_one_at_each_hand_over_whatever_the_k
         handle = (pair.a, pair.b)[turn % 2]
         handle.acquire(key, 5)
         if turn % 3 == 0:
-            roles.clear(handle, turn) if handle is pair.a else roles.draw(handle, turn)
+            access_patterns.clear(handle, turn) if handle is pair.a else access_patterns.draw(handle, turn)
         handle.release(following)
         told = pair.a.mutex.statistics()
         assert (told.key, told.value) == (following, before + 1)
@@ -291,13 +291,13 @@ def test_recover_starts_a_generation_that_each_other_handle_is_told_of_once(pair
     assert fresh.generation == generation + 1
     with pytest.raises(InvalidCallError):
         third.recover()
-    roles.draw(pair.b, 5)
+    access_patterns.draw(pair.b, 5)
     pair.b.release(9)
     with pytest.raises(AbandonedError):
         third.acquire(9, 5)
     third.acquire(9, 0)
     assert third.generation == generation + 1
-    assert (third.read() == roles.picture((16, 16, 4), 5)).all()
+    assert (third.read() == access_patterns.picture((16, 16, 4), 5)).all()
     third.release(2)
     fresh.acquire(2, 0)
     fresh.release(0)
@@ -315,7 +315,7 @@ def test_while_a_handle_recovers_it_can_open_no_other_tenure_and_one_queued_befo
     mine, third = opened(theirs, device), opened(theirs, device)
     gate = device.create_fence()
     theirs.acquire(0, 0)
-    roles.clear(theirs, 1, waits=(followed(gate, other), 1))
+    access_patterns.clear(theirs, 1, waits=(followed(gate, other), 1))
     theirs.release(1)  # its work is still to come: recover() waits for that
     third.acquire(1, 5)
     mine.acquire(2, mode="gpu")
@@ -359,7 +359,7 @@ def test_of_many_that_recover_at_once_one_owns(vks_open: Open) -> None:
 @pytest.mark.rule("K20")
 def test_close_is_idempotent_and_the_pixels_live_as_long_as_any_handle(pair: Pair) -> None:
     pair.a.acquire(0, 0)
-    roles.draw(pair.a, 3)
+    access_patterns.draw(pair.a, 3)
     pair.a.release(1)
     pair.a.close()
     pair.a.close()
@@ -368,7 +368,7 @@ def test_close_is_idempotent_and_the_pixels_live_as_long_as_any_handle(pair: Pai
         with pytest.raises(ClosedError):
             use()
     pair.b.acquire(1, 0)
-    assert (pair.b.read() == roles.picture((16, 16, 4), 3)).all()
+    assert (pair.b.read() == access_patterns.picture((16, 16, 4), 3)).all()
     pair.b.release(0)
 
 
@@ -418,17 +418,17 @@ def test_submissions_to_an_unowned_surface_that_discards_vanish_and_their_signal
     device = vks_open()
     surface, own = device.create_surface(16, 16, unowned="discard"), device.create_surface(16, 16)
     surface.acquire()
-    roles.draw(surface, 1)
+    access_patterns.draw(surface, 1)
     surface.release(0)
     own.acquire()
-    roles.draw(own, 2)
+    access_patterns.draw(own, 2)
     fence = device.create_fence()
     device.submit(device.record().clear(surface, (1, 1, 1, 1)), signals=fence)
     device.submit(device.record().copy(surface, own), signals=fence)
     fence.wait(2, 5)
     assert not own.read().any()
     surface.acquire(0, 0)
-    assert roles.is_picture(surface, 1)
+    assert access_patterns.is_picture(surface, 1)
 
 
 @pytest.mark.rule("K21", "K25")

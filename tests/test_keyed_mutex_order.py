@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from support import roles
+from support import access_patterns
 from support.faults import FaultyQueue, has_queue
 from support.pairs import Pair
 from support.peers import Peer, later
-from support.scale import rounds, unhurried
+from support.run_volumes import rounds, unhurried
 from support.sharing import opened, where
 
 import vkshare as vks
@@ -41,15 +41,15 @@ def test_what_one_writes_by_cpu_or_gpu_the_other_reads_and_back(
         for turn in range(8):
             writer, reader = (mine, theirs) if turn % 2 else (theirs, mine)
             writer.acquire(0, 5)
-            where(writer)(roles.draw if turn % 4 < 2 else roles.clear_and_forget, writer, turn)
+            where(writer)(access_patterns.draw if turn % 4 < 2 else access_patterns.clear_and_forget, writer, turn)
             writer.release(0)
             reader.acquire(0, 5)
             pixels = reader.read()
             reader.release(0)
             if turn % 4 < 2:
-                assert (pixels == roles.picture(pixels.shape, turn)).all()
+                assert (pixels == access_patterns.picture(pixels.shape, turn)).all()
             else:
-                assert roles.is_clear(pixels, turn)
+                assert access_patterns.is_clear(pixels, turn)
 
 
 @pytest.mark.rule("K17")
@@ -62,9 +62,9 @@ def test_bytes_written_through_a_view_need_no_flush(vks_open: Open) -> None:
     for turn in range(10):
         writer, reader = (mine, theirs) if turn % 2 else (theirs, mine)
         with writer.access() as view:
-            view.array[:] = roles.picture(view.shape, turn)
+            view.array[:] = access_patterns.picture(view.shape, turn)
         with reader.access(writable=False) as view:
-            assert (view.array == roles.picture(view.shape, turn)).all()
+            assert (view.array == access_patterns.picture(view.shape, turn)).all()
 
 
 # ---- work that still runs at the hand-over ---------------------------------------------------------------------------
@@ -74,21 +74,21 @@ def test_bytes_written_through_a_view_need_no_flush(vks_open: Open) -> None:
 def test_release_does_not_wait_for_work_and_the_next_owners_work_runs_after_it(pair: Pair) -> None:
     gate = pair.device_a.create_fence()
     pair.a.acquire(0, 0)
-    roles.draw(pair.a, 1)
-    roles.clear(pair.a, 70, waits=(gate, 1))
+    access_patterns.draw(pair.a, 1)
+    access_patterns.clear(pair.a, 70, waits=(gate, 1))
     pair.a.release(1)
     pair.b.acquire(1, 5)  # its owner has released, though its work has not run
     assert pair.b.is_owned
     own = pair.device_b.create_surface(16, 16)
     own.acquire(0, 0)
-    copied = where(pair.b)(roles.copy, pair.b, own)
+    copied = where(pair.b)(access_patterns.copy, pair.b, own)
     assert not copied.is_done()
     reading = later(pair.b.read)  # the CPU's view waits for the work
     assert not reading.done(0.1)
     gate.signal(1)
-    assert roles.is_clear(reading.result(10), 70)
+    assert access_patterns.is_clear(reading.result(10), 70)
     copied.wait(10)
-    assert roles.is_clear(own.read(), 70)
+    assert access_patterns.is_clear(own.read(), 70)
     pair.b.release(0)
 
 
@@ -101,8 +101,8 @@ def test_a_chain_of_owners_whose_work_waits_for_one_gate_runs_in_their_order(vks
     for turn in range(9):
         surface = surfaces[turn % 3]
         surface.acquire(turn, 5)
-        roles.fill_column(surface, turn, turn + 1, waits=(gate, 1) if turn == 0 else ())
-        roles.fill_column(surface, 15, turn + 1)  # each overwrites it: the last must win
+        access_patterns.fill_column(surface, turn, turn + 1, waits=(gate, 1) if turn == 0 else ())
+        access_patterns.fill_column(surface, 15, turn + 1)  # each overwrites it: the last must win
         surface.release(turn + 1)
     surfaces[0].acquire(9, 5)
     assert not gate.is_done(1)
@@ -118,11 +118,11 @@ def test_a_chain_of_owners_whose_work_waits_for_one_gate_runs_in_their_order(vks
 @pytest.mark.rule("K22", "K21")
 def test_what_was_not_acquired_in_time_executes_nothing_and_signals_nothing(pair: Pair) -> None:
     pair.b.acquire(0, 0)
-    where(pair.b)(roles.draw, pair.b, 4)
+    where(pair.b)(access_patterns.draw, pair.b, 4)
     fence, device = pair.device_a.create_fence(), pair.device_a
     own = device.create_surface(16, 16)
     own.acquire(0, 0)
-    roles.draw(own, 5)
+    access_patterns.draw(own, 5)
     both = device.record().clear(own, (1, 1, 1, 1)).clear(pair.a, (1, 1, 1, 1))
     before = device.statistics()
     with pytest.raises(AcquireTimeout), pair.a.access(acquire=0, timeout=0.01) as view:
@@ -132,10 +132,10 @@ def test_what_was_not_acquired_in_time_executes_nothing_and_signals_nothing(pair
     after = device.statistics()
     assert (after.submitted, after.submissions) == (before.submitted, before.submissions)
     assert (fence.value, fence.queued_value) == (0, 0)
-    assert roles.is_picture(own, 5)
+    assert access_patterns.is_picture(own, 5)
     pair.b.release(0)
     pair.a.acquire(0, 0)
-    assert roles.is_picture(pair.a, 4)
+    assert access_patterns.is_picture(pair.a, 4)
     device.submit(both, signals=fence).wait(10)
     assert fence.value == 1
 
@@ -147,9 +147,9 @@ def test_what_is_held_behind_an_acquire_that_never_comes_executes_nothing_and_si
     other = opened(surface, two)
     fence, own = two.create_fence(), two.create_surface(16, 16)
     surface.acquire(0, 0)
-    roles.draw(surface, 3)
+    access_patterns.draw(surface, 3)
     own.acquire(0, 0)
-    roles.draw(own, 6)
+    access_patterns.draw(own, 6)
     other.acquire(1, mode="gpu")
     held = two.submit(two.record().clear(own, (1, 1, 1, 1)).clear(other, (1, 1, 1, 1)), signals=fence)
     assert held.is_held
@@ -161,7 +161,7 @@ def test_what_is_held_behind_an_acquire_that_never_comes_executes_nothing_and_si
     assert fence.value == 0
     assert not other.is_owned
     other.recover()
-    assert roles.is_picture(other, 3)
+    assert access_patterns.is_picture(other, 3)
 
 
 @pytest.mark.rule("K23")
@@ -169,7 +169,10 @@ def test_one_tenure_is_one_acquire_and_one_hand_over_however_its_work_is_split(v
     one, two = vks_open(), vks_open()
     surface = one.create_surface(16, 16)
     other = opened(surface, two)
-    lists = [one.record().clear(surface, roles.colour(n)).fill_rect(surface, (n, 0, 1, 1), (1,) * 4) for n in range(6)]
+    lists = [
+        one.record().clear(surface, access_patterns.colour(n)).fill_rect(surface, (n, 0, 1, 1), (1,) * 4)
+        for n in range(6)
+    ]
     twice = one.record().clear(surface, (0, 0, 0, 1)).blit(surface, own := one.create_surface(16, 16))
     own.acquire()
     for submissions in ([lists], [[c] for c in lists], [lists[:2], lists[2:], [twice], lists * 2]):
@@ -199,7 +202,7 @@ def test_a_release_that_the_driver_refuses_can_be_tried_again_and_signals_once(
         surface = one.create_surface(16, 16)
         other = opened(surface, two)
         surface.acquire(0, 0)
-        roles.clear(surface, 33).wait(10)
+        access_patterns.clear(surface, 33).wait(10)
         before = surface.mutex.statistics()
         for _ in range(3):
             queue.fail_next()
@@ -212,7 +215,7 @@ def test_a_release_that_the_driver_refuses_can_be_tried_again_and_signals_once(
             assert (told.value, told.completed) == (before.value, before.completed)
         surface.release(1)
         other.acquire(1, 5)
-        assert roles.is_clear(other.read(), 33)
+        assert access_patterns.is_clear(other.read(), 33)
         told = surface.mutex.statistics()
         assert told.value == told.completed == before.value + 1
 
@@ -220,7 +223,7 @@ def test_a_release_that_the_driver_refuses_can_be_tried_again_and_signals_once(
 @pytest.mark.rule("K24")
 def test_a_release_with_a_wrong_key_can_be_tried_again_and_counts_once(pair: Pair) -> None:
     pair.a.acquire(0, 0)
-    roles.clear(pair.a, 8)
+    access_patterns.clear(pair.a, 8)
     value = pair.a.mutex.statistics().value
     for key in (-1, 2**64, "1", None):
         with pytest.raises((ValueError, TypeError)):
@@ -228,7 +231,7 @@ def test_a_release_with_a_wrong_key_can_be_tried_again_and_counts_once(pair: Pai
     pair.a.release(2)
     assert pair.a.mutex.statistics().value == value + 1
     pair.b.acquire(2, 5)
-    assert roles.is_clear(pair.b.read(), 8)
+    assert access_patterns.is_clear(pair.b.read(), 8)
 
 
 # ---- three parties in turn ---------------------------------------------------------------------------------------
@@ -240,7 +243,7 @@ def test_three_devices_hand_a_surface_round_in_strict_order(vks_open: Open) -> N
     surfaces = [devices[0].create_surface(33, 9)]
     surfaces += [opened(surfaces[0], device) for device in devices[1:]]
     turns = rounds(10_000, 100)
-    calls = [later(roles.ring, surface, place, 3, turns) for place, surface in enumerate(surfaces)]
+    calls = [later(access_patterns.ring, surface, place, 3, turns) for place, surface in enumerate(surfaces)]
     assert [call.result(1200) for call in calls] == [turns] * 3
     told = surfaces[0].mutex.statistics()
     assert told.key == 0
@@ -256,7 +259,7 @@ def test_three_processes_hand_a_surface_round_in_strict_order(
     theirs = [opened(surface, peer.device) for peer in parties]
     turns = rounds(10_000, 200)
     calls = [
-        peer.later(roles.ring, handle, place, 3, turns)
+        peer.later(access_patterns.ring, handle, place, 3, turns)
         for place, (peer, handle) in enumerate(zip(parties, theirs, strict=True))
     ]
     assert [call.result(1200) for call in calls] == [turns] * 3
@@ -264,7 +267,7 @@ def test_three_processes_hand_a_surface_round_in_strict_order(
     assert told.key == 0
     assert told.value >= 3 * turns
     surface.acquire(0, 0)
-    roles._check_step(surface, 3 * turns - 1)
+    access_patterns._check_step(surface, 3 * turns - 1)
 
 
 @pytest.mark.rule("K19", "K17")
@@ -275,7 +278,7 @@ def test_work_submitted_by_many_threads_of_one_owner_all_runs_before_the_hand_ov
     for turn in range(5):
         surface.acquire(0, 5)
         threads = [
-            threading.Thread(target=roles.fill_column, args=(surface, column, turn * 16 + column + 1))
+            threading.Thread(target=access_patterns.fill_column, args=(surface, column, turn * 16 + column + 1))
             for column in range(8)
         ]
         for thread in threads:

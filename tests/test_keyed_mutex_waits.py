@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import roles
+from support import access_patterns
 from support.pairs import Pair
 from support.patience import HANG, at_least
 from support.peers import Peer, later
-from support.scale import rounds, seeded, unhurried
+from support.run_volumes import rounds, seeded, unhurried
 from support.sharing import later_where, wait_until
 
 import vkshare as vks
@@ -89,7 +89,7 @@ def test_there_are_never_two_owners_and_never_a_success_that_does_not_own(
     surface.release(7)
     calls = []
     for other in others:
-        calls.append(later_where(other)(roles.contend, other, str(flag), dice.getrandbits(32), turns))
+        calls.append(later_where(other)(access_patterns.contend, other, str(flag), dice.getrandbits(32), turns))
     for call in calls:
         call.result(600)
     told = surface.mutex.statistics()

@@ -15,9 +15,9 @@ from random import Random
 from typing import Any
 
 import pytest
-from support import queues, roles, storms, victims
+from support import access_patterns, killed_peers, queues, storms
 from support.peers import Peer
-from support.scale import seeded, unhurried
+from support.run_volumes import seeded, unhurried
 from support.sharing import opened
 
 import vkshare as vks
@@ -55,7 +55,7 @@ def victim(peers: Peers, dice: Random) -> Iterator[Callable[[], Peer]]:
         before.clear()
         peer = peers(validation=False)
         point = dice.choice([dice.randint(1, LAST_POINT), dice.randint(20, LAST_POINT), 0, 0]) if HAS_POINTS else 0
-        peer.run(victims.arm, point, dice.randint(1, 40))
+        peer.run(killed_peers.arm, point, dice.randint(1, 40))
         before.append(peer)
         return peer
 
@@ -76,7 +76,7 @@ class Loop:
     def makes(self, victim: Peer, dice: Random) -> float:
         ends = queues.consumer_of(self.clone, victim.device), queues.producer_of(self.root, victim.device)
         with self.root.open_consumer(self.device) as free, self.clone.open_producer(self.device) as out:
-            call = victim.later(victims.view, *ends, 0)
+            call = victim.later(killed_peers.view, *ends, 0)
             killer = storms.Killer(victim, dice)
             try:
                 while True:
@@ -97,7 +97,7 @@ class Loop:
             return
         self.drawn += 1
         try:
-            roles.clear(surface, self.drawn)
+            access_patterns.clear(surface, self.drawn)
             out.enqueue(surface, b"%d" % self.drawn, (True, "gpu")[self.drawn % 2])
         except AbandonedError:  # the victim gave it back with work that never runs
             free.recover(10)
@@ -105,7 +105,7 @@ class Loop:
     def views(self, victim: Peer, dice: Random) -> float:
         ends = queues.consumer_of(self.root, victim.device), queues.producer_of(self.clone, victim.device)
         with self.clone.open_consumer(self.device) as seen, self.root.open_producer(self.device) as back:
-            call = victim.later(victims.make, *ends, self.drawn)
+            call = victim.later(killed_peers.make, *ends, self.drawn)
             killer = storms.Killer(victim, dice)
             try:
                 while True:
@@ -124,7 +124,7 @@ class Loop:
                 back.enqueue(surface, wait="gpu")
         try:
             surface, metadata = seen.dequeue(30)
-            self.seen = victims.judged(surface, metadata, self.seen)
+            self.seen = killed_peers.judged(surface, metadata, self.seen)
         except AbandonedError:
             seen.recover(10)
 
@@ -162,7 +162,7 @@ def test_receivers_of_a_pipe_die_and_are_replaced_and_the_sender_goes_on(
             def life(_: int) -> float:
                 peer = victim()
                 receiver = peer.run(queues.open_receiver, peer.device, descriptor)
-                call = peer.later(victims.receive, receiver, 0)
+                call = peer.later(killed_peers.receive, receiver, 0)
                 killer = storms.Killer(peer, dice)
                 try:
                     for number in numbers:
@@ -183,7 +183,7 @@ def test_receivers_of_a_pipe_die_and_are_replaced_and_the_sender_goes_on(
 def send(sender: vks.Sender, number: int) -> None:
     """A frame whose surface has the victim's work on it is not sent where that ends without it."""
     with contextlib.suppress(AbandonedError), sender.frame(b"%d" % number, 30) as frame:
-        roles.clear(frame.surface, number)
+        access_patterns.clear(frame.surface, number)
 
 
 @pytest.mark.rule("K9", "K27")
@@ -195,7 +195,7 @@ def test_owners_of_a_surface_die_and_no_frame_is_torn(
 
             def life(number: int) -> float | None:
                 peer = victim()
-                call = peer.later(victims.own, opened(surface, peer.device), number * 1000)
+                call = peer.later(killed_peers.own, opened(surface, peer.device), number * 1000)
                 killer = storms.Killer(peer, dice)
                 told = take_turns(surface, killer)
                 storms.check_victim(call)

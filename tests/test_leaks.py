@@ -9,9 +9,9 @@ import os
 from collections.abc import Callable
 
 import pytest
-from support import roles
+from support import access_patterns
 from support.peers import Peer
-from support.scale import rounds, unhurried
+from support.run_volumes import rounds, unhurried
 
 import vkshare as vks
 from vkshare.errors import DescriptorError, DeviceMismatchError, UnsupportedError, VulkanError
@@ -39,7 +39,7 @@ class Flat:
 
 def _now() -> tuple[int, int, int]:
     gc.collect()
-    return roles.open_fds(), roles.threads(), roles.resident_kib()
+    return access_patterns.open_fds(), access_patterns.threads(), access_patterns.resident_kib()
 
 
 def _targets() -> list[str]:
@@ -56,11 +56,11 @@ def _round(one: vks.Device, two: vks.Device) -> None:
     with surface.export() as a, fence.export() as b:
         other, follower = two.open_surface(a), two.open_fence(b)
     surface.acquire(0, 0)
-    done = roles.clear(surface, 7, signals=fence)
+    done = access_patterns.clear(surface, 7, signals=fence)
     surface.release(1)
     held = two.submit(waits=(follower, 1))
     other.acquire(1, 10)
-    assert roles.is_clear(other.read(), 7)
+    assert access_patterns.is_clear(other.read(), 7)
     event = fence.event_fd(1)
     for submission in (done, held):
         submission.wait(10)
@@ -137,16 +137,16 @@ def test_a_thousand_good_imports_and_a_thousand_bad_ones_leave_the_fd_count_as_i
     for descriptor in good:
         two.open_surface(descriptor).close()
     two.record()
-    before = roles.open_fds()
+    before = access_patterns.open_fds()
     for turn in range(count):
         two.open_surface(good[turn % len(good)]).close()
     two.record()
-    assert roles.open_fds() == before, _targets()
+    assert access_patterns.open_fds() == before, _targets()
     for turn in range(count):
         with pytest.raises((DescriptorError, DeviceMismatchError, UnsupportedError, VulkanError)):
             two.open_surface(bad[turn % len(bad)])
     two.record()
-    assert roles.open_fds() == before, _targets()
+    assert access_patterns.open_fds() == before, _targets()
     assert two.statistics().surfaces == 0
     for descriptor in (*good, *bad):
         descriptor.close()

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support import queues, roles
+from support import access_patterns, queues
 from support.ctrl_c import CtrlC, at_any_place
 from support.peers import Peer, later
 from support.queues import look
-from support.scale import rounds, unhurried
+from support.run_volumes import rounds, unhurried
 from support.sharing import wait_until
 
 import vkshare as vks
@@ -40,7 +40,7 @@ def joined(sender_device: Any, receiver_device: Any, **options: Any) -> tuple[An
 
 def send(sender: Any, number: int, metadata: bytes = b"") -> None:
     with sender.frame(metadata, 30) as frame:
-        roles.clear(frame.surface, number)
+        access_patterns.clear(frame.surface, number)
 
 
 def test_frames_come_in_order_with_their_metadata(vks_open: Open) -> None:
@@ -112,7 +112,7 @@ def test_a_body_that_raises_sends_nothing_and_keeps_the_surface(vks_open: Open) 
         receiver.frame(0).__enter__()
     with sender.frame(b"yes") as frame:
         assert frame.surface is kept
-        roles.clear(kept, 8)
+        access_patterns.clear(kept, 8)
     with receiver.frame(5) as (surface, metadata):
         assert metadata == b"yes"
         assert look(surface, 8)
@@ -164,9 +164,9 @@ def test_nobody_waits_on_the_cpu_for_the_gpu(vks_open: Open) -> None:
     sender, receiver = joined(maker, viewer)
     gate = maker.create_fence()
     with sender.frame() as frame:
-        roles.clear(frame.surface, 9, waits=(gate, 1))  # the GPU is far from it
+        access_patterns.clear(frame.surface, 9, waits=(gate, 1))  # the GPU is far from it
     with receiver.frame(5) as (surface, _):
-        submission = roles.fill_column(surface, 2, 90)
+        submission = access_patterns.fill_column(surface, 2, 90)
         assert not submission.is_done()
     gate.signal(1)
     submission.wait(10)
@@ -237,7 +237,7 @@ def send_at_last(sender: Any, number: int) -> None:
     for _ in range(8):
         try:
             with sender.frame(b"%d" % number, 10) as frame:
-                roles.clear(frame.surface, number)
+                access_patterns.clear(frame.surface, number)
             return
         except (ClosedError, AbandonedError):
             pass
@@ -284,7 +284,7 @@ def test_a_receiver_that_ends_with_work_on_what_it_gave_back_costs_the_sender_on
 
     def frame() -> None:
         with sender.frame(b"2", 10) as frame:
-            for step in (lambda: roles.clear(frame.surface, 2), end)[:: 1 if is_drawn_before else -1]:
+            for step in (lambda: access_patterns.clear(frame.surface, 2), end)[:: 1 if is_drawn_before else -1]:
                 step()
 
     with pytest.raises((AbandonedError, ClosedError)):
@@ -295,7 +295,7 @@ def test_a_receiver_that_ends_with_work_on_what_it_gave_back_costs_the_sender_on
         send_at_last(sender, number)
         pixels, metadata = taken(again)
         assert metadata == b"%d" % number
-        assert roles.is_clear(pixels, number)
+        assert access_patterns.is_clear(pixels, number)
 
 
 _gates: list[Any] = []  # of this process
@@ -305,7 +305,7 @@ def give_back_under_work(receiver: Any) -> None:
     """A surface whose work waits for what never comes."""
     _gates.append(receiver.device.create_fence())
     with receiver.frame(10) as (surface, _):
-        roles.clear(surface, 7, waits=(_gates[-1], 1))
+        access_patterns.clear(surface, 7, waits=(_gates[-1], 1))
 
 
 def taken(receiver: Any) -> tuple[Any, bytes]:
@@ -465,7 +465,7 @@ def test_the_surfaces_of_a_receiver_that_is_closed_share_one_wait_for_what_was_p
         waiting.setattr(vks.Surface, "_finish_releases", wait)
         waiting.setattr(_closing, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
         receiver.close()
-    assert waits == [_closing.PROMISE, 0, 0]
+    assert waits == [_closing.RELEASE_GRACE, 0, 0]
 
 
 def test_a_sender_that_is_killed_ends_the_pipe(vks_open: Open, peers: Peers) -> None:

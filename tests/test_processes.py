@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support import roles
+from support import access_patterns
 from support.peers import Peer, later
-from support.scale import rounds, seeded, unhurried
+from support.run_volumes import rounds, seeded, unhurried
 from support.sharing import followed
 
 import vkshare as vks
@@ -42,14 +42,14 @@ def test_random_signals_of_four_processes_never_fall_and_lose_no_waiter(vks_open
     mine = [followed(fence, here) for fence in fences]
     others = [[followed(fence, peer.device) for fence in fences if fence._peer is not peer] for peer in parties]
     calls = [
-        peer.later(roles.signal_and_follow, fence, followers, dice.getrandbits(32), each)
+        peer.later(access_patterns.signal_and_follow, fence, followers, dice.getrandbits(32), each)
         for peer, fence, followers in zip(parties, fences, others, strict=True)
     ]
     for fence in mine:
-        fence.wait(roles.last_value(each), 1200)
+        fence.wait(access_patterns.last_value(each), 1200)
     waited = [call.result(1200) for call in calls]
     assert min(waited) > 0
-    assert [fence.value for fence in mine] == [roles.last_value(each)] * len(parties)
+    assert [fence.value for fence in mine] == [access_patterns.last_value(each)] * len(parties)
 
 
 @pytest.mark.rule("X2", "X3")
@@ -58,10 +58,12 @@ def test_a_waiter_for_every_single_value_is_woken_for_each(vks_open: Open, peers
     fence = signaller.device.create_fence()
     last = rounds(200_000, 3_000)
     devices = [vks_open(), vks_open()]
-    waiters = [later(roles.wait_for_each, followed(fence, device), last) for device in devices for _ in range(2)]
+    waiters = [
+        later(access_patterns.wait_for_each, followed(fence, device), last) for device in devices for _ in range(2)
+    ]
     other = peers()
-    waiters.append(other.later(roles.wait_for_each, followed(fence, other.device), last))
-    signals = signaller.later(roles.signal_each, fence, last)
+    waiters.append(other.later(access_patterns.wait_for_each, followed(fence, other.device), last))
+    signals = signaller.later(access_patterns.signal_each, fence, last)
     for waiter in waiters:
         waiter.result(1200)
     signals.result(60)
@@ -145,10 +147,10 @@ def test_ten_thousand_async_waits_on_another_process_cost_no_fd_and_no_thread_ea
         gc.collect()  # what earlier tests left would be collected between the two counts
         first = asyncio.ensure_future(fence.wait_async(1))
         await asyncio.sleep(0.01)
-        before = roles.open_fds(), roles.threads()
+        before = access_patterns.open_fds(), access_patterns.threads()
         waits = [asyncio.ensure_future(fence.wait_async(2 + n)) for n in range(count)]
         await asyncio.sleep(0.01)
-        assert (roles.open_fds(), roles.threads()) == before
+        assert (access_patterns.open_fds(), access_patterns.threads()) == before
         theirs.signal(count // 2)
         await asyncio.wait_for(asyncio.gather(first, *waits[: count // 2 - 1]), 20)
         await asyncio.sleep(0.01)
@@ -163,7 +165,7 @@ def test_ten_thousand_async_waits_on_another_process_cost_no_fd_and_no_thread_ea
 @pytest.mark.rule("X6", "X4")
 def test_fences_closed_the_moment_that_their_work_is_done_crash_no_driver(peers: Peers) -> None:
     peer = peers(validation=False)  # in a process of its own: a driver that touches a freed semaphore ends it
-    assert peer.run(roles.churn_fences, peer.device, rounds(120, 2)) > 100
+    assert peer.run(access_patterns.churn_fences, peer.device, rounds(120, 2)) > 100
 
 
 # ---- X10 -----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support import roles
+from support import access_patterns
 from support.patience import HANG
 from support.peers import Peer, later
 
@@ -76,7 +76,7 @@ def test_recover_waits_until_no_living_party_owes_work(vks_open: Open) -> None:
     b, c = (opened(a, device) for device in devices[1:])
     gate = devices[0].create_fence()
     a.acquire(0, 0)
-    drawn = roles.fill_column(a, 3, 50, waits=(gate, 1))
+    drawn = access_patterns.fill_column(a, 3, 50, waits=(gate, 1))
     a.release(1)  # its work is held, and it lives
     b.acquire(1, 5)
     b.close()
@@ -93,8 +93,8 @@ def test_recover_waits_until_no_living_party_owes_work(vks_open: Open) -> None:
     recovers.result(10)
     assert drawn.is_done()
     assert (c.read()[:, 3, 0] == 50).all()
-    roles.clear(c, 7).wait(5)
-    assert roles.is_clear(c.read(), 7)
+    access_patterns.clear(c, 7).wait(5)
+    assert access_patterns.is_clear(c.read(), 7)
 
 
 @pytest.mark.rule("K33")

@@ -18,7 +18,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from support import roles
+from support import access_patterns
 from support.peers import Peer, later
 from support.sharing import followed
 
@@ -238,14 +238,14 @@ def test_a_surface_that_the_backend_refuses_leaves_no_fd_behind(device: vks.Devi
         spoils = {"cpu": (start + 14, 0), "vulkan": (start + 40, data[start + 40] ^ 1)}  # memory kind; device UUID
         at, value = spoils[device.backend]
         data[at] = value
-        before = roles.open_fds()
+        before = access_patterns.open_fds()
         for _ in range(1000):
             with (
                 vks.SurfaceDescriptor.from_bytes(bytes(data), [os.dup(fd) for fd in fds]) as forged,
                 pytest.raises((UnsupportedError, DeviceMismatchError)),
             ):
                 device.open_surface(forged)
-        assert roles.open_fds() == before
+        assert access_patterns.open_fds() == before
 
 
 _LISTING = """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import roles
+from support import access_patterns
 from support.fds import open_fds
 
 import vkshare as vks
@@ -56,14 +56,18 @@ def test_each_handle_sees_what_the_other_one_drew_by_cpu_and_by_gpu(device: vks.
         for turn, (writer, reader) in enumerate([(first, second), (second, first)] * 4):
             writer.acquire(turn, 5)
             by_gpu = turn // 2 % 2
-            (roles.clear if by_gpu else roles.draw)(writer, turn)
+            (access_patterns.clear if by_gpu else access_patterns.draw)(writer, turn)
             writer.release(turn + 1)
             copy = device.create_surface(24, 10, tiling=tiling)
             reader.acquire(turn + 1, 5)
             with copy.access():
-                roles.copy(reader, copy)
+                access_patterns.copy(reader, copy)
                 for seen in (reader.read(), copy.read()):
-                    assert roles.is_clear(seen, turn) if by_gpu else (seen == roles.picture(seen.shape, turn)).all()
+                    assert (
+                        access_patterns.is_clear(seen, turn)
+                        if by_gpu
+                        else (seen == access_patterns.picture(seen.shape, turn)).all()
+                    )
             reader.release(turn + 1)
 
 
@@ -76,7 +80,7 @@ def test_hand_overs_on_one_device_submit_nothing_until_the_surface_is_exported(d
         for handle in handles:
             with handle.access(0, 0, 5):
                 for _ in range(times):
-                    roles.clear(handle, 1)
+                    access_patterns.clear(handle, 1)
         return device.statistics().submitted - before
 
     assert submitted_by(first, second, first, second) == 4
@@ -92,7 +96,7 @@ def test_hand_overs_on_one_device_submit_nothing_until_the_surface_is_exported(d
 def test_two_handles_of_one_device_are_two_parties(device: vks.Device, surface: vks.Surface) -> None:
     second = device.open_surface(surface)
     surface.acquire(0, 0)
-    for use in (second.read, lambda: roles.clear(second, 1), second.release):
+    for use in (second.read, lambda: access_patterns.clear(second, 1), second.release):
         with pytest.raises(NotOwnerError):
             use()
     assert (surface.is_owned, second.is_owned) == (True, False)
@@ -100,8 +104,8 @@ def test_two_handles_of_one_device_are_two_parties(device: vks.Device, surface: 
     with pytest.raises(AbandonedError):
         second.acquire(0, 5)
     second.recover()
-    roles.draw(second, 3)
-    assert roles.is_picture(second, 3)
+    access_patterns.draw(second, 3)
+    assert access_patterns.is_picture(second, 3)
 
 
 def test_a_handle_of_another_device_of_this_process_is_opened_from_the_surface_itself(
@@ -116,9 +120,9 @@ def test_a_handle_of_another_device_of_this_process_is_opened_from_the_surface_i
     assert len(open_fds()) <= len(before) + 2  # at most the service threads' own
     theirs = other.open_surface(surface)
     with surface.access(0, 1):
-        roles.draw(surface, 9)
+        access_patterns.draw(surface, 9)
     with theirs.access(1, 0, 5):
-        assert roles.is_picture(theirs, 9)
+        assert access_patterns.is_picture(theirs, 9)
     assert theirs.device is other
 
 
@@ -138,17 +142,17 @@ def test_handles_are_closed_in_every_order_with_work_in_flight_and_the_last_stil
         handle = handles[which]
         handle.acquire(turn, 5)
         for _ in range(20):
-            roles.clear(handle, turn + 1)
+            access_patterns.clear(handle, turn + 1)
         handle.release(turn + 1)
         survivors = [handles[n] for n in order[turn + 1 :]]
         handle.close()
         for other in survivors:
             other.acquire(turn + 1, 5)
-            assert roles.is_clear(other.read(), turn + 1)
+            assert access_patterns.is_clear(other.read(), turn + 1)
             other.release(turn + 1)
         for other in survivors[:1]:
             with elsewhere.open_surface(other) as theirs, theirs.access(turn + 1, turn + 1, 5):
-                assert roles.is_clear(theirs.read(), turn + 1)
+                assert access_patterns.is_clear(theirs.read(), turn + 1)
     device.wait_idle(10)
     device.record()  # reaps
     assert (device.statistics().surfaces, device.statistics().buried) == (0, 0)
@@ -201,17 +205,17 @@ def test_a_thousand_handles_opened_and_closed_leave_nothing_behind(device: vks.D
             with device.open_surface(surface) as handle:
                 if turn % 10 == 0:
                     handle.acquire(0, 5)
-                    roles.clear(handle, turn)
+                    access_patterns.clear(handle, turn)
                     handle.release(0)
         device.wait_idle(10)
         device.record()
         return len(open_fds()), mappings()
 
-    before, kib = some(200), roles.resident_kib()
+    before, kib = some(200), access_patterns.resident_kib()
     after = some(1000)
     assert after[0] == before[0]
     assert after[1] <= before[1] + 2  # the allocator's own
-    assert roles.resident_kib() - kib < 2048
+    assert access_patterns.resident_kib() - kib < 2048
     assert (device.statistics().surfaces, device.statistics().buried) == (1, 0)
 
 
@@ -221,7 +225,7 @@ def test_a_device_closes_with_handles_of_one_image_open(vks_open: Open) -> None:
     surface = device.create_surface(24, 10)
     handles = [device.open_surface(surface) for _ in range(3)]
     handles[1].acquire(0, 0)
-    roles.clear(handles[1], 1)
+    access_patterns.clear(handles[1], 1)
     device.close()
     assert all(handle.is_closed for handle in [surface, *handles])
     with pytest.raises(ClosedError):
@@ -233,14 +237,14 @@ def test_a_descriptor_of_a_handle_whose_original_is_closed_opens_elsewhere(
 ) -> None:
     second = device.open_surface(surface)
     with surface.access(0, 1):
-        roles.draw(surface, 5)
+        access_patterns.draw(surface, 5)
     surface.close()
     theirs = vks_open().open_surface(second)
     with theirs.access(1, 2, 5):
-        assert roles.is_picture(theirs, 5)
-        roles.draw(theirs, 6)
+        assert access_patterns.is_picture(theirs, 5)
+        access_patterns.draw(theirs, 6)
     with second.access(2, 0, 5):
-        assert roles.is_picture(second, 6)
+        assert access_patterns.is_picture(second, 6)
 
 
 # ---- what is told, and what is refused -------------------------------------------------------------------------------
@@ -268,7 +272,7 @@ def test_statistics_repr_and_ps_count_every_handle(vks_open: Open) -> None:
 def test_each_handle_has_its_own_word_on_use_without_owning(device: vks.Device, surface: vks.Surface) -> None:
     tolerant = device.open_surface(surface, unowned="discard")
     assert not tolerant.read().any()
-    roles.draw(tolerant, 1)
+    access_patterns.draw(tolerant, 1)
     with pytest.raises(NotOwnerError):
         surface.read()
     with surface.access():

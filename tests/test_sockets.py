@@ -15,7 +15,7 @@ from support.fds import open_fds
 from support.sharing import wait_until
 
 import vkshare as vks
-from vkshare import _parcels, _sockets
+from vkshare import _fd_broker, _sockets
 from vkshare.errors import DescriptorError, InvalidCallError
 from vkshare.server.socket_path import Listener
 
@@ -108,7 +108,7 @@ def test_a_default_folder_that_is_not_there_is_no_server(runtime: Path) -> None:
 def test_a_folder_in_which_no_socket_can_be_made_is_passed_over_for_pickles(
     vks_device: vks.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_parcels._counter, "listener", None)
+    monkeypatch.setattr(_fd_broker._broker, "listener", None)
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/proc")
     with vks_device.create_surface(8, 8) as surface, surface.export() as descriptor:
         pickle.loads(pickle.dumps(descriptor)).close()

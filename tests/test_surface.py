@@ -566,7 +566,7 @@ def test_a_close_that_ctrl_c_interrupted_is_finished_by_the_next(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(device._graveyard, "bury", interrupted)
+        patch.setattr(device._deletion_queue, "defer", interrupted)
         with pytest.raises(KeyboardInterrupt):
             surface.close()
     assert surface.is_closed

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import roles
+from support import access_patterns
 from support.ctrl_c import CtrlC, at_any_place
 from support.faults import FaultyQueue, has_queue
 from support.patience import at_least
 from support.peers import later
 from support.queues import Loop, look, send
-from support.scale import rounds, unhurried
+from support.run_volumes import rounds, unhurried
 from support.sharing import wait_until
 
 import vkshare as vks
@@ -54,7 +54,7 @@ def gate(loop: Loop) -> vks.Fence:
 def held(loop: Loop, gate: vks.Fence, number: int) -> Any:
     """A dequeued surface whose drawing waits for the gate's value `number`."""
     surface, _ = loop.free.dequeue(5)
-    roles.clear(surface, number, waits=(gate, number))
+    access_patterns.clear(surface, number, waits=(gate, number))
     return surface
 
 
@@ -79,11 +79,11 @@ def test_a_wrong_argument_is_a_value_error_and_leaves_nothing(
     vks_device: vks.Device, arguments: dict[str, Any], what: str
 ) -> None:
     gc.collect()
-    before, fds = vks_device.statistics().surfaces, roles.open_fds()
+    before, fds = vks_device.statistics().surfaces, access_patterns.open_fds()
     with pytest.raises(ValueError, match=what):
         vks.SurfaceQueue(vks_device, **{"width": 8, "height": 8, **arguments})
     assert vks_device.statistics().surfaces == before
-    assert roles.open_fds() == fds
+    assert access_patterns.open_fds() == fds
 
 
 @pytest.mark.rule("Q1")
@@ -97,14 +97,14 @@ def test_what_fails_half_way_leaves_nothing(vks_device: vks.Device, monkeypatch:
         return made[-1]
 
     vks.SurfaceQueue(vks_device, 8, 8).close()  # what is made once
-    fds = roles.open_fds()
+    fds = access_patterns.open_fds()
     monkeypatch.setattr(vks_device, "create_surface", third_fails)
     with pytest.raises(vks.VulkanError):
         vks.SurfaceQueue(vks_device, 8, 8)
     assert all(surface.is_closed for surface in made)
     made.clear()
     vks_device._reap()
-    assert roles.open_fds() <= fds
+    assert access_patterns.open_fds() <= fds
 
 
 def test_a_device_that_cannot_open_all_surfaces_has_none(
@@ -156,7 +156,7 @@ def test_a_clone_of_a_clone_has_the_same_surfaces_and_its_own_metadata(vks_open:
     surface, _ = free.dequeue(0)
     assert not back.is_closed
     out, seen = second.open_producer(device), second.open_consumer(device)
-    roles.clear(surface, 77)
+    access_patterns.clear(surface, 77)
     root.close()
     clone.close()
     out.enqueue(surface, b"0123456789abcdef")
@@ -327,7 +327,7 @@ def test_a_waiting_enqueue_commits_what_was_pending_before_it(loop: Loop, gate: 
     first = held(loop, gate, 1)
     assert loop.out.enqueue(first, b"first", wait=False) is False
     with pytest.raises(NotOwnerError):
-        roles.clear(first, 9)  # it counts as enqueued
+        access_patterns.clear(first, 9)  # it counts as enqueued
     second, _ = loop.free.dequeue(0)
     enqueues = later(loop.out.enqueue, second, b"second")
     assert not enqueues.done(0.1)  # first in, first out
@@ -409,12 +409,12 @@ def test_the_order_may_be_left_to_the_gpu(loop: Loop, gate: vks.Fence) -> None:
     assert loop.out.enqueue(surface, b"later", wait="gpu") is True
     theirs, metadata = loop.seen.dequeue(0)  # at once: nobody waits on the CPU
     assert metadata == b"later"
-    submission = roles.fill_column(theirs, 3, 200)
+    submission = access_patterns.fill_column(theirs, 3, 200)
     assert not submission.is_done()
     gate.signal(5)
     pixels = theirs.read()
     assert (pixels[:, 3, 0] == 200).all()
-    assert roles.is_clear(pixels[:, 4:], 5)
+    assert access_patterns.is_clear(pixels[:, 4:], 5)
 
 
 def test_a_wrong_wait_is_refused(loop: Loop) -> None:
@@ -499,9 +499,9 @@ def test_an_export_is_over_before_another_threads_close_gives_the_page_away(
 @pytest.mark.rule("Q22")
 def test_after_enqueue_the_producer_may_not_use_the_surface(loop: Loop) -> None:
     surface, _ = loop.free.dequeue(0)
-    roles.clear(surface, 1)
+    access_patterns.clear(surface, 1)
     loop.out.enqueue(surface)
-    for use in (lambda: roles.clear(surface, 2), surface.read, lambda: roles.draw(surface, 1)):
+    for use in (lambda: access_patterns.clear(surface, 2), surface.read, lambda: access_patterns.draw(surface, 1)):
         with pytest.raises(NotOwnerError, match=r"in a queue; dequeue\(\) it") as caught:
             use()
         assert "surface.access" not in str(caught.value)  # which would be refused
@@ -609,10 +609,10 @@ def test_dequeue_async_waits_without_a_thread_and_can_be_given_up(loop: Loop) ->
             surface, metadata = await waits
             assert metadata == b"%d" % number
             loop.back.enqueue(surface)
-        threads = roles.threads()
+        threads = access_patterns.threads()
         waiting = [asyncio.ensure_future(loop.seen.dequeue_async()) for _ in range(50)]
         await asyncio.sleep(0.01)
-        assert roles.threads() <= threads
+        assert access_patterns.threads() <= threads
         for task in waiting:
             task.cancel()
         waits = asyncio.ensure_future(loop.seen.dequeue_async())
@@ -719,7 +719,7 @@ def test_three_devices_and_three_queues_in_a_loop_with_threads(vks_open: Open) -
                 if place:
                     right += metadata == b"%d" % number and look(surface, 3 * number + place - 1)
                 if place < 2:
-                    roles.clear(surface, 3 * number + place)
+                    access_patterns.clear(surface, 3 * number + place)
                 target.enqueue(surface, b"%d" % number if place < 2 else b"", "gpu")
             return right
 
@@ -840,7 +840,7 @@ def test_an_enqueue_that_fails_inside_leaves_the_surface_with_the_caller(
         pytest.skip("the CPU backend's queue cannot refuse work")
     with FaultyQueue(vks_adapter) as (device, queue), Loop(device, vks_open()) as loop:
         surface, _ = loop.free.dequeue(0)
-        roles.clear(surface, 7)
+        access_patterns.clear(surface, 7)
         queue.fail_next()
         with pytest.raises(vks.VulkanError):
             loop.out.enqueue(surface, b"x", wait="gpu")
@@ -893,7 +893,7 @@ def test_work_that_never_ran_abandons_the_surface_and_recover_brings_it_back(loo
         loop.seen.dequeue(5)
     (back,) = loop.seen.recover(5)
     assert back.is_owned
-    roles.clear(back, 3)
+    access_patterns.clear(back, 3)
     loop.back.enqueue(back)
     assert loop.seen.recover(0) == []
     with pytest.raises(AcquireTimeout):
@@ -926,11 +926,15 @@ def test_queues_that_are_made_and_closed_leave_nothing(vks_open: Open) -> None:
     for _ in range(3):
         turn()
     gc.collect()
-    fds, threads, open_surfaces = roles.open_fds(), roles.threads(), devices[0].statistics().surfaces
+    fds, threads, open_surfaces = (
+        access_patterns.open_fds(),
+        access_patterns.threads(),
+        devices[0].statistics().surfaces,
+    )
     for _ in range(rounds(1000, 20)):
         turn()
-    assert roles.open_fds() <= fds + 2
-    assert roles.threads() <= threads
+    assert access_patterns.open_fds() <= fds + 2
+    assert access_patterns.threads() <= threads
     assert devices[0].statistics().surfaces == open_surfaces
 
 

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support import queues, roles
+from support import access_patterns, queues
 from support.patience import Measured
 from support.peers import Peer, later
 from support.queues import Loop, look, send
-from support.scale import rounds, seeded, unhurried
+from support.run_volumes import rounds, seeded, unhurried
 from support.sharing import wait_until
 
 import vkshare as vks
@@ -54,7 +54,7 @@ def test_a_descriptor_opened_in_the_same_process_means_the_same_surfaces(vks_ope
         out, free = theirs.open_producer(maker), root.open_consumer(maker)
         seen, back = clone.open_consumer(viewer), root.open_producer(viewer)
         surface, _ = free.dequeue(0)
-        roles.clear(surface, 5)
+        access_patterns.clear(surface, 5)
         out.enqueue(surface, b"x")
         surface, metadata = seen.dequeue(0)
         assert metadata == b"x"
@@ -68,7 +68,7 @@ def test_a_descriptor_is_plain_data_and_refused_where_it_is_wrong(vks_open: Open
     device = vks_open()
     with vks.SurfaceQueue(device, 8, 8, count=2) as root, root.export() as descriptor:
         data, fds = descriptor.to_bytes(), descriptor._unused_fds()
-        opened = roles.open_fds()
+        opened = access_patterns.open_fds()
 
         def made(data: bytes, fds: tuple[int, ...]) -> None:
             QueueDescriptor.from_bytes(data, [os.dup(fd) for fd in fds]).close()
@@ -88,7 +88,7 @@ def test_a_descriptor_is_plain_data_and_refused_where_it_is_wrong(vks_open: Open
                 made(bad_data, bad_fds)
         with pytest.raises(DescriptorError):  # what is in the pages is looked at when they are opened
             opened_from(data, [os.dup(fd) for fd in (*fds[1:], fds[0])], device)
-        assert roles.open_fds() == opened
+        assert access_patterns.open_fds() == opened
         for thing in (root, data, None):
             with pytest.raises(TypeError, match="QueueDescriptor"):
                 vks.SurfaceQueue.open(device, thing)  # type: ignore[arg-type]
@@ -102,7 +102,7 @@ def test_mutated_descriptors_are_opened_or_refused_and_nothing_leaks(vks_open: O
         vks.SurfaceQueue.open(other, descriptor).close()
         other._reap()
         gc.collect()
-        opened = roles.open_fds()
+        opened = access_patterns.open_fds()
         for _ in range(rounds(100_000, 150)):
             changed = bytearray(data)
             for _ in range(dice.randrange(1, 4)):
@@ -119,7 +119,7 @@ def test_mutated_descriptors_are_opened_or_refused_and_nothing_leaks(vks_open: O
         other.wait_idle(10)
         other._reap()
         gc.collect()
-        assert roles.open_fds() <= opened
+        assert access_patterns.open_fds() <= opened
 
 
 @pytest.mark.rule("Q6")
@@ -161,7 +161,7 @@ def test_a_value_that_nobody_promised_is_refused_and_not_waited_for(vks_open: Op
         gate = devices[0].create_fence()
         with Loop(*devices, count=3, clone_metadata=16) as loop:
             surface, _ = loop.free.dequeue(0)
-            roles.clear(surface, 1, waits=(gate, 1))
+            access_patterns.clear(surface, 1, waits=(gate, 1))
             loop.out.enqueue(surface, wait=False)
             with loop.clone.export() as descriptor:
                 page = descriptor.open_pages()[0]
@@ -223,7 +223,7 @@ def test_a_process_each_in_a_loop(vks_open: Open, peers: Peers, processes: int) 
     def draw() -> None:
         for number in range(frames):
             surface, _ = free.dequeue(60)
-            roles.clear(surface, number * processes)
+            access_patterns.clear(surface, number * processes)
             first.enqueue(surface, b"frame %d" % number, "gpu")
 
     draws = later(draw)
@@ -245,7 +245,7 @@ def _relay(device: Any, source: Any, target: Any, place: int, frames: int, proce
     for number in range(frames):
         surface, metadata = source.dequeue(60)
         right += metadata == b"frame %d" % number and look(surface, number * processes + place)
-        roles.clear(surface, number * processes + place + 1)
+        access_patterns.clear(surface, number * processes + place + 1)
         target.enqueue(surface, metadata, (True, "gpu")[number % 2])
     return right
 
@@ -300,7 +300,7 @@ def test_what_a_dead_consumer_held_comes_back_and_another_takes_its_place(vks_op
         assert next_one.run(look, surface, 2)
         back.enqueue(surface)
         for number, mine in enumerate(recovered):
-            roles.clear(mine, 50 + number)
+            access_patterns.clear(mine, 50 + number)
             loop.out.enqueue(mine)
             surface, _ = seen.dequeue(5)
             assert next_one.run(look, surface, 50 + number)
@@ -335,7 +335,7 @@ def test_a_process_killed_at_a_random_moment_loses_no_surface(vks_open: Open, pe
 def _make(device: Any, free: Any, out: Any) -> None:
     for number in range(1 << 30):
         surface, _ = free.dequeue(30)
-        roles.clear(surface, number)
+        access_patterns.clear(surface, number)
         out.enqueue(surface, b"%d" % number, (True, False, "gpu")[number % 3])
         if number % 3 == 1:
             out.flush()
@@ -345,7 +345,7 @@ def _view(seen: Any, back: Any, draws: bool) -> None:
     while True:
         surface, _ = seen.dequeue(30)
         if draws:
-            roles.clear(surface, 1)
+            access_patterns.clear(surface, 1)
         back.enqueue(surface, b"", (True, "gpu")[draws])
 
 
@@ -357,7 +357,7 @@ def _until_gone(device: Any, source: Any, target: Any, looks: bool) -> None:
             if looks and metadata:
                 assert look(surface, int(metadata))
             if not looks:
-                roles.clear(surface, number)
+                access_patterns.clear(surface, number)
             target.enqueue(surface, b"" if looks else b"%d" % number)
     except (ClosedError, AbandonedError):  # the second: its work was to run after the pair was committed
         return

@@ -158,7 +158,7 @@ HARDWARE = """
 def test_a_tick_comes_from_the_hardware_that_a_source_heard(tmp_path: Path) -> None:
     found = traced(tmp_path, HARDWARE)
     ways = [[found.bar_at(point) for point in points] for points in found.flows("tick")]
-    heard = [way for way in ways if way[0]["name"] == "blank told to display 1"]
+    heard = [way for way in ways if way[0]["name"] == "blank reported to display 1"]
     assert len(heard) >= 3
     for told, tick in heard:
         assert tick["name"].startswith("tick ")

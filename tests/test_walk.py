@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.scale import SOAK, rounds, unhurried
+from support.run_volumes import SOAK, rounds, unhurried
 
 import vkshare as vks
 from vkshare import vsync

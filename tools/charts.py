@@ -1,4 +1,4 @@
-"""What the pictures of tools/ share: lanes of bars over time, arrows between them, and how a figure is saved."""
+"""Common parts of the pictures of tools/: lanes of bars over time, arrows between them, and how a figure is saved."""
 
 from __future__ import annotations
 

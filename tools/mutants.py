@@ -103,7 +103,7 @@ def load(folder: Path = MUTANTS) -> list[Mutant]:
 
 @dataclass
 class Verdict:
-    """What became of a mutant. `wrong` is "" when it was noticed, by `tests`, the first with `message`."""
+    """The verdict on a mutant. `wrong` is "" if `tests` noticed it, the first with `message`."""
 
     mutant: Mutant
     wrong: str = ""

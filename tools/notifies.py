@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draw docs/images/vsync.svg and server.svg: who notifies whom on which thread, of a real run.
+"""Draw docs/images/vsync.svg and server.svg: the notifications between threads, of a real run.
 
     python tools/notifies.py [vsync] [server] [--output docs/images] [--rounds 150] [--suffix .svg]
 
@@ -47,7 +47,7 @@ class Lane:
 
 @dataclass
 class Bar:
-    """What a thread does. Times are us, here and below."""
+    """An activity of a thread. Times are us, here and below."""
 
     lane: int
     begin: float
@@ -116,7 +116,7 @@ class Reader:
         raise LookupError(f"the trace has no thread {thread!r} of {process!r}: {self._threads} of {self._processes}")
 
     def bars(self, track: Track, *names: str) -> list[Row]:
-        """Whose name begins with one of these, by when they began."""
+        """Return the spans whose name begins with one of these, in the order of their start."""
         return [bar for bar in self._bars.get(track, []) if bar["name"].startswith(names)]
 
     def first(self, track: Track, name: str, *, since: float = 0, **args: object) -> Row:
@@ -136,7 +136,7 @@ def end_of(bar: Row) -> float:
 _VSYNC_KINDS = [
     "the X server's event, with the time of the vertical blank (PresentNotifyMSC); its tail lies left of the picture",
     "the source's thread puts the time down and wakes the display's thread: VsyncSource",
-    "the display's thread puts the tick into each observer's slot and wakes who sleeps on it: VsyncDispatcher",
+    "the display's thread puts the tick into each observer's slot and wakes its waiters: VsyncDispatcher",
     "the same, where the slot is in memory shared with another process: VsyncBridge",
 ]
 _VSYNC_ZEROS = ("µs since the tick's time", "µs since the source's thread had read of the vertical blank")
@@ -144,7 +144,7 @@ _EVENT, _SOURCE, _SLOT, _PAGE = range(4)
 
 
 def vsync_pictures(trace: Trace) -> list[Picture]:
-    """One for each tick that everybody was told of."""
+    """Return one entry for each tick that reached every observer."""
     reader = Reader(trace)
     main, viewer = "main process", "viewer"
     lanes = [
@@ -165,7 +165,7 @@ def vsync_pictures(trace: Trace) -> list[Picture]:
 
 
 def _vsync_picture(reader: Reader, lanes: list[Lane], tick: Row) -> Picture:
-    """LookupError: somebody was not told."""
+    """Raises LookupError if an observer was not notified."""
     time = tick["args"]["time_ns"]
     blank = float(tick["ts"]) - tick["args"]["late_us"]
     display = len(lanes) - 5
@@ -243,7 +243,7 @@ def server_pictures(trace: Trace) -> list[Picture]:
 
 
 class _Round:
-    """What became of the painter's submission and sync, and of what the visitor asked meanwhile. LookupError."""
+    """Return the painter's submission and sync, and the visitor's concurrent request. Raises LookupError."""
 
     def __init__(self, reader: Reader, lanes: list[Lane], sent: Row) -> None:
         self._reader = reader
@@ -268,7 +268,7 @@ class _Round:
         self.picture.is_clear = is_meanwhile and len(told) == len(self.picture.arrows)
 
     def _step(self, lane: int, name: str, request: Row) -> Row:
-        """Of the same request."""
+        """Return the spans of the same request."""
         args = {key: request["args"][key] for key in ("client", "sequence")}
         return self._reader.first(_track(self._lanes[lane]), name, **args)
 
@@ -276,14 +276,14 @@ class _Round:
         self.picture.arrows.append(Arrow(source, at - self._zero, target, told - self._zero, kind, whose))
 
     def _handed(self, request: Row, client: int, worker: int, what: str, whose: int) -> Row:
-        """What the worker did for it."""
+        """Return the worker's spans of the request."""
         hand, run = self._step(_LOOP, f"hand {what}", request), self._step(worker, f"run {what}", request)
         self._tell(client, request["ts"], _LOOP, hand["ts"], _REQUEST, whose)
         self._tell(_LOOP, hand["ts"], worker, run["ts"], _HAND, whose)
         return run
 
     def _submission(self, request: Row, client: int, worker: int, whose: int) -> Row:
-        """What the device did."""
+        """Return the device's spans."""
         run = self._handed(request, client, worker, "submit", whose)
         batch = self._reader.first(_track(self._lanes[worker]), "batch", since=run["ts"])
         work = self._reader.first(_track(self._lanes[_DEVICE]), "work", serial=batch["args"]["serial"])
@@ -355,7 +355,7 @@ def choose(pictures: list[Picture]) -> Picture:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", choices=[[], *PICTURES], metavar="vsync|server", help="both, if not told")
+    parser.add_argument("names", nargs="*", choices=[[], *PICTURES], metavar="vsync|server", help="default: both")
     parser.add_argument("--output", type=Path, default=OUTPUT, help="a directory")
     parser.add_argument("--suffix", default=".svg", help="or .png")
     parser.add_argument("--rounds", type=int, default=150, help="of these one is drawn")

@@ -216,7 +216,7 @@ def _label_arrows(axis: Any, picture: Picture, ways: list[Way], paper: _Paper) -
 _FRACTIONS = [0.5 + sign * step * 0.02 for step in range(12) for sign in (1, -1)]  # of an arrow's way; the middle first
 
 
-# ---- what is told beside it --------------------------------------------------------------------------------------
+# ---- annotations --------------------------------------------------------------------------------------------------
 
 
 def _key(picture: Picture) -> list[str]:

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""What notifies.py records, under `vkshare trace`: python tools/notifies_scenarios.py vsync|server ROUNDS [CLEARS]."""
+"""Scenarios that notifies.py records, under `vkshare trace`: python tools/notifies_scenarios.py
+vsync|server ROUNDS [CLEARS].
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ import vkshare as vks
 from vkshare import _trace
 from vkshare.vsync import Display, RefreshTimer, VsyncBridge, VsyncDescriptor, VsyncDispatcher, choose
 
-PATIENCE = 60  # seconds; whoever waits so long waits for ever
+PATIENCE = 60  # seconds: the limit of each wait
 SIZE = 1280, 720
 AFTER = 2  # more ticks, because of the last ones a window may not have begun to wait again
 CLEARS = 10  # of a surface of that size, in the submission that takes long, where the command line says nothing

@@ -27,7 +27,7 @@ LEAST_WORDS = 4  # of a string literal that is taken for a sentence
 
 @dataclass(frozen=True)
 class Rule:
-    """What a sentence must not have."""
+    """A pattern that a sentence must not match."""
 
     pattern: str
     why: str

@@ -1,4 +1,4 @@
-"""What a test run prints: a line a job, each failure with the way to run it again, and a table that fits a screen."""
+"""Output of a test run: a line a job, each failure with the way to run it again, and a table that fits a screen."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ NATIVE = "native"  # the backend of suites that test what every backend stands o
 
 @dataclass
 class Case:
-    """What became of one test. `outcome` is passed, failed or skipped; `reason` says why where it is not passed."""
+    """The result of one test. `outcome` is passed, failed or skipped; `reason` says why where it is not passed."""
 
     id: str
     outcome: str

@@ -49,7 +49,7 @@ def current_wheel() -> Path:
 
 
 def ignored(folder: str, names: list[str]) -> set[str]:
-    """What is not copied; tests/native is."""
+    """Return the names that are not copied; tests/native is copied."""
     patterns = NOT_TESTED if Path(folder) == ROOT else ()
     return shutil.ignore_patterns("__pycache__", *patterns)(folder, names)
 

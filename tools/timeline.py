@@ -41,7 +41,7 @@ TICK = 0.001  # seconds between frames
 
 @dataclass
 class Recording:
-    """What one run gave. All times are CLOCK_MONOTONIC ns."""
+    """The records of one run. All times are CLOCK_MONOTONIC ns."""
 
     driver: str
     events: list[Event]
@@ -136,7 +136,7 @@ class Use:
 
 @dataclass
 class Timeline:
-    """What is drawn. Times are ms since the swapchain was created."""
+    """The data of the chart. Times are ms since the swapchain was created."""
 
     driver: str
     chains: list[Chain]
@@ -172,8 +172,8 @@ def read(recording: Recording) -> Timeline:
 
 
 def prove(frames: list[FrameOut]) -> None:
-    """The rule: a present is over when the frame of the next acquire of its image is completed. Of a swapchain that is
-    not current any more no image is acquired again: the first present of the next one speaks for it.
+    """The rule: a present is over when the frame of the next acquire of its image is completed. Images of a
+    retired swapchain are not acquired again: the first present of the next one speaks for it.
     """
     for index in reversed(range(len(frames))):
         frame = frames[index]
@@ -261,7 +261,10 @@ class _Reader:
         frame.presented, frame.number = now, self._presents
 
     def uses(self) -> dict[int, list[Use]]:
-        """Of each semaphore. Whoever watched for completions may have looked late: no use outlasts the next one."""
+        """Return the uses of each semaphore.
+
+        Completions may be observed late: a use ends at the latest with the next one.
+        """
         found: dict[int, list[Use]] = {}
         for frame in self.frames:
             if frame.semaphore:

@@ -1,4 +1,4 @@
-"""Checks of arguments, so that each complaint reads alike: the argument's name, its value, and what is allowed."""
+"""Checks of arguments, with uniform messages: the argument's name, its value, and the allowed values."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 Rect = tuple[int, int, int, int]
 Colour = tuple[float, float, float, float]
 
-LARGEST_FLOAT = 3.4028234663852886e38  # of 32 bits, which is what the backends draw with
-_LONGEST = 9e9  # seconds, some 285 years: the C core counts nanoseconds in 64 bits, and takes what is longer for ever
+LARGEST_FLOAT = 3.4028234663852886e38  # the largest float32: the backends draw with 32-bit floats
+_LONGEST = 9e9  # seconds, some 285 years: the C core counts nanoseconds in 64 bits; a longer timeout means no limit
 
 
 def integer(name: str, value: Any, low: int | None = None, high: int | None = None) -> int:
-    """`value` as an int within [low, high]. Floats are refused: they lose bits without telling."""
+    """`value` as an int within [low, high]. Floats are refused because they lose bits silently."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -27,7 +27,7 @@ def integer(name: str, value: Any, low: int | None = None, high: int | None = No
 
 
 def integers(name: str, value: Any, what: str) -> tuple[int, ...]:
-    """`value` as a tuple of ints, as many as `what` has words: ``integers("at", at, "x y")``."""
+    """`value` as a tuple of one int for each word of `what`: ``integers("at", at, "x y")``."""
     words = what.split()
     try:
         items = tuple(value)

@@ -1,4 +1,4 @@
-"""asyncio over the C core's hubs: one fd for each device and event loop, however much is awaited (rule X23)."""
+"""asyncio over the C core's event queues: one fd for each device and event loop, for any number of waits (rule X23)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 Future = asyncio.Future[None]
 Notify = Callable[[_native.EventQueue, int], None]
-_Key = tuple[int, Hashable]  # id of a fence, submission or pending acquire; what of it
+_Key = tuple[int, Hashable]  # id of a fence, submission or pending acquire; the awaited event
 
 
 @dataclass(slots=True)
 class _Event:
-    """Something that the core will report once, and who waits for it."""
+    """An event that the core will report once, and the futures that wait for it."""
 
     key: _Key
     of: weakref.ref[Any]
@@ -34,23 +34,25 @@ class _Event:
 
 
 class LoopEventQueue:
-    """A hub that one event loop reads. Used on that loop's thread only, close_soon() apart.
+    """An event queue that one event loop reads. Only close_soon() may be called off that loop's thread.
 
-    It stays for as long as the loop and the device do: a wait that was cancelled leaves its token in the core, and a
-    hub for each wait would leave an fd for each of those.
+    The event queue lives as long as the loop and the device, because a cancelled wait leaves its token in the core. An
+    event queue for each wait would then leave an fd for each cancelled wait.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._event_queue = _native.EventQueue()
-        self._loop = weakref.ref(loop)  # the loop holds this object, through its reader
+        self._loop = weakref.ref(loop)  # the loop's reader keeps this object alive
         self._tokens = itertools.count(1)
-        self._outstanding: dict[int, _Event] = {}  # by token, those included that nobody waits for any more
+        self._outstanding: dict[int, _Event] = {}  # by token; includes cancelled waits
         self._tokens_of: dict[_Key, int] = {}
         self._closing = False
         loop.add_reader(self._event_queue.fileno(), self._read)
 
     async def wait(self, of: object, what: Hashable, notify: Notify) -> None:
-        """Waits for the event that notify(hub, token) asks for; equal (of, what) share one token meanwhile."""
+        """Waits for the event that notify(event_queue, token) subscribes to; waits with equal (of,
+        what) share a token.
+        """
         event = self._event(of, what, notify)
         future: Future = asyncio.get_running_loop().create_future()
         event.futures.add(future)
@@ -60,13 +62,13 @@ class LoopEventQueue:
             event.futures.discard(future)
 
     def close_soon(self) -> None:
-        """The device is closed: goes once the last event was told. From any thread."""
+        """Close after the last event was delivered, because the device is closed. Callable from any thread."""
         loop = self._loop()
         if loop is not None and not loop.is_closed():
             try:
                 loop.call_soon_threadsafe(self._close)
             except RuntimeError:
-                pass  # the loop was closed in this moment, and its reader with it
+                pass  # the loop was closed concurrently, and its reader with it
 
     def _event(self, of: object, what: Hashable, notify: Notify) -> _Event:
         key = (id(of), what)
@@ -109,7 +111,7 @@ class LoopEventQueue:
 
 
 def event_queue_of(device: Device) -> LoopEventQueue:
-    """The hub of the running loop for this device."""
+    """Return the event queue of the running loop for this device."""
     loop = asyncio.get_running_loop()
     event_queue = device._event_queues.get(loop)
     if event_queue is None:
@@ -127,7 +129,7 @@ async def wait_fence(fence: Fence, value: int) -> None:
 
 
 async def wait_submission(submission: Submission) -> None:
-    """What awaiting a Submission does: returns once it has run, and raises what made it fail."""
+    """Implements awaiting a Submission: returns once it has run, and raises its error if it failed."""
     if not submission.is_done():
         await event_queue_of(submission.device).wait(submission, None, submission.notify)  # type: ignore[arg-type]
         submission.is_done()
@@ -143,17 +145,17 @@ async def acquire(surface: Surface, key: int, timeout: float | None) -> None:
         async with asyncio.timeout(seconds):
             await event_queue_of(surface.device).wait(pending, None, pending.notify)
     except TimeoutError:
-        if not pending.is_done() and pending.cancel():  # is_done() raises what made it fail meanwhile
+        if not pending.is_done() and pending.cancel():  # is_done() raises the error if the acquire has failed
             raise AcquireTimeout(f"the surface was not released with key {key} within {seconds} s") from None
-    except BaseException:  # cancelled, interrupted, or no fd for a hub
+    except BaseException:  # cancelled, interrupted, or no fd for an event queue
         if not pending.cancel() and surface.is_owned:
-            surface.release(key)  # granted in the same moment: nobody would know that it is owned
+            surface.release(key)  # the acquire succeeded concurrently, and no caller would release the surface
         raise
     pending.is_done()
 
 
 async def dequeue(consumer: Consumer, timeout: float | None) -> tuple[Surface, bytes]:
-    """Consumer.dequeue_async(). A wait that was given up takes nothing out of the queue."""
+    """Consumer.dequeue_async(). A cancelled wait takes nothing out of the queue."""
     seconds = _arguments.timeout(timeout)
     try:
         async with asyncio.timeout(seconds):

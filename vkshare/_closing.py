@@ -1,4 +1,4 @@
-"""How objects end: in a `with` block, or by a ResourceWarning where nobody closed them."""
+"""How objects end: in a `with` block, or with a ResourceWarning if they were not closed."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from vkshare.device import Device
 
 
-PROMISE = 0.5  # seconds that a surface's end waits for work which others were promised by a release
+RELEASE_GRACE = 0.5  # seconds that closing a surface waits for work that its release has announced to other handles
 _common = threading.local()
 
 
 @contextlib.contextmanager
 def common_deadline() -> Iterator[None]:
-    """What this thread closes in the block shares one wait of PROMISE seconds for such work.
+    """All surfaces that this thread closes in the block share one wait of RELEASE_GRACE seconds for such work.
 
-    For what other processes had: a page that one of them wrote to can make each wait last to its end.
+    For surfaces that other processes had opened: a process that wrote to their pages can make each wait time out.
     """
     before = getattr(_common, "until", None)
-    _common.until = time.monotonic() + PROMISE if before is None else before
+    _common.until = time.monotonic() + RELEASE_GRACE if before is None else before
     try:
         yield
     finally:
@@ -33,16 +33,16 @@ def common_deadline() -> Iterator[None]:
 
 
 def patience() -> float:
-    """Seconds that the end of a surface may wait now, on this thread."""
+    """Seconds that closing a surface may wait now, on this thread."""
     until: float | None = getattr(_common, "until", None)
-    return PROMISE if until is None else max(0.0, until - time.monotonic())
+    return RELEASE_GRACE if until is None else max(0.0, until - time.monotonic())
 
 
 def destructor(function: Callable[[Any], None]) -> Callable[[Any], None]:
-    """For each ``__del__`` of the package: quiet where the interpreter is ending.
+    """For each ``__del__`` of the package: suppresses errors while the interpreter exits.
 
-    Modules lose their names then, in no order, so that any call may fail; the process's end frees what is left. A
-    ResourceWarning that is an error is passed on. The names used here are the function's own and survive.
+    Modules then lose their globals in no order, so that any call may fail; the process's exit frees the rest. A
+    ResourceWarning turned into an error is passed on. The names used here are locals of the function, which survive.
     """
     is_ending = sys.is_finalizing
 
@@ -59,7 +59,7 @@ def destructor(function: Callable[[Any], None]) -> Callable[[Any], None]:
 
 
 def warn_and_close(thing: Any) -> None:
-    """What the destructor of a thing that was not closed does. Closes it also where the warning is an error."""
+    """Warns about an object that was not closed, and closes it, even if the warning is an error."""
     try:
         warnings.warn(f"unclosed {thing!r}", ResourceWarning, source=thing, stacklevel=2)
     finally:
@@ -67,7 +67,7 @@ def warn_and_close(thing: Any) -> None:
 
 
 class Closing:
-    """A mixin for what has close() and is_closed."""
+    """A mixin for classes with close() and is_closed."""
 
     __slots__ = ()
 
@@ -78,7 +78,7 @@ class Closing:
         def close(self) -> None: ...
 
     def _is_lost(self) -> bool:
-        """Asked when nobody holds it any more."""
+        """Whether the destructor has to close the object."""
         return not self.is_closed
 
     def __enter__(self) -> Self:
@@ -92,13 +92,13 @@ class Closing:
         try:
             lost = self._is_lost()
         except Exception:
-            return  # __init__ did not get so far
+            return  # __init__ had failed before
         if lost:
             warn_and_close(self)
 
 
 class Closable(Closing):
-    """The same for what belongs to a device, which ends it with itself."""
+    """The same for objects of a device; the device closes them when it is closed."""
 
     __slots__ = ()
 
@@ -108,7 +108,7 @@ class Closable(Closing):
         def device(self) -> Device: ...
 
     def _is_lost(self) -> bool:
-        return not self.is_closed and not self.device.is_gone
+        return not self.is_closed and not self.device._is_unusable
 
 
 class NativeClosing(Closing):

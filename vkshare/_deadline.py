@@ -1,4 +1,4 @@
-"""How much time is left to a call that waits more than once."""
+"""The time left to a call that waits more than once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from vkshare import _arguments
 
 
 class Deadline:
-    """Of a `timeout` as a caller gives it: seconds, or None for no limit."""
+    """Start a deadline of `timeout` seconds; None means no limit."""
 
     __slots__ = ("_end", "timeout")
 
@@ -17,5 +17,5 @@ class Deadline:
         self._end = 0.0 if self.timeout is None else time.monotonic() + self.timeout
 
     def left(self) -> float | None:
-        """Seconds, 0 once it has passed; None: no limit."""
+        """Return the seconds left, 0 once the deadline has passed, or None for no limit."""
         return None if self.timeout is None else max(0.0, self._end - time.monotonic())

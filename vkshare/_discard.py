@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def without_unowned(commands: Any) -> Any:
-    """A variant of the list without what writes to surfaces that are not owned, and with zeros for what reads them.
+    """Return a variant of the list: commands that write to unowned surfaces are dropped, and reads of them give zeros.
 
     Raw command buffers stay as they are. The copies of read() and write(), which have no variant, raise NotOwnerError.
     """
@@ -46,7 +46,7 @@ def _is_discarded(surface: Surface) -> bool:
 
 
 def _zeros(surface: Surface) -> Surface:
-    """A private surface like it that holds zeros and is always owned. Closed with `surface`."""
+    """Return a private, always owned surface of zeros, of the same size and format. Closed with `surface`."""
     with surface.device._lock:
         if surface._zeros is None:
             spec = surface.spec

@@ -1,4 +1,4 @@
-"""File descriptors from other processes: what they are, before anything is mapped (rule X15)."""
+"""File descriptors from other processes: checks of their kind before anything is mapped (rule X15)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from collections.abc import Iterable, Sequence
 from vkshare import _native
 from vkshare.errors import DescriptorError
 
-NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ENOSPC)  # there may be some again later
+NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ENOSPC)  # a later call may succeed
 _ROOM_FDS = 16
 _ROOM_BYTES = 1 << 26
 
 
 def check_room() -> None:
-    """OSError: so little room is left for file descriptors or memory that what failed may have failed for want of it.
+    """Raises OSError if too few file descriptors or too little memory are left, which may be a failure's cause.
 
-    For errors of drivers, which have other words for that.
+    For errors of drivers, whose codes do not name that cause.
     """
     with contextlib.ExitStack() as made:
         for _ in range(_ROOM_FDS // 2):
@@ -29,16 +29,16 @@ def check_room() -> None:
 
 
 def close_all(fds: Iterable[int]) -> None:
-    """Closes them; an fd that is none is left out."""
+    """Closes the fds. Invalid file descriptors are ignored."""
     for fd in fds:
         with contextlib.suppress(OSError):
             os.close(fd)
 
 
 def close_all_of(fds: list[int]) -> None:
-    """Closes them and empties the list. An interruption leaves those in it that are open still.
+    """Closes the fds and empties the list. After an interruption the list has the fds that are still open.
 
-    Python hears signals after calls and at the end of a loop's turn: not between taking an fd off the list and close().
+    Python handles signals after calls and at the end of a loop's turn: not between pop() and close().
     """
     while fds:
         fd = fds[-1]
@@ -55,7 +55,7 @@ def duplicate(fd: int) -> int:
 
 
 def duplicate_all(fds: Sequence[int]) -> tuple[int, ...]:
-    """CLOEXEC duplicates of all, or none: nothing leaks when it fails half-way."""
+    """Duplicates all fds with CLOEXEC, or none: an error half-way leaks nothing."""
     made: list[int] = []
     try:
         for fd in fds:
@@ -67,7 +67,9 @@ def duplicate_all(fds: Sequence[int]) -> tuple[int, ...]:
 
 
 def close_unless_driver_did(duplicate: int, original: int) -> None:
-    """Closes the duplicate of a refused fd. lavapipe 25 has done so; it may be another thread's file by now."""
+    """Closes the duplicate of a refused fd, unless lavapipe 25 has closed it and another thread has
+    reused its number.
+    """
     with contextlib.suppress(OSError):
         if os.path.sameopenfile(duplicate, original):
             os.close(duplicate)
@@ -82,10 +84,12 @@ def check_open(what: str, fd: int) -> os.stat_result:
 
 
 def check_page(fd: int, *, writable: bool) -> None:
-    """A control page must be a memfd that cannot change its size. What is in it, the C core checks."""
+    """A control page must be a memfd that cannot change its size. The C core checks the page's contents."""
     _native.memfd_check(fd, "shared page", writable, 0)
 
 
 def check_memory(fd: int, kind: str, size: int) -> None:
-    """An image's memory: a sealed memfd, or ("opaque_fd") what a driver gave, but nothing that cannot be memory."""
+    """An image's memory: a sealed memfd, or ("opaque_fd") an fd that a driver exported; other kinds
+    of files are refused.
+    """
     _native.memory_check(fd, kind == "memfd", size)

@@ -1,4 +1,4 @@
-"""What belongs to the process that made it: its use in a forked child is refused (rule X11)."""
+"""Objects that belong to the process that made them: their use in a forked child is refused (rule X11)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from vkshare.errors import InvalidCallError
 
 
 class OwnLock:
-    """The reentrant lock of a thing that a forked child may not use: there it raises and is not waited for, since a
-    thread that the child does not have may hold it.
+    """The reentrant lock of an object that a forked child may not use.
+
+    In the child the lock raises instead of waiting, because a thread of the parent may hold it.
 
     Raises
     ------
@@ -19,7 +20,7 @@ class OwnLock:
     """
 
     __slots__ = ("_kind", "_lock", "_pid")
-    _here = staticmethod(os.getpid)  # not by the module's name, which may be gone when destructors run at exit
+    _here = staticmethod(os.getpid)  # a reference: the module's globals may be cleared before destructors run at exit
 
     def __init__(self, owner: object) -> None:
         self._kind = type(owner).__name__
@@ -28,7 +29,7 @@ class OwnLock:
 
     @property
     def is_here(self) -> bool:
-        """Whether this is the process that made it."""
+        """Whether this process made the object."""
         return self._pid == self._here()
 
     def check(self) -> None:

@@ -20,7 +20,7 @@ def as_int(obj: Any, name: str = "handle") -> int:
     Raises
     ------
     TypeError
-        It is none of these.
+        `obj` has another type.
     ValueError
         It is negative or does not fit 64 bits.
     """
@@ -36,7 +36,7 @@ def as_int(obj: Any, name: str = "handle") -> int:
 
 
 def not_null(obj: Any, name: str) -> int:
-    """as_int() for what must be there: ValueError for VK_NULL_HANDLE."""
+    """as_int() that raises ValueError for VK_NULL_HANDLE."""
     number = as_int(obj, name)
     if not number:
         raise ValueError(f"{name} is VK_NULL_HANDLE")
@@ -44,7 +44,7 @@ def not_null(obj: Any, name: str) -> int:
 
 
 def may_be_of_type(obj: Any, name: str) -> bool:
-    """Whether its own type says that it is a handle of that type, e.g. ``"VkSurfaceKHR"``, or that it is any handle.
+    """Whether the type of `obj` names that handle type, e.g. ``"VkSurfaceKHR"``, or that it is any handle.
 
     A cffi or ctypes pointer to a type of that name, as Vulkan's headers declare it, or a ctypes.c_void_p or
     ctypes.c_uint64: the two that hold a handle. No int does.

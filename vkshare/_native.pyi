@@ -111,7 +111,7 @@ class Program:
     ) -> None: ...  # vertices: C-contiguous float32 (N, K), x y z w first; offsets in floats; -1: none
 
 class ArrayBuffer:
-    """Lends the buffer of its property `array`: the base of the public View."""
+    """The base of the public View: exports the buffer of its property `array`."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
@@ -172,14 +172,14 @@ class Surface:
     ) -> None: ...
     def _export(self) -> tuple[int, int]: ...
     def _page(self) -> int: ...  # an fd, the caller's
-    def _finish_releases(self, timeout: float) -> None: ...  # lets work go that others were promised by a release
+    def _finish_releases(self, timeout: float) -> None: ...  # submits work whose values a release has announced
     def _close(self) -> int: ...  # serial after which the image may go; idempotent
     @property
     def device(self) -> Device: ...
     @property
     def is_owned(self) -> bool: ...
     @property
-    def _may_submit(self) -> bool: ...  # owned, or a mode="gpu" tenure is open
+    def _may_submit(self) -> bool: ...  # owned, or a mode="gpu" ownership is open
     @property
     def is_closed(self) -> bool: ...
     @property
@@ -390,7 +390,7 @@ class WorkRing:
     def done(self, result: object, /) -> None: ...
     def leave(self) -> None: ...
     def collect(self) -> tuple[Any, Any] | None: ...  # request, result
-    def drop(self) -> Any: ...  # a request that nobody took, or None
+    def drop(self) -> Any: ...  # a request that no thread took, or None
     def close(self) -> None: ...
     @property
     def has_left(self) -> bool: ...
@@ -405,7 +405,9 @@ class ServerPoll:
     def set_generation(self, generation: int, /) -> None: ...
     def wait(
         self, timeout: float | None, /
-    ) -> list[tuple[int, int, tuple[int, ...]]]: ...  # token; 1 read, 2 write, 4 gone, 8 garbage; sequences owed
+    ) -> list[
+        tuple[int, int, tuple[int, ...]]
+    ]: ...  # token; 1 read, 2 write, 4 gone, 8 garbage; sequences without an answer
     @property
     def answered(self) -> int: ...
 

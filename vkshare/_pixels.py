@@ -1,4 +1,6 @@
-"""Pixels of a surface as NumPy arrays: the memory itself where the CPU sees it, else copied through a stage."""
+"""Pixels of a surface as NumPy arrays: the memory itself if it is host-visible, else a copy through
+a staging surface.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import numpy as np
 
 from vkshare import _native
 from vkshare._deadline import Deadline
-from vkshare._graveyard import Lease
+from vkshare._deletion_queue import MappedMemory
 from vkshare.errors import AcquireTimeout, ClosedError, NotOwnerError
 
 if TYPE_CHECKING:
@@ -65,19 +67,19 @@ def _too_late(call: str, deadline: Deadline) -> AcquireTimeout:
 def over(surface: Surface) -> Array:
     """A writable array (H, W, C) over the memory itself. The array keeps the memory alive, closed surface or not."""
     with surface.device._lock:
-        if surface._lease is None:
-            surface._lease = _lease(surface)
-        return np.asarray(surface._lease)
+        if surface._mapped_memory is None:
+            surface._mapped_memory = _mapped_memory(surface)
+        return np.asarray(surface._mapped_memory)
 
 
-def _lease(surface: Surface) -> Lease:
+def _mapped_memory(surface: Surface) -> MappedMemory:
     mapped = surface._mapped
     if mapped is None:
         raise ClosedError(f"this surface is closed: {surface!r}")
     pixel = surface.spec.format
     address = np.frombuffer(mapped, np.uint8).ctypes.data
     strides = (surface.stride, pixel.bytes_per_pixel, pixel.numpy_dtype.itemsize)
-    return Lease(address, mapped, surface.shape, strides, pixel.numpy_dtype.str)
+    return MappedMemory(address, mapped, surface.shape, strides, pixel.numpy_dtype.str)
 
 
 def _checked(surface: Surface, array: Any) -> Array:
@@ -101,16 +103,19 @@ def _download(surface: Surface, image: Image, deadline: Deadline) -> Array:
 
 
 def _upload(surface: Surface, image: Image, pixels: Array) -> None:
-    """Returns as soon as the copy is submitted: nobody's CPU waits for work that only the GPU needs (rule K18)."""
+    """Returns as soon as the copy is submitted: the CPU does not wait for work that only the GPU needs (rule K18)."""
     stage, commands = _staged(surface, image, pixels.nbytes, upload=True)
     np.frombuffer(stage.data, pixels.dtype).reshape(pixels.shape)[...] = pixels
     surface.device.submit(commands)
 
 
 def _staged(surface: Surface, image: Image, nbytes: int, *, upload: bool) -> tuple[Stage, _native.CommandList]:
-    """A stage, and its copy as commands that use this surface alone. It goes once they are dropped and have run."""
+    """A staging surface, and its copy as commands that use this surface alone.
+
+    The staging surface is freed once the commands are dropped and have run.
+    """
     device = surface.device
-    device._reap()  # the stages of earlier calls: a loop of reads holds one, not all
+    device._reap()  # frees the staging surfaces of earlier calls, so that a loop of reads holds one
     stage = device._backend.stage(nbytes, image, upload=upload)
     commands = _native.CommandList(device)
     try:

@@ -1,7 +1,7 @@
-"""Unix sockets of one user's processes: where they are, and who is at the other end (rule X19).
+"""Unix sockets of one user's processes: their paths, and checks of the peer's user (rule X19).
 
-A server's address can be made by any user who comes first: in a folder that others can write, and by another user's
-process anywhere. Both sides therefore check the folder, and both check the peer's user before the first byte goes out.
+Any user can create a server's address first, in a folder that others can write to. Both sides therefore check the
+folder, and both check the peer's user before they send the first byte.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _NO_USER = -1  # the uid of a socket that is not connected
 
 
 def check_peer(sock: socket.socket) -> int:
-    """The pid of the process at the other end of a connected socket; 0 where that process is in another pid namespace.
+    """Return the pid of a connected socket's peer; 0 if the peer is in another pid namespace.
 
     Raises
     ------
     PermissionError
-        That process runs as another user. Root is no exception, on either side.
+        The peer runs as another user. Root is no exception, on either side.
     """
     pid, uid, _ = _PEERCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size))
-    if uid not in (os.geteuid(), _NO_USER):  # no user: it is not connected, as its next call will say
+    if uid not in (os.geteuid(), _NO_USER):  # no user: the socket is not connected, and its next call will raise
         raise PermissionError(
             f"the peer is user {uid}, this process user {os.geteuid()}: only processes of one user can share"
         )
@@ -37,15 +37,17 @@ def check_peer(sock: socket.socket) -> int:
 
 
 def folders() -> list[Path]:
-    """Where sockets without a path of their own are: XDG_RUNTIME_DIR, where it is set, and the user's own in /tmp."""
+    """Return the folders of sockets without an explicit path: XDG_RUNTIME_DIR if set, and this
+    user's folder in /tmp.
+    """
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     return [*([Path(runtime)] if os.path.isabs(runtime) else []), _in_tmp()]
 
 
 def check_folder(folder: Path) -> None:
-    """InvalidCallError: it is one of folders(), and not a folder of this user's that no other user can write to.
+    """Raises InvalidCallError if `folder` is one of folders() but another user owns it or can write to it.
 
-    Any other folder was chosen by the user, and may be shared. A missing one is for bind or connect to report.
+    Any other folder was chosen by the user, and may be shared. bind() or connect() report a missing folder.
     """
     if folder not in folders():
         return
@@ -59,7 +61,7 @@ def check_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Makes the user's folder in /tmp, if it is that one. InvalidCallError as of check_folder()."""
+    """Makes the user's folder in /tmp, if `folder` is that one. Raises InvalidCallError as check_folder() does."""
     if folder == _in_tmp():
         with contextlib.suppress(FileExistsError):
             folder.mkdir(0o700)
@@ -67,21 +69,21 @@ def make_folder(folder: Path) -> None:
 
 
 def listen(sock: socket.socket, path: Path, backlog: int) -> None:
-    """Binds it to the path, which only processes of this user can connect to, and listens."""
+    """Binds the socket to the path, to which only processes of this user can connect, and listens."""
     sock.bind(os.fspath(path))
-    os.chmod(path, 0o600)  # nobody can connect before it listens
+    os.chmod(path, 0o600)  # no process can connect before listen()
     sock.listen(backlog)
 
 
 def connect(sock: socket.socket, path: Path) -> int:
-    """Connects it; the pid of the process that listens there.
+    """Connects the socket, and returns the pid of the listening process.
 
     Raises
     ------
     OSError
-        No process listens there; PermissionError: one of another user does.
+        No process listens there; PermissionError: a process of another user does.
     InvalidCallError
-        As of check_folder().
+        As check_folder() does.
     """
     check_folder(path.parent)
     sock.connect(os.fspath(path))

@@ -1,10 +1,10 @@
-"""Marks of Python code in the trace that `vkshare trace` makes; each is next to nothing where nobody traces.
+"""Trace points of Python code for `vkshare trace`; each costs almost nothing while tracing is off.
 
     with _trace.span("composite", tick.id, len(windows)):
         ...
 
-Names are cut to 23 bytes; `object` and `value` are the caller's numbers, in [0, 2**64). Where even a call is too much,
-``if _trace.is_on:`` goes before it. Thread-safe; a mark belongs to the thread that makes it.
+Names are cut to 23 bytes; `object` and `value` are the caller's numbers, in [0, 2**64). Where even a call costs too
+much, put ``if _trace.is_on:`` before it. Thread-safe; a record belongs to the thread that writes it.
 """
 
 from __future__ import annotations
@@ -69,16 +69,16 @@ class _Nothing:
     def __exit__(self, *exc_info: object) -> None: ...
 
 
-NOTHING: Final[AbstractContextManager[None]] = _Nothing()  # what span() and request() give where nobody traces
+NOTHING: Final[AbstractContextManager[None]] = _Nothing()  # the result of span() and request() while tracing is off
 
 
 def now() -> int:
-    """When something begins, for what has a began_ns; 0 where nobody traces."""
+    """Return the time for a later call's `began_ns`; 0 while tracing is off."""
     return time.monotonic_ns() if is_on else 0
 
 
 def span(name: str, object: int = 0, value: int = 0) -> AbstractContextManager[None]:
-    """What the block does, on this thread's track."""
+    """Record the block as a span on this thread's track."""
     return _Span(_SPAN, name, (object, value)) if is_on else NOTHING
 
 
@@ -89,19 +89,19 @@ def span_since(name: str, began_ns: int, object: int = 0, value: int = 0) -> Non
 
 
 def instant(name: str, object: int = 0, value: int = 0) -> None:
-    """Something that happens now."""
+    """Record an instant event."""
     if is_on:
         _native.trace_mark(_INSTANT, name, 0, object, value)
 
 
 def counter(name: str, value: int) -> None:
-    """A number of this process that changes over time, drawn as a track of its own."""
+    """Record a value of a counter, which is drawn as a track of its own."""
     if is_on:
         _native.trace_mark(_COUNTER, name, 0, 0, value)
 
 
 def tick(display: str, id: int, time_ns: int) -> None:
-    """A tick of a display, where it is told. Those of vkshare.vsync mark themselves."""
+    """Record a tick of a display. vkshare.vsync records its own ticks."""
     if is_on:
         _native.trace_mark(_TICK, display, 0, id, time_ns)
 
@@ -112,13 +112,13 @@ def request(name: str, asker: int, sequence: int) -> AbstractContextManager[None
 
 
 def name_process(name: str) -> None:
-    """What the process's tracks are called, beside its command line and pid."""
+    """Name the process's tracks, beside its command line and pid."""
     if is_on:
         _native.trace_mark(_PROCESS, name)
 
 
 def name_thread(name: str) -> None:
-    """What the calling thread's track is called. Threads of `threading` have their names already."""
+    """Name the calling thread's track. Threads of `threading` are named already."""
     if is_on:
         _native.trace_mark(_THREAD, name, 0, threading.get_native_id())
 
@@ -133,9 +133,9 @@ def _first_event(frame: Any, event: str, arg: Any) -> None:
 
 
 def tell_names() -> None:
-    """What Python calls the process and its threads: the kernel does not know, before 3.14 of the threads either.
+    """Record Python's names of the process and its threads, which the kernel does not know (threads: before 3.14).
 
-    Threads that begin later tell theirs themselves; a forked process calls this anew. vkshare.open() and
+    Threads that start later record their own names; a forked process calls this again. vkshare.open() and
     Display() do.
     """
     if not is_on:

@@ -1,4 +1,4 @@
-"""How descriptors cross a Unix socket: one message, its fds by SCM_RIGHTS."""
+"""Transport of descriptors over a Unix socket: one message, with its fds by SCM_RIGHTS."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _received: dict[int, weakref.WeakSet[Descriptor]] = {}  # by the peer's pid
 
 
 def fds_of(ancillary: Sequence[tuple[int, int, bytes]]) -> list[int]:
-    """The fds that came beside a message's bytes, the caller's."""
+    """Return the fds that came with a message's bytes; the caller owns them."""
     fds = array.array("i")
     for level, kind, payload in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
@@ -39,7 +39,7 @@ def fds_of(ancillary: Sequence[tuple[int, int, bytes]]) -> list[int]:
 
 
 def rights(fds: Sequence[int]) -> list[tuple[int, int, array.array[int]]]:
-    """What sendmsg() takes to send them."""
+    """Return the ancillary data with which sendmsg() sends `fds`."""
     return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
 
 
@@ -61,7 +61,7 @@ def send(sock: socket.socket, data: bytes, fds: Sequence[int], timeout: float | 
                 sent += sock.sendmsg([data[sent:]], [] if sent else beside, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
             except OSError as error:
                 if error.errno == errno.ETOOMANYREFS:
-                    # Too many fds of this user are in flight; nothing tells when that changes (unix(7)).
+                    # Too many fds of this user are in flight; no event reports when that changes (unix(7)).
                     time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
                     pause = min(2 * pause, 0.05)
                     if time.monotonic() >= deadline:
@@ -107,7 +107,9 @@ class Receiver:
     def message(
         self, header_size: int, total_size: Callable[[bytes], int], timeout: float | None
     ) -> tuple[bytes, list[int]]:
-        """The bytes and the fds, the caller's from now on. total_size() tells a message's size by its header."""
+        """Return the bytes and the fds, which the caller owns. total_size() returns a message's
+        size from its header.
+        """
         deadline = _deadline(timeout)
         if self._sock.type == socket.SOCK_STREAM:
             data = self._exactly(header_size, deadline)

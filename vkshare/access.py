@@ -16,13 +16,13 @@ _LARGEST_KEY = 2**64 - 1
 
 
 def give_back(surface: Surface, key: int) -> None:
-    """Releases a surface while an error is on its way, which is what matters: e.g. the body has closed it."""
+    """Releases a surface during an exception. Errors of the release are suppressed: e.g. the body has closed it."""
     with contextlib.suppress(VkshareError):
         surface.release(key)
 
 
 class Access:
-    """What ``surface.access()`` gives: a context manager that owns the surface inside its block. Not reentrant."""
+    """The context manager of ``surface.access()``: it owns the surface inside its block. Not reentrant."""
 
     __slots__ = ("_keys", "_surface", "_timeout", "_view", "_writable")
 

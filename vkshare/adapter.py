@@ -1,4 +1,4 @@
-"""What can run a device here, and which one is meant."""
+"""Adapters of this machine, and the choice of one by name, UUID or environment."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def adapters(backend: str = "auto") -> list[Adapter]:
 
 
 def skipped() -> list[tuple[str, str]]:
-    """(name, reason) of what looked like an adapter and is none, a missing Vulkan loader included."""
+    """Return (name, reason) of each unusable adapter, and of a missing Vulkan loader."""
     from vkshare.backends import vulkan
 
     return vulkan.skipped()
 
 
 def vulkan_requirements() -> Any:
-    """What an engine should enable on a VkDevice that it hands to Device.from_handles().
+    """Return the extensions and features that an engine should enable on a VkDevice for Device.from_handles().
 
     Returns
     -------
@@ -62,7 +62,7 @@ def vulkan_requirements() -> Any:
 
 
 def choose(adapter: Any = None, backend: str = "auto", *, validation: bool = False) -> Adapter:
-    """The adapter that a call of open() means; see there.
+    """Return the adapter that the arguments of open() select.
 
     Where `validation` is wanted, the CPU backend is chosen only if the caller or the environment names it.
 
@@ -80,7 +80,7 @@ def choose(adapter: Any = None, backend: str = "auto", *, validation: bool = Fal
         return adapter
     source = "adapter"
     if backend == "auto" and adapter is None:
-        # The environment speaks only where the call is silent.
+        # The environment applies only to arguments that are None.
         name = os.environ.get("VKSHARE_BACKEND") or "auto"
         backend = _arguments.choice("VKSHARE_BACKEND", name, BACKENDS)
     if adapter is None and os.environ.get("VKSHARE_ADAPTER"):
@@ -148,9 +148,9 @@ def _match(source: str, wanted: bytes | str, found: list[Adapter]) -> Adapter:
                 return adapter
         elif wanted.casefold() in adapter.name.casefold():
             return adapter
-    told = _uuid.UUID(bytes=wanted) if isinstance(wanted, bytes) else repr(wanted)
+    wanted_text = _uuid.UUID(bytes=wanted) if isinstance(wanted, bytes) else repr(wanted)
     there = ", ".join(f"{a.name!r} ({_uuid.UUID(bytes=a.uuid)})" for a in found) or f"none: {_why_none()}"
-    raise ValueError(f"{source} is {told}; there are {there}")
+    raise ValueError(f"{source} is {wanted_text}; there are {there}")
 
 
 def _why_none() -> str:
@@ -163,7 +163,7 @@ _gpu_opened_by: int | None = None  # the process that opened a hardware GPU firs
 
 
 def note_opened(adapter: Adapter) -> None:
-    """Remembers that this process has a GPU driver loaded and running."""
+    """Records that this process has a GPU driver loaded and running."""
     global _gpu_opened_by
     if adapter.kind == "gpu" and _gpu_opened_by is None:
         _gpu_opened_by = os.getpid()

@@ -25,7 +25,7 @@ _ALPHAS = ("premultiplied", "straight")
 
 
 class CommandList(_native.CommandList):
-    """What a device shall draw, in order. Made by ``device.record()``; ``device.submit(commands)`` runs it.
+    """Commands that a device executes in order. Made by ``device.record()``; ``device.submit(commands)`` runs it.
 
     Targets and sources are Surfaces or Views; source comes before target. Colours are (red, green, blue, alpha)
     floats: linear for -srgb targets, which encode them. Rectangles are (x, y, width, height) in pixels, row 0 on top.

@@ -1,7 +1,7 @@
-"""What one party sends so that another can open a surface or a fence: plain data and file descriptors.
+"""Descriptors with which another device or process can open a surface or a fence: plain data and file descriptors.
 
-The data is a fixed little-endian struct with a layout version; the fds follow in a fixed order. A descriptor comes
-from a stranger: everything that can be checked is checked when it arrives, before anything is mapped or imported.
+The data is a fixed little-endian struct with a layout version; the fds follow in a fixed order. Peers are
+untrusted: everything that can be checked is checked when a descriptor arrives, before anything is mapped or imported.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
-from vkshare import _arguments, _fds, _native, _parcels, _transport, formats
+from vkshare import _arguments, _fd_broker, _fds, _native, _transport, formats
 from vkshare._closing import destructor
 from vkshare.backends import host_memory
 from vkshare.backends.base import ImageSpec, MemoryHandle
@@ -37,7 +37,7 @@ _LARGEST_MEMORY = 1 << 48
 
 
 def spec_of(body: bytes) -> ImageSpec:
-    """What a SURFACE_BODY says of the image."""
+    """The image's fields of a SURFACE_BODY."""
     width, height, code, tiling, usage, *_ = SURFACE_BODY.unpack(body)
     words = frozenset(word for bit, word in enumerate(USAGES) if usage & 1 << bit)
     name, in_device_memory = _TILINGS[tiling]
@@ -197,7 +197,7 @@ class Descriptor:
 
     @classmethod
     def _sizes(cls) -> range:
-        """What sizes the whole struct may have."""
+        """Return the allowed sizes of the whole struct, in bytes."""
         return range(HEADER.size + cls._body.size, HEADER.size + cls._body.size + 1)
 
     @classmethod
@@ -206,8 +206,8 @@ class Descriptor:
         return f"expected are {sizes[0]}" if len(sizes) == 1 else f"expected are {sizes[0]} to {sizes[-1]}"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Its fds wait here until the pickle is opened, once, by a process of the same user (_parcels.py)."""
-        shared = _parcels.share(self._unused_fds())
+        """Its fds wait here until the pickle is opened, once, by a process of the same user (_fd_broker.py)."""
+        shared = _fd_broker.offer(self._unused_fds())
         self._used = True
         return _rebuild, (type(self), self.to_bytes(), shared)
 
@@ -223,7 +223,7 @@ class Descriptor:
         return 0 if self._closed else len(self._fds)
 
     def close(self) -> None:
-        """Closes the fds. Idempotent, also after an interruption. What was opened from it stays open."""
+        """Closes the fds. Idempotent, also after an interruption. Objects that were opened from it stay open."""
         if not self._closed:
             fds = list(self._fds)
             self._closing, self._closed = fds, True
@@ -280,7 +280,7 @@ def _checked_fds(fds: Any) -> tuple[int, ...]:
 
 
 def _rebuild(cls: type[Descriptor], data: bytes, shared: Any) -> Descriptor:
-    return cls.from_bytes(data, _parcels.collect(shared, cls._most_fds))
+    return cls.from_bytes(data, _fd_broker.fetch(shared, cls._most_fds))
 
 
 class SurfaceDescriptor(Descriptor):

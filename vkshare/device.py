@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from vkshare import _arguments, _discard, _handles, _native, formats
 from vkshare import adapter as _adapter
 from vkshare._closing import destructor, warn_and_close
-from vkshare._graveyard import Graveyard, Part
+from vkshare._deletion_queue import DeletionQueue, SharedImage
 from vkshare.backends.base import Adapter, Backend, Capabilities, Image, ImageSpec
 from vkshare.commands import CommandList, Submission
 from vkshare.descriptors import USAGES, FenceDescriptor, SurfaceDescriptor
@@ -40,35 +40,35 @@ DEFAULT_USAGE = ("render", "sample", "copy")
 class DeviceStatistics:
     """A snapshot of a device's counters."""
 
-    submitted: int  # batches that the driver was given
+    submitted: int  # batches submitted to the driver
     completed: int  # of these, how many have run
     transfers: int  # of the batches submitted, those that ran on a queue which only copies, beside graphics
     submissions: int  # calls of submit() that succeeded
-    held: int  # operations that wait now for a value which is not certain yet
-    held_limit: int  # past which submit() waits
+    held: int  # operations that wait now for a value that no submitted work will signal yet
+    held_limit: int  # the number of held operations past which submit() waits
     held_total: int  # operations that ever waited
     failed: int  # held operations that ended without running
     backpressure_waits: int  # submits that waited because held was held_limit
     copied_bytes: int  # moved by read(), write() and other copies through the CPU
     fences: int  # open
     surfaces: int  # open
-    buried: int  # images of closed surfaces that work or an array may still touch
+    buried: int  # images of closed surfaces whose deletion is deferred, because work or an array may still use them
 
 
 class Device(_native.Device):
-    """A rendering context: one order of work on an adapter. Two devices in one process are two parties.
+    """A rendering context: one order of work on an adapter. Two devices in one process share as two processes do.
 
-    Where the driver has a queue family that only copies, what needs no more runs on a second queue of that family; the
-    order is that of the calls all the same.
+    If the driver has a transfer-only queue family, pure copies run on a second queue of that family. The work
+    still runs in the order of the calls.
 
     Made by :func:`vkshare.open` or :meth:`from_handles`. Every method is thread-safe. ``submit``, ``wait_idle``,
     ``is_closed`` and ``is_lost`` come from the C core:
 
     submit(*commands, waits=(), signals=()) -> Submission
         Runs CommandLists or raw VkCommandBuffers in order. `waits`, `signals`: one item or a sequence of (fence,
-        value); a bare Fence in signals is its next value; a Submission may stand in waits. What waits for a value
-        that nobody has queued yet is held back, so that the queue is never blocked by a stranger. ValueError: a
-        wait that would never end, as the same submission signals that fence and the value is not queued yet.
+        value); a bare Fence in signals is its next value; a Submission may stand in waits. A submission is
+        held while it waits for a value that is not queued yet, so that another process never blocks the queue.
+        ValueError: a wait that would never end, because only the same submission signals that value.
     wait_idle(timeout=None)
         Waits until everything submitted before, held work too, has run. TimeoutError.
     """
@@ -78,11 +78,11 @@ class Device(_native.Device):
         self._pid = os.getpid()
         self._lock = threading.RLock()
         self._compile_lock = threading.Lock()
-        self._insiders: dict[int, threading.RLock] = {}  # by thread, see _inside()
-        self._closing = threading.RLock()  # held by the one thread that tears down
+        self._active_calls: dict[int, threading.RLock] = {}  # by thread, see _active_call()
+        self._closing = threading.RLock()  # held by the thread in _tear_down()
         self._is_torn_down = False
         self._last: list[Surface] = []
-        self._graveyard = Graveyard()
+        self._deletion_queue = DeletionQueue()
         self._surfaces: weakref.WeakSet[Surface] = weakref.WeakSet()
         self._swapchains: weakref.WeakSet[Swapchain] = weakref.WeakSet()
         self._queues: weakref.WeakSet[SurfaceQueue] = weakref.WeakSet()
@@ -117,7 +117,7 @@ class Device(_native.Device):
         unlock_queue: Any = None,
         name: str = "",
     ) -> Self:
-        """Adopts an engine's own VkDevice and queue. Nothing of it is ever destroyed by vkshare.
+        """Adopts an engine's own VkDevice and queue. vkshare never destroys them.
 
         Parameters
         ----------
@@ -126,16 +126,16 @@ class Device(_native.Device):
         queue_family
             The queue's family index.
         api_version
-            What the engine asked for: VkApplicationInfo.apiVersion, at least 1.3.
+            The engine's VkApplicationInfo.apiVersion, at least 1.3.
         enabled_extensions, features
-            Names of what the engine enabled; see :func:`vkshare.vulkan_requirements`. With the instance extension
-            VK_EXT_debug_utils among them, objects made by vkshare have debug names.
+            Names of the enabled extensions and features; see :func:`vkshare.vulkan_requirements`. With the
+            instance extension VK_EXT_debug_utils among them, objects made by vkshare have debug names.
         get_instance_proc_addr
             The engine's vkGetInstanceProcAddr (address); default: the loader's.
         lock_queue, unlock_queue
             Taken round every use of the queue: callables of no arguments, or addresses of C functions ``void (*)(void
             *)``. Work that was held back goes to the queue from a thread of vkshare's: without locks the engine must
-            not use the queue while :meth:`statistics` tells of held work. A lock given by its address must never be
+            not use the queue while :meth:`statistics` reports held work. A lock given by its address must never be
             held while waiting for the GIL.
 
         Raises
@@ -162,11 +162,11 @@ class Device(_native.Device):
         )
         return cls._start(backend, _arguments.text("name", name))
 
-    # ---- what it is ---------------------------------------------------------------------------------------------
+    # ---- properties ---------------------------------------------------------------------------------------------
 
     @property
     def adapter(self) -> Adapter:
-        """What it runs on."""
+        """The adapter of the device."""
         return self._backend.adapter
 
     @property
@@ -176,12 +176,12 @@ class Device(_native.Device):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What a trial round trip proved of the adapter."""
+        """The adapter's capabilities, each proved by a trial round trip."""
         return self._backend.adapter.capabilities
 
     @property
-    def is_gone(self) -> bool:
-        """Closed, or inherited through a fork: nothing of it can be used in this process."""
+    def _is_unusable(self) -> bool:
+        """Whether the device is closed, or inherited through a fork: no call of it works in this process."""
         return self.is_closed or self._pid != os.getpid()
 
     # ---- factories ----------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ class Device(_native.Device):
         return Fence(self, initial)
 
     def open_fence(self, descriptor: FenceDescriptor) -> Fence:
-        """A read-only follower of another party's fence.
+        """A read-only follower of another device's or process's fence.
 
         Raises
         ------
@@ -221,7 +221,7 @@ class Device(_native.Device):
         memory: str = "auto",
         unowned: str = "raise",
     ) -> Surface:
-        """An image of its own that can be exported, all zeros, that nobody owns and whose key is 0.
+        """A new image that can be exported: all zeros, not owned, key 0.
 
         Parameters
         ----------
@@ -239,8 +239,8 @@ class Device(_native.Device):
             ``"device"`` (the GPU's own memory, as CUDA's tensors have it: fast there, and not mapped). ``"auto"`` is
             host memory. Optimal images are in device memory.
         unowned
-            What use without owning does: ``"raise"`` a NotOwnerError, or ``"discard"``: writes vanish, reads give
-            zeros (rule K21).
+            The effect of use without ownership: ``"raise"`` a NotOwnerError, or ``"discard"``: writes vanish,
+            reads give zeros (rule K21).
 
         Raises
         ------
@@ -265,13 +265,13 @@ class Device(_native.Device):
             raise ValueError("memory is 'host' and tiling 'optimal'; host memory is for linear images")
         if memory == "device" and self.backend == "cpu":
             raise UnsupportedError("memory='device'", "the CPU backend has the CPU's memory", "leave it out")
-        with self._inside():
+        with self._active_call():
             self.check()
             image = self._create_image(wanted, "linear" if memory == "host" else tiling, words, memory == "device")
             return self._adopt_image(image, discard=unowned == "discard")
 
     def open_surface(self, surface: SurfaceDescriptor | Surface, *, unowned: str = "raise") -> Surface:
-        """A handle of its own on a surface: one more party of its keyed mutex.
+        """A new handle of a surface, which takes part in its keyed mutex.
 
         Parameters
         ----------
@@ -300,14 +300,14 @@ class Device(_native.Device):
         _arguments.choice("unowned", unowned, ("raise", "discard"))
         discard = unowned == "discard"
         if isinstance(surface, SurfaceDescriptor):
-            with self._inside():
+            with self._active_call():
                 self.check()
                 return self._open_surface(surface, discard=discard)
         surface._refuse_if_queued("open")
         if surface.device is not self:
             with surface.export() as descriptor:
                 return self.open_surface(descriptor, unowned=unowned)
-        with self._inside(), self._lock:  # nobody closes it meanwhile
+        with self._active_call(), self._lock:  # close() waits for this lock
             self.check()
             return self._adopt_image(surface._open_image(), alias_of=surface, discard=discard)
 
@@ -328,10 +328,10 @@ class Device(_native.Device):
         Parameters
         ----------
         target
-            A vkshare.Window (resizes are followed by themselves), vkshare.Headless(width, height), a window of the glfw
-            package, or an engine's VkSurfaceKHR, made on the device's VkInstance: a cffi pointer of that type (as
-            PyPI's ``vulkan`` has it), a ctypes.c_void_p or a ctypes.c_uint64. An int is refused, since nothing tells a
-            surface's handle from any other number, and drivers crash on those.
+            A vkshare.Window (its resizes are handled automatically), vkshare.Headless(width, height), a window
+            of the glfw package, or an engine's VkSurfaceKHR, made on the device's VkInstance: a cffi pointer of
+            that type (as PyPI's ``vulkan`` has it), a ctypes.c_void_p or a ctypes.c_uint64. An int is refused,
+            because a surface's handle cannot be distinguished from other numbers, on which drivers crash.
         image_count
             Wanted; the target may have more.
         present_mode
@@ -344,8 +344,8 @@ class Device(_native.Device):
         retired_limit
             Replaced swapchains that may be alive while the presentation engine still uses them. A resize past it waits.
         present_fences
-            Whether VK_EXT_swapchain_maintenance1 tells when a present is over. None: where the driver has it. False:
-            the acquire history, which needs no extension.
+            Whether fences of VK_EXT_swapchain_maintenance1 report the end of a present. None: if the driver has
+            it. False: the acquire history, which needs no extension.
         capture
             Keep a copy of each presented frame for ``Swapchain.capture()``. Headless targets need none.
 
@@ -356,11 +356,11 @@ class Device(_native.Device):
         SurfaceLostError
             The window is gone.
         """
-        from vkshare.present.swapchain import Swapchain  # the layer above: loaded by those who present
+        from vkshare.present.swapchain import Swapchain  # imported here because present is the layer above
 
         self.check()
         self._reap()
-        with self._inside():
+        with self._active_call():
             self.check()
             return Swapchain(
                 self,
@@ -383,17 +383,17 @@ class Device(_native.Device):
     def statistics(self) -> DeviceStatistics:
         """A snapshot of the counters."""
         self._refuse_in_forked_child()
-        return DeviceStatistics(**self.counters(), buried=len(self._graveyard))
+        return DeviceStatistics(**self.counters(), buried=len(self._deletion_queue))
 
     # ---- closing ------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Cancels what is held, abandons what is owned, waits for what the driver has, frees all. Idempotent.
+        """Cancels held work, abandons owned surfaces, waits for submitted work, frees all. Idempotent.
 
         Surfaces and fences of the device are closed with it. Takes about a second at most, unless the driver hangs:
-        then what the driver may still use is leaked after some ten seconds. Interrupted (Ctrl-C), or called by a signal
-        handler or finalizer in the middle of another call of this thread on the device, it leaves memory for the next
-        close() to free.
+        then objects that the driver may still use are leaked after some ten seconds. Interrupted (Ctrl-C), or
+        called by a signal handler or finalizer in the middle of another call of this thread on the device, it
+        leaves memory for the next close() to free.
 
         Raises
         ------
@@ -405,17 +405,17 @@ class Device(_native.Device):
         self._refuse_in_forked_child()
         if self._is_torn_down:
             return
-        with self._lock:  # surfaces are noted under it
-            # Held submissions may have the last references: what shutdown() lets go of must live until closed.
+        with self._lock:  # it guards _surfaces
+            # Held submissions may have the last references: objects that shutdown() releases must live until closed.
             self._last = list(self._surfaces)
             swapchains = list(self._swapchains)
-        if not self._is_here():
+        if not self._in_active_call():
             for swapchain in swapchains:  # first: they wait for presents, on a queue that runs
                 swapchain.close()
         if not self.shutdown():
-            _log.error("%r: the driver does not finish what it was given, which is leaked", self)
+            _log.error("%r: the driver does not finish the submitted work; the objects that it uses are leaked", self)
             self._is_torn_down = True
-        elif not self._is_here():
+        elif not self._in_active_call():
             self._tear_down()
 
     def __enter__(self) -> Self:
@@ -427,10 +427,10 @@ class Device(_native.Device):
     @destructor
     def __del__(self) -> None:
         try:
-            lost = not self.is_gone
+            lost = not self._is_unusable
             unfinished = self._pid == os.getpid() and not self._is_torn_down
         except Exception:
-            return  # __init__ did not get so far
+            return  # __init__ had failed before
         if lost:
             warn_and_close(self)
         elif unfinished:
@@ -450,7 +450,7 @@ class Device(_native.Device):
 
     @classmethod
     def _start(cls, backend: Backend, name: str, **options: int) -> Self:
-        """The device on a backend that was just opened, which is closed if that fails."""
+        """Make a device of a backend that was just opened. Closes the backend on an error."""
         try:
             device = cls(backend, name=name, **options)
         except BaseException:
@@ -461,38 +461,39 @@ class Device(_native.Device):
         return device
 
     def _refuse_in_forked_child(self) -> None:
-        """For what the C core does not refuse by itself because it is fine on a closed device (rule X11)."""
+        """Refuses, in a forked child, calls that the C core allows on a closed device (rule X11)."""
         if self._pid != os.getpid():
             raise InvalidCallError(
                 f"this Device was opened by process {self._pid}, before os.fork(): use and close it there; open "
                 'another here, or start processes with multiprocessing.get_context("spawn")'
             )
 
-    def _inside(self) -> threading.RLock:
-        """Held round each use of the backend, by each thread its own: ``with device._inside(): device.check() ...``.
+    def _active_call(self) -> threading.RLock:
+        """Return the calling thread's lock, to hold during each use of the backend: ``with
+        device._active_call(): ...``.
 
-        close() ends what is waited for, after which check() lets nobody in, and then waits for every thread's lock.
-        Locks, not a counter: Ctrl-C between a count and its `try` would leave it too high for ever.
+        close() cancels all waits, makes check() raise, and then takes every thread's lock to wait for active calls.
+        Locks, not a counter: Ctrl-C between an increment and its `try` would leave the counter too high.
         """
         self.check()
         me = threading.get_ident()
-        lock = self._insiders.get(me)
-        return lock if lock is not None else self._insiders.setdefault(me, threading.RLock())
+        lock = self._active_calls.get(me)
+        return lock if lock is not None else self._active_calls.setdefault(me, threading.RLock())
 
-    def _is_here(self) -> bool:
-        """Whether this thread is in the middle of something that a teardown would wait for."""
-        mine = self._insiders.get(threading.get_ident())
+    def _in_active_call(self) -> bool:
+        """Whether this thread is in a call for which _tear_down() would wait."""
+        mine = self._active_calls.get(threading.get_ident())
         return _is_owned(self._lock) or (mine is not None and _is_owned(mine))
 
     def _tear_down(self) -> None:
-        """The second half of close(). Every step can be repeated: the next close() takes up an interrupted one."""
-        mine = self._insiders.setdefault(threading.get_ident(), threading.RLock())
+        """The second half of close(). Every step can be repeated: the next close() completes an interrupted one."""
+        mine = self._active_calls.setdefault(threading.get_ident(), threading.RLock())
         with self._closing, mine:
             if self._is_torn_down:
                 return
-            for lock in list(self._insiders.values()):
+            for lock in list(self._active_calls.values()):
                 with lock:
-                    pass  # that thread has left
+                    pass  # that thread's call has returned
             for swapchain in list(self._swapchains):
                 swapchain.close()
             for queue in list(self._queues):
@@ -505,13 +506,13 @@ class Device(_native.Device):
             for event_queue in list(self._event_queues.values()):
                 event_queue.close_soon()
             self._event_queues.clear()
-            self._graveyard.close(then=self._backend.close)
+            self._deletion_queue.close(then=self._backend.close)
             self._last = []
             self._is_torn_down = True
 
     def _reap(self) -> None:
         self.reap()
-        self._graveyard.reap()
+        self._deletion_queue.reap()
 
     def _create_image(
         self, wanted: tuple[int, int, Format], tiling: str, usage: frozenset[str], in_device_memory: bool = False
@@ -567,19 +568,25 @@ class Device(_native.Device):
         discard: bool,
         alias_of: Surface | None = None,
     ) -> Surface:
-        """A Surface on that image; takes over the image (but not an alias's) and the fds, also when it fails."""
-        part = Part(image, None if alias_of is None else alias_of._part)
+        """Make a Surface of an image.
+
+        Takes ownership of the image (but not of an alias's) and the fds, also on an error.
+        """
+        shared_image = SharedImage(image, None if alias_of is None else alias_of._shared_image)
         try:
-            surface = Surface(self, part, page=page, semaphore=semaphore, discard=discard, alias_of=alias_of)
+            surface = Surface(self, shared_image, page=page, semaphore=semaphore, discard=discard, alias_of=alias_of)
         except BaseException:
-            part.destroy()
+            shared_image.destroy()
             raise
         with self._lock:
             self._surfaces.add(surface)
         return surface
 
     def _usable_semaphore(self, semaphore: int, device_uuid: bytes, driver_uuid: bytes) -> int:
-        """The semaphore's fd if this device can import it; else -1, and the fd is closed: the page alone bridges."""
+        """The semaphore's fd if this device can import it.
+
+        Else closes the fd and returns -1: the page alone synchronizes.
+        """
         here = self.capabilities
         same = (device_uuid, driver_uuid) == (here.device_uuid, here.driver_uuid)
         if semaphore >= 0 and not (same and here.export_timelines):
@@ -589,7 +596,7 @@ class Device(_native.Device):
 
     def _compile(self, commands: CommandList, operations: Any) -> None:
         """For CommandList._compile()."""
-        with self._inside(), self._compile_lock:
+        with self._active_call(), self._compile_lock:
             self.check()
             self._reap()
             self._backend.compile(commands, operations)
@@ -602,15 +609,16 @@ class Device(_native.Device):
 
 def _run(device: Device | None, command_buffer: int) -> None:
     if device is not None:
-        # Not as a raw command buffer, which is taken to touch every surface that the device owns: this one touches
-        # none, and must not wait for held work on any.
+        # Not a raw command buffer: vkshare assumes that those use every surface that the device
+        # owns. This one uses none,
+        # and must not wait for held work.
         commands = _native.CommandList(device)
         commands.set_vulkan(command_buffer, (), lambda: None)
         device.submit(commands).wait()
 
 
 def _is_owned(lock: threading.RLock) -> bool:
-    """Whether this thread holds it: what threading.Condition asks."""
+    """Whether this thread holds the lock, as threading.Condition tests it."""
     return bool(lock._is_owned())  # type: ignore[attr-defined, unused-ignore]
 
 

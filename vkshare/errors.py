@@ -147,7 +147,7 @@ class AbandonedError(VkshareError):
 
 
 class StillDrawingError(VkshareError):
-    """What was asked for is still being drawn, and the call was told not to wait."""
+    """The frame is still being drawn, and the call's arguments forbid it to wait."""
 
 
 class ClosedError(VkshareError):

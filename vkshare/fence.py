@@ -12,7 +12,7 @@ from vkshare.descriptors import FenceDescriptor
 
 @dataclass(frozen=True, slots=True)
 class FenceStatistics:
-    """A snapshot of a fence. Values past `value` and up to `queued_value` are promised by submitted work."""
+    """A snapshot of a fence. Values past `value` and up to `queued_value` will be signalled by submitted work."""
 
     value: int
     queued_value: int
@@ -23,9 +23,10 @@ class FenceStatistics:
 class Fence(Closable, _native.Fence):
     """A counter that only grows: a Vulkan timeline semaphore, or a shared page on the CPU backend.
 
-    Made by ``device.create_fence()``, ``open_fence()`` (a read-only follower of another party's) and ``adopt_fence()``.
-    Thread-safe. `value` is what has completed, `queued_value` what will have once all submitted work has run.
-    ``signal``, ``wait``, ``is_done`` and ``event_fd`` come from the C core. Rules X1 to X24 (docs/spec/fence.md).
+    Made by ``device.create_fence()``, ``open_fence()`` (a read-only follower of another device's fence) and
+    ``adopt_fence()``. Thread-safe. `value` has completed, `queued_value` will have completed once all submitted
+    work has run. ``signal``, ``wait``, ``is_done`` and ``event_fd`` come from the C core. Rules X1
+    to X24 (docs/spec/fence.md).
     """
 
     async def wait_async(self, value: int) -> None:
@@ -39,7 +40,7 @@ class Fence(Closable, _native.Fence):
         await _async.wait_fence(self, value)
 
     def export(self) -> FenceDescriptor:
-        """What another device or process opens with ``open_fence()``. Close it, or send it, or open it."""
+        """Return a descriptor for another device's or process's ``open_fence()``. Close it, or send it, or open it."""
         self.device.check()
         capabilities = self.device.capabilities
         page, semaphore = self._export()
@@ -52,7 +53,7 @@ class Fence(Closable, _native.Fence):
         return FenceStatistics(self.value, self.queued_value, self.is_follower, self.is_native)
 
     def __repr__(self) -> str:
-        if self.is_closed or self.device.is_gone:
+        if self.is_closed or self.device._is_unusable:
             return "<vkshare.Fence closed>"
         kind = "follower, " if self.is_follower else ""
         return f"<vkshare.Fence {kind}value {self.value}, queued {self.queued_value}>"

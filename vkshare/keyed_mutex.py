@@ -1,4 +1,4 @@
-"""The lock of a surface, looked at: its state for people, and keys in strict order."""
+"""A surface's keyed mutex: snapshots of its state, and keys in strict order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vkshare import _native
 if TYPE_CHECKING:
     from vkshare.surface import Surface
 
-# By the two bits of the page's word. The last is none of the protocol's: somebody wrote over the page.
+# By the two state bits of the page's word. The protocol never writes the last one.
 STATES = ("free", "owned", "abandoned", "invalid")
 
 
@@ -29,13 +29,13 @@ class Waiter:
 class KeyedMutexStatistics:
     """A snapshot of a surface's shared page, as `vkshare ps` shows it."""
 
-    state: str  # "free" | "owned" | "abandoned" | "invalid" (somebody wrote over the shared page)
+    state: str  # "free" | "owned" | "abandoned" | "invalid" (another process overwrote the shared page)
     key: int  # of the last release; 0 on a fresh surface
     owner_pid: int  # 0 unless owned
     owner_name: str
     generation: int  # grows with every recover()
-    value: int  # what the last release promised; grows with every hand-over
-    completed: int  # how much of that has run
+    value: int  # the value that the last release announced; grows with every hand-over
+    completed: int  # the value up to which that work has run
     handles: int  # open, over all processes
     waiters: tuple[Waiter, ...]
 
@@ -49,12 +49,12 @@ class KeyedMutex:
         self._surface = surface
 
     def next_key(self) -> int:
-        """Hands out successive keys, the previous plus 1, to parties that want strict order (rule K30)."""
+        """Hands out successive keys, the previous plus 1, for strict order (rule K30)."""
         return self._surface._next_key()
 
     def statistics(self) -> KeyedMutexStatistics:
-        """What the shared page says now; it may have changed when the call returns."""
-        self._surface._open_image()  # ClosedError in words about the surface
+        """Return the state of the shared page, which may have changed when the call returns."""
+        self._surface._open_image()  # ClosedError that names the surface
         page = self._surface._page()
         try:
             return statistics_of(_native.page_inspect(page))
@@ -64,13 +64,13 @@ class KeyedMutex:
     def __repr__(self) -> str:
         if self._surface.is_closed:
             return "<vkshare.KeyedMutex closed>"
-        told = self.statistics()
-        owner = f" by process {told.owner_pid}" if told.owner_pid else ""
-        return f"<vkshare.KeyedMutex {told.state}{owner}, key {told.key}, {len(told.waiters)} waiting>"
+        state = self.statistics()
+        owner = f" by process {state.owner_pid}" if state.owner_pid else ""
+        return f"<vkshare.KeyedMutex {state.state}{owner}, key {state.key}, {len(state.waiters)} waiting>"
 
 
 def statistics_of(page: dict[str, Any]) -> KeyedMutexStatistics:
-    """The snapshot that a page_inspect() of a keyed-mutex page gives."""
+    """Convert the result of page_inspect() of a keyed-mutex page."""
     slots = page["slots"]
     owned = page["state"] == 1
     names = {slot["slot"]: slot["name"] for slot in slots}

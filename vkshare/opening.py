@@ -1,4 +1,4 @@
-"""vkshare.open(): from what the caller says, or the environment, to a Device."""
+"""vkshare.open(): chooses the adapter, from the arguments or the environment, and opens a Device."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def open(
     ----------
     adapter
         An Adapter, a UUID (``uuid.UUID``, 16 bytes, or its text), part of an adapter's name, or a torch.device. None:
-        what the environment variable VKSHARE_ADAPTER says, else the best: discrete GPU, integrated GPU, software
-        Vulkan, CPU.
+        the one that the environment variable VKSHARE_ADAPTER names, else the best: discrete GPU, integrated
+        GPU, software Vulkan, CPU.
     backend
-        ``"vulkan"``, ``"cpu"``, or ``"auto"``: what VKSHARE_BACKEND says, else any.
+        ``"vulkan"``, ``"cpu"``, or ``"auto"``: the one that VKSHARE_BACKEND names, else any.
     validation
         Whether to load the Vulkan validation layer; None: VKSHARE_VALIDATION=1 says yes. It checks nothing on the CPU
         backend, which is then taken only where `adapter`, `backend` or the environment names it.

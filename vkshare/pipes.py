@@ -30,10 +30,10 @@ def pipe(
     count: int = 3,
     metadata_size: int = 0,
 ) -> tuple[Sender, QueueDescriptor]:
-    """A way for frames from this device to one receiver: a root queue and its clone, no more.
+    """A one-way channel for frames from this device to one receiver: a root queue and its clone.
 
     Send the descriptor to the receiver, or open it on another device here; close it then. Up to `count` frames may be
-    sent before the receiver is there. Nobody's CPU waits for GPU work that only the GPU needs. Parameters and errors
+    sent before the receiver is there. The CPU does not wait for GPU work that only the GPU needs. Parameters and errors
     are those of SurfaceQueue.
     """
     root = SurfaceQueue(device, width, height, format, count, 0, _kind=FULL | EARLY)
@@ -57,7 +57,7 @@ def open_receiver(device: Device, descriptor: QueueDescriptor, *, _patience: flo
     DescriptorError
         It is not a pipe's, or was refused.
     InvalidCallError
-        There is a receiver.
+        The pipe has a receiver.
     """
     if not isinstance(descriptor, QueueDescriptor):
         raise TypeError(f"descriptor must be a QueueDescriptor, not {type(descriptor).__name__}")
@@ -73,12 +73,12 @@ def open_receiver(device: Device, descriptor: QueueDescriptor, *, _patience: flo
 
 
 class _PipeEnd(Closable):
-    """What both ends have: the queue there, the queue back, and this device's end of each."""
+    """The common part of both ends: the forward queue, the return queue, and this device's end of each."""
 
     def __init__(self, there: SurfaceQueue, back: SurfaceQueue, device: Device) -> None:
         self._queues = there, back
         self._device = device
-        self._is_clean = True  # False: a frame has not ended well, as its body raised or a call was interrupted
+        self._is_clean = True  # False after a frame whose body raised, or an interrupted call
 
     @property
     def device(self) -> Device:
@@ -97,11 +97,11 @@ class _PipeEnd(Closable):
         return [surface for surface in (consumer.surfaces if is_alone else known) if surface.is_owned]
 
     def statistics(self) -> QueueStatistics:
-        """A snapshot of the way there."""
+        """A snapshot of the forward queue."""
         return self._queues[0].statistics()
 
     def close(self) -> None:
-        """Ends the pipe: the other end is told once it has had what was sent. Idempotent.
+        """Closes this end. The other end gets ClosedError after the last sent frame. Idempotent.
 
         A sender that is closed before a receiver has opened the descriptor takes the surfaces with it (rule K20).
         """
@@ -112,8 +112,8 @@ class _PipeEnd(Closable):
         name = f"vkshare.{type(self).__name__}"
         if self.is_closed:
             return f"<{name} closed>"
-        told = self.statistics()
-        return f"<{name} of {self._queues[0].count} surfaces, {told.committed - told.dequeued} on the way>"
+        statistics = self.statistics()
+        return f"<{name} of {self._queues[0].count} surfaces, {statistics.committed - statistics.dequeued} on the way>"
 
 
 class Sender(_PipeEnd):
@@ -123,8 +123,8 @@ class Sender(_PipeEnd):
         super().__init__(there, back, device)
         self._out: Producer = there.open_producer(device)
         self._free: Consumer = back.open_consumer(device)
-        self._kept: list[Surface] = []  # of frames that were not sent, and what a dead receiver had
-        self._left: list[Surface] = []  # abandoned, and work on them has not ended
+        self._kept: list[Surface] = []  # of frames that were not sent, and of a dead receiver
+        self._left: list[Surface] = []  # abandoned surfaces with unfinished work
 
     @contextlib.contextmanager
     def frame(self, metadata: bytes = b"", timeout: float | None = None) -> Iterator[QueueFrame]:
@@ -163,7 +163,7 @@ class Sender(_PipeEnd):
         self._is_clean = True
 
     def _keep_one(self, timeout: float | None) -> None:
-        """Afterwards the last of those that are kept may be drawn: one that was not sent, or is free."""
+        """Make sure that the last kept surface may be drawn to: an unsent one, or a free one."""
         deadline = Deadline(timeout)
         if not self._is_clean:
             self._look_over()
@@ -185,7 +185,7 @@ class Sender(_PipeEnd):
             raise
 
     def _look_over(self) -> None:
-        """Recovers what was not sent where its last reader died with work on it, and keeps the rest."""
+        """Recovers unsent surfaces whose last reader died with work on them, and keeps the rest."""
         unsent = self._owned(self._free, self._kept)
         self._kept, self._left = [], [*self._left, *unsent]
         self._recover(lambda: 0)
@@ -217,13 +217,14 @@ class Receiver(_PipeEnd):
         super().__init__(there, back, device)
         self._in: Consumer = there.open_consumer(device)
         self._back: Producer = back.open_producer(device)
-        self._frames: list[QueueFrame] = []  # that are not over
-        self._left: list[Surface] = list(self._in.surfaces)  # that an earlier receiver may have died with
+        self._frames: list[QueueFrame] = []  # open frames
+        self._left: list[Surface] = list(self._in.surfaces)  # surfaces that a dead receiver may own
         self._recover(patience)
 
     def _recover(self, timeout: float | None) -> None:
-        """Sends back what an earlier receiver left. Work of the sender's on it is waited for `timeout` seconds each;
-        what has not run by then is left to another call.
+        """Returns the surfaces that an earlier receiver left.
+
+        Waits `timeout` seconds for the sender's work on each one. A later call returns the unfinished ones.
         """
         for surface in recovering(self._left, lambda: timeout):
             self._back.enqueue(surface, wait="gpu")
@@ -258,7 +259,7 @@ class Receiver(_PipeEnd):
             self._is_clean = True
 
     def _give_back(self, surface: Surface) -> None:
-        with contextlib.suppress(ClosedError):  # the sender is gone, so no party wants it
+        with contextlib.suppress(ClosedError):  # the sender has closed, so that no process uses it
             self._back.enqueue(surface, wait="gpu")
 
     def close(self) -> None:

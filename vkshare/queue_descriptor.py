@@ -1,4 +1,4 @@
-"""What one party sends so that another can open a surface queue, or a pipe: pages of queues, and all their surfaces."""
+"""The descriptor with which another process opens a surface queue or a pipe: the queues' pages and all surfaces."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class QueueDescriptor(Descriptor):
 
     @classmethod
     def made(cls, pages: Sequence[int], surfaces: Sequence[SurfaceDescriptor]) -> Self:
-        """By an exporter: takes over `pages`, and what `surfaces` hold."""
+        """Called by an exporter. Takes ownership of `pages` and of the fds of `surfaces`."""
         fds, fields = list(pages), b""
         for surface in surfaces:
             surface_fields, surface_fds = surface.give_away()
@@ -40,26 +40,26 @@ class QueueDescriptor(Descriptor):
 
     @property
     def queue_count(self) -> int:
-        """1; 2 for a pipe."""
+        """Number of queues: 1; 2 for a pipe."""
         return self._counts[0]
 
     @property
     def surface_count(self) -> int:
-        """Of the network."""
+        """The id of the queue network."""
         return self._counts[1]
 
     @property
     def spec(self) -> ImageSpec:
-        """Size, format, tiling and usage, which all surfaces have in common."""
+        """The size, format, tiling and usage of all surfaces."""
         return spec_of(self._fields_of(0))
 
     def open_pages(self) -> tuple[int, ...]:
-        """Duplicates of the queues' pages, the caller's."""
+        """Return duplicates of the queues' page fds; the caller owns them."""
         self._used = True
         return _fds.duplicate_all(self._unused_fds()[: self.queue_count])
 
     def open_surfaces(self) -> list[SurfaceDescriptor]:
-        """Descriptors of the surfaces, in the network's order, the caller's to close."""
+        """Return descriptors of the surfaces, in the network's order; the caller closes them."""
         _, count, per_surface = self._counts
         found: list[SurfaceDescriptor] = []
         try:
@@ -84,7 +84,7 @@ class QueueDescriptor(Descriptor):
 
     @classmethod
     def _sizes(cls) -> range:
-        """Of the whole struct, for 1 surface and up."""
+        """Return the size of the whole struct in bytes."""
         least = HEADER.size + _QUEUE.size + SURFACE_BODY.size
         return range(least, least + _native.MAX_QUEUE_SURFACES * SURFACE_BODY.size, SURFACE_BODY.size)
 

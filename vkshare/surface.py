@@ -1,4 +1,4 @@
-"""Surfaces: images that several parties share, each through a handle of its own."""
+"""Surfaces: images that several devices and processes share, each through a handle of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from vkshare import _async, _closing, _native, _pixels
 from vkshare._closing import Closable, destructor
-from vkshare._graveyard import Lease, Part
+from vkshare._deletion_queue import MappedMemory, SharedImage
 from vkshare.access import Access
 from vkshare.backends.base import Image, ImageSpec
 from vkshare.descriptors import SurfaceDescriptor
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SurfaceStatistics:
-    """A snapshot of one handle. What all handles share is in ``surface.mutex.statistics()``."""
+    """A snapshot of one handle. ``surface.mutex.statistics()`` has the state that all handles share."""
 
     is_owned: bool
     generation: int
@@ -35,16 +35,17 @@ class SurfaceStatistics:
 
 
 class Surface(Closable, _native.Surface):
-    """One party's handle of a shared image, and of the keyed mutex that orders its users.
+    """One handle of a shared image, and of the keyed mutex that orders its users.
 
     Made by ``device.create_surface()`` and ``device.open_surface()``. Thread-safe; ownership belongs to the handle,
     never to a thread (rule K19). From the C core come:
 
     acquire(key=0, timeout=None, *, mode="cpu+gpu")
-        Owns the surface once its owner released it with that key. mode="gpu" returns at once and holds what is
-        submitted behind it. Raises AcquireTimeout, AbandonedError, InvalidCallError (this handle owns it already).
+        Owns the surface once its owner released it with that key. mode="gpu" returns at once, and later submissions
+        are held until the ownership is certain. Raises AcquireTimeout, AbandonedError, InvalidCallError (this
+        handle owns it already).
     release(key=0)
-        Hands it to whoever acquires that key. GPU work may still run: the next owner's runs after it.
+        Hands it to the next handle that acquires that key. GPU work may still run: the next owner's runs after it.
     recover(timeout=None)
         After AbandonedError only: takes ownership, and starts a new generation (rule K27). InvalidCallError: the
         surface is not abandoned, because another handle has recovered it; acquire() it again.
@@ -54,7 +55,7 @@ class Surface(Closable, _native.Surface):
     def __init__(
         self,
         device: Device,
-        part: Part[Image],
+        shared_image: SharedImage[Image],
         *,
         page: int | None = None,
         semaphore: int = -1,
@@ -62,20 +63,20 @@ class Surface(Closable, _native.Surface):
         presentable: bool = False,
         alias_of: Surface | None = None,
     ) -> None:
-        image = part.thing
+        image = shared_image.thing
         spec = image.spec
-        self._part = part
+        self._shared_image = shared_image
         self._image: Image | None = image
         self._spec = spec
         self._stride = image.stride
         self._mapped = image.pixels()
-        self._lease: Lease | None = None
+        self._mapped_memory: MappedMemory | None = None
         self._zeros: Surface | None = None
         self._discards = discard
         self._is_frame = False  # of a swapchain
         self._copied = 0  # bytes, when it was made of another API's memory
-        self._kept_by: weakref.ref[Any] | None = None  # the Swapchain, or network of queues, whose it is
-        self._ending = threading.RLock()  # held by the one thread that closes
+        self._kept_by: weakref.ref[Any] | None = None  # the Swapchain, or network of queues, that owns it
+        self._ending = threading.RLock()  # held by the thread in close()
         super().__init__(
             device,
             width=spec.width,
@@ -91,7 +92,7 @@ class Surface(Closable, _native.Surface):
         )
         self._set_commands(*image.ownership_commands)
 
-    # ---- what it is -----------------------------------------------------------------------------------------------
+    # ---- properties -----------------------------------------------------------------------------------------------
 
     @property
     def spec(self) -> ImageSpec:
@@ -120,12 +121,12 @@ class Surface(Closable, _native.Surface):
 
     @property
     def usage(self) -> frozenset[str]:
-        """Of "render", "sample", "copy", "storage"."""
+        """A subset of "render", "sample", "copy", "storage"."""
         return self._spec.usage
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(height, width, channels): what read() gives and write() takes."""
+        """(height, width, channels) of the arrays of read() and write()."""
         return self._spec.height, self._spec.width, self._spec.format.channels
 
     @property
@@ -173,7 +174,7 @@ class Surface(Closable, _native.Surface):
         ----------
         acquire, release
             The keys to own it by, and to hand it on with. A body that raises releases with the ACQUIRE key, so that
-            nobody is handed half a frame (rule K31).
+            no other handle gets half a frame (rule K31).
         timeout
             Seconds to wait for ownership.
         writable
@@ -209,7 +210,7 @@ class Surface(Closable, _native.Surface):
         NotOwnerError
             This handle does not own the surface (zeros if it was made with unowned="discard").
         """
-        with self.device._inside():
+        with self.device._active_call():
             return _pixels.read(self, timeout)
 
     def write(self, array: Any, timeout: float | None = None) -> None:
@@ -234,11 +235,11 @@ class Surface(Closable, _native.Surface):
         NotOwnerError
             This handle does not own the surface (no effect if it was made with unowned="discard").
         """
-        with self.device._inside():
+        with self.device._active_call():
             _pixels.write(self, array, timeout)
 
     def to_linear(self) -> Surface:
-        """A new linear surface of the device with this one's contents, copied on the GPU; nobody owns it, its key is 0.
+        """A new linear surface of the device with this one's contents, copied on the GPU; not owned, key 0.
 
         Where memory of linear images is host-visible its View has an `array`. Own this surface first; the copy is
         ordered like any other work, and the new surface's next owner comes after it. Its usage is this one's, less
@@ -264,9 +265,9 @@ class Surface(Closable, _native.Surface):
         return linear
 
     def export(self) -> SurfaceDescriptor:
-        """What another device or process opens with ``open_surface()``. Close it, or send it, or open it.
+        """Return a descriptor for another device's or process's ``open_surface()``. Close it, or send it, or open it.
 
-        The first one may wait for work on the surface: until then nothing of it needed to leave the device.
+        The first export may wait for work on the surface, which was not synchronized for other devices before.
         InvalidCallError: it is a queue's, which is exported as a whole. TimeoutError: a present has had the queue for
         ten seconds.
         """
@@ -274,12 +275,12 @@ class Surface(Closable, _native.Surface):
         return self._exported()
 
     def _refuse_if_queued(self, what: str) -> None:
-        """Another handle could take it out of turn."""
+        """Refuses surfaces of queues and swapchains, because another handle could acquire them out of order."""
         if self._kept_by is not None and not self._is_frame:
             raise InvalidCallError(f"this surface belongs to {self._kept_by()!r}: {what} the queue")
 
     def _exported(self) -> SurfaceDescriptor:
-        with self.device._inside(), self.device._lock:  # close() frees the memory once it had this lock
+        with self.device._active_call(), self.device._lock:  # close() frees the memory once it had this lock
             image = self._open_image()
             page, semaphore = self._export()
             try:
@@ -313,12 +314,12 @@ class Surface(Closable, _native.Surface):
     def __del__(self) -> None:
         if getattr(self, "_kept_by", None) is None:
             super().__del__()
-        elif not self.is_closed and not self.device.is_gone:
-            self._end()  # what keeps it was forgotten, which has warned
+        elif not self.is_closed and not self.device._is_unusable:
+            self._end()  # its queue or swapchain was not closed, and has warned
 
     def __repr__(self) -> str:
         spec = self._spec
-        state = "closed" if self.is_closed or self.device.is_gone else "owned" if self.is_owned else "not owned"
+        state = "closed" if self.is_closed or self.device._is_unusable else "owned" if self.is_owned else "not owned"
         return f"<vkshare.Surface {spec.width}x{spec.height} {spec.format.name} {spec.tiling}, {state}>"
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
@@ -330,17 +331,19 @@ class Surface(Closable, _native.Surface):
 
     def _end(self) -> None:
         device = self.device
-        with self._ending:  # what an interrupted close() left undone, the next one does
-            self._finish_releases(_closing.patience())  # others need the device's lock meanwhile
-            with device._lock:  # nobody exports it or takes a lease of it after this
+        with self._ending:  # the next close() completes an interrupted one
+            self._finish_releases(_closing.patience())  # without the device's lock, which other threads need
+            with device._lock:  # no export and no mapping after this
                 serial = self._close()
                 self._mapped = None
             if self._zeros is not None:
                 self._zeros.close()
             if self._image is not None:
-                device._graveyard.bury(self._part, lambda: device.completed >= serial, self._lease)
-                self._image = self._zeros = self._lease = None
-                device._graveyard.reap()
+                device._deletion_queue.defer(
+                    self._shared_image, lambda: device.completed >= serial, self._mapped_memory
+                )
+                self._image = self._zeros = self._mapped_memory = None
+                device._deletion_queue.reap()
 
     def _open_image(self) -> Image:
         self.device.check()

@@ -1,8 +1,8 @@
 """Surface queues: a fixed set of surfaces that travel from producers to consumers, with metadata.
 
 The model is the surface queue of D3D9Ex and DXGI: a closed network of queues over one set of surfaces (rules Q). A
-surface is in one place at a time: in one queue, or with one device that has dequeued it. Each device that takes part
-has one handle of each surface, and may enqueue what it has dequeued into any queue of the network.
+surface is in one place at a time: in one queue, or with one device that has dequeued it. Each participating device has
+one handle of each surface, and may enqueue a surface that it has dequeued into any queue of the network.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ if TYPE_CHECKING:
 
 _End = TypeVar("_End", "Producer", "Consumer")
 
-FULL, EARLY = 1, 2  # how a queue's page begins
+FULL, EARLY = 1, 2  # magic number of a queue's page
 
 
 @dataclass(frozen=True, slots=True)
 class QueueStatistics:
     """A snapshot of a queue, seen from one of its ends or from the queue itself."""
 
-    enqueued: int  # ever, by whichever producer
-    committed: int  # of these, those that could be dequeued
+    enqueued: int  # total, by all producers
+    committed: int  # of these, those that became available to dequeue
     dequeued: int
-    producer_pid: int  # 0: not open
+    producer_pid: int  # 0 if it is not open
     consumer_pid: int
 
 
 class Network:
-    """The surfaces of some queues in this process: for each device that takes part, its handles of all of them.
+    """The surfaces of some queues in this process: for each participating device, its handles of all of them.
 
-    There is one for each set of surfaces, whichever way this process came to it. It lives until its last queue here is
+    A process has one network for each set of surfaces, however it was opened. It lives until its last queue here is
     closed; the memory, until the last process's is. Whenever a queue is closed here, the handles of devices that have
     no queue and no end here any more end too, so that a receiver that is replaced leaves none behind.
     """
@@ -61,31 +61,33 @@ class Network:
 
     @classmethod
     def of(cls, number: int) -> Network:
-        """The network of that number, made if this process does not know it."""
+        """Return the network of that number, and make it if this process has none."""
         with _networks_lock:
-            key = os.getpid(), number  # a forked child's devices are not its parent's
+            key = os.getpid(), number  # the parent's devices are unusable in a forked child
             network = _networks.get(key)
             if network is None:
                 network = _networks[key] = cls(number)
             return network
 
     def enter(self, queue: SurfaceQueue) -> None:
-        """A queue of it was opened here."""
+        """Register a queue of the network that was opened in this process."""
         with self.lock:
             self._queues.add(queue)
 
     def leave(self, queue: SurfaceQueue) -> None:
-        """One was closed: the handles of devices that take no part any more end, with the last queue all of them."""
+        """Unregister a closed queue, and close the handles of devices without a queue; after the
+        last queue, all handles.
+        """
         with self.lock:
             self._queues.discard(queue)
             unused = [device for device in self._handles if not self._is_used(device)]
             handles = [self._handles.pop(device) for device in unused]
-        with common_deadline():  # as one wait: their frames may be under way, all of them
+        with common_deadline():  # one wait for all of them, because all their frames may be in flight
             for surface in itertools.chain.from_iterable(handles):
                 surface._end()
 
     def _is_used(self, device: Device) -> bool:
-        """Under the lock. What a device has dequeued stays with it until the last queue is closed."""
+        """Caller holds the lock. A device keeps its dequeued surfaces until the last queue is closed."""
         queues = list(self._queues)
         return bool(queues) and (
             any(surface.is_owned for surface in self._handles[device])
@@ -128,13 +130,15 @@ class Network:
             surface._join(self.number, index)
             surface._kept_by = here
         with self.lock:
-            for gone in [other for other in self._handles if other.is_gone]:  # its handles ended with it
+            for gone in [
+                other for other in self._handles if other._is_unusable
+            ]:  # closing the device has closed its handles
                 del self._handles[gone]
             self._handles[device] = tuple(surfaces)
             return self._handles[device]
 
     def export(self) -> list[SurfaceDescriptor]:
-        """Descriptors of all surfaces, the caller's to close."""
+        """Return descriptors of all surfaces; the caller closes them."""
         with self.lock:
             for device, surfaces in self._handles.items():
                 if not device.is_closed:
@@ -171,7 +175,7 @@ _networks_lock = threading.Lock()
 
 
 def _all_of(descriptors: Iterator[SurfaceDescriptor]) -> list[SurfaceDescriptor]:
-    """All, or none: nothing stays open when one fails."""
+    """Open all surfaces, or none if one fails."""
     made: list[SurfaceDescriptor] = []
     try:
         for descriptor in descriptors:
@@ -358,7 +362,7 @@ class SurfaceQueue(Closable):
         return end
 
     def export(self) -> QueueDescriptor:
-        """What another process or device opens. Close it, or send it, or open it."""
+        """Return a descriptor for another process or device. Close it, or send it, or open it."""
         return export_all([self])
 
     def statistics(self) -> QueueStatistics:
@@ -403,7 +407,7 @@ class SurfaceQueue(Closable):
 
 
 class _QueueEnd(Closable):
-    """What both ends have."""
+    """The common part of producers and consumers."""
 
     queue: SurfaceQueue
 
@@ -434,7 +438,7 @@ class _QueueEnd(Closable):
         return QueueStatistics(*self._counts())
 
     def close(self) -> None:
-        """Gives the end up, and wakes whoever waits at the other. Idempotent.
+        """Closes this end, and wakes the threads that wait at the other one. Idempotent.
 
         Surfaces that this device has dequeued stay with it. A producer's pending pairs are committed: the consumer's
         GPU work waits for them.
@@ -456,8 +460,8 @@ class _QueueEnd(Closable):
 def recovering(waiting: list[Surface], left: Callable[[], float | None]) -> Iterator[Surface]:
     """Recovers the abandoned ones of these, and yields each at once: what interrupts the next one's wait loses none.
 
-    `left` says how long that of each may last, in seconds. What is in `waiting` afterwards was not waited for to the
-    end; InvalidCallError of a surface says that it is not abandoned.
+    `left` returns the seconds that each wait may still last. Surfaces that remain in `waiting` have unfinished work.
+    InvalidCallError of a surface means that it is not abandoned.
     """
     for surface in list(waiting):
         try:

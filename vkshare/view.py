@@ -25,10 +25,10 @@ class View(_native.ArrayBuffer):
     changed by the next owner: copy what is kept.
 
     pillow(), cairo() and skia() are 2D libraries' targets over the same memory, where a format and its rows are as the
-    library has them (UnsupportedError tells what would be). They draw inside the block only: at its end they are
-    flushed and closed, before anybody else owns the surface; an error there is raised, and the surface goes back by the
-    key that it was acquired with. Each call waits until submitted work on the surface has
-    run, so call again after submitting more. Row 0 is on top.
+    library has them (UnsupportedError names what would work). They draw inside the block only: at its end they are
+    flushed and closed, before the next owner acquires the surface; an error there is raised, and the surface
+    goes back by the key that it was acquired with. Each call waits until submitted work on the surface has run,
+    so call again after submitting more. Row 0 is on top.
     """
 
     __slots__ = ("__weakref__", "_endings", "_surface", "_writable")
@@ -139,7 +139,7 @@ class View(_native.ArrayBuffer):
             A BufferError, too: the CPU cannot see the memory, another device is asked for, or the view is read-only and
             `max_version` is below (1, 0), which cannot say so.
         """
-        from vkshare.interop import host  # the layer above: loaded by those who share
+        from vkshare.interop import host  # imported here because interop is the layer above
 
         return host.dlpack(self, stream, max_version, dl_device, copy)
 
@@ -208,7 +208,7 @@ class View(_native.ArrayBuffer):
         raise UnsupportedAttributeError("__cuda_array_interface__", "this surface's memory is not open in CUDA")
 
     def _at_end(self, call: Callable[[], object]) -> None:
-        """Calls it when the access ends, before the surface is released."""
+        """Calls `close` when the access ends, before the surface is released."""
         if self._endings is None:
             self._endings = ExitStack()
         self._endings.callback(call)

@@ -2,7 +2,7 @@
  *
  *     ./cpu_client /path/of/socket 1 2
  *
- * Whoever listens there sends a SurfaceDescriptor. docs/guide.md has the other side, and how to build it. */
+ * The process that listens there sends a SurfaceDescriptor. docs/guide.md has the other side, and how to build it. */
 #include <sys/mman.h>
 
 #include "client.h"

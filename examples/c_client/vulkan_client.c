@@ -2,7 +2,7 @@
  *
  *     ./vulkan_client /path/of/socket 1 2
  *
- * Whoever listens there sends a SurfaceDescriptor. docs/guide.md has the other side, and how to build it.
+ * The process that listens there sends a SurfaceDescriptor. docs/guide.md has the other side, and how to build it.
  * Vulkan 1.3, loaded when it runs. The image is imported as native/vkshare.h says under vks_surface_body. */
 #include <dlfcn.h>
 

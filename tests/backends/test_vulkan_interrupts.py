@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.ctrl_c import CtrlC, at_any_place
-from support.scale import rounds, unhurried
+from support.run_volumes import rounds, unhurried
 
 import vkshare as vks
 from vkshare.demos import triangle

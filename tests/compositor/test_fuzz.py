@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from support import message_fuzz
-from support.scale import rounds, seeded, unhurried
+from support.run_volumes import rounds, seeded, unhurried
 
 pytestmark = [unhurried, pytest.mark.slow]
 

@@ -54,7 +54,7 @@ class Served:
         return self.stack.enter_context(Desktop(self.server.path, device=device, **options))
 
     def party(self, role: str, argument: object = 0) -> AbstractContextManager[subprocess.Popen[str]]:
-        return self.place.party(self.server.path, role, argument, of="desktop_party")
+        return self.place.party(self.server.path, role, argument, of="desktop_peer")
 
     @property
     def windows(self) -> int:

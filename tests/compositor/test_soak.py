@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 from compositor.conftest import Compose
-from support import roles
+from support import access_patterns
 from support.fds import open_fds
-from support.scale import rounds, unhurried
+from support.run_volumes import rounds, unhurried
 from support.servers import TESTS, Place, until
 
 import vkshare as vks
@@ -30,7 +30,7 @@ _MEMORY = 6144  # KiB that may come: pools fill for a while yet
 
 
 def client(path: Path, way: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "support.compositor_party", os.fspath(path), way]
+    command = [sys.executable, "-m", "support.compositor_peer", os.fspath(path), way]
     return subprocess.Popen(command, cwd=TESTS)
 
 
@@ -60,16 +60,16 @@ def test_fds_threads_and_memory_end_where_they_began(
 
     for _ in range(rounds(5, 1)):
         come_and_go(WAYS)
-    before = settled_fds(), roles.threads(), roles.resident_kib()
+    before = settled_fds(), access_patterns.threads(), access_patterns.resident_kib()
     deadline = time.monotonic() + rounds(1800, 0)
     come_and_go(WAYS)
     turns = 1
     while time.monotonic() < deadline:
         come_and_go(WAYS)
         turns += 1
-    until(lambda: roles.threads() <= before[1])
+    until(lambda: access_patterns.threads() <= before[1])
     until(lambda: open_fds() == before[0])
-    kib = roles.resident_kib()
+    kib = access_patterns.resident_kib()
     print(f"{turns} rounds of {len(WAYS)} clients; memory {before[2]} KiB, then {kib} KiB; {compositor.statistics()}")
     assert kib - before[2] < _MEMORY
     assert compositor.error is None

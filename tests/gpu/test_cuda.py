@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import cuda_party
+from support import cuda_peer
 from support.peers import PeerDied, later
-from support.scale import rounds, seeded, unhurried
+from support.run_volumes import rounds, seeded, unhurried
 
 import vkshare as vks
 from vkshare import formats
@@ -81,8 +81,8 @@ def test_cuda_sees_what_vulkan_wrote_and_vulkan_what_cuda_wrote(
                 with surface.access(2 * turn, 2 * turn + 1):
                     surface.write(mine)
                 with shared.access(2 * turn + 1, 2 * turn + 2) as view:
-                    assert (cuda_party.read(shared, view) == mine).all()
-                    cuda_party.write(shared, view, theirs)
+                    assert (cuda_peer.read(shared, view) == mine).all()
+                    cuda_peer.write(shared, view, theirs)
                 with surface.access(2 * turn + 2, 2 * turn + 2):
                     assert (surface.read() == theirs).all()
             assert shared.statistics() == vks.interop.cuda.CUDAStatistics(rounds(200, 4), 0, 0)
@@ -100,9 +100,9 @@ def test_commands_and_cuda_take_turns_in_two_handles(device: vks.Device, tiling:
             with surface.access(0, 1) as view:
                 device.submit(device.record().clear(view, (red / 255, 0, 0, 1)))
             with shared.access(1, 2) as view:
-                seen = cuda_party.read(shared, view)
+                seen = cuda_peer.read(shared, view)
                 assert (seen == (red, 0, 0, 255)).all()
-                cuda_party.write(shared, view, seen + 1)
+                cuda_peer.write(shared, view, seen + 1)
             with surface.access(2, 0) as view:
                 assert (surface.read() == (red + 1, 1, 1, 0)).all()
 
@@ -117,12 +117,12 @@ def test_a_turn_begins_and_ends_while_vulkan_still_draws(device: vks.Device) -> 
         vks.interop.cuda.open(surface) as shared,
     ):
         with shared.access() as view:  # what is made at first use is made
-            cuda_party.fill(shared, view, 0)
+            cuda_peer.fill(shared, view, 0)
         with surface.access(0, 1) as view:
             drawn = device.submit(heavy(device, view, (0.5,) * 4))
         with shared.access(1, 2) as view:
             assert not drawn.is_done(), "drawing took no longer than entering the block, or that waited for it"
-            cuda_party.fill(shared, view, 0x3E)
+            cuda_peer.fill(shared, view, 0x3E)
         assert not drawn.is_done()
         with surface.access(2, 0):
             assert (surface.read().view(np.uint8) == 0x3E).all()
@@ -200,13 +200,13 @@ def test_any_kind_of_stream_orders_the_work(device: vks.Device, kind: str) -> No
         elif kind == "cupy":
             given = pytest.importorskip("cupy").cuda.Stream(non_blocking=True)
         elif kind in ("integer", "protocol"):
-            number = cuda_party.make_stream(shared)
+            number = cuda_peer.make_stream(shared)
             given = number if kind == "integer" else Protocol(number)
         for byte in range(rounds(1000, 20)):
             with surface.access(0, 1) as view:
                 device.submit(heavy(device, view, (0, 0, 0, 0), 20))
             with shared.access(1, 2, stream=given) as view:
-                cuda_party.fill(shared, view, byte)
+                cuda_peer.fill(shared, view, byte)
             with surface.access(2, 0) as view:
                 assert (surface.read() == byte).all()
 
@@ -215,7 +215,7 @@ def test_any_kind_of_stream_orders_the_work(device: vks.Device, kind: str) -> No
 def test_a_stream_that_takes_the_view_by_dlpack_is_joined(device: vks.Device) -> None:
     torch = pytest.importorskip("torch")
     with device.create_surface(SIDE, SIDE, **LINEAR) as surface, vks.interop.cuda.open(surface) as shared:
-        own = cuda_party.make_stream(shared)
+        own = cuda_peer.make_stream(shared)
         for byte in range(1, 4):
             with surface.access(0, 1) as view:
                 device.submit(heavy(device, view, (byte / 255,) * 4, 500))
@@ -356,7 +356,7 @@ def test_the_handles_own_commands_are_refused_while_cuda_has_the_surface(
             surface.release()
         with pytest.raises(InvalidCallError):
             surface.acquire(timeout=0)
-        cuda_party.write(shared, view, np.full(surface.shape, 3, np.uint8))
+        cuda_peer.write(shared, view, np.full(surface.shape, 3, np.uint8))
     with surface.access():
         assert (surface.read() == 3).all()
 
@@ -371,14 +371,14 @@ def test_commands_and_cuda_work_in_one_turn_in_the_order_of_their_blocks(
         device.submit(heavy(device, surface, (10 / 255,) * 4, 20))
         for step in range(2):
             with shared.within() as view:
-                seen = cuda_party.read(shared, view)
+                seen = cuda_peer.read(shared, view)
                 assert (seen == 10 + step).all()
-                cuda_party.write(shared, view, seen + 1)
+                cuda_peer.write(shared, view, seen + 1)
         assert (surface.read() == 12).all()
         device.submit(device.record().fill_rect(surface, (0, 0, 5, 5), (1, 1, 1, 1)))
         if turn % 2:
             with shared.within() as view:
-                cuda_party.write(shared, view, cuda_party.read(shared, view) // 2)
+                cuda_peer.write(shared, view, cuda_peer.read(shared, view) // 2)
         surface.release(turn + 1)
         with surface.access(turn + 1, turn + 1):
             pixels = surface.read()
@@ -392,7 +392,7 @@ def test_commands_and_cuda_work_in_one_turn_in_the_order_of_their_blocks(
 def test_a_body_that_raises_gives_the_surface_back_by_its_acquire_key(shared: vks.interop.cuda.CUDASurface) -> None:
     def fail() -> None:
         with shared.access(0, 1) as view:
-            cuda_party.write(shared, view, np.full(shared.surface.shape, 4, np.uint8))
+            cuda_peer.write(shared, view, np.full(shared.surface.shape, 4, np.uint8))
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -413,7 +413,7 @@ def test_cuda_works_on_the_frames_of_a_pipe(device: vks.Device, gpu: Open) -> No
                 opened[surface.image] = vks.interop.cuda.open(surface)
             with opened[surface.image].within() as view:
                 shared = opened[surface.image]
-                cuda_party.write(shared, view, np.full(surface.shape, turn % 256, np.uint8))
+                cuda_peer.write(shared, view, np.full(surface.shape, turn % 256, np.uint8))
         with receiver.frame(timeout=30) as frame:
             assert (frame.surface.read() == turn % 256).all()
     for shared in opened.values():
@@ -439,9 +439,9 @@ def test_threads_of_cuda_and_vulkan_take_turns(device: vks.Device) -> None:
         with vks.interop.cuda.open(other) as shared:
             for n in range(turns):
                 with shared.access(1, 0, 30) as view:
-                    if not (cuda_party.read(shared, view) == n % 255).all():
+                    if not (cuda_peer.read(shared, view) == n % 255).all():
                         failures.append(-n)
-                    cuda_party.fill(shared, view, n % 256)
+                    cuda_peer.fill(shared, view, n % 256)
         drawing.result(60)
         assert not failures
         assert threading.active_count() < 50
@@ -459,7 +459,7 @@ def test_cuda_in_another_process_takes_turns_with_vulkan_here(
     with device.create_surface(64, 64, **tiling) as surface:
         with surface.export() as descriptor:
             theirs = peer.device.open_surface(descriptor)
-        serving = peer.later(cuda_party.serve, theirs, turns, 1, 0)
+        serving = peer.later(cuda_peer.serve, theirs, turns, 1, 0)
         for turn in range(turns):
             with surface.access(0, 1, 60) as view:
                 if turn:
@@ -475,7 +475,7 @@ def test_vulkan_waits_for_what_cuda_of_another_process_has_queued(device: vks.De
         with surface.export() as descriptor:
             theirs = peer.device.open_surface(descriptor)
         for byte in range(rounds(200, 5)):
-            peer.run(cuda_party.fill_on_the_gpu, theirs, byte, 0, 1)
+            peer.run(cuda_peer.fill_on_the_gpu, theirs, byte, 0, 1)
             with surface.access(1, 0, 60):
                 assert (surface.read() == byte).all()
 
@@ -488,7 +488,7 @@ def test_a_process_that_dies_while_cuda_has_the_surface_abandons_it(device: vks.
             with surface.export() as descriptor:
                 theirs = peer.device.open_surface(descriptor)
             with pytest.raises(PeerDied):
-                peer.run(cuda_party.die_in_a_turn, theirs, 0)
+                peer.run(cuda_peer.die_in_a_turn, theirs, 0)
             with pytest.raises(AbandonedError):
                 surface.acquire(1, 5)
             surface.recover(5)
@@ -533,8 +533,8 @@ def test_a_tensor_that_is_a_surfaces_memory_is_that_surface(device: vks.Device, 
                         surface.acquire(timeout=0)
             torch.cuda.synchronize()
             with shared.access(timeout=10) as view:
-                assert (cuda_party.read(shared, view) == 6).all()
-                cuda_party.fill(shared, view, 5)
+                assert (cuda_peer.read(shared, view) == 6).all()
+                cuda_peer.fill(shared, view, 5)
 
 
 @pytest.mark.rule("I4")

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import cuda_party
+from support import cuda_peer
 from support.patience import at_least
 from support.peers import later
-from support.scale import rounds, unhurried
+from support.run_volumes import rounds, unhurried
 from support.sharing import followed
 
 import vkshare as vks
@@ -90,7 +90,7 @@ def test_a_streams_work_runs_after_the_queues_and_the_queues_after_the_streams(d
         surface.acquire()
         result.acquire()
         with memory.within() as view:
-            pointer, pitch, stream = view.pointer, view.strides[0], cuda_party.make_stream(memory)
+            pointer, pitch, stream = view.pointer, view.strides[0], cuda_peer.make_stream(memory)
         for turn in range(rounds(2000, 50)):
             byte = turn % 200
             commands = device.record()
@@ -98,7 +98,7 @@ def test_a_streams_work_runs_after_the_queues_and_the_queues_after_the_streams(d
                 commands.clear(surface, (n / 255,) * 4)
             device.submit(commands.clear(surface, (201 / 255,) * 4), signals=(fence, 2 * turn + 1))
             shared.wait(2 * turn + 1, stream, timeout=20)
-            cuda_party.fill_rows(shared, pointer, pitch, (128 * 4, 256), byte, stream)  # the left half
+            cuda_peer.fill_rows(shared, pointer, pitch, (128 * 4, 256), byte, stream)  # the left half
             shared.signal(2 * turn + 2, stream)
             device.submit(device.record().copy(surface, result), waits=(fence, 2 * turn + 2))
             pixels = result.read()
@@ -281,7 +281,7 @@ def test_a_stream_that_is_captured_is_refused_and_nothing_is_promised(
 def test_a_stream_of_another_context_is_refused_and_nothing_is_promised(
     fence: vks.Fence, shared: vks.interop.cuda.CUDAFence
 ) -> None:
-    with cuda_party.stream_of_another_context(shared) as stream:
+    with cuda_peer.stream_of_another_context(shared) as stream:
         for use in (shared.signal, shared.wait):
             with pytest.raises(InvalidCallError, match="another context than the primary one"):
                 use(1, stream)
@@ -302,7 +302,7 @@ def test_streams_of_another_process_answer_by_a_fence_of_theirs(device: vks.Devi
         answer = device.open_fence(theirs.export())
         with question.export() as descriptor:
             asked = peer.device.open_fence(descriptor)
-        answering = peer.later(cuda_party.answer, asked, theirs, turns)
+        answering = peer.later(cuda_peer.answer, asked, theirs, turns)
         for turn in range(1, turns + 1):
             device.submit(signals=(question, turn))
             device.submit(waits=(answer, turn)).wait(30)
@@ -320,7 +320,7 @@ def test_when_a_process_is_killed_with_cuda_at_work_nobody_waits_for_its_signal(
         theirs = peer.device.create_fence()
         follower = device.open_fence(theirs.export())
         with vks.interop.cuda.open_fence(follower) as shared, device.create_fence() as done:
-            peer.run(cuda_party.signal_after_work, theirs, 1, 1.0)
+            peer.run(cuda_peer.signal_after_work, theirs, 1, 1.0)
             stream = torch.cuda.Stream()
             shared.wait(1, stream, timeout=20)
             waiting = device.submit(waits=(follower, 1), signals=(done, 1))
@@ -342,7 +342,7 @@ def test_what_a_stream_promised_whose_kernel_failed_is_abandoned_here_and_there(
     peer = peers(name="failing")
     theirs = peer.device.create_fence()
     follower = device.open_fence(theirs.export())
-    told, took = peer.run(cuda_party.fail_a_kernel, theirs)
+    told, took = peer.run(cuda_peer.fail_a_kernel, theirs)
     assert told == ["CUDAError", "AbandonedError"]
     assert took < 2
     with pytest.raises(AbandonedError):
@@ -360,7 +360,7 @@ def test_a_surface_whose_kernel_failed_is_abandoned_at_once_and_recovers(
     with device.create_surface(64, 64, tiling="linear", memory="device") as surface:
         with surface.export() as descriptor:
             theirs = peer.device.open_surface(descriptor)
-        told, took = peer.run(cuda_party.fail_a_kernel_in_turns, theirs)
+        told, took = peer.run(cuda_peer.fail_a_kernel_in_turns, theirs)
         assert told == "CUDAError"
         assert took < 2
         with pytest.raises(AbandonedError):

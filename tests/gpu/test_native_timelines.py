@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import roles
+from support import access_patterns
 from support.sharing import followed
 
 import vkshare as vks
@@ -184,10 +184,10 @@ def test_gpu_work_behind_an_owner_killed_behind_other_work_ends_and_the_surface_
     keep_busy(busy, one)
     one.release(1)
     theirs.acquire(1, 5)
-    assert not peer.run(roles.fill_column, theirs, 3, 255).is_held
+    assert not peer.run(access_patterns.fill_column, theirs, 3, 255).is_held
     theirs.release(2)
     mine.acquire(2, 5)
-    behind = roles.fill_column(mine, 4, 255)
+    behind = access_patterns.fill_column(mine, 4, 255)
     assert not behind.is_held
     assert not behind.is_done()
     peer.kill()

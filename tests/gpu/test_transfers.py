@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import cuda_party
-from support.scale import rounds, seeded, unhurried
+from support import cuda_peer
+from support.run_volumes import rounds, seeded, unhurried
 
 import vkshare as vks
 from vkshare import formats
 
-pytest_plugins = ["support.engines", "support.peers"]
+pytest_plugins = ["support.adopted_devices", "support.peers"]
 pytestmark = [pytest.mark.vks_gpu, unhurried]
 
 Open = Callable[..., vks.Device]
@@ -77,9 +77,9 @@ def test_copies_and_cuda_take_turns_without_graphics(device: vks.Device, cuda: N
             with surface.access(0, 1) as view:
                 device.submit(device.record().copy(source, view))
             with shared.access(1, 0) as cuda_view:
-                seen = cuda_party.read(shared, cuda_view)
+                seen = cuda_peer.read(shared, cuda_view)
                 assert (seen == pixels).all()
-                cuda_party.write(shared, cuda_view, 255 - seen)
+                cuda_peer.write(shared, cuda_view, 255 - seen)
             with surface.access(0, 0):
                 assert (surface.read() == 255 - pixels).all()
         statistics = device.statistics()
@@ -115,7 +115,7 @@ def test_graphics_copies_and_cuda_on_one_surface_keep_one_order(device: vks.Devi
                         expected = (0, colour, 0, 255)
                     case _:
                         with shared.access(key, key + 1) as cuda_view:
-                            cuda_party.fill(shared, cuda_view, colour)
+                            cuda_peer.fill(shared, cuda_view, colour)
                         expected = (colour,) * 4
                 key += 1
             with surface.access(key, key + 1):

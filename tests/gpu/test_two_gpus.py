@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import cuda_party, roles
-from support.scale import rounds, seeded, unhurried
+from support import access_patterns, cuda_peer
+from support.run_volumes import rounds, seeded, unhurried
 
 import vkshare as vks
 from vkshare.errors import DeviceMismatchError
@@ -49,8 +49,8 @@ def test_each_surface_is_opened_on_its_own_gpu_and_both_take_turns_at_once(devic
                 with surface.access(0, 1):
                     surface.write(mine)
                 with opened.access(1, 0) as view:
-                    assert (cuda_party.read(opened, view) == mine).all()
-                    cuda_party.write(opened, view, theirs)
+                    assert (cuda_peer.read(opened, view) == mine).all()
+                    cuda_peer.write(opened, view, theirs)
                 expected.append(theirs)
             for surface, pixels in zip(surfaces, expected, strict=True):
                 with surface.access(0, 0):
@@ -86,7 +86,7 @@ def test_a_stream_of_the_other_gpu_is_refused_with_both_names(devices: list[vks.
         first, second = (stack.enter_context(vks.interop.cuda.open(surface)) for surface in surfaces)
         fence = stack.enter_context(devices[0].create_fence())
         in_cuda = stack.enter_context(vks.interop.cuda.open_fence(fence))
-        foreign = cuda_party.make_stream(second)
+        foreign = cuda_peer.make_stream(second)
         calls: list[Callable[[], Any]] = [
             lambda: first.access(stream=foreign).__enter__(),
             lambda: in_cuda.signal(1, stream=foreign),
@@ -115,7 +115,7 @@ def test_a_surface_of_the_other_gpu_is_refused_with_both_names(devices: list[vks
         with pytest.raises(DeviceMismatchError) as caught:
             devices[1].open_surface(descriptor)
         with surface.access():
-            roles.clear(surface, 1)
+            access_patterns.clear(surface, 1)
     for device in devices:
         assert str(uuid.UUID(bytes=device.capabilities.device_uuid)) in str(caught.value)
 
@@ -130,7 +130,7 @@ def test_a_fence_orders_work_of_both_gpus(devices: list[vks.Device]) -> None:
         surface.access(),
     ):
         for value in range(1, rounds(1_000, 30)):
-            held = roles.clear(surface, value % 200, waits=(theirs, value))
+            held = access_patterns.clear(surface, value % 200, waits=(theirs, value))
             assert not held.is_done()
             devices[0].submit(signals=(fence, value))
             held.wait(10)

@@ -210,7 +210,7 @@ def test_a_kernel_that_failed_ends_the_block_at_once_and_gives_the_surface_up(tu
     block.__enter__()
     turn.signals = lambda: FAILED
     with pytest.raises(
-        CUDAError, match=r"cuSignalExternalSemaphoresAsync .*\(700\).*CUDA is at an end in this process"
+        CUDAError, match=r"cuSignalExternalSemaphoresAsync .*\(700\).*CUDA cannot be used in this process any more"
     ):
         block.__exit__(None, None, None)
     assert turn.done == ["lost", "released by 3"], "its chain is broken: the release abandons it"
@@ -223,7 +223,7 @@ def test_in_a_turn_that_the_handle_has_the_owner_gives_up_what_a_failed_kernel_l
     block = turn.shared.within(stream=1)
     block.__enter__()
     turn.signals = lambda: FAILED
-    with pytest.raises(CUDAError, match="at an end"):
+    with pytest.raises(CUDAError, match="cannot be used in this process"):
         block.__exit__(None, None, None)
     assert turn.done == ["lost"]
 
@@ -247,7 +247,7 @@ def test_close_gives_up_what_cuda_promised_and_died_of(turn: Turn, cuda: FakeDri
 def test_what_cuda_goes_on_after_is_no_end() -> None:
     fatal = [code for code in range(1000) if CUDAError(code, "cuX").is_fatal]
     assert fatal == [214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719]
-    assert "at an end" not in str(CUDAError(1, "cuX"))
+    assert "cannot be used in this process" not in str(CUDAError(1, "cuX"))
 
 
 @pytest.mark.rule("I3")

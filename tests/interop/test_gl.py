@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from support import gl_party
+from support import gl_peer
 from support.peers import Peer, PeerDied
-from support.scale import rounds, seeded
+from support.run_volumes import rounds, seeded
 
 import vkshare as vks
 from vkshare.errors import InvalidCallError
@@ -28,9 +28,7 @@ Peers = Callable[..., Peer]
 
 def _surfaces(device: vks.Device) -> Iterator[vks.Surface]:
     """One surface of each format, tiling and size; closed one after the other."""
-    pairs = [
-        (name, tiling) for name in sorted(device.capabilities.formats) for tiling in gl_party.tilings(device, name)
-    ]
+    pairs = [(name, tiling) for name in sorted(device.capabilities.formats) for tiling in gl_peer.tilings(device, name)]
     for (name, tiling), size in itertools.product(pairs, SIZES):
         with device.create_surface(*size, name, tiling=tiling) as surface:
             yield surface
@@ -42,32 +40,32 @@ def _surfaces(device: vks.Device) -> Iterator[vks.Surface]:
 @pytest.mark.rule("I6")
 @pytest.mark.usefixtures("context")
 def test_what_vulkan_writes_opengl_reads_in_every_format_tiling_and_size(device: vks.Device) -> None:
-    random, gl = np.random.default_rng(seeded().getrandbits(32)), gl_party.functions()
+    random, gl = np.random.default_rng(seeded().getrandbits(32)), gl_peer.functions()
     for surface in _surfaces(device):
         with vks.interop.gl.open(surface) as shared:
-            pixels = gl_party.random_pixels(surface, random)
+            pixels = gl_peer.random_pixels(surface, random)
             with surface.access(acquire=0, release=1):
                 surface.write(pixels)
             with shared.access(acquire=1, release=0) as view:
-                seen = gl_party.read(gl, view)
+                seen = gl_peer.read(gl, view)
             assert seen.tobytes() == pixels.tobytes(), surface
 
 
 @pytest.mark.rule("I6")
 @pytest.mark.usefixtures("context")
 def test_what_opengl_writes_vulkan_reads_in_every_format_tiling_and_size(device: vks.Device) -> None:
-    random, gl = np.random.default_rng(seeded().getrandbits(32)), gl_party.functions()
+    random, gl = np.random.default_rng(seeded().getrandbits(32)), gl_peer.functions()
     for surface in _surfaces(device):
         with vks.interop.gl.open(surface) as shared:
             with surface.access():
-                surface.write(gl_party.poison(surface))
-            pixels = gl_party.random_pixels(surface, random)
+                surface.write(gl_peer.poison(surface))
+            pixels = gl_peer.random_pixels(surface, random)
             with shared.access(acquire=0, release=1) as view:
-                gl_party.write(gl, view, pixels)
+                gl_peer.write(gl, view, pixels)
             with surface.access(acquire=1, release=0):
                 assert surface.read().tobytes() == pixels.tobytes(), surface
             with shared.access() as view:
-                gl_party.clear(gl, view, (1, 1, 1, 1))
+                gl_peer.clear(gl, view, (1, 1, 1, 1))
             with surface.access():
                 full = surface.read()
             assert (full == (0xFFFFFFFF if full.dtype == np.uint32 else 255 if full.dtype == np.uint8 else 1)).all()
@@ -80,7 +78,7 @@ def test_opengl_does_not_believe_a_header_that_a_peer_rewrote(device: vks.Device
     if device.adapter.kind != "software":
         pytest.skip("of software drivers: a GPU's memory has no header")
     surface = device.create_surface(64, 32)
-    pixels = gl_party.random_pixels(surface, np.random.default_rng(3))
+    pixels = gl_peer.random_pixels(surface, np.random.default_rng(3))
     with surface.access(acquire=0, release=1):
         surface.write(pixels)
     with surface.export() as descriptor, contextlib.ExitStack() as stack:
@@ -91,7 +89,7 @@ def test_opengl_does_not_believe_a_header_that_a_peer_rewrote(device: vks.Device
             shared = stack.enter_context(vks.interop.gl.open(each))
             os.pwrite(descriptor.memory_fd, struct.pack("<Q", 1 << 40), offset - 8)  # what is read when it is freed
             with shared.access(acquire=1, release=1) as view:
-                assert gl_party.read(gl_party.functions(), view).tobytes() == pixels.tobytes()
+                assert gl_peer.read(gl_peer.functions(), view).tobytes() == pixels.tobytes()
     surface.close()
 
 
@@ -99,11 +97,11 @@ def test_opengl_does_not_believe_a_header_that_a_peer_rewrote(device: vks.Device
 @pytest.mark.usefixtures("context")
 @pytest.mark.parametrize("tiling", ["linear", "optimal"])
 def test_each_waits_for_the_others_drawing_at_every_hand_over(device: vks.Device, tiling: str) -> None:
-    if tiling not in gl_party.tilings(device):
+    if tiling not in gl_peer.tilings(device):
         pytest.skip(f"the OpenGL of {device.adapter.name} opens no {tiling} surfaces")
     surface = device.create_surface(1024, 1024, tiling=tiling)
     with surface, vks.interop.gl.open(surface) as shared:
-        gl_party.take_turns(device, shared, rounds(2_000, 12), layers=8)
+        gl_peer.take_turns(device, shared, rounds(2_000, 12), layers=8)
         assert shared.statistics().accesses == rounds(2_000, 12)
         assert shared.statistics().copied_bytes == 0
 
@@ -124,11 +122,11 @@ def test_a_second_handle_lets_opengl_and_vulkan_wait_for_each_other_in_two_threa
 
     thread = threading.Thread(target=draw)
     with theirs, vks.interop.gl.open(theirs) as shared:
-        gl = gl_party.functions()
+        gl = gl_peer.functions()
         thread.start()
         for _ in range(turns):
             with shared.access(acquire=1, release=0, timeout=30) as view:
-                pixels = gl_party.read(gl, view)
+                pixels = gl_peer.read(gl, view)
                 assert (pixels == pixels[0, 0]).all()
                 seen.append(int(pixels[0, 0, 0]))
         thread.join(30)
@@ -141,13 +139,13 @@ def test_a_second_handle_lets_opengl_and_vulkan_wait_for_each_other_in_two_threa
 def test_opengl_in_another_process_answers_every_picture(device: vks.Device, peers: Peers) -> None:
     turns, random = rounds(1_000, 10), np.random.default_rng(seeded().getrandbits(32))
     peer = peers()
-    for tiling in gl_party.tilings(device):
+    for tiling in gl_peer.tilings(device):
         with device.create_surface(97, 31, tiling=tiling) as surface:
             with surface.export() as descriptor:
                 theirs = peer.device.open_surface(descriptor)
-            role = peer.later(gl_party.answer, peer.device, theirs, turns)
+            role = peer.later(gl_peer.answer, peer.device, theirs, turns)
             for _ in range(turns):
-                pixels = gl_party.random_pixels(surface, random)
+                pixels = gl_peer.random_pixels(surface, random)
                 with surface.access(acquire=0, release=1, timeout=30):
                     surface.write(pixels)
                 with surface.access(acquire=0, release=0, timeout=30):
@@ -165,7 +163,7 @@ def test_a_process_that_dies_in_its_opengl_turn_leaves_the_surface_to_be_recover
     with device.create_surface(64, 64) as surface, vks.interop.gl.open(surface) as shared:
         with surface.export() as descriptor:
             theirs = peer.device.open_surface(descriptor)
-        dying = peer.later(gl_party.own_and_die, peer.device, theirs)
+        dying = peer.later(gl_peer.own_and_die, peer.device, theirs)
         with surface.access(acquire=0, release=1):
             pass
         with pytest.raises(PeerDied):
@@ -175,7 +173,7 @@ def test_a_process_that_dies_in_its_opengl_turn_leaves_the_surface_to_be_recover
         surface.recover(10)
         surface.release(0)
         with shared.access() as view:
-            gl_party.clear(gl_party.functions(), view, (0, 1, 0, 1))
+            gl_peer.clear(gl_peer.functions(), view, (0, 1, 0, 1))
         with surface.access():
             assert (surface.read() == (0, 255, 0, 255)).all()
 
@@ -184,13 +182,13 @@ def test_a_process_that_dies_in_its_opengl_turn_leaves_the_surface_to_be_recover
 def test_the_texture_keeps_its_memory_when_surface_and_device_are_closed(vks_open: Open, context: EGLContext) -> None:
     device = vks_open()
     surface = device.create_surface(40, 30)
-    gl, random = gl_party.functions(), np.random.default_rng(1)
-    pixels = gl_party.random_pixels(surface, random)
+    gl, random = gl_peer.functions(), np.random.default_rng(1)
+    pixels = gl_peer.random_pixels(surface, random)
     with vks.interop.gl.open(surface) as shared:
         with surface.access():
             surface.write(pixels)
         with shared.access() as view:
-            assert (gl_party.read(gl, view) == pixels).all()
+            assert (gl_peer.read(gl, view) == pixels).all()
         surface.close()
         with pytest.raises(vks.ClosedError), shared.access():
             pass
@@ -213,7 +211,7 @@ def test_the_texture_keeps_its_memory_when_surface_and_device_are_closed(vks_ope
 @pytest.mark.rule("I6")
 @pytest.mark.usefixtures("context")
 def test_opengl_and_vulkan_draw_on_the_frames_of_a_pipe_in_turn(device: vks.Device, vks_open: Open) -> None:
-    gl, opened = gl_party.functions(), {}
+    gl, opened = gl_peer.functions(), {}
     receiving = vks_open(name="receiver")
     sender, descriptor = vks.pipe(device, 8, 8)
     with sender, vks.open_receiver(receiving, descriptor) as receiver:
@@ -223,8 +221,8 @@ def test_opengl_and_vulkan_draw_on_the_frames_of_a_pipe_in_turn(device: vks.Devi
                 device.submit(device.record().clear(surface, (n / 255, 0, 0, 1)))
                 shared = opened.get(surface.image) or opened.setdefault(surface.image, vks.interop.gl.open(surface))
                 with shared.within() as view:
-                    assert (gl_party.read(gl, view) == (n, 0, 0, 255)).all()
-                    gl_party.clear(gl, view, (0, n / 255, 0, 1))
+                    assert (gl_peer.read(gl, view) == (n, 0, 0, 255)).all()
+                    gl_peer.clear(gl, view, (0, n / 255, 0, 1))
                 device.submit(device.record().fill_rect(surface, (0, 0, 4, 8), (0, 0, n / 255, 1)))
             with receiver.frame(timeout=30) as frame:
                 pixels = frame.surface.read()
@@ -243,7 +241,7 @@ def test_opengl_has_no_block_in_a_turn_that_the_handle_has_not(device: vks.Devic
             pass
         surface.acquire()
         with shared.within() as view:
-            gl_party.clear(gl_party.functions(), view, (1, 1, 1, 1))
+            gl_peer.clear(gl_peer.functions(), view, (1, 1, 1, 1))
         assert surface.is_owned
         assert (surface.read() == 255).all()
         surface.release(1)
@@ -275,7 +273,7 @@ def test_opengl_has_one_block_at_a_time_and_leaves_it_once(device: vks.Device) -
 @pytest.mark.rule("I6")
 @pytest.mark.usefixtures("context")
 def test_opening_leaves_the_programs_own_bindings_as_they_were(device: vks.Device) -> None:
-    gl = gl_party.functions()
+    gl = gl_peer.functions()
     texture, one, two = gl.make("glGenTextures"), gl.make("glGenFramebuffers"), gl.make("glGenFramebuffers")
     gl.glBindTexture(0x0DE1, texture)
     gl.glBindFramebuffer(0x8CA9, one)

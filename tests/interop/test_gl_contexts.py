@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support import gl_party, roles
+from support import access_patterns, gl_peer
 from support.fds import open_fds
 from support.opengl import needs_opengl
 from support.processes import in_child
-from support.scale import rounds
+from support.run_volumes import rounds
 
 import vkshare as vks
 from vkshare.interop.gl import EGLContext, context, memory
@@ -60,7 +60,7 @@ def test_memory_that_opengl_cannot_open_is_refused_with_the_reason(device: vks.D
 def test_another_devices_or_drivers_memory_is_refused_and_both_are_named(
     device: vks.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    devices, driver = gl_party.functions().uuids()
+    devices, driver = gl_peer.functions().uuids()
     other = b"another UUID    "
     for told in (([other], driver), (devices, other)):
         monkeypatch.setattr(context.GL, "uuids", lambda self, told=told: told)
@@ -74,7 +74,7 @@ def test_another_devices_or_drivers_memory_is_refused_and_both_are_named(
 @pytest.mark.rule("I6", "I10")
 @pytest.mark.usefixtures("context")
 def test_a_driver_without_the_extension_is_unsupported(device: vks.Device) -> None:
-    gl = gl_party.functions()
+    gl = gl_peer.functions()
     gl.extensions = frozenset({"GL_KHR_debug"})
     with (
         device.create_surface(8, 8) as surface,
@@ -88,7 +88,7 @@ def test_a_driver_without_the_extension_is_unsupported(device: vks.Device) -> No
 def test_a_surface_larger_than_opengl_allows_is_unsupported(
     device: vks.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gl = gl_party.functions()
+    gl = gl_peer.functions()
     monkeypatch.setattr(gl, "integer", lambda name: 16 if name == 0x0D33 else context.GL.integer(gl, name))
     with (
         device.create_surface(17, 2) as surface,
@@ -185,7 +185,7 @@ def test_a_block_that_ends_in_another_context_hands_nothing_on(device: vks.Devic
             context.release_current()
         assert surface.is_owned
         context.make_current()
-        gl_party.functions().glFinish()
+        gl_peer.functions().glFinish()
         surface.release(1)
         with shared.access(acquire=1, release=0, timeout=10):
             pass
@@ -200,13 +200,13 @@ def test_a_context_at_the_address_of_one_that_is_gone_is_not_taken_for_it(
         with vks.interop.gl.egl_context(device):
             # As if the second had come to have the first one's address.
             monkeypatch.setattr(shared, "_context", vks.interop.gl.context.current())
-            gl = gl_party.functions()
-            own = gl_party.new_texture(gl)
+            gl = gl_peer.functions()
+            own = gl_peer.new_texture(gl)
             assert own == shared.texture  # names are counted in each context
             with pytest.raises(vks.InvalidCallError, match="gone, and another came to have its address"):
                 shared.access().__enter__()
             shared.close()
-            assert gl_party.is_texture(gl, own)
+            assert gl_peer.is_texture(gl, own)
         context.make_current()
 
 
@@ -230,7 +230,7 @@ def test_close_works_after_its_context_is_gone_and_in_any_thread(device: vks.Dev
         thread.join(10)
         assert shared.is_closed
         with vks.interop.gl.open(surface) as again, again.access() as view:
-            gl_party.clear(gl_party.functions(), view, (1, 1, 1, 1))
+            gl_peer.clear(gl_peer.functions(), view, (1, 1, 1, 1))
 
 
 @pytest.mark.rule("I6")
@@ -239,14 +239,14 @@ def test_close_deletes_its_objects_in_its_own_context_and_in_no_other(device: vk
         shared = vks.interop.gl.open(surface)
         texture = shared.texture
         with vks.interop.gl.egl_context(device) as other:
-            gl = gl_party.functions()
-            own = gl_party.new_texture(gl)
+            gl = gl_peer.functions()
+            own = gl_peer.new_texture(gl)
             assert own == texture
             shared.close()
             assert other.is_current
-            assert gl_party.is_texture(gl, own)
+            assert gl_peer.is_texture(gl, own)
         context.make_current()
-        assert not gl_party.is_texture(gl_party.functions(), texture)
+        assert not gl_peer.is_texture(gl_peer.functions(), texture)
 
 
 @pytest.mark.rule("I6", "X11")
@@ -265,9 +265,9 @@ def test_a_forked_child_is_refused_and_leaves_the_parents_objects_alone(
 
         in_child(child)
         with shared.access() as view:
-            gl_party.clear(gl_party.functions(), view, (1, 0, 0, 1))
+            gl_peer.clear(gl_peer.functions(), view, (1, 0, 0, 1))
         with surface.access():
-            assert roles.is_clear(surface.read(), 255)
+            assert access_patterns.is_clear(surface.read(), 255)
 
 
 @pytest.mark.rule("I6")
@@ -292,7 +292,7 @@ view = held.__enter__()
 
 @pytest.mark.rule("I6")
 def test_an_egl_context_is_on_the_devices_gpu_and_tells_what_it_is(device: vks.Device, context: EGLContext) -> None:
-    devices, driver = gl_party.functions().uuids()
+    devices, driver = gl_peer.functions().uuids()
     assert device.capabilities.device_uuid in devices
     assert device.capabilities.driver_uuid == driver
     assert context.renderer
@@ -391,23 +391,23 @@ def test_keys_and_timeouts_are_checked(device: vks.Device) -> None:
 
 @pytest.mark.rule("I6", "I11")
 def test_opening_using_and_closing_leaves_nothing_behind(device: vks.Device, context: EGLContext) -> None:
-    gl = gl_party.functions()
+    gl = gl_peer.functions()
 
     def once() -> int:
         with device.create_surface(256, 256) as surface, vks.interop.gl.open(surface) as shared:
             with shared.access() as view:
-                gl_party.clear(gl, view, (1, 0, 0, 1))
+                gl_peer.clear(gl, view, (1, 0, 0, 1))
             return shared.texture
 
     for _ in range(10):
         once()
-    fds, memory_before = open_fds(), roles.resident_kib()
+    fds, memory_before = open_fds(), access_patterns.resident_kib()
     turns = rounds(2_000, 60)
     textures = {once() for _ in range(turns)}
-    assert not any(gl_party.is_texture(gl, texture) for texture in textures)
+    assert not any(gl_peer.is_texture(gl, texture) for texture in textures)
     assert open_fds() <= fds
     if device.adapter.kind != "gpu":  # whose drivers keep caches
-        assert roles.resident_kib() - memory_before < 8_192  # a surface has 256 KiB
+        assert access_patterns.resident_kib() - memory_before < 8_192  # a surface has 256 KiB
     assert context.is_current
 
 
@@ -420,7 +420,7 @@ def test_contexts_with_open_surfaces_that_end_leave_no_fds_behind(vks_device: vk
             with vks.interop.gl.egl_context(vks_device):
                 shared = vks.interop.gl.open(surface)
                 with shared.access() as view:
-                    gl_party.clear(gl_party.functions(), view, (1, 0, 0, 1))
+                    gl_peer.clear(gl_peer.functions(), view, (1, 0, 0, 1))
             shared.close()
 
     with warnings.catch_warnings():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from support import gl_party
+from support import gl_peer
 from support.displays import run_child
 from support.opengl import needs_opengl
 from support.window_child import START
@@ -62,7 +62,7 @@ def test_moderngl_samples_one_surface_and_draws_another(device: vks.Device) -> N
             vks.interop.gl.open(copy) as target,
         ):
             assert source.swaps_red_and_blue == (name == "bgra8unorm")
-            pixels = gl_party.random_pixels(picture, random)
+            pixels = gl_peer.random_pixels(picture, random)
             with picture.access():
                 picture.write(pixels)
             _copy_by_moderngl(context, source, target)
@@ -155,7 +155,7 @@ WINDOW = (
     START
     + """
     import glfw
-    from support import gl_party
+    from support import gl_peer
 
     def turns(device, api):
         assert glfw.init()
@@ -169,13 +169,13 @@ WINDOW = (
         glfw.make_context_current(window)
         with device.create_surface(37, 19) as surface:
             shared = vks.interop.gl.open(surface)
-            gl = gl_party.functions()
+            gl = gl_peer.functions()
             for turn in range(5):
                 with surface.access(acquire=0, release=1) as view:
                     device.submit(device.record().clear(view, (turn / 255, 0, 1, 1)))
                 with shared.access(acquire=1, release=2) as view:
-                    assert (gl_party.read(gl, view) == (turn, 0, 255, 255)).all()
-                    gl_party.clear(gl, view, (0, turn / 255, 0, 1))
+                    assert (gl_peer.read(gl, view) == (turn, 0, 255, 255)).all()
+                    gl_peer.clear(gl, view, (0, turn / 255, 0, 1))
                 with surface.access(acquire=2, release=0):
                     assert (surface.read() == (0, turn, 0, 255)).all()
             tell(shared)

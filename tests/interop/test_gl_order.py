@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from support import gl_party, roles
+from support import access_patterns, gl_peer
 from support.fds import open_fds
 from support.peers import later
-from support.scale import rounds
+from support.run_volumes import rounds
 
 import vkshare as vks
 from vkshare.interop.gl import order
@@ -104,7 +104,7 @@ def test_each_semaphore_is_signalled_and_waited_for_once_a_turn(device: vks.Devi
     surface, gl, by_gpu = turns
     for turn in range(rounds(2_000, 20)):
         with surface.access(acquire=0, release=1):
-            roles.clear(surface, turn)
+            access_patterns.clear(surface, turn)
         surface.acquire(1, 10)
         by_gpu.begin(42)
         device.submit(device.record().fill_rect(surface, (0, 0, 8, 16), (1, 1, 1, 1)))  # as OpenGL would
@@ -115,7 +115,7 @@ def test_each_semaphore_is_signalled_and_waited_for_once_a_turn(device: vks.Devi
     with surface.access():
         pixels = surface.read()
     assert (pixels[:, :8] == 255).all()
-    assert roles.is_clear(pixels[:, 8:], turn)
+    assert access_patterns.is_clear(pixels[:, 8:], turn)
 
 
 @pytest.mark.rule("I6")
@@ -141,11 +141,11 @@ def test_another_device_sees_what_was_drawn_in_the_turn(vks_open: Open, turns: A
         for turn in range(10):
             surface.acquire(0, 10)
             by_gpu.begin(1)
-            roles.clear(surface, turn)
+            access_patterns.clear(surface, turn)
             by_gpu.end(1)
             surface.release(1)
             with theirs.access(acquire=1, release=0, timeout=10):
-                assert roles.is_clear(theirs.read(), turn)
+                assert access_patterns.is_clear(theirs.read(), turn)
 
 
 @pytest.mark.rule("I6")
@@ -155,7 +155,7 @@ def test_a_turn_behind_work_that_is_held_back_begins_when_that_has_run(vks_open:
     gate = other.create_fence()
     with surface.export() as descriptor, other.open_surface(descriptor) as theirs:
         with theirs.access(acquire=0, release=1):
-            held = roles.clear(theirs, 7, waits=(gate, 1))
+            held = access_patterns.clear(theirs, 7, waits=(gate, 1))
         assert held.is_held
         surface.acquire(1, 10)
         begun = later(by_gpu.begin, 1)
@@ -165,7 +165,7 @@ def test_a_turn_behind_work_that_is_held_back_begins_when_that_has_run(vks_open:
         by_gpu.end(1)
         surface.release(0)
         with surface.access():
-            assert roles.is_clear(surface.read(), 7)
+            assert access_patterns.is_clear(surface.read(), 7)
 
 
 @pytest.mark.rule("I6")
@@ -226,6 +226,6 @@ def test_the_cpu_backend_hands_nothing_out(device: vks.Device) -> None:
 @pytest.mark.rule("I6")
 @pytest.mark.usefixtures("context")
 def test_without_the_extension_the_cpu_waits(device: vks.Device) -> None:
-    has = gl_party.functions().extensions >= {"GL_EXT_semaphore", "GL_EXT_semaphore_fd"}
+    has = gl_peer.functions().extensions >= {"GL_EXT_semaphore", "GL_EXT_semaphore_fd"}
     with device.create_surface(8, 8) as surface, vks.interop.gl.open(surface) as shared:
         assert shared.order == ("gpu" if has and device.capabilities.export_timelines else "cpu")

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import party
+from support import api_turns
 from support.linear import linear
 from support.opengl import needs_opengl
-from support.scale import rounds, seeded
+from support.run_volumes import rounds, seeded
 
 import vkshare as vks
 from vkshare.errors import UnsupportedError
 
-pytest_plugins = ["support.engines", "support.opengl", "support.peers"]
+pytest_plugins = ["support.adopted_devices", "support.opengl", "support.peers"]
 
 # As docs/interop.md names them.
 PARTIES = ("same device", "another device", "another process", "CPU view", "CUDA", "OpenGL", "engine")
@@ -44,7 +44,7 @@ class Parties:
         """A party's turn, as turn(acquire, release, pixels). Skips where there is no such party."""
         if name == "another process":
             peer = self.request.getfixturevalue("peers")()
-            return partial(peer.run, party.by_commands, self._opened(peer.device, surface))
+            return partial(peer.run, api_turns.by_commands, self._opened(peer.device, surface))
         if name in ("another device", "engine"):
             fixture = self.request.getfixturevalue("engine" if name == "engine" else "vks_open")
             device = self._owned.enter_context(fixture.adopt() if name == "engine" else fixture())
@@ -60,10 +60,10 @@ class Parties:
 
     def _way(self, name: str) -> Callable[..., Any]:
         if name == "CPU view":
-            return party.by_the_cpu
+            return api_turns.by_the_cpu
         if name == "OpenGL":
-            return party.by_opengl
-        return party.by_cuda if name == "CUDA" else party.by_commands
+            return api_turns.by_opengl
+        return api_turns.by_cuda if name == "CUDA" else api_turns.by_commands
 
 
 @pytest.mark.rule("I1", "I3", "I6")

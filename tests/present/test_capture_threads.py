@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.peers import later
-from support.scale import rounds, unhurried
+from support.run_volumes import rounds, unhurried
 from support.swapchains import clearing, create, expected, show
 
 import vkshare as vks

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 from support.history_machine import DEADLINE, IMAGES, Machine
 from support.machine_runs import Rules
-from support.scale import FULL, rounds
+from support.run_volumes import FULL, rounds
 
 STEPS = rounds(1_000_000, 100_000, full=1_000_000)
 

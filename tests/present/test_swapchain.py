@@ -17,7 +17,7 @@ import pytest
 from support import swapchains
 from support.patience import at_least
 from support.peers import later
-from support.scale import seeded, unhurried
+from support.run_volumes import seeded, unhurried
 from support.swapchains import HEIGHT, WIDTH, clearing, create, expected, filling, random_filling, show, take_all
 
 import vkshare as vks

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 
 import pytest
-from support import roles
-from support.scale import SOAK, rounds, seeded, unhurried
+from support import access_patterns
+from support.run_volumes import SOAK, rounds, seeded, unhurried
 from support.swapchains import clearing, create, expected, is_ring, show, take_all
 
 import vkshare as vks
@@ -56,12 +56,12 @@ def test_swapchains_that_are_alive_stay_bounded_however_often_it_is_resized(make
         for turn in range(100):
             resize(turn)
         gc.collect()
-        before = roles.resident_kib()
+        before = access_patterns.resident_kib()
         for turn in range(turns):
             resize(turn)
         assert_bounded(swapchain)
         gc.collect()
-        assert roles.resident_kib() - before < (0.02 * before if SOAK else 16_000)
+        assert access_patterns.resident_kib() - before < (0.02 * before if SOAK else 16_000)
         assert swapchain.statistics().recreated == turns + 100
         assert swapchain.statistics().semaphores <= 8 * swapchain.image_count + 8
         show(swapchain, clearing(1, 2, 3))
@@ -116,7 +116,7 @@ def test_semaphores_stay_few_in_thousands_of_frames(make: Create) -> None:
         for _ in range(100):
             swapchain.frame(prepared)
         gc.collect()
-        before = roles.resident_kib()
+        before = access_patterns.resident_kib()
         most = 0
         for turn in range(rounds(100_000, 3000)):
             swapchain.frame(prepared)
@@ -128,7 +128,7 @@ def test_semaphores_stay_few_in_thousands_of_frames(make: Create) -> None:
         assert most <= 3 * swapchain.image_count + 2
         assert swapchain.statistics().pooled_semaphores <= most
         gc.collect()
-        assert roles.resident_kib() - before < 8000
+        assert access_patterns.resident_kib() - before < 8000
         assert_bounded(swapchain)
 
 
@@ -193,13 +193,15 @@ def test_swapchains_made_and_closed_leave_nothing(vks_device: vks.Device) -> Non
     gc.collect()
     vks_device.wait_idle()
     vks_device._reap()  # what work, or an array, still had
-    before, fds, threads = roles.resident_kib(), roles.open_fds(), roles.threads()
+    before, fds, threads = access_patterns.resident_kib(), access_patterns.open_fds(), access_patterns.threads()
     for number in range(rounds(5000, 45)):
         turn(number)
     gc.collect()
     vks_device.wait_idle()
     vks_device._reap()
-    assert roles.open_fds() <= fds + 4  # a driver's own pools grow by some; a leak, by one in five turns at least
-    assert roles.threads() <= threads
-    assert roles.resident_kib() - before < 12_000
+    assert (
+        access_patterns.open_fds() <= fds + 4
+    )  # a driver's own pools grow by some; a leak, by one in five turns at least
+    assert access_patterns.threads() <= threads
+    assert access_patterns.resident_kib() - before < 12_000
     assert not list(vks_device._swapchains)

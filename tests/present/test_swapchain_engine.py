@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from support import engines
+from support import adopted_devices
 from support.swapchains import clearing, create, expected, is_ring, show
 
 import vkshare as vks
@@ -19,7 +19,7 @@ from vkshare.testing import assert_images_equal
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")
 
 
-class Engine(engines.Engine):
+class Engine(adopted_devices.Engine):
     """With command buffers of its own."""
 
     def __init__(self, context: Any, instance: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support import faulty_frames
 from support.fault_layer import FaultLayer, run_with_faults
-from support.scale import SOAK, unhurried
+from support.run_volumes import SOAK, unhurried
 
 pytestmark = [unhurried, pytest.mark.usefixtures("headless_surfaces")]
 

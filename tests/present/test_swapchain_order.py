@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support import faulty_order
 from support.fault_layer import FaultLayer, run_with_faults
-from support.scale import unhurried
+from support.run_volumes import unhurried
 
 import vkshare as vks
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
-from support import engines
+from support import adopted_devices
 from support.displays import run_child
 from support.swapchains import clearing, create, expected, is_ring, show
 
@@ -26,7 +26,7 @@ HANG = 30.0  # seconds after which a test ends that hangs
 class Scene:
     """A thread's present waits for the engine's lock, inside the driver as far as anybody can tell."""
 
-    engine: engines.Engine
+    engine: adopted_devices.Engine
     device: vks.Device
     swapchain: vks.Swapchain
     other: vks.Swapchain
@@ -50,7 +50,7 @@ def stuck(vks_adapter: vks.Adapter) -> Iterator[Scene]:
     from vkshare.backends.vulkan import instance
 
     backend = vulkan.open(vks_adapter, None, "engine")
-    engine = engines.Engine(backend.context, instance.get())
+    engine = adopted_devices.Engine(backend.context, instance.get())
     with engine.adopt(lock_queue=engine.lock, unlock_queue=engine.unlock) as device:
         swapchain, other = create(device, 8, 8), create(device, 8, 8)
         if is_ring(swapchain):

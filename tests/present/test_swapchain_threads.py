@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from support.peers import later
-from support.scale import rounds, seeded, unhurried
+from support.run_volumes import rounds, seeded, unhurried
 from support.swapchains import clearing, create, expected, show, take_all
 
 import vkshare as vks

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.ctrl_c import CtrlC, at_any_place
 from support.fds import open_fds
-from support.scale import rounds, unhurried
+from support.run_volumes import rounds, unhurried
 from support.servers import Place, until
 
 import vkshare as vks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from support.scale import rounds, seeded
+from support.run_volumes import rounds, seeded
 
 from vkshare.errors import InvalidCallError
 from vkshare.server.deadlock_check import WaitGraph, identity

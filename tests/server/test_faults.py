@@ -18,7 +18,7 @@ import pytest
 from support.fds import open_fds
 from support.patience import Measured
 from support.processes import in_child
-from support.scale import SOAK, rounds, seeded, unhurried
+from support.run_volumes import SOAK, rounds, seeded, unhurried
 from support.server_kinds import KINDS, NOTE, SLEEP, SPIN, TAKE_FDS, Log, Number, Seconds
 from support.servers import Place, Raw, core_threads, nobody_is_left, one_frame, open_cpu, until
 

@@ -15,7 +15,7 @@ import warnings
 import pytest
 from support.fds import open_fds
 from support.processes import in_child
-from support.scale import SOAK, rounds
+from support.run_volumes import SOAK, rounds
 from support.server_kinds import GATE, GATE_LATE, NOTE, NOTE_AND_ANSWER, NOTE_INLINE, Log, Number
 from support.servers import Place, open_cpu, rendering_threads, until
 from support.threads import sleeps

@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass, field
 
 import pytest
-from support.scale import rounds, seeded, unhurried
+from support.run_volumes import rounds, seeded, unhurried
 
 from vkshare.server.session_state import MOST_OUTPUT, MOST_QUEUED, NO_GENERATION, PATIENCE, Action, Route, SessionState
 

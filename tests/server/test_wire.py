@@ -11,7 +11,7 @@ import pytest
 from support.ctrl_c import CtrlC, at_any_place
 from support.fds import no_fd_left, open_fds
 from support.processes import in_child
-from support.scale import rounds, seeded
+from support.run_volumes import rounds, seeded
 
 from vkshare import errors
 from vkshare.errors import UnsupportedError, VkshareError, VulkanError

@@ -10,7 +10,7 @@ import weakref
 
 import pytest
 from support.processes import in_child
-from support.scale import rounds
+from support.run_volumes import rounds
 
 from vkshare import _native
 from vkshare.errors import ClosedError, InvalidCallError, VkshareError

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import vkshare as vks
-from support import roles
+from support import access_patterns
 
 FENCES = 6  # two a device
 MOST_HELD = 12
@@ -191,7 +191,7 @@ class Machine:
         for index, device in enumerate(self._devices):
             rows = [(views[index], state.value) for views, state in zip(self._views, self.oracle.fences, strict=True)]
             run = device._peer.run if hasattr(device, "_peer") else lambda function, *args: function(*args)
-            told = run(roles.fence_values, rows)
+            told = run(access_patterns.fence_values, rows)
             for (value, queued), state in zip(told, self.oracle.fences, strict=True):
                 assert value == state.value
                 if state.device == index:

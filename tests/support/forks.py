@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import IO, Any
 
-from support import zygote
+from support import fork_server
 from support.wire import receive_fds
 
 _NUMBER = struct.Struct("<q")
@@ -43,7 +43,7 @@ class Parent:
     """The process that forks, seen from the test. One run at a time."""
 
     def __init__(self) -> None:
-        self._control, self._process = zygote.start("support.forks", socket.SOCK_SEQPACKET, PYTHONFAULTHANDLER="1")
+        self._control, self._process = fork_server.start("support.forks", socket.SOCK_SEQPACKET, PYTHONFAULTHANDLER="1")
 
     def run(self, module: str, name: str, arguments: tuple[Any, ...], env: Mapping[str, str], timeout: float) -> End:
         """Runs the function `name` of a module of support/ with `arguments`, in an environment of its own."""

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, run_state_mach
 
 import vkshare as vks
 from support.peers import Peer
-from support.scale import FULL, SOAK, seeded, unhurried
+from support.run_volumes import FULL, SOAK, seeded, unhurried
 
 DEVICES = 3
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import vkshare as vks
-from support import roles
+from support import access_patterns
 from vkshare.errors import (
     AbandonedError,
     AcquireTimeout,
@@ -163,25 +163,25 @@ class Machine:
             self._begin()
 
     def write(self, seat: int) -> None:
-        self._draw(seat, "picture", roles.draw)
+        self._draw(seat, "picture", access_patterns.draw)
 
     def clear(self, seat: int) -> None:
-        self._draw(seat, "clear", roles.clear_and_forget)
+        self._draw(seat, "clear", access_patterns.clear_and_forget)
 
     def read(self, seat: int) -> None:
         pixels = self._compare(self.oracle.look(seat), self._handles[seat].read)
         if pixels is None:
             return
         if self.oracle.content is None:
-            assert roles.is_whole_frame(pixels), "a torn frame"
+            assert access_patterns.is_whole_frame(pixels), "a torn frame"
             return
         kind, number = self.oracle.content
         if number < 0:
             assert not pixels.any(), "a new surface does not hold zeros"
         elif kind == "clear":
-            assert roles.is_clear(pixels, number), f"not cleared with number {number}"
+            assert access_patterns.is_clear(pixels, number), f"not cleared with number {number}"
         else:
-            assert (pixels == roles.picture(pixels.shape, number)).all(), f"not picture {number}"
+            assert (pixels == access_patterns.picture(pixels.shape, number)).all(), f"not picture {number}"
 
     def check(self) -> None:
         """That everything which can be seen is as the oracle has it."""
@@ -208,7 +208,7 @@ class Machine:
             return
         handles = [self._handles[seat] for seat in seats]
         run = handles[0]._peer.run if hasattr(handles[0], "_peer") else None
-        told = run(roles.states, handles) if run else roles.states(handles)
+        told = run(access_patterns.states, handles) if run else access_patterns.states(handles)
         oracle = self.oracle
         assert told == [(False, oracle.owner == seat, oracle.seats[seat].generation) for seat in seats]
 

@@ -25,7 +25,7 @@ from typing import Any
 
 import pytest
 
-from support import zygote
+from support import fork_server
 from support.patience import HANG
 from support.wire import Channel
 
@@ -97,13 +97,13 @@ class Peer:
     """A process that does what the test asks. Made by the `peers` fixture."""
 
     def __init__(self, control: socket.socket) -> None:
-        self._socket, self.pid = zygote.ask(control)
+        self._socket, self.pid = fork_server.ask(control)
         self._pidfd = os.pidfd_open(self.pid)
         self._channel = Channel(self._socket, self._name, self._find)
         self._pending: PendingReply | None = None
         self.device: Any = None
         self.dropped: list[int] = []  # numbers of Remotes that are gone
-        self._server = Remote(self, 0, zygote.Server)
+        self._server = Remote(self, 0, fork_server.Server)
 
     def open(self, adapter: Any, **options: Any) -> Any:
         """One more device on that adapter."""
@@ -247,7 +247,7 @@ class Nursery:
 
     def _start(self) -> socket.socket:
         if self._control is None:
-            self._control, self._process = zygote.start("support.zygote", socket.SOCK_STREAM)
+            self._control, self._process = fork_server.start("support.fork_server", socket.SOCK_STREAM)
         return self._control
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import vkshare as vks
-from support import roles
+from support import access_patterns
 from support.queues import look, queue_at
 from support.sharing import where
 from vkshare.errors import AcquireTimeout, ClosedError, InvalidCallError, StillDrawingError
@@ -154,7 +154,7 @@ class Machine:
         if self.oracle.held.get(surface) == device:
             self._number += 1
             self._drawn[surface] = self._number
-            where(handle)(roles.clear_and_forget, handle, self._number)
+            where(handle)(access_patterns.clear_and_forget, handle, self._number)
         expected = self.oracle.enqueue(queue, surface, metadata)
         told = self._expect(expected, producer.enqueue, handle, metadata, wait)
         if expected is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import vkshare as vks
-from support import roles
+from support import access_patterns
 from support.peers import Remote
 
 
@@ -61,10 +61,10 @@ class Loop:
 def send(loop: Loop, number: int, metadata: bytes = b"", wait: Any = True) -> bool:
     """One frame from the maker."""
     surface, _ = loop.free.dequeue(30)
-    roles.clear(surface, number)
+    access_patterns.clear(surface, number)
     return bool(loop.out.enqueue(surface, metadata, wait))
 
 
 def look(surface: Any, number: int) -> bool:
     """Where the surface lives."""
-    return roles.is_clear(surface.read(), number)
+    return access_patterns.is_clear(surface.read(), number)

@@ -77,7 +77,7 @@ class Place:
 
     @contextlib.contextmanager
     def party(
-        self, path: Path, role: str, argument: object = 0, *, of: str = "server_party"
+        self, path: Path, role: str, argument: object = 0, *, of: str = "server_peer"
     ) -> Iterator[subprocess.Popen[str]]:
         """Another process in a role of such a module's, once it is at what it does; killed in the end."""
         command = [sys.executable, "-m", f"support.{of}", os.fspath(path), role, str(argument)]

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from support import roles
+from support import access_patterns
 from support.peers import Peer, PeerDied
-from support.scale import SOAK
+from support.run_volumes import SOAK
 from vkshare.cli import ps
 
 LIMIT = 0.2  # seconds from a kill to the survivor's notice of it (rules K9, Q18)
@@ -116,7 +116,7 @@ def _median(values: list[float]) -> float:
 
 
 def _now() -> tuple[int, int, int]:
-    return roles.open_fds(), roles.threads(), roles.resident_kib()
+    return access_patterns.open_fds(), access_patterns.threads(), access_patterns.resident_kib()
 
 
 def check_listing(is_over: bool) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
-from support.scale import rounds, seeded, unhurried
+from support.run_volumes import rounds, seeded, unhurried
 
 from vkshare.errors import InvalidCallError
 from vkshare.present.events import FIELDS, Collector, Event

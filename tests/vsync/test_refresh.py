@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from support.scale import rounds, seeded, unhurried
+from support.run_volumes import rounds, seeded, unhurried
 
 from vkshare.errors import ClosedError, InvalidCallError
 from vkshare.vsync.refresh import RefreshTimer

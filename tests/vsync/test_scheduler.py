@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
-from support.scale import rounds, seeded, unhurried
+from support.run_volumes import rounds, seeded, unhurried
 
 from vkshare.errors import InvalidCallError
 from vkshare.vsync.scheduler import UNUSED_LIMIT, Action, CompositorScheduler, Decision, Skip

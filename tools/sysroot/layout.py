@@ -47,7 +47,7 @@ class Sysroot:
                 self._link()
 
     def environment(self, driver: str) -> dict[str, str]:
-        """What a process needs in its environment to see `driver` and no other, and the OpenGL that goes with it.
+        """Return the environment with which a process finds `driver` and no other, and the OpenGL of the same build.
 
         "cpu" sees no Vulkan driver at all, "gpu" the system's own drivers.
         """

@@ -1,4 +1,4 @@
-"""What the sysroot holds: which files of which Debian 12 packages make each part. Plain data."""
+"""Contents of the sysroot: the files of Debian 12 packages that make each part. Plain data."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ PARTS: dict[str, tuple[Package, ...]] = {
         Package("spin", ("*/bin/spin",)),
     ),
     "loader": _libraries("libvulkan1"),
-    # What the drivers link to, down to but without libc. Only what the system lacks is ever put on LD_LIBRARY_PATH.
+    # Dependencies of the drivers, down to but without libc. Only libraries that the system lacks go on LD_LIBRARY_PATH.
     "libraries": _libraries(
         "libllvm15", "libz3-4", "libedit2", "libtinfo6", "libffi8", "libxml2", "libicu72", "liblzma5", "libbsd0",
         "libmd0",

@@ -1,1 +1,1 @@
-"""What can be below a Device: `base` is the interface, `cpu` and `vulkan` keep it."""
+"""Backends of a Device: `base` is the interface, `cpu` and `vulkan` implement it."""

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a trial round trip proved (rule X22), never what an extension list says."""
+    """Capabilities that a trial round trip proved (rule X22); extension lists are not trusted."""
 
     tilings: frozenset[str]  # of "linear", "optimal": can be created, exported and opened again
     surface_memory: frozenset[str]  # "opaque_fd", "memfd", "host_pointer" (the last: may be opened, from a CPU surface)
     export_timelines: bool  # timeline semaphores cross processes natively; else fences are bridged
     host_visible: bool  # linear surfaces can be mapped: View.array
     max_dimension: int
-    max_timeline_difference: int  # 0: not told
+    max_timeline_difference: int  # 0: unknown
     subpixel_bits: int
     device_uuid: bytes  # 16 bytes
     driver_uuid: bytes  # 16 bytes
@@ -48,7 +48,7 @@ class Adapter:
 
 @dataclass(frozen=True, slots=True)
 class ImageSpec:
-    """What both sides of a hand-over must agree on to the bit."""
+    """Properties that the exporter and the importer of an image must agree on exactly."""
 
     width: int
     height: int
@@ -60,7 +60,7 @@ class ImageSpec:
 
 @dataclass(frozen=True, slots=True)
 class MemoryHandle:
-    """How an image's memory crosses: what a descriptor carries of it. The fd belongs to whoever holds this."""
+    """The exported memory of an image, as a descriptor carries it. This object's owner owns the fd."""
 
     kind: str  # "opaque_fd" | "memfd"
     fd: int

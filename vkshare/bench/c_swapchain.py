@@ -75,7 +75,7 @@ class CDevice:
 
     @classmethod
     def over(cls, get_device_proc_addr: int, device: int, queue: int) -> Self:
-        """Around a device that is somebody else's: the driver that does nothing."""
+        """Wrap a device of the no-op driver, which the caller owns."""
         pointer = ctypes.c_void_p
         made = _function("gpu_over", pointer, pointer, pointer, returns=pointer)(get_device_proc_addr, device, queue)
         if not made:
@@ -171,7 +171,7 @@ class CSwapchain:
         _checked(float(self._wait(self._pointer)))
 
     def handles(self) -> ChainHandles:
-        """For who drives it from elsewhere; good until the next resize."""
+        """Return the handles for a caller in another language; valid until the next resize."""
         out = ChainHandles()
         tell = _function("chain_tell", ctypes.c_void_p, ctypes.c_void_p, returns=None)
         tell(self._pointer, ctypes.addressof(out))
@@ -191,7 +191,7 @@ class CSwapchain:
 
 
 def extensions(device: Device) -> frozenset[str]:
-    """What the driver of that device has, and the loader."""
+    """Return the properties of the device's driver, and the loader."""
     from vkshare.backends.vulkan.api import NULL, global_functions, text
 
     context: Any = device._backend.context  # type: ignore[attr-defined]
@@ -213,7 +213,7 @@ def _strings(names: Iterable[str]) -> ctypes.Array[ctypes.c_char_p]:
 
 
 def _checked(seconds: float) -> float:
-    """What a timed loop returned."""
+    """The result of a timed loop."""
     if seconds < 0:
         what = "timed out" if seconds == _TIMED_OUT else f"VkResult {seconds:.0f}"
         raise VulkanFailed(f"the loop in C: {what}")

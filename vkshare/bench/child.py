@@ -15,7 +15,7 @@ class ChildFailed(Exception):
 
 
 def call(module: str, function: str, *arguments: Any, environment: Mapping[str, str] | None = None) -> Any:
-    """What ``module.function(*arguments)`` returns there. The process is new: it inherits no memory. ChildFailed."""
+    """Call ``module.function(*arguments)`` in a new process, which inherits no memory. Raises ChildFailed."""
     context = multiprocessing.get_context("spawn")
     link, theirs = context.Pipe()
     process = context.Process(

@@ -68,6 +68,6 @@ def version() -> str:
 
 
 def _compiler() -> list[str]:
-    """What CC says, else cc or gcc; empty where there is none."""
+    """Return the value of CC, else cc or gcc; empty if there is none."""
     found = shutil.which("cc") or shutil.which("gcc")
     return shlex.split(os.environ.get("CC", "")) or ([found] if found else [])

@@ -77,7 +77,7 @@ def _composites(plan: Plan, place: Placement, windows: list[Pixels], *, opaque: 
 
 
 class Composites:
-    """What a Compositor does at a tick, whose clients have all brought a frame."""
+    """Measures a Compositor's tick at which all clients have committed a frame."""
 
     def __init__(self, device: vkshare.Device, windows: list[Pixels], *, opaque: bool = False) -> None:
         self._device = device
@@ -188,7 +188,7 @@ def _lost(load: Load, *, is_wanted: bool) -> Row:
 
 
 def _used(load: Load, limit: dict[str, list[float]]) -> Iterator[Row]:
-    """Of what the machine has: memory, as far as it cannot stay in a cache, and processors."""
+    """Return the machine's limits: memory beyond the caches, and processors."""
     drawn = load.drawn * WINDOW[0] * WINDOW[1]
     composited = load.composites * (seen_pixels(load.clients) + WIDTH * HEIGHT)
     moved = (drawn + composited) * _BYTES / load.seconds

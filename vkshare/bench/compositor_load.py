@@ -33,7 +33,7 @@ _SPAWN = multiprocessing.get_context("spawn")
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What was counted in `seconds`: frames of all clients together; CPU time in seconds."""
+    """Counters over `seconds`: frames of all clients together; CPU time in seconds."""
 
     clients: int
     seconds: float
@@ -56,7 +56,7 @@ class Load:
 
     @property
     def not_shown(self) -> int:
-        """Frames that were due and that nobody saw."""
+        """Frames that were due and not shown."""
         return self.lost + self.superseded + self.undrawn
 
 
@@ -65,7 +65,7 @@ class _Child(NamedTuple):
     pid: int
 
     def heard(self) -> Any:
-        """What it says next. TimeoutError; RuntimeError: it ended."""
+        """Return the process's next message. Raises TimeoutError, or RuntimeError if the process has exited."""
         if not self.pipe.poll(_PATIENCE):
             raise TimeoutError(f"a process of the benchmark said nothing for {_PATIENCE:g} s")
         try:
@@ -110,7 +110,7 @@ def run(clients: int, seconds: float) -> Load:
 
 
 def _machine_cpu() -> float:
-    """Seconds of CPU time that was used by whomever, or stolen by the host's other guests."""
+    """Seconds of CPU time used by all processes, or stolen by the host's other guests."""
     fields = [int(each) for each in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
     user, nice, system, _idle, _iowait, irq, softirq, steal = fields[:8]
     return (user + nice + system + irq + softirq + steal) / _JIFFIES

@@ -17,7 +17,7 @@ NATIVE = ("-O3", "-march=native")
 
 
 class Place(NamedTuple):
-    """Of a window's top left in the target's pixels."""
+    """Return a window's top left corner in the target's pixels."""
 
     x: int
     y: int
@@ -53,7 +53,7 @@ def pictures(*, opaque: bool = False) -> list[Pixels]:
 
 
 def seen_pixels(windows: int) -> int:
-    """Of the lowest so many windows, those that lie in the target."""
+    """Return how many of the lowest `n` windows lie in the target."""
     return sum(
         (min(place.x + WINDOW[0], WIDTH) - max(place.x, 0)) * (min(place.y + WINDOW[1], HEIGHT) - max(place.y, 0))
         for place in PLACES[:windows]

@@ -78,7 +78,7 @@ def _rows(view: View, name: str, plan: Plan) -> list[Row]:
 
 
 def _check(view: View, take: Callable[[], Any]) -> None:
-    """What is measured must be the memory itself."""
+    """Check that the tensor is the memory itself and not a copy."""
     if not np.shares_memory(np.asarray(take()), view.array):
         raise AssertionError("what the benchmark takes of the view is a copy")
 

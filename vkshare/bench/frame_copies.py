@@ -19,7 +19,7 @@ Side = Callable[[int], float]
 
 
 class Channels:
-    """What both processes need. Made by the producer; pickles to the consumer as it is started."""
+    """The objects that both processes share. The producer makes them; the consumer gets them by pickle at its start."""
 
     def __init__(self, width: int, height: int, has_iceoryx2: bool) -> None:
         context = multiprocessing.get_context("spawn")
@@ -105,7 +105,7 @@ def _timed(side: Callable[[int], None]) -> Side:
     return play
 
 
-# ---- iceoryx2: frames are loaned, not copied, and nobody touches a pixel ---------------------------------------------
+# ---- iceoryx2: frames are loaned, not copied, and no pixel is touched -----------------------------------------------
 
 
 def _service(name: str) -> Any:

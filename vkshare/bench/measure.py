@@ -18,7 +18,7 @@ _LEAST_ROUNDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What the rounds gave: the median, and how far they lie apart."""
+    """The result of all rounds: the median and the spread."""
 
     median: float
     least: float
@@ -26,12 +26,12 @@ class Spread:
 
     @classmethod
     def of(cls, samples: Sequence[float]) -> Self:
-        """Of at least one sample."""
+        """Summarise at least one sample."""
         return cls(statistics.median(samples), min(samples), max(samples))
 
 
 def percentile(samples: Samples, percent: int) -> Spread:
-    """That one in place of the median, with the least and the most."""
+    """Replace the median by that sample, and keep the minimum and the maximum."""
     ordered = sorted(samples)
     return Spread(ordered[min(len(ordered) - 1, len(ordered) * percent // 100)], ordered[0], ordered[-1])
 
@@ -48,7 +48,7 @@ def sleeps(pid: int, *, but: int = 0) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """Who takes part. `batch` seconds is about how long a turn is: short turns are seldom interrupted."""
+    """Add a contender. A turn lasts about `batch` seconds: short turns are seldom interrupted."""
 
     name: str
     timed: Timed
@@ -56,7 +56,7 @@ class Contender:
 
 
 def warmed_up(side: Callable[[int], object], turns: int) -> Timed:
-    """With so many turns before, so that all who take part are there when the clock starts."""
+    """Measure after that many warm-up turns, so that all contenders run when the clock starts."""
 
     def play(n: int) -> float:
         side(turns)

@@ -1,4 +1,4 @@
-"""What a call costs over the same call from C, both on the driver that does nothing."""
+"""Measures the cost of a call over the same call from C, both on the no-op driver."""
 
 from __future__ import annotations
 

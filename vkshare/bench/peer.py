@@ -1,7 +1,7 @@
 """A second process that plays the other side of a match.
 
 Both sides of a match know it by its name; each is a function that does n turns. The process is started once and plays
-any number of matches, wherever it is told to run.
+any number of matches, on the CPUs that it is given.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Peer:
 
 
 def _serve(link: Connection, module: str, function: str, arguments: tuple[Any, ...]) -> None:
-    """What the other process does until the link is closed."""
+    """Main loop of the peer process, until the link is closed."""
     try:
         sides: dict[str, Side] = getattr(importlib.import_module(module), function)(*arguments)
         link.send(0.0)

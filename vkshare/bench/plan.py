@@ -1,4 +1,4 @@
-"""What a run was asked for."""
+"""The options of a run."""
 
 from __future__ import annotations
 

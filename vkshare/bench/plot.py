@@ -78,7 +78,7 @@ def draw(rows: list[Row], headline: str) -> Figure:
 
 
 def _axes(row: Row) -> tuple[str, str, bool, str]:
-    """What its two axes are: blocks of the same share them."""
+    """Return the key of the block's axes: blocks with the same key share them."""
     return row.kind, row.unit, row.is_rate, row.against if row.kind == report.RATIO else ""
 
 

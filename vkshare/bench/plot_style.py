@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-# Okabe and Ito's colours: told apart by everybody.
+# Okabe and Ito's colours, which readers with colour blindness can distinguish.
 BLUE = "#56b4e9"
 ORANGE = "#e69f00"
 GREEN = "#007a5a"

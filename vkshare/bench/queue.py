@@ -41,7 +41,7 @@ def run(plan: Plan) -> list[Row]:
 
 
 def _pairs(device: vkshare.Device, plan: Plan) -> Iterator[Row]:
-    """A surface goes into a queue and comes out of it; nobody else is there."""
+    """Enqueue and dequeue a surface, without another process."""
     for threads in ("", ", single-threaded"):
         with SurfaceQueue(device, 64, 64, single_threaded=bool(threads)) as root:
             producer, consumer = root.open_producer(device), root.open_consumer(device)

@@ -1,4 +1,4 @@
-"""What is drawn: the same for every contender."""
+"""The scene, the same for every contender."""
 
 from __future__ import annotations
 

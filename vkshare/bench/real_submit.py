@@ -73,7 +73,7 @@ class _Queue:
         self.commands.set_vulkan(self._raw, (), lambda: None)
 
     def c(self, n: int) -> float:
-        """What calls.c times."""
+        """The calls that calls.c times."""
         first, self._last = self._last + 1, self._last + n
         seconds: float = self._time_submits(self._submit, self._queue, self._raw, self._semaphores, 1, first, n)
         if seconds < 0:

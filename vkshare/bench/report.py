@@ -90,7 +90,7 @@ def as_dict(row: Row) -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures depend on."""
+    """Return the properties of the machine on which the figures depend."""
     return {
         "vkshare": __version__,
         "processor": _processor(),

@@ -1,4 +1,4 @@
-"""What does a render server's answer cost, whoever else it serves, and what wakes up while nobody asks?"""
+"""Measures the cost of a render server's answer beside other clients, and the wake-ups of an idle server."""
 
 from __future__ import annotations
 

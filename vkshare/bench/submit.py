@@ -83,7 +83,7 @@ def _beside_a_spinning_thread(call: Call, place: str, plan: Plan) -> Row:
 
 
 def _bursts(timed: Timed) -> Samples:
-    """Of about 20 ms: four switch intervals."""
+    """Return a batch size for about 20 ms: four switch intervals."""
     end = now() + 20e-3
     samples = [timed(_BURST) / _BURST for _ in range(5)]
     while now() < end:

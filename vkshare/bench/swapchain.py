@@ -45,7 +45,7 @@ def rows_of_windows(adapter: int, server: int, seconds: float, pinned_only: bool
 
 
 def _rows(pair: Pair, plan: Plan, *, present_fences: bool) -> Iterator[Row]:
-    """The ways to write a frame, beside C's. What people use today takes part where it has no present fences either."""
+    """The ways to write a frame, beside C's. Today's usual way takes part if it has no present fences either."""
     how = f"{pair.where}, present fences" if present_fences else pair.where
     one_call = swapchain_pairs.one_call(pair.ours)
     for place in alone(plan.pinned_only):

@@ -1,4 +1,4 @@
-"""What a frame costs over C, both on the driver that does nothing."""
+"""Measures the cost of a frame over C, both on the no-op driver."""
 
 from __future__ import annotations
 

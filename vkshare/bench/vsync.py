@@ -1,4 +1,4 @@
-"""How late and how uneven are ticks, what wakes up while nobody observes, and what does another process wait?"""
+"""Measures the latency and jitter of ticks, idle wake-ups, and the latency in another process."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _lateness(plan: Plan, seconds: float) -> list[Row]:
     for name, part, must in (("p50", 50, 100e-6), ("p99", 99, 300e-6)):
         rows.append(
             Row(
-                f"a software tick is told so late, {name}",
+                f"latency of a software tick, {name}",
                 "unpinned",
                 percentile(told, part),
                 None,
@@ -68,7 +68,7 @@ def _lateness(plan: Plan, seconds: float) -> list[Row]:
 
 
 def _watch(display: Display, observer: Observer, seconds: float) -> tuple[Samples, Samples, list[Tick]]:
-    """How late each tick was told by the display's thread, and taken here."""
+    """Return the latencies at which the display's thread published each tick, and this thread took it."""
     told: Samples = []
     taken: Samples = []
     ticks: list[Tick] = []
@@ -83,7 +83,7 @@ def _watch(display: Display, observer: Observer, seconds: float) -> tuple[Sample
 
 
 class _Sleeper:
-    """What users do without vkshare: a thread of Python's that sleeps until the next point of its grid."""
+    """The alternative without vkshare: a Python thread that sleeps until the next point of its grid."""
 
     def __init__(self, seconds: float) -> None:
         self._late: Samples = []
@@ -139,7 +139,7 @@ def _sigma(times: Samples) -> float:
 
 
 def _idle(plan: Plan, seconds: float) -> list[Row]:
-    """Of all threads but this one, after the last observer went."""
+    """Count the wake-ups of all other threads after the last observer was closed."""
     plan.progress(f"idle, {seconds:g} s")
     with Display("bench", interval=_INTERVAL) as display, VsyncDispatcher(display) as window:
         with window.observe() as observer:

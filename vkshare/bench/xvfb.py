@@ -1,4 +1,4 @@
-"""An X server of the benchmark's own: what is on the screen of whoever sits here must not change the figures."""
+"""An X server of the benchmark's own: the contents of the user's screen must not change the figures."""
 
 from __future__ import annotations
 

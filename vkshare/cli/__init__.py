@@ -13,7 +13,7 @@ from vkshare import __version__
 from vkshare.cli import output
 from vkshare.errors import VkshareError
 
-# In the order that the help shows. Those whose module is not installed are left out.
+# In the order that the help shows. Commands whose module is not installed are left out.
 _COMMANDS = ("info", "doctor", "ps", "demo", "bench", "serve", "trace")
 
 

@@ -1,4 +1,4 @@
-"""What `vkshare doctor` examines. Each examination returns its findings; none changes anything."""
+"""Checks of `vkshare doctor`. Each check returns its findings; none changes anything."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def proc() -> list[Finding]:
     try:
         Path(f"/proc/{os.getppid() or 1}/stat").read_text()
     except OSError as error:
-        advice = "if it is mounted with hidepid, deaths of other users' processes cannot be told from reused pids"
+        advice = "if /proc is mounted with hidepid, other users' dead processes look like reused pids"
         return [Finding("/proc", "odd", f"the parent process cannot be seen: {error}", advice)]
     return [Finding("/proc", "ok", "readable")]
 
@@ -177,7 +177,7 @@ def cores() -> list[Finding]:
 
 
 def surface_queues() -> list[Finding]:
-    """Of all processes of the user: those with a dead end, and those in which surfaces lie and nobody moves them."""
+    """Find the user's queues with a dead end, and queues whose surfaces do not move."""
     from vkshare.cli import ps
 
     told = ps.collect()["queues"]
@@ -208,7 +208,7 @@ def _troubles(queue: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if queue["ready"] and consumer["state"] == "open":
         full = "it is full" if queue["ready"] == queue["count"] else f"{queue['ready']} of {queue['count']} are ready"
         who = f"process {consumer['pid']} ({consumer['process']}, {consumer['device']!r})"
-        yield f"{full} and {since}", f"its consumer does not dequeue: see what {who} does, or whom it waits for"
+        yield f"{full} and {since}", f"its consumer does not dequeue: check what {who} does or waits for"
     elif queue["ready"] and consumer["state"] != "dead":
         found = f"{queue['ready']} of {queue['count']} are ready, its consumer is {consumer['state']}, {since}"
         yield found, "open its consumer, or close the queue"

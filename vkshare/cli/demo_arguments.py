@@ -1,4 +1,4 @@
-"""What the demos' command lines have in common."""
+"""The common arguments of the demos' command lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def add_common_arguments(parser: argparse.ArgumentParser, default_size: tuple[in
 
 
 def options_of(args: argparse.Namespace) -> Options:
-    """What can be wrong in the arguments is found now, before the work and not after it: ValueError, OSError."""
+    """Check the arguments before the work, not after it. Raises ValueError or OSError."""
     from vkshare.demos import pictures
     from vkshare.demos.options import Options
 

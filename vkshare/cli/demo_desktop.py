@@ -19,16 +19,16 @@ HELP = "eight processes of different kinds in one window, and a compositor that 
 DESCRIPTION = (
     "Eight processes show a window each in one compositor, which has a process of its own: renderers on Vulkan and on "
     "the CPU, text, PyTorch or NumPy, a surface that changes hands by its keys, one that moves and fades, one that is "
-    "slow, and one that is killed every few seconds and started again. Statistics are shown live, and told at the end. "
-    "Exit status 0 only if every client was shown, in order, and the slow one delayed nobody. Esc or the close button "
-    "ends it."
+    "slow, and one that is killed every few seconds and started again. Statistics are shown live, and printed at "
+    "the end. Exit status 0 only if every client was shown, in order, and the slow one delayed no other client. Esc or "
+    "the close button ends it."
 )
-_HEADLESS_FRAMES = 300  # where nobody can press Esc
+_HEADLESS_FRAMES = 300  # without a window there is no Esc key
 _HEAD = ("CLIENT", "SHOWN", "LOST", "SUPERSEDED", "WINDOWS", "STATE", "")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--headless", action="store_true", help="no window: frames that nobody sees but --output")
+    parser.add_argument("--headless", action="store_true", help="no window: frames go to --output only")
     parser.add_argument(
         "--frames",
         type=int,
@@ -101,7 +101,11 @@ def _text(report: Report) -> str:
         "composites": f"{steady['composites']} in the {steady['seconds']:.1f} s after every client was shown; of "
         f"{steady['ticks'] + steady['missed']} ticks {steady['missed']} missed, {steady['skipped']} skipped",
         "restarts": f"{report.restarts}, of the client that crashes",
-        "checked": "every client was shown, in order, and waited for nobody" if report.is_good else "NOT as it must be",
+        "checked": (
+            "every client was shown, in order, and waited for no other client"
+            if report.is_good
+            else "NOT as it must be"
+        ),
     }
     if report.output is not None:
         facts["picture"] = report.output

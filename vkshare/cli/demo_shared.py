@@ -95,7 +95,7 @@ def _verdict(report: Report) -> str:
 
 
 def _copied(report: Report) -> str:
-    """What the copy paths of the three processes counted."""
+    """The counters of the three processes' copy paths."""
     total = sum(report.copied_per_frame.values())
     by = ", ".join(f"{name} {table.nbytes(round(n))}" for name, n in report.copied_per_frame.items() if n)
     told = f"{table.nbytes(round(total))} a frame" + (f" ({by})" if by else "")

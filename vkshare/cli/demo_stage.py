@@ -1,4 +1,4 @@
-"""What the demos that show something themselves have in common: window, triangle and resize-storm."""
+"""The common part of the demos with a stage of their own: window, triangle and resize-storm."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from vkshare.cli.demo_arguments import NEEDS_PILLOW, add_common_arguments, faile
 if TYPE_CHECKING:
     from vkshare.demos.stage import Stage, StageOptions
 
-_HEADLESS_FRAMES = 300  # where nobody can press Esc
+_HEADLESS_FRAMES = 300  # without a window there is no Esc key
 
 
 def add_stage_arguments(parser: argparse.ArgumentParser, default_size: tuple[int, int], endless: str) -> None:
     """`endless`: what ends it where no number of frames is given."""
-    parser.add_argument("--headless", action="store_true", help="no window: frames that nobody sees but --output")
+    parser.add_argument("--headless", action="store_true", help="no window: frames go to --output only")
     parser.add_argument("--frames", type=int, metavar="N", help=f"end after so many (default: {endless})")
     add_common_arguments(parser, default_size)
 

@@ -58,7 +58,7 @@ def _show(torch: Any, stage: Stage, options: StageOptions) -> int:
 def _told(report: Report) -> str:
     where = f"PyTorch {report.torch} on {report.device}, in memory of {report.adapter}"
     first = f"{where}, as {report.why}" if report.why else where
-    waits = "which waited for nobody" if report.ordered_by == "GPU" else "which waited for each drawing"
+    waits = "which did not wait" if report.ordered_by == "GPU" else "which waited for each drawing"
     cost = f"the turns took {_time(report.handing_over)} a frame of the CPU, {waits}"
     return f"{first}\n{report.frames} frames, ordered by the {report.ordered_by}: {cost}"
 

@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def collect() -> dict[str, Any]:
-    """What `vkshare info --json` prints. The first adapter is the one that vkshare.open() takes."""
+    """Return the contents of `vkshare info --json`. vkshare.open() takes the first adapter."""
     from vkshare import adapter as _adapter
 
     found = _adapter.adapters()
@@ -60,7 +60,7 @@ def _vsync_facts(adapters: list[Any]) -> dict[str, Any]:
 
 
 def _vulkan_reason(kind: str, adapters: list[Any]) -> str:
-    """Why a source that Vulkan drivers have cannot be tried here, where nobody presents."""
+    """Return why a source of Vulkan drivers cannot be probed here, where no frame is presented."""
     from vkshare.vsync.sources.vulkan_calls import EXTENSIONS, NO_TIMING
 
     extensions = EXTENSIONS[kind]
@@ -117,7 +117,7 @@ def _vsync_lines(told: dict[str, Any]) -> list[str]:
 def _capability_lines(adapter: dict[str, Any]) -> list[str]:
     can = adapter["capabilities"]
     difference = can["max_timeline_difference"]
-    ahead = "at most 2147483647 ahead (not told)" if not difference else f"at most {difference} ahead"
+    ahead = "at most 2147483647 ahead (not reported)" if not difference else f"at most {difference} ahead"
     facts = {
         "uuid": adapter["uuid"],
         "tilings": ", ".join(can["tilings"]) or "none",

@@ -58,7 +58,7 @@ def checked() -> Iterator[None]:
 
 
 def discard() -> None:
-    """What is still buffered goes nowhere: the interpreter would complain of it at its end."""
+    """Discard buffered output, which would make the interpreter report an error at exit."""
     if sys.stdout is not None:
         descriptor = os.open(os.devnull, os.O_WRONLY)
         os.dup2(descriptor, sys.stdout.fileno())

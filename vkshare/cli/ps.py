@@ -1,6 +1,6 @@
-"""`vkshare ps`: every shared surface, fence and queue of this user's processes, who has it and who waits (rule K33).
+"""`vkshare ps`: every shared surface, fence and queue of this user's processes, its owner and its waiters (rule K33).
 
-Pages are found as memfds in /proc/PID/fd and mapped read-only: looking disturbs nobody.
+Pages are found as memfds in /proc/PID/fd and mapped read-only: a look does not change them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from vkshare.cli import table
 
-HELP = "each shared surface, fence and queue: who has it, who waits for what since when"
+HELP = "each shared surface, fence and queue: its owner, its waiters, and how long each has waited"
 
 _MUTEX, _FENCE, _QUEUE = "vkshare:mutex", "vkshare:fence", "vkshare:queue"  # the names that the core gives its memfds
 _ENDS = ("never opened", "open", "closed")
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def collect() -> dict[str, Any]:
-    """What `vkshare ps --json` prints: {"surfaces": [...], "fences": [...], "queues": [...],
+    """Return the contents of `vkshare ps --json`: {"surfaces": [...], "fences": [...], "queues": [...],
     "unreadable": [...]}.
     """
     pages: dict[tuple[int, int], dict[str, Any]] = {}  # by device and inode of the memfd: one page, many processes
@@ -90,7 +90,7 @@ def _look(path: str) -> dict[str, Any] | None:
         os.close(fd)
 
 
-# ---- telling -----------------------------------------------------------------------------------------------------
+# ---- report ------------------------------------------------------------------------------------------------------
 
 
 def _process_name(pid: int) -> str:

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--path", metavar="SOCKET", help="where to listen (default: VKSHARE_SERVER, else in XDG_RUNTIME_DIR)"
     )
-    parser.add_argument("--headless", action="store_true", help="no window: what is shown nobody sees but --output")
+    parser.add_argument("--headless", action="store_true", help="no window: frames go to --output only")
     add_common_arguments(parser, (1280, 720))
     parser.add_argument(
         "--rate",
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit status 0 when somebody ended it, 1 after an error, 2 for wrong arguments and where there is no display."""
+    """Exit status 0 when the user ended it, 1 after an error, 2 for wrong arguments and where there is no display."""
     if args.output is not None and importlib.util.find_spec("PIL") is None:
         return _failed("--output needs Pillow: pip install vkshare[demo]", 1)
     from vkshare.compositor.window_host import NoDisplay, Signals, WindowHost

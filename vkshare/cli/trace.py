@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _command(args: argparse.Namespace) -> list[str]:
-    """What is to be run. Options between FILE and the command argparse leaves to the rest of the line."""
+    """Return the command to run. argparse leaves options between FILE and the command in the rest of the line."""
     rest: list[str] = args.argv
     if rest and rest[0].startswith("-"):
         end = rest.index("--") if "--" in rest else len(rest)
@@ -113,7 +113,7 @@ def _run(argv: list[str], directory: Path, size: int) -> tuple[int, bool]:
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int:
-    """Passes on what somebody sends to this process. Ctrl-C and Ctrl-\\ the terminal sends to both already."""
+    """Forwards signals to the command. The terminal sends Ctrl-C and Ctrl-\\ to both processes already."""
     while (status := process.poll()) is None:
         told = signal.sigwaitinfo({*_PASSED_ON, signal.SIGCHLD})
         if told.si_signo != signal.SIGCHLD and told.si_code <= 0:  # of a process, not the kernel

@@ -33,7 +33,7 @@ class NotATrace(ValueError):
 
 @dataclass(slots=True)
 class Recorded:
-    """What one program of one process left: a process that runs another program begins another file."""
+    """The trace file of one program of one process: execve() begins another file."""
 
     pid: int
     process: int  # with the pid: tells processes apart that had one pid
@@ -54,7 +54,7 @@ class Recorded:
 
 
 def read_all(directory: Path) -> tuple[list[Recorded], list[tuple[Path, str]]]:
-    """What each file recorded, in the order in which they were begun, and the files that cannot be read, with why."""
+    """Return the traces in the order of their start, and the unreadable files with the reasons."""
     found, bad = [], []
     for path in sorted(directory.glob("*.vkt")):
         try:
@@ -123,7 +123,7 @@ def _drop_impossible(recorded: Recorded, latest: int) -> None:
 
 
 def status(number: int) -> str:
-    """What a record's status is called."""
+    """Return the name of a record's status."""
     names = _native.TRACE_STATUSES
     return names[number] if number < len(names) else f"status {number}"
 

@@ -21,7 +21,7 @@ class Point(NamedTuple):
 
 
 class Sheet:
-    """Writes events as they come; their order is free. Times are given in ns, and told since `start`."""
+    """Writes events as they come; their order is free. Times are given in ns, and written relative to `start`."""
 
     def __init__(self, out: IO[str], start: int) -> None:
         self._out = out
@@ -37,7 +37,7 @@ class Sheet:
         self._out.write(f'\n], "displayTimeUnit": "ns", "otherData": {json.dumps(data)}}}\n')
 
     def bar(self, pid: int, tid: int, begin: int, end: int, name: str, category: str, args: dict[str, Any]) -> None:
-        """A complete event, at least 1 ns long, so that flows find it. Those of a track lie within or beside each
+        """A complete event, at least 1 ns long, so that flows find it. Events of a track lie within or beside each
         other.
         """
         self._write("X", name, pid, tid, begin, cat=category, dur=_us(max(end - begin, 1)), args=args)
@@ -57,7 +57,7 @@ class Sheet:
         self.flows += 1
         earliest = points[0].ns
         for i, point in enumerate(points):
-            earliest = max(earliest, point.ns)  # clocks are read a little before or after what they tell of
+            earliest = max(earliest, point.ns)  # clocks are read a little before or after the event
             last = i == len(points) - 1
             more = {"bp": "e"} if last else {}
             ph = "s" if i == 0 else "f" if last else "t"

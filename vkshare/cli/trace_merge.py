@@ -2,7 +2,7 @@
 
 A release lets the acquire in that has its surface and epoch, an enqueue goes to the dequeue with its surface and epoch,
 a submission by its number (while it is held) and its serial (from then on) to the driver's call and its completion.
-What overlaps on purpose has tracks of its own beside the threads': held operations, and the work of a device's queue.
+Events that overlap by design have tracks beside the threads': held operations, and the work of a device's queue.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SHOWN = 60  # characters of a command line
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What was written."""
+    """Counters of the written events."""
 
     events: int
     flows: int
@@ -60,7 +60,7 @@ class Event(NamedTuple):
 
 
 def write(found: list[Recorded], out: IO[str], other: dict[str, Any]) -> Totals:
-    """Writes the trace; `other` is told with it."""
+    """Writes the trace, with `other` as its metadata."""
     times = [(int(r.records["begin"].min()), int(r.records["end"].max())) for r in found if r.records.size]
     start, end = min((t[0] for t in times), default=0), max((t[1] for t in times), default=0)
     sheet = Sheet(out, start)
@@ -87,7 +87,7 @@ class _Merge:
         self._ticks: dict[int, list[Point]] = defaultdict(list)  # by their time, which is the same in all processes
         self._takes: dict[int, list[Point]] = defaultdict(list)
         self._heard: dict[int, Point] = {}  # vertical blanks, likewise
-        self._requests: dict[tuple[int, int], list[Event]] = defaultdict(list)  # steps, by who asks and sequence
+        self._requests: dict[tuple[int, int], list[Event]] = defaultdict(list)  # steps, by client and sequence
         self._counters: dict[int, tuple[int, str]] = {}  # by queue: the process whose track its counter is
         self._handlers: list[Callable[[Event], None] | None] = [
             getattr(self, f"_on_{name.replace(' ', '_')}", None) for name in _native.TRACE_KINDS
@@ -134,7 +134,7 @@ class _Merge:
             self._pairs.give("hand-over", event.object, event.order, event.start)
 
     def _on_grant(self, event: Event) -> None:
-        """Of a mode="gpu" acquire, by whoever found it: its wait is what was held."""
+        """Draw a mode="gpu" acquire, of any thread: its wait is a held operation."""
         point = Point(event.pid, event.tid, event.end)
         self._sheet.bar(*point, event.end, f"grant {_short(event.object)}", "surface", self._args(event, key=event.key))
         self._pairs.take("hand-over", event.object, event.order, point)
@@ -210,7 +210,7 @@ class _Merge:
         self._takes[event.value].append(event.stop)
 
     def _on_heard(self, event: Event) -> None:
-        self._bar(event, f"blank told to display {event.object}", "vsync", time_ns=event.value)
+        self._bar(event, f"blank reported to display {event.object}", "vsync", time_ns=event.value)
         self._heard[event.value] = event.start
 
     def _on_request(self, event: Event) -> None:
@@ -321,7 +321,7 @@ class _Merge:
 
 
 class _Pairs:
-    """Who gave something and who took it, whichever is found first: a wait begins before what ends it."""
+    """Join a release and its acquire, in either order: a wait begins before the event that ends it."""
 
     def __init__(self, sheet: Sheet) -> None:
         self._sheet = sheet
@@ -357,7 +357,7 @@ class _Works:
         return self._held[event.file, event.work]
 
     def has_serial(self, event: Event) -> None:
-        """What was held is with the driver."""
+        """A held operation was submitted to the driver."""
         if event.order:
             self._ways[event.file, event.device, event.order] = self._held[event.file, event.work]
 

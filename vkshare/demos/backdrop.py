@@ -1,4 +1,4 @@
-"""What is behind the object: a smooth dusk, drawn once in 16-bit floats and dithered down to 8 bits."""
+"""The background: a smooth dusk, drawn once in 16-bit floats and dithered down to 8 bits."""
 
 from __future__ import annotations
 

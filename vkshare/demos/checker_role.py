@@ -10,11 +10,11 @@ from vkshare.demos.inspection import Inspector
 from vkshare.demos.layout import Layout
 from vkshare.demos.party import Party, owned
 
-_TOLD = 5  # frames whose faults are told; all are counted
+_TOLD = 5  # frames whose faults are listed; all are counted
 
 
 def run(party: Party) -> dict[str, Any]:
-    """Checks all frames; returns what the report tells of this process."""
+    """Checks all frames; returns this process's part of the report."""
     options = party.options
     inspector = Inspector(Layout(options.width, options.height))
     faults: list[str] = []

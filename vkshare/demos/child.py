@@ -12,7 +12,7 @@ from typing import Any, Self
 from vkshare.demos.options import Options, Wiring, to_json
 
 _ENTRY = "from vkshare.demos.party import main; main()"
-# What a process sees of another one's end.
+# Errors that follow from the end of another process.
 _CONSEQUENCES = ("AbandonedError", "ConnectionError", "ConnectionResetError", "BrokenPipeError", "AcquireTimeout")
 
 
@@ -35,7 +35,7 @@ class Child:
     def __init__(self, name: str, process: subprocess.Popen[bytes], status: int) -> None:
         self.name = name
         self.frames = 0  # checked so far, where it is the checker
-        self.told: dict[str, Any] = {}  # all that it told, the newest of each kind
+        self.told: dict[str, Any] = {}  # its messages, the newest of each kind
         self._process = process
         self._status = status
         self._line = b""
@@ -66,7 +66,7 @@ class Child:
 
     @property
     def done(self) -> dict[str, Any]:
-        """What it told at its end; empty before."""
+        """The process's final message; empty before."""
         done: dict[str, Any] = self.told.get("done", {})
         return done
 
@@ -89,7 +89,7 @@ class Child:
 
     @property
     def blame(self) -> int:
-        """Of several that failed the one with the least is the cause."""
+        """The sort key of failed processes: the lowest one is the cause."""
         if (self._process.returncode or 0) < 0:
             return 0
         return 2 if self._failure.startswith(_CONSEQUENCES) else 1

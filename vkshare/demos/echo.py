@@ -1,4 +1,4 @@
-"""What PyTorch does to a picture in the torch demo: what is bright leaves echoes, which turn, grow and fade."""
+"""PyTorch's effect in the torch demo: bright pixels leave echoes, which turn, grow and fade."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from vkshare.demos.lettering import FAINT, PARTY_COLOURS, SOFT, write
 from vkshare.demos.solids import Array
 
 KEPT = 480  # frames: what the widest graph shows
-_PAUSE = 1.0  # seconds from where on nobody drew, as while the window was minimised: that is no frame's time
+_PAUSE = 1.0  # seconds: longer gaps, as of a minimised window, are not frame times
 _CEILINGS = (5, 10, 20, 40, 100, 200, 400, 1000)  # milliseconds that the top may stand for
 _LINES = (1000 / 60, 1000 / 30)  # milliseconds: bars above the first are amber, above the second red
 _TOLERANCE = 1.04  # of a line: clocks are not that exact

@@ -1,4 +1,4 @@
-"""What must be in a frame, and whether it is."""
+"""Expected contents of a frame, and the check of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Inspector:
         self._sky_backdrop = _expected(layout, self._sky)
 
     def faults(self, frame: int, pixels: Any) -> list[str]:
-        """What is wrong with (H, W, 4) uint8 `pixels` as that frame; empty: nothing."""
+        """Return the faults of (H, W, 4) uint8 `pixels` as that frame."""
         checks = (self._marks, self._text, self._scene, self._change)
         return [fault for check in checks for fault in check(frame, pixels)]
 

@@ -26,7 +26,7 @@ class Layer:
         self._surface.acquire(0)
 
     def upload(self, draw: Callable[..., None], *arguments: Any) -> None:
-        """What ``draw(image, *arguments)`` draws on an image of the rectangle's size. Waits for work that reads it."""
+        """Call ``draw(image, *arguments)`` on an image of the rectangle's size. Waits for work that reads the layer."""
         image = Image.new("RGBA", (self._surface.width, self._surface.height))
         draw(image, *arguments)
         self._surface.write(np.asarray(image))

@@ -62,13 +62,13 @@ class Layout:
 
     @property
     def live_area(self) -> Rect:
-        """What changes of the text lies in it: the live line and its bar, and the text process's squares."""
+        """The area of the changing text: the live line and its bar, and the text process's squares."""
         x, y, width, _ = self.live_line
         return x, y, max(width, BITS * self.mark_cell), self.height - y
 
     @property
     def graph(self) -> Rect:
-        """Of the frame times: low on the right, over the renderer's squares."""
+        """The area of the frame times: low on the right, over the renderer's squares."""
         width, height = round((300 if self.is_wide else 168) * self.unit), round(104 * self.unit)
         bottom = self.render_mark[1] - round(16 * self.unit)
         return self.width - self.margin - width, bottom - height, width, height

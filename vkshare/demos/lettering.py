@@ -20,10 +20,10 @@ PARTY_COLOURS = ((69, 214, 237, 255), (255, 184, 77, 255), (250, 97, 148, 255))
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the text says."""
+    """The contents of the text."""
 
     adapter: str
-    frames: int | None  # None: until somebody ends it
+    frames: int | None  # None: until the user ends it
     claim: str  # below the title
     lines: tuple[tuple[str, str], ...]  # three: a short word, and what is to be said of it
 
@@ -60,7 +60,7 @@ class Lettering:
         self.draw_live(image, frame, seconds, rate)
 
     def draw_fixed(self, image: Image.Image) -> None:
-        """What is the same in every frame."""
+        """Draw the constant part of the text."""
         draw = ImageDraw.Draw(image)
         self._heading(draw)
         self._lines(draw)
@@ -68,7 +68,7 @@ class Lettering:
         self._text(draw, (x, y + height + self._px(50)), self._facts.adapter, 18, FAINT, "ls")
 
     def draw_live(self, image: Image.Image, frame: int, seconds: float, rate: float) -> None:
-        """What changes; it lies in layout.live_area."""
+        """Draw the changing part of the text, in layout.live_area."""
         draw = ImageDraw.Draw(image)
         self._live(draw, frame, seconds, rate)
         layout = self._layout

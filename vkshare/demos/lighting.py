@@ -27,7 +27,7 @@ def lit(world: Array, normals: Array) -> tuple[Array, Array]:
 
     Returns
     -------
-    What each reflects diffusely, (V, 3), 0 to 1; and what it mirrors, (V,), to be added in KEY_COLOUR.
+    The diffuse reflection of each, (V, 3), 0 to 1; and the specular one, (V,), to be added in KEY_COLOUR.
     """
     to_eye = EYE - world
     to_eye /= np.sqrt((to_eye * to_eye).sum(1, keepdims=True))

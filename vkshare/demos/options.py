@@ -1,4 +1,4 @@
-"""What the shared demo is told, in a form that also goes to its processes."""
+"""Options of the shared demo, in a form that is also passed to its processes."""
 
 from __future__ import annotations
 

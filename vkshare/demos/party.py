@@ -21,7 +21,7 @@ from vkshare.errors import VkshareError
 if TYPE_CHECKING:
     from vkshare import Surface, View
 
-PATIENCE = 30.0  # seconds: nobody waits longer for another party
+PATIENCE = 30.0  # seconds: the limit of each wait for another process
 _PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
 
 
@@ -53,7 +53,7 @@ def owned(surface: Surface, acquire: int, release: int, *, writable: bool = True
 
 
 class Party:
-    """What a role's run(party) works with."""
+    """The context of a role's run(party)."""
 
     def __init__(self, options: Options, wiring: Wiring) -> None:
         self.options = options
@@ -81,7 +81,7 @@ class Party:
 
 
 def main() -> NoReturn:
-    """The process: exit status 0, 1 after an error that was told to the parent, 143 after SIGTERM.
+    """The process: exit status 0, 1 after an error that was reported to the parent, 143 after SIGTERM.
 
     It is started with SIGTERM blocked, and so are all threads that drivers start in it: see listening().
     """

@@ -35,7 +35,7 @@ def texture(device: vkshare.Device, path: str | None, side: int) -> vkshare.Surf
 def _square(source: str | IO[bytes], side: int) -> Any:
     with Image.open(source) as opened:
         image = ImageOps.exif_transpose(opened).convert("RGBA")
-    # What is transparent shows as white paper, so that the cube stays solid.
+    # Transparent pixels become white, so that the cube stays solid.
     image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
     return np.asarray(ImageOps.fit(image, (side, side), Image.Resampling.LANCZOS))
 

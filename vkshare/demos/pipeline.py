@@ -34,7 +34,7 @@ _PATIENCE = 60.0  # seconds for what was submitted to run
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What one stage did."""
+    """The counters of one stage."""
 
     stage: str
     frames: int
@@ -46,7 +46,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a run was, and what it cost."""
+    """The parameters and the costs of a run."""
 
     adapter: str
     width: int  # of the surfaces
@@ -140,7 +140,7 @@ class _Stage:
 
     @contextmanager
     def frame(self) -> Iterator[vkshare.QueueFrame]:
-        """The next surface. What the body does not enqueue itself goes on without metadata."""
+        """The next surface. A surface that the body does not enqueue is passed on without metadata."""
         told, start = self.source.statistics(), time.perf_counter()
         with self.source.frame(into=self.target) as frame:
             if told.committed == told.dequeued:
@@ -159,7 +159,7 @@ class _Stage:
         return Done(self.name, self._frames, self._waits, self._waited, self._metadata, copied)
 
     def stop(self) -> None:
-        """Ends its waiting, and that of whoever waits for it, by ClosedError. Idempotent."""
+        """Ends the waits of this stage, and for it, with ClosedError. Idempotent."""
         self.source.close()
         self.target.close()
 
@@ -253,8 +253,8 @@ class _Viewing(_Stage):
 
 @contextmanager
 def _working(workers: tuple[_Stage, ...], viewer: _Stage) -> Iterator[None]:
-    """The workers work while the body does. All are stopped when it is over. What failed in a worker is raised; what
-    the body found after that follows from it.
+    """Run the workers during the body, and stop them after it. An error of a worker replaces the body's error, which
+    follows from it.
     """
     failed: list[Exception] = []
 

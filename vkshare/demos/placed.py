@@ -16,7 +16,7 @@ _DEPTH = 2.6
 
 @dataclass(frozen=True, slots=True)
 class Lens:
-    """What turns the world into clip space."""
+    """The matrix from world space to clip space."""
 
     matrix: Array  # (4, 4)
     rim: Array  # (2,): width of the fading rim round an outline, in normalised device coordinates

@@ -13,7 +13,7 @@ from vkshare.demos.party import Party
 
 
 def run(party: Party) -> dict[str, Any]:
-    """Draws all frames; returns what the report tells of this process."""
+    """Draws all frames; returns this process's part of the report."""
     options = party.options
     layout = Layout(options.width, options.height)
     adapter, why = choice.choose(options)

@@ -1,4 +1,4 @@
-"""What the shared demo found, as plain data."""
+"""Results of the shared demo, as plain data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Handover:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Of a whole run."""
+    """The report of a whole run."""
 
     frames: int
     seconds: float
@@ -53,7 +53,7 @@ class Report:
 
 
 def made(options: Options, stamps: Stamps, told: list[dict[str, Any]]) -> Report:
-    """From what the three processes told at their end."""
+    """Make the report from the final messages of the three processes."""
     renderer, _, checker = told
     seconds = stamps.seconds()
     return Report(

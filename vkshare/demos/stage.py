@@ -12,9 +12,9 @@ import vkshare
 from vkshare.errors import UnsupportedError
 
 LARGEST_SIDE = 1 << 14  # the adapter says what it really can
-_RATE = 60.0  # frames a second, where the window system does not tell its own
+_RATE = 60.0  # frames a second, if the window system does not report its own
 _AHEAD = 0.95  # of a period, after which the next frame begins: a present that waits for the screen sets the pace then
-_MINIMIZED_NAP = 0.1  # seconds between two looks whether somebody wants to see the window again
+_MINIMIZED_NAP = 0.1  # seconds between two checks whether the window is shown again
 
 
 class NoDisplay(Exception):
@@ -27,7 +27,7 @@ class StageOptions:
 
     width: int
     height: int
-    frames: int | None = None  # None: until somebody ends it
+    frames: int | None = None  # None: until the user ends it
     headless: bool = False
     backend: str = "auto"
     adapter: Any = None  # as vkshare.open() takes it

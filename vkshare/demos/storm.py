@@ -38,7 +38,7 @@ class Sample:
 
 @dataclass(slots=True)
 class Report:
-    """Of a whole storm."""
+    """The report of a whole storm."""
 
     seconds: float
     samples: list[Sample] = field(default_factory=list)  # one every few resizes
@@ -56,7 +56,7 @@ class Report:
     def early(self) -> int:
         """Bytes resident, the median over the second tenth of the time, and not before WARM_UP resizes.
 
-        After fewer resizes nothing can be told: it is the end then.
+        After fewer resizes memory growth cannot be measured: the window is then the last one.
         """
         warm = [s for s in self.samples if s.resizes >= WARM_UP and s.seconds >= self.last.seconds / _FRACTION]
         chosen = [s for s in warm if s.seconds <= 2 * self.last.seconds / _FRACTION] or warm[:1] or [self.last]
@@ -69,7 +69,7 @@ class Report:
         return round(statistics.median(sample.resident for sample in self.samples if sample.seconds >= begin))
 
     def faults(self) -> list[str]:
-        """What is not as it must be; empty: nothing."""
+        """The list of faults; empty if there are none."""
         found = []
         if not self.last.resizes:
             found.append("the window system granted no other size (does it tile windows?): nothing was tried")
@@ -105,7 +105,7 @@ def run(stage: Stage, seconds: float, frames: int | None, tell: Callable[[Sample
             told = now
             tell(_sample(stage, now - start, resizes))
     if count == 0:
-        _present(stage, seconds)  # for who wants the last picture
+        _present(stage, seconds)  # for a screenshot of the last picture
     report.samples.append(_sample(stage, time.monotonic() - start, resizes))
     return report
 

@@ -31,7 +31,7 @@ _BARS = 24
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a run was, and what it cost."""
+    """The parameters and the costs of a run."""
 
     library: str  # with its version
     format: str  # of the surface with the text
@@ -136,7 +136,7 @@ def _opened(surface: vkshare.Surface, device: vkshare.Device) -> vkshare.Surface
 
 
 class Page:
-    """What is written: a panel with a title, facts, a ring that closes, and bars."""
+    """The text: a panel with a title, facts, a ring that closes, and bars."""
 
     def __init__(self, layout: Layout, two_devices: bool) -> None:
         self._layout = layout

@@ -13,7 +13,7 @@ from vkshare.demos.party import PATIENCE, Party, listening
 
 
 def run(party: Party) -> dict[str, Any]:
-    """Writes all frames; returns what the report tells of this process."""
+    """Writes all frames; returns this process's part of the report."""
     options = party.options
     layout = Layout(options.width, options.height)
     with ExitStack() as stack:

@@ -23,7 +23,7 @@ _TURN = 8.0  # seconds of the cube's revolution
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a run was."""
+    """The parameters of a run."""
 
     torch: str  # its version
     device: str  # PyTorch's, where it ran
@@ -41,7 +41,7 @@ class Report:
 
 
 def named_by_torch(torch: Any, backend: str) -> Any:
-    """What vkshare.open() takes for PyTorch's GPU; None where Vulkan has it not, or the user chose an adapter."""
+    """Return the adapter of PyTorch's GPU; None if Vulkan does not have it, or the user chose an adapter."""
     if backend == "cpu" or os.environ.get("VKSHARE_BACKEND") or os.environ.get("VKSHARE_ADAPTER"):
         return None
     if not torch.cuda.is_available():
@@ -128,7 +128,7 @@ class Turns:
         return access
 
     def report(self) -> Report:
-        """What became of the frames so far. Waits for their work."""
+        """Return the report of the frames so far. Waits for their work."""
         return Report(
             torch=self._torch.__version__,
             device="the CPU" if self._shared is None else str(self._shared.gpu),

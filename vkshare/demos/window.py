@@ -106,7 +106,7 @@ class Picture:
 
 
 def facts(stage: Stage, frames: int | None) -> Facts:
-    """What the picture says of how it is shown."""
+    """Return the caption about the presentation."""
     swapchain = stage.swapchain
     by = "present fences" if swapchain.statistics().by_fences else "the acquire history"
     proof = f"retired by {by}" if stage.device.backend == "vulkan" else "no Vulkan below"

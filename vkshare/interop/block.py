@@ -12,7 +12,7 @@ View = TypeVar("View")
 
 
 class Block(Generic[View]):
-    """What ``access()`` and ``within()`` of an API's surface give: a context manager. Not reentrant.
+    """The context manager of ``access()`` and ``within()`` of an API's surface. Not reentrant.
 
     `shared` is that surface. Its _check_open() raises where no block can begin, _begin(...) begins the API's part of a
     turn and makes the view, and _finish(view) ends both.
@@ -53,7 +53,7 @@ class Block(Generic[View]):
         shared = self._shared
         try:
             shared._finish(view)
-        except VkshareError as unfinished:  # who owns the surface must see to it
+        except VkshareError as unfinished:  # within(): the caller owns the surface and releases it
             if self._keys is not None and isinstance(unfinished, self._ends):
                 give_back(shared._surface, self._keys[0])  # its chain is broken, so this abandons it
             if error is None:

@@ -1,10 +1,10 @@
 """A surface's memory as other libraries of the CPU take it: DLPack, and the targets of 2D libraries.
 
-Nothing here copies but dlpack(copy=True). What a 2D library is given draws into the surface's own memory until the
-access ends; it keeps the memory alive, so that using it later is an error, or does nothing that anybody relies on, and
-never a crash. (What a library hands out by address alone, such as cairocffi's get_data() or a skia.Pixmap, is valid as
-long as the target that gave it: with that library it always is.) All functions are thread-safe; a target is as much so
-as its library.
+Nothing here copies but dlpack(copy=True). A 2D library's target draws into the surface's own memory until the access
+ends. The target keeps the memory alive: using it later is an error or has no guaranteed effect, and never
+crashes. (What a library hands out by address alone, such as cairocffi's get_data() or a skia.Pixmap, is valid
+as long as the target that gave it: with that library it always is.) All functions are thread-safe; a target is
+as much so as its library.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def dlpack(
     if not (view.writable or copy or versioned):
         raise UnsupportedBufferError(
             "DLPack of a read-only view",
-            "the consumer's DLPack is older than 1.0 and cannot be told that it must not write",
+            "the consumer's DLPack is older than 1.0 and has no read-only flag",
             "use access(writable=True), or copy=True",
         )
     if not _NUMPY_HAS_VERSIONS:
@@ -146,11 +146,11 @@ def _shut(skia: ModuleType, target: Any) -> None:
 
 
 def _let_go(memory: Any) -> None:
-    """What held the memory is gone."""
+    """The object that kept the memory alive was collected."""
 
 
 def _target(view: View, library: str) -> tuple[str, np.ndarray[Any, Any]]:
-    """What the library calls the view's pixels, and all rows as bytes, padding included. Waits for submitted work."""
+    """Return the library's name of the pixel format, and all rows as bytes, with padding. Waits for submitted work."""
     surface = view.surface
     name, formats = _LIBRARIES[library]
     what = f"view.{library}() of {surface.format}"

@@ -116,7 +116,7 @@ class Connection:
         if self._fd >= 0:
             self._poller.register(self._fd, select.POLLIN)
         self._is_lost = False
-        self.fine_until = 0.0  # time.monotonic() at which somebody should look again; -inf once nothing is fine
+        self.fine_until = 0.0  # time.monotonic() of the next check; -inf once the display is lost
         self.has_ended = False
         self.windows: weakref.WeakValueDictionary[int, Window] = weakref.WeakValueDictionary()
         self._open: dict[int, Any] = {}  # handle -> what the glfw package calls a window
@@ -192,8 +192,8 @@ class Connection:
         """For a window that was lost in a thread which may not destroy it: the main thread will, at its next call."""
         self._orphans.append(handle)
 
-    def bury(self) -> None:
-        """Destroys what was abandoned."""
+    def destroy_abandoned(self) -> None:
+        """Destroys the abandoned windows."""
         while self._orphans:
             self.destroy(self._orphans.pop())
 
@@ -206,11 +206,11 @@ class Connection:
 
     def dispatch(self) -> None:
         """Hands every event that has come to the callbacks of its window. SurfaceLostError."""
-        self.bury()
+        self.destroy_abandoned()
         if self._poller.poll(0):
             self.check(look=True)  # more often than not there are events and nothing else
         glfw = self.glfw
-        # As errors_of(), at a tenth of its cost. What GLFW has to say here would be no reason to stop.
+        # As errors_of(), at a tenth of its cost. Errors of GLFW are ignored here.
         reporting, glfw.ERROR_REPORTING = glfw.ERROR_REPORTING, "ignore"
         try:
             glfw.poll_events()
@@ -229,7 +229,10 @@ class Connection:
     # ---- loss
 
     def is_lost(self, *, look: bool = False) -> bool:
-        """Whether the window system has gone away. Any thread; looks itself now and then, or when told to."""
+        """Whether the window system has gone away.
+
+        Any thread. Checks the connection from time to time, or if `look` is true.
+        """
         if self._is_lost or self._fd < 0 or self.has_ended:
             return self._is_lost
         now = time.monotonic()
@@ -267,7 +270,7 @@ class Connection:
             _x11_errors.uninstall()
 
     def end(self) -> None:
-        """Terminates GLFW. What is drawn to its windows is closed before: it may hold on to the connection."""
+        """Terminates GLFW, after the swapchains of its windows, which may use the connection, are closed."""
         for window in list(self.windows.values()):
             window._free_dependents()
         if self._ends_with_glfw():
@@ -278,7 +281,7 @@ class Connection:
         self._forget()
 
     def _ends_with_glfw(self) -> bool:
-        """Whether it is over: somebody else may have terminated GLFW, and all of it is gone since, the display too."""
+        """Whether GLFW was terminated, perhaps by other code: then its windows and its display are gone."""
         if not self.has_ended and not (_is_initialised(self.glfw) and _inode(self._fd) == self._inode):
             self._note_loss()
             self._forget()
@@ -287,7 +290,7 @@ class Connection:
     def _forget(self) -> None:
         self.has_ended = True
         self._open.clear()
-        _x11_errors.uninstall(is_gone=True)
+        _x11_errors.uninstall(is_display_closed=True)
 
 
 _connection: Connection | None = None
@@ -309,7 +312,7 @@ def connect() -> Connection:
     UnsupportedError
         There is no display, or GLFW cannot use it.
     SurfaceLostError
-        The display has gone away, and it was not vkshare that initialised GLFW: who did must terminate it.
+        The display has gone away, and vkshare has not initialised GLFW: the code that did must terminate it.
     InvalidCallError
         This process was forked from one that has windows.
     """
@@ -318,7 +321,7 @@ def connect() -> Connection:
     if current is not None:
         refuse_fork(current.pid)
         if not current._ends_with_glfw():
-            current.bury()
+            current.destroy_abandoned()
             is_lost = current.is_lost(look=True)
             if not is_lost and (current.has_windows or not current.is_ours or current.displays == _displays()):
                 return current
@@ -328,7 +331,7 @@ def connect() -> Connection:
     made = Connection()
     if made.is_lost(look=True):
         raise SurfaceLostError(
-            "the display has gone away, and GLFW was initialised by somebody else: call glfw.terminate() first"
+            "the display has gone away, and GLFW was not initialised by vkshare: call glfw.terminate() first"
         )
     _connection = made
     return made
@@ -358,7 +361,7 @@ def _is_initialised(glfw: Any) -> bool:
 
 
 def address(pointer: Any) -> int:
-    """Of a ctypes pointer, or of what ctypes returns for a void pointer."""
+    """Return the address of a ctypes pointer, or of ctypes' result for a void pointer."""
     if pointer is None or isinstance(pointer, int):
         return pointer or 0
     return int(ctypes.cast(pointer, ctypes.c_void_p).value or 0)

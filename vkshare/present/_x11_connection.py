@@ -120,7 +120,7 @@ class X11Connection:
             return True, same.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) // 2
 
     def _refusal(self, error: Exception) -> Exception:
-        """xcffib raises one exception for all causes; it tells them apart by the text alone."""
+        """xcffib raises one exception for all causes; only the text distinguishes them."""
         reasons = self._xcffib.ConnectionException.REASONS
         name = f"display_name is {self.display_name!r}"
         if error.args[:1] == (reasons[_PARSE_ERROR],):

@@ -1,8 +1,8 @@
 """Xlib's error handlers, set while vkshare's windows are open, so that the end of an X server is no end of the process.
 
 Xlib calls exit() when it loses its connection, unless both the I/O error handler (one a process) and the I/O error exit
-handler (one a display) are set and return. What happens to other displays, an engine's for one, goes on to the
-handlers that were there before.
+handler (one a display) are set and return. Errors of other displays, for example an engine's, are passed to the
+previous handlers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _OnError = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Error
 
 
 class _Guard:
-    """What is set now: for which display, whom to tell, and what to put back."""
+    """The installed handlers: their display, the callback, and the previous handlers to restore."""
 
     def __init__(self, display: int, on_lost: Callable[[], None], previous_io: int, previous: int) -> None:
         self.display = display
@@ -47,7 +47,7 @@ class _Guard:
 
 
 _guard: _Guard | None = None
-# What our handlers were put in front of, the oldest first. Kept for good: somebody's handler may still call ours.
+# The handlers that ours have replaced, the oldest first. Never freed, because other code's handler may call ours.
 _left: dict[Any, list[int]] = {}
 _passing = threading.local()
 
@@ -89,14 +89,14 @@ def install(display: int, on_lost: Callable[[], None]) -> None:
     xlib.XSetIOErrorExitHandler(display, _address(_EXIT), None)
 
 
-def uninstall(*, is_gone: bool = False) -> None:
-    """Puts back what was there before. `is_gone`: the Display has been closed, its own handler with it. Idempotent."""
+def uninstall(*, is_display_closed: bool = False) -> None:
+    """Restores the previous handlers. `is_display_closed`: the Display's own handler is gone with it. Idempotent."""
     global _guard
     guard, _guard = _guard, None
     if guard is None:
         return
     xlib = _xlib()
-    if not is_gone:
+    if not is_display_closed:
         xlib.XSetIOErrorExitHandler(guard.display, None, None)  # NULL: Xlib's default
     _put_back(xlib.XSetIOErrorHandler, guard.previous_io, _address(_IO_ERROR))
     _put_back(xlib.XSetErrorHandler, guard.previous, _address(_ERROR))
@@ -105,7 +105,7 @@ def uninstall(*, is_gone: bool = False) -> None:
 def _put_back(setter: Any, previous: int, ours: int) -> None:
     found = setter(previous)
     if found != ours:
-        setter(found)  # somebody has set one after us, which may call ours: it stays
+        setter(found)  # other code has set a later one, which may call ours: it stays
 
 
 def _leave(kind: Any, previous: int | None) -> int:
@@ -149,7 +149,7 @@ def _on_error(display: int, event: Any) -> int:
     return 0
 
 
-# Alive for good: Xlib, or somebody's handler, may call them at any time.
+# Never freed: Xlib, or other code's handler, may call them at any time.
 _IO_ERROR, _EXIT, _ERROR = _OnIOError(_on_io_error), _OnExit(_on_exit), _OnError(_on_error)
 
 

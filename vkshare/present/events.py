@@ -1,4 +1,4 @@
-"""What happens to a window, in the names and fields that rendercanvas uses (its EventType), and how it is collected.
+"""Window events, with the names and fields of rendercanvas (its EventType), and their collection.
 
 Free of any window system: window.py feeds it with what GLFW's callbacks tell.
 """
@@ -112,7 +112,7 @@ class Collector:
             self._add(dataclasses.replace(event, event_type="double_click"))
 
     def wheel(self, right: float, up: float) -> None:
-        """Of notches."""
+        """Scale wheel notches to rendercanvas' units."""
         turned = self._pointer("wheel")
         self._add(dataclasses.replace(turned, dx=_WHEEL_STEP * right, dy=-_WHEEL_STEP * up))
 

@@ -24,7 +24,7 @@ class Frame(_native.Frame):
     width, height
         Pixels. They are those of this frame: the swapchain may have been resized since.
     is_hidden
-        The window has no pixels now (minimised): drawing goes to a surface of 1x1 that nobody sees.
+        The window has no pixels now (minimised): drawing goes to an invisible surface of 1x1.
     is_closed, close()
     """
 
@@ -32,7 +32,7 @@ class Frame(_native.Frame):
 
     @property
     def view(self) -> View:
-        """What commands take as their target."""
+        """The surface to pass to commands as their target."""
         return self.swapchain._view_of(self)
 
     @property
@@ -77,7 +77,10 @@ class Frame(_native.Frame):
 
 
 class FrameScope:
-    """What ``swapchain.frame()`` gives: acquires at the start of its block, presents at the end. Not reentrant."""
+    """The context manager of ``swapchain.frame()``: acquires at the start of its block, presents at the end.
+
+    Not reentrant.
+    """
 
     __slots__ = ("_frame", "_swapchain", "_timeout")
 
@@ -98,11 +101,11 @@ class FrameScope:
         if error is None:
             self._swapchain.present(frame)
         else:
-            frame.close()  # half a frame is shown to nobody
+            frame.close()  # half a frame is never shown
 
 
 class Prepared(_native.Prepared):
-    """What ``swapchain.prepare()`` gives: a command list for each image, recorded when that image first comes."""
+    """The result of ``swapchain.prepare()``: a command list for each image, recorded at the image's first frame."""
 
     def __init__(self, swapchain: Swapchain, record: Callable[[CommandList, View], object]) -> None:
         self.swapchain = swapchain

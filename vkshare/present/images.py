@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vkshare import formats
-from vkshare._graveyard import Part
+from vkshare._deletion_queue import SharedImage
 from vkshare.backends.base import ImageSpec
 from vkshare.errors import UnsupportedError
 from vkshare.present.targets import GlfwTarget, Headless, SurfaceTarget, Target
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vkshare.formats import Format
     from vkshare.present.shm_window import ShmWindow
 
-_REFRESH_RATE = 60.0  # Hz, of displays that nobody can be asked about from any thread
+_REFRESH_RATE = 60.0  # Hz, of displays whose rate cannot be queried from any thread
 
 Pinned = Callable[[], AbstractContextManager[None]]
 
@@ -37,7 +37,7 @@ class Images(Protocol):
     native: dict[str, Any] | None  # the `vulkan` argument of _native.Swapchain; None: a ring
 
     def make(self, place: tuple[int, int, int, int], pinned: Pinned) -> Surface:
-        """The surface of an image that C tells of: VkImage, VkImageView, width, height."""
+        """Make the surface of an image that C reports: VkImage, VkImageView, width, height."""
 
     def mode(self, name: str) -> tuple[int, int]:
         """The VkPresentModeKHR of that name, and the ns from frame to frame where we pace them; UnsupportedError."""
@@ -46,7 +46,7 @@ class Images(Protocol):
 
 
 class VulkanImages:
-    """Of a VkSurfaceKHR."""
+    """The images of a VkSurfaceKHR."""
 
     output: ShmWindow | None = None
 
@@ -67,7 +67,7 @@ class VulkanImages:
         vk_image, view, width, height = place
         spec = ImageSpec(width, height, self.format, "optimal", self._usage)
         image = self._backend.presentable_image(spec, vk_image, view, pinned)
-        return Surface(self._device, Part(image), presentable=True)
+        return Surface(self._device, SharedImage(image), presentable=True)
 
     def mode(self, name: str) -> tuple[int, int]:
         return self._backend.present_mode(self.surface, name)
@@ -77,7 +77,7 @@ class VulkanImages:
 
 
 class RingImages:
-    """Surfaces like any others, shown by `output` or by nobody."""
+    """Ordinary surfaces, shown by `output` if it is not None."""
 
     color_space = "srgb-nonlinear"
     by_fences = False

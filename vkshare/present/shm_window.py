@@ -55,7 +55,7 @@ _CLOSE_TIMEOUT = 1.0  # seconds that close() gives the server to finish reading
 
 
 def unsupported_on_wayland() -> UnsupportedError:
-    """What to raise for a Wayland window on the CPU backend."""
+    """Return the error for a Wayland window on the CPU backend."""
     return UnsupportedError(
         "showing CPU windows on Wayland",
         "pictures in memory are shown by X11's MIT-SHM, and GLFW draws nothing itself",
@@ -75,7 +75,7 @@ class ShmWindowStatistics:
 
 
 class ShmWindow(Closing):
-    """An X11 window, whoever made it, as a place to show pictures from memory. Thread-safe.
+    """An X11 window, of any creator, as a place to show pictures from memory. Thread-safe.
 
     It has a connection of its own to the X server; the window itself is neither owned nor ended.
 
@@ -268,7 +268,7 @@ class ShmWindow(Closing):
 
     @staticmethod
     def _check_picture(segment: Segment, width: int, height: int, stride: int, format: str) -> None:
-        """What the server would refuse, or read past the end of, is refused here."""
+        """Refuse arguments that the server would refuse, or for which it would read past the segment."""
         if not isinstance(segment, Segment):
             raise TypeError(f"segment must be what attach() returned, not {type(segment).__name__}")
         if isinstance(format, str) and format not in FORMATS:
@@ -347,7 +347,8 @@ class ShmWindow(Closing):
             image.destroy()  # `pixels` keeps the memory
 
     def capture(self) -> np.ndarray[Any, Any]:
-        """What the window shows on the server now, as (H, W, 4) bytes: blue, green, red, alpha (255 if it has none).
+        """Return the pixels that the window shows on the server now, as (H, W, 4) bytes: blue, green, red,
+        alpha (255 if it has none).
 
         Raises
         ------

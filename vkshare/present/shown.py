@@ -1,4 +1,4 @@
-"""What a swapchain shows: put on the screen where that is ours to do, and read back for capture()."""
+"""Presented frames of a swapchain: shown by vkshare where no driver presents them, and copied for capture()."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _SHOW_TIMEOUT = 1.0  # seconds for the window system to have read an image
 _CAPTURE_TIMEOUT = 1.0  # seconds for a capture to find an image that is shown
 
 
-class Shown:
-    """The presented pictures of one swapchain."""
+class FrameCapture:
+    """Shows and captures the presented frames of one swapchain."""
 
     def __init__(self, swapchain: Swapchain, images: Images, *, keep: bool) -> None:
         self._swapchain = swapchain
@@ -39,10 +39,10 @@ class Shown:
         self._segments: dict[Surface, Segment] = {}
         self._tokens: dict[Surface, Token] = {}
 
-    def renewed(self, images: Images) -> Shown:
-        """For another target. This one is closed."""
+    def renewed(self, images: Images) -> FrameCapture:
+        """Make the FrameCapture of another target, and close this one."""
         self.close()
-        return Shown(self._swapchain, images, keep=self._keep)
+        return FrameCapture(self._swapchain, images, keep=self._keep)
 
     # ---- hooks: what C calls round a frame --------------------------------------------------------------------------
 

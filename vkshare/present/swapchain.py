@@ -15,7 +15,7 @@ from vkshare._closing import Closable
 from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError
 from vkshare.present.frame import Frame, FrameScope, Prepared
 from vkshare.present.images import PRESENT_MODES, Images, open_images
-from vkshare.present.shown import Shown
+from vkshare.present.shown import FrameCapture
 from vkshare.present.targets import GlfwTarget, Headless, resolve
 from vkshare.surface import Surface
 from vkshare.view import View
@@ -111,7 +111,7 @@ class Swapchain(Closable, _native.Swapchain):
         self._counts = counts
         self._window: Window | None = self._target.window if isinstance(self._target, GlfwTarget) else None
         self._images: Images = open_images(device, self._target, wanted, present_mode, present_fences)
-        self._shown: Shown | None = None
+        self._shown: FrameCapture | None = None
         size = self._target_size()
         try:
             deadlines = {"proof_deadline": _PROOF_DEADLINE, "fence_deadline": _FENCE_DEADLINE}
@@ -198,7 +198,7 @@ class Swapchain(Closable, _native.Swapchain):
 
     def resize(self, width: int, height: int) -> None:
         """Another size, from the next acquire on. A vkshare.Window is followed by itself; call this for a Headless
-        target, and where an engine's own window changes: not every window system tells the driver.
+        target, and where an engine's own window changes: not every window system notifies the driver.
 
         Frames that are out then can be presented until the next acquire. ValueError: a size outside 1 to what the
         device allows. Where the driver's surface allows less than the device, the frames are as large as it allows, and
@@ -213,7 +213,7 @@ class Swapchain(Closable, _native.Swapchain):
     def retarget(self, target: Any) -> None:
         """Goes on with another target after SurfaceLostError: a window, a GLFW window, or a VkSurfaceKHR.
 
-        What was presented on the old one is given up. Blocks until its GPU work has run.
+        Frames presented on the old one may be dropped. Blocks until its GPU work has run.
         """
         self._check_open()
         with self._lock:
@@ -255,7 +255,7 @@ class Swapchain(Closable, _native.Swapchain):
             For a second other threads' captures had the image, or the driver did not give it back.
         """
         self._check_open()
-        with self.device._inside():
+        with self.device._active_call():
             assert self._shown is not None
             return self._shown.read()
 
@@ -293,7 +293,7 @@ class Swapchain(Closable, _native.Swapchain):
             self._images.close()
 
     def __repr__(self) -> str:
-        if self.is_closed or self.device.is_gone:
+        if self.is_closed or self.device._is_unusable:
             return "<vkshare.Swapchain closed>"
         width, height = self.extent
         return f"<vkshare.Swapchain {width}x{height} {self.format}, {self.image_count} images, {self._mode}>"
@@ -320,7 +320,7 @@ class Swapchain(Closable, _native.Swapchain):
             self._prepare()
         elif all(size):
             self._renew_offscreen(*size)
-        self._shown = Shown(self, self._images, keep=bool(capture))
+        self._shown = FrameCapture(self, self._images, keep=bool(capture))
         self._hook()
         self._tell_window()
         with self.device._lock:
@@ -372,7 +372,7 @@ class Swapchain(Closable, _native.Swapchain):
 
     def _adopt(self, index: int, generation: int) -> bool:
         """Called from C when an image first comes: its Surface. False: it is of before a resize by another thread."""
-        with self._lock, self.device._inside():
+        with self._lock, self.device._active_call():
             if generation < self._generation:
                 return False
             if generation == self._generation and index in self._surfaces:

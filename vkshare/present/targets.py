@@ -1,4 +1,4 @@
-"""What a swapchain can be made for."""
+"""Targets of swapchains."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LARGEST = 2**31 - 1  # pixels a side: what Vulkan's signed rectangles hold
 
 @dataclass(frozen=True, slots=True)
 class Headless:
-    """A target that nobody looks at: what is presented is there for ``Swapchain.capture()``.
+    """An offscreen target: its presented frames can be read with ``Swapchain.capture()``.
 
     With VK_EXT_headless_surface below it goes through the driver's own swapchains; elsewhere, and on the CPU backend,
     it is a ring of offscreen surfaces with the same rules.
@@ -42,13 +42,13 @@ class Headless:
 
 @dataclass(frozen=True, slots=True)
 class GlfwTarget:
-    """Somebody's GLFW window: ours, with a Window that follows it, or an engine's."""
+    """A GLFW window: of a vkshare.Window, or an engine's."""
 
     pointer: int  # GLFWwindow *
     window: Window | None
 
     def framebuffer_size(self) -> tuple[int, int]:
-        """Pixels, as GLFW tells them now: main thread only."""
+        """The size in pixels that GLFW reports now: main thread only."""
         import ctypes
 
         import glfw
@@ -77,7 +77,7 @@ Target = Headless | GlfwTarget | SurfaceTarget
 
 
 def resolve(target: Any) -> Target:
-    """What ``create_swapchain(target)`` was given, as one of the above.
+    """Convert the argument of ``create_swapchain(target)`` to one of the classes above.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def resolve(target: Any) -> Target:
 
 
 def _window_of_canvas(target: Any) -> Any:
-    """Of a canvas of rendercanvas the GLFW window; anything else as it is.
+    """Return the GLFW window of a rendercanvas canvas, and any other object unchanged.
 
     A canvas draws once it has a context: it gets one that leaves presenting to the swapchain.
 
@@ -127,7 +127,7 @@ def _window_of_canvas(target: Any) -> Any:
     try:
         target.get_context(_canvas_context())
     except RuntimeError as error:
-        raise InvalidCallError(f"the canvas is drawn to by somebody else: {error}") from None
+        raise InvalidCallError(f"other code draws to the canvas: {error}") from None
     return window
 
 

@@ -26,7 +26,7 @@ _SLICE = 0.05
 
 
 class Dependent(Protocol):
-    """What shows pictures in a window, and must end before it."""
+    """An object that shows pictures in a window, and must be closed before it."""
 
     @property
     def is_closed(self) -> bool: ...
@@ -130,13 +130,13 @@ class Window:
 
     @property
     def native_window(self) -> int:
-        """What the window system calls it: on X11 its XID, on Wayland the address of the wl_surface; else 0."""
+        """The window system's handle: on X11 the XID, on Wayland the address of the wl_surface; else 0."""
         self._check()
         return self._native
 
     @property
     def title(self) -> str:
-        """What the window manager shows. Setting it: main thread only."""
+        """The title that the window manager shows. Set it in the main thread only."""
         return self._title
 
     @title.setter
@@ -268,11 +268,11 @@ class Window:
     # ---- for the package
 
     def _look(self) -> bool:
-        """Whether the window system has gone away, which those who depend on it are told. Any thread."""
+        """Whether the window system has gone away; notifies the window's dependents then. Any thread."""
         return self._connection.is_lost(look=True)
 
     def _add_dependent(self, dependent: Dependent) -> None:
-        """Tells it of each new size, and closes it before the window: a surface must not outlive its window."""
+        """Notifies it of each new size, and closes it before the window: a surface must not outlive its window."""
         self._check()
         self._dependents.add(dependent)
 
@@ -357,7 +357,8 @@ class Window:
 
 
 class _State:
-    """What GLFW's callbacks tell of one window. They hold on to this, never to the Window, which may so be lost."""
+    """The state that GLFW's callbacks of one window update. They refer to it, not to the Window, so that the Window can
+    be collected."""
 
     def __init__(self, glfw: Any, window: Any, dependents: weakref.WeakSet[Dependent]) -> None:
         self._glfw = glfw

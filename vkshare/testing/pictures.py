@@ -103,7 +103,10 @@ def _write_one(path: Path, picture: Array) -> Path:
 
 
 def _as_bytes(picture: Array) -> Array:
-    """What a PNG can hold: grey, RGB or RGBA bytes. Floats are taken as 0 to 1; two channels become red and green."""
+    """Convert to the pixels of a PNG: grey, RGB or RGBA bytes.
+
+    Floats are taken as 0 to 1; two channels become red and green.
+    """
     import numpy as np
 
     if picture.dtype == np.uint32:

@@ -33,7 +33,8 @@ _MARKERS = (
     "vks_cuda: needs CUDA",
     "vks_display: needs a display",
 )
-# What VKSHARE_TEST_DRIVER may be: the adapter's kind, a part of its name, and a part of its driver's name and version.
+# The values of VKSHARE_TEST_DRIVER: the adapter's kind, a part of its name, and a part of its
+# driver's name and version.
 DRIVERS = {
     "cpu": ("cpu", "", ""),
     "gpu": ("gpu", "", ""),

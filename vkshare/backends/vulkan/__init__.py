@@ -79,7 +79,7 @@ def adopt(**handles: Any) -> VulkanBackend:
 
 
 def requirements() -> Requirements:
-    """What an engine should enable to hand its device to ``Device.from_handles``. Works without Vulkan."""
+    """Return the extensions and features that ``Device.from_handles`` needs. Works without Vulkan."""
     from vkshare.backends.vulkan.required import Requirements
 
     return Requirements()
@@ -105,7 +105,7 @@ def flush_messages() -> None:
 
 
 def validation_layer_version() -> str | None:
-    """Of the Khronos validation layer that the loader finds, e.g. ``"1.3.239"``; None where there is none."""
+    """Return the version of the installed Khronos validation layer, e.g. ``"1.3.239"``, or None."""
     if _why_not() is not None:
         return None
     from vkshare.backends.vulkan.instance import validation_layer_version as version

@@ -81,7 +81,7 @@ def skipped() -> list[tuple[str, str]]:
 
 
 def physical_device_of(adapter: Adapter, instance: instances.Instance) -> PhysicalDevice:
-    """The same physical device in another instance. Devices with equal UUIDs are told apart by their place."""
+    """The same physical device in another instance. Devices with equal UUIDs are matched by their index."""
     handles = instance.physical_devices()
     can_name = "VK_EXT_debug_utils" in instance.extensions
     if adapter.index < len(handles):

@@ -15,7 +15,7 @@ from vkshare.backends.vulkan.physical import PhysicalDevice
 from vkshare.backends.vulkan.required import PRESENT_FENCES, PRESENT_FENCES_FEATURE, Requirements
 from vkshare.errors import UnsupportedError
 
-# What a capability needs that an engine may have left out.
+# The extension that a capability needs, which an engine may not have enabled.
 _NEEDED = {"export_timelines": "VK_KHR_external_semaphore_fd", "host_pointer": "VK_EXT_external_memory_host"}
 
 
@@ -35,8 +35,8 @@ def adopt_device(
 ) -> VulkanBackend:
     """An engine's own device.
 
-    Nothing of the engine's is ever destroyed. What was made on it is destroyed by close(), which must come before the
-    engine destroys the device.
+    The engine's objects are never destroyed. close() destroys the objects that vkshare made; call it before the engine
+    destroys the device.
 
     Raises
     ------

@@ -47,8 +47,8 @@ VK = _Constants()
 class Struct:
     """A Vulkan structure, and everything that it points to: alive as long as this object is.
 
-    Fields read through: ``properties.limits.maxImageDimension2D``. What such a read gives that is itself a structure
-    looks into this object's memory and does not keep it.
+    Fields read through: ``properties.limits.maxImageDimension2D``. A nested structure that such a read returns
+    refers to this object's memory without keeping it alive.
     """
 
     __slots__ = ("_kept", "pointer")
@@ -89,7 +89,7 @@ def _layout(type_name: str) -> tuple[Any, dict[str, Any], int | None]:
 def _convert(value: Any, pointer: Any, kept: list[Any]) -> Any:
     """`value` as cffi takes it for a field of that pointer type; None: of another type, by value.
 
-    What must stay alive with it is appended to `kept`.
+    Objects that must stay alive with it are appended to `kept`.
     """
     if isinstance(value, Struct):
         kept.append(value)
@@ -201,7 +201,7 @@ def error(result: int, call: str) -> VulkanError:
 def make_into(out: Any, create: Callable[..., Any], *arguments: Any) -> None:
     """Calls `create(*arguments, out)` for a handle. VulkanError: it is NULL then, which may be destroyed as any other.
 
-    Whoever has `out` has the handle, even where an exception (Ctrl-C) comes between the call and the next.
+    The handle is in `out` even if an exception (Ctrl-C) comes right after the call.
     """
     try:
         create(*arguments, out)

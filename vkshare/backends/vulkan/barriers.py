@@ -100,7 +100,7 @@ def _change_layout(old: int, layout: int) -> Struct:
 
 
 def _change(source_family: int, target_family: int, **fields: int) -> Struct:
-    """Of an image that _record() fills in."""
+    """A barrier of an image that _record() fills in."""
     return new(
         "VkImageMemoryBarrier2",
         **{

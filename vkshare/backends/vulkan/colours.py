@@ -1,6 +1,6 @@
 """Colours as a format stores them, so that every driver clears to the very bytes that the CPU rasterizer writes.
 
-A driver's own conversion may round the other way at a tie. What is given to it here is already the float that a code
+A driver's own conversion may round the other way at a tie. Its input here is already the float that a code
 of the format stands for, which every rounding takes back to that code. The conversions are native/raster/format.c's:
 round to nearest even in single precision.
 """

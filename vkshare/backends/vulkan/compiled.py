@@ -1,4 +1,4 @@
-"""What a compiled command list owns on Vulkan: its command buffer, its descriptor sets, its vertices."""
+"""The Vulkan objects of a compiled command list: its command buffer, its descriptor sets, its vertices."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class Context:
 
     @property
     def queue_families(self) -> list[int]:
-        """Of its queues: the one for graphics first."""
+        """Return the families of the context's queues, the graphics family first."""
         return [self.queue_family] if self.transfer_family is None else [self.queue_family, self.transfer_family]
 
     # ---- command buffers ----
@@ -138,7 +138,10 @@ class Context:
         objects.destroy()
 
     def _submit_and_wait(self, command_buffer: int) -> None:
-        """Right only while nobody else uses the queue: a Device puts its own submit in this one's place."""
+        """Submit without a lock: valid while no other thread uses the queue.
+
+        A Device replaces this with its own submit.
+        """
         vk = self.vk
         info = new("VkCommandBufferSubmitInfo", commandBuffer=handle("VkCommandBuffer", command_buffer))
         submit = new("VkSubmitInfo2", commandBufferInfoCount=1, pCommandBufferInfos=[info])

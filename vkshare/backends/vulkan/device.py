@@ -104,11 +104,12 @@ class VulkanBackend:
     # ---- presenting ----
 
     def headless_surface(self) -> WindowSurface | None:
-        """A VkSurfaceKHR that nobody looks at; None where the driver has none."""
+        """Make a headless VkSurfaceKHR; None if the driver has none."""
         return presentation.headless_surface(self.context)
 
     def glfw_surface(self, window: int, pace: int) -> WindowSurface:
-        """Of a GLFW window, by the address of its GLFWwindow; its display shows a picture every `pace` ns.
+        """Make the VkSurfaceKHR of a GLFW window, given the address of its GLFWwindow; `pace` is its refresh
+        period in ns.
 
         UnsupportedError.
         """

@@ -110,7 +110,7 @@ class VulkanImage:
         return contextlib.nullcontext()
 
     def check_open(self) -> None:
-        """ClosedError after destroy(). What records commands on the image asks, under the context's lock."""
+        """ClosedError after destroy(). Called before commands on the image are recorded. Caller holds context.lock."""
         if self.handle is None:
             raise ClosedError("a surface that the commands use is closed")
 

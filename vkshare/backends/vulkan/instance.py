@@ -16,7 +16,7 @@ from vkshare.backends.vulkan.messages import messenger_info
 from vkshare.errors import UnsupportedError, VulkanError
 
 VALIDATION_LAYER = "VK_LAYER_KHRONOS_validation"
-# Enabled where the loader or a driver has them. Those of surfaces are for swapchains, which need them on the instance.
+# Enabled where the loader or a driver has them. Swapchains need the surface extensions on the instance.
 _OPTIONAL_EXTENSIONS = (
     "VK_EXT_debug_utils",
     "VK_KHR_surface",
@@ -48,7 +48,7 @@ class Instance:
 
 
 def validation_wanted(validation: bool | None = None) -> bool:
-    """What the call says, else what VKSHARE_VALIDATION says."""
+    """Return the argument if it is not None, else the value of VKSHARE_VALIDATION."""
     return os.environ.get("VKSHARE_VALIDATION", "") not in ("", "0") if validation is None else validation
 
 
@@ -70,7 +70,7 @@ def get(validation: bool | None = None) -> Instance:
 
 
 def validation_layer_version() -> str | None:
-    """Of the validation layer that the loader finds, e.g. ``"1.3.239"``; None where there is none."""
+    """Return the version of the installed validation layer, e.g. ``"1.3.239"``, or None."""
     for layer in global_functions().list("vkEnumerateInstanceLayerProperties"):
         if text(layer.layerName) == VALIDATION_LAYER:
             v = layer.specVersion

@@ -1,4 +1,4 @@
-"""What the validation layer says, brought to the log and to those who listen.
+"""Messages of the validation layer, written to the log and passed to registered callbacks.
 
 The layer speaks on any thread inside any call, with the core's locks held. So a C callback without the GIL
 (native/core/messages.h) only sends each message to a socket; a thread here reads it.

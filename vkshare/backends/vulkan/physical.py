@@ -1,4 +1,4 @@
-"""What a physical device says of itself: read once, before any VkDevice is made."""
+"""Properties of a physical device, read once, before any VkDevice is made."""
 
 from __future__ import annotations
 

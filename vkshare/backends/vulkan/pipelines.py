@@ -19,7 +19,7 @@ VERTEX_SIZE = 40  # bytes: x y z w, r g b a, u v as float32 (base.DrawTriangles)
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a pipeline does, whatever the target's format."""
+    """The state of a pipeline apart from the target's format."""
 
     vertex: str
     fragment: str

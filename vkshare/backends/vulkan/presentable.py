@@ -58,5 +58,5 @@ class PresentableImage:
         )
 
     def destroy(self) -> None:
-        with self.context.lock:  # nobody is in the middle of recording with the handle
+        with self.context.lock:  # no thread records with the handle
             self.handle = self.view = self.raw_view = None

@@ -17,7 +17,7 @@ PRESENT_MODES = {"immediate": 0, "mailbox": 1, "fifo": 2, "fifo_relaxed": 3}  # 
 _MODE_NAMES = {number: name for name, number in PRESENT_MODES.items()}
 # Where the caller names no format. Blending and blitting are exact in these; -srgb would encode what is drawn.
 _PREFERRED = ("bgra8unorm", "rgba8unorm", "rgb10a2unorm", "rgba16float", "rgba8unorm-srgb")
-_PREFERRED_HEADLESS = ("rgba8unorm", *_PREFERRED)  # what a surface is, where nobody says otherwise
+_PREFERRED_HEADLESS = ("rgba8unorm", *_PREFERRED)  # the default formats, best first
 _COLOR_SPACES = {0: "srgb-nonlinear", 1000104002: "extended-srgb-linear"}
 _USAGE = (  # word, VkImageUsageFlags
     ("render", "IMAGE_USAGE_COLOR_ATTACHMENT_BIT"),
@@ -44,7 +44,7 @@ class WindowSurface:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a swapchain on one surface is made with."""
+    """The parameters of a swapchain on one surface."""
 
     format: Format
     color_space: str
@@ -58,7 +58,7 @@ class Choice:
 
 
 def why_no_swapchains(context: Context) -> str | None:
-    """What of Vulkan is missing for any swapchain; None: nothing."""
+    """Return the name of a missing extension that every swapchain needs, or None."""
     if "VK_KHR_surface" not in context.instance_extensions:
         return "the instance has no VK_KHR_surface"
     if "VK_KHR_swapchain" not in context.extensions:
@@ -67,7 +67,7 @@ def why_no_swapchains(context: Context) -> str | None:
 
 
 def headless_surface(context: Context) -> WindowSurface | None:
-    """A surface that nobody looks at; None where the driver has none: an offscreen ring does the same."""
+    """Make a headless VkSurfaceKHR; None if the driver has none, so that offscreen images are used."""
     if why_no_swapchains(context) or "VK_EXT_headless_surface" not in context.instance_extensions:
         return None
     vk = context.physical.vk
@@ -104,7 +104,8 @@ def glfw_surface(context: Context, window: int, pace: int) -> WindowSurface:
     reason = why_no_swapchains(context)
     if reason:
         raise UnsupportedError("a swapchain for a window", reason)
-    # pyGLFW's own wrapper takes handles of ctypes only, and its function object is everybody's: a prototype of our own.
+    # pyGLFW's own wrapper takes handles of ctypes only, and all its users share its function
+    # object: hence a prototype of our own.
     pointer, out = ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64)
     library: Any = vars(glfw)["_glfw"]
     create = ctypes.CFUNCTYPE(ctypes.c_int, pointer, pointer, pointer, out)(("glfwCreateWindowSurface", library))
@@ -245,7 +246,7 @@ def _capabilities(context: Context, surface: WindowSurface) -> Struct:
 
 
 def _composite_alpha(supported: int) -> int:
-    """Opaque where there is a choice: a window's alpha is nobody's business but the application's."""
+    """Choose opaque if it is supported, so that the compositor ignores the window's alpha."""
     opaque = VK.COMPOSITE_ALPHA_OPAQUE_BIT_KHR
     return int(opaque if supported & opaque else supported & -supported)
 

@@ -146,7 +146,7 @@ def _host_memory_opens(context: Context) -> bool:
 
 
 def _paint(context: Context, image: VulkanImage) -> None:
-    """One tenure: takes the image, clears it to _PIXEL, gives it back."""
+    """Acquire the image, clear it to _PIXEL and release it."""
     vk = context.vk
 
     def write(commands: object) -> None:

@@ -1,7 +1,7 @@
 """From a command list's operations to one VkCommandBuffer.
 
 Draws on one target in a row share a rendering scope: rasterization order keeps their order (Vulkan 1.3, 24.2), and
-nothing in the scope reads what it writes. Whatever else follows comes after a barrier over everything (barriers.py
+nothing in the scope reads what it writes. All other commands come after a barrier over everything (barriers.py
 says why that one). The first of them also orders the list behind earlier submits, so one list can be submitted again
 and again.
 """
@@ -85,7 +85,7 @@ class Recorder:
         barriers.end(self._vk, commands, [image.handle for image in shown], to_host=to_host)
 
     def _order(self) -> None:
-        """What follows comes after all that was recorded, and after earlier submits."""
+        """Order later commands after all recorded ones, and after earlier submissions."""
         if not self._is_ordered:
             barriers.everything(self._vk, self._commands)
         self._is_ordered = False
@@ -310,7 +310,7 @@ def _levels(image: VulkanImage) -> tuple[int, int, int, int]:
 def _drawable(op: DrawTriangles) -> bytes:
     """The vertices without triangles that have a NaN or infinite position.
 
-    What a driver does with those is undefined.
+    The driver's behaviour for them is undefined.
     """
     triangles = np.frombuffer(op.vertices, np.float32, op.count * VERTEX_SIZE // 4).reshape(-1, 3, VERTEX_SIZE // 4)
     finite = np.isfinite(triangles[:, :, :4]).all(axis=(1, 2))

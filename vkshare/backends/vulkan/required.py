@@ -1,4 +1,4 @@
-"""What vkshare needs of a VkDevice, whether its own or an engine's."""
+"""Extensions and features that vkshare needs of a VkDevice, its own or an engine's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LINEAR_RENDERING = "VK_NV_linear_color_attachment"
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """What an engine should enable to hand its device to ``Device.from_handles``.
+    """Extensions and features that an engine should enable for ``Device.from_handles``.
 
     Attributes
     ----------

@@ -5,8 +5,8 @@ mapping, which the driver reads when it imports the file and again when it frees
 them. SwiftShader's file is not sealed: every party can truncate it, and the next access of the others is a SIGBUS.
 
 So a driver's file never leaves the process, and no driver opens a file from outside. Each party allocates exportable
-memory of its own, and maps one sealed memfd of vkshare's over the pixels in it. What lies before the pixels (lavapipe's
-header) stays in the driver's own file, where no peer can write.
+memory of its own, and maps one sealed memfd of vkshare's over the pixels in it. The bytes before the pixels (lavapipe's
+header) stay in the driver's own file, where no peer can write.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an ImageSpec means in Vulkan, and whether a driver can make it and share it."""
+"""Translates an ImageSpec to Vulkan, and checks whether a driver can make and share such an image."""
 
 from __future__ import annotations
 

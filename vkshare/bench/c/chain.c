@@ -152,7 +152,7 @@ static VkResult record(chain *chain, uint32_t i)
     return gpu->EndCommandBuffer(commands);
 }
 
-/* What is kept when the images are replaced; made when an image with that number first comes. */
+/* Objects that outlive a replacement of the images; made when an image with that index is first acquired. */
 static VkResult make_rest(chain *chain, uint32_t i)
 {
     gpu *gpu = chain->gpu;

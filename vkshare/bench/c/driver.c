@@ -47,7 +47,7 @@ static VkResult CreateSemaphore(VkDevice device, const VkSemaphoreCreateInfo *in
     if (made + 1 == SEMAPHORES)
         return -1; /* VK_ERROR_OUT_OF_HOST_MEMORY */
     *out = ++made;
-    const VkSemaphoreTypeCreateInfo *type = info->pNext; /* NULL: a binary one, whose counter nobody reads */
+    const VkSemaphoreTypeCreateInfo *type = info->pNext; /* NULL: a binary one, whose counter is never read */
     counters[made].value = counters[made].signalled = type ? type->initialValue : 0;
     return VK_SUCCESS;
 }

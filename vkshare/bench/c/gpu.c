@@ -87,7 +87,7 @@ gpu *gpu_open(PFN_vkGetInstanceProcAddr get, uint32_t index, uint32_t family, co
     return NULL;
 }
 
-/* Somebody else's device, which stays theirs: driver.c's. */
+/* Wraps a device that the caller owns: driver.c's. */
 gpu *gpu_over(PFN_vkGetDeviceProcAddr get, VkDevice device, VkQueue queue)
 {
     gpu *made = calloc(1, sizeof *made);

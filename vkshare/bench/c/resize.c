@@ -1,6 +1,6 @@
 /* resize.c: how a program in C usually follows a resize: it waits until the device is idle, destroys the swapchain,
  * makes a new one with views and commands for its images, and draws the first frame. And the same program keeping the
- * old ones for a while, as who has no proof that they are over must: what their memory costs.
+ * old ones for a while, as code without present fences must: measures the cost of their memory.
  */
 #include "clock.h"
 #include "swapchain.h"

@@ -93,7 +93,8 @@ double time_frames(chain *chain, long n)
     return seconds() - start;
 }
 
-/* ---- for who drives the same swapchain from another language ---------------------------------------------------- */
+/* ---- for a caller that drives the swapchain from another language -------------------------------------------------
+ */
 
 typedef struct chain_handles {
     uint64_t device, queue, swapchain;

@@ -1,4 +1,4 @@
-"""Who is shown, and how often: counted over all windows that a client has had."""
+"""Counts the shown frames of each client, over all windows that the client has had."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from vkshare.demos.desktop.order import Order
 from vkshare.demos.desktop.places import NAMES, Desk, Picture
 
-_FRESH = 0.3  # seconds: who showed nothing new for longer keeps his last frame
+_FRESH = 0.3  # seconds without a new frame after which a client counts as stalled
 _RATE_OVER = 1.0  # seconds
 
 
@@ -30,7 +30,7 @@ class Count:
 
 
 class _Member:
-    """What is known of one name."""
+    """The counters of one client name."""
 
     def __init__(self, name: str, index: int) -> None:
         self.count = Count(name)
@@ -89,7 +89,7 @@ class _Member:
 
 
 class Census:
-    """Of a compositor's windows. For one thread."""
+    """Counts a compositor's windows. For one thread."""
 
     def __init__(self, compositor: Any, desk: Desk) -> None:
         self._compositor = compositor
@@ -106,7 +106,7 @@ class Census:
         return all(count.shown for count in self.counts)
 
     def take(self) -> None:
-        """Looks at who is there."""
+        """Update the counters from the current windows."""
         windows = {window.title.partition(":")[0]: window for window in self._compositor.windows}
         for name, member in self._members.items():
             member.take(windows.get(name))

@@ -33,7 +33,7 @@ _LEG = 2.5  # seconds that the drifter takes from one place to the next
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """What a client is started with."""
+    """The arguments of a client process."""
 
     name: str
     path: str  # of the compositor's socket
@@ -53,7 +53,7 @@ class Invitation:
 
 
 class Guest:
-    """What the programs below have in common."""
+    """The common part of the programs below."""
 
     def __init__(self, invitation: Invitation) -> None:
         self.invitation = invitation
@@ -181,7 +181,7 @@ def bars(guest: Guest) -> None:
                         commands.fill_rect(view, rect, colour)
                     device.submit(number_by(commands, view, guest.layout, number, guest.number))
             except vkshare.AcquireTimeout:
-                pass  # nobody looks: a minimised window
+                pass  # a minimised window
 
 
 def drifter(guest: Guest) -> None:
@@ -232,7 +232,9 @@ def crash(guest: Guest) -> None:
 
 
 def main() -> NoReturn:
-    """Exit status 0 when the compositor closed the window, or is gone; 1 after an error that was told to the parent."""
+    """Exit status 0 when the compositor closed the window, or is gone; 1 after an error that was
+    reported to the parent.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent decides
     invitation, status = Invitation.from_json(sys.argv[1]), int(sys.argv[2])  # a pipe: JSON lines to the parent
     end_with_parent(invitation.parent)

@@ -1,4 +1,4 @@
-"""What the desktop's pictures have in common: drawing with Pillow on frames, words that fit, the frame's number."""
+"""Common drawing of the desktop's pictures: Pillow on frames, text that fits, the frame's number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the desktop demo is told, in a form that also goes to its processes."""
+"""Options of the desktop demo, in a form that is also passed to its processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Options:
 
     width: int = 1280
     height: int = 720
-    frames: int | None = None  # composites, from when every client was shown; None: until somebody ends it
+    frames: int | None = None  # composites, from when every client was shown; None: until the user ends it
     is_headless: bool = False
     is_one_process: bool = False
     crash_after: float = 3.0  # seconds

@@ -13,7 +13,7 @@ _REACH = 4096  # frames that may lie between two looks, either way
 
 
 class Order:
-    """The numbers of one window's frames. What is covered, or fades, tells nothing."""
+    """The numbers of one window's frames. Covered and fading windows are not checked."""
 
     def __init__(self, client: int) -> None:
         self._client = client

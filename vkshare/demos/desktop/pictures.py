@@ -1,4 +1,4 @@
-"""What the desktop's clients draw. Times are seconds; images are drawn whole each time."""
+"""Pictures of the desktop's clients. Times are seconds; images are drawn whole each time."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def slow(image: Image.Image, number: int) -> None:
     _ring(image, centre, 52 * unit, 9 * unit, (number % 8 + 1) / 8, (255, 184, 77, 255))
     write(draw, (round(centre[0]), round(centre[1] + 12 * unit)), str(number + 1), round(34 * unit), WHITE, "ms")
     low = round(centre[0]), round(image.height - 22 * unit)
-    write(draw, low, "nobody waits for it", round(15 * unit), FAINT, "ms")
+    write(draw, low, "no client waits for it", round(15 * unit), FAINT, "ms")
 
 
 def countdown(image: Image.Image, left: float, whole: float) -> None:
@@ -122,7 +122,7 @@ def countdown(image: Image.Image, left: float, whole: float) -> None:
 
 
 def card(image: Image.Image, number: int, seconds: float) -> None:
-    """What drifts over the others: a sheet of glass with a word on it.
+    """The client that drifts over the others: a sheet of glass with a word on it.
 
     Pillow draws straight colours; the compositor takes premultiplied ones.
     """

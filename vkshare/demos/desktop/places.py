@@ -1,4 +1,4 @@
-"""Who sits where on the desktop."""
+"""Positions of the clients on the desktop."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Desk:
 
 @dataclass(frozen=True, slots=True)
 class Picture(Layout):
-    """Of one client: the object in its middle. The frame's number is at render_mark."""
+    """The layout of one client, with the object in its middle. The frame's number is at render_mark."""
 
     @property
     def is_wide(self) -> bool:

@@ -1,4 +1,4 @@
-"""What the desktop demo found, as plain data."""
+"""Results of the desktop demo, as plain data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FASTER = 3  # composites for each frame of the slow client: a compositor that w
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Of a whole run."""
+    """The report of a whole run."""
 
     adapter: str
     seconds: float
@@ -30,7 +30,7 @@ class Report:
 
     @classmethod
     def of(cls, options: Options, told: dict[str, Any], clients: Clients) -> Report:
-        """From what the compositor's side told, and the processes."""
+        """Make the report from the messages of the compositor and of the processes."""
         return cls(
             adapter=told["adapter"],
             seconds=told["seconds"],
@@ -53,7 +53,7 @@ class Report:
 
 
 def faults(clients: list[dict[str, Any]], steady: dict[str, float], restarts: int) -> list[str]:
-    """What is not as it must be."""
+    """The list of faults."""
     found = []
     for client in clients:
         name = client["name"]

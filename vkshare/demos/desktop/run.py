@@ -91,7 +91,7 @@ class Clients:
             self._start(seat.name)
 
     def look(self) -> None:
-        """Starts again who crashed as it should, and notes who ended otherwise."""
+        """Restarts the client that crashes by design, and records clients that ended otherwise."""
         now = time.monotonic()
         for name, child in list(self._processes.items()):
             if child.has_ended:

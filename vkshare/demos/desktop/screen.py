@@ -27,7 +27,7 @@ from vkshare.errors import VkshareError
 if TYPE_CHECKING:
     from vkshare.present.events import Event
 
-_TURN = 0.05  # seconds between looks at who is there
+_TURN = 0.05  # seconds between updates of the census
 _PANEL = 0.25  # seconds between two pictures of the statistics
 _LOOK = 0.1  # seconds between two looks at the numbers in the picture
 _STARTING = 60.0  # seconds in which every client must have been shown
@@ -71,7 +71,7 @@ class Screen:
         self._wallpaper.show({})
 
     def run(self, signals: Signals, look: Callable[[], None] = lambda: None) -> None:
-        """Until there were so many composites, or somebody ends it. look() is called now and then."""
+        """Runs until that many composites are done, or the user ends it. Calls look() periodically."""
         self._begin = time.monotonic()
         while not (signals.came or self.host.has_ended or self._is_over()):
             self.host.turn(_TURN, signals)
@@ -79,7 +79,7 @@ class Screen:
             self._watch(time.monotonic())
 
     def _watch(self, now: float) -> None:
-        """Who is there, whether what is seen is in order; tells it on the panel."""
+        """Update the census, check the order of the frames, and show both on the panel."""
         self._census.take()
         told = self.host.compositor.statistics()
         if now - self._looked >= _LOOK and told.composites:
@@ -105,7 +105,7 @@ class Screen:
         return {**counts, "seconds": time.monotonic(), "slow": self._census.counts[NAMES.index("slow")].shown}
 
     def _steady(self) -> dict[str, float]:
-        """What was counted from when every client was shown."""
+        """Return the counters since every client was shown."""
         since = self._steady_since or self._totals()
         return {name: total - since[name] for name, total in self._totals().items()}
 
@@ -122,7 +122,7 @@ class Screen:
         return rgba(compositor.capture(), compositor.swapchain.format)
 
     def report(self) -> dict[str, Any]:
-        """What became of everybody, for JSON. Writes the picture."""
+        """Return the results of all clients, for JSON. Writes the picture."""
         self._census.take()
         if self._options.output is not None and self.host.compositor.statistics().composites:
             pictures.save(self.shown(), self._options.output)
@@ -148,7 +148,7 @@ class Screen:
 
 
 def main() -> NoReturn:
-    """The process: JSON lines to the parent say where it listens, and at the end what became of everybody."""
+    """The process's main function: JSON lines to the parent have its address, and at the end all results."""
     options, path, parent, status = Options.from_json(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     end_with_parent(parent)
     try:

@@ -1,4 +1,4 @@
-"""What is behind the windows: a dusk, and a slot for each client with its name above."""
+"""The background of the windows: a dusk, and a slot for each client with its name above."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Wallpaper:
         self.surface = device.create_surface(desk.width, desk.height)
 
     def show(self, captions: Mapping[str, str]) -> None:
-        """What is said beside each client's name. Does nothing while the compositor has not taken the last picture."""
+        """Set the text beside each client's name. Does nothing while the compositor has not taken the last picture."""
         if captions == self._captions:
             return
         try:

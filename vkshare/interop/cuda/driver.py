@@ -48,8 +48,8 @@ class CUDAError(VkshareError):
         return self.result in _FATAL
 
     def __str__(self) -> str:
-        told = f"{self.call}: {self.name or 'CUresult'} ({self.result})"
-        return f"{told}; CUDA is at an end in this process: start a new one" if self.is_fatal else told
+        text = f"{self.call}: {self.name or 'CUresult'} ({self.result})"
+        return f"{text}; CUDA cannot be used in this process any more: start a new one" if self.is_fatal else text
 
 
 def is_fatal(error: BaseException) -> bool:
@@ -200,7 +200,7 @@ def gpu_of(device: Device, thing: str = "surface") -> GPU:
 
 
 def device_of(pointer: int, what: str) -> int:
-    """The index of the GPU whose memory a CUdeviceptr is. CUDAError: it is nobody's."""
+    """The index of the GPU whose memory a CUdeviceptr is. CUDAError: it belongs to no GPU."""
     code, index = _ordinal(pointer)
     check(code, "cuPointerGetAttribute", what)
     return index

@@ -56,8 +56,8 @@ def open_fence(fence: Fence) -> CUDAFence:
 class CUDAFence(Opened):
     """A fence in CUDA. Made by vkshare.interop.cuda.open_fence(). Thread-safe.
 
-    Its rules are the fence's (rules X1 to X24), and a stream's wait or signal is to everybody what a
-    submission's is. Closing the fence, or its device, waits for the signals that streams were given.
+    Its rules are the fence's (rules X1 to X24), and a stream's wait or signal has the effect of a
+    submission's. Closing the fence, or its device, waits for the signals that streams were given.
     """
 
     _thing = "fence"
@@ -66,7 +66,7 @@ class CUDAFence(Opened):
         fence.device.check()
         self._fence = fence
         self._waits = self._signals = 0
-        self._signalling = threading.Lock()  # values are promised one after the other
+        self._signalling = threading.Lock()  # values are queued one at a time
         gpu = gpu_of(fence.device, self._thing)
         free_what_is_left()
         with fence.export() as descriptor:
@@ -89,7 +89,7 @@ class CUDAFence(Opened):
         """The stream's work from here on runs once the fence has the value; the GPU waits, not the CPU.
 
         The CPU waits only until the value is certain to come: its signal is with a driver, or was reached. A stream is
-        never given a wait for what nobody has promised, or what a held submission has.
+        never given a wait for a value that is not queued, or that only a held submission will signal.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ class CUDAFence(Opened):
         Raises
         ------
         TimeoutError
-            Nobody has promised the value in that time; the stream goes on without.
+            The value was not queued in that time; the stream does not wait for it.
         AbandonedError, ClosedError, DeviceLostError
             As Fence.wait(): the value can never be reached.
         DeviceMismatchError
@@ -126,9 +126,9 @@ class CUDAFence(Opened):
         self._waits += 1
 
     def signal(self, value: int, stream: Any = None) -> None:
-        """The fence gets the value once the stream's work so far has run, and every value that was promised before.
+        """Signal the value once the stream's work so far, and every value queued before, has completed.
 
-        Returns at once. From then on the value is promised (``Fence.queued_value``): submissions that wait for it go to
+        Returns at once. From then on the value is queued (``Fence.queued_value``): submissions that wait for it go to
         the driver, here and in other processes, and wait on the GPU. Should CUDA die with the work under way, waits for
         the value end in AbandonedError as soon as this process finds out, by its next call of this object or its end.
 
@@ -142,7 +142,7 @@ class CUDAFence(Opened):
         Raises
         ------
         ValueError
-            The value is not above what is promised, or too far above the fence's value (rule X1).
+            The value is not above the queued value, or too far above the fence's value (rule X1).
         InvalidCallError
             The fence is a follower; a held submission signals it first; the stream is being captured into a graph.
         DeviceMismatchError
@@ -150,7 +150,7 @@ class CUDAFence(Opened):
         AbandonedError, ClosedError, DeviceLostError
             The fence has ended.
         CUDAError
-            The driver refused; nothing is promised.
+            The driver refused; no value is queued.
         """
         value = _arguments.integer("value", value)
         number, timeline = self._checked(stream)
@@ -190,11 +190,11 @@ class CUDAFence(Opened):
         return number, timeline
 
     def _promise(self, value: int) -> int:
-        """What the stream must wait for first; 0: nothing."""
+        """Return the value for which the stream must wait first, or 0."""
         try:
             return self._fence._external_begin(value)
         except BaseException as error:
-            if not isinstance(error, Exception):  # Ctrl-C, which is heard after the call: it is promised
+            if not isinstance(error, Exception):  # Ctrl-C is handled after the call: the value is queued
                 with contextlib.suppress(VkshareError):
                     self._fence._external_end(0)
             raise

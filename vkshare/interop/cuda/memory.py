@@ -1,4 +1,4 @@
-"""What CUDA imports of a surface: its memory, and its timeline semaphore.
+"""CUDA imports of a surface: its memory, and its timeline semaphore.
 
 Follows the CUDA driver API, 6.19, "External Resource Interoperability". An fd belongs to CUDA once it is imported.
 """
@@ -43,7 +43,7 @@ _to_free: list[tuple[GPU, list[tuple[str, Any]]]] = []  # see free()
 class ImportedMemory:
     """A surface's memory in CUDA: a buffer (linear tiling), or an array (optimal).
 
-    Whoever looks at it keeps it: it is freed when the last view, tensor or capsule is gone. Thread-safe.
+    Each view, tensor and capsule refers to the memory, which is freed with the last of them. Thread-safe.
     """
 
     def __init__(self, gpu: GPU, spec: ImageSpec, memory: MemoryHandle, surface: Surface) -> None:
@@ -147,7 +147,7 @@ class ImportedMemory:
             self._free()  # in a forked child all of it is the parent's
 
     def _free(self) -> None:
-        """What was made of the memory, and then the memory, once no kernel can use it still."""
+        """Free the mappings of the memory, and then the memory, once no kernel uses it."""
         memory, self._memory = self._memory, None
         made = [
             ("cuSurfObjectDestroy" if kind == "surface" else "cuTexObjectDestroy", each)
@@ -170,7 +170,7 @@ def free(gpu: GPU, things: list[tuple[str, Any]]) -> bool:
 
 
 def free_what_is_left() -> set[GPU]:
-    """What free() could not free yet. Returns the GPUs whose context was found dead."""
+    """Free the memory that free() had to defer. Returns the GPUs whose context has failed."""
     dead = set()
     for _ in range(len(_to_free)):
         try:

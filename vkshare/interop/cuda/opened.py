@@ -1,4 +1,4 @@
-"""What CUDA's side of a surface and of a fence have in common: a timeline of CUDA's on one GPU, and its end."""
+"""The common part of CUDA's surfaces and fences: an imported timeline semaphore on one GPU, and its destruction."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Opened:
     @property
     @abstractmethod
     def _party(self) -> Surface | Fence:
-        """What it stands for."""
+        """The Surface or Fence that was opened."""
 
     @property
     def device(self) -> Device:
@@ -103,6 +103,6 @@ class Opened:
             streams.checked(code, function, stream, self._gpu, self._thing)
 
     def _lose(self) -> None:
-        """CUDA died in this process, by an error of a kernel's: nobody is to wait for what it was to bring."""
-        with contextlib.suppress(VkshareError):  # e.g. closed: then nobody does
+        """Fail the pending external values, because a kernel's error has ended CUDA in this process."""
+        with contextlib.suppress(VkshareError):  # e.g. closed: then nothing waits
             self._party._external_lost()

@@ -33,7 +33,7 @@ _FORMATS = {
 
 @dataclass(frozen=True, slots=True)
 class _Tensor:
-    """What ``__cuda_array_interface__`` says of an array."""
+    """The fields of an array's ``__cuda_array_interface__``."""
 
     pointer: int
     height: int
@@ -49,7 +49,7 @@ def share(device: Device, tensor: Any, *, format: str | Format | None = None, st
 
     Where the memory is that of a surface that is open in CUDA here, it is a handle of that very surface: nothing is
     copied, and it is acquired as its other handles are. Any other memory is copied on the GPU, once, in `stream`; the
-    surface is new, nobody owns it, its key is 0, and its next owner comes after the copy, which the call waits for.
+    surface is new and not owned, its key is 0, and its next owner comes after the copy, which the call waits for.
     ``surface.statistics().copied_bytes`` says which it was. The caller closes the surface.
 
     Parameters

@@ -1,4 +1,4 @@
-"""What a caller gives as a stream, as the driver takes it."""
+"""Convert a caller's stream argument to a CUstream."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _refuse_other(stream: int, wanted: GPU, thing: str) -> None:
 
 
 def join(first: int, then: int, where: GPU) -> None:
-    """What is in stream `then` from now on comes after what is in `first` now."""
+    """Order later work in stream `then` after the work now in `first`."""
     if first == then:
         return
     driver = bindings()

@@ -151,7 +151,7 @@ class CUDASurface(Opened):
         Tensors and arrays that are alive keep the memory; what is in it is the next owner's.
         """
         super().close()
-        self._memory = None  # where nobody else keeps it, this waits for the GPU
+        self._memory = None  # if this is the last reference, it waits for the GPU
 
     def __repr__(self) -> str:
         spec = self._surface.spec
@@ -172,7 +172,7 @@ class CUDASurface(Opened):
         """The handle owns the surface: CUDA's part of the turn begins."""
         memory, timeline = self._open_parts()
         surface = self._surface
-        # Of what the CPU writes to memory that it sees, CUDA's streams learn by Vulkan's queue alone (seen on an H200).
+        # CUDA's streams see the CPU's writes to mapped memory only after work of Vulkan's queue (seen on an H200).
         value = surface._external_begin(surface.is_host_visible, timeout)
         try:
             self._give_wait(timeline, value, stream)
@@ -180,12 +180,12 @@ class CUDASurface(Opened):
             with contextlib.suppress(VkshareError):  # e.g. closed meanwhile
                 surface._external_end(0)
             if is_fatal(error):
-                self._lose()  # what blocks before promised
+                self._lose()  # the values that earlier blocks announced
             raise
         return CUDAView(memory, stream, writable)
 
     def _finish(self, view: CUDAView) -> None:
-        """CUDA's part of the turn is over: whoever owns the surface next comes after it."""
+        """End CUDA's access: the next owner's work is ordered after it."""
         view._memory = None
         stream, value, timeline = view._stream, 0, None
         try:
@@ -194,7 +194,7 @@ class CUDASurface(Opened):
             value = self._surface._external_signal_value()
             self._give_signal(timeline, value, stream)
         except BaseException as error:
-            if is_fatal(error):  # the work of this block is lost, too: whoever is next is told
+            if is_fatal(error):  # the work of this block is lost, too: the next owner gets AbandonedError
                 self._lose()
                 raise
             given = timeline is not None and timeline.given == value

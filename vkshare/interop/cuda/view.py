@@ -26,7 +26,7 @@ _CAN_SAY_READ_ONLY = (1, 0)  # DLPack's version
 
 
 class CUDABlock(Block["CUDAView"]):
-    """What ``CUDASurface.access()`` and ``within()`` give: a context manager in which CUDA has the surface."""
+    """The context manager of ``CUDASurface.access()`` and ``within()``, in which CUDA may use the surface."""
 
     __slots__ = ("_stream", "_writable")
     _log = logging.getLogger("vkshare.cuda")
@@ -160,7 +160,7 @@ class CUDAView:
         if not (self._writable or versioned):
             raise UnsupportedBufferError(
                 "DLPack of a read-only view",
-                "the consumer's DLPack is older than 1.0 and cannot be told that it must not write",
+                "the consumer's DLPack is older than 1.0 and has no read-only flag",
                 "use access(writable=True)",
             )
         if stream != -1:

@@ -1,6 +1,6 @@
 """A surface in OpenGL: a texture and a framebuffer over its own memory, by GL_EXT_memory_object_fd.
 
-    with vks.interop.gl.open(surface) as shared:        # in the context that is current: EGL or GLX, whoever made it
+    with vks.interop.gl.open(surface) as shared:        # in the context that is current: EGL or GLX, of any library
         with shared.access(acquire=1, release=0) as view:
             draw(view.texture)                          # or into view.framebuffer
 

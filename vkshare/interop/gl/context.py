@@ -1,6 +1,6 @@
 """Which OpenGL context is current, and its functions, found through its own getProcAddress.
 
-Nothing is loaded for it: where a context is current, whoever made it has loaded libEGL or libGLX.
+No library is loaded: if a context is current, its creator has loaded libEGL or libGLX.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _entry(api: str) -> Any:
             try:
                 library = ctypes.CDLL(name, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
             except OSError:
-                continue  # nobody has loaded it, so there is no context of it
+                continue  # the library is not loaded, so it has no context
             found = getattr(library, get_current), getattr(library, get_address)
             found[0].restype = found[1].restype = c_void_p
             found[1].argtypes = [c_char_p]

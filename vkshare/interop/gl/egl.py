@@ -206,7 +206,7 @@ def egl_context(device: Device | None = None) -> EGLContext:
 
 
 def _try(egl: _EGL, display: int, wanted: tuple[bytes, bytes] | None) -> EGLContext | str:
-    """A context on that display, or why not. What was current in this thread is so again."""
+    """Make a context on that display, or return the reason of a failure. Restores the thread's current context."""
     if not egl.eglInitialize(display, None, None):
         return f"cannot be initialised (EGL error 0x{egl.eglGetError():04x})"
     if "EGL_KHR_surfaceless_context" not in egl.extensions(display):
@@ -237,8 +237,8 @@ def _look(context: EGLContext, wanted: tuple[bytes, bytes] | None) -> str:
     devices, driver = gl.uuids()
     if wanted[0] in devices and wanted[1] == driver:
         return ""
-    told = ", ".join(str(uuid.UUID(bytes=each)) for each in devices)
-    return f"({gl.renderer}) is device {told}, driver {uuid.UUID(bytes=driver)}"
+    devices_text = ", ".join(str(uuid.UUID(bytes=each)) for each in devices)
+    return f"({gl.renderer}) is device {devices_text}, driver {uuid.UUID(bytes=driver)}"
 
 
 class _Kept:

@@ -80,7 +80,7 @@ class SharedTexture:
         self.memory = self.texture = self.framebuffer = 0
 
     def _import(self, surface: Surface) -> None:
-        with surface.device._inside(), surface.device._lock:  # one at a time: the image looks for the new mapping
+        with surface.device._active_call(), surface.device._lock:  # one at a time: the image looks for the new mapping
             image: Any = surface._open_image()
             image.import_elsewhere(self._import_memory)
 
@@ -167,15 +167,15 @@ def check(gl: GL, surface: Surface) -> None:
 
 
 def _check_uuids(gl: GL, surface: Surface) -> None:
-    """The same device and the same driver, as GL_EXT_memory_object demands of whoever imports an opaque fd."""
+    """The same device and the same driver, as GL_EXT_memory_object demands for importing an opaque fd."""
     here = surface.device.capabilities
     devices, driver = gl.uuids()
     if here.device_uuid in devices and here.driver_uuid == driver:
         return
-    told = ", ".join(str(uuid.UUID(bytes=each)) for each in devices)
+    devices_text = ", ".join(str(uuid.UUID(bytes=each)) for each in devices)
     raise DeviceMismatchError(
         f"the surface's memory is of {surface.device.adapter.name} (device {uuid.UUID(bytes=here.device_uuid)}, driver "
-        f"{uuid.UUID(bytes=here.driver_uuid)}), and the {gl.describe()} is on device {told}, driver "
+        f"{uuid.UUID(bytes=here.driver_uuid)}), and the {gl.describe()} is on device {devices_text}, driver "
         f"{uuid.UUID(bytes=driver)}: make the context on the surface's GPU (vks.interop.gl.egl_context(device) finds "
         "it), or open the surface's device on the context's"
     )

@@ -21,18 +21,18 @@ _NEEDED = {"GL_EXT_semaphore", "GL_EXT_semaphore_fd"}
 
 
 class Order(Protocol):
-    """What is done at either end of an access. The surface is owned, and the context is current."""
+    """Synchronization at both ends of an access. The surface is owned, and the context is current."""
 
-    kind: str  # "gpu" | "cpu": who waits
+    kind: str  # "gpu" | "cpu": the side that waits
 
     def begin(self, texture: int) -> None:
         """OpenGL's commands from now on see what the owners before have done."""
 
     def end(self, texture: int) -> None:
-        """Who owns it next sees what OpenGL's commands so far have done."""
+        """Order the next owner's work after OpenGL's commands so far."""
 
     def give_up(self) -> None:
-        """In place of end(), in any context: whoever releases the surface sees to it that OpenGL has finished."""
+        """Replaces end() in any context: the caller makes sure that OpenGL has finished before the release."""
 
     def delete(self) -> None:
         """OpenGL's part of it; the context is current."""
@@ -115,11 +115,11 @@ class GPUOrder:
     def close(self) -> None:
         device = self._surface.device
         semaphores, self._vulkan = self._vulkan, []
-        if not device.is_gone:
+        if not device._is_unusable:
             # A later batch, too, has run: until then Mesa may look at what an earlier one waited for.
             last = device.counters()["submitted"]
             for semaphore in semaphores:
-                device._graveyard.bury(semaphore, lambda: device.completed > last)
+                device._deletion_queue.defer(semaphore, lambda: device.completed > last)
 
     def _make(self) -> None:
         from vkshare.backends.vulkan.semaphores import SharedSemaphore

@@ -103,7 +103,7 @@ class GLSurface:
 
     @property
     def texture(self) -> int:
-        """The texture's name. What is in it may be used inside access() only."""
+        """The texture's name. Its contents may be used inside access() only."""
         return self._open().texture
 
     @property
@@ -123,7 +123,7 @@ class GLSurface:
 
     @property
     def target(self) -> int:
-        """What the texture is bound to: GL_TEXTURE_2D."""
+        """The texture's target: GL_TEXTURE_2D."""
         return TEXTURE_2D
 
     @property
@@ -140,14 +140,14 @@ class GLSurface:
     def swaps_red_and_blue(self) -> bool:
         """True for bgra8unorm, which OpenGL has not: the texture is GL_RGBA8 over the same bytes.
 
-        Shaders that sample it get red as red (a swizzle sees to it). What is drawn, cleared, read or written through
-        the framebuffer has red and blue exchanged: write ``colour.bgra``.
+        Shaders that sample it get red as red (by a swizzle). Pixels that are drawn, cleared, read or written through
+        the framebuffer have red and blue exchanged: write ``colour.bgra``.
         """
         return self._pixel.swaps_red_and_blue
 
     @property
     def order(self) -> str:
-        """Who waits at a hand-over: "gpu" or "cpu"."""
+        """The side that waits at a hand-over: "gpu" or "cpu"."""
         return self._order.kind
 
     @property
@@ -295,7 +295,7 @@ class GLSurface:
         return GLView(self)
 
     def _finish(self, view: GLView) -> None:
-        """OpenGL's part of the turn is over: whoever owns the surface next comes after it."""
+        """End OpenGL's access: the next owner's work is ordered after it."""
         view._shared = None
         self._is_external = False
         try:

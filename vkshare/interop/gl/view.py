@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class GLBlock(Block["GLView"]):
-    """What ``GLSurface.access()`` and ``within()`` give: a context manager in which OpenGL has the surface."""
+    """The context manager of ``GLSurface.access()`` and ``within()``, in which OpenGL may use the surface."""
 
     __slots__ = ()
     _log = logging.getLogger("vkshare.gl")
@@ -29,7 +29,7 @@ class GLView:
 
     @property
     def gl_surface(self) -> GLSurface:
-        """Whose view it is."""
+        """The GLSurface of the view."""
         if self._shared is None:
             raise InvalidCallError(
                 "this GLView is over: it is valid inside `with shared.access(acquire=..., release=...) as view:` only"

@@ -38,24 +38,24 @@ def by_the_cpu(surface: vks.Surface, acquire: int, release: int, pixels: Pixels)
 
 def by_opengl(surface: vks.Surface, acquire: int, release: int, pixels: Pixels) -> Pixels:
     """In the context that is current."""
-    from support import gl_party
+    from support import gl_peer
 
     with vks.interop.gl.open(surface) as shared:
-        gl = gl_party.functions()
+        gl = gl_peer.functions()
         with shared.access(acquire, release, PATIENCE) as view:
-            found = gl_party.read(gl, view)
-            gl_party.write(gl, view, pixels)
+            found = gl_peer.read(gl, view)
+            gl_peer.write(gl, view, pixels)
         assert shared.statistics().copied_bytes == 0
     return found
 
 
 def by_cuda(surface: vks.Surface, acquire: int, release: int, pixels: Pixels) -> Pixels:
     """In the legacy default stream."""
-    from support import cuda_party
+    from support import cuda_peer
 
     with vks.interop.cuda.open(surface) as shared:
         with shared.access(acquire, release, PATIENCE) as view:
-            found = cuda_party.read(shared, view)
-            cuda_party.write(shared, view, pixels)
+            found = cuda_peer.read(shared, view)
+            cuda_peer.write(shared, view, pixels)
         assert shared.statistics().copied_bytes == 0
     return found

@@ -1,6 +1,6 @@
 """Other processes at a server: clients that are killed, stopped, or badly behaved.
 
-    python -m support.server_party PATH ROLE [ARGUMENT]
+    python -m support.server_peer PATH ROLE [ARGUMENT]
 
 Prints a line once it is at what it is to do.
 """

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import vkshare as vks
-from support import roles
+from support import access_patterns
 from support.queues import look
 from vkshare import pipes, surface_queue  # noqa: F401  imported before a peer is forked
 
@@ -31,7 +31,7 @@ def make(free: Any, out: Any, first: int) -> None:
             continue
         number += 1
         if number % 2:
-            roles.clear(surface, number)
+            access_patterns.clear(surface, number)
         else:
             surface.write(filled(surface, number))
         out.enqueue(surface, b"%d" % number, (True, False, "gpu")[number % 3])
@@ -71,7 +71,7 @@ def own(surface: Any, first: int) -> None:
         number += 1
         surface.acquire(0, 30)
         if number % 2:
-            roles.clear(surface, number)
+            access_patterns.clear(surface, number)
         else:
             surface.write(filled(surface, number))
         time.sleep(0.001)  # so that most kills come to an owner
@@ -79,7 +79,7 @@ def own(surface: Any, first: int) -> None:
 
 
 def filled(surface: Any, number: int) -> Any:
-    """What roles.clear() draws, by the CPU."""
+    """What access_patterns.clear() draws, by the CPU."""
     pixel = [number & 255, number >> 8 & 255, number >> 16 & 255, 255]
     return np.broadcast_to(np.array(pixel, np.uint8), surface.shape)
 

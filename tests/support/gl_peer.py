@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import vkshare as vks
-from support.scale import seeded
+from support.run_volumes import seeded
 from vkshare.interop.gl import GLSurface, GLView
 from vkshare.interop.gl.context import GL, require
 

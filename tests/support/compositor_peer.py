@@ -1,4 +1,4 @@
-"""A client of a compositor, as a program: `python -m support.compositor_party PATH WAY`, for the soak.
+"""A client of a compositor, as a program: `python -m support.compositor_peer PATH WAY`, for the soak.
 
 WAY: "closes" its windows and goes; "leaves" without a word; "dies" by SIGKILL in the middle of a frame; "shows" a keyed
 surface.

@@ -1,6 +1,6 @@
 """Other processes on a compositor: clients that draw, that are killed or stopped, that open and close.
 
-    python -m support.desktop_party PATH ROLE [ARGUMENT]
+    python -m support.desktop_peer PATH ROLE [ARGUMENT]
 
 Prints "here" once it is at what it is to do.
 """

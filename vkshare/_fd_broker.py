@@ -1,9 +1,10 @@
-"""How the file descriptors of a pickle cross: they wait in the sender until the process that unpickles fetches them.
+"""File descriptors of pickles: the sender keeps them until the unpickling process fetches them over a Unix socket.
 
-A pickle is bytes, whatever carries it (a Queue, a Pipe, a pool of multiprocessing; a file): it holds the path of a Unix
-socket of the sender, in a folder of the user's own, and a random token. A thread serves that socket for as long as fds
-wait, which is bounded: LIFETIME seconds, and as many fds as a peer may have here (the oldest go first). No connection
-keeps another waiting. multiprocessing's own resource_sharer keeps fds for ever, needs its authkey on both sides, and a
+A pickle is bytes, whatever transports it (a Queue, a Pipe, a pool of multiprocessing; a file). It has the path
+of a Unix socket of the sender, in a folder of the same user, and a random token. A thread serves the socket
+while fds are offered. An offer expires after LIFETIME seconds. All offers together have at most as many fds as
+a peer may have in flight; the oldest offers are dropped first. A slow connection does not delay another one.
+multiprocessing's resource_sharer keeps fds until the process exits, needs its authkey on both sides, and a
 connection for each fd.
 """
 
@@ -25,25 +26,25 @@ from pathlib import Path
 from vkshare import _fds, _sockets, _transport
 from vkshare.errors import DescriptorError, InvalidCallError
 
-LIFETIME = 300.0  # seconds that a pickle's fds wait to be fetched
-_PATIENCE = 1.0  # seconds for a connection to say what it wants
-_MOST_CONNECTIONS = 32  # at a time; the next ones wait in the listener's queue
-_PAUSE = 0.1  # seconds without accepting, where there is no fd for a connection
-_FETCH = 30.0  # seconds for the sender to answer
+LIFETIME = 300.0  # seconds after which the fds of a pickle are closed
+_REQUEST_TIMEOUT = 1.0  # seconds within which a connection must send its token
+_MAX_CONNECTIONS = 32  # at a time; others wait in the listen backlog
+_ACCEPT_PAUSE = 0.1  # seconds without accept() after it failed for want of fds
+_ANSWER_TIMEOUT = 30.0  # seconds within which the sender must answer
 _TOKEN_SIZE = 16
-_HERE, _GONE = b"here", b"gone"
+_FOUND, _EXPIRED = b"here", b"gone"
 _PREFIX = "vkshare-pickles-"  # of sockets' names
-_STALE = 10.0  # seconds after which a socket where no process listens is a dead process's
+_STALE = 10.0  # seconds after which a socket without a listener is removed
 
 
 @dataclass(frozen=True, slots=True)
-class _Parcel:
-    fds: tuple[int, ...]  # ours
+class _Offer:
+    fds: tuple[int, ...]  # duplicates, owned by this process
     expires: float  # time.monotonic()
 
 
 class _Listener:
-    """A socket in a folder of the user's own: in XDG_RUNTIME_DIR, else in /tmp, else in a folder made for it."""
+    """A listening socket in a folder of this user: in XDG_RUNTIME_DIR, else in /tmp, else in a new folder."""
 
     def __init__(self) -> None:
         self._made: Path | None = None
@@ -55,7 +56,7 @@ class _Listener:
             path = folder / name
             if len(os.fsencode(path)) > _sockets.LONGEST_PATH:
                 continue
-            # It is not there, or not this user's alone, or no socket can be in it.
+            # The folder is missing, or others can write to it, or it cannot have sockets.
             with contextlib.suppress(OSError, InvalidCallError):
                 _sockets.make_folder(folder)
                 _remove_stale(folder)
@@ -68,7 +69,7 @@ class _Listener:
             raise
 
     def unlink(self) -> None:
-        """No process can come any more, and no file is left behind."""
+        """Remove the socket's path, so that no process can connect any more."""
         with contextlib.suppress(OSError):
             self.path.unlink()
         self._remove_folder()
@@ -95,7 +96,7 @@ def _listening(path: Path) -> socket.socket:
 
 
 def _remove_stale(folder: Path) -> None:
-    """Sockets of processes that were killed. OSError: the folder cannot be read."""
+    """Remove the sockets of killed processes. Raises OSError if the folder cannot be read."""
     for path in folder.iterdir():
         if path.name.startswith(_PREFIX):
             with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
@@ -105,34 +106,34 @@ def _remove_stale(folder: Path) -> None:
                     path.unlink()
 
 
-class _Counter:
-    """What waits in this process, the oldest first, and the thread that hands it out while there is something."""
+class FdBroker:
+    """The offers of this process, the oldest first, and the thread that serves them while there are any."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.parcels: dict[bytes, _Parcel] = {}
+        self.offers: dict[bytes, _Offer] = {}
         self.listener: _Listener | None = None
 
-    def deposit(self, fds: Sequence[int]) -> tuple[str, bytes]:
+    def offer(self, fds: Sequence[int]) -> tuple[str, bytes]:
         token = os.urandom(_TOKEN_SIZE)
-        parcel = _Parcel(_fds.duplicate_all(fds), time.monotonic() + LIFETIME)
+        entry = _Offer(_fds.duplicate_all(fds), time.monotonic() + LIFETIME)
         try:
             with self.lock:
-                self._make_room(len(parcel.fds))
+                self._make_room(len(entry.fds))
                 if self.listener is None:
                     self._open()
                 assert self.listener is not None
-                self.parcels[token] = parcel
+                self.offers[token] = entry
                 return os.fspath(self.listener.path), token
         except BaseException:
-            self.parcels.pop(token, None)
-            _fds.close_all(parcel.fds)
+            self.offers.pop(token, None)
+            _fds.close_all(entry.fds)
             raise
 
     def _open(self) -> None:
         listener = _Listener()
         try:
-            threading.Thread(target=self._serve, args=(listener,), name="vkshare-parcels", daemon=True).start()
+            threading.Thread(target=self._serve, args=(listener,), name="vkshare-fds", daemon=True).start()
         except BaseException:
             listener.close()
             raise
@@ -140,104 +141,104 @@ class _Counter:
 
     def _make_room(self, n_fds: int) -> None:
         most = _transport.quota()
-        while self.parcels and sum(len(p.fds) for p in self.parcels.values()) + n_fds > most:
-            self._drop(next(iter(self.parcels)))
+        while self.offers and sum(len(p.fds) for p in self.offers.values()) + n_fds > most:
+            self._drop(next(iter(self.offers)))
 
     def _drop(self, token: bytes) -> None:
-        _fds.close_all(self.parcels.pop(token).fds)
+        _fds.close_all(self.offers.pop(token).fds)
 
     def _serve(self, listener: _Listener) -> None:
-        asking: dict[int, _Asking] = {}
-        pause = 0.0  # until when no connection is accepted
-        while (until := self._next_end(listener)) is not None:
+        requests: dict[int, _Request] = {}
+        pause = 0.0  # time.monotonic() before which no connection is accepted
+        while (until := self._next_expiry(listener)) is not None:
             now = time.monotonic()
             poll = select.poll()
-            for fd, one in asking.items():
+            for fd, one in requests.items():
                 poll.register(fd, 0 if one.token else select.POLLIN)
-            if len(asking) < _MOST_CONNECTIONS and now >= pause:
+            if len(requests) < _MAX_CONNECTIONS and now >= pause:
                 poll.register(listener.sock, select.POLLIN)
-            again = [now + _PAUSE] if any(one.token for one in asking.values()) else []
-            until = min([until, *again, *(one.expires for one in asking.values()), *([pause] if now < pause else [])])
+            again = [now + _ACCEPT_PAUSE] if any(one.token for one in requests.values()) else []
+            until = min([until, *again, *(one.expires for one in requests.values()), *([pause] if now < pause else [])])
             for fd, events in poll.poll(max(1, int((until - now) * 1000) + 1)):
-                if fd in asking:
-                    asking[fd].hear(events)
+                if fd in requests:
+                    requests[fd].receive(events)
                 elif (sock := _accepted(listener.sock)) is not None:
-                    asking[sock.fileno()] = _Asking(sock, time.monotonic() + _PATIENCE)
+                    requests[sock.fileno()] = _Request(sock, time.monotonic() + _REQUEST_TIMEOUT)
                 else:
-                    pause = time.monotonic() + _PAUSE
+                    pause = time.monotonic() + _ACCEPT_PAUSE
             now = time.monotonic()
-            for fd in [fd for fd, one in asking.items() if one.expires <= now or self._answer(one)]:
-                asking.pop(fd).sock.close()
-        for one in asking.values():
+            for fd in [fd for fd, one in requests.items() if one.expires <= now or self._answer(one)]:
+                requests.pop(fd).sock.close()
+        for one in requests.values():
             one.sock.close()
 
-    def _next_end(self, listener: _Listener) -> float | None:
-        """When the oldest parcel expires; None: there is none, and the listener is closed."""
+    def _next_expiry(self, listener: _Listener) -> float | None:
+        """Return when the oldest offer expires. Without offers, close the listener and return None."""
         with self.lock:
             now = time.monotonic()
-            for token in [token for token, parcel in self.parcels.items() if parcel.expires <= now]:
+            for token in [token for token, entry in self.offers.items() if entry.expires <= now]:
                 self._drop(token)
-            if self.parcels:
-                return next(iter(self.parcels.values())).expires
+            if self.offers:
+                return next(iter(self.offers.values())).expires
             if self.listener is listener:
                 self.listener = None
             listener.close()
             return None
 
-    def _answer(self, one: _Asking) -> bool:
-        """Sends what the connection asks for. False: it has not asked, or its fds cannot be sent yet and stay here."""
+    def _answer(self, one: _Request) -> bool:
+        """Send the requested fds. Return False if the token has not come, or the fds cannot be sent yet."""
         if one.token is None:
             return False
-        with self.lock, contextlib.suppress(OSError, DescriptorError):  # the peer is gone
-            parcel = self.parcels.get(one.token)
-            if parcel is None:
-                one.sock.send(_GONE)
+        with self.lock, contextlib.suppress(OSError, DescriptorError):  # the peer has closed the connection
+            entry = self.offers.get(one.token)
+            if entry is None:
+                one.sock.send(_EXPIRED)
                 return True
             try:
-                _transport.send(one.sock, _HERE, parcel.fds, 0)
-            except TimeoutError:  # other processes of this user have all fds in flight that the kernel allows
+                _transport.send(one.sock, _FOUND, entry.fds, 0)
+            except TimeoutError:  # the kernel's limit of in-flight fds for this user is reached
                 return False
             self._drop(one.token)
         return True
 
     def close(self) -> None:
-        """At the interpreter's exit. The thread still runs, and uses the listener: the process's end closes that."""
+        """Unlink the socket at interpreter exit. The thread still uses the listener, which the process's end closes."""
         if self.listener is not None:
             self.listener.unlink()
 
     def forget(self) -> None:
-        """In a forked child, which has copies of all fds, and not the thread."""
-        for parcel in self.parcels.values():
-            _fds.close_all(parcel.fds)
+        """Drop all state in a forked child, which has copies of all fds but not the thread."""
+        for entry in self.offers.values():
+            _fds.close_all(entry.fds)
         if self.listener is not None:
             self.listener.sock.close()  # the path is the parent's
-        self.lock = threading.Lock()  # a thread that is not here may have held it
-        self.parcels, self.listener = {}, None
+        self.lock = threading.Lock()  # a thread of the parent may have held it
+        self.offers, self.listener = {}, None
 
 
 @dataclass(slots=True)
-class _Asking:
-    """A connection that has no answer yet."""
+class _Request:
+    """A connection without an answer yet."""
 
     sock: socket.socket
     expires: float  # time.monotonic()
-    token: bytes | None = None  # what it asked for
+    token: bytes | None = None  # of the offer that it requests
 
-    def hear(self, events: int) -> None:
-        """What poll() says of it. The peer's end, and what is no token, end its time."""
+    def receive(self, events: int) -> None:
+        """Read the token after poll() has returned `events`. A hang-up and a malformed token expire the request."""
         try:
             token = self.sock.recv(_TOKEN_SIZE + 1) if self.token is None and events & select.POLLIN else b""
         except OSError:
             token = b""
         self.token = token or self.token
-        self.expires = time.monotonic() + _FETCH if token else 0.0
+        self.expires = time.monotonic() + _ANSWER_TIMEOUT if token else 0.0
 
 
 def _accepted(listener: socket.socket) -> socket.socket | None:
-    """The next connection, of a process of this user. None: there is none."""
+    """Accept the next connection of a process of this user. Return None if there is none."""
     try:
         sock, _ = listener.accept()
-    except OSError:  # it went, or this process has no fd left
+    except OSError:  # the peer has hung up, or this process has no fd left
         return None
     try:
         sock.setblocking(False)
@@ -248,32 +249,35 @@ def _accepted(listener: socket.socket) -> socket.socket | None:
     return sock
 
 
-_counter = _Counter()
-os.register_at_fork(after_in_child=_counter.forget)
-atexit.register(_counter.close)
+_broker = FdBroker()
+os.register_at_fork(after_in_child=_broker.forget)
+atexit.register(_broker.close)
 
 
-def share(fds: Sequence[int]) -> tuple[str, bytes]:
-    """Duplicates of `fds` wait here from now on: what collect() needs to get them, once, in whichever process."""
-    return _counter.deposit(fds)
+def offer(fds: Sequence[int]) -> tuple[str, bytes]:
+    """Keep duplicates of `fds`, and return what fetch() needs to get them, once, in any process of this user."""
+    return _broker.offer(fds)
 
 
-def collect(shared: tuple[str, bytes], most_fds: int = _transport.MAX_FDS) -> list[int]:
-    """The fds, CLOEXEC, the caller's. DescriptorError if the sender is gone or has them no more."""
+def fetch(shared: tuple[str, bytes], most_fds: int = _transport.MAX_FDS) -> list[int]:
+    """Return the fds, CLOEXEC and owned by the caller.
+
+    Raises DescriptorError if the sender has exited or has closed them.
+    """
     path, token = shared
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
-        sock.settimeout(_FETCH)
+        sock.settimeout(_ANSWER_TIMEOUT)
         try:
             _sockets.connect(sock, Path(path))
             sock.send(token)
             with _transport.Receiver(sock, most_fds) as receiver:
-                answer, fds = receiver.message(0, len, _FETCH)
+                answer, fds = receiver.message(0, len, _ANSWER_TIMEOUT)
         except (PermissionError, InvalidCallError) as error:
             raise _refused("cannot be trusted", str(error)) from None
         except (OSError, EOFError) as error:
             why = f"{type(error).__name__}: {error}"
             raise _refused("has exited, or this pickle was opened before", why) from None
-    if answer == _HERE:
+    if answer == _FOUND:
         return fds
     _fds.close_all(fds)
     why = f"this pickle was opened before, or not within {LIFETIME:.0f} s"

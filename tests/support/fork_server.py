@@ -29,7 +29,7 @@ def main(control_fd: int) -> None:
     import numpy  # noqa: F401
 
     import vkshare
-    from support import victims  # noqa: F401
+    from support import killed_peers  # noqa: F401
     from vkshare import device, surface  # noqa: F401
 
     vkshare.adapters("cpu")
