@@ -118,7 +118,7 @@ def _paragraphs(line: int, words: str) -> Iterator[Text]:
 def findings(path: Path, all_rules: list[Rule]) -> Iterator[str]:
     """Each sentence of a file that breaks a rule, in words for a reader."""
     for text in texts(path):
-        plain = re.sub(r"`[^`]*`", "x", text.words)
+        plain = re.sub(r"`[^`]*`|\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}", "x", text.words)  # code, and an f-string's values
         for sentence in re.split(r"(?<=[.!?])\s+|\n(?=[ \t]*[-*|])", plain):
             words = " ".join(sentence.split()).lstrip("-*|#> ")
             offset = text.line + text.words[: max(0, plain.find(sentence))].count("\n")

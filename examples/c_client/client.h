@@ -78,7 +78,7 @@ static inline vks_surface_descriptor receive(const char *path)
     return descriptor;
 }
 
-/* For whoever watches: the surface is owned, and drawn to. */
+/* Reports that the surface is owned and drawn to. */
 static inline void tell_and_hold(const arguments *given)
 {
     puts("drawing");

@@ -128,8 +128,10 @@ class _Present:
 
 
 def _sigma(times: Samples) -> float:
-    """Of the time between two ticks that follow one another. Where the one who listens let some go by (he hears of the
-    newest), a share of the time between two that he heard of: that he was late says nothing of the ticks.
+    """Return the standard deviation of the interval between consecutive ticks, in seconds.
+
+    An observer that was late takes the newest tick only. The time between two ticks that it took is
+    then divided by the number of intervals between them, because the delay is the observer's.
     """
     interval = float(_INTERVAL)
     return statistics.pstdev((b - a) / max(1, round((b - a) / interval)) for a, b in itertools.pairwise(times))

@@ -1,4 +1,4 @@
-// What a compositor does for one picture of windows, as one writes it in C. Pixels are R, G, B, A in memory.
+// The work of a compositor for one picture of windows, in plain C. Pixels are R, G, B, A in memory.
 #pragma once
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
-// What the rasterizer is measured against: the loops that one writes by hand. Compiled twice, at -O3 for the baseline
-// and for the machine at hand, with SUFFIX telling them apart. Never part of the library.
+// Hand-written loops that the rasterizer is measured against. This file is compiled twice, at -O3 for
+// the baseline and for the machine at hand; SUFFIX makes the names differ. No part of the library.
 #pragma once
 
 #include <stddef.h>

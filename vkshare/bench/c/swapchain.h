@@ -1,6 +1,6 @@
 /* swapchain.h: a device and a swapchain as a program in C has them, for gpu.c, chain.c, swapchain.c and resize.c.
  *
- * One thread. What can fail returns a VkResult; negative ones are failures.
+ * For one thread. Functions that can fail return a VkResult; negative values are failures.
  */
 #ifndef SWAPCHAIN_H
 #define SWAPCHAIN_H
@@ -66,7 +66,7 @@
 
 /* A device with one queue. */
 typedef struct gpu {
-    VkInstance instance; /* NULL: the device is somebody else's, and there are no surfaces to ask about */
+    VkInstance instance; /* NULL: an adopted device, which has no surfaces */
     VkPhysicalDevice physical;
     VkDevice device;
     VkQueue queue;
@@ -78,7 +78,7 @@ typedef struct gpu {
 } gpu;
 
 typedef enum chain_kind {
-    WINDOW,   /* a surface that somebody made */
+    WINDOW,   /* a surface of the caller's */
     HEADLESS, /* a surface of VK_EXT_headless_surface, made here */
     RING      /* no swapchain: images in turn, and nothing is presented */
 } chain_kind;
