@@ -19,7 +19,7 @@ import results
 import specification
 from results import ROOT
 
-CHECKED = ("vkshare", "native", "docs", "README.md")
+CHECKED = ("vkshare", "native", "docs", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")
 LEFT_OUT = ("native/third_party/", "docs/images/")
 SUFFIXES = (".c", ".h", ".py", ".pyi", ".md")
 

@@ -19,7 +19,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-CHECKED = ("vkshare", "native", "tools", "examples", "docs", "README.md", "CHANGELOG.md")
+CHECKED = (
+    "vkshare",
+    "native",
+    "tools",
+    "examples",
+    "docs",
+    "README.md",
+    "CHANGELOG.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+)
 LEFT_OUT = ("native/third_party/", "tools/prose.toml", "docs/images/", "docs/glossary.md")
 SUFFIXES = (".c", ".h", ".hpp", ".cpp", ".py", ".pyi", ".md")
 LEAST_WORDS = 4  # of a string literal that is taken for a sentence

@@ -55,18 +55,18 @@ uint64_t vks_now(void)
     return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
 }
 
-static _Thread_local uint64_t patience;
+static _Thread_local uint64_t interrupt_interval;
 
-void vks_set_interrupt_interval(uint64_t ns) { patience = ns; }
+void vks_set_interrupt_interval(uint64_t ns) { interrupt_interval = ns; }
 
-uint64_t vks_interrupt_interval(void) { return patience; }
+uint64_t vks_interrupt_interval(void) { return interrupt_interval; }
 
 vks_status vks_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t bits, uint64_t deadline)
 {
-    uint64_t now = patience ? vks_now() : 0;
-    bool slice = patience && now < deadline && deadline - now > patience;
+    uint64_t now = interrupt_interval ? vks_now() : 0;
+    bool slice = interrupt_interval && now < deadline && deadline - now > interrupt_interval;
     if (slice)
-        deadline = now + patience;
+        deadline = now + interrupt_interval;
     struct timespec until, *limit = NULL;
     if (deadline != VKS_FOREVER) {
         until.tv_sec = (time_t)(deadline / UINT64_C(1000000000));

@@ -486,7 +486,7 @@ vks_status vks_swapchain_prepare(vks_swapchain *s, uint64_t deadline)
 /* ---- acquire ---- */
 
 /* `to_capture`: the frame is only read, and stays the shown one. */
-static void hand_out(vks_swapchain *s, uint32_t index, bool to_capture, vks_frame *out)
+static void fill_frame(vks_swapchain *s, uint32_t index, bool to_capture, vks_frame *out)
 {
     vks_generation *generation = s->current;
     vks_present_image *image = &generation->images[index];
@@ -520,7 +520,7 @@ static bool take_returned(vks_swapchain *s, vks_frame *out)
         return false;
     for (uint32_t i = 0; i < s->current->n; i++)
         if (s->current->images[i].state == VKS_IMAGE_RETURNED && !must_keep_shown(s, i)) {
-            hand_out(s, i, false, out);
+            fill_frame(s, i, false, out);
             return true;
         }
     return false;
@@ -589,7 +589,7 @@ static vks_status acquire_offscreen(vks_swapchain *s, vks_frame *out)
         uint32_t index = (offscreen->shown + 1 + i) % offscreen->n; /* UINT32_MAX + 1 is 0 */
         if (offscreen->images[index].state != VKS_IMAGE_NOT_ACQUIRED || (index == offscreen->shown && offscreen->n > 1))
             continue;
-        hand_out(s, index, false, out);
+        fill_frame(s, index, false, out);
         return VKS_OK;
     }
     return VKS_TIMEOUT;
@@ -641,7 +641,7 @@ static vks_status acquire_from_driver(vks_swapchain *s, uint64_t timeout, vks_fr
     if (!status && !is_suboptimal && must_keep_shown(s, index))
         status = acquire_next(s, timeout, &index, &is_suboptimal); /* it is another image */
     if (!status)
-        hand_out(s, index, false, out);
+        fill_frame(s, index, false, out);
     return status;
 }
 
@@ -784,7 +784,7 @@ static vks_status acquire_shown(vks_swapchain *s, uint64_t deadline, vks_frame *
     while (!status && s->info.vulkan && generation->images[shown].state == VKS_IMAGE_NOT_ACQUIRED)
         status = acquire_next(s, 0, &index, &is_suboptimal);
     if (!status)
-        hand_out(s, shown, true, out);
+        fill_frame(s, shown, true, out);
     if (status == STALE)
         return vks_fail(VKS_BAD_CALL, 0, "the window has changed: its images are out of date");
     return status == VKS_TIMEOUT && !is_late ? VKS_INTERRUPTED : status;

@@ -32,26 +32,26 @@ typedef struct vks_work_ring vks_work_ring;
 vks_status vks_work_ring_create(vks_event_queue *event_queue, uint64_t token, vks_work_ring **out);
 /* Call after both threads have stopped using it. The caller first takes the remaining commands:
  * collect() returns completed ones, drop() the others. */
-void vks_work_ring_destroy(vks_work_ring *hand_off);
+void vks_work_ring_destroy(vks_work_ring *ring);
 
 /* Loop. Never blocks. VKS_FULL: the ring holds VKS_WORK_RING_CAPACITY commands; VKS_CLOSED;
  * VKS_FORKED. */
-vks_status vks_work_ring_give(vks_work_ring *hand_off, void *request);
+vks_status vks_work_ring_give(vks_work_ring *ring, void *request);
 /* Loop. Returns the next completed command, in the order of give(). False: there is none. */
-bool vks_work_ring_collect(vks_work_ring *hand_off, vks_command *out);
+bool vks_work_ring_collect(vks_work_ring *ring, vks_command *out);
 /* Loop. Ends the transfer: take() returns VKS_CLOSED, also for commands that were not taken.
  * Idempotent. */
-void vks_work_ring_close(vks_work_ring *hand_off);
+void vks_work_ring_close(vks_work_ring *ring);
 /* Loop, after close() and the rendering thread's leave(). Returns the next request that was not
  * completed. False: there is none. */
-bool vks_work_ring_drop(vks_work_ring *hand_off, void **request);
+bool vks_work_ring_drop(vks_work_ring *ring, void **request);
 
 /* Rendering thread. Blocks until there is a command. VKS_CLOSED, VKS_INTERRUPTED, VKS_FORKED. */
-vks_status vks_work_ring_take(vks_work_ring *hand_off, void **request);
+vks_status vks_work_ring_take(vks_work_ring *ring, void **request);
 /* Rendering thread. Completes the command that was taken, and notifies the loop. */
-void vks_work_ring_done(vks_work_ring *hand_off, void *result);
+void vks_work_ring_done(vks_work_ring *ring, void *result);
 /* Rendering thread. Announces its exit to the loop, by the token without a command. */
-void vks_work_ring_leave(vks_work_ring *hand_off);
-bool vks_work_ring_has_left(const vks_work_ring *hand_off);
+void vks_work_ring_leave(vks_work_ring *ring);
+bool vks_work_ring_has_left(const vks_work_ring *ring);
 
 #endif

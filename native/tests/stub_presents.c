@@ -317,11 +317,11 @@ static void *run(void *unused)
         bool stop = stub.stop;
         for (uint32_t n = stub_below(4); n && !stop; n--)
             stub_step();
-        useconds_t nap = stub_below(60);
+        useconds_t delay_us = stub_below(60);
         pthread_mutex_unlock(&stub.lock);
         if (stop)
             return NULL;
-        usleep(nap);
+        usleep(delay_us);
     }
 }
 

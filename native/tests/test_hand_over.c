@@ -26,7 +26,7 @@ static pair new_pair(void)
     p.far = make_party("far", &p.near);
     queue_turn(&p.near, 0);
     idle(&p.near);
-    CHECK(SOON(is_complete(&p.near)), "%d is owed", (int)sum_pending(&p.near));
+    CHECK(SOON(is_complete(&p.near)), "%d are pending", (int)sum_pending(&p.near));
     return p;
 }
 
@@ -62,7 +62,7 @@ static void a_turn_of_one_submission_is_one_batch_from_the_second_on(void)
     }
     queue_turn(&p.far, 5);
     idle(&p.far);
-    CHECK(SOON(is_complete(&p.near)), "%d is owed", (int)sum_pending(&p.near));
+    CHECK(SOON(is_complete(&p.near)), "%d are pending", (int)sum_pending(&p.near));
     drop_pair(&p);
 }
 
@@ -82,7 +82,7 @@ static void a_longer_turn_continues_behind_it_and_the_next_one_is_not_expected_t
     CHECK(GIVEN(&p.near, hand_on(&p.near, 4)) == 0, "one again");
     queue_turn(&p.far, 4);
     idle(&p.far);
-    CHECK(SOON(is_complete(&p.near)), "%d is owed", (int)sum_pending(&p.near));
+    CHECK(SOON(is_complete(&p.near)), "%d are pending", (int)sum_pending(&p.near));
     drop_pair(&p);
 }
 
@@ -253,7 +253,7 @@ static void a_device_lost_in_the_submission_has_no_pending_value(void)
     pair p = new_pair();
     own(&p.near, 1);
     stub_fail_submit(p.near.device, STUB_DEVICE_LOST, 1);
-    CHECK(draw(&p.near, NULL) == VKS_DEVICE_LOST && sum_pending(&p.far) == 0, "%d is owed", (int)sum_pending(&p.far));
+    CHECK(draw(&p.near, NULL) == VKS_DEVICE_LOST && sum_pending(&p.far) == 0, "%d are pending", (int)sum_pending(&p.far));
     CHECK(AGAIN(vks_surface_acquire(p.far.surface, 2, vks_now() + HANG)) == VKS_ABANDONED, "its chain is broken");
     CHECK(AGAIN(vks_surface_recover(p.far.surface, vks_now() + HANG)) == VKS_OK, "%s", vks_last_error()->text);
     drop_pair(&p);

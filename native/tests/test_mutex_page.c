@@ -152,7 +152,7 @@ static void the_death_of_an_owner_or_a_signaller_abandons(void)
         CHECK(vks_identity_gone(dead), "it is gone");
         vks_mutex_on_death(page, dead);
         vks_mutex_on_death(page, dead);
-        CHECK(acquire(&a, pending_value ? 3 : 0, 0) == VKS_ABANDONED, "owes %d", pending_value);
+        CHECK(acquire(&a, pending_value ? 3 : 0, 0) == VKS_ABANDONED, "pending value: %d", pending_value);
         CHECK(vks_identity_pid(page->slots[1].identity) == 0, "its slot is free again");
     }
 }

@@ -391,7 +391,7 @@ static void a_held_submission_records_its_start_and_its_outcome(void)
 
 static void mark_nothing(void)
 {
-    CHECK(!vks_tracing() && vks_trace_begin() == 0, "nobody traces");
+    CHECK(!vks_tracing() && vks_trace_begin() == 0, "tracing is off");
     vks_trace_mark(VKS_TRACE_INSTANT, "nothing", 0, 0, 0);
     vks_trace_tick("display", 0, 1, 2);
     vks_trace_span("span", 0, 0, 0);

@@ -330,7 +330,7 @@ static bool bring(vks_wanted wanted)
     else if (wanted.kind == VKS_WANTS_FENCE)
         signal((uint32_t)wanted.value);
     else
-        CHECK(wanted.value <= model.completed || wanted.value <= model.submitted, "nobody submitted it");
+        CHECK(wanted.value <= model.completed || wanted.value <= model.submitted, "it was not submitted");
     run_until_idle();
     return true;
 }
