@@ -101,7 +101,7 @@ def test_a_folder_that_the_user_chose_may_be_shared(runtime: Path, tmp_path: Pat
 def test_a_default_folder_that_is_not_there_is_no_server(runtime: Path) -> None:
     with pytest.raises(FileNotFoundError, match=f"no render server listens at {runtime}/vkshare-server; start one"):
         vks.server.Client()
-    with pytest.raises(FileNotFoundError, match=f"no server can listen at {runtime}/vkshare-server; make its folder"):
+    with pytest.raises(FileNotFoundError, match=f"no server can listen at {runtime}/vkshare-server; create its folder"):
         Listener(runtime / "vkshare-server")
 
 

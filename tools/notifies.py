@@ -169,7 +169,7 @@ def _vsync_picture(reader: Reader, lanes: list[Lane], tick: Row) -> Picture:
     time = tick["args"]["time_ns"]
     blank = float(tick["ts"]) - tick["args"]["late_us"]
     display = len(lanes) - 5
-    heard = reader.first(_track(lanes[1]), "blank told", time_ns=time) if display else None
+    heard = reader.first(_track(lanes[1]), "blank reported", time_ns=time) if display else None
     zero = heard["ts"] if heard else blank
     picture = Picture(
         lanes, _VSYNC_KINDS, ["the tick, here", "and in another process"], _VSYNC_ZEROS[bool(heard)], "calls drivers"
@@ -213,15 +213,15 @@ def _bar(row: Row, lane: int, zero: float, *, is_waiting: bool = False, is_step:
 
 _SERVER_KINDS = [
     "request: written to the socket, on which the loop polls",
-    "hand-off: one command structure and one post of the semaphore that the client's worker sleeps on",
+    "dispatch: one command structure and one post of the semaphore that the client's worker sleeps on",
     "submission: the batch goes into the device's queue",
-    "completion: an entry in the hub and its eventfd, on which the loop polls as well",
+    "completion: an entry in the event queue and its eventfd, on which the loop polls as well",
     "reply: written to the socket",
 ]
 _REQUEST, _HAND, _SUBMIT, _DONE, _REPLY = range(5)
 _SUBJECTS = ["the painter's submit", "the painter's sync", "the visitor's no-op", "the visitor's submit"]
 _PAINTER, _VISITOR, _LOOP, _WORKER, _OTHER, _DEVICE = range(6)
-_STEPS = ("hand", "answer", "collect", "finish", "reply", "fail")
+_STEPS = ("dispatch", "answer", "collect", "finish", "reply", "fail")
 
 
 def server_pictures(trace: Trace) -> list[Picture]:
@@ -277,7 +277,7 @@ class _Round:
 
     def _handed(self, request: Row, client: int, worker: int, what: str, whose: int) -> Row:
         """Return the worker's spans of the request."""
-        hand, run = self._step(_LOOP, f"hand {what}", request), self._step(worker, f"run {what}", request)
+        hand, run = self._step(_LOOP, f"dispatch {what}", request), self._step(worker, f"run {what}", request)
         self._tell(client, request["ts"], _LOOP, hand["ts"], _REQUEST, whose)
         self._tell(_LOOP, hand["ts"], worker, run["ts"], _HAND, whose)
         return run

@@ -37,7 +37,7 @@ static void draw_directly(const struct vks_image *from, const struct vks_image *
 
 static void record(struct vks_program *program, uint32_t from, uint32_t to)
 {
-    float vertices[3][10]; // spoiled afterwards: the program has its own copy
+    float vertices[3][10]; // overwritten afterwards: the program has its own copy
     memcpy(vertices, triangle, sizeof vertices);
     struct vks_vertex_layout layout = triangle_layout;
     layout.data = vertices[0];

@@ -689,7 +689,7 @@ def test_a_late_key_is_due_once_and_its_next_interval_begins_then() -> None:
 def test_an_inactive_schedule_refuses_what_is_no_interval() -> None:
     with pytest.raises(ValueError, match="first is 0"):
         ThrottleSchedule(0)
-    with pytest.raises(ValueError, match="longest is 5; alluncalled is at least 10"):
+    with pytest.raises(ValueError, match="longest is 5; allowed is at least 10"):
         ThrottleSchedule(10, 5)
 
 

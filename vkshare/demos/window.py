@@ -112,7 +112,7 @@ def facts(stage: Stage, frames: int | None) -> Facts:
     proof = f"retired by {by}" if stage.device.backend == "vulkan" else "no Vulkan below"
     mine = f"{swapchain.present_mode}, {swapchain.image_count} images, {proof}"
     ending = ("Esc", "ends it") if stage.window is not None else ("end", f"after {frames} frames")
-    where = "in a window" if stage.window is not None else "shown to nobody"
+    where = "in a window" if stage.window is not None else "not shown"
     return Facts(
         stage.device.adapter.name,
         frames,
