@@ -63,6 +63,12 @@ def sleep(on: Any, request: Any) -> Answer:
     return Answer()
 
 
+def doze(on: Any, request: Any) -> Answer:
+    """Sleeps for a moment, however long the request asks for: garbage may ask for years."""
+    time.sleep(min(max(request.body.seconds, 0.0), 0.01))
+    return Answer()
+
+
 def spin(on: Any, request: Any) -> Answer:
     """Runs Python, which keeps Python's lock as long as it may."""
     end = time.monotonic() + request.body.seconds
@@ -95,3 +101,6 @@ KINDS = (
     _kind(LOSE, None, lose),
     _kind(TAKE_FDS, None, take_fds, 253),
 )
+
+# Requests that leave the server as it was, whatever their bytes say.
+HARMLESS = (_kind(SLEEP, Seconds, doze), _kind(TAKE_FDS, None, take_fds, 253))
