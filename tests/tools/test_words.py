@@ -12,8 +12,9 @@ ROOT = Path(__file__).parents[2]
 
 # Identifiers and private terms, whole words. Plain English words that had a private meaning (part, order, look) cannot
 # be found by their letters; tools/prose.toml has what can be found in sentences.
-OLD = """
-    hub hubs vks_hub\\w* vkpy_hub\\w* LoopHub unstick vks_device_unstick signal_for_the_dead
+OLD = re.split(
+    r"\s+",
+    """    hub hubs vks_hub\\w* vkpy_hub\\w* LoopHub unstick vks_device_unstick signal_for_the_dead
     is_usual vks_submit_usual vks_op vks_op_\\w+ VKS_OP_\\w+ vks_device_pump\\w* pump
     lend_out lent_value lent_back lend_wait lend_value outside_lost vks_\\w+_outside lent lends
     hand_out take_back hand_off vks_hand_off\\w* vks_front\\w*
@@ -24,8 +25,8 @@ OLD = """
     vks_peers_bury bury roster unpinned_peers shelved spoil spoiled vks_mail vks_mail_\\w+ VKS_MAIL_\\w+ rouse vks_ticker\\w*
     vkpy_kept\\w* vkpy_locks\\w* Graveyard Lease parcels _parcels _graveyard _insiders is_gone
     Door Boss hired conversation greeting listening_\\w+ zygote
-    whoever whomever nobody somebody robbed strangers
-""".split()
+    whoever whomever nobody somebody robbed strangers""",
+)
 
 # Where an old word stays: the words that a reader types, that have another meaning there, or that are quoted.
 ALLOWED = {
