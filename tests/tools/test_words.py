@@ -12,8 +12,8 @@ ROOT = Path(__file__).parents[2]
 
 # Identifiers and private terms, whole words. Plain English words that had a private meaning (part, order, look) cannot
 # be found by their letters; tools/prose.toml has what can be found in sentences.
-OLD = re.split(
-    r"\s+",
+OLD = re.findall(
+    r"\S+",
     """    hub hubs vks_hub\\w* vkpy_hub\\w* LoopHub unstick vks_device_unstick signal_for_the_dead
     is_usual vks_submit_usual vks_op vks_op_\\w+ VKS_OP_\\w+ vks_device_pump\\w* pump
     lend_out lent_value lent_back lend_wait lend_value outside_lost vks_\\w+_outside lent lends
@@ -22,7 +22,8 @@ OLD = re.split(
     settle_seq settle_want wake_settlers vks_mutex_settle vks_surface_settle
     vks_due\\w* VKS_DUE_\\w+ tenure tenures vks_tenure\\w* vks_surface_grant VKS_BROKEN vks_mutex_break
     goes_out given_away acquire_soon acquire_on acquire_same vks_raise vks_set_patience
-    vks_peers_bury bury roster unpinned_peers shelved spoil spoiled vks_mail vks_mail_\\w+ VKS_MAIL_\\w+ rouse vks_ticker\\w*
+    vks_peers_bury bury roster unpinned_peers shelved spoil spoiled
+    vks_mail vks_mail_\\w+ VKS_MAIL_\\w+ rouse vks_ticker\\w*
     vkpy_kept\\w* vkpy_locks\\w* Graveyard Lease parcels _parcels _graveyard _insiders is_gone
     Door Boss hired conversation greeting listening_\\w+ zygote
     whoever whomever nobody somebody robbed strangers""",
