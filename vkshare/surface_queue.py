@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _End = TypeVar("_End", "Producer", "Consumer")
 
-FULL, EARLY = 1, 2  # magic number of a queue's page
+FULL, EARLY = 1, 2  # flags: a new queue's page has every surface in it; each end may be used at once
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ def test_a_run_as_a_user_starts_it_shows_echoes_of_the_scene_and_tells_who_order
     first, last = run.stdout.splitlines()
     assert first.startswith(f"PyTorch {torch.__version__} on ")
     assert vks_adapter.name in first
-    by = r"GPU: .* nobody" if " on the CPU, " not in first else r"CPU: .* each drawing"
+    by = r"GPU: .* did not wait" if " on the CPU, " not in first else r"CPU: .* each drawing"
     assert re.fullmatch(rf"6 frames, ordered by the {by}", last)
     pixels, alone = picture(file).astype(int), scene(vks_adapter, 5).astype(int)
     assert numbers(pixels) == (marks.code(5, 0), marks.code(5, 0))
