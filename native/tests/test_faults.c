@@ -13,7 +13,8 @@
 #define MS UINT64_C(1000000)
 
 static vks_status last_bad;
-static int not_ok; /* statuses other than VKS_OK */
+static int not_ok;       /* statuses other than VKS_OK */
+static uint64_t wait_ns; /* of each wait: after a fault it may never end, without one it does */
 
 /* Notes any status that an error of the driver must not cause. */
 static vks_status expect(vks_status status)
@@ -63,10 +64,10 @@ static vks_submission submit(party *p, vks_fence *wait, uint64_t wait_value, uin
                             .n_waits = wait != NULL,
                             .signals = &signals,
                             .n_signals = p->fence && signal_value};
-    vks_status status = expect(vks_submit(p->device, &info, vks_now() + 100 * MS, &out));
+    vks_status status = expect(vks_submit(p->device, &info, vks_now() + wait_ns, &out));
     if (status == VKS_VULKAN_ERROR) { /* K22: nothing changed, so it can be tried again */
         CHECK(out.op == NULL, "an error leaves no operation");
-        expect(vks_submit(p->device, &info, vks_now() + 100 * MS, &out));
+        expect(vks_submit(p->device, &info, vks_now() + wait_ns, &out));
     }
     return out;
 }
@@ -129,7 +130,7 @@ static void release(party *p, uint64_t key)
 static void turn(party *a, party *b)
 {
     vks_work *op = NULL;
-    expect(vks_surface_acquire(a->surface, 0, vks_now() + 100 * MS));
+    expect(vks_surface_acquire(a->surface, 0, vks_now() + wait_ns));
     if (expect(vks_surface_acquire_gpu(b->surface, 1, &op)) == VKS_OK) { /* b's whole turn is queued in advance */
         drop(submit(b, NULL, 0, 2, true));
         release(b, 2);
@@ -138,8 +139,8 @@ static void turn(party *a, party *b)
     release(a, 1);
     if (expect(vks_fence_signal(a->fence, 2)) == VKS_VULKAN_ERROR) /* releases b's held work */
         expect(vks_fence_signal(a->fence, 2));
-    AGAIN(vks_surface_acquire(a->surface, 2, vks_now() + 100 * MS));
-    AGAIN(vks_surface_cpu_access(a->surface, vks_now() + 100 * MS));
+    AGAIN(vks_surface_acquire(a->surface, 2, vks_now() + wait_ns));
+    AGAIN(vks_surface_cpu_access(a->surface, vks_now() + wait_ns));
     release(a, 3);
     if (op)
         vks_work_unref(op);
@@ -148,9 +149,9 @@ static void turn(party *a, party *b)
 static void engine_turn(party *p, uint64_t key)
 {
     vks_semaphore_point wait, signal;
-    if (AGAIN(vks_surface_acquire(p->surface, key, vks_now() + 50 * MS)) != VKS_OK)
+    if (AGAIN(vks_surface_acquire(p->surface, key, vks_now() + wait_ns / 2)) != VKS_OK)
         return;
-    if (AGAIN(vks_surface_sync(p->surface, vks_now() + 100 * MS, &wait, &signal)) == VKS_OK)
+    if (AGAIN(vks_surface_sync(p->surface, vks_now() + wait_ns, &wait, &signal)) == VKS_OK)
         stub_submit(p->device, wait, signal);
     release(p, key + 1);
 }
@@ -159,11 +160,11 @@ static void engine_turn(party *p, uint64_t key)
 static void external_turn(party *p, stub_api *api, uint64_t key)
 {
     uint64_t wait, signal;
-    if (AGAIN(vks_surface_acquire(p->surface, key, vks_now() + 50 * MS)) != VKS_OK)
+    if (AGAIN(vks_surface_acquire(p->surface, key, vks_now() + wait_ns / 2)) != VKS_OK)
         return;
-    vks_status status = AGAIN(vks_surface_external_begin(p->surface, false, vks_now() + 100 * MS, &wait));
+    vks_status status = AGAIN(vks_surface_external_begin(p->surface, false, vks_now() + wait_ns, &wait));
     if (status == VKS_VULKAN_ERROR) /* K24: external use did not begin, and can be tried again */
-        status = AGAIN(vks_surface_external_begin(p->surface, false, vks_now() + 100 * MS, &wait));
+        status = AGAIN(vks_surface_external_begin(p->surface, false, vks_now() + wait_ns, &wait));
     if (status == VKS_OK) {
         status = expect(vks_surface_external_signal_value(p->surface, &signal));
         if (status == VKS_VULKAN_ERROR)
@@ -189,8 +190,8 @@ static void scenario(bool native)
             held = submit(&b, b.theirs, 2, 1, false);
         expect(vks_fence_notify(b.fence, 2, event_queue, 1));
         turn(&a, &b);
-        AGAIN(vks_fence_wait(b.fence, 2, vks_now() + 100 * MS));
-        AGAIN(vks_submission_wait(b.device, &held, vks_now() + 100 * MS));
+        AGAIN(vks_fence_wait(b.fence, 2, vks_now() + wait_ns));
+        AGAIN(vks_submission_wait(b.device, &held, vks_now() + wait_ns));
         drop(held);
         engine_turn(&b, 3);
         stub_api *apis[2] = {native ? stub_import(a.surface) : NULL, native ? stub_import(b.surface) : NULL};
@@ -198,10 +199,10 @@ static void scenario(bool native)
         for (int i = 0; i < 4 && apis[0] && apis[1];
              i++, last++) /* after a queue, after itself, and after the other API */
             external_turn(i & 2 ? &b : &a, apis[i >> 1], last);
-        if (AGAIN(vks_surface_acquire(a.surface, last, vks_now() + 50 * MS)) == VKS_ABANDONED)
-            AGAIN(vks_surface_recover(a.surface, vks_now() + 100 * MS));
-        AGAIN(vks_device_wait_idle(a.device, vks_now() + 100 * MS));
-        AGAIN(vks_device_wait_idle(b.device, vks_now() + 100 * MS));
+        if (AGAIN(vks_surface_acquire(a.surface, last, vks_now() + wait_ns / 2)) == VKS_ABANDONED)
+            AGAIN(vks_surface_recover(a.surface, vks_now() + wait_ns));
+        AGAIN(vks_device_wait_idle(a.device, vks_now() + wait_ns));
+        AGAIN(vks_device_wait_idle(b.device, vks_now() + wait_ns));
         for (int i = 0; i < 2; i++) {
             for (uint64_t limit = vks_now() + HANG; apis[i] && !stub_is_idle(apis[i]) && vks_now() < limit;)
                 usleep(200);
@@ -228,8 +229,10 @@ static int count_fds(void)
 static void fail_each_call(stub_fault fault, bool native)
 {
     not_ok = 0;
+    wait_ns = HANG;
     scenario(native); /* starts the process's own threads and fds */
     CHECK(not_ok == 0, "without a fault all goes well, and %d calls did not", not_ok);
+    wait_ns = 100 * MS;
     int fds = count_fds();
     uint32_t n = 1, step = (uint32_t)check_scale("VKS_FAULT_STEP", 1);
     for (bool failed = true; failed && check_failures < 10; n += step) {
