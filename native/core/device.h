@@ -213,19 +213,20 @@ struct vks_surface {
     uint32_t submissions;                   /* submissions in this ownership */
     bool discard_unowned, is_presentable;
     _Atomic bool closed;
-    _Atomic uint32_t owned;                  /* the caller's view: granted, and release() was not called */
-    _Atomic bool has_page;                   /* the page's view: stays true while a queued release is held */
-    _Atomic bool pending;                    /* a mode="gpu" acquire (of next_ownership) is not granted yet */
-    vks_ownership ownership;                 /* the current one, or the last */
-    uint64_t next_ownership;                 /* the last id assigned */
-    uint64_t released;                       /* id of the last ownership for which release() was called */
-    uint64_t acquire_submitted;              /* id of the last ownership whose acquire was submitted */
-    _Atomic uint64_t last_serial;            /* serial of the last batch that touched it */
-    _Atomic uint32_t held;                   /* held operations that touch it */
-    _Atomic uint32_t held_acquires;          /* mode="gpu" acquires that are not granted yet */
-    _Atomic bool recovering;                 /* a recover() is running */
-    _Atomic uint32_t waiting;                /* threads that sleep on the page */
-    uint64_t mark;                           /* the scheduler's pass in which an earlier held operation touches it */
+    _Atomic uint32_t owned;          /* the caller's view: granted, and release() was not called */
+    _Atomic bool has_page;           /* the page's view: stays true while a queued release is held */
+    _Atomic bool pending;            /* a mode="gpu" acquire (of next_ownership) is not granted yet */
+    vks_ownership ownership;         /* the current one, or the last */
+    uint64_t next_ownership;         /* the last id assigned */
+    uint64_t released;               /* id of the last ownership for which release() was called */
+    uint64_t acquire_submitted;      /* id of the last ownership whose acquire was submitted */
+    _Atomic uint64_t last_serial;    /* serial of the last batch that touched it */
+    _Atomic uint32_t held;           /* held operations that touch it */
+    _Atomic uint32_t held_acquires;  /* mode="gpu" acquires that are not granted yet */
+    _Atomic bool recovering;         /* a recover() is running */
+    uint64_t dead_value, dead_since; /* of the recovering thread: the value that a dead owner may signal, found when */
+    _Atomic uint32_t waiting;        /* threads that sleep on the page */
+    uint64_t mark;                   /* the scheduler's pass in which an earlier held operation touches it */
     uint64_t engine_semaphore, engine_value; /* sync(): the point that the engine signals */
     _Atomic bool is_external;                /* an external API uses the surface; `owned` is 0 meanwhile */
     uint64_t external_value; /* while is_external: the value that the API is to signal; 0: none was requested */

@@ -1113,19 +1113,26 @@ static vks_status wait_for_external(vks_surface *surface, uint64_t deadline)
  * comes, although no wait counts on it (K7), and would lower a higher value that this process
  * signalled before. The owner may have died before it could publish that its queue has the signal,
  * or before its queue had it. If that queue waits for a value that never comes, orphaned_waits.c
- * ends the wait. */
-static vks_status wait_for_dead_owner(const vks_surface *surface, uint64_t deadline)
+ * ends the wait. The second that this may take begins with the first recover() that finds the value:
+ * many recover() calls with short timeouts get as far as one long call. */
+static vks_status wait_for_dead_owner(vks_surface *surface, uint64_t deadline)
 {
     vks_device *device = surface->device;
-    uint64_t last = vks_mutex_last_announced(surface->handle.page), limit = vks_now() + DEAD_OWNER_NS;
+    uint64_t last = vks_mutex_last_announced(surface->handle.page);
     uint64_t completed = atomic_load(&surface->handle.page->completed);
-    vks_status status = VKS_OK;
-    limit = limit < deadline ? limit : deadline;
     /* Otherwise the value came, was lost, or is one that no driver accepts. */
-    if (surface->semaphore && last > completed && last - completed <= device->max_difference)
-        while ((status = device->backend->wait_timeline(device, surface->semaphore, last, limit)) == VKS_INTERRUPTED)
-            ;
-    return status == VKS_TIMEOUT && vks_now() < deadline ? VKS_OK : status;
+    if (!surface->semaphore || last <= completed || last - completed > device->max_difference)
+        return VKS_OK;
+    if (surface->dead_value != last) {
+        surface->dead_value = last;
+        surface->dead_since = vks_now();
+    }
+    uint64_t end = surface->dead_since + DEAD_OWNER_NS, limit = end < deadline ? end : deadline;
+    vks_status status;
+    do
+        status = device->backend->wait_timeline(device, surface->semaphore, last, limit);
+    while (status == VKS_INTERRUPTED);
+    return status == VKS_TIMEOUT && vks_now() >= end ? VKS_OK : status;
 }
 
 static vks_status recover(vks_surface *surface, uint64_t deadline)
