@@ -10,7 +10,6 @@ line a finding; exit status 1 if there is one.
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,9 +17,9 @@ from pathlib import Path
 import results
 import specification
 from results import ROOT
+from sources import listed
 
 CHECKED = ("vkshare", "native", "docs", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")
-LEFT_OUT = ("native/third_party/", "docs/images/")
 SUFFIXES = (".c", ".h", ".py", ".pyi", ".md")
 
 _IDS = r"[KXQAVRI]\d{1,2}(?:(?:, and |, | to | and | or )[KXQAVRI]\d{1,2})*"
@@ -91,19 +90,17 @@ def unknown_marks(path: Path, rules: set[str]) -> list[str]:
     return list(_unknown_rules(named, rules))
 
 
-def tracked(*folders: str) -> list[Path]:
-    """Return the files of these folders that can cite."""
-    names = subprocess.check_output(["git", "ls-files", *folders], cwd=ROOT, text=True).splitlines()
-    return [ROOT / n for n in names if n.endswith(SUFFIXES) and not n.startswith(LEFT_OUT) and (ROOT / n).exists()]
-
-
 def main() -> int:
     """Print the findings."""
     rules = set(specification.read())
     files = [Path(name).resolve() for name in sys.argv[1:]]
-    found = [(path, words) for path in files or tracked(*CHECKED) for words in findings(path, rules)]
+    found = [(path, words) for path in files or listed(CHECKED, SUFFIXES) for words in findings(path, rules)]
     if not files:
-        found += [(path, words) for path in tracked("tests", "native/tests") for words in unknown_marks(path, rules)]
+        found += [
+            (path, words)
+            for path in listed(("tests", "native/tests"), SUFFIXES)
+            for words in unknown_marks(path, rules)
+        ]
     for path, words in found:
         print(f"{path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}: {words}")
     return int(bool(found))

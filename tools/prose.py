@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import io
 import re
-import subprocess
 import sys
 import tokenize
 import tomllib
@@ -18,7 +17,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from results import ROOT
+from sources import listed
+
 CHECKED = (
     "vkshare",
     "native",
@@ -31,7 +32,7 @@ CHECKED = (
     "CONTRIBUTING.md",
     "SECURITY.md",
 )
-LEFT_OUT = ("native/third_party/", "tools/prose.toml", "docs/images/", "docs/glossary.md")
+GLOSSARY = "docs/glossary.md"  # entries, not sentences
 SUFFIXES = (".c", ".h", ".hpp", ".cpp", ".py", ".pyi", ".md")
 LEAST_WORDS = 4  # of a string literal that is taken for a sentence
 
@@ -142,12 +143,8 @@ def findings(path: Path, all_rules: list[Rule]) -> Iterator[str]:
 
 
 def checked(names: list[str]) -> list[Path]:
-    """The files of these files and folders that git has, but for those that are left out."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *(names or CHECKED)],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout.split()  # fmt: skip
-    return [ROOT / name for name in listed if not name.startswith(LEFT_OUT) and name.endswith(SUFFIXES)]
+    """The files of these files and folders that git has, but for the glossary."""
+    return [path for path in listed(names or CHECKED, SUFFIXES) if path != ROOT / GLOSSARY]
 
 
 def main() -> int:

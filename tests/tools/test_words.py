@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
-from pathlib import Path
 
 import pytest
+from results import ROOT
+from sources import listed
 
-ROOT = Path(__file__).parents[2]
+CHECKED = ("vkshare", "native", "docs", "README.md")
+SUFFIXES = (".c", ".h", ".py", ".pyi", ".md", ".svg")
 
 # Identifiers and private terms, whole words. Plain English words that had a private meaning (part, order, look) cannot
 # be found by their letters; tools/prose.toml has what can be found in sentences.
@@ -31,16 +32,9 @@ OLD = re.findall(
 
 # Where an old word stays: the words that a reader types, that have another meaning there, or that are quoted.
 ALLOWED = {
-    "docs/decisions/0019-slot-has-first-open-value.md": {"debts"},  # the name of a model
     "docs/images/server.svg": {"hub"},
+    "docs/decisions/0019-slot-has-first-open-value.md": {"debts"},  # the name of a model
 }
-
-
-def _files() -> list[str]:
-    command = ["git", "ls-files", "vkshare", "native", "docs", "README.md"]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    suffixes = (".c", ".h", ".py", ".pyi", ".md", ".svg")
-    return [name for name in listed if name.endswith(suffixes) and "third_party" not in name]
 
 
 def _old_words(text: str) -> set[str]:
@@ -56,5 +50,6 @@ def test_an_old_word_is_found() -> None:
 def test_the_code_and_the_documents_have_none_of_the_old_words() -> None:
     if not (ROOT / ".git").exists():
         pytest.skip("the tree is no git checkout")
-    found = {name: _old_words((ROOT / name).read_text()) - ALLOWED.get(name, set()) for name in _files()}
+    files = {str(path.relative_to(ROOT)): path for path in listed(CHECKED, SUFFIXES)}
+    found = {name: _old_words(path.read_text()) - ALLOWED.get(name, set()) for name, path in files.items()}
     assert {name: words for name, words in found.items() if words} == {}
