@@ -247,6 +247,32 @@ static void so_it_does_where_the_owner_died_before_it_could_say_that_a_driver_ha
     recover_after_a_dead_owner(false, true);
 }
 
+/* The owner died between its announcement and its submission, so the value never comes. Each call
+ * has a deadline of its own that is long over, as in a program that polls.
+ * rules: K27 */
+static void recover_without_timeout_succeeds_once_a_dead_owners_value_is_overdue(void)
+{
+    pair p = new_pair();
+    vks_mutex_page *page = p.far.surface->handle.page;
+    own(&p.near, 1);
+    vks_atomic_max(&page->announced, atomic_load(&page->completed) + 1);
+    vks_mutex_abandon(&p.near.surface->handle);
+    vks_mutex_leave(&p.near.surface->handle);
+    uint32_t refusals = 0;
+    vks_status status;
+    for (uint64_t limit = vks_now() + HANG;
+         (status = vks_surface_recover(p.far.surface, 0)) && vks_now() < limit; refusals++) {
+        CHECK(status == VKS_TIMEOUT || status == VKS_INTERRUPTED, "status %d: %s", status, vks_last_error()->text);
+        usleep(5000);
+    }
+    CHECK(status == VKS_OK, "status %d after %u calls", status, refusals);
+    CHECK(!is_native || refusals > 0, "the first call may not know that the value is overdue");
+    CHECK(draw(&p.far, NULL) == VKS_OK, "%s", vks_last_error()->text);
+    hand_on(&p.far, 1);
+    idle(&p.far);
+    drop_pair(&p);
+}
+
 /* rules: X21, K27 */
 static void a_device_lost_in_the_submission_has_no_pending_value(void)
 {
@@ -287,6 +313,7 @@ int main(void)
     BOTH(an_owner_that_ends_before_its_release_abandons_the_surface);
     BOTH(a_dead_owners_signal_comes_before_the_one_of_who_recovers);
     BOTH(so_it_does_where_the_owner_died_before_it_could_say_that_a_driver_has_it);
+    BOTH(recover_without_timeout_succeeds_once_a_dead_owners_value_is_overdue);
     BOTH(a_device_lost_in_the_submission_has_no_pending_value);
     CHECK(stub_violations() == 0, "%u violations", stub_violations());
     return check_result();
