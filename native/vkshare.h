@@ -2,8 +2,8 @@
  *
  * The core does not depend on Python. It holds the shared pages (fence pages, keyed-mutex pages),
  * the devices with their held submissions, and the threads that report completions and process
- * deaths. It has two backends: Vulkan (native/core/backend_vulkan.c) and the CPU
- * (native/core/backend_cpu.c).
+ * deaths. It has two backends: Vulkan (native/backend/vulkan.c) and the CPU
+ * (native/backend/cpu.c).
  *
  * Conventions
  *  - Every function is safe to call from any thread unless its comment says otherwise.

@@ -24,7 +24,7 @@ from vkshare.cli import checks, doctor, main, ps, table
 
 pytest_plugins = ["support.peers"]
 
-COUNT, WRITTEN, TAKEN = 72, 128, 192  # where these are in a queue's page (native/core/queue_page.h)
+COUNT, WRITTEN, TAKEN = 72, 128, 192  # where these are in a queue's page (native/shm/queue_page.h)
 
 # Things that a test leaves open, its device's fixture closes.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")

@@ -366,11 +366,11 @@ def test_a_request_to_a_peer_that_was_killed_says_that_it_died(peers: Peers) -> 
 
 # ---- pages that name processes at will -------------------------------------------------------------------------------
 
-_SLOTS, _SLOT_SIZE, _ROSTER = 256, 64, 200  # where a mutex page has them (native/core/page.h)
+_SLOTS, _SLOT_SIZE, _ROSTER = 256, 64, 200  # where a mutex page has them (native/shm/page.h)
 
 
 def _identity(pid: int) -> int:
-    """The word that says "a handle of that process" (native/core/platform.h)."""
+    """The word that says "a handle of that process" (native/os/platform.h)."""
     started = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
     return 1 << 48 | (started & 0x3FFFFFF) << 22 | pid
 

@@ -21,7 +21,7 @@ from vkshare import _native, _trace
 from vkshare.cli import main, trace_files
 from vkshare.cli import trace as cli
 
-RECORD, HEADER, CHUNK = 64, 4096, 8192  # native/core/trace.h
+RECORD, HEADER, CHUNK = 64, 4096, 8192  # native/os/trace.h
 
 
 @pytest.fixture
@@ -262,7 +262,7 @@ def test_a_tick_leads_to_each_thread_that_takes_it(tmp_path: Path, program: Path
 
 
 def record(kind: str, begin: int, end: int, *, device: int = 1, **fields: int) -> bytes:
-    """As native/core/trace.h has it."""
+    """As native/os/trace.h has it."""
     numbers = (fields.get(name, 0) for name in ("object", "value", "key", "order", "work"))
     return struct.pack("<HHI7Q", _native.TRACE_KINDS.index(kind), 0, device, begin, end, *numbers)
 

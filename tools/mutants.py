@@ -8,7 +8,7 @@ tests/mutants/FAMILY.toml lists the mutants of the rules K, X, Q, ..., at most t
 
     [[K7]]
     why = "what is broken, in one sentence"
-    file = "native/core/surface.c"
+    file = "native/surface/surface.c"
     before = '''the code as it stands'''        found once in the file, whatever its white space and its lines
     after = '''the code that breaks the rule'''
     edits = [{file, before, after}, ...]        in place of those three, where one change is not enough

@@ -11,10 +11,10 @@ LAYOUT_VERSION: int
 SLOTS: int
 MAX_QUEUE_SURFACES: int
 MAX_METADATA: int
-TRACE_KINDS: tuple[str, ...]  # by the kind of a record (native/core/trace.h)
+TRACE_KINDS: tuple[str, ...]  # by the kind of a record (native/os/trace.h)
 TRACE_STATUSES: tuple[str, ...]
 TRACE_VERSION: int
-MESSAGE_CALLBACK: int  # address of vks_message_callback (native/core/messages.h)
+MESSAGE_CALLBACK: int  # address of vks_message_callback (native/backend/messages.h)
 
 class Device:
     """One queue. `vulkan` is None for the CPU backend, else a dict of ints:
@@ -305,7 +305,7 @@ def queue_page_inspect(fd: int) -> dict[str, Any]: ...  # vks_queue_view as a di
 def memfd_create(name: str, size: int) -> int: ...  # the fd; OSError, UnsupportedError
 def memfd_check(fd: int, what: str, writable: bool, size: int) -> None: ...  # DescriptorError; at least `size` bytes
 def memory_check(fd: int, is_memfd: bool, size: int) -> None: ...  # DescriptorError
-def memory_replace(own: int, fd: int, address: int, offset: int) -> int: ...  # native/core/memory.h
+def memory_replace(own: int, fd: int, address: int, offset: int) -> int: ...  # native/shm/memory.h
 def memory_reserve(mapping: Any, fd: int) -> None: ...  # the whole of it; OSError; hears Ctrl-C
 def queue_page_make(
     width: int, height: int, format: int, count: int, metadata_size: int, network: int, single_threaded: bool, kind: int

@@ -10,7 +10,7 @@
 
 #include <pthread.h>
 
-#include "core/device.h"
+#include "device/device.h"
 #include "tracker.h"
 #include "swapchain.h"
 #include "vulkan/vulkan_core.h"

@@ -4,7 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/trace_points.h"
+#include "scheduler/trace_points.h"
 #include "present.h"
 
 /* A thread that waits for an image releases the lock now and then, so that other threads can

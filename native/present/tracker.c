@@ -1,6 +1,6 @@
 #include "tracker_state.h"
 
-#include "core/platform.h"
+#include "os/platform.h"
 
 #define QUARANTINE_PROBES 16u /* fences */
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/platform.h"
+#include "os/platform.h"
 #include "tracker_state.h"
 
 #define FIRST_CAPACITY 16u

@@ -1,7 +1,7 @@
 /* memfd_create, memfd_check, memory_check, memory_replace, memory_reserve: shared memory as the backends need it. */
 #include "vkpy.h"
 
-#include "core/memory.h"
+#include "shm/memory.h"
 
 #define CHUNK ((size_t)64 << 20) /* bytes reserved between two checks for signals */
 

@@ -5,8 +5,8 @@
 #include "vkpy_server.h"
 #include "vkpy_vsync.h"
 
-#include "core/messages.h"
-#include "core/platform.h"
+#include "backend/messages.h"
+#include "os/platform.h"
 
 PyTypeObject *vkpy_producer_type, *vkpy_consumer_type;
 PyTypeObject *vkpy_work_ring_type, *vkpy_server_poll_type;

@@ -1,5 +1,5 @@
 /* Trace marks of Python code, and the constants that `vkshare trace` uses to read the files. */
-#include "core/trace.h"
+#include "os/trace.h"
 #include "vkpy.h"
 
 /* Indexed by vks_status. */

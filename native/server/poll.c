@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/platform.h"
-#include "core/trace.h"
+#include "os/platform.h"
+#include "os/trace.h"
 
 enum {
     MAX_EVENTS = 64,

@@ -7,8 +7,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "core/event_queue.h"
-#include "core/platform.h"
+#include "os/event_queue.h"
+#include "os/platform.h"
 
 struct vks_work_ring {
     vks_event_queue *event_queue;

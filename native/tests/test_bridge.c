@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "core/page.h"
-#include "core/platform.h"
-#include "core/watcher.h"
+#include "shm/page.h"
+#include "os/platform.h"
+#include "os/watcher.h"
 #include "vsync/bridge.h"
 
 static const vks_interval MS_5 = {5000000, 1}, MS_6 = {6000000, 1}, MS_7 = {7000000, 1};

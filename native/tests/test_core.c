@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "core/platform.h"
+#include "os/platform.h"
 #include "raster/program.h"
 #include "vkshare.h"
 

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "core/mutex_page.h"
-#include "core/peers.h"
+#include "shm/mutex_page.h"
+#include "peers/peers.h"
 #include "stub_driver.h"
 
 #define MS UINT64_C(1000000)

@@ -1,6 +1,6 @@
 /* Numbers parsed without the C library's strtoull. */
 #include "check.h"
-#include "core/decimal.h"
+#include "os/decimal.h"
 
 static void reads(const char *text, uint64_t expected)
 {

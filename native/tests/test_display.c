@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "core/platform.h"
+#include "os/platform.h"
 #include "vsync/display.h"
 
 static const vks_interval MS_2 = {2000000, 1}, MS_20 = {20000000, 1}, S_100 = {100000000000, 1};

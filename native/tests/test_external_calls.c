@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 
-#include "core/device.h"
+#include "device/device.h"
 #include "external.h"
 
 /* ---- threads that cannot be started ---- */

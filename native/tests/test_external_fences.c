@@ -48,7 +48,8 @@ static void queues_wait_for_an_external_apis_value_and_nothing_is_held(void)
     vks_submission here = {0}, there = {0};
     CHECK(vks_fence_create(c.device, 0, &done) == VKS_OK, "%s", vks_last_error()->text);
     stub_stall_api(c.api, true);
-    CHECK(batch(c.other, WAIT(c.follower, 5), NO_SIGNAL, &there) == VKS_OK && held(c.other) == 1, "no party announced it");
+    CHECK(batch(c.other, WAIT(c.follower, 5), NO_SIGNAL, &there) == VKS_OK && held(c.other) == 1,
+          "no party announced it");
     api_signals(c.fence, c.api, 5);
     CHECK(batch(c.device, WAIT(c.fence, 5), SIGNAL(done, 1), &here) == VKS_OK && held(c.device) == 0, "it is certain");
     CHECK(SOON(held(c.other) == 0), "there, too");

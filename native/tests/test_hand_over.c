@@ -1,6 +1,6 @@
 /* Releases within a submission: after a turn of one submission, the first submission of the next
  * turn also does its release's work. Uses the stub driver, with native timelines and without. */
-#include "core/device.h"
+#include "device/device.h"
 #include "external.h"
 
 /* ---- parties ---- */
@@ -260,8 +260,8 @@ static void recover_without_timeout_succeeds_once_a_dead_owners_value_is_overdue
     vks_mutex_leave(&p.near.surface->handle);
     uint32_t refusals = 0;
     vks_status status;
-    for (uint64_t limit = vks_now() + HANG;
-         (status = vks_surface_recover(p.far.surface, 0)) && vks_now() < limit; refusals++) {
+    for (uint64_t limit = vks_now() + HANG; (status = vks_surface_recover(p.far.surface, 0)) && vks_now() < limit;
+         refusals++) {
         CHECK(status == VKS_TIMEOUT || status == VKS_INTERRUPTED, "status %d: %s", status, vks_last_error()->text);
         usleep(5000);
     }
@@ -279,7 +279,8 @@ static void a_device_lost_in_the_submission_has_no_pending_value(void)
     pair p = new_pair();
     own(&p.near, 1);
     stub_fail_submit(p.near.device, STUB_DEVICE_LOST, 1);
-    CHECK(draw(&p.near, NULL) == VKS_DEVICE_LOST && sum_pending(&p.far) == 0, "%d are pending", (int)sum_pending(&p.far));
+    CHECK(draw(&p.near, NULL) == VKS_DEVICE_LOST && sum_pending(&p.far) == 0, "%d are pending",
+          (int)sum_pending(&p.far));
     CHECK(AGAIN(vks_surface_acquire(p.far.surface, 2, vks_now() + HANG)) == VKS_ABANDONED, "its chain is broken");
     CHECK(AGAIN(vks_surface_recover(p.far.surface, vks_now() + HANG)) == VKS_OK, "%s", vks_last_error()->text);
     drop_pair(&p);

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "core/mutex_page.h"
-#include "core/peers.h"
+#include "shm/mutex_page.h"
+#include "peers/peers.h"
 
 #if !defined(VKS_KILL_POINTS)
 #define WHY_NOT "built without VKS_KILL_POINTS"

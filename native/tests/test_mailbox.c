@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "core/platform.h"
+#include "os/platform.h"
 #include "vsync/mailbox.h"
 
 /* Every word depends on the id, so that a mixture of two ticks is detected. */

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "core/mutex_page.h"
+#include "shm/mutex_page.h"
 
 /* ---- steps ---- */
 
@@ -65,7 +65,7 @@ static uint64_t hasty_clock(void)
 #define vks_now hasty_clock
 #define vks_futex_wait sleep_or_go_on
 #define vks_futex_wake wake_up
-#include "../core/mutex_page.c"
+#include "../shm/mutex_page.c"
 
 /* ---- futexes ---- */
 

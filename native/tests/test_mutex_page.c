@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "core/mutex_page.h"
+#include "shm/mutex_page.h"
 
 static vks_status no_watch(void *user)
 {

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "core/queue_page.h"
+#include "shm/queue_page.h"
 
 /* ---- steps ---- */
 
@@ -64,7 +64,7 @@ static void wake_up(_Atomic uint32_t *word, uint32_t bits);
 #undef VKS_KILL_POINT
 #define VKS_KILL_POINT(n) ((void)0)
 #define vks_futex_wake(word, bits) (step(), wake_up((word), (bits)))
-#include "../core/queue_page.c"
+#include "../shm/queue_page.c"
 #undef vks_futex_wake
 
 /* ---- the consumer: what a dequeue does, an action at a time ---- */

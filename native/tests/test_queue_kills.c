@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "core/platform.h"
+#include "os/platform.h"
 #include "vkshare.h"
 
 #if !defined(VKS_KILL_POINTS)

@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/peers.h"
-#include "core/queue_page.h"
+#include "peers/peers.h"
+#include "shm/queue_page.h"
 
 static vks_queue_ring new_ring(uint32_t count, uint32_t metadata_size, bool full, int *fd)
 {

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "core/trace.h"
+#include "os/trace.h"
 #include "vkshare.h"
 
 #define SECOND UINT64_C(1000000000)

@@ -5,9 +5,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/page.h"
-#include "core/peers.h"
-#include "core/watcher.h"
+#include "shm/page.h"
+#include "peers/peers.h"
+#include "os/watcher.h"
 
 typedef struct vks_vsync_page {
     vks_page_header header;

@@ -4,7 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "core/trace.h"
+#include "os/trace.h"
 #include "vsync/display_state.h"
 
 /* ---- delivery; caller holds dispatcher->lock ---- */

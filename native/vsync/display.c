@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 
-#include "core/trace.h"
+#include "os/trace.h"
 
 typedef void visitor(vks_dispatcher *dispatcher, const vks_display *display, const vks_tick *tick);
 

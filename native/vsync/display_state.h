@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "core/platform.h"
+#include "os/platform.h"
 #include "vsync/display.h"
 
 struct vks_display {

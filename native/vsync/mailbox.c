@@ -1,7 +1,7 @@
 /* mailbox.c: see mailbox.h. */
 #include "vsync/mailbox.h"
 
-#include "core/platform.h"
+#include "os/platform.h"
 
 #define WORDS 6
 #define TRIES 1000 /* a writer takes some ten nanoseconds, unless its process has died */

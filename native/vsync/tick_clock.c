@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "core/platform.h"
+#include "os/platform.h"
 
 typedef unsigned __int128 wide;
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import mutants
 import pytest
 
-ENTRY = '[[{rule}]]\nwhy = "no seq"\nfile = "native/core/a.c"\nbefore = "int x = 1;"\nafter = "int x = 2;"\n'
+ENTRY = '[[{rule}]]\nwhy = "no seq"\nfile = "native/os/a.c"\nbefore = "int x = 1;"\nafter = "int x = 2;"\n'
 
 
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **families: str) -> Path:
@@ -26,7 +26,7 @@ def test_an_entry_without_more_runs_its_rules_pytest_tests_on_the_cpu_backend(tm
 def test_an_entry_chooses_the_suite_the_driver_and_the_tests(tmp_path, monkeypatch):
     more = 'suite = "ctest"\ndriver = "lavapipe25"\nselect = "test_fence"\n'
     (mutant,) = mutants.load(_folder(tmp_path, monkeypatch, X=ENTRY.format(rule="X3") + more))
-    edit = mutants.Edit("native/core/a.c", "int x = 1;", "int x = 2;")
+    edit = mutants.Edit("native/os/a.c", "int x = 1;", "int x = 2;")
     assert mutant == mutants.Mutant("X3-1", "X3", (edit,), "no seq", "ctest", "lavapipe25", "test_fence")
 
 
@@ -115,7 +115,7 @@ def test_check_says_which_mutants_fit_and_changes_nothing(tmp_path, monkeypatch,
     assert mutants.check(mutants.select([])) == 0
     (tmp_path / "X.toml").write_text(ENTRY.format(rule="X2").replace("x = 1", "z = 1"))
     assert mutants.check(mutants.select([])) == 1
-    assert "X2-1 does not fit: native/core/a.c has its snippet 0 times" in capsys.readouterr().out
+    assert "X2-1 does not fit: native/os/a.c has its snippet 0 times" in capsys.readouterr().out
     assert source.read_text() == "int x = 1;\n"
 
 

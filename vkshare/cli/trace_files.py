@@ -1,4 +1,4 @@
-"""The files that traced processes leave behind (native/core/trace.h), checked as what comes from outside is."""
+"""The files that traced processes leave behind (native/os/trace.h), checked as what comes from outside is."""
 
 from __future__ import annotations
 

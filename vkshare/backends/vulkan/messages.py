@@ -1,7 +1,7 @@
 """Messages of the validation layer, written to the log and passed to registered callbacks.
 
 The layer speaks on any thread inside any call, with the core's locks held. So a C callback without the GIL
-(native/core/messages.h) only sends each message to a socket; a thread here reads it.
+(native/backend/messages.h) only sends each message to a socket; a thread here reads it.
 """
 
 from __future__ import annotations
