@@ -109,7 +109,7 @@ def test_the_tests_that_turned_red_are_read_from_ctests_summary():
 
 def test_check_says_which_mutants_fit_and_changes_nothing(tmp_path, monkeypatch, capsys):
     _folder(tmp_path, monkeypatch, K=ENTRY.format(rule="K1"))
-    source = tmp_path / "native" / "core" / "a.c"
+    source = tmp_path / "native" / "os" / "a.c"
     source.parent.mkdir(parents=True)
     source.write_text("int x = 1;\n")
     assert mutants.check(mutants.select([])) == 0
