@@ -25,6 +25,20 @@ def until(condition: Callable[[], object], what: str = "", seconds: float = HANG
         time.sleep(0.001)
 
 
+def until_rest(count: Callable[[], object], seconds: float = 0.5) -> None:
+    """Waits until the count stays the same for that long; fails if it changes for ever.
+
+    On a loaded machine the last change may come late, so one look after a pause judges the machine.
+    """
+
+    def rests() -> bool:
+        before = count()
+        time.sleep(seconds)
+        return count() == before
+
+    until(rests, "a count that no longer changes")
+
+
 @contextlib.contextmanager
 def no_hang(seconds: float = HANG) -> Iterator[None]:
     """Fails where what is done in it takes as long as only a wait does that nothing ends. No less than 10 s."""
