@@ -70,13 +70,14 @@ bench: build ## measure (ARGS='submit --json', ...)
 
 C_SOURCES = $(shell git ls-files '*.c' '*.h' | grep -v third_party)
 
-lint: venv ## ruff, mypy, clang-format, prose and citations: what would be changed
+lint: venv ## ruff, mypy, clang-format, prose, citations and layers: what would be changed
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
 	$(VENV)/mypy
 	$(VENV)/clang-format --dry-run --Werror $(C_SOURCES)
 	$(VENV)/python tools/prose.py
 	$(VENV)/python tools/citations.py
+	$(VENV)/python tools/layers.py
 
 format: venv ## ruff and clang-format change the sources
 	$(VENV)/ruff format .

@@ -1,9 +1,9 @@
-/* backend_cpu.c: the CPU backend's queue: one worker thread runs batches in order, and a pool of
+/* cpu.c: the CPU backend's queue: one worker thread runs batches in order, and a pool of
  * tile threads runs their programs. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/device.h"
+#include "backend/backend.h"
 #include "raster/program.h"
 
 typedef struct job {
@@ -195,11 +195,20 @@ static vks_status import_timeline(vks_device *device, int fd, uint64_t *semaphor
 }
 
 static const vks_backend backend = {
-    submit,          completed,       wait,
-    start_publisher, wake_publisher,  stop,
-    destroy,         create_timeline, destroy_timeline,
-    counter,         host_signal,     wait_timeline,
-    export_timeline, import_timeline,
+    .submit = submit,
+    .completed = completed,
+    .wait = wait,
+    .start_publisher = start_publisher,
+    .wake_publisher = wake_publisher,
+    .stop = stop,
+    .destroy = destroy,
+    .create_timeline = create_timeline,
+    .destroy_timeline = destroy_timeline,
+    .counter = counter,
+    .host_signal = host_signal,
+    .wait_timeline = wait_timeline,
+    .export_timeline = export_timeline,
+    .import_timeline = import_timeline,
 };
 
 vks_status vks_cpu_backend_init(vks_device *device, uint32_t threads)

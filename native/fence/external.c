@@ -3,12 +3,51 @@
  *
  * A timeline takes its values in order from whichever queue. So the API's queue waits for the value
  * that was announced before its own, and batches of this device that signal wait for the last value
- * queued with the API (batch.c). Between external_begin and external_end the value is announced but
+ * queued with the API (access.c). Between external_begin and external_end the value is announced but
  * no wait relies on it, because the API may refuse it.
  */
-#include "device/device.h"
+#include "fence/fence.h"
 
-static vks_status check(const vks_fence *fence)
+void vks_fence_ref_object(void *fence) { vks_fence_ref(fence); }
+void vks_fence_unref_object(void *fence) { vks_fence_unref(fence); }
+
+/* ---- what is outstanding ---- */
+
+static void resolve_wait(vks_device *device, const vks_completion *completion)
+{
+    const vks_fence *fence = completion->object;
+    const vks_fence_page *page = fence->page;
+    uint32_t status = atomic_load(&page->status);
+    if (fence->semaphore && (status == VKS_FENCE_LOST || status == VKS_FENCE_CLOSED || !vks_peer_alive(page->owner)))
+        vks_device_signal_orphaned(device, fence->semaphore, completion->value);
+}
+
+/* The external API that was to signal the value is lost, so the value is not valid
+ * (vks_fence.last_valid). The signal only lets waiting queues continue. Signals go in order,
+ * because an outstanding lower signal would lower the counter. */
+static void resolve_signal(vks_device *device, const vks_completion *completion)
+{
+    const vks_fence *fence = completion->object;
+    uint64_t counter;
+    if (completion->value > fence->last_valid && fence->semaphore &&
+        device->backend->counter(device, fence->semaphore, &counter) == VKS_OK && counter >= completion->serial)
+        vks_device_signal_orphaned(device, fence->semaphore, completion->value);
+}
+
+static void publish_signal(const vks_completion *completion, bool ran)
+{
+    if (ran)
+        vks_fence_publish_completed(completion->object, completion->value);
+}
+
+const vks_completion_class vks_fence_gpu_wait = {
+    .resolve = resolve_wait, .ref = vks_fence_ref_object, .unref = vks_fence_unref_object};
+const vks_completion_class vks_fence_external_signal = {
+    .run = publish_signal, .resolve = resolve_signal, .ref = vks_fence_ref_object, .unref = vks_fence_unref_object};
+
+/* ---- the calls ---- */
+
+static vks_status check_external(const vks_fence *fence)
 {
     if (fence->process != vks_process)
         return VKS_FORKED;
@@ -26,15 +65,15 @@ static vks_status check(const vks_fence *fence)
 static vks_status begin_wait(vks_fence *fence, uint64_t value, uint64_t *wait)
 {
     vks_device *device = fence->device;
-    vks_status status = check(fence);
+    vks_status status = check_external(fence);
     if (status || vks_fence_completed(fence) >= value)
         return status;
     if (value > fence->last_valid)
         return VKS_ABANDONED;
-    if (fence->follower) { /* its signaller may die, and then orphaned_waits.c must end the API's wait */
-        if ((status = vks_device_reserve_external_completion(device)))
+    if (fence->follower) { /* its signaller may die, and then its wait is orphaned: the host must end it */
+        if ((status = vks_device_reserve_external(device)))
             return status;
-        vks_device_add_external_completion(device, VKS_COMPLETION_FENCE_WAIT, fence, value, 0);
+        vks_device_add_external(device, &vks_fence_gpu_wait, fence, fence->semaphore, value, 0);
     }
     *wait = value;
     return VKS_OK;
@@ -43,7 +82,7 @@ static vks_status begin_wait(vks_fence *fence, uint64_t value, uint64_t *wait)
 vks_status vks_fence_external_wait(vks_fence *fence, uint64_t value, uint64_t deadline, uint64_t *wait)
 {
     *wait = 0;
-    vks_status status = check(fence);
+    vks_status status = check_external(fence);
     if (status || (status = vks_fence_wait_queued(fence, value, deadline)))
         return status;
     pthread_mutex_lock(&fence->device->lock);
@@ -56,7 +95,7 @@ vks_status vks_fence_external_wait(vks_fence *fence, uint64_t value, uint64_t de
 static vks_status begin_signal(vks_fence *fence, uint64_t value)
 {
     vks_device *device = fence->device;
-    vks_status status = check(fence);
+    vks_status status = check_external(fence);
     if (status)
         return status;
     if (!value)
@@ -73,12 +112,12 @@ static vks_status begin_signal(vks_fence *fence, uint64_t value)
                         "a submission that is held signals the fence first (queued_value is %llu), and a stream cannot "
                         "be held: wait until it is not (Submission.is_held)",
                         (unsigned long long)fence->announced);
-    if ((status = vks_device_reserve_external_completion(device)))
+    if ((status = vks_device_reserve_external(device)))
         return status;
     fence->external_after = fence->announced;
     fence->external_signal = fence->announced = value;
     /* The signal may come before external_end. */
-    vks_device_add_external_completion(device, VKS_COMPLETION_FENCE, fence, value, fence->external_after);
+    vks_device_add_external(device, &vks_fence_external_signal, fence, fence->semaphore, value, fence->external_after);
     return VKS_OK;
 }
 
@@ -86,7 +125,7 @@ vks_status vks_fence_external_begin(vks_fence *fence, uint64_t value, uint64_t *
 {
     vks_device *device = fence->device;
     *wait = 0;
-    vks_status status = check(fence); /* first, because after fork() the lock may be held forever */
+    vks_status status = check_external(fence); /* first, because after fork() the lock may be held forever */
     if (status)
         return status;
     pthread_mutex_lock(&device->lock);
@@ -99,7 +138,7 @@ vks_status vks_fence_external_begin(vks_fence *fence, uint64_t value, uint64_t *
 /* Caller holds device->lock. */
 static void retract_signal(vks_fence *fence)
 {
-    vks_device_drop_external_completions(fence->device, fence, fence->external_signal);
+    vks_device_drop_external(fence->device, fence, fence->external_signal);
     if (fence->announced == fence->external_signal) /* otherwise held submissions follow it, and a gap is harmless */
         fence->announced = fence->external_after;
     fence->external_signal = 0;
@@ -108,11 +147,11 @@ static void retract_signal(vks_fence *fence)
 vks_status vks_fence_external_end(vks_fence *fence, uint64_t value)
 {
     vks_device *device = fence->device;
-    vks_status status = check(fence);
+    vks_status status = check_external(fence);
     if (status && (value || status != VKS_CLOSED)) /* close() waits for a withdrawal too */
         return status;
     pthread_mutex_lock(&device->lock);
-    status = value || !fence->external_signal ? check(fence) : VKS_OK;
+    status = value || !fence->external_signal ? check_external(fence) : VKS_OK;
     if (!status && (!fence->external_signal || (value && value != fence->external_signal)))
         status = vks_fail(VKS_BAD_VALUE, (int64_t)value, "the value to signal is %llu (0: none was requested)",
                           (unsigned long long)fence->external_signal);
@@ -131,11 +170,12 @@ vks_status vks_fence_external_end(vks_fence *fence, uint64_t value)
 
 void vks_fence_fail_external(vks_fence *fence)
 {
-    const vks_device *device = fence->device;
+    const vks_completions *all = &fence->device->completions;
     uint64_t last_valid = fence->last_valid;
-    for (size_t i = 0; i < device->n_external; i++) {
-        const vks_completion *completion = &device->external[i];
-        if (completion->kind == VKS_COMPLETION_FENCE && completion->object == fence && completion->serial < last_valid)
+    for (size_t i = 0; i < all->n_external; i++) {
+        const vks_completion *completion = &all->external[i].completion;
+        if (completion->class == &vks_fence_external_signal && completion->object == fence &&
+            completion->serial < last_valid)
             last_valid = completion->serial;
     }
     if (last_valid == fence->last_valid)
@@ -147,11 +187,11 @@ void vks_fence_fail_external(vks_fence *fence)
 vks_status vks_fence_external_lost(vks_fence *fence)
 {
     vks_device *device = fence->device;
-    vks_status status = check(fence);
+    vks_status status = check_external(fence);
     if (status)
         return status;
     pthread_mutex_lock(&device->lock);
-    if (!(status = check(fence))) {
+    if (!(status = check_external(fence))) {
         vks_device_publish(device); /* values that were reached before count */
         if (fence->external_signal)
             retract_signal(fence);

@@ -220,6 +220,18 @@ uint64_t vks_trace_resume(uint64_t object, uint64_t began)
     return cursor.interrupted == object && object ? cursor.interrupted_since : began;
 }
 
+void vks_trace_write_event(vks_trace_record *record, uint64_t began)
+{
+    record->begin = began;
+    record->end = vks_now();
+    vks_trace_write(record);
+}
+
+void vks_trace_write_wait(vks_trace_record *record, uint64_t began)
+{
+    vks_trace_write_event(record, vks_trace_resume(record->object, began));
+}
+
 /* ---- marks ---- */
 
 void vks_trace_set_text(vks_trace_record *record, const char *text)

@@ -5,7 +5,7 @@
  * without a lock. A record's kind is stored last, so a killed process leaves all its records and at
  * most one partial record per thread. A forked child has its own file. Records beyond
  * VKSHARE_TRACE_SIZE bytes per process are counted and dropped. Without the variable, a trace point
- * is one branch. trace_points.h has the core's trace points; vkshare/cli/trace_files.py reads the
+ * is one branch. The trace_points.h of the layers have the core's trace points; vkshare/cli/trace_files.py reads the
  * files.
  */
 #ifndef VKS_TRACE_H
@@ -118,9 +118,13 @@ void vks_trace_tick(const char *display, uint64_t began, uint64_t id, uint64_t t
 void vks_trace_span(const char *name, uint64_t began, uint64_t object, uint64_t value); /* ends now; began 0: nothing */
 void vks_trace_mark(vks_trace_kind kind, const char *name, uint64_t began, uint64_t object, uint64_t value);
 
-/* ---- for trace_points.c ---- */
+/* ---- for the layers' trace_points.c ---- */
 /* Copies the record. Preserves errno and the thread's vks_error. */
 void vks_trace_write(const vks_trace_record *record);
+/* Writes the record of an event that began then and ends now. */
+void vks_trace_write_event(vks_trace_record *record, uint64_t began);
+/* The same for a call that may have been interrupted before; it then began with the first call. */
+void vks_trace_write_wait(vks_trace_record *record, uint64_t began);
 void vks_trace_set_text(vks_trace_record *record, const char *text);
 /* For a call that was interrupted and is made again: the thread keeps its object and start time
  * until then. resume() returns that time, or `began`. */

@@ -10,7 +10,8 @@
 
 #include <pthread.h>
 
-#include "device/device.h"
+#include "backend/backend.h"
+#include "surface/surface.h"
 #include "tracker.h"
 #include "swapchain.h"
 #include "vulkan/vulkan_core.h"

@@ -4,7 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "scheduler/trace_points.h"
+#include "os/trace.h"
 #include "present.h"
 
 /* A thread that waits for an image releases the lock now and then, so that other threads can
@@ -1190,9 +1190,9 @@ static void present_offscreen(vks_swapchain *s, vks_generation *offscreen, uint3
 }
 
 /* Held work of the frame must be submitted before the present. */
-static vks_status wait_for_held(vks_swapchain *s, vks_surface *surface, uint64_t deadline)
+static vks_status wait_for_held(vks_surface *surface, uint64_t deadline)
 {
-    vks_status status = vks_device_wait_held(s->device, 0, surface, deadline);
+    vks_status status = vks_surface_wait_held(surface, deadline);
     if (status == VKS_TIMEOUT)
         return vks_fail(VKS_TIMEOUT, 0, "work of the frame is held: it waits for a fence value that is not queued");
     return status;
@@ -1208,7 +1208,7 @@ static vks_status present(vks_swapchain *s, const vks_frame *frame, uint64_t dea
         vks_surface *surface = image->surface;
         vks_surface_ref(surface);
         leave(s, VKS_OK);
-        status = wait_for_held(s, surface, deadline);
+        status = wait_for_held(surface, deadline);
         vks_surface_unref(surface);
         if (status || (status = enter(s, deadline)))
             return status;

@@ -1,8 +1,20 @@
+/* commands.c: compiled command lists, with the surfaces that they touch. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/device.h"
 #include "raster/program.h"
+#include "submit/submit.h"
+
+static void destroy(vks_commands *commands)
+{
+    for (size_t i = 0; i < commands->n_uses; i++)
+        vks_surface_unref(commands->uses[i].surface);
+    if (commands->program && commands->device->process == vks_process)
+        vks_program_destroy(commands->program);
+    free(commands->images);
+    vks_device_unref(commands->device);
+    free(commands);
+}
 
 static vks_status create(vks_device *device, const vks_use *uses, size_t n_uses, vks_commands **out)
 {
@@ -18,6 +30,7 @@ static vks_status create(vks_device *device, const vks_use *uses, size_t n_uses,
     commands->device = device;
     vks_device_ref(device);
     commands->references = 1;
+    commands->destroy = destroy;
     commands->n_uses = n_uses;
     for (size_t i = 0; i < n_uses; i++) {
         commands->uses[i] = uses[i];
@@ -69,64 +82,6 @@ vks_status vks_commands_create_cpu(vks_device *device, vks_program *program, con
     (*out)->images = images;
     (*out)->n_images = n_slots;
     return VKS_OK;
-}
-
-void vks_commands_ref(vks_commands *commands)
-{
-    atomic_fetch_add_explicit(&commands->references, 1, memory_order_relaxed);
-}
-
-static void destroy(vks_commands *commands)
-{
-    for (size_t i = 0; i < commands->n_uses; i++)
-        vks_surface_unref(commands->uses[i].surface);
-    if (commands->program && commands->device->process == vks_process)
-        vks_program_destroy(commands->program);
-    free(commands->images);
-    vks_device_unref(commands->device);
-    free(commands);
-}
-
-static void add_unused(vks_device *device, vks_commands *commands)
-{
-    commands->next_unused = atomic_load(&device->unused);
-    while (!atomic_compare_exchange_weak(&device->unused, &commands->next_unused, commands))
-        ;
-}
-
-/* Takes no lock, because held operations drop their references under device->lock. */
-void vks_commands_unref(vks_commands *commands)
-{
-    if (atomic_fetch_sub(&commands->references, 1) != 1)
-        return;
-    vks_device *device = commands->device;
-    if (!commands->retire || device->process != vks_process) {
-        destroy(commands);
-        return;
-    }
-    add_unused(device, commands); /* the command buffer may still run, and its creator frees it */
-}
-
-size_t vks_device_reap(vks_device *device, bool all)
-{
-    if (device->process != vks_process || !atomic_load_explicit(&device->unused, memory_order_relaxed) ||
-        vks_device_leaks(device))
-        return 0;
-    vks_commands *list = atomic_exchange(&device->unused, NULL);
-    uint64_t done = all ? UINT64_MAX : vks_device_completed(device);
-    size_t n = 0;
-    while (list) {
-        vks_commands *commands = list;
-        list = commands->next_unused;
-        if (commands->last_serial > done) {
-            add_unused(device, commands);
-            continue;
-        }
-        commands->retire(commands->user);
-        destroy(commands);
-        n++;
-    }
-    return n;
 }
 
 const vks_use *vks_commands_uses(const vks_commands *commands, size_t *n_uses)

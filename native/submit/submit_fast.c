@@ -5,10 +5,10 @@
  * queue of the last batch can run it, no external API is about to signal one of its fences, and
  * every touched surface is owned with its acquire already submitted. So nothing can hold the
  * submission back, and no other party's pending value is involved. The effect is that of
- * vks_work_submit() (batch.c).
+ * vks_work_submit() (native/scheduler/batch.c).
  */
-#include "device/device.h"
-#include "scheduler/trace_points.h"
+#include "device/trace_points.h"
+#include "submit/submit.h"
 
 #define SMALL 8
 
@@ -43,9 +43,8 @@ static void record_submission(const vks_submit_info *info, const vks_signal *sig
         atomic_store_explicit(&commands->last_serial, serial, memory_order_release);
         for (size_t u = 0; u < commands->n_uses; u++) {
             vks_surface *surface = commands->uses[u].surface;
-            atomic_store_explicit(&surface->last_serial, serial, memory_order_release);
-            surface->uses_graphics |= !commands->buffers[VKS_TRANSFER];
-            surface->submissions++; /* a surface may count twice; only "exactly one" matters */
+            /* a surface may count twice; only "exactly one" matters */
+            vks_surface_record_batch(surface, serial, !commands->buffers[VKS_TRANSFER], false);
         }
     }
     for (uint32_t i = 0; i < info->n_signals; i++)
@@ -66,22 +65,17 @@ vks_status vks_submit_fast(vks_device *device, const vks_submit_info *info, cons
         return status;
     for (uint32_t i = 0; i < info->n_commands; i++)
         buffers[i] = info->commands[i]->buffers[device->family];
-    *serial = atomic_load_explicit(&device->submitted, memory_order_relaxed) + 1;
     vks_batch batch = {.family = device->family,
                        .signals = points,
                        .buffers = buffers,
                        .n_signals = info->n_signals,
-                       .n_buffers = info->n_commands,
-                       .serial = *serial};
+                       .n_buffers = info->n_commands};
     uint64_t began = vks_trace_begin();
-    status = device->backend->submit(device, &batch);
+    status = vks_device_submit(device, &batch);
     VKS_TRACE(began, vks_traced_batch(device, &batch, 0, began, status));
-    if (status) {
-        if (status == VKS_DEVICE_LOST)
-            vks_device_lose(device);
+    if (status)
         return status;
-    }
-    atomic_store_explicit(&device->submitted, *serial, memory_order_release);
+    *serial = batch.serial;
     record_submission(info, signals, *serial);
     vks_trace_completion(device, *serial);
     return VKS_OK;

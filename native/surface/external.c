@@ -9,7 +9,7 @@
  * the ownership's wait point and signals the next value. The image stays with
  * VK_QUEUE_FAMILY_EXTERNAL, and that value becomes the ownership's wait point.
  */
-#include "device/device.h"
+#include "surface/surface.h"
 
 /* Waits on the CPU where the GPU cannot. Caller does not hold device->lock. */
 static vks_status prepare(vks_surface *surface, uint64_t deadline)
@@ -44,16 +44,15 @@ static void unlock_queue(vks_device *device)
  * the queue. */
 static vks_status submit_acquire(vks_surface *surface, uint64_t *serial)
 {
-    vks_device *device = surface->device;
-    vks_touch touch = {.surface = surface, .ownership = surface->ownership, .granted = true};
-    vks_work draft = {.kind = VKS_WORK_SUBMIT, .device = device, .touches = &touch, .n_touches = 1};
+    vks_access access = vks_access_surface(&vks_surface_use, surface, true);
+    vks_work draft = {.kind = VKS_WORK_SUBMIT, .device = surface->device, .accesses = &access, .n_accesses = 1};
     vks_status why;
     if (!surface->owned)
         return vks_surface_not_owned(surface);
-    if (surface->held || vks_work_ready(device, &draft, &why) != VKS_READY)
+    if (surface->held || vks_work_ready(&draft, &why) != VKS_READY)
         return vks_fail(VKS_UNSUPPORTED, 0,
                         "work on this surface is held; wait for it (device.wait_idle()) before others may use it");
-    vks_status status = vks_work_submit(device, &draft);
+    vks_status status = vks_work_submit(&draft);
     *serial = atomic_load(&draft.serial);
     return status;
 }
@@ -133,7 +132,7 @@ static bool needs_batch(const vks_surface *surface)
 {
     vks_status ignored;
     return surface->acquire_submitted >= surface->ownership.id || vks_surface_needs_release_barrier(surface) ||
-           vks_ownership_ready_external(surface, &ignored) == VKS_HOLD;
+           vks_wait_point_ready(NULL, surface, &surface->ownership.wait_point, &ignored) == VKS_HOLD;
 }
 
 /* Signals a value after the earlier work of this device and its CPU; the value becomes the
@@ -162,11 +161,11 @@ static vks_status begin_external(vks_surface *surface, bool by_queue, uint64_t *
         return why;
     if (ready == VKS_HOLD || (!by_queue && needs_batch(surface)))
         return VKS_INTERRUPTED; /* the state changed before the lock was taken; the caller calls again */
-    if ((status = vks_device_reserve_external_completion(device)) || (by_queue && (status = signal_own_work(surface))))
+    if ((status = vks_device_reserve_external(device)) || (by_queue && (status = signal_own_work(surface))))
         return status;
     *value = vks_wait_point_is_complete(surface, wait_point) ? 0 : wait_point->value;
     if (*value)
-        vks_device_add_external_completion(device, VKS_COMPLETION_SURFACE_WAIT, surface, *value, 0);
+        vks_device_add_external(device, &vks_surface_gpu_wait, surface, surface->semaphore, *value, 0);
     surface->is_external = true;
     surface->external_value = 0;
     vks_surface_set_accessible(surface, false); /* commands of this device would not be ordered */
@@ -178,7 +177,7 @@ static vks_status begin_external(vks_surface *surface, bool by_queue, uint64_t *
 static vks_status wait_submittable(vks_surface *surface, uint64_t deadline)
 {
     vks_status status = vks_surface_wait_submittable(surface, deadline);
-    return !status && surface->held ? vks_device_wait_held(surface->device, 0, surface, deadline) : status;
+    return !status && surface->held ? vks_surface_wait_held(surface, deadline) : status;
 }
 
 vks_status vks_surface_external_begin(vks_surface *surface, bool after_cpu, uint64_t deadline, uint64_t *value)
@@ -209,10 +208,10 @@ static vks_status announce_external(vks_surface *surface)
 {
     uint64_t value = vks_surface_next_value(surface);
     vks_status status = vks_surface_check_value(surface, value);
-    if (status || (status = vks_device_reserve_external_completion(surface->device)))
+    if (status || (status = vks_device_reserve_external(surface->device)))
         return status;
     vks_surface_announce(surface, value);
-    vks_device_add_external_completion(surface->device, VKS_COMPLETION_SURFACE, surface, value, 0);
+    vks_device_add_external(surface->device, &vks_surface_signal, surface, surface->semaphore, value, 0);
     surface->external_value = value;
     return VKS_OK;
 }
@@ -250,7 +249,7 @@ vks_status vks_surface_external_end(vks_surface *surface, uint64_t value)
         vks_mutex_publish_queued(surface->handle.page, value);
         vks_surface_continue_after(surface, value);
     } else if (!status && surface->external_value) {
-        vks_device_drop_external_completions(device, surface, surface->external_value);
+        vks_device_drop_external(device, surface, surface->external_value);
         vks_surface_retract(surface, surface->external_value);
     }
     if (!status) {
@@ -264,11 +263,11 @@ vks_status vks_surface_external_end(vks_surface *surface, uint64_t value)
 /* Returns the last outstanding value of an external API for this handle; 0: none. */
 static uint64_t last_external(const vks_surface *surface)
 {
-    const vks_device *device = surface->device;
+    const vks_completions *all = &surface->device->completions;
     uint64_t last = 0;
-    for (size_t i = 0; i < device->n_external; i++) {
-        const vks_completion *completion = &device->external[i];
-        if (completion->kind == VKS_COMPLETION_SURFACE && completion->object == surface && completion->value > last)
+    for (size_t i = 0; i < all->n_external; i++) {
+        const vks_completion *completion = &all->external[i].completion;
+        if (completion->class == &vks_surface_signal && completion->object == surface && completion->value > last)
             last = completion->value;
     }
     return last;
@@ -287,8 +286,8 @@ vks_status vks_surface_external_lost(vks_surface *surface)
         /* Poison first, so that no party takes the completed value for a complete frame. */
         if (last || surface->is_external)
             vks_mutex_poison(surface->handle.page);
-        vks_device_drop_external_completions(device, surface, 0);
-        if (last) /* orphaned_waits.c ends GPU waits for it, once no slot has it pending */
+        vks_device_drop_external(device, surface, 0);
+        if (last) /* device/completions.h ends GPU waits for it, once no slot has it pending */
             vks_surface_complete(surface, last);
         if (surface->is_external)
             vks_surface_set_accessible(surface, true);

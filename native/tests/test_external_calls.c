@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 
-#include "device/device.h"
+#include "queue/queue.h"
 #include "external.h"
 
 /* ---- threads that cannot be started ---- */

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "device/device.h"
+#include "fence/fence.h"
 
 /* ---- steps ---- */
 
@@ -80,7 +80,11 @@ static void wake_up(_Atomic uint32_t *word, uint32_t bits)
 #define VKS_KILL_POINT(n) ((void)0)
 #define vks_futex_wait sleep_or_go_on
 #define vks_futex_wake wake_up
-#include "../fence/fence.c"
+#include "../fence/close.c"
+#include "../fence/create.c"
+#include "../fence/events.c"
+#include "../fence/values.c"
+#include "../fence/wait.c"
 
 /* ---- scenes ---- */
 

@@ -1,6 +1,6 @@
 /* Releases within a submission: after a turn of one submission, the first submission of the next
  * turn also does its release's work. Uses the stub driver, with native timelines and without. */
-#include "device/device.h"
+#include "queue/queue.h"
 #include "external.h"
 
 /* ---- parties ---- */

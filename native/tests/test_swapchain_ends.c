@@ -1,6 +1,6 @@
 /* The swapchain over a driver and a presentation engine that are stubs: closing and retargeting in steps, while other
  * threads have the queue or the lock. */
-#include "device/device.h"
+#include "queue/queue.h"
 #include "present/present.h"
 #include "presenting.h"
 

@@ -1,5 +1,5 @@
 /* The swapchain over a driver and a presentation engine that are stubs: errors, presents that last, and close. */
-#include "device/device.h"
+#include "queue/queue.h"
 #include "presenting.h"
 
 /* ---- errors ---- */

@@ -1,0 +1,101 @@
+/* close.c: the end of a handle: of its own accord, or with its device. */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <unistd.h>
+
+#include "surface/surface.h"
+
+void vks_surface_lost(vks_child *child)
+{
+    vks_surface *surface = vks_surface_of(child);
+    vks_mutex_page *page = surface->handle.page;
+    uint64_t pending_value = atomic_load(&page->slots[surface->handle.slot].pending_value);
+    if (pending_value)
+        vks_mutex_poison(page);
+    if (surface->has_page)
+        vks_mutex_abandon(&surface->handle);
+    surface->has_page = false;
+    surface->is_external = false;
+    atomic_store(&surface->owned, 0);
+    vks_mutex_wake_all(page); /* this device's sleepers check the device's state (X21), here and on value_seq */
+    vks_surface_complete(surface, pending_value);
+    if (surface->announced)
+        vks_mutex_retract_queued(page, surface->announced);
+}
+
+void vks_surface_finish_releases(vks_surface *surface, uint64_t deadline)
+{
+    vks_device *device = surface->device;
+    if (surface->process != vks_process || !vks_device_enter(device)) /* already closed */
+        return;
+    if (!surface->closed && surface->held && !surface->has_page)
+        while (vks_scheduler_finish(device, surface, deadline))
+            ;
+    vks_device_leave(device);
+}
+
+uint64_t vks_surface_close(vks_surface *surface)
+{
+    vks_surface_finish_releases(surface, vks_now() + VKS_RELEASE_GRACE_NS);
+    return vks_surface_close_now(surface);
+}
+
+uint64_t vks_surface_close_now(vks_surface *surface)
+{
+    vks_device *device = surface->device;
+    if (surface->process != vks_process || !vks_device_enter(device)) /* already closed */
+        return surface->last_serial;
+    pthread_mutex_lock(&device->lock);
+    if (surface->closed) {
+        pthread_mutex_unlock(&device->lock);
+        vks_device_leave(device);
+        return surface->last_serial;
+    }
+    vks_surface_fail_held(surface, false, VKS_CLOSED);
+    surface->closed = true;
+    vks_scheduler_run(device); /* the watcher drops this page */
+    bool had = surface->has_page;
+    surface->has_page = surface->pending = false;
+    surface->is_external = false;
+    atomic_store(&surface->owned, 0);
+    vks_device_disown(device, VKS_SURFACES, &surface->child);
+    uint64_t serial = atomic_load(&surface->handle.page->slots[surface->handle.slot].pending_value)
+                          ? device->submitted
+                          : surface->last_serial;
+    pthread_mutex_unlock(&device->lock);
+
+    /* No party may acquire the surface while this handle's work still runs. A driver's work ends;
+     * that of a lost device needs no wait. */
+    uint64_t limit = vks_now() + UINT64_C(10000000000);
+    while (vks_device_wait_serial(device, serial, limit) == VKS_INTERRUPTED)
+        ;
+    pthread_mutex_lock(&device->lock);
+    vks_device_publish(device); /* completes this handle's values */
+    while ((vks_device_awaits_external(device, &vks_surface_signal, surface, 0) ||
+            vks_device_awaits_external(device, &vks_surface_gpu_wait, surface, 0)) &&
+           vks_now() < limit) {
+        pthread_mutex_unlock(&device->lock);
+        usleep(200); /* external signals are polled, and their API may wait for a dead process's value */
+        pthread_mutex_lock(&device->lock);
+        vks_device_publish(device);
+    }
+    vks_device_drop_external(device, surface, 0);
+    pthread_mutex_unlock(&device->lock);
+    if (had)
+        vks_mutex_abandon(&surface->handle);
+    while (atomic_load(&surface->waiting)) {
+        vks_mutex_wake_all(surface->handle.page);
+        vks_mutex_complete(&surface->handle, 0, 0); /* wakes the threads that wait for values */
+        sched_yield();
+    }
+    vks_peers_remove(&surface->mapping);
+    vks_mutex_leave(&surface->handle);
+    pthread_mutex_lock(&device->lock);
+    vks_surface_drop_semaphore(surface);
+    if (surface->engine_semaphore)
+        device->backend->destroy_timeline(device, surface->engine_semaphore);
+    surface->engine_semaphore = 0;
+    pthread_mutex_unlock(&device->lock);
+    vks_device_leave(device);
+    return serial;
+}
