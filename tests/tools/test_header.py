@@ -1,0 +1,89 @@
+"""native/vkshare.h is the manual of the C core: its declarations exist, and its comments speak of what is declared."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+import pytest
+from results import ROOT
+
+HEADER = (ROOT / "native" / "vkshare.h").read_text()
+BUILDS = sorted(ROOT.glob("build/*/CMakeFiles/vkshare_core.dir"), key=lambda folder: folder.stat().st_mtime)
+
+_COMMENT = re.compile(r"/\*.*?\*/", re.S)
+_FUNCTION = re.compile(r"^[\w][\w \t]*?[ *](vks_\w+)\(([^;{}]*?)\)(?: __attribute__\(.*?\))?;", re.M | re.S)
+
+
+def declared(text: str) -> dict[str, set[str]]:
+    """Function -> the names of its parameters."""
+    code = _COMMENT.sub("", text)
+    found = {}
+    for match in _FUNCTION.finditer(code):
+        parameters = re.sub(r"\(\*(\w+)\)\([^()]*\)", r" \1", match[2])
+        names = [re.sub(r"\[.*\]", "", part).split()[-1].lstrip("*") for part in parameters.split(",") if part.split()]
+        found[match[1]] = {name for name in names if name != "void"}
+    return found
+
+
+def groups(text: str) -> list[tuple[str, str]]:
+    """(comment, the declarations that it belongs to: those of its own line, or all up to the next comment or gap)."""
+    found = []
+    for match in re.finditer(r"^(/\*.*?\*/)\n((?:[^/\n][^\n]*\n)+)", text, re.M | re.S):
+        found.append((match[1], match[2]))
+    for match in re.finditer(r"^(\w[^;{}\n]*(?:\n +[^;{}\n]*)*;)[ \t]*(/\*[^\n]*\*/)$", text, re.M):
+        found.append((match[2], match[1]))
+    return found
+
+
+def wrong_names(text: str) -> list[str]:
+    """What comments call a result or a parameter that the declarations below them do not have."""
+    found = []
+    for comment, declarations in groups(text):
+        functions = declared(declarations)
+        if not functions:
+            continue
+        known = set.union(*functions.values())
+        fields = set(re.findall(r"\b\w+\b", _COMMENT.sub("", text)))
+        for name in re.findall(r"(?<![\w/*])\*(\w+)\b(?!\*)", comment.replace("\n *", "\n")):
+            if name not in known:
+                found.append(f"{min(functions)}: *{name}")
+        for name in re.findall(r"`(\w+)`", comment):
+            if name not in known | fields:
+                found.append(f"{min(functions)}: `{name}`")
+    return found
+
+
+def unknown_functions(text: str) -> set[str]:
+    """Functions of the core that comments name and that the header does not declare."""
+    names = {name for comment in _COMMENT.findall(text) for name in re.findall(r"\b(vks_[a-z_]*[a-z])\(\)", comment)}
+    return names - declared(text).keys()
+
+
+def test_comments_name_the_parameters_of_the_functions_below_them() -> None:
+    assert wrong_names(HEADER) == []
+
+
+def test_comments_name_functions_that_exist() -> None:
+    assert unknown_functions(HEADER) == set()
+
+
+@pytest.mark.skipif(not BUILDS or not shutil.which("nm"), reason="nothing was built here")
+def test_every_function_is_defined_and_every_symbol_of_the_core_has_its_prefix() -> None:
+    objects = [*BUILDS[-1].rglob("*.c.o")]
+    text = subprocess.run(["nm", "-g", "--defined-only", *objects], check=True, capture_output=True, text=True).stdout
+    defined = {line.split()[-1] for line in text.splitlines() if len(line.split()) == 3}
+    assert declared(HEADER).keys() - defined == set()
+    assert {name for name in defined if not name.startswith(("vks_", "__"))} == set()
+
+
+ROTTEN = """\
+/* Blocks. *out is a reference. The `deadline` ends it; see vks_gone(). */
+vks_status vks_thing_wait(vks_thing *thing, uint64_t *value);
+"""
+
+
+def test_a_comment_that_rots_is_found() -> None:
+    assert wrong_names(ROTTEN) == ["vks_thing_wait: *out", "vks_thing_wait: `deadline`"]
+    assert unknown_functions(ROTTEN) == {"vks_gone"}
