@@ -11,59 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "present.h"
+#include "swapchain_state.h"
 
 #define SLICE_NS UINT64_C(20000000)
 #define POLL_INTERVAL_US 500u
-
-/* ---- executing decisions ---- */
-
-#define PINS_NS UINT64_C(1000000000)
-
-/* False: the recording thread was killed, or interrupted at a bad moment. */
-bool vks_wait_for_pins(vks_swapchain *s)
-{
-    uint64_t limit = vks_now() + PINS_NS;
-    while (s->pins && vks_now() < limit) {
-        pthread_mutex_unlock(&s->device->lock);
-        usleep(100);
-        pthread_mutex_lock(&s->device->lock);
-    }
-    return s->pins == 0;
-}
-
-void vks_destroy_retired(vks_swapchain *s)
-{
-    for (;;) {
-        pthread_mutex_lock(&s->device->lock);
-        vks_generation *generation = s->pins ? NULL : s->to_destroy;
-        s->to_destroy = s->pins ? s->to_destroy : NULL;
-        pthread_mutex_unlock(&s->device->lock);
-        if (!generation)
-            return;
-        while (generation) {
-            vks_generation *next = generation->next;
-            vks_generation_destroy(s, generation);
-            generation = next;
-        }
-    }
-}
-
-void vks_collect_locked(vks_swapchain *s)
-{
-    vks_tracker_collect(s->tracker, s->device->backend->completed(s->device), vks_now(), vks_fence_is_signalled, s);
-    vks_apply_decisions(s);
-}
-
-void vks_collect(vks_swapchain *s)
-{
-    pthread_mutex_lock(&s->device->lock);
-    vks_collect_locked(s);
-    bool to_destroy = s->to_destroy != NULL;
-    pthread_mutex_unlock(&s->device->lock);
-    if (to_destroy)
-        vks_destroy_retired(s);
-}
 
 /* ---- the core's own batch ---- */
 
@@ -180,7 +131,7 @@ static vks_status wait_fence(vks_swapchain *s, uint64_t fence, uint64_t deadline
     VkResult code = s->vk.WaitForFences(s->vk_device, 1, &handle, VK_TRUE, vks_slice(deadline, SLICE_NS));
     if (code == VK_ERROR_DEVICE_LOST)
         vks_device_mark_lost(s->device);
-    return code == VK_TIMEOUT ? VKS_TIMEOUT : vks_present_result(s, code, "vkWaitForFences");
+    return code == VK_TIMEOUT ? VKS_TIMEOUT : vks_driver_result(s, code, "vkWaitForFences");
 }
 
 /* Acquires an image of the current generation, which is about to be replaced, with a fence in place
@@ -227,7 +178,7 @@ static vks_status acquire_for_proof(vks_swapchain *s, uint64_t deadline)
         generation->is_out_of_date = true;
         return VKS_OK;
     }
-    return got ? status : vks_present_result(s, code, "vkAcquireNextImageKHR");
+    return got ? status : vks_driver_result(s, code, "vkAcquireNextImageKHR");
 }
 
 /* Proves with images that were acquired again already: if nothing has waited for that acquire, a
@@ -312,7 +263,7 @@ static bool give_up_oldest(vks_swapchain *s)
     pthread_mutex_lock(&s->device->lock);
     bool gone = vks_tracker_give_up(s->tracker);
     s->counts.given_up += gone;
-    vks_apply_decisions(s);
+    vks_apply_decisions(s, false);
     pthread_mutex_unlock(&s->device->lock);
     vks_destroy_retired(s);
     return gone;
@@ -424,7 +375,7 @@ static vks_status replace(vks_swapchain *s, vks_generation *made, uint64_t last_
         s->counts.recreated += s->newest_generation > 1 && made != NULL;
         s->current = made;
     }
-    vks_apply_decisions(s);
+    vks_apply_decisions(s, false);
     uint64_t alive = 0;
     for (vks_generation *generation = s->generations; generation; generation = generation->next)
         alive++;
@@ -490,10 +441,10 @@ vks_status vks_swapchain_configure(vks_swapchain *s, uint64_t deadline)
 {
     uint64_t wanted = atomic_load(&s->wanted), last_use = 0;
     VkSurfaceCapabilitiesKHR can;
-    vks_status status = vks_present_result(s,
-                                           s->vk.GetCapabilities((VkPhysicalDevice)(uintptr_t)s->vulkan.physical_device,
-                                                                 (VkSurfaceKHR)(uintptr_t)s->vulkan.surface, &can),
-                                           "vkGetPhysicalDeviceSurfaceCapabilitiesKHR");
+    vks_status status = vks_driver_result(s,
+                                          s->vk.GetCapabilities((VkPhysicalDevice)(uintptr_t)s->vulkan.physical_device,
+                                                                (VkSurfaceKHR)(uintptr_t)s->vulkan.surface, &can),
+                                          "vkGetPhysicalDeviceSurfaceCapabilitiesKHR");
     if (status)
         return status;
     VkExtent2D extent = choose_extent(s, &can, wanted);

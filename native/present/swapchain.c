@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "scheduler/trace_points.h"
-#include "present.h"
+#include "swapchain_state.h"
 
 /* A thread that waits for an image releases the lock now and then, so that other threads can
  * present. */
@@ -89,38 +89,6 @@ static vks_status lock_swapchain(vks_swapchain *s, uint64_t deadline)
 
 /* ---- creation ---- */
 
-static const char *load(vks_swapchain *s)
-{
-    vks_vulkan_handles handles = vks_vulkan_get_handles(s->device);
-    s->vk_device = (VkDevice)(uintptr_t)handles.device;
-    s->vk_queue = (VkQueue)(uintptr_t)handles.queue;
-    PFN_vkGetDeviceProcAddr get;
-    memcpy(&get, &handles.get_device_proc_addr, sizeof get);
-    memcpy(&s->vk.GetCapabilities, &s->vulkan.get_capabilities, sizeof s->vk.GetCapabilities);
-    if (!s->vk.GetCapabilities)
-        return "vkGetPhysicalDeviceSurfaceCapabilitiesKHR";
-#define LOAD(name)                                                                                                     \
-    if (!(s->vk.name = (PFN_vk##name)get(s->vk_device, "vk" #name)))                                                   \
-        return "vk" #name;
-    VKS_PRESENT_FUNCTIONS(LOAD)
-#undef LOAD
-    if (s->vulkan.can_name)
-        s->vk.SetName = (PFN_vkSetDebugUtilsObjectNameEXT)get(s->vk_device, "vkSetDebugUtilsObjectNameEXT");
-    return NULL;
-}
-
-static vks_status open_vulkan(vks_swapchain *s)
-{
-    const char *missing = s->device->timeline ? load(s) : "vkCreateSwapchainKHR";
-    if (missing)
-        return vks_fail(VKS_UNSUPPORTED, 0, "the device has no %s: it was made without VK_KHR_swapchain", missing);
-    VkCommandPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-                                    .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
-                                    .queueFamilyIndex = s->vulkan.queue_family};
-    return vks_present_result(s, s->vk.CreateCommandPool(s->vk_device, &info, NULL, &s->commands),
-                              "vkCreateCommandPool");
-}
-
 /* Makes `like` the only generation, of offscreen images. */
 static vks_status open_offscreen(vks_swapchain *s, const vks_generation *like)
 {
@@ -177,7 +145,7 @@ vks_status vks_swapchain_create(const vks_swapchain_info *info, vks_swapchain **
     if (info->vulkan) {
         status = vks_tracker_create(s->vulkan.policy, info->fence_deadline, &s->tracker);
         if (!status)
-            status = open_vulkan(s);
+            status = vks_driver_open(s);
     } else {
         status = open_offscreen(s, &(vks_generation){0});
     }
@@ -293,19 +261,17 @@ static vks_status drop_vulkan(vks_swapchain *s)
         return status;
     s->finishing.since = 0;
     pthread_mutex_lock(&device->lock);
-    s->is_ending = true;
     take_frame_semaphores(s);
     vks_tracker_close(s->tracker);
     s->current = NULL;
     s->counts.acquired = s->n_returned = 0;
-    vks_apply_decisions(s);
+    vks_apply_decisions(s, true);
     if (!vks_wait_for_pins(s))
         s->to_destroy = NULL; /* leaked, because recording with destroyed images would crash */
     pthread_mutex_unlock(&device->lock);
     vks_destroy_retired(s);
     pthread_mutex_lock(&device->lock);
     vks_destroy_discarded(s);
-    s->is_ending = false;
     pthread_mutex_unlock(&device->lock);
     return VKS_OK;
 }
@@ -318,7 +284,7 @@ static vks_status end_vulkan(vks_swapchain *s)
     pthread_mutex_lock(&s->device->lock);
     vks_destroy_pools(s);
     pthread_mutex_unlock(&s->device->lock);
-    s->vk.DestroyCommandPool(s->vk_device, s->commands, NULL);
+    vks_driver_close(s);
     return VKS_OK;
 }
 
@@ -629,7 +595,7 @@ static vks_status acquire_next(vks_swapchain *s, uint64_t timeout, uint32_t *ind
     case VK_ERROR_OUT_OF_DATE_KHR:
         return STALE;
     default:
-        return vks_present_result(s, code, "vkAcquireNextImageKHR");
+        return vks_driver_result(s, code, "vkAcquireNextImageKHR");
     }
 }
 
@@ -885,7 +851,7 @@ static vks_status make_view(vks_swapchain *s, vks_present_image *image)
     };
     VkImageView view = VK_NULL_HANDLE;
     vks_status status =
-        vks_present_result(s, s->vk.CreateImageView(s->vk_device, &info, NULL, &view), "vkCreateImageView");
+        vks_driver_result(s, s->vk.CreateImageView(s->vk_device, &info, NULL, &view), "vkCreateImageView");
     image->view = status ? 0 : (uint64_t)(uintptr_t)view;
     return status;
 }
@@ -1135,7 +1101,7 @@ static vks_status end_frame(vks_swapchain *s, vks_generation *generation, uint32
         generation->is_out_of_date |= code == VK_ERROR_OUT_OF_DATE_KHR;
         s->counts.lost_frames += code != VK_SUBOPTIMAL_KHR;
     }
-    return code == VK_ERROR_SURFACE_LOST_KHR ? vks_present_result(s, code, "vkQueuePresentKHR") : status;
+    return code == VK_ERROR_SURFACE_LOST_KHR ? vks_driver_result(s, code, "vkQueuePresentKHR") : status;
 }
 
 /* The present was not executed: the caller keeps the frame (A15). */
@@ -1147,7 +1113,7 @@ static vks_status keep_frame(vks_swapchain *s, vks_present_image *image, VkResul
         vks_surface_set_accessible(image->surface, true);
     if (code == VK_ERROR_DEVICE_LOST)
         vks_device_lose(s->device);
-    return vks_present_result(s, code, "vkQueuePresentKHR");
+    return vks_driver_result(s, code, "vkQueuePresentKHR");
 }
 
 /* Caller holds device->lock, which is released while the driver presents, because that may take as
@@ -1259,8 +1225,8 @@ void vks_swapchain_get_statistics(vks_swapchain *s, vks_swapchain_statistics *ou
     out->history = tracked.presents;
     out->quarantined = tracked.quarantined;
     out->moved = tracked.moved;
-    out->pooled_semaphores = s->semaphores.n;
-    out->pooled_fences = s->fences.n;
+    out->pooled_semaphores = s->pools.semaphores.n;
+    out->pooled_fences = s->pools.fences.n;
     out->shown = UINT32_MAX;
     out->is_current = !s->info.vulkan || is_current(s);
     if (s->current) {

@@ -1,7 +1,7 @@
 /* The swapchain over a driver and a presentation engine that are stubs: closing and retargeting in steps, while other
  * threads have the queue or the lock. */
 #include "device/device.h"
-#include "present/present.h"
+#include "present/swapchain_state.h"
 #include "presenting.h"
 
 static void begin_other_present(app *a)

@@ -1,12 +1,12 @@
-/* present.h: a swapchain's internals, for native/present/ only.
+/* swapchain_state.h: a swapchain's internals, for native/present/ only.
  *
  * Two locks. swapchain->lock is held for every Vulkan call on the surface and its VkSwapchainKHRs,
  * and for changes of the list of generations and of their images' states. Below it, device->lock
  * protects the tracker, the pools, the state that submissions see (vks_presentable) and those same
  * changes. A thread has the queue between vks_device_begin_present() and vks_device_end_present().
  */
-#ifndef VKS_PRESENT_H
-#define VKS_PRESENT_H
+#ifndef VKS_SWAPCHAIN_STATE_H
+#define VKS_SWAPCHAIN_STATE_H
 
 #include <pthread.h>
 
@@ -76,8 +76,14 @@ typedef struct vks_generation {
 typedef struct vks_handle_pool {
     uint64_t *handles;
     size_t n, capacity;
-    uint64_t made; /* created in total */
 } vks_handle_pool;
+
+/* Semaphores and fences without a user. device->lock. */
+typedef struct vks_present_pools {
+    vks_handle_pool semaphores, fences;                     /* unsignalled */
+    vks_handle_pool discarded_semaphores, discarded_fences; /* destroyed after the generations are destroyed */
+    uint64_t semaphores_made, fences_made;                  /* in total; the numbers in their names */
+} vks_present_pools;
 
 #define VKS_MOST_IN_FLIGHT 16u
 
@@ -119,54 +125,59 @@ struct vks_swapchain {
 
     /* Protected by device->lock. */
     vks_tracker *tracker;
-    vks_handle_pool semaphores, fences;
-    vks_handle_pool discarded_semaphores; /* destroyed after the generations are destroyed */
-    vks_handle_pool discarded_fences;
-    bool is_ending;             /* semaphores are destroyed only after the generations are destroyed */
-    vks_generation *to_destroy; /* decided on; destroyed without device->lock */
-    uint32_t pins;              /* threads that record; `to_destroy` is kept meanwhile */
+    vks_present_pools pools;
+    vks_generation *to_destroy;                     /* decided on; destroyed without device->lock */
+    uint32_t pins;                                  /* threads that record; `to_destroy` is kept meanwhile */
     _Atomic uint64_t in_flight[VKS_MOST_IN_FLIGHT]; /* serials of the last frames; read without the lock */
     _Atomic uint64_t frames;                        /* presented; read without the lock */
     vks_swapchain_statistics counts;
 };
 
-/* ---- generation.c ---- */
-bool vks_mode_is_listed(const vks_swapchain *s, uint32_t mode); /* whether a present may change to this mode */
+/* ---- driver.c ---- */
+vks_status vks_driver_open(vks_swapchain *s); /* loads the functions and creates the command pool */
+void vks_driver_close(vks_swapchain *s);      /* destroys that pool, with all command buffers */
+vks_status vks_driver_result(vks_swapchain *s, VkResult code, const char *call); /* VKS_OK only for VK_SUCCESS */
 /* Names an object for the validation layer and frame debuggers: "vkshare present semaphore 3". */
-void vks_present_name(vks_swapchain *s, VkObjectType type, uint64_t handle, const char *what, uint64_t number);
-vks_status vks_present_result(vks_swapchain *s, VkResult code, const char *call); /* VKS_OK only for VK_SUCCESS */
-/* Caller holds swapchain->lock. `old` may be NULL; the call retires it, also when the call fails
- * (A12). */
-vks_status vks_generation_create(vks_swapchain *s, const VkSurfaceCapabilitiesKHR *can, VkExtent2D extent,
-                                 vks_generation *old, vks_generation **out);
-/* Caller holds swapchain->lock. The generation is in no list. */
-void vks_generation_destroy(vks_swapchain *s, vks_generation *generation);
+void vks_driver_name(vks_swapchain *s, VkObjectType type, uint64_t handle, const char *what, uint64_t number);
 
-/* ---- pools.c: semaphores and fences; caller holds device->lock ---- */
-void vks_pool_add(vks_handle_pool *pool, uint64_t handle); /* leaks it without memory; 0: no effect */
+/* ---- pools.c: caller holds device->lock ---- */
+bool vks_pool_add(vks_handle_pool *pool, uint64_t handle); /* false: no memory */
+bool vks_pool_take(vks_handle_pool *pool, uint64_t *out);  /* false: it is empty */
 vks_status vks_take_semaphore(vks_swapchain *s, uint64_t *out);
 vks_status vks_take_fence(vks_swapchain *s, uint64_t *out);
-void vks_put_semaphore(vks_swapchain *s, uint64_t semaphore);
-void vks_put_fence(vks_swapchain *s, uint64_t fence);   /* unsignalled */
+void vks_put_semaphore(vks_swapchain *s, uint64_t semaphore); /* unsignalled; 0: no effect */
+void vks_put_fence(vks_swapchain *s, uint64_t fence);         /* unsignalled */
 void vks_reset_fence(vks_swapchain *s, uint64_t fence); /* signalled; returns it to the pool if the reset succeeds */
+void vks_destroy_semaphore(vks_swapchain *s, uint64_t semaphore);
+/* For a handle that may be in use. It is destroyed with vks_destroy_discarded(); without memory for
+ * the list it is leaked, not destroyed too early. */
 void vks_discard_semaphore(vks_swapchain *s, uint64_t semaphore); /* signalled without a wait; 0: no effect */
 void vks_discard_fence(vks_swapchain *s, uint64_t fence);         /* the driver may still signal it (A16) */
 void vks_destroy_discarded(vks_swapchain *s);                     /* call after all generations are destroyed */
-vks_status vks_refill_frame(vks_presentable *frame);
-/* Executes the tracker's decisions. */
-void vks_apply_decisions(vks_swapchain *s);
 void vks_destroy_pools(vks_swapchain *s);
-bool vks_fence_is_signalled(void *swapchain, uint64_t fence);
+vks_status vks_refill_frame(vks_presentable *frame); /* `refill` of each image's frame */
 
-/* ---- retire.c: replacing a generation, and proving that old ones are unused; caller holds
- * swapchain->lock ---- */
-vks_status vks_swapchain_configure(vks_swapchain *s, uint64_t deadline);
+/* ---- generation.c: caller holds swapchain->lock ---- */
+bool vks_mode_is_listed(const vks_swapchain *s, uint32_t mode); /* whether a present may change to this mode */
+/* `old` may be NULL; the call retires it, also when the call fails (A12). */
+vks_status vks_generation_create(vks_swapchain *s, const VkSurfaceCapabilitiesKHR *can, VkExtent2D extent,
+                                 vks_generation *old, vks_generation **out);
+void vks_generation_destroy(vks_swapchain *s, vks_generation *generation); /* it is in no list */
+
+/* ---- collect.c: caller holds swapchain->lock ---- */
+/* Caller holds device->lock. `is_ending`: semaphores are discarded, because generations whose
+ * presents wait for them may exist. */
+void vks_apply_decisions(vks_swapchain *s, bool is_ending);
 void vks_collect(vks_swapchain *s);        /* takes device->lock */
 void vks_collect_locked(vks_swapchain *s); /* caller holds device->lock; destroys no generation */
 void vks_destroy_retired(vks_swapchain *s);
 /* Waits until no thread records commands for images that are to be destroyed; takes microseconds.
  * Caller holds device->lock, which is released during the wait. */
 bool vks_wait_for_pins(vks_swapchain *s);
+
+/* ---- retire.c: replacing a generation, and proving that old ones are unused; caller holds
+ * swapchain->lock ---- */
+vks_status vks_swapchain_configure(vks_swapchain *s, uint64_t deadline);
 /* Submits a batch that waits for the frame's acquire. With `signal` (not 0) the batch also has the
  * image's first barrier, and signals that semaphore. Caller holds device->lock too, and has the
  * queue. */
