@@ -93,8 +93,7 @@ static vks_status give_up_frame(vks_swapchain *s, vks_generation *generation, vk
     vks_put_semaphore(s, frame->spare);
     image->acquire_semaphore = frame->spare = 0;
     frame->n_rendered = 0;
-    image->by_engine = image->is_dropped = false;
-    image->state = VKS_IMAGE_NOT_ACQUIRED;
+    vks_image_give_up(s, image);
     return VKS_OK;
 }
 
@@ -117,7 +116,6 @@ static vks_status give_up_frames(vks_swapchain *s, vks_generation *generation, u
         if (last > *last_use)
             *last_use = last;
     }
-    s->counts.acquired = s->n_returned = 0;
     vks_device_end_present(s->device);
     pthread_mutex_unlock(&s->device->lock);
     return status;
@@ -156,10 +154,7 @@ static vks_status acquire_for_proof(vks_swapchain *s, uint64_t deadline)
         ;
     pthread_mutex_lock(&s->device->lock);
     if (got) {
-        generation->images[index].state = VKS_IMAGE_RETURNED;
-        generation->images[index].acquire_semaphore = 0;
-        generation->images[index].frame.acquired = generation->images[index].frame.waited = 0;
-        s->n_returned++;
+        vks_image_receive(s, &generation->images[index], 0);
     }
     if (got && !status) {
         vks_reset_fence(s, fence);

@@ -16,92 +16,7 @@
 /* Internal status: the swapchain is out of date and must be recreated. Never leaves this file. */
 #define STALE ((vks_status) - 1)
 
-/* ---- the lock ---- */
-
-/* Takes back a dropped frame. Caller holds swapchain->lock and device->lock. */
-static void return_image(vks_swapchain *s, vks_present_image *image)
-{
-    image->is_dropped = image->by_engine = false;
-    image->n_read = image->is_captured ? image->frame.n_rendered : image->n_read;
-    image->state = s->info.vulkan ? VKS_IMAGE_RETURNED : VKS_IMAGE_NOT_ACQUIRED;
-    s->counts.acquired -= !image->is_captured;
-    s->n_returned += s->info.vulkan != NULL;
-}
-
-/* Takes back the frames that were dropped while another thread held swapchain->lock. */
-static void process_dropped(vks_swapchain *s)
-{
-    pthread_mutex_lock(&s->device->lock);
-    s->has_dropped = false;
-    for (uint32_t i = 0; s->current && i < s->current->n; i++)
-        if (s->current->images[i].is_dropped && s->current->images[i].state == VKS_IMAGE_ACQUIRED)
-            return_image(s, &s->current->images[i]);
-    pthread_mutex_unlock(&s->device->lock);
-}
-
-static vks_status wait_for_lock(vks_swapchain *s, uint64_t deadline)
-{
-    for (;;) {
-        uint64_t now = vks_now(), locked = s->locked_since, since = locked ? locked : now;
-        uint64_t limit = since + VKS_LONGEST_PRESENT_NS;
-        limit = deadline < limit ? deadline : limit;
-        if (now >= limit)
-            return vks_fail(VKS_TIMEOUT, 0,
-                            "another thread has used the swapchain for %llu ms: the driver waits for the window "
-                            "system, or for the rendering",
-                            (unsigned long long)((now - since) / 1000000u));
-        uint64_t left = limit - now, slice = vks_interrupt_interval();
-        slice = slice && slice < left ? slice : left;
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        uint64_t nanoseconds = (uint64_t)until.tv_nsec + slice;
-        until.tv_sec += (time_t)(nanoseconds / 1000000000u);
-        until.tv_nsec = (long)(nanoseconds % 1000000000u);
-        if (!pthread_mutex_timedlock(&s->lock, &until))
-            return VKS_OK;
-        if (slice < left)
-            return VKS_INTERRUPTED;
-    }
-}
-
-static void note_locked(vks_swapchain *s)
-{
-    s->locked_since = vks_now();
-    if (__builtin_expect(s->has_dropped, 0))
-        process_dropped(s);
-}
-
-static void unlock_swapchain(vks_swapchain *s)
-{
-    s->locked_since = 0;
-    pthread_mutex_unlock(&s->lock);
-}
-
-/* The lock is also held by a thread that is inside the driver. */
-static vks_status lock_swapchain(vks_swapchain *s, uint64_t deadline)
-{
-    vks_status status = pthread_mutex_trylock(&s->lock) ? wait_for_lock(s, deadline) : VKS_OK;
-    if (status)
-        return status;
-    note_locked(s);
-    return VKS_OK;
-}
-
 /* ---- creation ---- */
-
-/* Makes `like` the only generation, of offscreen images. */
-static vks_status open_offscreen(vks_swapchain *s, const vks_generation *like)
-{
-    vks_generation *offscreen = malloc(sizeof *offscreen);
-    if (!offscreen)
-        return vks_fail(VKS_NO_MEMORY, 0, "no memory for a swapchain");
-    *offscreen = *like;
-    offscreen->shown = UINT32_MAX;
-    pthread_mutex_lock(&s->device->lock);
-    s->generations = s->current = offscreen;
-    pthread_mutex_unlock(&s->device->lock);
-    return VKS_OK;
-}
 
 static void free_swapchain(vks_swapchain *s)
 {
@@ -147,7 +62,7 @@ vks_status vks_swapchain_create(const vks_swapchain_info *info, vks_swapchain **
         if (!status)
             status = vks_driver_open(s);
     } else {
-        status = open_offscreen(s, &(vks_generation){0});
+        status = vks_offscreen_open(s);
     }
     vks_device_leave(s->device);
     if (status)
@@ -160,21 +75,6 @@ vks_status vks_swapchain_create(const vks_swapchain_info *info, vks_swapchain **
 void vks_swapchain_ref(vks_swapchain *s) { atomic_fetch_add_explicit(&s->references, 1, memory_order_relaxed); }
 
 /* ---- close ---- */
-
-static void drop_offscreen(vks_swapchain *s)
-{
-    vks_generation *offscreen = s->current;
-    pthread_mutex_lock(&s->device->lock);
-    s->generations = s->current = NULL;
-    for (uint32_t i = 0; offscreen && i < offscreen->n; i++)
-        if (offscreen->images[i].surface)
-            vks_surface_set_accessible(offscreen->images[i].surface, false);
-    pthread_mutex_unlock(&s->device->lock);
-    for (uint32_t i = 0; offscreen && i < offscreen->n; i++)
-        if (offscreen->images[i].surface)
-            vks_surface_unref(offscreen->images[i].surface);
-    free(offscreen);
-}
 
 static vks_status drain(vks_swapchain *s)
 {
@@ -194,10 +94,10 @@ static void begin_or_resume(vks_swapchain *s)
 {
     struct vks_finishing *f = &s->finishing;
     uint64_t now = vks_now();
-    bool is_given_up = s->frames != f->frames && now - f->last >= RESUME_LIMIT_NS;
+    bool is_given_up = s->pacing.frames != f->frames && now - f->last >= RESUME_LIMIT_NS;
     if (!f->since || is_given_up)
         *f = (struct vks_finishing){
-            .since = now, .frames = s->frames, .left = UINT64_MAX, .give_up_at = now + s->info.proof_deadline};
+            .since = now, .frames = s->pacing.frames, .left = UINT64_MAX, .give_up_at = now + s->info.proof_deadline};
     f->last = now;
 }
 
@@ -294,14 +194,14 @@ vks_status vks_swapchain_try_close(vks_swapchain *s)
         return VKS_OK;
     atomic_store(&s->is_closed, true);
     bool inside = vks_device_enter(s->device);
-    vks_status status = lock_swapchain(s, VKS_FOREVER);
+    vks_status status = vks_swapchain_lock(s, VKS_FOREVER);
     if (!status) {
         if (!s->is_ended && !s->info.vulkan)
-            drop_offscreen(s);
+            vks_offscreen_close(s);
         else if (!s->is_ended && inside)
             status = end_vulkan(s);
         s->is_ended = !status;
-        unlock_swapchain(s);
+        vks_swapchain_unlock(s);
     }
     if (inside)
         vks_device_leave(s->device);
@@ -327,45 +227,9 @@ void vks_swapchain_unref(vks_swapchain *s)
 
 /* ---- state ---- */
 
-static vks_status check(const vks_swapchain *s)
-{
-    if (__builtin_expect(s->process != vks_process, 0))
-        return VKS_FORKED;
-    if (__builtin_expect(atomic_load_explicit(&s->is_closed, memory_order_relaxed), 0))
-        return VKS_CLOSED;
-    vks_status status = vks_device_check(s->device);
-    if (!status && __builtin_expect(atomic_load_explicit(&s->is_lost, memory_order_relaxed), 0))
-        return vks_fail(VKS_SURFACE_LOST, VK_ERROR_SURFACE_LOST_KHR, "the window is gone");
-    return status;
-}
-
-/* Begins every call that uses the driver; leave() ends it. */
-static vks_status enter(vks_swapchain *s, uint64_t deadline)
-{
-    vks_status status = check(s);
-    if (status)
-        return status;
-    if (!vks_device_enter(s->device))
-        return VKS_CLOSED;
-    if (!(status = lock_swapchain(s, deadline)) && (status = check(s)))
-        unlock_swapchain(s);
-    if (status)
-        vks_device_leave(s->device);
-    return status;
-}
-
-static vks_status leave(vks_swapchain *s, vks_status status)
-{
-    unlock_swapchain(s);
-    vks_device_leave(s->device);
-    if (__builtin_expect(status == VKS_DEVICE_LOST, 0))
-        vks_device_mark_lost(s->device);
-    return status;
-}
-
 vks_status vks_swapchain_resize(vks_swapchain *s, uint32_t width, uint32_t height)
 {
-    vks_status status = check(s);
+    vks_status status = vks_swapchain_check(s);
     if (!status)
         atomic_store(&s->wanted, (uint64_t)width << 32 | height);
     return status;
@@ -373,7 +237,7 @@ vks_status vks_swapchain_resize(vks_swapchain *s, uint32_t width, uint32_t heigh
 
 vks_status vks_swapchain_set_mode(vks_swapchain *s, uint32_t present_mode)
 {
-    vks_status status = check(s);
+    vks_status status = vks_swapchain_check(s);
     if (!status)
         atomic_store(&s->mode, present_mode);
     return status;
@@ -385,43 +249,30 @@ void vks_swapchain_lose(vks_swapchain *s)
         atomic_store(&s->is_lost, true);
 }
 
-vks_status vks_swapchain_retarget(vks_swapchain *s, uint64_t surface)
+static vks_status retarget_vulkan(vks_swapchain *s, uint64_t surface)
 {
-    if (s->process != vks_process)
-        return VKS_FORKED;
-    if (atomic_load(&s->is_closed))
-        return VKS_CLOSED;
-    vks_status status = vks_device_check(s->device);
+    vks_tracker *fresh = NULL;
+    vks_status status = vks_tracker_create(s->vulkan.policy, s->info.fence_deadline, &fresh);
     if (status)
         return status;
-    if (!s->info.vulkan) { /* acquired frames were drawn for another target */
-        if ((status = lock_swapchain(s, VKS_FOREVER)))
-            return status;
-        drop_offscreen(s);
-        status = open_offscreen(s, &(vks_generation){0});
-        s->made_for = 0;
-        s->counts.acquired = 0;
-        atomic_store(&s->is_lost, surface == 0 || status);
-        unlock_swapchain(s);
-        return status;
-    }
-    if (!vks_device_enter(s->device))
-        return VKS_CLOSED;
-    if ((status = lock_swapchain(s, VKS_FOREVER))) {
-        vks_device_leave(s->device);
-        return status;
-    }
-    vks_tracker *fresh = NULL;
-    if (!(status = vks_tracker_create(s->vulkan.policy, s->info.fence_deadline, &fresh)) && (status = drop_vulkan(s))) {
+    if ((status = drop_vulkan(s))) {
         vks_tracker_destroy(fresh);
-    } else if (!status) {
-        vks_tracker_destroy(s->tracker);
-        s->tracker = fresh;
-        s->vulkan.surface = surface;
-        s->is_stale = false;
-        atomic_store(&s->is_lost, surface == 0);
+        return status;
     }
-    return leave(s, status);
+    vks_tracker_destroy(s->tracker);
+    s->tracker = fresh;
+    s->vulkan.surface = surface;
+    s->is_stale = false;
+    atomic_store(&s->is_lost, surface == 0);
+    return VKS_OK;
+}
+
+vks_status vks_swapchain_retarget(vks_swapchain *s, uint64_t surface)
+{
+    vks_status status = vks_swapchain_enter_lost(s);
+    if (status)
+        return status;
+    return vks_swapchain_leave(s, s->info.vulkan ? retarget_vulkan(s, surface) : vks_offscreen_retarget(s, surface));
 }
 
 /* A13: returns whether a present of the generation can change to that mode: it was created with
@@ -441,35 +292,15 @@ static bool is_current(const vks_swapchain *s)
 
 vks_status vks_swapchain_prepare(vks_swapchain *s, uint64_t deadline)
 {
-    vks_status status = enter(s, deadline);
+    vks_status status = vks_swapchain_enter(s, deadline);
     if (status)
         return status;
     if (s->info.vulkan && !is_current(s))
         status = vks_swapchain_configure(s, deadline);
-    return leave(s, status);
+    return vks_swapchain_leave(s, status);
 }
 
 /* ---- acquire ---- */
-
-/* `to_capture`: the frame is only read, and stays the shown one. */
-static void fill_frame(vks_swapchain *s, uint32_t index, bool to_capture, vks_frame *out)
-{
-    vks_generation *generation = s->current;
-    vks_present_image *image = &generation->images[index];
-    pthread_mutex_lock(&s->device->lock);
-    s->n_returned -= image->state == VKS_IMAGE_RETURNED;
-    s->counts.acquired += !to_capture;
-    image->is_captured = to_capture;
-    image->n_read = image->frame.n_rendered ? image->n_read : 0;
-    image->state = VKS_IMAGE_ACQUIRED;
-    if (generation->shown == index && !to_capture)
-        generation->shown = UINT32_MAX; /* the caller may draw over it and never present it */
-    image->is_dropped = false;
-    if (image->surface)
-        vks_surface_set_accessible(image->surface, true);
-    pthread_mutex_unlock(&s->device->lock);
-    *out = (vks_frame){index, generation->width, generation->height, generation->number};
-}
 
 /* Returns whether a headless target keeps the shown image for capture(). It does unless there is no
  * other image to draw. */
@@ -486,24 +317,10 @@ static bool take_returned(vks_swapchain *s, vks_frame *out)
         return false;
     for (uint32_t i = 0; i < s->current->n; i++)
         if (s->current->images[i].state == VKS_IMAGE_RETURNED && !must_keep_shown(s, i)) {
-            fill_frame(s, i, false, out);
+            vks_image_take(s, i, VKS_IMAGE_ACQUIRED, out);
             return true;
         }
     return false;
-}
-
-/* A10: waits for the GPU work of an earlier frame. */
-static vks_status wait_in_flight(vks_swapchain *s, uint64_t deadline)
-{
-    uint64_t serial = s->in_flight[s->frames % s->info.frames_in_flight];
-    if (!serial || s->device->backend->completed(s->device) >= serial)
-        return VKS_OK;
-    if (!deadline)
-        return VKS_TIMEOUT;
-    pthread_mutex_lock(&s->device->lock);
-    s->counts.acquire_waits++;
-    pthread_mutex_unlock(&s->device->lock);
-    return vks_device_wait_serial(s->device, serial, deadline);
 }
 
 /* Returns how many images can be acquired at a time. The shown offscreen image is not one, unless
@@ -512,53 +329,6 @@ static uint32_t most_acquired(const vks_swapchain *s)
 {
     const vks_generation *generation = s->current;
     return generation->n - (!s->info.vulkan && generation->n > 1 && generation->shown < generation->n);
-}
-
-/* Sleeps until the time of the next frame, in slices. */
-static vks_status wait_for_pace(vks_swapchain *s, uint64_t deadline)
-{
-    uint64_t due = atomic_load_explicit(&s->due, memory_order_relaxed), now;
-    if (!atomic_load_explicit(&s->pace, memory_order_relaxed) || (now = vks_now()) >= due)
-        return VKS_OK;
-    uint64_t until = now + PACE_SLICE_NS < due ? now + PACE_SLICE_NS : due;
-    until = until < deadline ? until : deadline;
-    if (until <= now)
-        return VKS_TIMEOUT;
-    struct timespec at = {(time_t)(until / 1000000000u), (long)(until % 1000000000u)};
-    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
-    if (until == due)
-        return VKS_OK;
-    return until == deadline ? VKS_TIMEOUT : VKS_INTERRUPTED;
-}
-
-/* Sets the time of the next frame to one interval after this one's; a late frame starts a new
- * phase. */
-static void keep_pace(vks_swapchain *s)
-{
-    uint64_t pace = atomic_load_explicit(&s->pace, memory_order_relaxed);
-    if (!pace)
-        return;
-    uint64_t due = atomic_load(&s->due), now = vks_now();
-    atomic_store(&s->due, (now > due + pace ? now : due) + pace);
-}
-
-void vks_swapchain_set_pace(vks_swapchain *s, uint64_t interval)
-{
-    atomic_store(&s->pace, interval);
-    atomic_store(&s->due, vks_now());
-}
-
-static vks_status acquire_offscreen(vks_swapchain *s, vks_frame *out)
-{
-    vks_generation *offscreen = s->current;
-    for (uint32_t i = 0; i < offscreen->n; i++) {
-        uint32_t index = (offscreen->shown + 1 + i) % offscreen->n; /* UINT32_MAX + 1 is 0 */
-        if (offscreen->images[index].state != VKS_IMAGE_NOT_ACQUIRED || (index == offscreen->shown && offscreen->n > 1))
-            continue;
-        fill_frame(s, index, false, out);
-        return VKS_OK;
-    }
-    return VKS_TIMEOUT;
 }
 
 /* Acquires the driver's next image as VKS_IMAGE_RETURNED. A9: a suboptimal image is used for a
@@ -576,12 +346,7 @@ static vks_status acquire_next(vks_swapchain *s, uint64_t timeout, uint32_t *ind
     *is_suboptimal = code == VK_SUBOPTIMAL_KHR;
     pthread_mutex_lock(&s->device->lock);
     if (code == VK_SUCCESS || *is_suboptimal) {
-        vks_present_image *image = &s->current->images[*index];
-        image->acquire_semaphore = image->frame.acquired = semaphore;
-        image->frame.waited = 0;
-        image->by_engine = false;
-        image->state = VKS_IMAGE_RETURNED;
-        s->n_returned++;
+        vks_image_receive(s, &s->current->images[*index], semaphore);
     } else {
         vks_put_semaphore(s, semaphore);
     }
@@ -607,7 +372,7 @@ static vks_status acquire_from_driver(vks_swapchain *s, uint64_t timeout, vks_fr
     if (!status && !is_suboptimal && must_keep_shown(s, index))
         status = acquire_next(s, timeout, &index, &is_suboptimal); /* it is another image */
     if (!status)
-        fill_frame(s, index, false, out);
+        vks_image_take(s, index, VKS_IMAGE_ACQUIRED, out);
     return status;
 }
 
@@ -619,7 +384,7 @@ static bool waits_for_capture(const vks_swapchain *s)
         const vks_present_image *image = &s->current->images[i];
         if (image->state == VKS_IMAGE_NOT_ACQUIRED)
             return false;
-        is_any_captured |= image->state == VKS_IMAGE_ACQUIRED && image->is_captured;
+        is_any_captured |= image->state == VKS_IMAGE_CAPTURED;
     }
     return is_any_captured;
 }
@@ -627,7 +392,7 @@ static bool waits_for_capture(const vks_swapchain *s)
 static vks_status acquire_once(vks_swapchain *s, uint64_t timeout, vks_frame *out)
 {
     if (!s->info.vulkan)
-        return acquire_offscreen(s, out);
+        return vks_offscreen_acquire(s, out);
     return waits_for_capture(s) ? VKS_TIMEOUT : acquire_from_driver(s, timeout, out);
 }
 
@@ -644,15 +409,6 @@ static vks_status acquire_image(vks_swapchain *s, uint64_t deadline, vks_frame *
     return vks_now() >= deadline ? VKS_TIMEOUT : VKS_INTERRUPTED;
 }
 
-static vks_status check_offscreen(const vks_swapchain *s, vks_frame *out)
-{
-    uint64_t wanted = atomic_load(&s->wanted);
-    *out = (vks_frame){.width = (uint32_t)(wanted >> 32), .height = (uint32_t)wanted};
-    if (!(wanted >> 32) || !(uint32_t)wanted)
-        return VKS_HIDDEN;
-    return s->made_for == wanted ? VKS_OK : VKS_OUTDATED;
-}
-
 /* A6: no further generation can be retired, and the current one still gives images, of an old size.
  */
 static bool can_use_outdated(const vks_swapchain *s, vks_status status, uint64_t deadline)
@@ -666,7 +422,7 @@ static vks_status acquire(vks_swapchain *s, uint64_t deadline, vks_frame *out)
     int attempts = s->has_tried ? 1 : 2; /* A9 */
     s->has_tried = false;
     while (attempts-- > 0) {
-        vks_status status = s->info.vulkan ? VKS_OK : check_offscreen(s, out);
+        vks_status status = s->info.vulkan ? VKS_OK : vks_offscreen_check(s, out);
         if (!status && s->info.vulkan && !is_current(s))
             status = vks_swapchain_configure(s, deadline);
         if (status && !can_use_outdated(s, status, deadline))
@@ -709,14 +465,13 @@ static void sleep_poll_interval(uint64_t deadline)
 
 static vks_status wait_and_acquire(vks_swapchain *s, uint64_t deadline, vks_frame *out)
 {
-    vks_status status = check(s);
-    if (status || (status = wait_for_pace(s, deadline)) ||
-        (status = wait_in_flight(s, deadline))) /* without the lock, so that other threads can present */
+    vks_status status = vks_swapchain_check(s);
+    if (status || (status = vks_pacing_wait(s, deadline))) /* without the lock, so that other threads can present */
         return status;
-    if ((status = enter(s, deadline)))
+    if ((status = vks_swapchain_enter(s, deadline)))
         return status;
-    if (!(status = leave(s, acquire(s, deadline, out))))
-        keep_pace(s);
+    if (!(status = vks_swapchain_leave(s, acquire(s, deadline, out))))
+        vks_pacing_acquired(s);
     if (status == VKS_INTERRUPTED) /* some drivers return at once */
         sleep_poll_interval(deadline);
     return status;
@@ -738,7 +493,7 @@ static vks_status acquire_shown(vks_swapchain *s, uint64_t deadline, vks_frame *
     const vks_generation *generation = s->current;
     bool is_late = vks_now() >= deadline;
     if (!generation || generation->shown >= generation->n) {
-        if (generation && s->frames && !is_late)
+        if (generation && s->pacing.frames && !is_late)
             return VKS_INTERRUPTED;
         return vks_fail(VKS_BAD_CALL, 0,
                         "nothing was presented since the last resize, or all images are acquired, with the shown one: "
@@ -746,11 +501,11 @@ static vks_status acquire_shown(vks_swapchain *s, uint64_t deadline, vks_frame *
     }
     uint32_t shown = generation->shown, index;
     bool is_suboptimal;
-    vks_status status = generation->images[shown].state == VKS_IMAGE_ACQUIRED ? VKS_TIMEOUT : VKS_OK;
+    vks_status status = vks_image_has_caller(&generation->images[shown]) ? VKS_TIMEOUT : VKS_OK;
     while (!status && s->info.vulkan && generation->images[shown].state == VKS_IMAGE_NOT_ACQUIRED)
         status = acquire_next(s, 0, &index, &is_suboptimal);
     if (!status)
-        fill_frame(s, shown, true, out);
+        vks_image_take(s, shown, VKS_IMAGE_CAPTURED, out);
     if (status == STALE)
         return vks_fail(VKS_BAD_CALL, 0, "the window has changed: its images are out of date");
     return status == VKS_TIMEOUT && !is_late ? VKS_INTERRUPTED : status;
@@ -758,10 +513,10 @@ static vks_status acquire_shown(vks_swapchain *s, uint64_t deadline, vks_frame *
 
 vks_status vks_swapchain_acquire_shown(vks_swapchain *s, uint64_t deadline, vks_frame *out)
 {
-    vks_status status = enter(s, deadline);
+    vks_status status = vks_swapchain_enter(s, deadline);
     if (status)
         return status;
-    status = leave(s, acquire_shown(s, deadline, out));
+    status = vks_swapchain_leave(s, acquire_shown(s, deadline, out));
     if (status == VKS_INTERRUPTED)
         sleep_poll_interval(deadline);
     return status;
@@ -769,29 +524,20 @@ vks_status vks_swapchain_acquire_shown(vks_swapchain *s, uint64_t deadline, vks_
 
 static vks_status try_acquire(vks_swapchain *s, vks_frame *out)
 {
-    vks_status status = check(s);
-    if (status || (status = wait_for_pace(s, 0)) || (status = wait_in_flight(s, 0)))
+    vks_status status = vks_swapchain_check(s);
+    if (status || (status = vks_pacing_wait(s, 0)) || (status = vks_swapchain_try_enter(s)))
         return status;
-    if (!vks_device_enter(s->device))
-        return VKS_CLOSED;
-    if (pthread_mutex_trylock(&s->lock)) {
-        vks_device_leave(s->device);
-        return VKS_TIMEOUT;
-    }
-    note_locked(s);
-    if (!(status = check(s))) {
-        if (s->info.vulkan ? !is_current(s) : check_offscreen(s, out))
-            status = VKS_TIMEOUT;
-        else if (!take_returned(s, out))
-            status = acquire_image(s, 0, out);
-    }
+    if (s->info.vulkan ? !is_current(s) : vks_offscreen_check(s, out))
+        status = VKS_TIMEOUT;
+    else if (!take_returned(s, out))
+        status = acquire_image(s, 0, out);
     if (status == STALE) {
         s->is_stale = s->current->is_out_of_date = s->has_tried = true;
         status = VKS_TIMEOUT;
     } else if (!status) {
-        keep_pace(s);
+        vks_pacing_acquired(s);
     }
-    return leave(s, status);
+    return vks_swapchain_leave(s, status);
 }
 
 vks_status vks_swapchain_try_acquire(vks_swapchain *s, vks_frame *out)
@@ -803,147 +549,6 @@ vks_status vks_swapchain_try_acquire(vks_swapchain *s, vks_frame *out)
 }
 
 /* ---- acquired frames ---- */
-
-static vks_status find(vks_swapchain *s, const vks_frame *frame, vks_present_image **out)
-{
-    vks_generation *generation = s->current;
-    if (!generation || frame->generation != generation->number || frame->index >= generation->n)
-        return vks_fail(VKS_BAD_CALL, 0, "the frame is from before the swapchain was resized: acquire another");
-    *out = &generation->images[frame->index];
-    return (*out)->state == VKS_IMAGE_ACQUIRED && !(*out)->is_dropped
-               ? VKS_OK
-               : vks_fail(VKS_BAD_CALL, 0, "the frame was presented or closed already: acquire another");
-}
-
-vks_status vks_swapchain_drop(vks_swapchain *s, const vks_frame *frame)
-{
-    vks_present_image *image;
-    vks_status status = check(s);
-    if (status)
-        return status;
-    bool locked = !pthread_mutex_trylock(&s->lock);
-    if (locked)
-        note_locked(s);
-    pthread_mutex_lock(&s->device->lock); /* device->lock suffices to read the states */
-    if (!(status = find(s, frame, &image))) {
-        if (image->surface)
-            vks_surface_set_accessible(image->surface, false);
-        image->is_dropped = true;
-        if (locked)
-            return_image(s, image);
-        else
-            s->has_dropped = true; /* the next holder of the lock takes the frame back */
-    }
-    pthread_mutex_unlock(&s->device->lock);
-    if (locked)
-        unlock_swapchain(s);
-    return status;
-}
-
-static vks_status make_view(vks_swapchain *s, vks_present_image *image)
-{
-    VkImageViewCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_IMAGE_VIEW_CREATE_INFO,
-        .image = (VkImage)(uintptr_t)image->image,
-        .viewType = VK_IMAGE_VIEW_TYPE_2D,
-        .format = (VkFormat)s->vulkan.format,
-        .subresourceRange = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1},
-    };
-    VkImageView view = VK_NULL_HANDLE;
-    vks_status status =
-        vks_driver_result(s, s->vk.CreateImageView(s->vk_device, &info, NULL, &view), "vkCreateImageView");
-    image->view = status ? 0 : (uint64_t)(uintptr_t)view;
-    return status;
-}
-
-static vks_generation *find_generation(vks_swapchain *s, uint64_t number, uint32_t index)
-{
-    vks_generation *found = s->current;
-    return found && found->number == number && index < found->n ? found : NULL;
-}
-
-vks_status vks_swapchain_image(vks_swapchain *s, uint32_t index, uint64_t generation, vks_frame_image *out)
-{
-    vks_status status = enter(s, VKS_FOREVER);
-    if (status)
-        return status;
-    vks_generation *of = find_generation(s, generation, index);
-    if (!of)
-        return leave(s, vks_fail(VKS_BAD_CALL, 0,
-                                 "the image is from before the swapchain was resized; acquire() another frame"));
-    vks_present_image *image = &of->images[index];
-    if (s->info.vulkan && s->vulkan.has_views && !image->view)
-        status = make_view(s, image);
-    *out = (vks_frame_image){image->image, image->view, of->width, of->height};
-    return leave(s, status);
-}
-
-vks_status vks_swapchain_attach(vks_swapchain *s, uint32_t index, uint64_t generation, vks_surface *surface)
-{
-    if (surface->device != s->device)
-        return VKS_FOREIGN_DEVICE;
-    vks_status status = enter(s, VKS_FOREVER);
-    if (status)
-        return status;
-    vks_generation *of = find_generation(s, generation, index);
-    if (!of || of->images[index].surface)
-        return leave(s, vks_fail(VKS_BAD_CALL, 0, "image %u has a surface already, or is destroyed", index));
-    vks_present_image *image = &of->images[index];
-    if (!(status = vks_surface_present_from(surface, s->info.vulkan ? &image->frame : NULL))) {
-        vks_surface_ref(surface);
-        image->surface = surface;
-        if (image->state == VKS_IMAGE_ACQUIRED)
-            vks_surface_set_accessible(surface, true);
-    }
-    return leave(s, status);
-}
-
-vks_status vks_swapchain_new_offscreen(vks_swapchain *s, uint32_t width, uint32_t height, uint32_t image_count,
-                                       uint64_t *generation)
-{
-    if (s->info.vulkan || !image_count || image_count > VKS_SWAPCHAIN_IMAGES)
-        return vks_fail(VKS_BAD_CALL, 0, "an offscreen swapchain has 1 to %u images, and no window",
-                        VKS_SWAPCHAIN_IMAGES);
-    vks_status status = enter(s, VKS_FOREVER);
-    if (status)
-        return status;
-    uint64_t before = s->newest_generation;
-    drop_offscreen(s);
-    if (!(status = open_offscreen(
-              s, &(vks_generation){
-                     .n = image_count, .width = width, .height = height, .number = s->newest_generation + 1}))) {
-        s->newest_generation++;
-        s->counts.recreated += before != 0;
-        s->counts.most_alive = 1;
-        s->counts.acquired = 0;
-        s->made_for = (uint64_t)width << 32 | height;
-        *generation = s->newest_generation;
-    }
-    return leave(s, status);
-}
-
-vks_status vks_swapchain_pin(vks_swapchain *s, uint64_t generation)
-{
-    vks_status status = check(s);
-    if (status)
-        return status;
-    bool found = false;
-    pthread_mutex_lock(&s->device->lock);
-    for (const vks_generation *alive = s->generations; alive; alive = alive->next)
-        found |= alive->number == generation;
-    s->pins += found;
-    pthread_mutex_unlock(&s->device->lock);
-    return found ? VKS_OK
-                 : vks_fail(VKS_BAD_CALL, 0,
-                            "the image is from before the swapchain was resized; acquire() another frame");
-}
-
-void vks_swapchain_unpin(vks_swapchain *s)
-{
-    pthread_mutex_lock(&s->device->lock);
-    s->pins--;
-    pthread_mutex_unlock(&s->device->lock);
-}
 
 /* An engine may fail before its submission without a report. So it gets semaphores of its own that
  * no batch of the core waits for: a batch here waits for the acquire, and the present waits for a
@@ -974,11 +579,11 @@ vks_status vks_swapchain_take_semaphores(vks_swapchain *s, const vks_frame *fram
     *acquired = *rendered = 0;
     if (!s->info.vulkan)
         return vks_fail(VKS_UNSUPPORTED, 0, "an offscreen swapchain has no semaphores to wait for");
-    vks_status status = enter(s, VKS_FOREVER);
+    vks_status status = vks_swapchain_enter(s, VKS_FOREVER);
     if (status)
         return status;
     pthread_mutex_lock(&s->device->lock);
-    status = find(s, frame, &image);
+    status = vks_image_find(s, frame, &image);
     if (!status && !image->by_engine && image->frame.n_rendered > image->n_read)
         status = vks_fail(VKS_BAD_CALL, 0, "device.submit() has drawn into the frame: take its semaphores before that");
     if (!status && !image->by_engine && !(status = vks_device_begin_present(s->device, VKS_FOREVER))) {
@@ -990,7 +595,7 @@ vks_status vks_swapchain_take_semaphores(vks_swapchain *s, const vks_frame *fram
         *rendered = image->engine[1];
     }
     pthread_mutex_unlock(&s->device->lock);
-    return leave(s, status);
+    return vks_swapchain_leave(s, status);
 }
 
 /* ---- present ---- */
@@ -1076,17 +681,8 @@ static vks_status track_present(vks_swapchain *s, vks_generation *generation, ui
     frame->n_rendered = 0;
     generation->was_presented = true;
     generation->shown = index;
-    s->in_flight[s->frames++ % s->info.frames_in_flight] = serial;
+    vks_pacing_presented(s, serial);
     return status;
-}
-
-static void close_image(vks_swapchain *s, vks_present_image *image)
-{
-    if (image->surface)
-        vks_surface_set_accessible(image->surface, false);
-    image->is_dropped = false; /* dropped too late: it is presented */
-    image->state = VKS_IMAGE_NOT_ACQUIRED;
-    s->counts.acquired -= !image->is_captured;
 }
 
 /* Ends a frame whose present was executed. */
@@ -1094,7 +690,7 @@ static vks_status end_frame(vks_swapchain *s, vks_generation *generation, uint32
                             uint64_t serial)
 {
     vks_status status = track_present(s, generation, index, fence, serial);
-    close_image(s, &generation->images[index]);
+    vks_image_presented(s, &generation->images[index]);
     if (code != VK_SUCCESS) {
         s->is_stale |= code != VK_SUBOPTIMAL_KHR || !generation->stays_suboptimal;
         generation->is_suboptimal |= code == VK_SUBOPTIMAL_KHR;
@@ -1147,14 +743,6 @@ static vks_status present_by_driver(vks_swapchain *s, vks_generation *generation
     return status;
 }
 
-static void present_offscreen(vks_swapchain *s, vks_generation *offscreen, uint32_t index)
-{
-    vks_present_image *image = &offscreen->images[index];
-    s->in_flight[s->frames++ % s->info.frames_in_flight] = image->surface ? image->surface->last_serial : 0;
-    offscreen->shown = index;
-    close_image(s, image);
-}
-
 /* Held work of the frame must be submitted before the present. */
 static vks_status wait_for_held(vks_swapchain *s, vks_surface *surface, uint64_t deadline)
 {
@@ -1167,33 +755,33 @@ static vks_status wait_for_held(vks_swapchain *s, vks_surface *surface, uint64_t
 static vks_status present(vks_swapchain *s, const vks_frame *frame, uint64_t deadline)
 {
     vks_present_image *image;
-    vks_status status = enter(s, deadline);
+    vks_status status = vks_swapchain_enter(s, deadline);
     if (status)
         return status;
-    if (!(status = find(s, frame, &image)) && image->surface && image->surface->held) {
+    if (!(status = vks_image_find(s, frame, &image)) && image->surface && image->surface->held) {
         vks_surface *surface = image->surface;
         vks_surface_ref(surface);
-        leave(s, VKS_OK);
+        vks_swapchain_leave(s, VKS_OK);
         status = wait_for_held(s, surface, deadline);
         vks_surface_unref(surface);
-        if (status || (status = enter(s, deadline)))
+        if (status || (status = vks_swapchain_enter(s, deadline)))
             return status;
-        status = find(s, frame, &image);
+        status = vks_image_find(s, frame, &image);
     }
     if (status)
-        return leave(s, status);
+        return vks_swapchain_leave(s, status);
     pthread_mutex_lock(&s->device->lock);
-    if ((status = find(s, frame, &image))) /* another thread dropped it */
+    if ((status = vks_image_find(s, frame, &image))) /* another thread dropped it */
         ;
     else if (s->info.vulkan)
         status = present_by_driver(s, s->current, frame->index, deadline);
     else
-        present_offscreen(s, s->current, frame->index);
+        vks_offscreen_present(s, frame->index);
     bool to_destroy = s->to_destroy != NULL;
     pthread_mutex_unlock(&s->device->lock);
     if (to_destroy)
         vks_destroy_retired(s);
-    return leave(s, status);
+    return vks_swapchain_leave(s, status);
 }
 
 vks_status vks_swapchain_present(vks_swapchain *s, const vks_frame *frame, uint64_t deadline)
@@ -1218,7 +806,7 @@ void vks_swapchain_get_statistics(vks_swapchain *s, vks_swapchain_statistics *ou
         vks_tracker_get_statistics(s->tracker, &tracked);
     *out = s->counts;
     out->generation = s->newest_generation;
-    out->frames = s->frames;
+    out->frames = s->pacing.frames;
     for (const vks_generation *generation = s->generations; generation; generation = generation->next)
         out->swapchains++;
     out->retired = tracked.retired;

@@ -41,10 +41,12 @@ typedef struct vks_present_functions {
     PFN_vkSetDebugUtilsObjectNameEXT SetName; /* may be NULL */
 } vks_present_functions;
 
+/* The swapchain's own actions change a state only in image_state.c. */
 typedef enum vks_image_state {
     VKS_IMAGE_NOT_ACQUIRED, /* the presentation engine owns it; offscreen: free */
-    VKS_IMAGE_ACQUIRED,     /* a caller has it */
-    VKS_IMAGE_RETURNED      /* acquired from the driver, without a caller; the next acquire returns it */
+    VKS_IMAGE_RETURNED,     /* acquired from the driver, without a caller; the next acquire returns it */
+    VKS_IMAGE_ACQUIRED,     /* a caller has it as a frame */
+    VKS_IMAGE_CAPTURED      /* a capture() has it: still shown, and no frame to draw */
 } vks_image_state;
 
 typedef struct vks_present_image {
@@ -54,7 +56,6 @@ typedef struct vks_present_image {
     uint64_t acquire_semaphore; /* of the latest acquire; equals `frame.acquired` until a batch waited for it */
     uint64_t image, view, initial_commands;
     vks_image_state state;
-    bool is_captured;        /* ACQUIRED by capture(): still shown, and no frame to draw */
     uint64_t engine[2];      /* semaphores given to an engine, to wait for and to signal; it may have used neither */
     bool by_engine;          /* `engine` belongs to the current frame */
     uint32_t n_read;         /* the part of `frame.rendered` that captures have signalled since the acquire */
@@ -87,11 +88,25 @@ typedef struct vks_present_pools {
 
 #define VKS_MOST_IN_FLIGHT 16u
 
+/* The moment of the next frame. Needs no lock; a present adds to it under device->lock. */
+typedef struct vks_pacing {
+    _Atomic uint64_t interval;                      /* minimum ns between frames; 0: none */
+    _Atomic uint64_t due;                           /* time of the next frame, with an interval */
+    _Atomic uint64_t in_flight[VKS_MOST_IN_FLIGHT]; /* serials of the last frames */
+    _Atomic uint64_t frames;                        /* presented */
+} vks_pacing;
+
+/* Progress of a close or retarget, which signals may interrupt. swapchain->lock. */
+typedef struct vks_finishing {
+    uint64_t since;  /* when it began; 0: not in progress */
+    uint64_t last;   /* when it was last resumed */
+    uint64_t frames; /* frames presented when it began */
+    uint64_t left;   /* presents without proof */
+    uint64_t give_up_at;
+} vks_finishing;
+
 struct vks_swapchain {
-    pthread_mutex_t lock;
-    _Atomic uint64_t locked_since; /* ns; 0: free, or just being taken */
-    _Atomic bool has_dropped;      /* an image has `is_dropped` */
-    _Atomic uint32_t references;
+    /* Written at the creation only (swapchain.c, driver.c); retarget() changes vulkan.surface. */
     uint32_t process;
     uint64_t number;    /* in traces */
     vks_device *device; /* a reference */
@@ -101,35 +116,36 @@ struct vks_swapchain {
     VkDevice vk_device;
     VkQueue vk_queue;
     VkCommandPool commands;
-    vks_handle_pool spare_commands; /* of `commands`, for the next generation; swapchain->lock */
-    _Atomic uint64_t wanted;        /* width << 32 | height */
-    _Atomic uint64_t made_for;      /* value of `wanted` when the current generation was made */
-    _Atomic uint32_t mode;          /* VkPresentModeKHR to present with */
-    _Atomic uint64_t pace;          /* minimum ns between frames; 0: none */
-    _Atomic uint64_t due;           /* time of the next frame */
-    vks_generation *generations;    /* not decided to be destroyed, the newest first */
-    vks_generation *current;        /* one of these; NULL: not created yet, or its creation failed */
-    uint32_t n_returned;            /* images of `current` in VKS_IMAGE_RETURNED */
-    uint64_t newest_generation;     /* number of the newest; 0: none yet */
-    _Atomic bool is_stale;          /* recreate it at the next acquire */
+
+    /* Atomic, and read without a lock. */
+    _Atomic uint32_t references;
+    _Atomic uint64_t locked_since;     /* ns; 0: `lock` is free, or just being taken */
+    _Atomic bool has_dropped;          /* an image has `is_dropped` */
+    _Atomic bool is_lost, is_closed;   /* the window is gone; close() was called */
+    _Atomic bool is_ended;             /* closing is complete */
+    _Atomic bool is_stale;             /* recreate the VkSwapchainKHR at the next acquire */
+    _Atomic uint64_t wanted, made_for; /* width << 32 | height; of the next generation, of the current one */
+    _Atomic uint32_t mode;             /* VkPresentModeKHR to present with */
+    vks_pacing pacing;
+
+    /* Protected by `lock`. */
+    pthread_mutex_t lock;
+    vks_handle_pool spare_commands; /* of `commands`, for the next generation */
+    uint64_t proof_until;           /* deadline of a resize that waits for room; else 0 */
     bool has_tried;                 /* vks_swapchain_try_acquire() made the first of the two attempts */
-    _Atomic bool is_lost, is_closed;
-    _Atomic bool is_ended; /* closing is complete */
-    struct vks_finishing { /* progress of a close or retarget, which signals may interrupt */
-        uint64_t since;    /* when it began; 0: not in progress */
-        uint64_t last;     /* when it was last resumed */
-        uint64_t frames;   /* frames presented when it began */
-        uint64_t left, give_up_at;
-    } finishing;
-    uint64_t proof_until; /* deadline of a resize that waits for room; else 0 */
+    vks_finishing finishing;
+
+    /* Protected by both locks: either suffices to read, both are needed to write. */
+    vks_generation *generations; /* not decided to be destroyed, the newest first */
+    vks_generation *current;     /* one of these; NULL: not created yet, or its creation failed */
+    uint64_t newest_generation;  /* number of the newest; 0: none yet */
+    uint32_t n_returned;         /* images of `current` in VKS_IMAGE_RETURNED */
 
     /* Protected by device->lock. */
     vks_tracker *tracker;
     vks_present_pools pools;
-    vks_generation *to_destroy;                     /* decided on; destroyed without device->lock */
-    uint32_t pins;                                  /* threads that record; `to_destroy` is kept meanwhile */
-    _Atomic uint64_t in_flight[VKS_MOST_IN_FLIGHT]; /* serials of the last frames; read without the lock */
-    _Atomic uint64_t frames;                        /* presented; read without the lock */
+    vks_generation *to_destroy; /* decided on; destroyed without device->lock */
+    uint32_t pins;              /* threads that record; `to_destroy` is kept meanwhile */
     vks_swapchain_statistics counts;
 };
 
@@ -174,6 +190,52 @@ void vks_destroy_retired(vks_swapchain *s);
 /* Waits until no thread records commands for images that are to be destroyed; takes microseconds.
  * Caller holds device->lock, which is released during the wait. */
 bool vks_wait_for_pins(vks_swapchain *s);
+
+/* ---- image_state.c: caller holds swapchain->lock and device->lock ---- */
+/* Returns the current generation if it has that number, and an image of that index; else NULL. */
+vks_generation *vks_generation_find(vks_swapchain *s, uint64_t number, uint32_t index);
+/* VKS_BAD_CALL: the caller no longer has the frame. Either lock suffices. */
+vks_status vks_image_find(vks_swapchain *s, const vks_frame *frame, vks_present_image **out);
+/* NOT_ACQUIRED to RETURNED: the driver's acquire signals `semaphore`; 0: it was waited for. */
+void vks_image_receive(vks_swapchain *s, vks_present_image *image, uint64_t semaphore);
+/* To ACQUIRED or CAPTURED. Takes device->lock. */
+void vks_image_take(vks_swapchain *s, uint32_t index, vks_image_state as, vks_frame *out);
+void vks_image_put_back(vks_swapchain *s, vks_present_image *image); /* a dropped frame */
+/* The frames that were dropped while another thread held swapchain->lock. Takes device->lock. */
+void vks_images_put_back_dropped(vks_swapchain *s);
+void vks_image_presented(vks_swapchain *s, vks_present_image *image); /* to NOT_ACQUIRED */
+void vks_image_give_up(vks_swapchain *s, vks_present_image *image);   /* to NOT_ACQUIRED, from any state */
+static inline bool vks_image_has_caller(const vks_present_image *image)
+{
+    return image->state == VKS_IMAGE_ACQUIRED || image->state == VKS_IMAGE_CAPTURED;
+}
+
+/* ---- lock.c ---- */
+/* Begins a call that uses the driver; vks_swapchain_leave() ends it. */
+vks_status vks_swapchain_enter(vks_swapchain *s, uint64_t deadline);
+vks_status vks_swapchain_enter_lost(vks_swapchain *s);               /* also if the window is gone; no deadline */
+vks_status vks_swapchain_try_enter(vks_swapchain *s);                /* VKS_TIMEOUT: another thread has the lock */
+vks_status vks_swapchain_leave(vks_swapchain *s, vks_status status); /* returns `status` */
+/* VKS_FORKED, VKS_CLOSED, VKS_SURFACE_LOST, or the device's state. Needs no lock. */
+vks_status vks_swapchain_check(const vks_swapchain *s);
+/* The lock is also held by a thread that is inside the driver. */
+vks_status vks_swapchain_lock(vks_swapchain *s, uint64_t deadline);
+bool vks_swapchain_try_lock(vks_swapchain *s);
+void vks_swapchain_unlock(vks_swapchain *s);
+
+/* ---- pacing.c: needs no lock ---- */
+/* Waits until the next frame may be acquired. Deadline 0 returns VKS_TIMEOUT in place of a wait. */
+vks_status vks_pacing_wait(vks_swapchain *s, uint64_t deadline);
+void vks_pacing_acquired(vks_swapchain *s);                   /* the next frame comes one interval after this one */
+void vks_pacing_presented(vks_swapchain *s, uint64_t serial); /* `serial`: the frame's last batch */
+
+/* ---- offscreen.c: caller holds swapchain->lock ---- */
+vks_status vks_offscreen_open(vks_swapchain *s); /* no images yet */
+void vks_offscreen_close(vks_swapchain *s);
+vks_status vks_offscreen_retarget(vks_swapchain *s, uint64_t surface);
+vks_status vks_offscreen_check(const vks_swapchain *s, vks_frame *out); /* VKS_HIDDEN, VKS_OUTDATED */
+vks_status vks_offscreen_acquire(vks_swapchain *s, vks_frame *out);     /* VKS_TIMEOUT: none is free */
+void vks_offscreen_present(vks_swapchain *s, uint32_t index);           /* caller holds device->lock too */
 
 /* ---- retire.c: replacing a generation, and proving that old ones are unused; caller holds
  * swapchain->lock ---- */
