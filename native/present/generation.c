@@ -12,12 +12,17 @@ static uint32_t clamp_count(uint32_t wanted, const VkSurfaceCapabilitiesKHR *can
     return can->maxImageCount && wanted > can->maxImageCount ? can->maxImageCount : wanted;
 }
 
-bool vks_mode_is_listed(const vks_swapchain *s, uint32_t mode)
+static bool mode_is_listed(const vks_swapchain *s, uint32_t mode)
 {
     for (uint32_t i = 0; i < s->vulkan.n_modes; i++)
         if (s->vulkan.modes[i] == mode)
             return true;
     return false;
+}
+
+bool vks_generation_can_change_mode(const vks_swapchain *s, const vks_generation *generation, uint32_t mode)
+{
+    return mode_is_listed(s, generation->mode) && mode_is_listed(s, mode);
 }
 
 static vks_status create_swapchain(vks_swapchain *s, const VkSurfaceCapabilitiesKHR *can, VkExtent2D extent,
@@ -29,7 +34,7 @@ static vks_status create_swapchain(vks_swapchain *s, const VkSurfaceCapabilities
     generation->mode = atomic_load(&s->mode);
     VkSwapchainCreateInfoKHR info = {
         .sType = VK_STRUCTURE_TYPE_SWAPCHAIN_CREATE_INFO_KHR,
-        .pNext = vks_mode_is_listed(s, generation->mode) ? &modes : NULL,
+        .pNext = mode_is_listed(s, generation->mode) ? &modes : NULL,
         .surface = (VkSurfaceKHR)(uintptr_t)s->vulkan.surface,
         .minImageCount = clamp_count(s->info.image_count, can),
         .imageFormat = (VkFormat)s->vulkan.format,

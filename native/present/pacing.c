@@ -1,6 +1,7 @@
 /* pacing.c: the moment from which the next frame may be acquired: an interval for targets without a
  * pace of their own, and the GPU work of earlier frames. Needs no lock. */
 #include <time.h>
+#include <unistd.h>
 
 #include "swapchain_state.h"
 
@@ -61,4 +62,9 @@ void vks_pacing_acquired(vks_swapchain *s)
 void vks_pacing_presented(vks_swapchain *s, uint64_t serial)
 {
     s->pacing.in_flight[s->pacing.frames++ % s->info.frames_in_flight] = serial;
+}
+
+void vks_pacing_poll(uint64_t deadline)
+{
+    usleep(vks_now() + VKS_POLL_INTERVAL_US * UINT64_C(1000) < deadline ? VKS_POLL_INTERVAL_US : 0);
 }

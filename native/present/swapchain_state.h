@@ -4,13 +4,18 @@
  * and for changes of the list of generations and of their images' states. Below it, device->lock
  * protects the tracker, the pools, the state that submissions see (vks_presentable) and those same
  * changes. A thread has the queue between vks_device_begin_present() and vks_device_end_present().
- */
+ *
+ * Each file calls only files that come before it here: tracker*.c, driver.c, pools.c, generation.c,
+ * collect.c, image_state.c, lock.c, pacing.c, offscreen.c, frame_batch.c, proof.c, retire.c,
+ * configure.c, statistics.c, acquire.c, capture.c, present.c, engine.c, frame.c, close.c,
+ * swapchain.c. */
 #ifndef VKS_SWAPCHAIN_STATE_H
 #define VKS_SWAPCHAIN_STATE_H
 
 #include <pthread.h>
 
 #include "device/device.h"
+#include "os/trace.h"
 #include "tracker.h"
 #include "swapchain.h"
 #include "vulkan/vulkan_core.h"
@@ -41,7 +46,7 @@ typedef struct vks_present_functions {
     PFN_vkSetDebugUtilsObjectNameEXT SetName; /* may be NULL */
 } vks_present_functions;
 
-/* The swapchain's own actions change a state only in image_state.c. */
+/* Only image_state.c changes a state. */
 typedef enum vks_image_state {
     VKS_IMAGE_NOT_ACQUIRED, /* the presentation engine owns it; offscreen: free */
     VKS_IMAGE_RETURNED,     /* acquired from the driver, without a caller; the next acquire returns it */
@@ -87,6 +92,7 @@ typedef struct vks_present_pools {
 } vks_present_pools;
 
 #define VKS_MOST_IN_FLIGHT 16u
+#define VKS_POLL_INTERVAL_US 500u /* between attempts, where a driver returns at once in place of a wait */
 
 /* The moment of the next frame. Needs no lock; a present adds to it under device->lock. */
 typedef struct vks_pacing {
@@ -174,7 +180,9 @@ void vks_destroy_pools(vks_swapchain *s);
 vks_status vks_refill_frame(vks_presentable *frame); /* `refill` of each image's frame */
 
 /* ---- generation.c: caller holds swapchain->lock ---- */
-bool vks_mode_is_listed(const vks_swapchain *s, uint32_t mode); /* whether a present may change to this mode */
+/* A13: returns whether a present of the generation can change to that mode, because the generation
+ * was created with both. */
+bool vks_generation_can_change_mode(const vks_swapchain *s, const vks_generation *generation, uint32_t mode);
 /* `old` may be NULL; the call retires it, also when the call fails (A12). */
 vks_status vks_generation_create(vks_swapchain *s, const VkSurfaceCapabilitiesKHR *can, VkExtent2D extent,
                                  vks_generation *old, vks_generation **out);
@@ -226,6 +234,8 @@ void vks_swapchain_unlock(vks_swapchain *s);
 /* ---- pacing.c: needs no lock ---- */
 /* Waits until the next frame may be acquired. Deadline 0 returns VKS_TIMEOUT in place of a wait. */
 vks_status vks_pacing_wait(vks_swapchain *s, uint64_t deadline);
+/* Sleeps for a moment before the next attempt, so that other threads can use the swapchain. */
+void vks_pacing_poll(uint64_t deadline);
 void vks_pacing_acquired(vks_swapchain *s);                   /* the next frame comes one interval after this one */
 void vks_pacing_presented(vks_swapchain *s, uint64_t serial); /* `serial`: the frame's last batch */
 
@@ -237,19 +247,52 @@ vks_status vks_offscreen_check(const vks_swapchain *s, vks_frame *out); /* VKS_H
 vks_status vks_offscreen_acquire(vks_swapchain *s, vks_frame *out);     /* VKS_TIMEOUT: none is free */
 void vks_offscreen_present(vks_swapchain *s, uint32_t index);           /* caller holds device->lock too */
 
-/* ---- retire.c: replacing a generation, and proving that old ones are unused; caller holds
- * swapchain->lock ---- */
-vks_status vks_swapchain_configure(vks_swapchain *s, uint64_t deadline);
+/* ---- frame_batch.c: caller holds both locks, and has the queue ---- */
 /* Submits a batch that waits for the frame's acquire. With `signal` (not 0) the batch also has the
- * image's first barrier, and signals that semaphore. Caller holds device->lock too, and has the
- * queue. */
+ * image's first barrier, and signals that semaphore. */
 vks_status vks_submit_frame(vks_swapchain *s, vks_present_image *image, uint64_t signal);
-/* Recycles the semaphores of image->engine when `serial`, of a batch behind the engine's, has run.
+/* Submits a batch behind everything that the present must wait for; its serial is the frame's. */
+vks_status vks_close_frame(vks_swapchain *s, vks_present_image *image, uint64_t *serial);
+/* The tracker decides about the semaphore when `serial` has run; `is_discarded`: destroys it. 0: no
+ * effect. */
+void vks_track_semaphore(vks_swapchain *s, uint64_t semaphore, uint64_t serial, bool is_discarded);
+/* Destroys the semaphores of image->engine when `serial`, of a batch behind the engine's, has run.
  */
 void vks_release_engine_semaphores(vks_swapchain *s, vks_present_image *image, uint64_t serial);
+
+/* ---- proof.c: caller holds swapchain->lock ---- */
+/* Returns the event that retired generations wait for; with `everything` also the current one's. */
+vks_wanted vks_proof_next(vks_swapchain *s, bool everything);
+/* Waits once for the event. VKS_OK: check again. VKS_TIMEOUT: the event cannot come. */
+vks_status vks_proof_wait(vks_swapchain *s, vks_wanted wanted, uint64_t deadline);
+vks_status vks_proof_wait_fence(vks_swapchain *s, uint64_t fence, uint64_t deadline); /* for 20 ms at most */
+vks_tracker_statistics vks_proof_counts(vks_swapchain *s);
+
+/* ---- retire.c: caller holds swapchain->lock ---- */
+/* Prepares for the next generation: gives up the acquired frames, and waits for room for one more
+ * retired generation. */
+vks_status vks_retire_current(vks_swapchain *s, uint64_t deadline, uint64_t *last_use);
+/* Retires the current generation and makes `made` (may be NULL) current. */
+vks_status vks_replace_current(vks_swapchain *s, vks_generation *made, uint64_t last_use);
+
+/* ---- configure.c ---- */
+bool vks_swapchain_is_current(const vks_swapchain *s);                   /* caller holds either lock */
+vks_status vks_swapchain_configure(vks_swapchain *s, uint64_t deadline); /* caller holds swapchain->lock */
+
+/* ---- acquire.c: caller holds swapchain->lock ---- */
+#define VKS_STALE ((vks_status) - 1) /* the driver's VK_ERROR_OUT_OF_DATE_KHR; never leaves native/present/ */
+/* The driver's next image becomes VKS_IMAGE_RETURNED. */
+vks_status vks_acquire_next(vks_swapchain *s, uint64_t timeout, uint32_t *index, bool *is_suboptimal);
+
+/* ---- close.c: caller holds swapchain->lock ---- */
 /* Waits until all presents are complete or given up. VKS_INTERRUPTED: call again, with s->finishing
  * unchanged. */
-vks_status vks_finish_presents(vks_swapchain *s, uint64_t deadline);
+vks_status vks_finish_presents(vks_swapchain *s);
+
+/* ---- statistics.c ---- */
+/* Writes a trace record; called through VKS_TRACE(). */
+void vks_traced_frame(vks_trace_kind kind, const vks_swapchain *s, const vks_frame *frame, uint64_t began,
+                      vks_status status);
 
 /* Returns how long a driver call may wait: until the deadline, at most `slice`. */
 static inline uint64_t vks_slice(uint64_t deadline, uint64_t slice)
