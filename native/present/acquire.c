@@ -1,5 +1,4 @@
 /* acquire.c: the next frame: an image that was returned, or the driver's next one. */
-#include "scheduler/trace_points.h"
 #include "swapchain_state.h"
 
 /* A thread that waits for an image releases the lock now and then, so that other threads can

@@ -1,5 +1,4 @@
 /* present.c: presents a frame. */
-#include "scheduler/trace_points.h"
 #include "swapchain_state.h"
 
 static VkResult queue_present(vks_swapchain *s, vks_generation *generation, uint32_t index, VkFence fence,

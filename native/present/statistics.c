@@ -1,5 +1,4 @@
 /* statistics.c: a snapshot of a swapchain's counts, and the trace records of its frames. */
-#include "scheduler/trace_points.h"
 #include "swapchain_state.h"
 
 void vks_traced_frame(vks_trace_kind kind, const vks_swapchain *s, const vks_frame *frame, uint64_t began,

@@ -1,7 +1,6 @@
 /* swapchain.c: the life of a swapchain, from its creation to its last reference. */
 #include <stdlib.h>
 
-#include "scheduler/trace_points.h"
 #include "swapchain_state.h"
 
 static void free_swapchain(vks_swapchain *s)

@@ -15,6 +15,7 @@
 #include <pthread.h>
 
 #include "device/device.h"
+#include "os/platform.h"
 #include "os/trace.h"
 #include "tracker.h"
 #include "swapchain.h"
