@@ -1,36 +1,7 @@
 /* generation.c: one VkSwapchainKHR: its images, their views, and each image's first barrier. */
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "present.h"
-
-vks_status vks_present_result(vks_swapchain *s, VkResult code, const char *call)
-{
-    switch (code) {
-    case VK_SUCCESS:
-        return VKS_OK;
-    case VK_ERROR_DEVICE_LOST:
-        return vks_fail(VKS_DEVICE_LOST, code, "%s", call);
-    case VK_ERROR_SURFACE_LOST_KHR:
-        atomic_store(&s->is_lost, true);
-        return vks_fail(VKS_SURFACE_LOST, code, "%s", call);
-    default:
-        return vks_fail(VKS_VULKAN_ERROR, code, "%s", call);
-    }
-}
-
-void vks_present_name(vks_swapchain *s, VkObjectType type, uint64_t handle, const char *what, uint64_t number)
-{
-    if (!s->vk.SetName)
-        return;
-    char name[64];
-    snprintf(name, sizeof name, "vkshare %s %llu", what, (unsigned long long)number);
-    VkDebugUtilsObjectNameInfoEXT info = {.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT,
-                                          .objectType = type,
-                                          .objectHandle = handle,
-                                          .pObjectName = name};
-    s->vk.SetName(s->vk_device, &info);
-}
+#include "swapchain_state.h"
 
 /* ---- creation ---- */
 
@@ -41,12 +12,17 @@ static uint32_t clamp_count(uint32_t wanted, const VkSurfaceCapabilitiesKHR *can
     return can->maxImageCount && wanted > can->maxImageCount ? can->maxImageCount : wanted;
 }
 
-bool vks_mode_is_listed(const vks_swapchain *s, uint32_t mode)
+static bool mode_is_listed(const vks_swapchain *s, uint32_t mode)
 {
     for (uint32_t i = 0; i < s->vulkan.n_modes; i++)
         if (s->vulkan.modes[i] == mode)
             return true;
     return false;
+}
+
+bool vks_generation_can_change_mode(const vks_swapchain *s, const vks_generation *generation, uint32_t mode)
+{
+    return mode_is_listed(s, generation->mode) && mode_is_listed(s, mode);
 }
 
 static vks_status create_swapchain(vks_swapchain *s, const VkSurfaceCapabilitiesKHR *can, VkExtent2D extent,
@@ -58,7 +34,7 @@ static vks_status create_swapchain(vks_swapchain *s, const VkSurfaceCapabilities
     generation->mode = atomic_load(&s->mode);
     VkSwapchainCreateInfoKHR info = {
         .sType = VK_STRUCTURE_TYPE_SWAPCHAIN_CREATE_INFO_KHR,
-        .pNext = vks_mode_is_listed(s, generation->mode) ? &modes : NULL,
+        .pNext = mode_is_listed(s, generation->mode) ? &modes : NULL,
         .surface = (VkSurfaceKHR)(uintptr_t)s->vulkan.surface,
         .minImageCount = clamp_count(s->info.image_count, can),
         .imageFormat = (VkFormat)s->vulkan.format,
@@ -75,10 +51,10 @@ static vks_status create_swapchain(vks_swapchain *s, const VkSurfaceCapabilities
     };
     VkSwapchainKHR handle = VK_NULL_HANDLE;
     vks_status status =
-        vks_present_result(s, s->vk.CreateSwapchainKHR(s->vk_device, &info, NULL, &handle), "vkCreateSwapchainKHR");
+        vks_driver_result(s, s->vk.CreateSwapchainKHR(s->vk_device, &info, NULL, &handle), "vkCreateSwapchainKHR");
     generation->handle = status ? 0 : (uint64_t)(uintptr_t)handle;
     if (!status)
-        vks_present_name(s, VK_OBJECT_TYPE_SWAPCHAIN_KHR, generation->handle, "swapchain", s->newest_generation + 1);
+        vks_driver_name(s, VK_OBJECT_TYPE_SWAPCHAIN_KHR, generation->handle, "swapchain", s->newest_generation + 1);
     return status;
 }
 
@@ -92,7 +68,7 @@ static vks_status get_images(vks_swapchain *s, vks_generation *generation)
         return vks_fail(VKS_UNSUPPORTED, 0, "the swapchain has more than %u images; request fewer",
                         VKS_SWAPCHAIN_IMAGES);
     if (code != VK_SUCCESS)
-        return vks_present_result(s, code, "vkGetSwapchainImagesKHR");
+        return vks_driver_result(s, code, "vkGetSwapchainImagesKHR");
     generation->n = n;
     for (uint32_t i = 0; i < n; i++) {
         generation->images[i].image = (uint64_t)(uintptr_t)images[i];
@@ -110,7 +86,7 @@ static vks_status record_fresh(vks_swapchain *s, VkCommandBuffer commands, uint6
                                       .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
     VkResult code = s->vk.BeginCommandBuffer(commands, &begin);
     if (code != VK_SUCCESS)
-        return vks_present_result(s, code, "vkBeginCommandBuffer");
+        return vks_driver_result(s, code, "vkBeginCommandBuffer");
     VkImageMemoryBarrier2 barrier = {
         .sType = VK_STRUCTURE_TYPE_IMAGE_MEMORY_BARRIER_2,
         .srcStageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT, /* the stage of the wait for the acquire's semaphore */
@@ -125,24 +101,22 @@ static vks_status record_fresh(vks_swapchain *s, VkCommandBuffer commands, uint6
     VkDependencyInfo dependency = {
         .sType = VK_STRUCTURE_TYPE_DEPENDENCY_INFO, .imageMemoryBarrierCount = 1, .pImageMemoryBarriers = &barrier};
     s->vk.CmdPipelineBarrier2(commands, &dependency);
-    return vks_present_result(s, s->vk.EndCommandBuffer(commands), "vkEndCommandBuffer");
+    return vks_driver_result(s, s->vk.EndCommandBuffer(commands), "vkEndCommandBuffer");
 }
 
 /* Reuses command buffers of destroyed generations: allocating them for each resize makes some
  * layers grow. */
 static vks_status take_commands(vks_swapchain *s, uint64_t *out)
 {
-    if (s->spare_commands.n) {
-        *out = s->spare_commands.handles[--s->spare_commands.n];
+    if (vks_pool_take(&s->spare_commands, out))
         return VKS_OK;
-    }
     VkCommandBuffer buffer = VK_NULL_HANDLE;
     VkCommandBufferAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
                                         .commandPool = s->commands,
                                         .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
                                         .commandBufferCount = 1};
     vks_status status =
-        vks_present_result(s, s->vk.AllocateCommandBuffers(s->vk_device, &info, &buffer), "vkAllocateCommandBuffers");
+        vks_driver_result(s, s->vk.AllocateCommandBuffers(s->vk_device, &info, &buffer), "vkAllocateCommandBuffers");
     *out = status ? 0 : (uint64_t)(uintptr_t)buffer;
     return status;
 }
@@ -200,7 +174,9 @@ void vks_generation_destroy(vks_swapchain *s, vks_generation *generation)
         }
         if (image->view)
             s->vk.DestroyImageView(s->vk_device, (VkImageView)(uintptr_t)image->view, NULL);
-        vks_pool_add(&s->spare_commands, image->initial_commands); /* without memory the command pool still has it */
+        if (image->initial_commands)
+            vks_pool_add(&s->spare_commands,
+                         image->initial_commands); /* without memory the command pool still has it */
     }
     if (generation->handle)
         s->vk.DestroySwapchainKHR(s->vk_device, (VkSwapchainKHR)(uintptr_t)generation->handle, NULL);

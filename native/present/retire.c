@@ -1,4 +1,4 @@
-/* retire.c: replaces a VkSwapchainKHR, and proves that old ones are unused. Caller holds
+/* retire.c: retires the current generation, so that the next one can replace it. Caller holds
  * swapchain->lock.
  *
  * The tracker decides when old swapchains are destroyed (tracker.h). ANGLE's document does not
@@ -7,116 +7,11 @@
  * long as that gives images, and the next acquire tries again. When it gives none, the oldest
  * retired swapchain is destroyed without proof, and counted. No function waits for the device to be
  * idle, because that proves nothing about a presentation engine (A17). */
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "present.h"
+#include "swapchain_state.h"
 
 #define SLICE_NS UINT64_C(20000000)
-#define POLL_INTERVAL_US 500u
 
-/* ---- executing decisions ---- */
-
-#define PINS_NS UINT64_C(1000000000)
-
-/* False: the recording thread was killed, or interrupted at a bad moment. */
-bool vks_wait_for_pins(vks_swapchain *s)
-{
-    uint64_t limit = vks_now() + PINS_NS;
-    while (s->pins && vks_now() < limit) {
-        pthread_mutex_unlock(&s->device->lock);
-        usleep(100);
-        pthread_mutex_lock(&s->device->lock);
-    }
-    return s->pins == 0;
-}
-
-void vks_destroy_retired(vks_swapchain *s)
-{
-    for (;;) {
-        pthread_mutex_lock(&s->device->lock);
-        vks_generation *generation = s->pins ? NULL : s->to_destroy;
-        s->to_destroy = s->pins ? s->to_destroy : NULL;
-        pthread_mutex_unlock(&s->device->lock);
-        if (!generation)
-            return;
-        while (generation) {
-            vks_generation *next = generation->next;
-            vks_generation_destroy(s, generation);
-            generation = next;
-        }
-    }
-}
-
-void vks_collect_locked(vks_swapchain *s)
-{
-    vks_tracker_collect(s->tracker, s->device->backend->completed(s->device), vks_now(), vks_fence_is_signalled, s);
-    vks_apply_decisions(s);
-}
-
-void vks_collect(vks_swapchain *s)
-{
-    pthread_mutex_lock(&s->device->lock);
-    vks_collect_locked(s);
-    bool to_destroy = s->to_destroy != NULL;
-    pthread_mutex_unlock(&s->device->lock);
-    if (to_destroy)
-        vks_destroy_retired(s);
-}
-
-/* ---- the core's own batch ---- */
-
-vks_status vks_submit_frame(vks_swapchain *s, vks_present_image *image, uint64_t signal)
-{
-    vks_device *device = s->device;
-    vks_presentable *frame = &image->frame;
-    bool is_resignal =
-        frame->n_rendered &&
-        signal ==
-            frame->rendered[frame->n_rendered - 1]; /* the last binary semaphore is waited for, then signalled again */
-    vks_point wait = {is_resignal ? signal : frame->acquired, 0}, signalled = {signal, 0};
-    vks_batch batch = {
-        .waits = &wait,
-        .signals = &signalled,
-        .buffers = &frame->initial_commands,
-        .n_waits = wait.semaphore != 0,
-        .n_signals = signal != 0,
-        .n_buffers = signal && frame->initial_commands,
-        .serial = device->submitted + 1,
-    };
-    vks_status status = device->backend->submit(device, &batch);
-    if (status) {
-        if (status == VKS_DEVICE_LOST)
-            vks_device_lose(device);
-        return status;
-    }
-    atomic_store_explicit(&device->submitted, batch.serial, memory_order_release);
-    if (image->surface)
-        atomic_store_explicit(&image->surface->last_serial, batch.serial, memory_order_release);
-    if (frame->acquired)
-        frame->waited = batch.serial;
-    frame->acquired = 0;
-    if (signal)
-        frame->initial_commands = 0;
-    return VKS_OK;
-}
-
-/* ---- giving up the frames of an old generation ---- */
-
-/* The tracker decides about the semaphore when `serial` has run. */
-static void track_semaphore(vks_swapchain *s, uint64_t semaphore, uint64_t serial, bool is_discarded)
-{
-    if (semaphore && vks_tracker_semaphore(s->tracker, semaphore, serial, is_discarded))
-        vks_discard_semaphore(s, semaphore); /* no memory to track the serial */
-}
-
-void vks_release_engine_semaphores(vks_swapchain *s, vks_present_image *image, uint64_t serial)
-{
-    for (int i = 0; i < 2; i++)
-        track_semaphore(s, image->engine[i], serial, true);
-    memset(image->engine, 0, sizeof image->engine);
-}
+/* ---- the frames of the old generation ---- */
 
 /* Returns the frame's semaphores to the pool when they are unused. Caller holds device->lock. On
  * failure the frame is unchanged. */
@@ -135,15 +30,14 @@ static vks_status give_up_frame(vks_swapchain *s, vks_generation *generation, vk
         return status;
     if (image->surface)
         vks_surface_set_accessible(image->surface, false);
-    track_semaphore(s, image->acquire_semaphore, frame->waited, false);
+    vks_track_semaphore(s, image->acquire_semaphore, frame->waited, false);
     for (uint32_t i = 0; i < frame->n_rendered; i++)
-        track_semaphore(s, frame->rendered[i], last, true);
+        vks_track_semaphore(s, frame->rendered[i], last, true);
     vks_release_engine_semaphores(s, image, last);
     vks_put_semaphore(s, frame->spare);
     image->acquire_semaphore = frame->spare = 0;
     frame->n_rendered = 0;
-    image->by_engine = image->is_dropped = false;
-    image->state = VKS_IMAGE_NOT_ACQUIRED;
+    vks_image_give_up(s, image);
     return VKS_OK;
 }
 
@@ -166,143 +60,19 @@ static vks_status give_up_frames(vks_swapchain *s, vks_generation *generation, u
         if (last > *last_use)
             *last_use = last;
     }
-    s->counts.acquired = s->n_returned = 0;
     vks_device_end_present(s->device);
     pthread_mutex_unlock(&s->device->lock);
     return status;
 }
 
-/* ---- proof ---- */
-
-static vks_status wait_fence(vks_swapchain *s, uint64_t fence, uint64_t deadline)
-{
-    VkFence handle = (VkFence)(uintptr_t)fence;
-    VkResult code = s->vk.WaitForFences(s->vk_device, 1, &handle, VK_TRUE, vks_slice(deadline, SLICE_NS));
-    if (code == VK_ERROR_DEVICE_LOST)
-        vks_device_mark_lost(s->device);
-    return code == VK_TIMEOUT ? VKS_TIMEOUT : vks_present_result(s, code, "vkWaitForFences");
-}
-
-/* Acquires an image of the current generation, which is about to be replaced, with a fence in place
- * of a semaphore. When the fence is signalled, the presentation engine no longer uses the image's
- * previous present. The image becomes VKS_IMAGE_RETURNED: if the replacement fails, it is the next
- * frame. */
-static vks_status acquire_for_proof(vks_swapchain *s, uint64_t deadline)
-{
-    vks_generation *generation = s->current;
-    uint64_t fence;
-    pthread_mutex_lock(&s->device->lock);
-    vks_status status = vks_take_fence(s, &fence);
-    pthread_mutex_unlock(&s->device->lock);
-    if (status)
-        return status;
-    uint32_t index = 0;
-    VkResult code =
-        s->vk.AcquireNextImageKHR(s->vk_device, (VkSwapchainKHR)(uintptr_t)generation->handle,
-                                  vks_slice(deadline, SLICE_NS), VK_NULL_HANDLE, (VkFence)(uintptr_t)fence, &index);
-    bool got = code == VK_SUCCESS || code == VK_SUBOPTIMAL_KHR;
-    while (got && (status = wait_fence(s, fence, vks_now() + SLICE_NS)) == VKS_TIMEOUT && vks_now() < deadline)
-        ;
-    pthread_mutex_lock(&s->device->lock);
-    if (got) {
-        generation->images[index].state = VKS_IMAGE_RETURNED;
-        generation->images[index].acquire_semaphore = 0;
-        generation->images[index].frame.acquired = generation->images[index].frame.waited = 0;
-        s->n_returned++;
-    }
-    if (got && !status) {
-        vks_reset_fence(s, fence);
-        status = vks_tracker_waited(s->tracker, index, 0);
-    } else if (got) {
-        vks_discard_fence(s, fence);
-    } else {
-        vks_put_fence(s, fence); /* the driver did not use it */
-    }
-    pthread_mutex_unlock(&s->device->lock);
-    if (code == VK_TIMEOUT || code == VK_NOT_READY) {
-        usleep(POLL_INTERVAL_US); /* some drivers return at once */
-        return VKS_OK;
-    }
-    if (code == VK_ERROR_OUT_OF_DATE_KHR) {
-        generation->is_out_of_date = true;
-        return VKS_OK;
-    }
-    return got ? status : vks_present_result(s, code, "vkAcquireNextImageKHR");
-}
-
-/* Proves with images that were acquired again already: if nothing has waited for that acquire, a
- * batch does. *any: there was one, and the wait target may have changed. */
-static vks_status prove_by_acquired(vks_swapchain *s, uint64_t deadline, bool *any)
-{
-    vks_generation *generation = s->current;
-    *any = false;
-    pthread_mutex_lock(&s->device->lock);
-    vks_status status = vks_device_begin_present(s->device, deadline); /* get the queue */
-    bool has_queue = !status;
-    for (uint32_t i = 0; !status && i < generation->n; i++) {
-        vks_present_image *image = &generation->images[i];
-        if (image->state == VKS_IMAGE_NOT_ACQUIRED || !image->frame.acquired)
-            continue;
-        *any = true;
-        if (!(status = vks_submit_frame(s, image, 0)))
-            status = vks_tracker_waited(s->tracker, i, image->frame.waited);
-    }
-    if (has_queue)
-        vks_device_end_present(s->device);
-    pthread_mutex_unlock(&s->device->lock);
-    return status;
-}
-
-static vks_status wait_for_image(vks_swapchain *s, uint64_t deadline)
-{
-    bool any = false;
-    vks_status status = s->n_returned || s->counts.acquired ? prove_by_acquired(s, deadline, &any) : VKS_OK;
-    return status || any ? status : acquire_for_proof(s, deadline);
-}
-
-/* Waits once for the event of `wanted`. VKS_OK: check again. VKS_TIMEOUT: the event cannot come. */
-static vks_status wait_step(vks_swapchain *s, vks_wanted wanted, uint64_t deadline)
-{
-    vks_status status;
-    switch (wanted.kind) {
-    case VKS_WANTS_SERIAL:
-        status = vks_device_wait_serial(s->device, wanted.value, deadline);
-        return status == VKS_INTERRUPTED ? VKS_OK : status;
-    case VKS_WANTS_FENCE:
-        status = wait_fence(s, wanted.value, deadline);
-        return status == VKS_TIMEOUT ? VKS_OK : status;
-    case VKS_WANTS_IMAGE:
-        return s->current ? wait_for_image(s, deadline) : VKS_TIMEOUT;
-    default:
-        return VKS_TIMEOUT;
-    }
-}
-
-static vks_tracker_statistics count(vks_swapchain *s)
-{
-    vks_tracker_statistics now;
-    pthread_mutex_lock(&s->device->lock);
-    vks_tracker_get_statistics(s->tracker, &now);
-    pthread_mutex_unlock(&s->device->lock);
-    return now;
-}
-
-static vks_wanted next_wait(vks_swapchain *s, bool everything)
-{
-    pthread_mutex_lock(&s->device->lock);
-    vks_wanted wanted = vks_tracker_wanted(s->tracker);
-    if (everything && (wanted.kind == VKS_WANTS_NOTHING || wanted.kind == VKS_WANTS_PRESENT))
-        wanted = vks_tracker_unproven(s->tracker);
-    pthread_mutex_unlock(&s->device->lock);
-    return wanted;
-}
+/* ---- room for one more ---- */
 
 static vks_status no_room(vks_swapchain *s, vks_wanted wanted)
 {
     static const char *const what[] = {"nothing", "an image to be acquired again", "a submission to run",
                                        "a present fence", "a present of the new swapchain"};
     return vks_fail(VKS_TIMEOUT, 0, "%llu replaced swapchains may still be shown, %u are allowed: waited for %s",
-                    (unsigned long long)count(s).retired, s->info.retired_limit, what[wanted.kind]);
+                    (unsigned long long)vks_proof_counts(s).retired, s->info.retired_limit, what[wanted.kind]);
 }
 
 /* Gives up the oldest retired generation without proof. The current generation is out of date, so
@@ -312,7 +82,7 @@ static bool give_up_oldest(vks_swapchain *s)
     pthread_mutex_lock(&s->device->lock);
     bool gone = vks_tracker_give_up(s->tracker);
     s->counts.given_up += gone;
-    vks_apply_decisions(s);
+    vks_apply_decisions(s, false);
     pthread_mutex_unlock(&s->device->lock);
     vks_destroy_retired(s);
     return gone;
@@ -321,14 +91,14 @@ static bool give_up_oldest(vks_swapchain *s)
 /* Waits once for room for one more retired generation. */
 static vks_status make_room(vks_swapchain *s, uint64_t until)
 {
-    vks_wanted wanted = next_wait(s, false);
+    vks_wanted wanted = vks_proof_next(s, false);
     bool is_dead_end =
         s->current->is_out_of_date && (wanted.kind == VKS_WANTS_IMAGE || wanted.kind == VKS_WANTS_PRESENT);
     if (is_dead_end && give_up_oldest(s))
         return VKS_OK;
     if (is_dead_end) /* a submission still uses its images */
         wanted = (vks_wanted){VKS_WANTS_SERIAL, s->device->submitted};
-    vks_status status = vks_now() >= until ? VKS_TIMEOUT : wait_step(s, wanted, until);
+    vks_status status = vks_now() >= until ? VKS_TIMEOUT : vks_proof_wait(s, wanted, until);
     return status == VKS_TIMEOUT ? no_room(s, wanted) : status;
 }
 
@@ -337,9 +107,9 @@ static vks_status make_room(vks_swapchain *s, uint64_t until)
 static vks_status wait_for_room(vks_swapchain *s, uint64_t deadline)
 {
     uint64_t start = vks_now();
-    while (count(s).retired >= s->info.retired_limit) {
+    while (vks_proof_counts(s).retired >= s->info.retired_limit) {
         vks_collect(s);
-        if (count(s).retired < s->info.retired_limit)
+        if (vks_proof_counts(s).retired < s->info.retired_limit)
             break;
         if (!s->proof_until) {
             s->proof_until = vks_now() + s->info.proof_deadline;
@@ -357,61 +127,9 @@ static vks_status wait_for_room(vks_swapchain *s, uint64_t deadline)
     return VKS_OK;
 }
 
-/* A window keeps the image that it shows, so its present gets no proof without another present.
- * Closing therefore waits for it only as long as a display may take. */
-#define LAST_PROOF_NS UINT64_C(100000000)
+/* ---- the replacement ---- */
 
-/* On a lost device only waits for fences end (see vks_device_drain); a wait for an acquire may not.
- */
-static bool can_complete(const vks_swapchain *s, vks_wanted wanted)
-{
-    if (wanted.kind == VKS_WANTS_NOTHING || wanted.kind == VKS_WANTS_PRESENT)
-        return false;
-    return wanted.kind == VKS_WANTS_FENCE || !s->device->lost;
-}
-
-vks_status vks_finish_presents(vks_swapchain *s, uint64_t deadline)
-{
-    bool by_fences = s->vulkan.policy == VKS_PRESENTS_BY_FENCES;
-    struct vks_finishing *f = &s->finishing;
-    uint64_t began = vks_now();
-    vks_status status = VKS_OK;
-    while (!status && vks_now() < f->give_up_at && (by_fences || !s->is_lost)) {
-        vks_collect(s);
-        vks_wanted wanted = next_wait(s, true);
-        if (!can_complete(s, wanted))
-            break;
-        uint64_t now_left = count(s).presents;
-        if (now_left < f->left && !by_fences)
-            f->give_up_at = vks_now() + LAST_PROOF_NS < deadline ? vks_now() + LAST_PROOF_NS : deadline;
-        f->left = now_left;
-        status = wait_step(s, wanted, f->give_up_at);
-        if (!status && vks_interrupt_interval() && vks_now() - began >= vks_interrupt_interval())
-            return VKS_INTERRUPTED;
-    }
-    return status == VKS_INTERRUPTED ? status : VKS_OK;
-}
-
-/* ---- replacing ---- */
-
-/* A14: returns the surface's extent, or the wanted one where the surface leaves the choice to the
- * swapchain. */
-static VkExtent2D choose_extent(const vks_swapchain *s, const VkSurfaceCapabilitiesKHR *can, uint64_t wanted)
-{
-    VkExtent2D extent = can->currentExtent;
-    if (extent.width != UINT32_MAX && !s->vulkan.sizes_itself)
-        return extent;
-    extent = (VkExtent2D){(uint32_t)(wanted >> 32), (uint32_t)wanted};
-    if (!extent.width || !extent.height)
-        return (VkExtent2D){0, 0};
-    VkExtent2D low = can->minImageExtent, high = can->maxImageExtent;
-    extent.width = extent.width < low.width ? low.width : extent.width > high.width ? high.width : extent.width;
-    extent.height = extent.height < low.height ? low.height : extent.height > high.height ? high.height : extent.height;
-    return extent;
-}
-
-/* Retires the current generation and makes `made` (may be NULL) current. */
-static vks_status replace(vks_swapchain *s, vks_generation *made, uint64_t last_use)
+vks_status vks_replace_current(vks_swapchain *s, vks_generation *made, uint64_t last_use)
 {
     pthread_mutex_lock(&s->device->lock);
     vks_status status = vks_tracker_swapchain(s->tracker, made ? made->handle : 0, made ? made->n : 0, false, last_use);
@@ -424,7 +142,7 @@ static vks_status replace(vks_swapchain *s, vks_generation *made, uint64_t last_
         s->counts.recreated += s->newest_generation > 1 && made != NULL;
         s->current = made;
     }
-    vks_apply_decisions(s);
+    vks_apply_decisions(s, false);
     uint64_t alive = 0;
     for (vks_generation *generation = s->generations; generation; generation = generation->next)
         alive++;
@@ -452,15 +170,14 @@ static bool is_unused(vks_swapchain *s, uint64_t last_use)
         pthread_mutex_unlock(&device->lock);
         if (is_used)
             return false;
-    } while (wanted.kind == VKS_WANTS_FENCE && vks_now() < until && !wait_fence(s, wanted.value, until));
+    } while (wanted.kind == VKS_WANTS_FENCE && vks_now() < until && !vks_proof_wait_fence(s, wanted.value, until));
     return wanted.kind == VKS_WANTS_NOTHING;
 }
 
-/* Prepares for the next generation. Destroys an unused current generation first, so that the driver
- * can reuse its memory: when it is known to be unused by now, and, for one that was never presented
- * (A4), when the limit of retired ones is reached. Any other is retired by vkCreateSwapchainKHR of
- * the next one. */
-static vks_status retire_current(vks_swapchain *s, uint64_t deadline, uint64_t *last_use)
+/* Destroys an unused current generation first, so that the driver can reuse its memory: when it is known to be unused
+ * by now, and, for one that was never presented (A4), when the limit of retired ones is reached. Any other is retired
+ * by vkCreateSwapchainKHR of the next one. */
+vks_status vks_retire_current(vks_swapchain *s, uint64_t deadline, uint64_t *last_use)
 {
     vks_generation *old = s->current;
     vks_status status = VKS_OK;
@@ -470,50 +187,18 @@ static vks_status retire_current(vks_swapchain *s, uint64_t deadline, uint64_t *
         return status;
     if ((status = give_up_frames(s, old, deadline, last_use)))
         return status;
-    bool has_room = old->was_presented || count(s).retired < s->info.retired_limit;
+    bool has_room = old->was_presented || vks_proof_counts(s).retired < s->info.retired_limit;
     if (has_room && !is_unused(s, *last_use))
         return VKS_OK;
     uint64_t limit = vks_now() + s->info.proof_deadline;
     do
         status = vks_device_wait_serial(s->device, *last_use, limit);
     while (status == VKS_INTERRUPTED && vks_now() < limit);
-    if (!status && !(status = replace(s, NULL, *last_use)))
+    if (!status && !(status = vks_replace_current(s, NULL, *last_use)))
         vks_collect(s);
     pthread_mutex_lock(&s->device->lock);
     vks_wait_for_pins(s); /* the surface is in use until the swapchain is destroyed */
     pthread_mutex_unlock(&s->device->lock);
     vks_destroy_retired(s);
-    return status;
-}
-
-vks_status vks_swapchain_configure(vks_swapchain *s, uint64_t deadline)
-{
-    uint64_t wanted = atomic_load(&s->wanted), last_use = 0;
-    VkSurfaceCapabilitiesKHR can;
-    vks_status status = vks_present_result(s,
-                                           s->vk.GetCapabilities((VkPhysicalDevice)(uintptr_t)s->vulkan.physical_device,
-                                                                 (VkSurfaceKHR)(uintptr_t)s->vulkan.surface, &can),
-                                           "vkGetPhysicalDeviceSurfaceCapabilitiesKHR");
-    if (status)
-        return status;
-    VkExtent2D extent = choose_extent(s, &can, wanted);
-    if (!extent.width || !extent.height || !can.maxImageExtent.width || !can.maxImageExtent.height)
-        return VKS_HIDDEN;
-    vks_generation *made = NULL;
-    bool was_suboptimal = s->current && s->current->is_suboptimal && s->current->width == extent.width &&
-                          s->current->height == extent.height && s->made_for == wanted;
-    if ((status = retire_current(s, deadline, &last_use)))
-        return status;
-    status = vks_generation_create(s, &can, extent, s->current, &made);
-    if (!status)
-        made->stays_suboptimal = was_suboptimal; /* recreating it each frame would not help */
-    vks_status kept = replace(s, made, last_use);
-    if (!status && (status = kept))
-        vks_generation_destroy(s, made);
-    if (!status) {
-        s->made_for = wanted;
-        s->is_stale = false;
-    }
-    vks_collect(s); /* destroys a swapchain that was never presented (A4) */
     return status;
 }

@@ -1,3 +1,4 @@
+/* tracker.c: events, and the decisions that follow from them under both policies. */
 #include "tracker_state.h"
 
 #include "os/platform.h"

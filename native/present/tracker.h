@@ -116,8 +116,7 @@ typedef struct vks_decision {
 /* Takes the oldest decision that was not taken yet. False: there is none. */
 bool vks_tracker_next(vks_tracker *tracker, vks_decision *out);
 
-/* ---- wait targets (A6)
- * ------------------------------------------------------------------------------------------ */
+/* ---- wait targets (A6) ------------------------------------------------------------------------------------------ */
 
 typedef enum vks_wanted_kind {
     VKS_WANTS_NOTHING, /* no swapchain is retired */

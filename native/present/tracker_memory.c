@@ -1,4 +1,4 @@
-/* The tracker's memory grows and is kept, so that a frame allocates nothing. */
+/* tracker_memory.c: the tracker's memory grows and is kept, so that a frame allocates nothing. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Decisions, wait targets, statistics, and the end of the tracker. */
+/* tracker_queries.c: decisions, wait targets, statistics, and the end of the tracker. */
 #include "tracker_state.h"
 
 bool vks_tracker_next(vks_tracker *tracker, vks_decision *out)

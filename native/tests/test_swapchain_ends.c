@@ -1,7 +1,7 @@
 /* The swapchain over a driver and a presentation engine that are stubs: closing and retargeting in steps, while other
  * threads have the queue or the lock. */
-#include "queue/queue.h"
-#include "present/present.h"
+#include "surface/surface.h"
+#include "present/swapchain_state.h"
 #include "presenting.h"
 
 static void begin_other_present(app *a)
@@ -31,7 +31,7 @@ static void close_waits_for_proof_although_another_swapchain_has_the_queue(void)
     uint64_t limit = vks_now() + 5000 * MS;
     pthread_mutex_lock(&a.swapchain->lock);
     a.swapchain->finishing = (struct vks_finishing){.since = vks_now(), .left = UINT64_MAX, .give_up_at = limit};
-    CHECK(vks_finish_presents(a.swapchain, limit) == VKS_INTERRUPTED, "the proof is still to come");
+    CHECK(vks_finish_presents(a.swapchain) == VKS_INTERRUPTED, "the proof is still to come");
     a.swapchain->finishing.since = 0;
     pthread_mutex_unlock(&a.swapchain->lock);
     vks_set_interrupt_interval(0);

@@ -1,0 +1,104 @@
+/* frame.c: calls on the images of frames: their handles and surfaces, and frames that are dropped.
+ */
+#include "swapchain_state.h"
+
+vks_status vks_swapchain_drop(vks_swapchain *s, const vks_frame *frame)
+{
+    vks_present_image *image;
+    vks_status status = vks_swapchain_check(s);
+    if (status)
+        return status;
+    bool locked = vks_swapchain_try_lock(s);
+    pthread_mutex_lock(&s->device->lock); /* device->lock suffices to read the states */
+    if (!(status = vks_image_find(s, frame, &image))) {
+        if (image->surface)
+            vks_surface_set_accessible(image->surface, false);
+        image->is_dropped = true;
+        if (locked)
+            vks_image_put_back(s, image);
+        else
+            s->has_dropped = true; /* the next holder of the lock takes the frame back */
+    }
+    pthread_mutex_unlock(&s->device->lock);
+    if (locked)
+        vks_swapchain_unlock(s);
+    return status;
+}
+
+static vks_status make_view(vks_swapchain *s, vks_present_image *image)
+{
+    VkImageViewCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_IMAGE_VIEW_CREATE_INFO,
+        .image = (VkImage)(uintptr_t)image->image,
+        .viewType = VK_IMAGE_VIEW_TYPE_2D,
+        .format = (VkFormat)s->vulkan.format,
+        .subresourceRange = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1},
+    };
+    VkImageView view = VK_NULL_HANDLE;
+    vks_status status =
+        vks_driver_result(s, s->vk.CreateImageView(s->vk_device, &info, NULL, &view), "vkCreateImageView");
+    image->view = status ? 0 : (uint64_t)(uintptr_t)view;
+    return status;
+}
+
+static vks_status outdated(void)
+{
+    return vks_fail(VKS_BAD_CALL, 0, "the image is from before the swapchain was resized; acquire() another frame");
+}
+
+vks_status vks_swapchain_image(vks_swapchain *s, uint32_t index, uint64_t generation, vks_frame_image *out)
+{
+    vks_status status = vks_swapchain_enter(s, VKS_FOREVER);
+    if (status)
+        return status;
+    vks_generation *of = vks_generation_find(s, generation, index);
+    if (!of)
+        return vks_swapchain_leave(s, outdated());
+    vks_present_image *image = &of->images[index];
+    if (s->info.vulkan && s->vulkan.has_views && !image->view)
+        status = make_view(s, image);
+    *out = (vks_frame_image){image->image, image->view, of->width, of->height};
+    return vks_swapchain_leave(s, status);
+}
+
+vks_status vks_swapchain_attach(vks_swapchain *s, uint32_t index, uint64_t generation, vks_surface *surface)
+{
+    if (surface->device != s->device)
+        return VKS_FOREIGN_DEVICE;
+    vks_status status = vks_swapchain_enter(s, VKS_FOREVER);
+    if (status)
+        return status;
+    vks_generation *of = vks_generation_find(s, generation, index);
+    if (!of || of->images[index].surface)
+        return vks_swapchain_leave(s,
+                                   vks_fail(VKS_BAD_CALL, 0, "image %u has a surface already, or is destroyed", index));
+    vks_present_image *image = &of->images[index];
+    if (!(status = vks_surface_present_from(surface, s->info.vulkan ? &image->frame : NULL))) {
+        vks_surface_ref(surface);
+        image->surface = surface;
+        if (vks_image_has_caller(image))
+            vks_surface_set_accessible(surface, true);
+    }
+    return vks_swapchain_leave(s, status);
+}
+
+vks_status vks_swapchain_pin(vks_swapchain *s, uint64_t generation)
+{
+    vks_status status = vks_swapchain_check(s);
+    if (status)
+        return status;
+    bool found = false;
+    pthread_mutex_lock(&s->device->lock);
+    for (const vks_generation *alive = s->generations; alive; alive = alive->next)
+        found |= alive->number == generation;
+    s->pins += found;
+    pthread_mutex_unlock(&s->device->lock);
+    return found ? VKS_OK : outdated();
+}
+
+void vks_swapchain_unpin(vks_swapchain *s)
+{
+    pthread_mutex_lock(&s->device->lock);
+    s->pins--;
+    pthread_mutex_unlock(&s->device->lock);
+}
