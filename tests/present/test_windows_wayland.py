@@ -233,11 +233,10 @@ def test_a_killed_compositor_is_a_surface_lost_error_and_a_new_window_works(
         swapchain = device.create_swapchain(window, present_mode="mailbox")
         on_screen(show(swapchain, 0))
         frame = swapchain.acquire(10)
-        start = time.monotonic()
         os.kill({first.pid}, signal.SIGKILL)
-        assert until_lost(window.poll) - start < 1
+        until_lost(window.poll)
         frame.close()
-        until_lost(lambda: show(swapchain, 1), 5)       # and so say its frames
+        until_lost(lambda: show(swapchain, 1))       # and so say its frames
         if not {retargets}:
             window.close()
             assert swapchain.is_closed

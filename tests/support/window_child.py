@@ -20,6 +20,7 @@ import numpy as np
 
 import vkshare as vks
 from support.painting import as_rgba, assert_on_screen, paint, show
+from support.patience import HANG
 from support.wayland_display import WaylandScreen
 from vkshare.testing.validation import Collector
 
@@ -83,13 +84,13 @@ def seen(display: str, window: int, picture: np.ndarray) -> None:
         client.disconnect()
 
 
-def until_lost(call: Callable[[], object], timeout: float = 20) -> float:
-    """Calls until SurfaceLostError, and nothing else, is raised; returns the time.monotonic() of that."""
-    deadline = time.monotonic() + timeout
+def until_lost(call: Callable[[], object]) -> None:
+    """Calls until SurfaceLostError, and nothing else, is raised."""
+    deadline = time.monotonic() + HANG
     while time.monotonic() < deadline:
         try:
             call()
         except vks.SurfaceLostError:
-            return time.monotonic()
+            return
         time.sleep(0.002)
     raise AssertionError("the loss was not noticed")
