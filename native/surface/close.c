@@ -5,6 +5,8 @@
 
 #include "surface/surface.h"
 
+#define WORK_NS UINT64_C(10000000000) /* work that has not run by then hangs */
+
 void vks_surface_lost(vks_child *child)
 {
     vks_surface *surface = vks_surface_of(child);
@@ -40,33 +42,29 @@ uint64_t vks_surface_close(vks_surface *surface)
     return vks_surface_close_now(surface);
 }
 
-uint64_t vks_surface_close_now(vks_surface *surface)
+/* Takes the handle from its device. *had: it owned the page. Returns the serial of its last work.
+ * Caller holds device->lock. */
+static uint64_t detach(vks_surface *surface, bool *had)
 {
     vks_device *device = surface->device;
-    if (surface->process != vks_process || !vks_device_enter(device)) /* already closed */
-        return surface->last_serial;
-    pthread_mutex_lock(&device->lock);
-    if (surface->closed) {
-        pthread_mutex_unlock(&device->lock);
-        vks_device_leave(device);
-        return surface->last_serial;
-    }
     vks_surface_fail_held(surface, false, VKS_CLOSED);
     surface->closed = true;
     vks_scheduler_run(device); /* the watcher drops this page */
-    bool had = surface->has_page;
+    *had = surface->has_page;
     surface->has_page = surface->pending = false;
     surface->is_external = false;
     atomic_store(&surface->owned, 0);
     vks_device_disown(device, VKS_SURFACES, &surface->child);
-    uint64_t serial = atomic_load(&surface->handle.page->slots[surface->handle.slot].pending_value)
-                          ? device->submitted
-                          : surface->last_serial;
-    pthread_mutex_unlock(&device->lock);
+    return atomic_load(&surface->handle.page->slots[surface->handle.slot].pending_value) ? device->submitted
+                                                                                         : surface->last_serial;
+}
 
-    /* No party may acquire the surface while this handle's work still runs. A driver's work ends;
-     * that of a lost device needs no wait. */
-    uint64_t limit = vks_now() + UINT64_C(10000000000);
+/* No party may acquire the surface while this handle's work still runs. A driver's work ends; that
+ * of a lost device needs no wait. */
+static void wait_for_work(vks_surface *surface, uint64_t serial)
+{
+    vks_device *device = surface->device;
+    uint64_t limit = vks_now() + WORK_NS;
     while (vks_device_wait_serial(device, serial, limit) == VKS_INTERRUPTED)
         ;
     pthread_mutex_lock(&device->lock);
@@ -81,21 +79,47 @@ uint64_t vks_surface_close_now(vks_surface *surface)
     }
     vks_device_drop_external(device, surface, 0);
     pthread_mutex_unlock(&device->lock);
-    if (had)
-        vks_mutex_abandon(&surface->handle);
+}
+
+/* Lets the threads that sleep on the page return. */
+static void wake_waiters(vks_surface *surface)
+{
     while (atomic_load(&surface->waiting)) {
         vks_mutex_wake_all(surface->handle.page);
         vks_mutex_complete(&surface->handle, 0, 0); /* wakes the threads that wait for values */
         sched_yield();
     }
-    vks_peers_remove(&surface->mapping);
-    vks_mutex_leave(&surface->handle);
+}
+
+static void drop_semaphores(vks_surface *surface)
+{
+    vks_device *device = surface->device;
     pthread_mutex_lock(&device->lock);
     vks_surface_drop_semaphore(surface);
     if (surface->engine_semaphore)
         device->backend->destroy_timeline(device, surface->engine_semaphore);
     surface->engine_semaphore = 0;
     pthread_mutex_unlock(&device->lock);
+}
+
+uint64_t vks_surface_close_now(vks_surface *surface)
+{
+    vks_device *device = surface->device;
+    if (surface->process != vks_process || !vks_device_enter(device)) /* already closed */
+        return surface->last_serial;
+    pthread_mutex_lock(&device->lock);
+    bool had = false, was_closed = surface->closed;
+    uint64_t serial = was_closed ? surface->last_serial : detach(surface, &had);
+    pthread_mutex_unlock(&device->lock);
+    if (!was_closed) {
+        wait_for_work(surface, serial);
+        if (had)
+            vks_mutex_abandon(&surface->handle);
+        wake_waiters(surface);
+        vks_peers_remove(&surface->mapping);
+        vks_mutex_leave(&surface->handle);
+        drop_semaphores(surface);
+    }
     vks_device_leave(device);
     return serial;
 }
