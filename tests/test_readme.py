@@ -27,7 +27,7 @@ DOCUMENTS = (
     "README.md",
     *(
         f"docs/{name}.md"
-        for name in ("guide", "presentation", "vsync", "server", "compositor", "opengl", "cuda", "interop")
+        for name in ("guide", "presentation", "vsync", "server", "compositor", "opengl", "cuda", "interop", "platforms")
     ),
 )
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
