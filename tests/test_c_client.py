@@ -22,8 +22,9 @@ from support.c_client import BAD_PAGE, CLOSED, OK, TIMEOUT, Receiver
 from support.fds import open_fds
 
 import vkshare as vks
-from vkshare import _native, descriptors, formats
+from vkshare import _native, formats
 from vkshare.errors import AbandonedError, DescriptorError
+from vkshare.ipc import descriptors
 
 # Things that a test leaves open, its device's fixture closes.
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")]

@@ -24,7 +24,7 @@ from vkshare.errors import (
     DescriptorError,
     InvalidCallError,
 )
-from vkshare.queue_descriptor import QueueDescriptor
+from vkshare.ipc.queue_descriptor import QueueDescriptor
 
 pytest_plugins = ["support.peers"]
 

@@ -12,33 +12,33 @@ __version__ = "0.1.0"
 
 # Public name -> the module that has it.
 _HOME = {
-    "Adapter": "vkshare.adapter",
-    "Capabilities": "vkshare.adapter",
-    "adapters": "vkshare.adapter",
-    "vulkan_requirements": "vkshare.adapter",
-    "Device": "vkshare.device",
-    "open": "vkshare.opening",
-    "CommandList": "vkshare.commands",
-    "Submission": "vkshare.commands",
-    "Fence": "vkshare.fence",
-    "Surface": "vkshare.surface",
-    "View": "vkshare.view",
+    "Adapter": "vkshare.core.adapter",
+    "Capabilities": "vkshare.core.adapter",
+    "adapters": "vkshare.core.adapter",
+    "vulkan_requirements": "vkshare.core.adapter",
+    "Device": "vkshare.core.device",
+    "open": "vkshare.core.opening",
+    "CommandList": "vkshare.core.commands",
+    "Submission": "vkshare.core.commands",
+    "Fence": "vkshare.core.fence",
+    "Surface": "vkshare.core.surface",
+    "View": "vkshare.core.view",
     "Swapchain": "vkshare.present.swapchain",
     "Frame": "vkshare.present.frame",
     "Headless": "vkshare.present.targets",
-    "KeyedMutex": "vkshare.keyed_mutex",
-    "SurfaceQueue": "vkshare.surface_queue",
-    "Producer": "vkshare.surface_queue",
-    "Consumer": "vkshare.surface_queue",
-    "pipe": "vkshare.pipes",
-    "open_receiver": "vkshare.pipes",
-    "Sender": "vkshare.pipes",
-    "Receiver": "vkshare.pipes",
-    "SurfaceDescriptor": "vkshare.descriptors",
-    "FenceDescriptor": "vkshare.descriptors",
-    "QueueDescriptor": "vkshare.queue_descriptor",
+    "KeyedMutex": "vkshare.core.keyed_mutex",
+    "SurfaceQueue": "vkshare.core.queue",
+    "Producer": "vkshare.core.queue",
+    "Consumer": "vkshare.core.queue",
+    "pipe": "vkshare.core.pipe",
+    "open_receiver": "vkshare.core.pipe",
+    "Sender": "vkshare.core.pipe",
+    "Receiver": "vkshare.core.pipe",
+    "SurfaceDescriptor": "vkshare.ipc.descriptors",
+    "FenceDescriptor": "vkshare.ipc.descriptors",
+    "QueueDescriptor": "vkshare.ipc.queue_descriptor",
     "Format": "vkshare.formats",
-    "Window": "vkshare.present.window",
+    "Window": "vkshare.window.window",
     "VkshareError": "vkshare.errors",
     "VulkanError": "vkshare.errors",
     "DeviceLostError": "vkshare.errors",
@@ -79,9 +79,9 @@ def _core() -> Any:
     except ModuleNotFoundError as error:
         if error.name != "vkshare._native":
             raise
-        from vkshare import _unbuilt
+        from vkshare.util import unbuilt
 
-        raise _unbuilt.error() from None
+        raise unbuilt.error() from None
 
 
 def __dir__() -> list[str]:
@@ -96,15 +96,25 @@ if TYPE_CHECKING:
     from vkshare import server as server
     from vkshare import testing as testing
     from vkshare import vsync as vsync
-    from vkshare.adapter import Adapter as Adapter
-    from vkshare.adapter import Capabilities as Capabilities
-    from vkshare.adapter import adapters as adapters
-    from vkshare.adapter import vulkan_requirements as vulkan_requirements
-    from vkshare.commands import CommandList as CommandList
-    from vkshare.commands import Submission as Submission
-    from vkshare.descriptors import FenceDescriptor as FenceDescriptor
-    from vkshare.descriptors import SurfaceDescriptor as SurfaceDescriptor
-    from vkshare.device import Device as Device
+    from vkshare.core.adapter import Adapter as Adapter
+    from vkshare.core.adapter import Capabilities as Capabilities
+    from vkshare.core.adapter import adapters as adapters
+    from vkshare.core.adapter import vulkan_requirements as vulkan_requirements
+    from vkshare.core.commands import CommandList as CommandList
+    from vkshare.core.commands import Submission as Submission
+    from vkshare.core.device import Device as Device
+    from vkshare.core.fence import Fence as Fence
+    from vkshare.core.keyed_mutex import KeyedMutex as KeyedMutex
+    from vkshare.core.opening import open as open
+    from vkshare.core.pipe import Receiver as Receiver
+    from vkshare.core.pipe import Sender as Sender
+    from vkshare.core.pipe import open_receiver as open_receiver
+    from vkshare.core.pipe import pipe as pipe
+    from vkshare.core.queue import Consumer as Consumer
+    from vkshare.core.queue import Producer as Producer
+    from vkshare.core.queue import SurfaceQueue as SurfaceQueue
+    from vkshare.core.surface import Surface as Surface
+    from vkshare.core.view import View as View
     from vkshare.errors import AbandonedError as AbandonedError
     from vkshare.errors import AcquireTimeout as AcquireTimeout
     from vkshare.errors import ClosedError as ClosedError
@@ -119,21 +129,11 @@ if TYPE_CHECKING:
     from vkshare.errors import UnsupportedError as UnsupportedError
     from vkshare.errors import VkshareError as VkshareError
     from vkshare.errors import VulkanError as VulkanError
-    from vkshare.fence import Fence as Fence
     from vkshare.formats import Format as Format
-    from vkshare.keyed_mutex import KeyedMutex as KeyedMutex
-    from vkshare.opening import open as open
-    from vkshare.pipes import Receiver as Receiver
-    from vkshare.pipes import Sender as Sender
-    from vkshare.pipes import open_receiver as open_receiver
-    from vkshare.pipes import pipe as pipe
+    from vkshare.ipc.descriptors import FenceDescriptor as FenceDescriptor
+    from vkshare.ipc.descriptors import SurfaceDescriptor as SurfaceDescriptor
+    from vkshare.ipc.queue_descriptor import QueueDescriptor as QueueDescriptor
     from vkshare.present.frame import Frame as Frame
     from vkshare.present.swapchain import Swapchain as Swapchain
     from vkshare.present.targets import Headless as Headless
-    from vkshare.present.window import Window as Window
-    from vkshare.queue_descriptor import QueueDescriptor as QueueDescriptor
-    from vkshare.surface import Surface as Surface
-    from vkshare.surface_queue import Consumer as Consumer
-    from vkshare.surface_queue import Producer as Producer
-    from vkshare.surface_queue import SurfaceQueue as SurfaceQueue
-    from vkshare.view import View as View
+    from vkshare.window.window import Window as Window

@@ -57,7 +57,7 @@ class Submission:
     def wait(self, timeout: float | None = None) -> None: ...  # TimeoutError
     def notify(self, event_queue: EventQueue, token: int) -> None: ...
     def __reduce_ex__(self, protocol: Any) -> NoReturn: ...
-    def __await__(self) -> Any: ...  # calls vkshare._async.wait_submission(self)
+    def __await__(self) -> Any: ...  # calls vkshare.core.event_loop.wait_submission(self)
 
 class CommandList:
     """Base of the public CommandList. submit() calls self._compile() once, which must call one of the set_ methods.

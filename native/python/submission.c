@@ -88,10 +88,10 @@ static PyObject *submission_notify(PyObject *object, PyObject *const *arguments,
     return vkpy_none_or_raise(status, "Submission.notify");
 }
 
-/* Implemented in vkshare._async, because the wait depends on the event loop of Python. */
+/* Implemented in vkshare.core.event_loop, because the wait depends on the event loop of Python. */
 static PyObject *submission_await(PyObject *object)
 {
-    PyObject *module = PyImport_ImportModule("vkshare._async");
+    PyObject *module = PyImport_ImportModule("vkshare.core.event_loop");
     PyObject *awaitable = module == NULL ? NULL : PyObject_CallMethod(module, "wait_submission", "O", object);
     PyObject *iterator = awaitable == NULL ? NULL : PyObject_CallMethod(awaitable, "__await__", NULL);
     Py_XDECREF(awaitable);

@@ -927,6 +927,7 @@ def test_nothing_waits_for_the_device_or_its_queue_to_idle() -> None:
         *root.glob("native/present/*.[ch]"),
         *root.glob("native/python/*.[ch]"),
         *root.glob("vkshare/present/*.py"),
+        *root.glob("vkshare/window/*.py"),
     ]
     if not (root / "native" / "present").is_dir():
         pytest.skip("an installed wheel is tested here, without the source tree")

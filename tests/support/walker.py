@@ -21,8 +21,8 @@ from typing import Any
 
 import vkshare as vks
 from vkshare import vsync
-from vkshare.descriptors import Descriptor
 from vkshare.errors import VkshareError
+from vkshare.ipc.descriptors import Descriptor
 
 THREADS = 4
 HANG = 10.0  # seconds

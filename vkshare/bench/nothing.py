@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from vkshare.backends.base import Adapter, Capabilities, Operation
 from vkshare.bench import compiler
-from vkshare.device import Device
+from vkshare.core.device import Device
 
 if TYPE_CHECKING:
     from vkshare._native import CommandList

@@ -15,7 +15,7 @@ from vkshare.bench.peer import Peer, Side
 from vkshare.bench.placement import Placement, alone, pairs, placed
 from vkshare.bench.plan import Plan
 from vkshare.bench.report import RATE, RATIO, TIME, Must, Row
-from vkshare.surface_queue import Consumer, Producer, SurfaceQueue
+from vkshare.core.queue import Consumer, Producer, SurfaceQueue
 
 _COUNT = 3  # surfaces
 _SIZES = {"64x64": (64, 64), "4K": (3840, 2160)}

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vkshare import _arguments
 from vkshare.errors import InvalidCallError, UnsupportedBufferError, UnsupportedError
+from vkshare.util import arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from PIL.Image import Image
 
-    from vkshare.view import View
+    from vkshare.core.view import View
 
 DL_CPU = (1, 0)  # kDLCPU, device 0
 _CAN_SAY_READ_ONLY = (1, 0)  # DLPack's version
@@ -61,7 +61,7 @@ def dlpack(
     """
     if stream is not None:
         raise ValueError(f"stream is {stream!r}; the CPU has none: allowed is None")
-    device, version = _arguments.pair("dl_device", dl_device), _arguments.pair("max_version", max_version)
+    device, version = arguments.pair("dl_device", dl_device), arguments.pair("max_version", max_version)
     if device not in (None, DL_CPU):
         raise UnsupportedBufferError(
             f"DLPack on device {device}", f"the memory is the CPU's, {DL_CPU}", "copy the array there"

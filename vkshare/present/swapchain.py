@@ -10,22 +10,23 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from vkshare import _arguments, _native, formats
-from vkshare._closing import Closable
+from vkshare import _native, formats
+from vkshare.core.surface import Surface
+from vkshare.core.view import View
 from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError
 from vkshare.present.frame import Frame, FrameScope, Prepared
 from vkshare.present.images import PRESENT_MODES, Images, open_images
 from vkshare.present.shown import FrameCapture
 from vkshare.present.targets import GlfwTarget, Headless, resolve
-from vkshare.surface import Surface
-from vkshare.view import View
+from vkshare.util import arguments
+from vkshare.util.closing import Closable
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from vkshare.commands import CommandList
-    from vkshare.device import Device
-    from vkshare.present.window import Window
+    from vkshare.core.commands import CommandList
+    from vkshare.core.device import Device
+    from vkshare.window.window import Window
 
 _PROOF_DEADLINE = 1_000_000_000  # ns that a resize past the bound, and close(), wait for proof
 _FENCE_DEADLINE = 5_000_000_000  # ns after which a present fence is quarantined
@@ -89,11 +90,11 @@ class Swapchain(Closable, _native.Swapchain):
         capture: bool = False,
     ) -> None:
         counts = {
-            "image_count": _arguments.integer("image_count", image_count, 1, 16),
-            "frames_in_flight": _arguments.integer("frames_in_flight", frames_in_flight, 1, 16),
-            "retired_limit": _arguments.integer("retired_limit", retired_limit, 1, 64),
+            "image_count": arguments.integer("image_count", image_count, 1, 16),
+            "frames_in_flight": arguments.integer("frames_in_flight", frames_in_flight, 1, 16),
+            "retired_limit": arguments.integer("retired_limit", retired_limit, 1, 64),
         }
-        _arguments.choice("present_mode", present_mode, PRESENT_MODES)
+        arguments.choice("present_mode", present_mode, PRESENT_MODES)
         _flag("capture", capture)
         if present_fences is not None:
             _flag("present_fences", present_fences)
@@ -163,7 +164,7 @@ class Swapchain(Closable, _native.Swapchain):
     @present_mode.setter
     def present_mode(self, name: str) -> None:
         self._check_open()
-        _arguments.choice("present_mode", name, PRESENT_MODES)
+        arguments.choice("present_mode", name, PRESENT_MODES)
         self._set_mode(*self._images.mode(name))
         self._mode = name
 
@@ -177,7 +178,7 @@ class Swapchain(Closable, _native.Swapchain):
         C core, and returns None.
         """
         if prepared is None:
-            return FrameScope(self, _arguments.timeout(timeout))
+            return FrameScope(self, arguments.timeout(timeout))
         if isinstance(prepared, Prepared) and prepared.swapchain is not self:
             raise InvalidCallError(f"the commands were prepared for another swapchain, {prepared.swapchain!r}")
         return self._run(prepared, timeout)
@@ -454,8 +455,8 @@ def _pinned(swapchain: Swapchain | None, generation: int) -> Iterator[None]:
 
 def _check_size(device: Device, width: int, height: int) -> None:
     limit = device.capabilities.max_dimension
-    _arguments.integer("width", width, 1, limit)
-    _arguments.integer("height", height, 1, limit)
+    arguments.integer("width", width, 1, limit)
+    arguments.integer("height", height, 1, limit)
 
 
 def _flag(name: str, value: Any) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vkshare.errors import DeviceLostError
 
 if TYPE_CHECKING:
-    from vkshare.device import Device
+    from vkshare.core.device import Device
 
 _log = logging.getLogger("vkshare.server")
 
@@ -30,8 +30,8 @@ class Devices:
     """
 
     def __init__(self, device: Device | Factory | None, *, is_for_children: bool = False) -> None:
-        from vkshare.device import Device
-        from vkshare.opening import open
+        from vkshare.core.device import Device
+        from vkshare.core.opening import open
 
         self.generation = 1
         self._factory: Factory | None = None

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from vkshare.commands import CommandList
-from vkshare.descriptors import FenceDescriptor, SurfaceDescriptor
+from vkshare.core.commands import CommandList
 from vkshare.errors import InvalidCallError, StillDrawingError
+from vkshare.ipc.descriptors import FenceDescriptor, SurfaceDescriptor
 from vkshare.server import messages as m
 from vkshare.server.deadlock_check import identity
 from vkshare.server.executor import FENCE_FDS, SURFACE_FDS, Executor, HeldSubmission, RequestResult, ServedFence

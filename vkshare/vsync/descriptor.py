@@ -5,9 +5,10 @@ from __future__ import annotations
 import struct
 from typing import Self
 
-from vkshare import _fds, _native
-from vkshare.descriptors import Descriptor
+from vkshare import _native
 from vkshare.errors import DescriptorError
+from vkshare.ipc.descriptors import Descriptor
+from vkshare.util import fd_ops
 
 
 class VsyncDescriptor(Descriptor):
@@ -36,7 +37,7 @@ class VsyncDescriptor(Descriptor):
     def _check(self) -> None:
         if len(self._fds) != 1:
             raise DescriptorError(f"a bridge's descriptor carries 1 fd, and {len(self._fds)} came")
-        _fds.check_page(self._fds[0], writable=True)
+        fd_ops.check_page(self._fds[0], writable=True)
 
     def __repr__(self) -> str:
         return f"<vkshare.vsync.VsyncDescriptor{' closed' if self.is_closed else ''}>"

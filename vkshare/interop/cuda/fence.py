@@ -8,13 +8,13 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vkshare import _arguments
+from vkshare.core.fence import Fence
 from vkshare.errors import UnsupportedError, VkshareError
-from vkshare.fence import Fence
 from vkshare.interop.cuda import streams
 from vkshare.interop.cuda.driver import gpu_of, is_fatal
 from vkshare.interop.cuda.memory import free_what_is_left, import_timeline
 from vkshare.interop.cuda.opened import Opened
+from vkshare.util import arguments
 
 if TYPE_CHECKING:
     from vkshare._native import CudaTimeline
@@ -152,7 +152,7 @@ class CUDAFence(Opened):
         CUDAError
             The driver refused; no value is queued.
         """
-        value = _arguments.integer("value", value)
+        value = arguments.integer("value", value)
         number, timeline = self._checked(stream)
         with self._signalling:
             before = self._promise(value)

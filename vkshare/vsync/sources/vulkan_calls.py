@@ -11,7 +11,7 @@ from vkshare.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from vkshare.backends.vulkan.context import Context
-    from vkshare.device import Device
+    from vkshare.core.device import Device
 
 # The device extensions that each kind of source needs; `vkshare info` shows whether the driver has
 # them.
