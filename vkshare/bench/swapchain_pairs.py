@@ -21,7 +21,8 @@ from vkshare.bench.xvfb import NoXvfb, xvfb
 from vkshare.formats import FORMATS
 
 if TYPE_CHECKING:
-    from vkshare import Device, Frame, Prepared, Swapchain
+    from vkshare import Device, Frame, Swapchain
+    from vkshare.present.frame import Prepared
 
 RED = (1.0, 0.0, 0.0, 1.0)
 _TURN = 10e-3  # seconds: what a turn leaves in flight is little beside it

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
+from types import ModuleType
+
+
+def load() -> ModuleType:
+    """Load the C core. ImportError says why it is missing, which "cannot import name" does not."""
+    try:
+        return importlib.import_module("vkshare._native")
+    except ModuleNotFoundError as missing:
+        if missing.name != "vkshare._native":
+            raise
+        raise error() from None
 
 
 def error() -> ImportError:
