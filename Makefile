@@ -70,10 +70,11 @@ bench: build ## measure (ARGS='submit --json', ...)
 
 C_SOURCES = $(shell git ls-files '*.c' '*.h' | grep -v third_party)
 
-lint: venv ## ruff, mypy, clang-format, prose and citations: what would be changed
+lint: venv ## ruff, mypy, the layers, clang-format, prose and citations: what would be changed
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
 	$(VENV)/mypy
+	$(VENV)/lint-imports --no-cache --no-logo
 	$(VENV)/clang-format --dry-run --Werror $(C_SOURCES)
 	$(VENV)/python tools/prose.py
 	$(VENV)/python tools/citations.py

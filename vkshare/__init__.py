@@ -6,13 +6,20 @@ in __init__.pyi.
 
 from __future__ import annotations
 
-from vkshare.util import lazy_names
+from vkshare.util import hooks, lazy_names
 
 __version__ = "0.1.0"
 
 _public = lazy_names.read(__name__, __file__)
 
 __all__ = ["__version__", *_public.objects]
+
+
+def _create_swapchain(*arguments: object, **options: object) -> object:
+    return _public.load("Swapchain")(*arguments, **options)  # type: ignore[operator]
+
+
+hooks.create_swapchain = _create_swapchain
 
 
 def __getattr__(name: str) -> object:

@@ -21,16 +21,16 @@ from vkshare.core.fence import Fence
 from vkshare.core.surface import Surface
 from vkshare.errors import InvalidCallError, UnsupportedError
 from vkshare.ipc.descriptors import USAGES, FenceDescriptor, SurfaceDescriptor
-from vkshare.util import arguments, handles
+from vkshare.util import arguments, handles, hooks
 from vkshare.util.closing import destructor, warn_and_close
 
 if TYPE_CHECKING:
     import asyncio
 
+    from vkshare import Swapchain
     from vkshare.core.event_loop import LoopEventQueue
     from vkshare.core.queue import SurfaceQueue
     from vkshare.formats import Format
-    from vkshare.present.swapchain import Swapchain
 
 _log = logging.getLogger("vkshare.device")
 
@@ -358,13 +358,11 @@ class Device(_native.Device):
         SurfaceLostError
             The window is gone.
         """
-        from vkshare.present.swapchain import Swapchain  # imported here because present is the layer above
-
         self.check()
         self._reap()
         with self._active_call():
             self.check()
-            return Swapchain(
+            swapchain: Swapchain = hooks.create_swapchain(
                 self,
                 target,
                 image_count=image_count,
@@ -375,6 +373,7 @@ class Device(_native.Device):
                 present_fences=present_fences,
                 capture=capture,
             )
+            return swapchain
 
     def record(self) -> CommandList:
         """An empty list of commands for this device."""

@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 
 from vkshare import _native
 from vkshare.core import event_loop
+from vkshare.core.closable import Closable
 from vkshare.ipc.descriptors import FenceDescriptor
-from vkshare.util.closing import Closable
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from vkshare.core.closable import Closable
 from vkshare.core.queue import EARLY, FULL, Consumer, Producer, QueueFrame, QueueStatistics, SurfaceQueue, recovering
 from vkshare.core.queue import export_all as _export_all
 from vkshare.core.queue import open_all as _open_all
 from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, InvalidCallError, VkshareError
 from vkshare.ipc.queue_descriptor import QueueDescriptor
-from vkshare.util.closing import Closable
 from vkshare.util.deadline import Deadline
 
 if TYPE_CHECKING:

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from vkshare import _native
 from vkshare.core import event_loop
+from vkshare.core.closable import Closable
 from vkshare.core.device import DEFAULT_USAGE, Device
 from vkshare.core.view import View
 from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, DescriptorError, InvalidCallError
 from vkshare.ipc.descriptors import SurfaceDescriptor
 from vkshare.ipc.queue_descriptor import QueueDescriptor
 from vkshare.util import arguments, fd_ops
-from vkshare.util.closing import Closable, common_deadline
+from vkshare.util.closing import common_deadline
 from vkshare.util.forks import OwnLock
 
 if TYPE_CHECKING:

@@ -12,12 +12,13 @@ from vkshare import _native
 from vkshare.backends.base import Image, ImageSpec
 from vkshare.core import event_loop, pixels
 from vkshare.core.access import Access
+from vkshare.core.closable import Closable
 from vkshare.core.deletion_queue import MappedMemory, SharedImage
 from vkshare.core.keyed_mutex import KeyedMutex
 from vkshare.errors import ClosedError, InvalidCallError
 from vkshare.ipc.descriptors import SurfaceDescriptor
 from vkshare.util import closing
-from vkshare.util.closing import Closable, destructor
+from vkshare.util.closing import destructor
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from vkshare import _native
-from vkshare.core import pixels
+from vkshare.core import host, pixels
 from vkshare.errors import InvalidCallError, UnsupportedAttributeError, UnsupportedBufferError
 
 if TYPE_CHECKING:
@@ -140,13 +140,9 @@ class View(_native.ArrayBuffer):
             A BufferError, too: the CPU cannot see the memory, another device is asked for, or the view is read-only and
             `max_version` is below (1, 0), which cannot say so.
         """
-        from vkshare.interop import host  # imported here because interop is the layer above
-
         return host.dlpack(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        from vkshare.interop import host
-
         surface = self.surface
         if not surface.is_host_visible:
             raise _unmapped("DLPack", surface)
@@ -166,8 +162,6 @@ class View(_native.ArrayBuffer):
         InvalidCallError
             The view is over, or read-only.
         """
-        from vkshare.interop import host
-
         return host.pillow(self)
 
     def cairo(self) -> Any:
@@ -183,8 +177,6 @@ class View(_native.ArrayBuffer):
         InvalidCallError
             The view is over, or read-only.
         """
-        from vkshare.interop import host
-
         return host.cairo(self)
 
     def skia(self) -> Any:
@@ -200,8 +192,6 @@ class View(_native.ArrayBuffer):
         InvalidCallError
             The view is over, or read-only.
         """
-        from vkshare.interop import host
-
         return host.skia(self)
 
     @property

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from vkshare import _native, formats
+from vkshare.core.closable import Closable
 from vkshare.core.surface import Surface
 from vkshare.core.view import View
 from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError
@@ -19,7 +20,6 @@ from vkshare.present.images import PRESENT_MODES, Images, open_images
 from vkshare.present.shown import FrameCapture
 from vkshare.present.targets import GlfwTarget, Headless, resolve
 from vkshare.util import arguments
-from vkshare.util.closing import Closable
 
 if TYPE_CHECKING:
     import numpy as np

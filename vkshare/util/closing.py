@@ -10,10 +10,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
-if TYPE_CHECKING:
-    from vkshare.core.device import Device
-
-
 RELEASE_GRACE = 0.5  # seconds that closing a surface waits for work that its release has announced to other handles
 _common = threading.local()
 
@@ -95,20 +91,6 @@ class Closing:
             return  # __init__ had failed before
         if lost:
             warn_and_close(self)
-
-
-class Closable(Closing):
-    """The same for objects of a device; the device closes them when it is closed."""
-
-    __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        @property
-        def device(self) -> Device: ...
-
-    def _is_lost(self) -> bool:
-        return not self.is_closed and not self.device._is_unusable
 
 
 class NativeClosing(Closing):
