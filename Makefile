@@ -65,8 +65,8 @@ mutants: build sysroot ## break each rule once; its tests must notice (ARGS='K7 
 soak: build sysroot ## the full volumes of the rules; takes hours
 	VKSHARE_SOAK=1 $(VENV)/python tools/run_tests.py --full --limit 86400 $(ARGS)
 
-bench: build ## measure (ARGS='submit --json', ...)
-	$(VENV)/vkshare bench $(ARGS)
+bench: build ## measure (ARGS='submit --json', ARGS=all, ...)
+	$(VENV)/python -m benchmarks $(ARGS)
 
 C_SOURCES = $(shell git ls-files '*.c' '*.h' | grep -v third_party)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from results import ROOT
 
-PROGRAMS = {"bench", "cli", "demos", "testing"}  # they use vkshare by its public names
+PROGRAMS = {"cli", "demos", "testing"}  # they use vkshare by its public names
 NOT_LAZY = {"_native", "__version__"}  # names that vkshare has without loading a shelf
 
 
@@ -35,7 +35,8 @@ def lint(folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    shutil.copytree(ROOT / "vkshare", tmp_path / "vkshare", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    for package in ("vkshare", "benchmarks"):
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     return tmp_path
 
@@ -54,6 +55,7 @@ def test_no_shelf_imports_one_above_it(copy: Path) -> None:
         ("present/images.py", "from vkshare.vsync import tick\n", "present is not allowed to import vkshare.vsync"),
         ("vsync/throttle.py", "import threading\n", "vkshare.vsync.throttle is not allowed to import threading"),
         ("interop/cuda/driver.py", "import vkshare.interop.gl.egl\n", "cuda is not allowed to import"),
+        ("core/queue.py", "from benchmarks import measure\n", "vkshare is not allowed to import benchmarks"),
     ],
 )
 def test_a_planted_import_that_points_up_breaks_a_contract(copy: Path, file: str, planted: str, seen: str) -> None:

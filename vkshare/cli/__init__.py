@@ -14,7 +14,7 @@ from vkshare.cli import output
 from vkshare.errors import VkshareError
 
 # In the order that the help shows. Commands whose module is not installed are left out.
-_COMMANDS = ("info", "doctor", "ps", "demo", "bench", "serve", "trace")
+_COMMANDS = ("info", "doctor", "ps", "demo", "serve", "trace")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
