@@ -127,7 +127,7 @@ class _Frames:
         self._c_frames = compiler.function(library, "time_frames", *types, ctypes.c_uint64, ctypes.c_long)
         fence = enter(device.create_fence())  # its semaphore is C's alone
         with fence.export() as descriptor:
-            page, semaphore = descriptor.open_fds()
+            page, semaphore = descriptor._open_fds()
             os.close(page)
             self._timeline = import_timeline(self._shared.gpu, semaphore)
         self._handle = fence.handle
@@ -249,6 +249,6 @@ class _Frames:
             interop.driver.call("cuDestroyExternalSemaphore", semaphore)
         self._context.vk.vkQueueWaitIdle(self._context.queue)
         self._objects.destroy()
-        self._commands.reset()
+        self._commands._reset()
         self._from.release()
         self._stack.close()

@@ -97,7 +97,7 @@ class _Backend:
         }
 
     def compile(self, commands: CommandList, operations: Sequence[Operation]) -> None:
-        commands.set_vulkan(COMMAND_BUFFER, (), lambda: None)
+        commands._set_vulkan(COMMAND_BUFFER, (), lambda: None)
 
     def create_image(self, spec: object) -> NoReturn:
         raise NotImplementedError("the driver that does nothing has no images")

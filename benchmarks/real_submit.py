@@ -70,7 +70,7 @@ class _Queue:
         self._queue = address(context.queue)
         self._raw = address(buffer)
         self.commands = device.record()
-        self.commands.set_vulkan(self._raw, (), lambda: None)
+        self.commands._set_vulkan(self._raw, (), lambda: None)
 
     def c(self, n: int) -> float:
         """The calls that calls.c times."""
@@ -96,6 +96,6 @@ class _Queue:
         """Frees what was made; nothing runs any more."""
         self._device.wait_idle()
         self._context.vk.vkQueueWaitIdle(self._context.queue)
-        self.commands.reset()
-        self._device.reap()
+        self.commands._reset()
+        self._device._reap()
         self._objects.destroy()

@@ -97,7 +97,7 @@ class NothingSwapchain(_native.Swapchain):
         surface = _native.Surface(self.device, width=width, height=height, format=_FORMAT.code, presentable=True)
         self._attach(index, generation, surface)
         commands = self.device.record()
-        commands.set_vulkan(COMMAND_BUFFER, [(surface, True)], lambda: None)
+        commands._set_vulkan(COMMAND_BUFFER, [(surface, True)], lambda: None)
         self.commands[index] = commands
 
     def __enter__(self) -> Self:

@@ -255,7 +255,7 @@ def take_and_end(receiver: Any, way: str) -> None:
     elif way == "device closed":
         receiver.device.close()
     elif way == "device lost":
-        receiver.device.mark_lost()
+        receiver.device._mark_lost()
         receiver.close()
 
 
@@ -279,7 +279,7 @@ def test_a_receiver_that_ends_with_work_on_what_it_gave_back_costs_the_sender_on
         elif way == "device closed":
             device.close()
         else:
-            device.mark_lost()
+            device._mark_lost()
             receiver.close()
 
     def frame() -> None:

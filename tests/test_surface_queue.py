@@ -880,7 +880,7 @@ def test_an_enqueue_that_is_interrupted_leaves_the_surface_with_the_caller(loop:
 def test_a_lost_device_ends_the_waits_at_its_ends(loop: Loop) -> None:
     dequeues = later(loop.seen.dequeue)
     time.sleep(0.02)
-    loop.seen.device.mark_lost()
+    loop.seen.device._mark_lost()
     with pytest.raises(vks.DeviceLostError):
         dequeues.result(5)
 

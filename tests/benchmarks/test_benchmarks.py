@@ -200,7 +200,7 @@ def test_a_swapchain_on_the_driver_that_does_nothing_presents_what_python_asks_f
     with driver.open() as device, NothingSwapchain(driver, device, by_fences=by_fences) as swapchain:
         swapchain_cost.one_call(swapchain)(10)
         swapchain_cost.three_calls(device, swapchain)(10)
-        told = swapchain.counters()
+        told = swapchain._counters()
         assert told["frames"] == 20
         assert told["semaphores"] <= 3 * 3 + 2
         assert device.statistics().submitted >= 20

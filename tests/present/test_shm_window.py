@@ -91,8 +91,8 @@ def test_a_surface_of_the_cpu_backend_is_shown_from_its_own_memory(client: Clien
             30
         )  # a Swapchain does so before it shows
     with surface.export() as descriptor, ShmWindow(client.display.name, window_id) as window:
-        fds = descriptor.open_fds()
-        handle = descriptor.memory(fds[0])
+        fds = descriptor._open_fds()
+        handle = descriptor._memory(fds[0])
         segment = window.attach(handle.fd, handle.size)
         for fd in fds:  # the server has a duplicate
             with contextlib.suppress(OSError):

@@ -732,7 +732,7 @@ def test_garbage_in_methods_never_crashes(vks_open: Open, name: str) -> None:
 
 def test_images_that_are_not_there_are_refused(swapchain: vks.Swapchain) -> None:
     show(swapchain, clearing(1))
-    generation = swapchain.counters()["generation"]
+    generation = swapchain._counters()["generation"]
     for index, number in ((15, generation), (0, generation + 1), (0, 0), (0, 2**64 - 1)):
         with pytest.raises(InvalidCallError):
             swapchain._image(index, number)
@@ -745,7 +745,7 @@ def test_images_that_are_not_there_are_refused(swapchain: vks.Swapchain) -> None
 
 
 def test_a_surface_of_another_device_or_one_in_use_is_not_attached(swapchain: vks.Swapchain, vks_open: Open) -> None:
-    generation = swapchain.counters()["generation"]
+    generation = swapchain._counters()["generation"]
     for surface in (vks_open().create_surface(16, 12), swapchain.device.create_surface(16, 12)):
         with surface.access(), pytest.raises((InvalidCallError, DeviceMismatchError)):
             swapchain._attach(0, generation, surface)

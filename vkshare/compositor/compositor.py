@@ -663,7 +663,7 @@ class Compositor(Closing):
             raise
         except (VkshareError, ValueError):
             submission = self._draw_one_by_one(target, drawn)
-        submission.notify(self._event_queue, _COMPOSITED)
+        submission._notify(self._event_queue, _COMPOSITED)
         for window in self._windows.values():
             window._presented()
         return len(drawn)

@@ -309,7 +309,7 @@ class SurfaceSource:
     def watch(self, event_queue: _native.EventQueue, token: int) -> bool:
         if self._pending is None or self.end:
             return False
-        self._pending.notify(event_queue, token)
+        self._pending._notify(event_queue, token)
         return True
 
     def release_to_client(self) -> None:

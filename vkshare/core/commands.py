@@ -212,7 +212,7 @@ class CommandList(_native.CommandList):
             if not self._closed:
                 self._closed = True
                 self._operations = []
-                self.reset()
+                self._reset()
 
     def __enter__(self) -> Self:
         return self
@@ -221,7 +221,7 @@ class CommandList(_native.CommandList):
         self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else f"{len(self)} operations{', compiled' if self.is_compiled else ''}"
+        state = "closed" if self._closed else f"{len(self)} operations{', compiled' if self._is_compiled else ''}"
         return f"<vkshare.CommandList {state}>"
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
@@ -238,11 +238,11 @@ class CommandList(_native.CommandList):
 
     def _compile(self) -> None:
         """Called by submit() where it is not compiled."""
-        self.device.check()  # in a forked child the driver must not even be asked
+        self.device._check()  # in a forked child the driver must not even be asked
         with self._lock:
             if self._closed:
                 raise ClosedError("this CommandList was closed; record another with device.record()")
-            if not self.is_compiled:  # by another thread's submit(), meanwhile
+            if not self._is_compiled:  # by another thread's submit(), meanwhile
                 self.device._compile(self, self._operations)
 
     def _append(self, operation: Operation) -> Self:
@@ -250,8 +250,8 @@ class CommandList(_native.CommandList):
             if self._closed:
                 raise ClosedError("this CommandList was closed; record another with device.record()")
             self._operations.append(operation)
-            if self.is_compiled:
-                self.reset()
+            if self._is_compiled:
+                self._reset()
         return self
 
     def _surface(self, name: str, value: Any, usage: str) -> Surface:

@@ -200,14 +200,14 @@ class Device(_native.Device):
         DescriptorError
             The descriptor, or the page behind it, was refused.
         """
-        self.check()
+        self._check()
         _expect("descriptor", descriptor, FenceDescriptor)
-        page, semaphore = descriptor.open_fds()
+        page, semaphore = descriptor._open_fds()
         return Fence._open(self, page, self._usable_semaphore(semaphore, *descriptor.uuids))
 
     def adopt_fence(self, vk_semaphore: Any) -> Fence:
         """Wraps an engine's own timeline semaphore (VkSemaphore), which is never destroyed by vkshare."""
-        self.check()
+        self._check()
         if self.backend != "vulkan":
             raise UnsupportedError("adopt_fence()", "the CPU backend has no VkSemaphores", "use create_fence()")
         return Fence._adopt(self, handles.not_null(vk_semaphore, "vk_semaphore"))
@@ -251,7 +251,7 @@ class Device(_native.Device):
         UnsupportedError
             The adapter cannot make such an image.
         """
-        self.check()
+        self._check()
         self._reap()
         limit = self.capabilities.max_dimension
         arguments.choice("tiling", tiling, ("auto", "linear", "optimal"))
@@ -268,7 +268,7 @@ class Device(_native.Device):
         if memory == "device" and self.backend == "cpu":
             raise UnsupportedError("memory='device'", "the CPU backend has the CPU's memory", "leave it out")
         with self._active_call():
-            self.check()
+            self._check()
             image = self._create_image(wanted, "linear" if memory == "host" else tiling, words, memory == "device")
             return self._adopt_image(image, discard=unowned == "discard")
 
@@ -295,7 +295,7 @@ class Device(_native.Device):
         ClosedError
             The Surface is closed.
         """
-        self.check()
+        self._check()
         self._reap()
         if not isinstance(surface, (Surface, SurfaceDescriptor)):
             raise TypeError(f"surface must be a Surface or a SurfaceDescriptor, not {type(surface).__name__}")
@@ -303,14 +303,14 @@ class Device(_native.Device):
         discard = unowned == "discard"
         if isinstance(surface, SurfaceDescriptor):
             with self._active_call():
-                self.check()
+                self._check()
                 return self._open_surface(surface, discard=discard)
         surface._refuse_if_queued("open")
         if surface.device is not self:
             with surface.export() as descriptor:
                 return self.open_surface(descriptor, unowned=unowned)
         with self._active_call(), self._lock:  # close() waits for this lock
-            self.check()
+            self._check()
             return self._adopt_image(surface._open_image(), alias_of=surface, discard=discard)
 
     def create_swapchain(
@@ -358,10 +358,10 @@ class Device(_native.Device):
         SurfaceLostError
             The window is gone.
         """
-        self.check()
+        self._check()
         self._reap()
         with self._active_call():
-            self.check()
+            self._check()
             swapchain: Swapchain = hooks.create_swapchain(
                 self,
                 target,
@@ -377,14 +377,14 @@ class Device(_native.Device):
 
     def record(self) -> CommandList:
         """An empty list of commands for this device."""
-        self.check()
+        self._check()
         self._reap()
         return CommandList(self)
 
     def statistics(self) -> DeviceStatistics:
         """A snapshot of the counters."""
         self._refuse_in_forked_child()
-        return DeviceStatistics(**self.counters(), buried=len(self._deletion_queue))
+        return DeviceStatistics(**self._counters(), buried=len(self._deletion_queue))
 
     # ---- closing ------------------------------------------------------------------------------------------------
 
@@ -407,13 +407,13 @@ class Device(_native.Device):
         if self._is_torn_down:
             return
         with self._lock:  # it guards _surfaces
-            # Held submissions may have the last references: objects that shutdown() releases must live until closed.
+            # Held submissions may have the last references: objects that _shutdown() releases must live until closed.
             self._last = list(self._surfaces)
             swapchains = list(self._swapchains)
         if not self._in_active_call():
             for swapchain in swapchains:  # first: they wait for presents, on a queue that runs
                 swapchain.close()
-        if not self.shutdown():
+        if not self._shutdown():
             _log.error("%r: the driver does not finish the submitted work; the objects that it uses are leaked", self)
             self._is_torn_down = True
         elif not self._in_active_call():
@@ -473,10 +473,10 @@ class Device(_native.Device):
         """Return the calling thread's lock, to hold during each use of the backend: ``with
         device._active_call(): ...``.
 
-        close() cancels all waits, makes check() raise, and then takes every thread's lock to wait for active calls.
+        close() cancels all waits, makes _check() raise, and then takes every thread's lock to wait for active calls.
         Locks, not a counter: Ctrl-C between an increment and its `try` would leave the counter too high.
         """
-        self.check()
+        self._check()
         me = threading.get_ident()
         lock = self._active_calls.get(me)
         return lock if lock is not None else self._active_calls.setdefault(me, threading.RLock())
@@ -502,8 +502,8 @@ class Device(_native.Device):
             for surface in list(self._surfaces):
                 surface._end()
             for commands in list(self._compiled):
-                commands.reset()
-            self.reap(all=True)
+                commands._reset()
+            self._reap(all=True)
             for event_queue in list(self._event_queues.values()):
                 event_queue.close_soon()
             self._event_queues.clear()
@@ -511,9 +511,10 @@ class Device(_native.Device):
             self._last = []
             self._is_torn_down = True
 
-    def _reap(self) -> None:
-        self.reap()
+    def _reap(self, all: bool = False) -> int:
+        retired = super()._reap(all)
         self._deletion_queue.reap()
+        return retired
 
     def _create_image(
         self, wanted: tuple[int, int, Format], tiling: str, usage: frozenset[str], in_device_memory: bool = False
@@ -548,8 +549,8 @@ class Device(_native.Device):
         return self.create_surface(spec.width, spec.height, spec.format, tiling="linear", usage=usage)
 
     def _open_surface(self, descriptor: SurfaceDescriptor, *, discard: bool) -> Surface:
-        memory_fd, page, semaphore = descriptor.open_fds()
-        memory = descriptor.memory(memory_fd)
+        memory_fd, page, semaphore = descriptor._open_fds()
+        memory = descriptor._memory(memory_fd)
         semaphore = self._usable_semaphore(semaphore, memory.device_uuid, memory.driver_uuid)
         try:
             image = self._backend.open_image(descriptor.spec, memory)
@@ -598,7 +599,7 @@ class Device(_native.Device):
     def _compile(self, commands: CommandList, operations: Any) -> None:
         """For CommandList._compile()."""
         with self._active_call(), self._compile_lock:
-            self.check()
+            self._check()
             self._reap()
             self._backend.compile(commands, operations)
             self._compiled.add(commands)
@@ -614,7 +615,7 @@ def _run(device: Device | None, command_buffer: int) -> None:
         # owns. This one uses none,
         # and must not wait for held work.
         commands = _native.CommandList(device)
-        commands.set_vulkan(command_buffer, (), lambda: None)
+        commands._set_vulkan(command_buffer, (), lambda: None)
         device.submit(commands).wait()
 
 

@@ -125,14 +125,14 @@ async def wait_fence(fence: Fence, value: int) -> None:
     if fence.is_done(value):
         return
     await event_queue_of(fence.device).wait(
-        fence, value, lambda event_queue, token: fence.notify(value, event_queue, token)
+        fence, value, lambda event_queue, token: fence._notify(value, event_queue, token)
     )
 
 
 async def wait_submission(submission: Submission) -> None:
     """Implements awaiting a Submission: returns once it has run, and raises its error if it failed."""
     if not submission.is_done():
-        await event_queue_of(submission.device).wait(submission, None, submission.notify)  # type: ignore[arg-type]
+        await event_queue_of(submission.device).wait(submission, None, submission._notify)  # type: ignore[arg-type]
         submission.is_done()
 
 
@@ -144,7 +144,7 @@ async def acquire(surface: Surface, key: int, timeout: float | None) -> None:
         return
     try:
         async with asyncio.timeout(seconds):
-            await event_queue_of(surface.device).wait(pending, None, pending.notify)
+            await event_queue_of(surface.device).wait(pending, None, pending._notify)
     except TimeoutError:
         if not pending.is_done() and pending.cancel():  # is_done() raises the error if the acquire has failed
             raise AcquireTimeout(f"the surface was not released with key {key} within {seconds} s") from None

@@ -42,10 +42,10 @@ class Fence(Closable, _native.Fence):
 
     def export(self) -> FenceDescriptor:
         """Return a descriptor for another device's or process's ``open_fence()``. Close it, or send it, or open it."""
-        self.device.check()
+        self.device._check()
         capabilities = self.device.capabilities
         page, semaphore = self._export()
-        return FenceDescriptor.made(
+        return FenceDescriptor._made(
             page, semaphore, capabilities.device_uuid, capabilities.driver_uuid, name=self.device.name
         )
 

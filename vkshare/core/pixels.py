@@ -33,7 +33,7 @@ def read(surface: Surface, timeout: float | None = None) -> Array:
         if not surface.discards:
             raise
         return np.zeros(surface.shape, surface.spec.format.numpy_dtype)
-    surface.device.count_copy(pixels.nbytes)
+    surface.device._count_copy(pixels.nbytes)
     return pixels
 
 
@@ -54,7 +54,7 @@ def write(surface: Surface, array: Any, timeout: float | None = None) -> None:
         if not surface.discards:
             raise
         return
-    surface.device.count_copy(pixels.nbytes)
+    surface.device._count_copy(pixels.nbytes)
 
 
 def _too_late(call: str, deadline: Deadline) -> AcquireTimeout:
@@ -119,7 +119,7 @@ def _staged(surface: Surface, image: Image, nbytes: int, *, upload: bool) -> tup
     stage = device._backend.stage(nbytes, image, upload=upload)
     commands = _native.CommandList(device)
     try:
-        commands.set_vulkan(stage.command_buffer, ((surface, upload),), stage.destroy, stage.transfer_buffer)
+        commands._set_vulkan(stage.command_buffer, ((surface, upload),), stage.destroy, stage.transfer_buffer)
     except BaseException:
         stage.destroy()
         raise

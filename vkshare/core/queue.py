@@ -610,12 +610,12 @@ def export_all(queues: list[SurfaceQueue]) -> QueueDescriptor:
         for surface in surfaces:
             surface.close()
         raise
-    return QueueDescriptor.made(pages, surfaces)
+    return QueueDescriptor._made(pages, surfaces)
 
 
 def open_all(device: Device, descriptor: QueueDescriptor) -> list[SurfaceQueue]:
     """The queues of a descriptor, the device's handles of their surfaces open."""
-    pages = list(descriptor.open_pages())
+    pages = list(descriptor._open_pages())
     queues: list[SurfaceQueue] = []
     offered: list[SurfaceDescriptor] = []
     try:
@@ -624,7 +624,7 @@ def open_all(device: Device, descriptor: QueueDescriptor) -> list[SurfaceQueue]:
         network = queues[0]._network
         if any(queue._network is not network for queue in queues):
             raise DescriptorError("descriptor: its queues are not over the same surfaces")
-        offered = descriptor.open_surfaces()
+        offered = descriptor._open_surfaces()
         if len(offered) != queues[0].count:
             raise DescriptorError(f"descriptor: {len(offered)} surfaces, and the queue's page says {queues[0].count}")
         network.handles(device, offered)

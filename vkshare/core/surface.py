@@ -293,7 +293,7 @@ class Surface(Closable, _native.Surface):
                 if semaphore >= 0:
                     os.close(semaphore)
                 raise
-        return SurfaceDescriptor.made(self._spec, memory, page, semaphore, name=self.device.name)
+        return SurfaceDescriptor._made(self._spec, memory, page, semaphore, name=self.device.name)
 
     def statistics(self) -> SurfaceStatistics:
         """A snapshot of this handle."""
@@ -343,13 +343,13 @@ class Surface(Closable, _native.Surface):
                 self._zeros.close()
             if self._image is not None:
                 device._deletion_queue.defer(
-                    self._shared_image, lambda: device.completed >= serial, self._mapped_memory
+                    self._shared_image, lambda: device._completed >= serial, self._mapped_memory
                 )
                 self._image = self._zeros = self._mapped_memory = None
                 device._deletion_queue.reap()
 
     def _open_image(self) -> Image:
-        self.device.check()
+        self.device._check()
         image = self._image
         if image is None or self.is_closed:
             raise ClosedError(f"this surface is closed: {self!r}")

@@ -137,7 +137,7 @@ class Descriptor:
         self._used = True
         return fds
 
-    def give_away(self) -> tuple[bytes, tuple[int, ...]]:
+    def _give_away(self) -> tuple[bytes, tuple[int, ...]]:
         """Its fields and fds, which are the caller's from now on; it is closed."""
         fds, self._closed = self._unused_fds(), True
         return self._fields, fds
@@ -296,7 +296,7 @@ class SurfaceDescriptor(Descriptor):
     _body = SURFACE_BODY
 
     @classmethod
-    def made(cls, spec: ImageSpec, memory: MemoryHandle, page: int, semaphore: int, *, name: str) -> Self:
+    def _made(cls, spec: ImageSpec, memory: MemoryHandle, page: int, semaphore: int, *, name: str) -> Self:
         """By an exporter: takes over memory.fd, `page` and `semaphore` (-1: none)."""
         usage = sum(1 << bit for bit, word in enumerate(USAGES) if word in spec.usage)
         fields = SURFACE_BODY.pack(
@@ -327,23 +327,19 @@ class SurfaceDescriptor(Descriptor):
         """The exporting device's name."""
         return _unpack_name(SURFACE_BODY.unpack(self._fields)[-1])
 
-    def memory(self, fd: int) -> MemoryHandle:
+    def _memory(self, fd: int) -> MemoryHandle:
         """The memory's facts with `fd` as its fd."""
         _, _, _, _, _, kind, dedicated, size, offset, stride, device_uuid, driver_uuid, *_ = SURFACE_BODY.unpack(
             self._fields
         )
         return MemoryHandle(_MEMORY_KINDS[kind], fd, size, offset, stride, bool(dedicated), device_uuid, driver_uuid)
 
-    def check(self) -> None:
-        """DescriptorError unless everything in it is as it must be."""
-        self._check()
-
     @property
     def memory_fd(self) -> int:
         """The memory's fd, the descriptor's own."""
         return self._unused_fds()[0]
 
-    def open_fds(self) -> tuple[int, int, int]:
+    def _open_fds(self) -> tuple[int, int, int]:
         """Duplicates, the caller's: memory, page, semaphore or -1."""
         fds = self._duplicates()
         return (fds[0], fds[1], fds[2] if len(fds) == 3 else -1)
@@ -362,7 +358,7 @@ class SurfaceDescriptor(Descriptor):
         ):
             if not 0 <= value < count:
                 raise DescriptorError(f"descriptor: unknown {what}")
-        _check_memory(self.spec, self.memory(-1))
+        _check_memory(self.spec, self._memory(-1))
         _unpack_name(rest[-1])
         if len(self._fds) not in (2, 3):
             raise DescriptorError(f"a surface's descriptor carries 2 or 3 fds, and {len(self._fds)} came")
@@ -385,7 +381,7 @@ class FenceDescriptor(Descriptor):
     _body = _FENCE
 
     @classmethod
-    def made(cls, page: int, semaphore: int, device_uuid: bytes, driver_uuid: bytes, *, name: str) -> Self:
+    def _made(cls, page: int, semaphore: int, device_uuid: bytes, driver_uuid: bytes, *, name: str) -> Self:
         """By an exporter: takes over `page` and `semaphore` (-1: none)."""
         fields = _FENCE.pack(device_uuid, driver_uuid, _pack_name(name))
         return cls(fields, [page] + ([semaphore] if semaphore >= 0 else []))
@@ -401,7 +397,7 @@ class FenceDescriptor(Descriptor):
         """The exporting device's name."""
         return _unpack_name(_FENCE.unpack(self._fields)[-1])
 
-    def open_fds(self) -> tuple[int, int]:
+    def _open_fds(self) -> tuple[int, int]:
         """Duplicates, the caller's: page, semaphore or -1."""
         fds = self._duplicates()
         return (fds[0], fds[1] if len(fds) == 2 else -1)

@@ -29,11 +29,11 @@ class QueueDescriptor(Descriptor):
     _most_fds = _MOST_QUEUES + 3 * _native.MAX_QUEUE_SURFACES
 
     @classmethod
-    def made(cls, pages: Sequence[int], surfaces: Sequence[SurfaceDescriptor]) -> Self:
+    def _made(cls, pages: Sequence[int], surfaces: Sequence[SurfaceDescriptor]) -> Self:
         """Called by an exporter. Takes ownership of `pages` and of the fds of `surfaces`."""
         fds, fields = list(pages), b""
         for surface in surfaces:
-            surface_fields, surface_fds = surface.give_away()
+            surface_fields, surface_fds = surface._give_away()
             fields += surface_fields
             fds += surface_fds
         per_surface = (len(fds) - len(pages)) // max(1, len(surfaces))
@@ -54,12 +54,12 @@ class QueueDescriptor(Descriptor):
         """The size, format, tiling and usage of all surfaces."""
         return spec_of(self._fields_of(0))
 
-    def open_pages(self) -> tuple[int, ...]:
+    def _open_pages(self) -> tuple[int, ...]:
         """Return duplicates of the queues' page fds; the caller owns them."""
         self._used = True
         return fd_ops.duplicate_all(self._unused_fds()[: self.queue_count])
 
-    def open_surfaces(self) -> list[SurfaceDescriptor]:
+    def _open_surfaces(self) -> list[SurfaceDescriptor]:
         """Return descriptors of the surfaces, in the network's order; the caller closes them."""
         _, count, per_surface = self._counts
         found: list[SurfaceDescriptor] = []
@@ -105,9 +105,9 @@ class QueueDescriptor(Descriptor):
         for page in self._fds[:queues]:
             fd_ops.check_page(page, writable=True)
         with contextlib.ExitStack() as opened:
-            surfaces = [opened.enter_context(surface) for surface in self.open_surfaces()]
+            surfaces = [opened.enter_context(surface) for surface in self._open_surfaces()]
             for surface in surfaces:
-                surface.check()
+                surface._check()
             specs = {surface.spec for surface in surfaces}
         if len(specs) != 1:
             raise DescriptorError("descriptor: the surfaces of a queue have one size, format and tiling; these differ")

@@ -134,13 +134,13 @@ class Swapchain(Closable, _native.Swapchain):
         After a resize() they are those asked for from the next acquire() on, within what the driver's surface allows
         (its maxImageExtent): SwiftShader makes no swapchain wider or higher than 3840, of any target.
         """
-        counters = self.counters()
+        counters = self._counters()
         return counters["width"], counters["height"]
 
     @property
     def image_count(self) -> int:
         """Images that there are: at least as many as were asked for, where the target allows it."""
-        return self.counters()["image_count"]
+        return self._counters()["image_count"]
 
     @property
     def format(self) -> str:
@@ -262,7 +262,7 @@ class Swapchain(Closable, _native.Swapchain):
 
     def statistics(self) -> SwapchainStatistics:
         """A snapshot of the counters."""
-        counters = self.counters()
+        counters = self._counters()
         for name in ("generation", "width", "height", "present_mode", "shown", "is_current"):
             del counters[name]
         return SwapchainStatistics(
@@ -311,7 +311,7 @@ class Swapchain(Closable, _native.Swapchain):
     # ---- within the package -----------------------------------------------------------------------------------------
 
     def _check_open(self) -> None:
-        self.device.check()
+        self.device._check()
         if self.is_closed:
             raise ClosedError("this swapchain is closed; create another with device.create_swapchain()")
 
@@ -381,7 +381,7 @@ class Swapchain(Closable, _native.Swapchain):
             try:
                 place = self._image(index, generation)
             except InvalidCallError:
-                if self.counters()["generation"] == generation:
+                if self._counters()["generation"] == generation:
                     raise
                 return False
             if generation != self._generation:
@@ -398,7 +398,7 @@ class Swapchain(Closable, _native.Swapchain):
                 self._attach(index, generation, surface)
             except BaseException as error:
                 surface._end()
-                if isinstance(error, InvalidCallError) and self.counters()["generation"] != generation:
+                if isinstance(error, InvalidCallError) and self._counters()["generation"] != generation:
                     return False
                 raise
             self._surfaces[index] = surface

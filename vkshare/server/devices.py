@@ -36,7 +36,7 @@ class Devices:
         self.generation = 1
         self._factory: Factory | None = None
         if isinstance(device, Device):
-            device.check()
+            device._check()
             self._device: Device | None = device
         elif device is None or callable(device):
             self._factory = (lambda: open(name="vkshare server", held_limit=1 << 20)) if device is None else device

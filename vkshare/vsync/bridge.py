@@ -37,7 +37,7 @@ class VsyncBridge(NativeClosing, _native.Bridge):
         """
         if self._closed:
             raise ClosedError("this VsyncBridge is closed and delivers no ticks; create another on the dispatcher")
-        return VsyncDescriptor.made(*fd_ops.duplicate_all([self._page]))
+        return VsyncDescriptor._made(*fd_ops.duplicate_all([self._page]))
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "attending" if self.is_attending else "resting"

@@ -22,11 +22,11 @@ class VsyncDescriptor(Descriptor):
     _body = struct.Struct("<I")  # flags; 0
 
     @classmethod
-    def made(cls, page: int) -> Self:
+    def _made(cls, page: int) -> Self:
         """Creates a descriptor; takes over `page`."""
         return cls(cls._body.pack(0), [page])
 
-    def open_end(self, display: _native.Display) -> _native.BridgeEnd:
+    def _open_end(self, display: _native.Display) -> _native.BridgeEnd:
         """Has the display follow the bridge until the returned object is freed. DescriptorError:
         the page is not valid.
         """

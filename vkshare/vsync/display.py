@@ -157,7 +157,7 @@ class Display(Closing):
         bridge: _native.BridgeEnd | None = None
         with self._changing:
             if isinstance(source, VsyncDescriptor):
-                bridge = source.open_end(self._core)
+                bridge = source._open_end(self._core)
             elif source is not None:
                 monitor = SourceMonitor(self._core, source)
             else:

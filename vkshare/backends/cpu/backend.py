@@ -69,7 +69,7 @@ class _Compiler:
         for operation in operations:
             self._record(operation)
         uses = [(surface, surface in self._written) for surface in self._slots]
-        commands.set_program(self._program, uses, range(len(uses)))
+        commands._set_program(self._program, uses, range(len(uses)))
 
     def _slot(self, surface: Any) -> int:
         slot = self._slots.get(surface)

@@ -63,14 +63,14 @@ class CUDAFence(Opened):
     _thing = "fence"
 
     def __init__(self, fence: Fence) -> None:
-        fence.device.check()
+        fence.device._check()
         self._fence = fence
         self._waits = self._signals = 0
         self._signalling = threading.Lock()  # values are queued one at a time
         gpu = gpu_of(fence.device, self._thing)
         free_what_is_left()
         with fence.export() as descriptor:
-            page, semaphore = descriptor.open_fds()
+            page, semaphore = descriptor._open_fds()
         os.close(page)
         if semaphore < 0:
             raise UnsupportedError(f"{fence!r} in CUDA", f"{fence.device.adapter.name} shares no timeline semaphores")
@@ -180,7 +180,7 @@ class CUDAFence(Opened):
     def _checked(self, stream: Any) -> tuple[int, CudaTimeline]:
         """The stream, which can be given waits and signals, and the timeline."""
         number, timeline = streams.handle(stream), self._open_timeline()
-        self._fence.device.check()  # in a forked child, before CUDA is asked
+        self._fence.device._check()  # in a forked child, before CUDA is asked
         try:
             self._give_wait(timeline, 0, number)
         except VkshareError as error:

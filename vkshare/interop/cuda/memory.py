@@ -219,7 +219,7 @@ def import_memory(gpu: GPU, surface: Surface) -> tuple[ImportedMemory, _native.C
     """
     free_what_is_left()
     with surface._exported() as descriptor:
-        fd, page, semaphore = descriptor.open_fds()
+        fd, page, semaphore = descriptor._open_fds()
         os.close(page)
         if semaphore < 0:
             os.close(fd)
@@ -227,7 +227,7 @@ def import_memory(gpu: GPU, surface: Surface) -> tuple[ImportedMemory, _native.C
                 f"{surface!r} in CUDA", f"{surface.device.adapter.name} shares no timeline semaphores"
             )
         with _closed_unless_taken(semaphore):
-            memory = ImportedMemory(gpu, surface.spec, descriptor.memory(fd), surface)
+            memory = ImportedMemory(gpu, surface.spec, descriptor._memory(fd), surface)
         return memory, import_timeline(gpu, semaphore)
 
 

@@ -64,7 +64,7 @@ class CUDASurface(Opened):
     _thing = "surface"
 
     def __init__(self, surface: Surface) -> None:
-        surface.device.check()
+        surface.device._check()
         self._surface = surface
         self._accesses = self._joined = 0
         gpu = gpu_of(surface.device, self._thing)

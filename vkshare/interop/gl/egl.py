@@ -180,7 +180,7 @@ def egl_context(device: Device | None = None) -> EGLContext:
     """
     wanted = None
     if device is not None:
-        device.check()
+        device._check()
         if device.backend != "vulkan":
             raise UnsupportedError(
                 "an OpenGL context on the CPU backend's device",

@@ -117,9 +117,9 @@ class GPUOrder:
         semaphores, self._vulkan = self._vulkan, []
         if not device._is_unusable:
             # A later batch, too, has run: until then Mesa may look at what an earlier one waited for.
-            last = device.counters()["submitted"]
+            last = device._counters()["submitted"]
             for semaphore in semaphores:
-                device._deletion_queue.defer(semaphore, lambda: device.completed > last)
+                device._deletion_queue.defer(semaphore, lambda: device._completed > last)
 
     def _make(self) -> None:
         from vkshare.backends.vulkan.semaphores import SharedSemaphore

@@ -283,7 +283,7 @@ class GLSurface:
         return shared
 
     def _check_open(self) -> None:
-        self.device.check()  # in a forked child nothing of OpenGL may be called
+        self.device._check()  # in a forked child nothing of OpenGL may be called
         self._require_here()
 
     def _begin(self) -> GLView:
