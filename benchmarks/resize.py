@@ -89,7 +89,7 @@ def _ours(pair: Pair, sizes: tuple[Size, ...]) -> Timed:
             size = next(turns)
             resize(size)
             for _ in range(_ATTEMPTS):
-                swapchain.frame(clear)
+                swapchain.present_prepared(clear)
                 if swapchain.extent == size:
                     break
         return now() - start
@@ -178,7 +178,7 @@ def what_is_left(adapter: int, present_fences: bool, resizes: int, frames: int) 
         told: dict[str, int] = {"swapchains": 0}
         for i in range(resizes):
             swapchain.resize(*next(sizes))
-            swapchain.frame(clear)
+            swapchain.present_prepared(clear)
             if i + 1 == min(_EARLY, resizes // 2):
                 told["early_bytes"] = _resident_bytes()
             told["swapchains"] = max(told["swapchains"], swapchain.statistics().swapchains)

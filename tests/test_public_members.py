@@ -48,7 +48,7 @@ MEMBERS = {
     ),
     "Swapchain": (
         "acquire capture close color_space device extent format frame image_count is_closed prepare present "
-        "present_mode resize retarget statistics"
+        "present_mode present_prepared resize retarget statistics"
     ),
     "View": "array cairo dtype format image image_view layout pillow shape skia strides surface writable",
     "Window": (

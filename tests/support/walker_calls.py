@@ -431,7 +431,7 @@ def swapchain_use(world: World, dice: random.Random) -> None:
     elif chosen == 4:
         made = world.any(dice, "Prepared")
         world.call(made, "reset")
-        world.call(mine, "frame", made, soon(dice))
+        world.call(mine, "present_prepared", made, soon(dice))
     elif chosen == 5:
         with world.call(mine, "frame", timeout=soon(dice)) as got:
             world.call(got, "view")

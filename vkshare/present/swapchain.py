@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from vkshare import _native, formats
 from vkshare.core.closable import Closable
@@ -170,21 +171,39 @@ class Swapchain(Closable, _native.Swapchain):
 
     # ---- frames ---------------------------------------------------------------------------------------------------
 
-    def frame(self, prepared: Prepared | None = None, timeout: float | None = None) -> Any:
+    @overload
+    def frame(self, prepared: None = None, timeout: float | None = None) -> FrameScope: ...
+    @overload
+    def frame(self, prepared: Prepared, timeout: float | None = None) -> None: ...
+    def frame(self, prepared: Prepared | None = None, timeout: float | None = None) -> FrameScope | None:
         """``with swapchain.frame() as frame:`` acquires, and presents at the end of the block.
 
-        A block that raises gives the frame back unpresented. With what ``prepare()`` gave,
-        ``swapchain.frame(prepared)`` acquires, submits that image's commands and presents them, all in one call of the
-        C core, and returns None.
+        A block that raises gives the frame back unpresented. ``frame(prepared)`` is deprecated: it calls
+        present_prepared().
         """
         if prepared is None:
             return FrameScope(self, arguments.timeout(timeout))
+        text = "swapchain.frame(prepared) is deprecated; call swapchain.present_prepared(prepared)"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        self.present_prepared(prepared, timeout)
+        return None
+
+    def present_prepared(self, prepared: Prepared, timeout: float | None = None) -> None:
+        """Acquires a frame, submits the commands that prepare() made for its image, and presents it.
+
+        All of it is one call of the C core. The errors are those of acquire(), submit() and present().
+
+        Raises
+        ------
+        InvalidCallError
+            The commands were prepared for another swapchain.
+        """
         if isinstance(prepared, Prepared) and prepared.swapchain is not self:
             raise InvalidCallError(f"the commands were prepared for another swapchain, {prepared.swapchain!r}")
-        return self._run(prepared, timeout)
+        self._run(prepared, timeout)
 
     def prepare(self, record: Callable[[CommandList, View], object]) -> Prepared:
-        """Commands for ``frame(prepared)``.
+        """Commands for present_prepared().
 
         Parameters
         ----------
