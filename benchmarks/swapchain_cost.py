@@ -124,13 +124,13 @@ class _Prepared(_native.Prepared):
 
 
 def one_call(swapchain: NothingSwapchain) -> Timed:
-    """frame(prepared)."""
-    prepared, frame = _Prepared(swapchain), swapchain._run
+    """present_prepared(prepared)."""
+    prepared, present = _Prepared(swapchain), swapchain._run
 
     def loop(n: int) -> float:
         start = now()
         for _ in range(n):
-            frame(prepared)
+            present(prepared)
         return now() - start
 
     return loop

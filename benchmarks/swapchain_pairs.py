@@ -175,7 +175,7 @@ def clear(swapchain: Swapchain) -> Prepared:
 
 
 def one_call(swapchain: Swapchain) -> Timed:
-    """frame(prepared)."""
+    """present_prepared(prepared)."""
     prepared = clear(swapchain)
 
     def loop(n: int) -> float:

@@ -31,4 +31,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_public.objects, *_public.modules})
+    return sorted({*__all__, *_public.modules, *(name for name in globals() if name.startswith("__"))})
