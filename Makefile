@@ -65,15 +65,16 @@ mutants: build sysroot ## break each rule once; its tests must notice (ARGS='K7 
 soak: build sysroot ## the full volumes of the rules; takes hours
 	VKSHARE_SOAK=1 $(VENV)/python tools/run_tests.py --full --limit 86400 $(ARGS)
 
-bench: build ## measure (ARGS='submit --json', ...)
-	$(VENV)/vkshare bench $(ARGS)
+bench: build ## measure (ARGS='submit --json', ARGS=all, ...)
+	$(VENV)/python -m benchmarks $(ARGS)
 
 C_SOURCES = $(shell git ls-files '*.c' '*.h' | grep -v third_party)
 
-lint: venv ## ruff, mypy, clang-format, prose, citations and layers: what would be changed
+lint: venv ## ruff, mypy, the layers, clang-format, prose and citations: what would be changed
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
 	$(VENV)/mypy
+	$(VENV)/lint-imports --no-cache --no-logo
 	$(VENV)/clang-format --dry-run --Werror $(C_SOURCES)
 	$(VENV)/python tools/prose.py
 	$(VENV)/python tools/citations.py

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import vkshare as vks
-from vkshare import adapter as adapters
+from vkshare.core import adapter as adapters
 from vkshare.errors import UnsupportedError
 from vkshare.testing import assert_images_equal
 

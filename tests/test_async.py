@@ -15,7 +15,7 @@ import pytest
 from support.sharing import followed, opened, wait_until
 
 import vkshare as vks
-from vkshare import _async
+from vkshare.core import event_loop
 from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError
 
 # Things that a test leaves open, its device's fixture closes.
@@ -238,7 +238,9 @@ def test_an_acquire_async_that_fails_leaves_the_surface_as_it_was(
 ) -> None:
     surface, theirs = two_handles(vks_open)
     surface.acquire()
-    monkeypatch.setattr(_async, "event_queue_of", lambda device: FailingEventQueue(kind(errno.EMFILE, "no fd is left")))
+    monkeypatch.setattr(
+        event_loop, "event_queue_of", lambda device: FailingEventQueue(kind(errno.EMFILE, "no fd is left"))
+    )
     with pytest.raises(kind):
         asyncio.run(theirs.acquire_async(1))
     surface.release(1)
@@ -259,7 +261,7 @@ def test_an_acquire_async_that_fails_at_the_moment_of_the_grant_gives_the_surfac
         wait_until(lambda: theirs.is_owned)
 
     event_queue = FailingEventQueue(OSError(errno.EMFILE, "no fd is left"), granted)
-    monkeypatch.setattr(_async, "event_queue_of", lambda device: event_queue)
+    monkeypatch.setattr(event_loop, "event_queue_of", lambda device: event_queue)
     with pytest.raises(OSError, match="no fd is left"):
         asyncio.run(theirs.acquire_async(1))
     assert not theirs.is_owned
@@ -286,7 +288,7 @@ def test_an_acquire_async_whose_owner_died_as_its_time_ran_out_tells_that_and_no
         surface.close()
         wait_until(failed)
 
-    monkeypatch.setattr(_async, "event_queue_of", lambda device: FailingEventQueue(TimeoutError(), dies))
+    monkeypatch.setattr(event_loop, "event_queue_of", lambda device: FailingEventQueue(TimeoutError(), dies))
     with pytest.raises(AbandonedError):
         asyncio.run(theirs.acquire_async(1, 60))
 

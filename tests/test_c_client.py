@@ -22,8 +22,9 @@ from support.c_client import BAD_PAGE, CLOSED, OK, TIMEOUT, Receiver
 from support.fds import open_fds
 
 import vkshare as vks
-from vkshare import _native, descriptors, formats
+from vkshare import _native, formats
 from vkshare.errors import AbandonedError, DescriptorError
+from vkshare.ipc import descriptors
 
 # Things that a test leaves open, its device's fixture closes.
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")]
@@ -296,7 +297,7 @@ def test_garbage_is_refused_in_c_with_words_and_every_fd_is_closed(
             assert (status, bool(re.search(text, why))) == (BAD_PAGE, True), (text, why)
             assert len(os.listdir("/proc/self/fd")) == before, text
             one.close(), two.close()
-        page_only = vks.FenceDescriptor.made(os.dup(unsealed), -1, bytes(16), bytes(16), name="x")
+        page_only = vks.FenceDescriptor._made(os.dup(unsealed), -1, bytes(16), bytes(16), name="x")
         with page_only:
             page_only.send(pair[0])
         assert receiver.receive(pair[1], "fence")[0] == BAD_PAGE

@@ -18,7 +18,6 @@ COMMANDS = {
     "doctor": ["doctor", "--json"],
     "ps": ["ps"],
     "demo": ["demo", "shared", "--frames", "2"],
-    "bench": ["bench", "mutex", "--quick", "--seconds", "0.01"],
     "serve": ["serve", "--headless", "--size", "32x32", "--seconds", "0.1"],
     "trace": ["trace", "--help"],
 }

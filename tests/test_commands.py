@@ -65,7 +65,7 @@ def test_a_list_that_grows_while_submit_compiles_another_one_is_compiled_again(
         first.clear(surface, (0, 0, 0, 0))
         second.clear(surface, (0, 0, 0, 0))
         device.submit(first, second).wait()
-        assert first.is_compiled
+        assert first._is_compiled
         surface.release()
 
 
@@ -273,9 +273,9 @@ def test_a_list_can_be_recorded_on_after_it_was_submitted(device: vks.Device) ->
     surface = owned(device)
     commands = device.record().clear(surface, RED)
     device.submit(commands)
-    assert commands.is_compiled
+    assert commands._is_compiled
     commands.fill_rect(surface, (0, 0, 1, 1), (0, 1, 0, 1))
-    assert not commands.is_compiled
+    assert not commands._is_compiled
     device.submit(commands)
     assert surface.read()[0, 0].tolist() == [0, 255, 0, 255]
 

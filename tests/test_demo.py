@@ -31,6 +31,7 @@ from support.demos import said
 
 import vkshare
 from vkshare import cli
+from vkshare.core import adapter
 from vkshare.demos import backdrop, choice, marks, pictures, shared
 from vkshare.demos.child import Child
 from vkshare.demos.inspection import Inspector
@@ -100,7 +101,7 @@ def test_a_demo_without_vulkan_is_not_run_unvalidated_where_validation_is_wanted
     options = Options()
     for name in ("VKSHARE_BACKEND", "VKSHARE_ADAPTER"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("vkshare.adapters", lambda: vkshare.adapter.adapters("cpu"))
+    monkeypatch.setattr("vkshare.adapters", lambda: adapter.adapters("cpu"))
     monkeypatch.setenv("VKSHARE_VALIDATION", "1")
     with pytest.raises(UnsupportedError, match="the validation layer checks Vulkan"):
         choice.choose(options)
@@ -397,7 +398,6 @@ def test_frames_as_they_are_drawn_have_no_fault(device: Any, size: tuple[int, in
 
 @pytest.fixture(scope="module")
 def good_frames() -> list[Any]:
-    import vkshare
 
     with vkshare.open(backend="cpu", name="test") as device:
         return _drawn(device, (320, 180))

@@ -26,8 +26,9 @@ from support.processes import in_child
 from support.sharing import wait_until
 
 import vkshare as vks
-from vkshare import _fd_broker, _fds, _sockets, _transport
 from vkshare.errors import ClosedError, DescriptorError
+from vkshare.ipc import fd_broker, sockets, transport
+from vkshare.util import fd_ops
 
 # Things that a test leaves open, its device's fixture closes.
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")]
@@ -45,9 +46,9 @@ def nothing_waits() -> Iterator[None]:
     """Every test leaves the counter empty, and its thread ends with it."""
     yield
     try:
-        wait_until(lambda: _fd_broker._broker.listener is None, 3)
+        wait_until(lambda: fd_broker._broker.listener is None, 3)
     finally:
-        _fd_broker._broker.forget()
+        fd_broker._broker.forget()
 
 
 # ---- multiprocessing -----------------------------------------------------------------------------------------------
@@ -173,7 +174,7 @@ def test_a_pickle_opened_twice_is_refused_the_second_time(
     with pytest.raises(DescriptorError, match="was opened before"):
         pickle.loads(pickled)
     pickle.loads(other).close()
-    wait_until(lambda: _fd_broker._broker.listener is None)
+    wait_until(lambda: fd_broker._broker.listener is None)
     with pytest.raises(DescriptorError, match="was opened before"):
         pickle.loads(other)
     assert capfd.readouterr().err == ""
@@ -195,7 +196,7 @@ def test_a_pickle_whose_sender_is_gone_is_refused(surface: vks.Surface) -> None:
 def test_fds_that_nobody_fetches_are_closed_after_a_while(
     device: vks.Device, surface: vks.Surface, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_fd_broker, "LIFETIME", 0.1)
+    monkeypatch.setattr(fd_broker, "LIFETIME", 0.1)
     with surface.export() as descriptor:
         before = open_fds()
         pickled = [pickle.dumps(descriptor) for _ in range(5)]
@@ -209,7 +210,7 @@ def test_fds_that_nobody_fetches_are_closed_after_a_while(
 def test_fds_that_nobody_fetches_are_bounded_and_the_newest_are_kept(
     surface: vks.Surface, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_transport, "quota", lambda: 9)
+    monkeypatch.setattr(transport, "quota", lambda: 9)
     with surface.export() as descriptor:
         before = len(open_fds())
         pickled = [pickle.dumps(descriptor) for _ in range(100)]
@@ -226,7 +227,7 @@ def test_fds_are_given_to_those_of_the_same_user_who_know_the_token_only(
     surface: vks.Surface, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with surface.export() as descriptor:
-        address, token = _fd_broker.offer(descriptor._fds)
+        address, token = fd_broker.offer(descriptor._fds)
         for garbage in (b"", b"x", token[:-1], token + b"x", bytes(16), bytes(5000)):
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
                 sock.connect(address)
@@ -236,15 +237,15 @@ def test_fds_are_given_to_those_of_the_same_user_who_know_the_token_only(
         us = os.geteuid()
         monkeypatch.setattr(os, "geteuid", lambda: us + (threading.current_thread().name == "vkshare-fds"))
         with pytest.raises(DescriptorError, match="file descriptors are gone"):
-            _fd_broker.fetch((address, token))
+            fd_broker.fetch((address, token))
         monkeypatch.undo()
         monkeypatch.setattr(os, "geteuid", lambda: us + (threading.current_thread().name != "vkshare-fds"))
         with pytest.raises(
             DescriptorError, match=f"cannot be trusted: .*the peer is user {us}, this process user {us + 1}"
         ):
-            _fd_broker.fetch((address, token))
+            fd_broker.fetch((address, token))
         monkeypatch.undo()
-        for fd in _fd_broker.fetch((address, token)):
+        for fd in fd_broker.fetch((address, token)):
             os.close(fd)
 
 
@@ -254,13 +255,13 @@ def test_connections_that_say_nothing_keep_no_other_waiting(
     surface: vks.Surface, monkeypatch: pytest.MonkeyPatch, patience: float
 ) -> None:
     """As many as are served at a time, less one; and more than those, which go when their time is over."""
-    monkeypatch.setattr(_fd_broker, "_REQUEST_TIMEOUT", patience)
-    count = _fd_broker._MAX_CONNECTIONS + (-1 if patience > 1 else 8)
+    monkeypatch.setattr(fd_broker, "_REQUEST_TIMEOUT", patience)
+    count = fd_broker._MAX_CONNECTIONS + (-1 if patience > 1 else 8)
     with contextlib.ExitStack() as silent, surface.export() as descriptor:
-        shared = _fd_broker.offer(descriptor._fds)
+        shared = fd_broker.offer(descriptor._fds)
         for _ in range(count):
             silent.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)).connect(shared[0])
-        for fd in _fd_broker.fetch(shared):
+        for fd in fd_broker.fetch(shared):
             os.close(fd)
 
 
@@ -269,7 +270,7 @@ def test_fds_that_the_kernel_does_not_let_through_yet_wait_for_another_try(
     surface: vks.Surface, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other processes of the user may have all in flight that are allowed; a pickle beside it is none of theirs."""
-    send, refused = _transport.send, []
+    send, refused = transport.send, []
 
     def crowded(sock: socket.socket, data: bytes, fds: Sequence[int], timeout: float | None) -> None:
         if fds and len(fds) > 1 and len(refused) < 5:
@@ -277,9 +278,9 @@ def test_fds_that_the_kernel_does_not_let_through_yet_wait_for_another_try(
             raise TimeoutError("too many fds of this user are in flight to receivers")
         send(sock, data, fds, timeout)
 
-    monkeypatch.setattr(_transport, "send", crowded)
+    monkeypatch.setattr(transport, "send", crowded)
     with surface.export() as descriptor:
-        shared, other = _fd_broker.offer(descriptor._fds), _fd_broker.offer(descriptor._fds[:1])
+        shared, other = fd_broker.offer(descriptor._fds), fd_broker.offer(descriptor._fds[:1])
         for ending in (True, False):  # a receiver that goes meanwhile takes nothing along
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
                 sock.connect(shared[0])
@@ -289,8 +290,8 @@ def test_fds_that_the_kernel_does_not_let_through_yet_wait_for_another_try(
                     data, fds, _, _ = socket.recv_fds(sock, 10, 8)
                     assert data == b"here"
                     assert len(fds) == len(descriptor._fds)
-                    _fds.close_all(fds)
-        _fds.close_all(_fd_broker.fetch(other))
+                    fd_ops.close_all(fds)
+        fd_ops.close_all(fd_broker.fetch(other))
     assert set(refused) == {0}  # the thread that serves all connections did not wait
 
 
@@ -312,16 +313,16 @@ def test_the_socket_of_a_pickle_is_its_users_alone_and_goes_with_the_last_pickle
     ]
     for runtime, in_tmp, expected in cases:
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
-        monkeypatch.setattr(_sockets, "_in_tmp", lambda in_tmp=in_tmp: in_tmp)
+        monkeypatch.setattr(sockets, "_in_tmp", lambda in_tmp=in_tmp: in_tmp)
         with surface.export() as descriptor:
-            pickled, path = pickle.dumps(descriptor), Path(_fd_broker._broker.listener.path)  # type: ignore[union-attr]
+            pickled, path = pickle.dumps(descriptor), Path(fd_broker._broker.listener.path)  # type: ignore[union-attr]
             folder = path.parent
             assert expected in (None, folder)
             assert folder != shared_by_all
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
             assert stat.S_IMODE(folder.stat().st_mode) == 0o700
             pickle.loads(pickled).close()
-        wait_until(lambda: _fd_broker._broker.listener is None)
+        wait_until(lambda: fd_broker._broker.listener is None)
         wait_until(lambda path=path: not path.exists())  # type: ignore[misc]
         wait_until(lambda folder=folder, is_kept=expected is not None: folder.exists() == is_kept)  # type: ignore[misc]
 
@@ -340,7 +341,7 @@ def test_sockets_of_senders_that_were_killed_are_removed_by_the_next_one(
         for path in (old, tmp_path / "vkshare-pickles-alive"):
             os.utime(path, (0, 0))
         pickle.loads(pickle.dumps(descriptor)).close()
-        wait_until(lambda: _fd_broker._broker.listener is None)
+        wait_until(lambda: fd_broker._broker.listener is None)
         left = {path.name for path in tmp_path.iterdir()}
     assert left == {new.name, "vkshare-pickles-alive"}
 
@@ -348,14 +349,14 @@ def test_sockets_of_senders_that_were_killed_are_removed_by_the_next_one(
 @pytest.mark.rule("I8", "X14")
 def test_a_sender_without_a_free_fd_answers_once_it_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until then it looks now and then, and does not spin."""
-    accepted, looks = _fd_broker._accepted, []
+    accepted, looks = fd_broker._accepted, []
 
     def accept(listener: socket.socket) -> socket.socket | None:
         looks.append(accepted(listener))
         return looks[-1]
 
     def child() -> None:
-        shared = _fd_broker.offer([0])
+        shared = fd_broker.offer([0])
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock, contextlib.ExitStack() as fillers:
             resource.setrlimit(
                 resource.RLIMIT_NOFILE, (max(open_fds()) + 5, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
@@ -373,7 +374,7 @@ def test_a_sender_without_a_free_fd_answers_once_it_has_one(monkeypatch: pytest.
             data, fds, _, _ = socket.recv_fds(sock, 10, 8)
             assert (data, len(fds)) == (b"here", 1)
 
-    monkeypatch.setattr(_fd_broker, "_accepted", accept)
+    monkeypatch.setattr(fd_broker, "_accepted", accept)
     in_child(child)
 
 

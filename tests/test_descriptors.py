@@ -117,7 +117,7 @@ def test_close_is_idempotent_and_gives_the_fds_back(surface: vks.Surface) -> Non
     assert descriptor.fd_count == 0
     assert "closed" in repr(descriptor)
     assert open_fds() == before
-    for use in (lambda: pickle.dumps(descriptor), descriptor.open_fds):
+    for use in (lambda: pickle.dumps(descriptor), descriptor._open_fds):
         with pytest.raises(ClosedError, match=r"export\(\)"):
             use()
 

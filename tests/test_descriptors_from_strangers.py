@@ -19,8 +19,9 @@ from support.fds import open_fds
 from support.processes import in_child
 
 import vkshare as vks
-from vkshare import _native, _transport, descriptors
+from vkshare import _native
 from vkshare.errors import DescriptorError
+from vkshare.ipc import descriptors, transport
 
 # Things that a test leaves open, its device's fixture closes.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")
@@ -418,7 +419,7 @@ def test_a_huge_timeout_waits_for_what_comes(
 def test_a_wait_longer_than_one_poll_goes_on(
     pair: tuple[socket.socket, socket.socket], surface: vks.Surface, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_transport, "_LONGEST_POLL", 1)
+    monkeypatch.setattr(transport, "_LONGEST_POLL", 1)
     with surface.export() as descriptor:
         sender = threading.Timer(0.05, descriptor.send, (pair[0],))
         sender.start()
@@ -458,7 +459,7 @@ def test_a_flood_of_fds_meets_a_quota_and_the_connection_is_dropped(
         while len(kept) < 10_000:
             descriptor.send(pair[0], 5)
             kept.append(vks.FenceDescriptor.recv(pair[1], 5))
-    assert _transport.quota() // 4 <= sum(d.fd_count for d in kept) <= _transport.quota()
+    assert transport.quota() // 4 <= sum(d.fd_count for d in kept) <= transport.quota()
     for each in kept:
         each.close()
     assert len(open_fds()) == before - 1

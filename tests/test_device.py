@@ -331,7 +331,7 @@ def test_a_close_in_the_middle_of_a_call_of_its_own_thread_ends_that_call_and_th
     assert closed == [True]
 
 
-@pytest.mark.parametrize("step", ["shutdown", "reap"])
+@pytest.mark.parametrize("step", ["_shutdown", "_reap"])
 def test_a_close_that_ctrl_c_interrupted_is_finished_by_the_next(
     vks_open: Open, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -368,15 +368,15 @@ def test_a_device_whose_close_was_interrupted_is_freed_with_the_object_and_does_
     device = vks.open(vks_adapter)
     real, closed = device._backend.close, []
 
-    def shutdown(real: Callable[[], None] = device.shutdown) -> None:
+    def shutdown(real: Callable[[], None] = device._shutdown) -> None:
         real()
         raise KeyboardInterrupt
 
     monkeypatch.setattr(device._backend, "close", lambda: (closed.append(True), real()))
-    device.shutdown = shutdown  # type: ignore[method-assign]
+    device._shutdown = shutdown  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         device.close()
-    device.__dict__.pop("shutdown")
+    device.__dict__.pop("_shutdown")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         del device, shutdown

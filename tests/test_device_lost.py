@@ -100,14 +100,14 @@ def test_when_a_device_is_marked_lost_every_wait_fails_and_its_peers_see_abandon
 ) -> None:
     scene = Scene(vks_open(), other)
     local, peers = scene.wait()
-    scene.device.mark_lost()
+    scene.device._mark_lost()
     scene.check(local, peers)
 
 
 @pytest.mark.rule("X21")
 def test_when_the_driver_says_that_the_device_is_lost_every_wait_fails(vks_adapter: vks.Adapter, other: Any) -> None:
     if not has_queue(vks_adapter):
-        pytest.skip("the CPU backend cannot lose its device but by mark_lost()")
+        pytest.skip("the CPU backend cannot lose its device but by _mark_lost()")
     with FaultyQueue(vks_adapter) as (device, queue):
         scene = Scene(device, other)
         local, peers = scene.wait()
@@ -150,7 +150,7 @@ def test_a_lost_device_fails_its_waits_within_100_ms(vks_open: Open, measured: M
         waits = [later(fence.wait, 1), later(surface.acquire, 1), later(held.wait)]
         assert not any(call.done(0.01) for call in waits)
         start = time.monotonic()
-        device.mark_lost()
+        device._mark_lost()
         for call in waits:
             with pytest.raises(DeviceLostError):
                 call.result(5)

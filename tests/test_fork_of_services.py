@@ -12,8 +12,8 @@ import pytest
 from support.processes import in_child
 
 import vkshare as vks
-from vkshare._forks import OwnLock
 from vkshare.errors import InvalidCallError
+from vkshare.util.forks import OwnLock
 
 Call = Callable[[], Any]
 

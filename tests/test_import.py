@@ -174,3 +174,14 @@ def test_every_public_class_has_a_docstring() -> None:
         value = getattr(vkshare, name)
         assert value.__doc__, name
     assert importlib.import_module("vkshare").__doc__
+
+
+@pytest.mark.parametrize("package", ["vkshare", "vkshare.compositor", "vkshare.server"])
+def test_each_line_of_a_stub_is_a_public_name_and_no_other_is(package: str) -> None:
+    module = importlib.import_module(package)
+    stub = Path(module.__file__).with_suffix(".pyi").read_text()
+    listed = [line.split()[-1] for line in stub.splitlines() if line.startswith("from ")]
+    assert listed == list(dict.fromkeys(listed)), "a name stands twice"
+    modules = [name for name in listed if isinstance(getattr(module, name), type(module))]
+    assert {*listed} - {*modules} | ({"__version__"} if package == "vkshare" else set()) == set(module.__all__)
+    assert {name for name in dir(module) if not name.startswith("__")} == {*listed}

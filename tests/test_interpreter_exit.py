@@ -10,7 +10,7 @@ import pytest
 from support.left_open import PLACES
 
 import vkshare as vks
-from vkshare._closing import Closing, destructor
+from vkshare.util.closing import Closing, destructor
 
 PROGRAM = Path(__file__).parent / "support" / "left_open.py"
 
@@ -62,10 +62,10 @@ def ask():
 
 atexit.register(ask)  # runs after what is registered later
 import vkshare
-from vkshare import _fd_broker
+from vkshare.ipc import fd_broker
 
 read, write = os.pipe()
-path, token = _fd_broker.offer([read])
+path, token = fd_broker.offer([read])
 sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 sock.settimeout(20)
 sock.connect(path)

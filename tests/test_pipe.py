@@ -18,8 +18,8 @@ from support.run_volumes import rounds, unhurried
 from support.sharing import wait_until
 
 import vkshare as vks
-from vkshare import _closing, _deadline
 from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, InvalidCallError
+from vkshare.util import closing, deadline
 
 pytest_plugins = ["support.peers"]
 pytestmark = [
@@ -255,7 +255,7 @@ def take_and_end(receiver: Any, way: str) -> None:
     elif way == "device closed":
         receiver.device.close()
     elif way == "device lost":
-        receiver.device.mark_lost()
+        receiver.device._mark_lost()
         receiver.close()
 
 
@@ -279,7 +279,7 @@ def test_a_receiver_that_ends_with_work_on_what_it_gave_back_costs_the_sender_on
         elif way == "device closed":
             device.close()
         else:
-            device.mark_lost()
+            device._mark_lost()
             receiver.close()
 
     def frame() -> None:
@@ -443,7 +443,7 @@ def test_a_frames_timeout_is_for_all_surfaces_that_are_recovered_together(
         raise TimeoutError
 
     monkeypatch.setattr(vks.Surface, "recover", late)
-    monkeypatch.setattr(_deadline, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(deadline, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
     with pytest.raises(ClosedError), sender.frame(timeout=3):
         pass
     assert waits == [3, 0, 0]
@@ -463,9 +463,9 @@ def test_the_surfaces_of_a_receiver_that_is_closed_share_one_wait_for_what_was_p
 
     with monkeypatch.context() as waiting:
         waiting.setattr(vks.Surface, "_finish_releases", wait)
-        waiting.setattr(_closing, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+        waiting.setattr(closing, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
         receiver.close()
-    assert waits == [_closing.RELEASE_GRACE, 0, 0]
+    assert waits == [closing.RELEASE_GRACE, 0, 0]
 
 
 def test_a_sender_that_is_killed_ends_the_pipe(vks_open: Open, peers: Peers) -> None:

@@ -18,7 +18,7 @@ PROGRAM = """
 import sys
 from support import seccomp
 import vkshare as vks, numpy  # noqa
-from vkshare import device, surface, fence, surface_queue  # noqa
+from vkshare.core import device, surface, fence, queue as surface_queue  # noqa
 early = None
 if sys.argv[1] == "late":
     early = vks.open()

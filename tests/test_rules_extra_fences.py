@@ -23,9 +23,9 @@ from support.peers import Peer, later
 from support.sharing import followed
 
 import vkshare as vks
-from vkshare import descriptors
 from vkshare.backends import cpu
 from vkshare.errors import AcquireTimeout, DescriptorError, DeviceMismatchError, UnsupportedError
+from vkshare.ipc import descriptors
 
 pytest_plugins = ["support.peers"]
 

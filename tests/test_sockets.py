@@ -15,8 +15,8 @@ from support.fds import open_fds
 from support.sharing import wait_until
 
 import vkshare as vks
-from vkshare import _fd_broker, _sockets
 from vkshare.errors import DescriptorError, InvalidCallError
+from vkshare.ipc import fd_broker, sockets
 from vkshare.server.socket_path import Listener
 
 Folder = Callable[[Path], object]
@@ -87,9 +87,9 @@ def test_another_users_folder_is_refused_to_root_too(
     monkeypatch.setattr(os, "geteuid", lambda: us + 1)
     with pytest.raises(InvalidCallError, match=f"user {us}, drwx------; needed are user {us + 1}"):
         vks.server.Client()
-    monkeypatch.setattr(_sockets, "_in_tmp", lambda: runtime)
+    monkeypatch.setattr(sockets, "_in_tmp", lambda: runtime)
     with pytest.raises(InvalidCallError, match="not this user's alone"):
-        _sockets.make_folder(runtime)
+        sockets.make_folder(runtime)
 
 
 def test_a_folder_that_the_user_chose_may_be_shared(runtime: Path, tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_default_folder_that_is_not_there_is_no_server(runtime: Path) -> None:
 def test_a_folder_in_which_no_socket_can_be_made_is_passed_over_for_pickles(
     vks_device: vks.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_fd_broker._broker, "listener", None)
+    monkeypatch.setattr(fd_broker._broker, "listener", None)
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/proc")
     with vks_device.create_surface(8, 8) as surface, surface.export() as descriptor:
         pickle.loads(pickle.dumps(descriptor)).close()
@@ -142,9 +142,9 @@ class _Far(socket.socket):
 def test_a_peer_without_a_pid_here_is_checked_for_its_user_all_the_same() -> None:
     us = os.geteuid()
     with _Far(socket.AF_UNIX) as far, pytest.raises(PermissionError, match=f"the peer is user {us + 1}"):
-        _sockets.check_peer(far)
+        sockets.check_peer(far)
     with socket.socket(socket.AF_UNIX) as nowhere:  # its next call says that it is not connected
-        assert _sockets.check_peer(nowhere) == 0
+        assert sockets.check_peer(nowhere) == 0
 
 
 @pytest.mark.rule("X19")

@@ -23,7 +23,7 @@ from support.run_volumes import rounds, unhurried
 from support.sharing import wait_until
 
 import vkshare as vks
-from vkshare import _fds, _native
+from vkshare import _native
 from vkshare.errors import (
     AbandonedError,
     AcquireTimeout,
@@ -32,6 +32,7 @@ from vkshare.errors import (
     NotOwnerError,
     StillDrawingError,
 )
+from vkshare.util import fd_ops
 
 # Things that a test leaves open, its device's fixture closes.
 pytestmark = [unhurried, pytest.mark.filterwarnings("ignore:unclosed <vkshare:ResourceWarning")]
@@ -482,7 +483,7 @@ def test_an_export_is_over_before_another_threads_close_gives_the_page_away(
     vks_open: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue = vks.SurfaceQueue(vks_open(), 8, 8, count=1)
-    page, duplicate, closing = queue._page, _fds.duplicate, []
+    page, duplicate, closing = queue._page, fd_ops.duplicate, []
 
     def late(fd: int) -> int:
         if fd == page:
@@ -490,7 +491,7 @@ def test_an_export_is_over_before_another_threads_close_gives_the_page_away(
             assert not closing[0].done(0.2)
         return duplicate(fd)
 
-    monkeypatch.setattr(_fds, "duplicate", late)
+    monkeypatch.setattr(fd_ops, "duplicate", late)
     queue.export().close()
     closing[0].result(10)
     assert queue.is_closed
@@ -879,7 +880,7 @@ def test_an_enqueue_that_is_interrupted_leaves_the_surface_with_the_caller(loop:
 def test_a_lost_device_ends_the_waits_at_its_ends(loop: Loop) -> None:
     dequeues = later(loop.seen.dequeue)
     time.sleep(0.02)
-    loop.seen.device.mark_lost()
+    loop.seen.device._mark_lost()
     with pytest.raises(vks.DeviceLostError):
         dequeues.result(5)
 

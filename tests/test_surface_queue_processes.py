@@ -24,7 +24,7 @@ from vkshare.errors import (
     DescriptorError,
     InvalidCallError,
 )
-from vkshare.queue_descriptor import QueueDescriptor
+from vkshare.ipc.queue_descriptor import QueueDescriptor
 
 pytest_plugins = ["support.peers"]
 
@@ -131,7 +131,7 @@ def test_a_page_that_somebody_wrote_over_is_refused_and_crashes_nobody(vks_open:
     for _ in range(rounds(10_000, 60)):
         with Loop(*devices, count=3, clone_metadata=16) as loop:
             with loop.clone.export() as descriptor:
-                page = descriptor.open_pages()[0]
+                page = descriptor._open_pages()[0]
             with mmap.mmap(page, 4096) as memory:
                 send(loop, 1, b"x")
                 for _ in range(dice.randrange(1, 30)):
@@ -164,7 +164,7 @@ def test_a_value_that_nobody_promised_is_refused_and_not_waited_for(vks_open: Op
             access_patterns.clear(surface, 1, waits=(gate, 1))
             loop.out.enqueue(surface, wait=False)
             with loop.clone.export() as descriptor:
-                page = descriptor.open_pages()[0]
+                page = descriptor._open_pages()[0]
             with mmap.mmap(page, 4096) as memory:
                 memory[word : word + 8] = (1 << 40).to_bytes(8, "little")
             os.close(page)

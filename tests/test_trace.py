@@ -17,9 +17,10 @@ from types import SimpleNamespace
 import pytest
 from support.traces import Trace, command, trace
 
-from vkshare import _native, _trace
+from vkshare import _native
 from vkshare.cli import main, trace_files
 from vkshare.cli import trace as cli
+from vkshare.util import trace as trace_calls
 
 RECORD, HEADER, CHUNK = 64, 4096, 8192  # native/os/trace.h
 
@@ -121,7 +122,7 @@ def test_what_a_killed_child_did_is_there_and_leads_to_what_the_other_took(tmp_p
 HELD = """
     import os, time
     import vkshare as vks
-    from vkshare import _trace
+    from vkshare.util import trace
 
     with vks.open(name="holder") as device:
         gate, done, never = device.create_fence(), device.create_fence(), device.create_fence()
@@ -136,7 +137,7 @@ HELD = """
         surface.release()
         device.submit(waits=(never, 1))
         time.sleep(0.03)
-        _trace.instant("the end")
+        trace.instant("the end")
         os._exit(0)
 """
 
@@ -160,22 +161,22 @@ def test_a_held_submission_goes_from_its_call_to_its_end(tmp_path: Path, program
 MARKS = """
     import os, threading
     import vkshare
-    from vkshare import _trace
+    from vkshare.util import trace
 
-    _trace.tell_names()
+    trace.tell_names()
     def work():
-        with _trace.span("composite", 7, 3):
-            with _trace.span("inner"):
+        with trace.span("composite", 7, 3):
+            with trace.span("inner"):
                 pass
     thread = threading.Thread(target=work, name="compositor")
     thread.start(); thread.join()
-    _trace.name_process("the server")
-    _trace.instant("request", 1)
-    _trace.counter("clients", 8)
-    _trace.counter("clients", 7)
-    _trace.tick("HDMI-1", 42, 1)
+    trace.name_process("the server")
+    trace.instant("request", 1)
+    trace.counter("clients", 8)
+    trace.counter("clients", 7)
+    trace.tick("HDMI-1", 42, 1)
     if os.fork() == 0:
-        _trace.instant("in the child")
+        trace.instant("in the child")
         os._exit(0)
     os.wait()
 """
@@ -199,7 +200,7 @@ def test_marks_of_python_code_have_their_threads_and_processes_names(tmp_path: P
 
 def test_what_had_no_room_is_counted(tmp_path: Path, program: Path) -> None:
     file = tmp_path / "full.json"
-    text = "from vkshare import _trace\nfor n in range(1000): _trace.instant('mark', n)\n"
+    text = "from vkshare.util import trace\nfor n in range(1000): trace.instant('mark', n)\n"
     done = trace(file, "--size", "20K", *write(program, text))
     assert done.returncode == 0
     kept = len([row for row in Trace.read(file).rows if row["ph"] == "i"])
@@ -209,10 +210,10 @@ def test_what_had_no_room_is_counted(tmp_path: Path, program: Path) -> None:
 
 
 def test_where_nobody_traces_a_mark_is_nothing() -> None:
-    assert not _trace.is_on
-    assert _trace.span("a") is _trace.span("b")
-    with _trace.span("a", 1, 2):
-        _trace.instant("b")
+    assert not trace_calls.is_on
+    assert trace_calls.span("a") is trace_calls.span("b")
+    with trace_calls.span("a", 1, 2):
+        trace_calls.instant("b")
     _native.trace_mark(1, "c")
     with pytest.raises(ValueError, match="kind"):
         _native.trace_mark(len(_native.TRACE_KINDS), "c")
@@ -347,11 +348,11 @@ def test_it_says_so_when_nothing_was_traced(tmp_path: Path) -> None:
 
 SLEEPER = """
     import signal, sys, time
-    from vkshare import _trace
+    from vkshare.util import trace
     got = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: got.append(number))
-    _trace.instant("ready")
+    trace.instant("ready")
     print("ready", flush=True)
     end = time.monotonic() + 30
     while not got and time.monotonic() < end:
@@ -422,7 +423,7 @@ def recorded(tmp_path: Path, program: Path) -> Path:
     """A directory with what one process left: 300 marks."""
     directory = tmp_path / "records"
     directory.mkdir()
-    write(program, "from vkshare import _trace\nfor n in range(300): _trace.instant('mark', n, n)\n")
+    write(program, "from vkshare.util import trace\nfor n in range(300): trace.instant('mark', n, n)\n")
     subprocess.run(
         [sys.executable, os.fspath(program)], check=True, env={**os.environ, "VKSHARE_TRACE": str(directory)}
     )

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from support.traces import Row, Trace, trace
 
-from vkshare import _trace
 from vkshare.server import trace_points
 from vkshare.server.messages import Op
+from vkshare.util import trace as trace_calls
 
 SERVERS = {"answer", "dispatch", "run", "collect", "finish", "reply", "fail"}  # steps that its server takes
 SERVER = """
@@ -126,9 +126,9 @@ def test_the_loops_turns_are_seen(served: Trace) -> None:
 
 
 def test_where_nobody_traces_a_step_is_nothing() -> None:
-    assert trace_points.step("run", Op.SUBMIT, 1, 2) is _trace.NOTHING
-    assert _trace.request("run", 1, 2) is _trace.span("a")
-    assert _trace.now() == 0
+    assert trace_points.step("run", Op.SUBMIT, 1, 2) is trace_calls.NOTHING
+    assert trace_calls.request("run", 1, 2) is trace_calls.span("a")
+    assert trace_calls.now() == 0
 
 
 HARDWARE = """

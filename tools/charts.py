@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.patches import ConnectionPatch
+from results import ROOT
 
-from vkshare.bench import plot_style
+sys.path.append(str(ROOT))  # for benchmarks/, which is installed nowhere
+from benchmarks import plot_style
 
 WIDTH = 11  # inches of every picture: text of 11 points is then read well at 900 pixels
 BAR = 0.66  # of a lane's height

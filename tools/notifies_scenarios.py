@@ -17,7 +17,7 @@ from multiprocessing.synchronize import Barrier, Event
 from pathlib import Path
 
 import vkshare as vks
-from vkshare import _trace
+from vkshare.util import trace
 from vkshare.vsync import Display, RefreshTimer, VsyncBridge, VsyncDescriptor, VsyncDispatcher, choose
 
 PATIENCE = 60  # seconds: the limit of each wait
@@ -38,7 +38,7 @@ def vsync(rounds: int) -> None:
     A window that is busy misses a tick, and a busy machine makes all of them miss some. So it goes on until so many
     ticks have come to every window.
     """
-    _trace.name_process("main process")
+    trace.name_process("main process")
     source = choose()
     heard: Heard = _spawn.SimpleQueue()
     is_over = _spawn.Event()

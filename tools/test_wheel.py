@@ -24,7 +24,7 @@ from test_jobs import results_options
 BUILD = ROOT / "build" / "wheel"
 QUIET = ["-qq", "--disable-pip-version-check"]
 # The tests run in a copy of the tree without the package, so that only the installed one can be imported.
-NOT_TESTED = ("vkshare", "native", "build", "dist", ".*")
+NOT_TESTED = ("vkshare", "benchmarks", "native", "build", "dist", ".*")
 
 
 def newest_source() -> float:
@@ -80,7 +80,7 @@ def main() -> int:
         selection = tomllib.loads((ROOT / "tests" / "selection.toml").read_text())
         command += [f"tests/{name}" for name in selection["wheel"]["modules"]]
     else:
-        command += ["--ignore=tests/tools"]  # it tests the tree's tools, which no wheel has
+        command += ["--ignore=tests/tools", "--ignore=tests/benchmarks"]  # no wheel has what these test
     if options.results:
         command += results_options(options.results, Path(options.interpreter).name)
     return subprocess.run(command, cwd=tree, check=False).returncode

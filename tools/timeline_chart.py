@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import charts
 import matplotlib
+from charts import plot_style
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-
-from vkshare.bench import plot_style
 
 if TYPE_CHECKING:
     from timeline import FrameOut, Timeline

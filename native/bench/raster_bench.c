@@ -2,9 +2,9 @@
 // --json give medians and ratios. One thread is pinned to a core; "2 threads" runs unpinned.
 //
 //   cc -O2 -Inative -c native/raster/*.c
-//   cc -O3 -DSUFFIX=baseline -c vkshare/bench/c/raster_reference.c -o reference_baseline.o
-//   cc -O3 -march=native -DSUFFIX=native -c vkshare/bench/c/raster_reference.c -o reference_native.o
-//   cc -O2 -Inative -Ivkshare/bench/c native/bench/raster_bench.c *.o -lm -pthread -o raster_bench && ./raster_bench
+//   cc -O3 -DSUFFIX=baseline -c benchmarks/c/raster_reference.c -o reference_baseline.o
+//   cc -O3 -march=native -DSUFFIX=native -c benchmarks/c/raster_reference.c -o reference_native.o
+//   cc -O2 -Inative -Ibenchmarks/c native/bench/raster_bench.c *.o -lm -pthread -o raster_bench && ./raster_bench
 //   [--json] [ROUNDS]
 #define _GNU_SOURCE
 #include <sched.h>

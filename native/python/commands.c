@@ -131,7 +131,7 @@ static bool read_uses(PyObject *object, use_list *list)
 
 /* ---- compiling --------------------------------------------------------------------------------------------------- */
 
-/* Called from Device.reap(), on a thread that holds the GIL. `user` is an owned reference. */
+/* Called from Device._reap(), on a thread that holds the GIL. `user` is an owned reference. */
 static void retire(void *user)
 {
     PyObject *callable = user;
@@ -152,7 +152,7 @@ static void retire(void *user)
 static bool may_set(const vkpy_commands *self)
 {
     return self->core == NULL ||
-           vkpy_raise_named("InvalidCallError", "the CommandList is compiled already: reset() it first") != NULL;
+           vkpy_raise_named("InvalidCallError", "the CommandList is compiled already: _reset() it first") != NULL;
 }
 
 static void keep(vkpy_commands *self, vks_commands *core, const use_list *list)
@@ -164,7 +164,7 @@ static void keep(vkpy_commands *self, vks_commands *core, const use_list *list)
 static PyObject *commands_set_vulkan(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
     static vkpy_signature signature = {
-        "CommandList.set_vulkan", 4, 3, 4, {"command_buffer", "uses", "retire", "transfer_buffer"}, {NULL}};
+        "CommandList._set_vulkan", 4, 3, 4, {"command_buffer", "uses", "retire", "transfer_buffer"}, {NULL}};
     vkpy_commands *self = (vkpy_commands *)object;
     PyObject *values[4];
     uint64_t command_buffer, transfer_buffer = 0;
@@ -197,7 +197,7 @@ static PyObject *commands_set_vulkan(PyObject *object, PyObject *const *argument
         Py_DECREF(values[2]);
     }
     free_uses(&list);
-    return free_to_set ? vkpy_none_or_raise(status, "CommandList.set_vulkan") : NULL;
+    return free_to_set ? vkpy_none_or_raise(status, "CommandList._set_vulkan") : NULL;
 }
 
 /* Returns the images of the program's slots, as indices into the uses. NULL: raised. */
@@ -241,7 +241,7 @@ static vks_program *take_program(PyObject *object, vkpy_program **program)
 static PyObject *commands_set_program(PyObject *object, PyObject *const *arguments, Py_ssize_t count,
                                       PyObject *keywords)
 {
-    static vkpy_signature signature = {"CommandList.set_program", 3, 3, 3, {"program", "uses", "slots"}, {NULL}};
+    static vkpy_signature signature = {"CommandList._set_program", 3, 3, 3, {"program", "uses", "slots"}, {NULL}};
     vkpy_commands *self = (vkpy_commands *)object;
     PyObject *values[3], *result = NULL;
     vkpy_program *program;
@@ -261,7 +261,7 @@ static PyObject *commands_set_program(PyObject *object, PyObject *const *argumen
             keep(self, core, &list);
         else
             program->core = taken;
-        result = vkpy_none_or_raise(status, "CommandList.set_program");
+        result = vkpy_none_or_raise(status, "CommandList._set_program");
     }
     PyMem_Free(slots);
     free_uses(&list);
@@ -285,19 +285,20 @@ static PyObject *commands_is_compiled(PyObject *object, void *ignored)
 }
 
 static PyMethodDef methods[] = {
-    {"set_vulkan", VKPY_FASTCALL(commands_set_vulkan), METH_FASTCALL | METH_KEYWORDS,
-     "set_vulkan($self, command_buffer, uses, retire, transfer_buffer=0)\n--\n\nretire() is called from Device.reap() "
+    {"_set_vulkan", VKPY_FASTCALL(commands_set_vulkan), METH_FASTCALL | METH_KEYWORDS,
+     "_set_vulkan($self, command_buffer, uses, retire, transfer_buffer=0)\n--\n\nretire() is called from "
+     "Device._reap() "
      "once the last use "
      "has run."},
-    {"set_program", VKPY_FASTCALL(commands_set_program), METH_FASTCALL | METH_KEYWORDS,
-     "set_program($self, program, uses, slots)\n--\n\nTakes over the program, whose slot i is uses[slots[i]]."},
-    {"reset", commands_reset, METH_NOARGS, "reset($self)\n--\n\nDrops the compiled commands."},
+    {"_set_program", VKPY_FASTCALL(commands_set_program), METH_FASTCALL | METH_KEYWORDS,
+     "_set_program($self, program, uses, slots)\n--\n\nTakes over the program, whose slot i is uses[slots[i]]."},
+    {"_reset", commands_reset, METH_NOARGS, "_reset($self)\n--\n\nDrops the compiled commands."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef properties[] = {
     {"device", commands_device, NULL, "The device that it is for.", NULL},
-    {"is_compiled", commands_is_compiled, NULL, "Whether one of the set_ methods ran since the last reset().", NULL},
+    {"_is_compiled", commands_is_compiled, NULL, "Whether one of the _set_ methods ran since the last _reset().", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

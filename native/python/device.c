@@ -202,7 +202,7 @@ static PyObject *device_shutdown(PyObject *object, PyObject *ignored)
 
 static PyObject *device_reap(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"Device.reap", 1, 0, 1, {"all"}, {NULL}};
+    static vkpy_signature signature = {"Device._reap", 1, 0, 1, {"all"}, {NULL}};
     vkpy_device *self = (vkpy_device *)object;
     PyObject *values[1];
     bool all = false;
@@ -254,7 +254,7 @@ static PyObject *device_mark_lost(PyObject *object, PyObject *ignored)
 
 static PyObject *device_count_copy(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"Device.count_copy", 1, 1, 1, {"nbytes"}, {NULL}};
+    static vkpy_signature signature = {"Device._count_copy", 1, 1, 1, {"nbytes"}, {NULL}};
     vkpy_device *self = (vkpy_device *)object;
     PyObject *values[1];
     uint64_t bytes;
@@ -311,26 +311,26 @@ static PyMethodDef methods[] = {
      "certain."},
     {"wait_idle", VKPY_FASTCALL(device_wait_idle), VKPY_FAST,
      "wait_idle($self, timeout=None)\n--\n\nWaits until everything submitted before the call has run."},
-    {"check", device_check, METH_NOARGS,
-     "check($self)\n--\n\nRaises if the device is closed, lost or inherited through fork."},
-    {"mark_lost", device_mark_lost, METH_NOARGS, "mark_lost($self)\n--\n\nTreats the device as lost from now on."},
-    {"counters", device_counters, METH_NOARGS, "counters($self)\n--\n\nThe core's statistics, as a dict."},
-    {"count_copy", VKPY_FASTCALL(device_count_copy), VKPY_FAST,
-     "count_copy($self, nbytes)\n--\n\nAdds to copied_bytes."},
-    {"reap", VKPY_FASTCALL(device_reap), VKPY_FAST,
-     "reap($self, all=False)\n--\n\nCalls the retire functions of dead command lists whose work is done; how many."},
-    {"shutdown", device_shutdown, METH_NOARGS,
-     "shutdown($self)\n--\n\nEnds everything; idempotent. False: the driver hangs, and may use what it was given for "
+    {"_check", device_check, METH_NOARGS,
+     "_check($self)\n--\n\nRaises if the device is closed, lost or inherited through fork."},
+    {"_mark_lost", device_mark_lost, METH_NOARGS, "_mark_lost($self)\n--\n\nTreats the device as lost from now on."},
+    {"_counters", device_counters, METH_NOARGS, "_counters($self)\n--\n\nThe core's statistics, as a dict."},
+    {"_count_copy", VKPY_FASTCALL(device_count_copy), VKPY_FAST,
+     "_count_copy($self, nbytes)\n--\n\nAdds to copied_bytes."},
+    {"_reap", VKPY_FASTCALL(device_reap), VKPY_FAST,
+     "_reap($self, all=False)\n--\n\nCalls the retire functions of dead command lists whose work is done; how many."},
+    {"_shutdown", device_shutdown, METH_NOARGS,
+     "_shutdown($self)\n--\n\nEnds everything; idempotent. False: the driver hangs, and may use what it was given for "
      "ever."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef properties[] = {
     {"name", device_get_name, NULL, "The name that shared pages show.", NULL},
-    {"is_closed", device_is_closed, NULL, "Whether shutdown() ran.", NULL},
-    {"is_lost", device_is_lost, NULL, "Whether the driver, or mark_lost(), said so.", NULL},
-    {"submitted", device_submitted, NULL, "Serial of the last batch that the driver was given.", NULL},
-    {"completed", device_completed, NULL, "Serial of the last batch that has run.", NULL},
+    {"is_closed", device_is_closed, NULL, "Whether the device was closed.", NULL},
+    {"is_lost", device_is_lost, NULL, "Whether the driver has reported the loss of the device.", NULL},
+    {"_submitted", device_submitted, NULL, "Serial of the last batch that the driver was given.", NULL},
+    {"_completed", device_completed, NULL, "Serial of the last batch that has run.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -203,7 +203,7 @@ static PyObject *fence_event_fd(PyObject *object, PyObject *const *arguments, Py
 
 static PyObject *fence_notify(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"Fence.notify", 3, 3, 3, {"value", "event_queue", "token"}, {NULL}};
+    static vkpy_signature signature = {"Fence._notify", 3, 3, 3, {"value", "event_queue", "token"}, {NULL}};
     vkpy_fence *self = (vkpy_fence *)object;
     PyObject *values[3];
     uint64_t value, token;
@@ -215,7 +215,7 @@ static PyObject *fence_notify(PyObject *object, PyObject *const *arguments, Py_s
         return NULL;
     vks_status status;
     VKPY_SHORT(self->device, status = vks_fence_notify(self->core, value, event_queue, token));
-    return vkpy_none_or_raise(status, "Fence.notify");
+    return vkpy_none_or_raise(status, "Fence._notify");
 }
 
 static PyObject *fence_export(PyObject *object, PyObject *ignored)
@@ -329,8 +329,8 @@ static PyMethodDef methods[] = {
     {"event_fd", VKPY_FASTCALL(fence_event_fd), VKPY_FAST,
      "event_fd($self, value)\n--\n\nAn eventfd, the caller's to close, readable once the value is reached or never can "
      "be."},
-    {"notify", VKPY_FASTCALL(fence_notify), VKPY_FAST,
-     "notify($self, value, event_queue, token)\n--\n\nPuts the token into the event queue at that value."},
+    {"_notify", VKPY_FASTCALL(fence_notify), VKPY_FAST,
+     "_notify($self, value, event_queue, token)\n--\n\nPuts the token into the event queue at that value."},
     {"close", fence_close, METH_NOARGS,
      "close($self)\n--\n\nCloses the fence: waits for values that can no longer be reached fail. Idempotent."},
     {"_export", fence_export, METH_NOARGS,

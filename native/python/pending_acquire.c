@@ -46,7 +46,7 @@ static PyObject *pending_acquire_cancel(PyObject *object, PyObject *ignored)
 static PyObject *pending_acquire_notify(PyObject *object, PyObject *const *arguments, Py_ssize_t count,
                                         PyObject *keywords)
 {
-    static vkpy_signature signature = {"PendingAcquire.notify", 2, 2, 2, {"event_queue", "token"}, {NULL}};
+    static vkpy_signature signature = {"PendingAcquire._notify", 2, 2, 2, {"event_queue", "token"}, {NULL}};
     vkpy_pending_acquire *self = (vkpy_pending_acquire *)object;
     PyObject *values[2];
     uint64_t token;
@@ -56,7 +56,7 @@ static PyObject *pending_acquire_notify(PyObject *object, PyObject *const *argum
         return NULL;
     vks_status status;
     VKPY_SHORT(self->surface->device, status = vks_work_notify(self->core, event_queue, token));
-    return vkpy_none_or_raise(status, "PendingAcquire.notify");
+    return vkpy_none_or_raise(status, "PendingAcquire._notify");
 }
 
 static PyMethodDef methods[] = {
@@ -64,8 +64,9 @@ static PyMethodDef methods[] = {
      "is_done($self)\n--\n\nReturns whether the surface is owned now; raises if it never can be."},
     {"cancel", pending_acquire_cancel, METH_NOARGS,
      "cancel($self)\n--\n\nTrue: cancelled. False: the surface was acquired already."},
-    {"notify", VKPY_FASTCALL(pending_acquire_notify), VKPY_FAST,
-     "notify($self, event_queue, token)\n--\n\nPuts the token into the event queue when the acquire is complete or has "
+    {"_notify", VKPY_FASTCALL(pending_acquire_notify), VKPY_FAST,
+     "_notify($self, event_queue, token)\n--\n\nPuts the token into the event queue when the acquire is complete or "
+     "has "
      "failed."},
     {NULL, NULL, 0, NULL},
 };

@@ -75,7 +75,7 @@ static PyObject *submission_wait(PyObject *object, PyObject *const *arguments, P
 
 static PyObject *submission_notify(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
-    static vkpy_signature signature = {"Submission.notify", 2, 2, 2, {"event_queue", "token"}, {NULL}};
+    static vkpy_signature signature = {"Submission._notify", 2, 2, 2, {"event_queue", "token"}, {NULL}};
     vkpy_submission *self = (vkpy_submission *)object;
     PyObject *values[2];
     uint64_t token;
@@ -85,13 +85,13 @@ static PyObject *submission_notify(PyObject *object, PyObject *const *arguments,
         return NULL;
     vks_status status;
     VKPY_SHORT(self->device, status = vks_submission_notify(self->device->core, &self->core, event_queue, token));
-    return vkpy_none_or_raise(status, "Submission.notify");
+    return vkpy_none_or_raise(status, "Submission._notify");
 }
 
-/* Implemented in vkshare._async, because the wait depends on the event loop of Python. */
+/* Implemented in vkshare.core.event_loop, because the wait depends on the event loop of Python. */
 static PyObject *submission_await(PyObject *object)
 {
-    PyObject *module = PyImport_ImportModule("vkshare._async");
+    PyObject *module = PyImport_ImportModule("vkshare.core.event_loop");
     PyObject *awaitable = module == NULL ? NULL : PyObject_CallMethod(module, "wait_submission", "O", object);
     PyObject *iterator = awaitable == NULL ? NULL : PyObject_CallMethod(awaitable, "__await__", NULL);
     Py_XDECREF(awaitable);
@@ -145,8 +145,8 @@ static PyMethodDef methods[] = {
      "is_done($self)\n--\n\nReturns whether it has run; raises the cause if it failed."},
     {"wait", VKPY_FASTCALL(submission_wait), VKPY_FAST,
      "wait($self, timeout=None)\n--\n\nWaits until it has run; TimeoutError."},
-    {"notify", VKPY_FASTCALL(submission_notify), VKPY_FAST,
-     "notify($self, event_queue, token)\n--\n\nPuts the token into the event queue once it has run or failed."},
+    {"_notify", VKPY_FASTCALL(submission_notify), VKPY_FAST,
+     "_notify($self, event_queue, token)\n--\n\nPuts the token into the event queue once it has run or failed."},
     {"__reduce_ex__", submission_reduce, METH_O,
      "__reduce_ex__($self, protocol)\n--\n\nTypeError: it cannot be pickled."},
     {NULL, NULL, 0, NULL},

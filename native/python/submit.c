@@ -235,7 +235,7 @@ static bool compile(PyObject *list)
     return result != NULL;
 }
 
-/* Reads an engine's VkCommandBuffer: an int, or an object that vkshare._handles.as_int() reads,
+/* Reads an engine's VkCommandBuffer: an int, or an object that vkshare.util.handles.as_int() reads,
  * such as a cffi pointer. */
 static bool read_raw(PyObject *object, uint64_t *out)
 {
@@ -243,7 +243,7 @@ static bool read_raw(PyObject *object, uint64_t *out)
     if (!Py_IS_TYPE(object, &PyLong_Type)) {
         if (Py_IS_TYPE(object, &PyBool_Type) || object == Py_None)
             return vkpy_type_error(object, "commands", command_forms);
-        PyObject *handles = as_int != NULL ? NULL : PyImport_ImportModule("vkshare._handles");
+        PyObject *handles = as_int != NULL ? NULL : PyImport_ImportModule("vkshare.util.handles");
         if (handles != NULL)
             as_int = PyObject_GetAttrString(handles, "as_int");
         Py_XDECREF(handles);

@@ -664,7 +664,7 @@ static PyMethodDef methods[] = {
     {"_take_semaphores", swapchain_take_semaphores, METH_O, NULL},
     {"_set_hooks", VKPY_FASTCALL(swapchain_set_hooks), VKPY_FAST, NULL},
     {"_close", swapchain_close, METH_NOARGS, NULL},
-    {"counters", swapchain_counters, METH_NOARGS, "counters($self)\n--\n\nThe core's statistics, as a dict."},
+    {"_counters", swapchain_counters, METH_NOARGS, "_counters($self)\n--\n\nThe core's statistics, as a dict."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,5 +1,5 @@
 /* descriptor.c: receives and checks descriptors of other processes, for C programs. It follows
- * vkshare/descriptors.py, _fds.py and _transport.py, and tests/test_c_client.py compares the two. */
+ * vkshare/ipc/descriptors.py and transport.py, and tests/test_c_client.py compares the two. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

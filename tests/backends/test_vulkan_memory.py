@@ -13,12 +13,12 @@ from uuid import UUID
 
 import pytest
 
-from vkshare import _fds
 from vkshare.backends import host_memory
 from vkshare.backends.base import ImageSpec, MemoryHandle
 from vkshare.backends.vulkan import imports
 from vkshare.errors import ClosedError, DescriptorError, DeviceMismatchError, UnsupportedError
 from vkshare.formats import get
+from vkshare.util import fd_ops
 
 USAGE = frozenset({"render", "sample", "copy"})
 TILINGS = ("linear", "optimal")
@@ -356,7 +356,7 @@ def test_an_import_in_a_process_without_a_free_fd_blames_no_descriptor(monkeypat
         def duplicate(fd: int) -> int:
             raise OSError(code, os.strerror(code))
 
-        monkeypatch.setattr(_fds, "duplicate", duplicate)
+        monkeypatch.setattr(fd_ops, "duplicate", duplicate)
 
     image: Any = None
     fail(errno.EMFILE)

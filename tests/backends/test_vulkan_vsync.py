@@ -60,7 +60,7 @@ def engine() -> Any:
     physical = SimpleNamespace(vk=driver, handle="physical", extensions=extensions)
     context = SimpleNamespace(extensions=extensions, vk=driver, device="device", physical=physical)
     backend = SimpleNamespace(context=context)
-    return SimpleNamespace(backend="vulkan", check=lambda: None, _backend=backend, driver=driver)
+    return SimpleNamespace(backend="vulkan", _check=lambda: None, _backend=backend, driver=driver)
 
 
 def test_the_driver_is_asked_for_the_swapchains_present(engine: Any) -> None:

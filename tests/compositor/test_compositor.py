@@ -261,7 +261,7 @@ def test_a_device_that_is_lost_is_replaced_and_the_clients_are_seen_again(
     window = compositor.open_window(client.descriptor)
     client.paint(RED)
     shows(compositor, 2, 2, RED)
-    compositor.device.mark_lost()
+    compositor.device._mark_lost()
     with contextlib.suppress(ClosedError):
         client.paint(GREEN)
     until(lambda: compositor.statistics().devices == 2)
@@ -286,7 +286,7 @@ def test_a_lost_device_without_a_factory_ends_the_compositor_and_calls_on_end(
     window = compositor.open_window(client.descriptor, on_end=lambda _, why: told.append(why))
     client.paint(RED)
     shows(compositor, 2, 2, RED)
-    compositor.device.mark_lost()
+    compositor.device._mark_lost()
     client.paint(GREEN)
     assert compositor.wait(20)
     assert isinstance(compositor.error, vks.DeviceLostError)

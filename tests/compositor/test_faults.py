@@ -92,7 +92,7 @@ def test_a_frame_whose_work_will_never_run_is_dropped_without_wakeups(compose: C
     with client.device.create_fence() as gate:
         client.paint(GREEN, waits=((gate, 1),))
         until(lambda: window.statistics().is_late)
-        client.device.mark_lost()
+        client.device._mark_lost()
         until(lambda: not window.statistics().is_late)
     until(lambda: compositor.display.statistics().observing == 0)
     until_rest(lambda: compositor.statistics().wakeups)
@@ -409,7 +409,7 @@ def test_a_window_that_is_opened_while_the_device_is_lost_is_shown_on_the_next(
 ) -> None:
     compositor = compose(device=lambda: vks_open(name="compositor"))
     client = painter()
-    compositor.device.mark_lost()
+    compositor.device._mark_lost()
     window = compositor.open_window(client.descriptor)
     until(lambda: compositor.statistics().devices == 2)
 
@@ -431,7 +431,7 @@ def test_a_device_that_is_lost_before_it_has_a_swapchain_is_not_the_last_one(
     def factory() -> vks.Device:
         opened.append(vks_open(name=f"compositor {len(opened)}"))
         if len(opened) == 2:
-            opened[1].mark_lost()
+            opened[1]._mark_lost()
         return opened[-1]
 
     compositor = compose(device=factory)
@@ -439,7 +439,7 @@ def test_a_device_that_is_lost_before_it_has_a_swapchain_is_not_the_last_one(
     compositor.open_window(client.descriptor)
     client.paint(RED)
     shows(compositor, 2, 2, RED)
-    compositor.device.mark_lost()
+    compositor.device._mark_lost()
     with contextlib.suppress(ClosedError):
         client.paint(GREEN)
     until(lambda: compositor.device in opened[2:])
@@ -464,7 +464,7 @@ def test_a_window_that_is_closed_while_it_is_opened_anew_lets_go_of_what_was_ope
         return made[-1]
 
     monkeypatch.setattr(frame_sources, "open_source", late)
-    compositor.device.mark_lost()
+    compositor.device._mark_lost()
     with contextlib.suppress(ClosedError):
         client.paint(GREEN)
     until(lambda: made and made[-1]._receiver.is_closed)
@@ -484,7 +484,7 @@ def test_a_client_is_shown_after_more_lost_devices_and_moves_than_its_pipe_has_s
         shows(window.compositor, 2, 2, colour)
         if turn % 2:
             before = window.compositor.statistics().devices
-            window.compositor.device.mark_lost()
+            window.compositor.device._mark_lost()
             with contextlib.suppress(ClosedError):
                 client.paint(colour)  # so that it looks
             until(lambda before=before: window.compositor.statistics().devices > before)

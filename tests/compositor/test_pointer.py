@@ -17,8 +17,8 @@ from support.servers import until
 
 import vkshare as vks
 from vkshare.compositor import ClientWindow, Compositor, pointer
-from vkshare.present.events import Event
 from vkshare.vsync import Display, Tick
+from vkshare.window.events import Event
 
 Paint = Callable[..., Painter]
 RED, GREEN, BLUE = (1, 0, 0, 1), (0, 1, 0, 1), (0, 0, 1, 1)

@@ -26,14 +26,14 @@ from support.fds import open_fds
 from support.servers import Place, core_threads, losing_fds, nobody_is_left, open_cpu, until
 
 import vkshare as vks
-from vkshare import _transport
 from vkshare.compositor import Compositor, Desktop, RemoteWindow, Service, frame_sources, messages
 from vkshare.compositor import desktop as desktop_module
 from vkshare.compositor import service as service_module
 from vkshare.errors import ClosedError, InvalidCallError, RemoteLostError
-from vkshare.present.events import Event
+from vkshare.ipc import transport
 from vkshare.server import messages as m
 from vkshare.vsync import Display
+from vkshare.window.events import Event
 
 RED, GREEN, BLUE, BLACK = (1, 0, 0, 1), (0, 1, 0, 1), (0, 0, 1, 1), (0, 0, 0, 1)
 
@@ -255,7 +255,7 @@ def test_a_clients_windows_keep_so_many_fds_and_no_more(
     serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served = serve()
-    monkeypatch.setattr(_transport, "quota", lambda: 40)
+    monkeypatch.setattr(transport, "quota", lambda: 40)
     desktop = served.desktop()
     window = desktop.open_window(4, 4)
     paint(window, RED)

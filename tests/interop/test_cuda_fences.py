@@ -217,7 +217,7 @@ def test_one_that_is_lost_warns_and_one_of_a_forked_parent_is_left_alone(cuda: F
 
 @pytest.mark.rule("I3", "X11")
 def test_in_a_forked_child_cuda_is_not_asked(stage: Stage) -> None:
-    stage.shared._fence.device.check.side_effect = InvalidCallError("inherited through fork")
+    stage.shared._fence.device._check.side_effect = InvalidCallError("inherited through fork")
     for use in (stage.shared.signal, stage.shared.wait):
         with pytest.raises(InvalidCallError, match="fork"):
             use(1)

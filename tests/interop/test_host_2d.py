@@ -13,8 +13,8 @@ from support.sharing import opened
 
 import vkshare as vks
 from vkshare import formats
+from vkshare.core import host
 from vkshare.errors import InvalidCallError, UnsupportedError
-from vkshare.interop import host
 
 Open = Callable[..., vks.Device]
 WIDTH, HEIGHT = 72, 33

@@ -20,7 +20,7 @@ if _driver:
 def device() -> Iterator[Device]:
     device = Device(name="extension")
     yield device
-    device.shutdown()
+    device._shutdown()
 
 
 @pytest.fixture

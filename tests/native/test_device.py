@@ -17,29 +17,29 @@ def test_a_device_tells_its_name_and_state(device: Device) -> None:
     assert device.name == "extension"
     assert not device.is_closed
     assert not device.is_lost
-    device.check()
-    device.count_copy(12)
-    counters = device.counters()
+    device._check()
+    device._count_copy(12)
+    counters = device._counters()
     assert counters["copied_bytes"] == 12
     assert counters["held_limit"] > 0
     assert set(counters) == {
         "submitted", "completed", "transfers", "submissions", "held", "held_limit", "held_total", "failed",
         "backpressure_waits", "copied_bytes", "fences", "surfaces",
     }  # fmt: skip
-    device.shutdown()
-    device.shutdown()
+    device._shutdown()
+    device._shutdown()
     assert device.is_closed
     with pytest.raises(errors.ClosedError):
-        device.check()
+        device._check()
     with pytest.raises(errors.ClosedError):
         device.submit()
 
 
 @pytest.mark.rule("X21")
 def test_a_device_that_is_marked_lost_says_so(device: Device, fence: Fence) -> None:
-    device.mark_lost()
+    device._mark_lost()
     assert device.is_lost
-    for call in (device.check, device.submit, lambda: fence.wait(1, 5)):
+    for call in (device._check, device.submit, lambda: fence.wait(1, 5)):
         with pytest.raises(errors.DeviceLostError):
             call()
 

@@ -59,7 +59,7 @@ def test_a_follower_is_read_only_and_follows(device: Device) -> None:
     timer.start()
     follower.wait(3, 5)
     timer.join()
-    other.shutdown()
+    other._shutdown()
 
 
 @pytest.mark.rule("X13", "X15", "X18")
@@ -105,10 +105,10 @@ def test_a_hub_collects_events_and_failures(device: Device, fence: Fence) -> Non
     event_queue = _native.EventQueue()
     assert event_queue.drain() == []
     for token in range(200):
-        fence.notify(1, event_queue, token)
-    fence.notify(2, event_queue, TOP - 1)
+        fence._notify(1, event_queue, token)
+    fence._notify(2, event_queue, TOP - 1)
     submission = device.submit(waits=(fence, 1))
-    submission.notify(event_queue=event_queue, token=1000)
+    submission._notify(event_queue=event_queue, token=1000)
     fence.signal(1)
     submission.wait(5)
     events = []

@@ -87,7 +87,7 @@ def test_ctrl_c_ends_a_wait_at_once_and_changes_nothing(what: str) -> None:
     fence.signal(1)
     submission.wait(5)
     surface.acquire(1, 5)
-    device.shutdown()
+    device._shutdown()
 
 
 @pytest.mark.rule("X7")
@@ -120,7 +120,7 @@ def test_threads_may_use_one_device_at_the_same_time(device: Device) -> None:
                 surface.acquire(value - 1, 5)
                 device.submit(commands, signals=((fence, value),))
                 if value % 7 == 0:
-                    commands.reset()
+                    commands._reset()
                 surface.release(value)
                 fence.wait(value, 5)
         except BaseException as error:
@@ -140,7 +140,7 @@ def test_after_fork_every_object_refuses_and_the_parent_goes_on(device: Device, 
     commands = List(surface)
     submission = device.submit(commands)
     calls = {
-        "Device.check": device.check,
+        "Device._check": device._check,
         "Device.submit": lambda: device.submit(commands),
         "Device.wait_idle": lambda: device.wait_idle(1),
         "Fence.value": lambda: fence.value,
@@ -168,7 +168,7 @@ def test_after_fork_every_object_refuses_and_the_parent_goes_on(device: Device, 
                         failed.append(f"{name}: {error}")
                 except BaseException as error:
                     failed.append(f"{name}: {error!r}")
-            device.reap()
+            device._reap()
             del device, fence, surface, commands, submission, calls, call
             gc.collect()
         finally:
@@ -194,7 +194,7 @@ def test_a_forked_child_can_make_its_own_device(device: Device) -> None:
             fence = Fence(own)
             own.submit(signals=fence).wait(5)
             status = 0 if fence.value == 1 else 2
-            own.shutdown()
+            own._shutdown()
         finally:
             os._exit(status)
     assert os.waitpid(child, 0)[1] == 0

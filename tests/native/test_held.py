@@ -28,9 +28,9 @@ def test_submit_waits_without_the_gil_when_as_many_are_held_as_may_be() -> None:
     submission = device.submit(waits=(gate, 1))
     assert gate.value == 1  # it waited for that
     submission.wait(20)
-    assert device.counters()["backpressure_waits"] == 1
+    assert device._counters()["backpressure_waits"] == 1
     timer.join()
-    device.shutdown()
+    device._shutdown()
 
 
 def test_what_a_held_submission_needs_outlives_pythons_references(device: Device, surface: Surface) -> None:
@@ -45,7 +45,7 @@ def test_what_a_held_submission_needs_outlives_pythons_references(device: Device
     submission.wait(5)
     behind_follower.wait(5)
     assert done.value == 1
-    device.reap()
+    device._reap()
 
 
 def test_what_held_submissions_kept_is_let_go(device: Device) -> None:
@@ -59,7 +59,7 @@ def test_what_held_submissions_kept_is_let_go(device: Device) -> None:
     assert sum(reference() is not None for reference in kept) == 50
     gate.signal(1)
     device.wait_idle(5)
-    device.reap()
+    device._reap()
     assert sum(reference() is not None for reference in kept) == 0
 
 
@@ -76,7 +76,7 @@ def test_a_dropped_device_with_held_work_is_collected() -> None:
 @pytest.mark.rule("X6")
 def test_shutdown_fails_what_is_held_with_closed_error(device: Device, fence: Fence) -> None:
     submissions = [device.submit(waits=(fence, 1)) for _ in range(3)]
-    device.shutdown()
+    device._shutdown()
     for submission in submissions:
         with pytest.raises(errors.ClosedError):
             submission.wait(5)

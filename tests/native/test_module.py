@@ -56,8 +56,8 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "_acquire_from_external": (0,),
     "_external_begin": (False,),
     "_external_end": (0,),
-    "count_copy": (1,),
-    "notify": (1, None, 1),
+    "_count_copy": (1,),
+    "_notify": (1, None, 1),
     "signal": (1,),
     "wait": (1,),
     "is_done": (1,),
@@ -71,8 +71,8 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "blit": (0, (0, 0, 1, 1), 1, (0, 0, 1, 1), False),
     "composite": (0, 1, 0, 0, 1.0),
     "draw_triangles": (0, memoryview(bytes(16)).cast("f", (1, 4)), -1, -1, -1, False, 8),
-    "set_vulkan": (1, [], print),
-    "set_program": (None, [], []),
+    "_set_vulkan": (1, [], print),
+    "_set_program": (None, [], []),
 }
 
 
@@ -87,7 +87,7 @@ def use(item: object, name: str) -> None:
 def test_an_object_whose_init_never_ran_refuses_every_use(kind: type) -> None:
     blank = kind.__new__(kind)
     for name in members_of(kind):
-        if name in {"_open", "_adopt", "is_compiled"}:
+        if name in {"_open", "_adopt", "_is_compiled"}:
             continue
         with pytest.raises(errors.InvalidCallError, match=r"never initialised|__init__"):
             use(blank, name)

@@ -44,7 +44,7 @@ def make_device(backend: Any) -> Iterator[MakeDevice]:
     yield make
     for reference in made:
         if (device := reference()) is not None:
-            device.shutdown()
+            device._shutdown()
 
 
 class EngineLock:
@@ -87,10 +87,10 @@ def test_threads_that_hold_the_lock_and_want_the_gil_do_not_deadlock(make_device
 
     def look() -> None:
         while not stop:
-            completed, value = device.completed, fence.value
-            if value > fence.queued_value or completed > device.submitted:
+            completed, value = device._completed, fence.value
+            if value > fence.queued_value or completed > device._submitted:
                 wrong.append((completed, value))
-            device.counters()
+            device._counters()
 
     threads = [threading.Thread(target=work) for work in (render, render, look)]
     for thread in threads:
@@ -145,7 +145,7 @@ def test_the_lock_may_be_a_pair_of_c_addresses(make_device: MakeDevice) -> None:
     addresses = [ctypes.cast(function, ctypes.c_void_p).value for function in (lock, unlock)]
     device = make_device(lock_queue=addresses[0], unlock_queue=addresses[1], lock_user=77)
     device.submit().wait(5)
-    device.shutdown()
+    device._shutdown()
     assert taken[:2] == [77, -77]
 
 
@@ -157,7 +157,7 @@ class Recorded(_native.CommandList):
         self.command_buffer, self.retire = command_buffer, retire
 
     def _compile(self) -> None:
-        self.set_vulkan(self.command_buffer, [], self.retire)
+        self._set_vulkan(self.command_buffer, [], self.retire)
 
 
 @pytest.fixture
@@ -177,14 +177,14 @@ def test_a_command_buffer_is_retired_by_reap_once_its_last_use_has_run(
     submission = device.submit(commands, commands, waits=(fence, 1))
     del commands
     gc.collect()
-    assert device.reap() == 0
+    assert device._reap() == 0
     fence.signal(1)
     submission.wait(5)
     assert retired == []  # never from a thread of the core
     while not retired:
-        device.reap()
+        device._reap()
     assert retired == [threading.get_ident()]
-    assert device.reap(all=True) == 0
+    assert device._reap(all=True) == 0
 
 
 def test_what_was_not_reaped_is_retired_with_the_device(make_device: MakeDevice, command_buffer: int) -> None:
@@ -208,7 +208,7 @@ def test_a_retire_that_raises_is_told(
     device = make_device()
     device.submit(Recorded(device, command_buffer, broken)).wait(5)
     gc.collect()
-    assert device.reap(all=True) == 1
+    assert device._reap(all=True) == 1
     assert told == ["from retire"]
 
 

@@ -28,7 +28,7 @@ def test_a_list_keeps_its_surfaces_until_it_is_reset(device: Device) -> None:
     alive = weakref.ref(surface)
     del surface
     assert alive() is not None
-    commands.reset()
+    commands._reset()
     assert alive() is None
 
 
@@ -49,15 +49,15 @@ def test_set_program_checks_what_it_is_given(device: Device, surface: Surface) -
         ((_native.Program.__new__(_native.Program), [], []), errors.InvalidCallError, "never initialised"),
     ):
         with pytest.raises(error, match=text):
-            commands.set_program(*arguments)
-    commands.set_program(program, [(surface, True)], [slot])
+            commands._set_program(*arguments)
+    commands._set_program(program, [(surface, True)], [slot])
     with pytest.raises(errors.InvalidCallError, match=r"reset\(\) it first"):
-        commands.set_program(_native.Program(), [], [])
+        commands._set_program(_native.Program(), [], [])
     with pytest.raises(errors.InvalidCallError, match="taken over"):
         program.clear(slot, (0, 0, 0, 0))
-    commands.reset()
+    commands._reset()
     with pytest.raises(errors.InvalidCallError, match="taken over"):
-        commands.set_program(program, [], [])
+        commands._set_program(program, [], [])
 
 
 def test_set_program_refuses_surfaces_of_another_device_and_keeps_the_program(device: Device, surface: Surface) -> None:
@@ -66,9 +66,9 @@ def test_set_program_refuses_surfaces_of_another_device_and_keeps_the_program(de
     program = _native.Program()
     slot = program.image(WIDTH, HEIGHT, RGBA8)
     with pytest.raises(errors.DeviceMismatchError):
-        commands.set_program(program, [(surface, True)], [slot])
+        commands._set_program(program, [(surface, True)], [slot])
     program.clear(slot, (0, 0, 0, 0))
-    other.shutdown()
+    other._shutdown()
 
 
 def test_set_vulkan_checks_what_it_is_given(device: Device) -> None:
@@ -80,13 +80,13 @@ def test_set_vulkan_checks_what_it_is_given(device: Device) -> None:
         ((1, None, print), TypeError, "uses must be"),
     ):
         with pytest.raises(error, match=text):
-            commands.set_vulkan(*arguments)
+            commands._set_vulkan(*arguments)
     retire = lambda: None  # noqa: E731
     before = sys.getrefcount(retire)
     with pytest.raises(errors.VkshareError):  # the CPU backend runs programs
-        commands.set_vulkan(1, [], retire)
+        commands._set_vulkan(1, [], retire)
     assert sys.getrefcount(retire) == before
-    assert not commands.is_compiled
+    assert not commands._is_compiled
 
 
 def test_every_program_operation_is_recorded_and_runs(device: Device) -> None:
@@ -104,7 +104,7 @@ def test_every_program_operation_is_recorded_and_runs(device: Device) -> None:
         for column, value in enumerate((x, y, 0, 1, 0, 0, 1, 1)):
             vertices[row, column] = value
     commands = _native.CommandList(device)
-    commands.set_program(program, [(target, True), (source, True)], [a, b])
+    commands._set_program(program, [(target, True), (source, True)], [a, b])
     target.acquire()
     source.acquire()
     device.submit(commands).wait(5)
@@ -114,7 +114,7 @@ def test_every_program_operation_is_recorded_and_runs(device: Device) -> None:
         assert target.memory[4 * x : 4 * x + 4] == bytes((0, 255, 0, 255))
     drawn, program = _native.CommandList(device), _native.Program()
     program.draw_triangles(program.image(WIDTH, HEIGHT, RGBA8), vertices, 4, -1, -1, False, 8)
-    drawn.set_program(program, [(target, True)], [0])
+    drawn._set_program(program, [(target, True)], [0])
     device.submit(drawn).wait(5)
     assert target.memory[:] == bytes((0, 0, 255, 255)) * (WIDTH * HEIGHT)
 
@@ -183,7 +183,7 @@ def test_an_argument_that_gives_the_program_away_is_caught(device: Device, surfa
 
     class Gives:
         def __index__(self) -> int:
-            commands.set_program(program, [(surface, True)], [slot])
+            commands._set_program(program, [(surface, True)], [slot])
             return 0
 
     with pytest.raises(errors.InvalidCallError, match="taken over"):

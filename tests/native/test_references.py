@@ -41,7 +41,7 @@ def test_submitting_leaves_reference_counts_as_they_were(device: Device, surface
     for value in range(2, 500):
         submit_and_fail(value)
     device.wait_idle(5)
-    device.reap()
+    device._reap()
     assert [sys.getrefcount(item) for item in items] == before
 
 
@@ -64,7 +64,7 @@ def test_objects_of_all_kinds_leave_nothing_behind(device: Device) -> None:
         surface.release(0)
         pending = surface._acquire_start(5)
         assert pending is not None
-        pending.notify(event_queue, 1)
+        pending._notify(event_queue, 1)
         pending.cancel()
         Fence._open(device, *fence._export())
         for bad in (
@@ -77,26 +77,26 @@ def test_objects_of_all_kinds_leave_nothing_behind(device: Device) -> None:
 
     a_round()
     gc.collect()
-    device.reap()
+    device._reap()
     before, fds = [sys.getrefcount(kind) for kind in kinds], open_fds()
     for _ in range(100):
         a_round()
     gc.collect()
-    device.reap()
+    device._reap()
     assert [sys.getrefcount(kind) for kind in kinds] == before
     assert open_fds() <= fds
-    assert device.counters()["fences"] == 0
-    assert device.counters()["surfaces"] == 0
+    assert device._counters()["fences"] == 0
+    assert device._counters()["surfaces"] == 0
 
 
 def test_devices_leave_no_thread_and_no_fd_behind() -> None:
-    Device().shutdown()
+    Device()._shutdown()
     threads, fds = _native.thread_count(), open_fds()
     for index in range(30):
         device = Device()
         make_surface(device).acquire()
         if index % 2:
-            device.shutdown()
+            device._shutdown()
         del device
         gc.collect()
     assert _native.thread_count() <= threads
@@ -132,7 +132,7 @@ def test_weak_references_work_on_all_objects(device: Device, surface: Surface, f
     assert [reference() for reference in references] == items
     fence.signal(1)
     submission.wait(5)
-    device.reap()
+    device._reap()
     del submission
     items.clear()
     assert references[3]() is None

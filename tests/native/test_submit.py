@@ -24,16 +24,16 @@ from vkshare import errors
 
 def test_submit_runs_a_list_and_compiles_it_once(device: Device, surface: Surface) -> None:
     commands = List(surface, (0.0, 1.0, 0.0, 1.0))
-    assert not commands.is_compiled
+    assert not commands._is_compiled
     surface.acquire()
     for _ in range(3):
         device.submit(commands).wait(5)
     surface._cpu_access(5)
     assert commands.compilations == 1
-    assert commands.is_compiled
+    assert commands._is_compiled
     assert surface.memory[:4] == bytes((0, 255, 0, 255))
-    commands.reset()
-    assert not commands.is_compiled
+    commands._reset()
+    assert not commands._is_compiled
     device.submit(commands).wait(5)
     assert commands.compilations == 2
 
@@ -56,8 +56,8 @@ def test_a_submission_tells_where_it_stands(device: Device, fence: Fence) -> Non
     first, second = device.submit(), device.submit()
     assert 0 < first.serial < second.serial
     second.wait(5)
-    assert device.completed >= second.serial
-    assert device.submitted >= second.serial
+    assert device._completed >= second.serial
+    assert device._submitted >= second.serial
     device.wait_idle(5)
 
 
@@ -147,7 +147,7 @@ def test_a_refused_submission_names_the_list_and_the_surface(device: Device) -> 
     stranger = Device(name="stranger")
     with pytest.raises(errors.DeviceMismatchError, match=r"commands\[0\] is of .*record\(\)"):
         stranger.submit(lists[0])
-    stranger.shutdown()
+    stranger._shutdown()
 
 
 def test_a_refused_submission_names_the_fence(device: Device, fence: Fence) -> None:
@@ -165,7 +165,7 @@ def test_a_refused_submission_names_the_fence(device: Device, fence: Fence) -> N
         with pytest.raises(error, match=re.escape(who)):
             device.submit(**options)
     assert fence.queued_value == 0
-    stranger.shutdown()
+    stranger._shutdown()
 
 
 def test_a_repr_that_fails_while_a_submission_is_refused_is_passed_on(device: Device) -> None:
@@ -218,4 +218,4 @@ def test_objects_of_another_device_are_refused_with_a_hint(device: Device, surfa
     ):
         with pytest.raises(errors.DeviceMismatchError, match=hint):
             call()
-    other.shutdown()
+    other._shutdown()

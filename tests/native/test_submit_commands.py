@@ -42,7 +42,7 @@ def test_a_compile_that_raises_or_sets_nothing_submits_nothing(device: Device, s
             pass
 
     surface.acquire()
-    before = device.counters()["submissions"]
+    before = device._counters()["submissions"]
     with pytest.raises(ZeroDivisionError):
         device.submit(Raises(surface))
     with pytest.raises(errors.InvalidCallError, match="not compiled"):
@@ -50,7 +50,7 @@ def test_a_compile_that_raises_or_sets_nothing_submits_nothing(device: Device, s
     blank = List.__new__(List)
     with pytest.raises((errors.InvalidCallError, AttributeError)):
         device.submit(blank)
-    assert device.counters()["submissions"] == before
+    assert device._counters()["submissions"] == before
 
 
 def test_a_list_that_another_ones_compile_resets_is_compiled_again_but_not_for_ever(
@@ -61,7 +61,7 @@ def test_a_list_that_another_ones_compile_resets_is_compiled_again_but_not_for_e
 
         def _compile(self) -> None:
             super()._compile()
-            self.other.reset()
+            self.other._reset()
 
     once, first, second = Resets(surface), Resets(surface), Resets(surface)
     once.other, first.other, second.other = List(surface), second, first
@@ -112,4 +112,4 @@ def test_unowned_surfaces_that_discard_go_to_the_python_layer(device: Device, fe
     target.acquire()
     device.submit(commands).wait(5)
     assert len(calls) == 2
-    device.shutdown()
+    device._shutdown()

@@ -66,7 +66,7 @@ def test_a_pending_acquire_is_granted_or_cancelled(device: Device, surface: Surf
     pending = peer._acquire_start(4)
     assert pending is not None
     assert not pending.is_done()
-    pending.notify(event_queue, 11)
+    pending._notify(event_queue, 11)
     surface.release(4)
     assert select.select([event_queue.fileno()], [], [], 5)[0]
     assert event_queue.drain() == [(11, None)]
@@ -119,7 +119,7 @@ def test_a_surface_lends_its_pixels_until_its_work_has_run(device: Device) -> No
     surface._close()
     del surface, commands
     device.wait_idle(5)
-    device.reap()
+    device._reap()
     memory.clear()
 
 

@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from vkshare.present import events
-from vkshare.present.events import FIELDS, Collector, Event
+from vkshare.window import events
+from vkshare.window.events import FIELDS, Collector, Event
 
 
 @pytest.fixture

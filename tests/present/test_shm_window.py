@@ -18,9 +18,9 @@ from support.shm import BACKGROUND, Client, Memory, only_on_cpu, settle, stopped
 
 import vkshare as vks
 from vkshare.errors import InvalidCallError, UnsupportedError
-from vkshare.present import _x11_connection
-from vkshare.present._x11_connection import X11Connection
-from vkshare.present.shm_window import ShmWindow, Token
+from vkshare.window import x11_connection
+from vkshare.window.shm_window import ShmWindow, Token
+from vkshare.window.x11_connection import X11Connection
 
 pytest_plugins = ["support.shm"]
 pytestmark = only_on_cpu
@@ -91,8 +91,8 @@ def test_a_surface_of_the_cpu_backend_is_shown_from_its_own_memory(client: Clien
             30
         )  # a Swapchain does so before it shows
     with surface.export() as descriptor, ShmWindow(client.display.name, window_id) as window:
-        fds = descriptor.open_fds()
-        handle = descriptor.memory(fds[0])
+        fds = descriptor._open_fds()
+        handle = descriptor._memory(fds[0])
         segment = window.attach(handle.fd, handle.size)
         for fd in fds:  # the server has a duplicate
             with contextlib.suppress(OSError):
@@ -108,7 +108,7 @@ def test_a_window_made_by_glfw_is_shown_on(client: Client) -> None:
     done = displays.run_child(
         """
         import os, fcntl, glfw
-        from vkshare.present.shm_window import ShmWindow
+        from vkshare.window.shm_window import ShmWindow
         assert glfw.init()
         glfw.window_hint(glfw.CLIENT_API, glfw.NO_API)
         made = glfw.create_window(64, 32, "shm", None, None)
@@ -256,7 +256,7 @@ def test_ctrl_c_ends_a_wait_for_a_server_that_isstopped(client: Client, memory: 
 def test_a_server_that_takes_nothing_any_more_is_a_timeout_and_no_hang(
     client: Client, memory: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_x11_connection, "REPLY_TIMEOUT", 0.2)
+    monkeypatch.setattr(x11_connection, "REPLY_TIMEOUT", 0.2)
     picture = memory(120, 80)
     with ShmWindow(client.display.name, client.window(), shared_memory=False) as window:
         segment = window.attach(picture.fd, picture.size)

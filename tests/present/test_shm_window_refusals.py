@@ -23,9 +23,9 @@ from support.processes import in_child
 from support.shm import Client, Memory, only_on_cpu, settle
 
 from vkshare.errors import ClosedError, DescriptorError, InvalidCallError, SurfaceLostError, UnsupportedError
-from vkshare.present import _x11_connection
-from vkshare.present._x11_connection import X11Connection
-from vkshare.present.shm_window import Segment, ShmWindow
+from vkshare.window import x11_connection
+from vkshare.window.shm_window import Segment, ShmWindow
+from vkshare.window.x11_connection import X11Connection
 
 pytest_plugins = ["support.shm"]
 pytestmark = only_on_cpu
@@ -358,6 +358,6 @@ def test_a_window_of_32_bits_shows_the_alpha_of_the_surface(client: Client, memo
 
 def test_errors_of_the_server_read_like_the_protocol_names_them() -> None:
     packet = struct.pack("=xBHIHBx20x", 9, 77, 0x40001, 3, 130)
-    error = _x11_connection.XError(packet)
+    error = x11_connection.XError(packet)
     assert (error.code, error.sequence, error.resource) == (9, 77, 0x40001)
     assert str(error) == "BadDrawable for 0x40001 (request 130.3)"

@@ -237,21 +237,30 @@ def test_prepared_commands_are_recorded_once_an_image_and_again_after_a_resize(m
         prepared = swapchain.prepare(record)
         assert "Prepared" in repr(prepared)
         for _ in range(20):
-            assert swapchain.frame(prepared) is None
+            swapchain.present_prepared(prepared)
         assert 0 < len(recorded) <= swapchain.image_count
         assert set(recorded) == {(32, 16)}
         assert_images_equal(swapchain.capture(), expected(swapchain, *drawings))
         recorded.clear()
         swapchain.resize(16, 40)
         for _ in range(20):
-            swapchain.frame(prepared)
+            swapchain.present_prepared(prepared)
         assert 0 < len(recorded) <= swapchain.image_count
         assert set(recorded) == {(16, 40)}
         assert_images_equal(swapchain.capture(), expected(swapchain, *drawings))
         recorded.clear()
         prepared.reset()
-        swapchain.frame(prepared)
+        swapchain.present_prepared(prepared)
         assert len(recorded) == 1
+
+
+def test_a_frame_of_prepared_commands_warns_and_presents_them(make: Create) -> None:
+    with make() as swapchain:
+        prepared = swapchain.prepare(lambda commands, view: commands.clear(view, (1, 0, 0, 1)))
+        with pytest.warns(DeprecationWarning, match=r"call swapchain\.present_prepared\(prepared\)") as warned:
+            assert swapchain.frame(prepared, timeout=30) is None
+        assert warned[0].filename == __file__
+        assert_images_equal(swapchain.capture(), expected(swapchain, clearing(255)))
 
 
 def test_two_prepared_take_turns_with_frames_drawn_by_hand(make: Create) -> None:
@@ -259,9 +268,9 @@ def test_two_prepared_take_turns_with_frames_drawn_by_hand(make: Create) -> None
         red = swapchain.prepare(lambda commands, view: commands.clear(view, (1, 0, 0, 1)))
         blue = swapchain.prepare(lambda commands, view: commands.clear(view, (0, 0, 1, 1)))
         for _ in range(5):
-            swapchain.frame(red)
+            swapchain.present_prepared(red)
             assert_images_equal(swapchain.capture(), expected(swapchain, clearing(255)))
-            swapchain.frame(blue)
+            swapchain.present_prepared(blue)
             assert_images_equal(swapchain.capture(), expected(swapchain, clearing(0, 0, 255)))
             show(swapchain, clearing(0, 9))
             assert_images_equal(swapchain.capture(), expected(swapchain, clearing(0, 9)))
@@ -634,14 +643,14 @@ def test_a_target_without_pixels_gives_hidden_frames_and_comes_back(make: Create
 def test_a_hidden_target_of_the_old_size_again_shows_on_as_before(make: Create, size: tuple[int, int]) -> None:
     with make() as swapchain:
         prepared = swapchain.prepare(lambda commands, view: commands.clear(view, (0, 1, 0, 1)))
-        swapchain.frame(prepared)
+        swapchain.present_prepared(prepared)
         swapchain._follow(*size)
-        assert swapchain.frame(prepared) is None
+        swapchain.present_prepared(prepared)
         with swapchain.frame() as frame:
             assert frame.is_hidden
             assert swapchain.acquire(0).is_hidden  # as many as one likes
         swapchain._follow(WIDTH, HEIGHT)
-        swapchain.frame(prepared)
+        swapchain.present_prepared(prepared)
         assert_images_equal(swapchain.capture(), expected(swapchain, clearing(0, 255, 0)))
         assert swapchain.statistics().recreated == 0
 
@@ -660,10 +669,10 @@ def test_a_frame_that_is_out_while_its_target_is_hidden_is_presented(make: Creat
 def test_another_target_is_shown_on_by_retarget(make: Create) -> None:
     with make() as swapchain:
         prepared = swapchain.prepare(lambda commands, view: commands.clear(view, (0, 1, 0, 1)))
-        swapchain.frame(prepared)
+        swapchain.present_prepared(prepared)
         lost = swapchain.acquire(5)
         swapchain.retarget(vks.Headless(20, 10))
-        swapchain.frame(prepared)
+        swapchain.present_prepared(prepared)
         assert swapchain.extent == (20, 10)
         assert_images_equal(swapchain.capture(), expected(swapchain, clearing(0, 255, 0)))
         with pytest.raises(InvalidCallError, match="acquire"):
@@ -708,7 +717,7 @@ def _raise_in_record(swapchain: vks.Swapchain, drawing: bool) -> None:
         raise KeyError("half a frame")
 
     with pytest.raises(KeyError):
-        swapchain.frame(swapchain.prepare(record))
+        swapchain.present_prepared(swapchain.prepare(record))
 
 
 def _resize(swapchain: vks.Swapchain, drawing: bool) -> None:
@@ -868,11 +877,11 @@ def test_the_timeout_of_a_frame_in_one_call_counts(make: Create) -> None:
         prepared = swapchain.prepare(lambda commands, view: commands.clear(view, (0, 1, 0, 1)))
         frames = take_all(swapchain)
         with pytest.raises(TimeoutError):
-            swapchain.frame(prepared, timeout=0.05)
+            swapchain.present_prepared(prepared, timeout=0.05)
         with pytest.raises(TypeError):
-            swapchain.frame(prepared, timeout="soon")
+            swapchain.present_prepared(prepared, timeout="soon")
         frames.clear()
-        swapchain.frame(prepared, timeout=5)
+        swapchain.present_prepared(prepared, timeout=5)
 
 
 class _Interrupt:
@@ -927,6 +936,7 @@ def test_nothing_waits_for_the_device_or_its_queue_to_idle() -> None:
         *root.glob("native/present/*.[ch]"),
         *root.glob("native/python/*.[ch]"),
         *root.glob("vkshare/present/*.py"),
+        *root.glob("vkshare/window/*.py"),
     ]
     if not (root / "native" / "present").is_dir():
         pytest.skip("an installed wheel is tested here, without the source tree")

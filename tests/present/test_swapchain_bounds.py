@@ -114,12 +114,12 @@ def test_semaphores_stay_few_in_thousands_of_frames(make: Create) -> None:
     with make(8, 8) as swapchain:
         prepared = swapchain.prepare(lambda commands, view: commands.clear(view, (0, 1, 0, 1)))
         for _ in range(100):
-            swapchain.frame(prepared)
+            swapchain.present_prepared(prepared)
         gc.collect()
         before = access_patterns.resident_kib()
         most = 0
         for turn in range(rounds(100_000, 3000)):
-            swapchain.frame(prepared)
+            swapchain.present_prepared(prepared)
             if turn % 100 == 0:
                 s = swapchain.statistics()
                 most = max(most, s.semaphores)

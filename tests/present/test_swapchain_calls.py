@@ -35,8 +35,8 @@ def test_a_frame_of_prepared_commands_crosses_once(vks_device: vks.Device) -> No
     with vks_device.create_swapchain(vks.Headless(8, 8)) as swapchain:
         prepared = swapchain.prepare(lambda commands, view: commands.clear(view, (1, 0, 0, 1)))
         for _ in range(2 * swapchain.image_count):
-            swapchain.frame(prepared)  # each image has its commands now
-        assert crossings(lambda: swapchain.frame(prepared)) == ["_run"]
+            swapchain.present_prepared(prepared)  # each image has its commands now
+        assert crossings(lambda: swapchain.present_prepared(prepared)) == ["_run"]
         assert swapchain.capture()[0, 0, 3] == 255
 
 

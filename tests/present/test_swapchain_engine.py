@@ -173,10 +173,10 @@ def test_the_engines_lock_is_held_round_each_present(engine: Engine, adopted: vk
     with create(adopted, 8, 8) as swapchain:
         prepared = swapchain.prepare(lambda commands, view: commands.clear(view, (1, 0, 0, 1)))
         for _ in range(2 * swapchain.image_count):
-            swapchain.frame(prepared)
+            swapchain.present_prepared(prepared)
         before = engine.taken
         for _ in range(10):
-            swapchain.frame(prepared)
+            swapchain.present_prepared(prepared)
         assert engine.taken - before >= 10 * (1 if is_ring(swapchain) else 2)  # a submission and a present each
         assert not engine.is_locked()
     assert not engine.is_locked()

@@ -371,17 +371,17 @@ def _changed_mode(layer: FaultLayer, fences: bool, fails: bool) -> Any:
                 return None
             if fails:
                 frame = swapchain.acquire(5)
-                before = swapchain.counters()["present_mode"]
+                before = swapchain._counters()["present_mode"]
                 layer.fail("vkQueuePresentKHR")
                 with pytest.raises(vks.VulkanError):
                     swapchain.present(frame)
-                kept = swapchain.counters()["present_mode"] == before
+                kept = swapchain._counters()["present_mode"] == before
                 swapchain.present(frame)
             else:
                 kept = True
             faulty_order.draw(swapchain, 6)
             made = layer.calls()["vkCreateSwapchainKHR"] - made
-            mode = swapchain.counters()["present_mode"]
+            mode = swapchain._counters()["present_mode"]
     return [made, listed, mode, kept, layer.violations(), faulty_order.left(layer)]
 
 

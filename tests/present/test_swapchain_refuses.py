@@ -61,7 +61,7 @@ def assert_works(swapchain: vks.Swapchain) -> None:
     for turn in range(3):
         show(swapchain, clearing(turn, 5))
     assert_images_equal(swapchain.capture(), expected(swapchain, clearing(2, 5)))
-    swapchain.frame(swapchain.prepare(lambda commands, view: commands.clear(view, (0, 0, 1, 1))))
+    swapchain.present_prepared(swapchain.prepare(lambda commands, view: commands.clear(view, (0, 0, 1, 1))))
     assert_images_equal(swapchain.capture(), expected(swapchain, clearing(0, 0, 255)))
 
 
@@ -185,7 +185,7 @@ def _uses(swapchain: vks.Swapchain, frame: vks.Frame, prepared: Any) -> list[Cal
         lambda: swapchain.acquire(0),
         lambda: swapchain.present(frame),
         lambda: swapchain.frame().__enter__(),
-        lambda: swapchain.frame(prepared),
+        lambda: swapchain.present_prepared(prepared),
         lambda: swapchain.resize(5, 5),
         lambda: swapchain.prepare(print),
         lambda: swapchain.retarget(vks.Headless(5, 5)),
@@ -196,7 +196,7 @@ def _uses(swapchain: vks.Swapchain, frame: vks.Frame, prepared: Any) -> list[Cal
 
 def test_a_closed_swapchain_refuses_every_use(swapchain: vks.Swapchain) -> None:
     prepared = swapchain.prepare(lambda commands, view: commands.clear(view, (1, 1, 1, 1)))
-    swapchain.frame(prepared)
+    swapchain.present_prepared(prepared)
     frame = swapchain.acquire(5)
     view = frame.view
     uses = _uses(swapchain, frame, prepared)
@@ -221,7 +221,7 @@ def test_a_closed_device_refuses_every_use(vks_open: Open) -> None:
     device = vks_open()
     swapchain = create(device, 8, 8)
     prepared = swapchain.prepare(lambda commands, view: commands.clear(view, (1, 1, 1, 1)))
-    swapchain.frame(prepared)
+    swapchain.present_prepared(prepared)
     frame = swapchain.acquire(5)
     uses = _uses(swapchain, frame, prepared)
     device.close()
@@ -334,7 +334,7 @@ def test_a_timeout_that_is_none_is_refused(swapchain: vks.Swapchain, timeout: An
 
 def test_frames_of_a_parent_are_refused_in_a_forked_child(swapchain: vks.Swapchain) -> None:
     prepared = swapchain.prepare(lambda commands, view: commands.clear(view, (1, 1, 1, 1)))
-    swapchain.frame(prepared)
+    swapchain.present_prepared(prepared)
     frame = swapchain.acquire(5)
     uses = [*_uses(swapchain, frame, prepared), swapchain.close, lambda: frame.acquired]
 
@@ -447,7 +447,7 @@ def test_what_cannot_be_called_is_not_prepared(swapchain: vks.Swapchain, record:
 @pytest.mark.parametrize("thing", [5, "clear", object(), print, _native.Prepared], ids=_id)
 def test_what_is_not_prepared_is_not_run(swapchain: vks.Swapchain, thing: Any) -> None:
     with pytest.raises(TypeError, match="prepared"):
-        swapchain.frame(thing)
+        swapchain.present_prepared(thing)
     assert_works(swapchain)
 
 
@@ -462,9 +462,9 @@ def test_a_record_that_raises_gives_the_frame_back(swapchain: vks.Swapchain) -> 
     prepared = swapchain.prepare(record)
     for _ in range(3 * swapchain.image_count):
         with pytest.raises(KeyError, match="record"):
-            swapchain.frame(prepared)
+            swapchain.present_prepared(prepared)
     fails = False
-    swapchain.frame(prepared)
+    swapchain.present_prepared(prepared)
     assert_images_equal(swapchain.capture(), expected(swapchain, clearing(0, 255)))
     assert swapchain.statistics().frames >= 1
     assert_works(swapchain)
@@ -472,12 +472,12 @@ def test_a_record_that_raises_gives_the_frame_back(swapchain: vks.Swapchain) -> 
 
 def test_a_record_with_the_wrong_arguments_gives_the_frame_back(swapchain: vks.Swapchain) -> None:
     with pytest.raises(TypeError):
-        swapchain.frame(swapchain.prepare(lambda commands: None))  # type: ignore[misc, arg-type]
+        swapchain.present_prepared(swapchain.prepare(lambda commands: None))  # type: ignore[misc, arg-type]
     assert_works(swapchain)
 
 
 def test_a_record_that_records_nothing_presents_the_frame(swapchain: vks.Swapchain) -> None:
-    swapchain.frame(swapchain.prepare(lambda commands, view: None))
+    swapchain.present_prepared(swapchain.prepare(lambda commands, view: None))
     assert swapchain.statistics().frames == 1
     assert_works(swapchain)
 
@@ -488,8 +488,8 @@ def test_a_record_that_resizes_changes_the_next_frame(swapchain: vks.Swapchain) 
         commands.clear(view, (0, 1, 0, 1))
 
     prepared = swapchain.prepare(record)
-    swapchain.frame(prepared)
-    swapchain.frame(prepared)
+    swapchain.present_prepared(prepared)
+    swapchain.present_prepared(prepared)
     assert swapchain.extent == (20, 10)
     assert_images_equal(swapchain.capture(), expected(swapchain, clearing(0, 255)))
     assert_works(swapchain)
@@ -504,12 +504,12 @@ def test_a_record_that_presents_frames_of_its_own_is_recorded(swapchain: vks.Swa
     inner = swapchain.prepare(lambda commands, view: commands.clear(view, (0, 0, 1, 1)))
 
     def record(commands: vks.CommandList, view: vks.View) -> None:
-        swapchain.frame(inner)
+        swapchain.present_prepared(inner)
         inner.reset()
         commands.clear(view, (0, 1, 0, 1))
 
     prepared = swapchain.prepare(record)
-    swapchain.frame(prepared)
+    swapchain.present_prepared(prepared)
     assert_images_equal(swapchain.capture(), expected(swapchain, clearing(0, 255)))
     assert_works(swapchain)
 
@@ -517,11 +517,11 @@ def test_a_record_that_presents_frames_of_its_own_is_recorded(swapchain: vks.Swa
 def test_a_record_that_runs_itself_ends_in_an_error_and_not_in_a_crash(swapchain: vks.Swapchain) -> None:
     def record(commands: vks.CommandList, view: vks.View) -> None:
         prepared.reset()
-        swapchain.frame(prepared)
+        swapchain.present_prepared(prepared)
 
     prepared = swapchain.prepare(record)
     with pytest.raises((InvalidCallError, TimeoutError)):
-        swapchain.frame(prepared)
+        swapchain.present_prepared(prepared)
     assert_works(swapchain)
 
 
@@ -532,7 +532,7 @@ def test_a_record_that_resets_its_prepared_is_recorded_all_the_same(swapchain: v
 
     prepared = swapchain.prepare(record)
     for _ in range(8):
-        swapchain.frame(prepared)
+        swapchain.present_prepared(prepared)
     assert_images_equal(swapchain.capture(), expected(swapchain, clearing(0, 255)))
 
 
@@ -542,9 +542,9 @@ def test_a_record_that_closes_the_swapchain_ends_in_a_closed_error(swapchain: vk
 
     prepared = swapchain.prepare(record)
     with pytest.raises(VkshareError):
-        swapchain.frame(prepared)
+        swapchain.present_prepared(prepared)
     with pytest.raises(ClosedError):
-        swapchain.frame(prepared)
+        swapchain.present_prepared(prepared)
 
 
 def test_a_record_that_closes_the_device_ends_in_a_closed_error(vks_open: Open) -> None:
@@ -552,18 +552,18 @@ def test_a_record_that_closes_the_device_ends_in_a_closed_error(vks_open: Open) 
     swapchain = create(device, 8, 8)
     prepared = swapchain.prepare(lambda commands, view: device.close())
     with pytest.raises(VkshareError):
-        swapchain.frame(prepared)
+        swapchain.present_prepared(prepared)
     with pytest.raises(ClosedError):
-        swapchain.frame(prepared)
+        swapchain.present_prepared(prepared)
 
 
 def test_what_was_prepared_for_another_swapchain_is_refused(swapchain: vks.Swapchain) -> None:
     with create(swapchain.device, 16, 12) as other:
         prepared = other.prepare(lambda commands, view: commands.clear(view, (1, 0, 0, 1)))
-        other.frame(prepared)
+        other.present_prepared(prepared)
         for frames in ([], swapchains.take_all(other)):
             with pytest.raises(InvalidCallError, match="another swapchain"):
-                swapchain.frame(prepared)
+                swapchain.present_prepared(prepared)
             for frame in frames:
                 frame.close()
         assert_works(other)
@@ -645,7 +645,7 @@ def test_an_uninitialised_frame_is_refused_by_a_swapchain(swapchain: vks.Swapcha
             swapchain._take_semaphores(kind.__new__(kind))
     prepared = _native.Prepared.__new__(_native.Prepared)
     with pytest.raises((AttributeError, TypeError, InvalidCallError)):
-        swapchain.frame(prepared)  # type: ignore[arg-type]
+        swapchain.present_prepared(prepared)  # type: ignore[arg-type]
     assert_works(swapchain)
 
 
@@ -732,7 +732,7 @@ def test_garbage_in_methods_never_crashes(vks_open: Open, name: str) -> None:
 
 def test_images_that_are_not_there_are_refused(swapchain: vks.Swapchain) -> None:
     show(swapchain, clearing(1))
-    generation = swapchain.counters()["generation"]
+    generation = swapchain._counters()["generation"]
     for index, number in ((15, generation), (0, generation + 1), (0, 0), (0, 2**64 - 1)):
         with pytest.raises(InvalidCallError):
             swapchain._image(index, number)
@@ -745,7 +745,7 @@ def test_images_that_are_not_there_are_refused(swapchain: vks.Swapchain) -> None
 
 
 def test_a_surface_of_another_device_or_one_in_use_is_not_attached(swapchain: vks.Swapchain, vks_open: Open) -> None:
-    generation = swapchain.counters()["generation"]
+    generation = swapchain._counters()["generation"]
     for surface in (vks_open().create_surface(16, 12), swapchain.device.create_surface(16, 12)):
         with surface.access(), pytest.raises((InvalidCallError, DeviceMismatchError)):
             swapchain._attach(0, generation, surface)
@@ -797,7 +797,7 @@ def test_swapchains_frames_and_prepared_can_be_subclassed_and_collected(vks_devi
         swapchain.prepared = swapchain.prepare(  # type: ignore[attr-defined]
             lambda commands, view, swapchain=swapchain: commands.clear(view, (1, 0, 0, 1))
         )
-        swapchain.frame(swapchain.prepared)  # type: ignore[attr-defined]
+        swapchain.present_prepared(swapchain.prepared)  # type: ignore[attr-defined]
         assert MyFrame(swapchain, 1, 1).is_hidden
         swapchain.close()
     del swapchain

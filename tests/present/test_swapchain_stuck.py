@@ -147,7 +147,7 @@ for turn in range(60):
         device.submit(device.record().clear(frame.view, (1, 0, 0, 1)))
     if turn % 3:
         frame = swapchain.acquire(30)
-    device.mark_lost()
+    device._mark_lost()
     device.close()
 print("alive")
 """,

@@ -102,7 +102,7 @@ def test_threads_that_each_show_whole_frames_share_one_swapchain(swapchain: vks.
 
     def in_one_call() -> None:
         for _ in range(rounds(10_000, 150)):
-            swapchain.frame(prepared, timeout=60)
+            swapchain.present_prepared(prepared, timeout=60)
 
     def drop() -> None:
         for _ in range(rounds(10_000, 150)):
@@ -110,7 +110,7 @@ def test_threads_that_each_show_whole_frames_share_one_swapchain(swapchain: vks.
 
     with hasty_switches():
         together(by_hand, by_hand, in_one_call, in_one_call, drop)
-    swapchain.frame(prepared)
+    swapchain.present_prepared(prepared)
     assert_images_equal(swapchain.capture(), expected(swapchain, clearing(0, 255)))
 
 
@@ -125,7 +125,7 @@ def test_a_prepared_is_reset_while_others_run_it(swapchain: vks.Swapchain) -> No
     def run() -> None:
         try:
             for _ in range(rounds(10_000, 300)):
-                swapchain.frame(prepared)
+                swapchain.present_prepared(prepared)
         finally:
             stop.set()
 
@@ -166,7 +166,7 @@ def test_resizes_from_another_thread_in_the_middle_of_frames(swapchain: vks.Swap
         while not stop.is_set():
             try:
                 if counts["shown"] % 2:
-                    swapchain.frame(prepared)
+                    swapchain.present_prepared(prepared)
                 else:
                     show(swapchain, clearing(7))
                 counts["shown"] += 1
@@ -177,7 +177,7 @@ def test_resizes_from_another_thread_in_the_middle_of_frames(swapchain: vks.Swap
     assert counts["shown"]
     swapchain.resize(30, 20)
     for _ in range(5):
-        swapchain.frame(prepared)
+        swapchain.present_prepared(prepared)
     assert swapchain.extent == (30, 20)
     assert_images_equal(swapchain.capture(), expected(swapchain, clearing(0, 255)))
     assert swapchain.statistics().most_alive <= 5
@@ -352,7 +352,11 @@ def test_a_close_in_the_middle_of_frames_ends_them_with_closed_errors(vks_open: 
 
         threads = [
             later(_until_it_fails, errors, lambda swapchain=swapchain: show(swapchain, clearing(1))),
-            later(_until_it_fails, errors, lambda swapchain=swapchain, prepared=prepared: swapchain.frame(prepared)),
+            later(
+                _until_it_fails,
+                errors,
+                lambda show=swapchain.present_prepared, prepared=prepared: show(prepared),
+            ),
         ]
         while swapchain.statistics().frames < 10:
             time.sleep(0.001)

@@ -14,7 +14,7 @@ from support.processes import in_child
 
 import vkshare as vks
 from vkshare.errors import ClosedError, InvalidCallError
-from vkshare.present.events import Event
+from vkshare.window.events import Event
 
 pytest_plugins = ["support.displays"]
 pytestmark = pytest.mark.usefixtures("only_on_cpu")

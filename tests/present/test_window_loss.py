@@ -154,7 +154,7 @@ def test_an_engines_own_window_keeps_the_x_error_handlers_that_it_had() -> None:
     glfw.init()
     before = handlers()
     import vkshare as vks
-    from vkshare.present import window
+    from vkshare.window import window
     glfw.window_hint(glfw.CLIENT_API, glfw.NO_API)
     theirs = glfw.create_window(64, 64, "engine", None, None)
     with vks.open(backend="cpu"):

@@ -142,7 +142,7 @@ def test_a_swapchain_whose_server_was_killed_goes_on_with_a_new_window(run: Call
         window.poll(0.05)
         swapchain = device.create_swapchain(window, present_fences=fences)
         clear = swapchain.prepare(lambda commands, view: commands.clear(view, (1, 0, 0, 1)))
-        swapchain.frame(clear)
+        swapchain.present_prepared(clear)
         kill({pid})
         until_lost(lambda: show(swapchain, 1))
         os.environ["DISPLAY"] = "{second}"
@@ -153,7 +153,7 @@ def test_a_swapchain_whose_server_was_killed_goes_on_with_a_new_window(run: Call
         for seed in range(4):
             seen(another.display_name, another.native_window, show(swapchain, seed))
         window.close()                                  # no longer its business
-        swapchain.frame(clear)
+        swapchain.present_prepared(clear)
         assert swapchain.extent == (70, 50)
         another.resize(80, 60)
         wait_until(lambda: another.poll(0.02) is not None and another.framebuffer_size == (80, 60), "resized")

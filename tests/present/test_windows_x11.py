@@ -71,7 +71,7 @@ def test_prepared_frames_are_on_the_screen_and_are_recorded_again_after_a_resize
         x11.resize(window.native_window, *size)
         poll_until(window, size)
         for _ in range(5):
-            swapchain.frame(clear)
+            swapchain.present_prepared(clear)
         looks_like(x11, window, np.full((*size[::-1], 4), (255, 51, 0, 255), np.uint8))
 
 

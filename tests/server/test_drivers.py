@@ -65,7 +65,7 @@ def test_a_lost_device_is_followed_by_another(place: Place, vks_open: Callable[.
 
     client = place.client(place.server(factory), device=vks_open())
     client.create_surface(16, 16)
-    devices[0].mark_lost()
+    devices[0]._mark_lost()
     with pytest.raises(DeviceLostError):
         client.create_surface(16, 16)
     surface = client.create_surface(16, 16)

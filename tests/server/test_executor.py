@@ -25,7 +25,7 @@ def test_events_of_an_executor_are_not_delivered_to_its_successor(place: Place) 
             told.append(which)
             return []
 
-        executor.ask(lambda event_queue, token: fences[which].notify(1, event_queue, token), then)
+        executor.ask(lambda event_queue, token: fences[which]._notify(1, event_queue, token), then)
 
     first = Executor(device, 9, 1, event_queue, WaitGraph(), serials)
     asks(first, 0)

@@ -15,8 +15,8 @@ from support.server_kinds import KINDS, TAKE_FDS
 from support.servers import Place, Raw, losing_fds, open_cpu, until
 
 import vkshare as vks
-from vkshare import _transport
 from vkshare.errors import RemoteLostError
+from vkshare.ipc import transport
 from vkshare.server import messages as m
 from vkshare.server import session_state, wire
 
@@ -55,7 +55,7 @@ def test_more_fds_than_a_request_may_have_end_the_connection_before_its_body_is_
 def test_fds_of_messages_that_are_not_whole_are_bounded_and_the_oldest_of_these_clients_go(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_transport, "quota", lambda: 200)
+    monkeypatch.setattr(transport, "quota", lambda: 200)
     server = place.server(kinds=KINDS)
     innocent = place.client(server, device=place.device())
     first, second, third = (place.raw(server) for _ in range(3))
@@ -78,7 +78,7 @@ def test_clients_whose_messages_begin_in_the_same_turn_of_the_loop_are_bounded_t
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first of them is looked at when nothing was noted of the others."""
-    monkeypatch.setattr(_transport, "quota", lambda: 6)
+    monkeypatch.setattr(transport, "quota", lambda: 6)
     server = place.server(kinds=KINDS)
     raws = [place.raw(server) for _ in range(3)]
     has_begun = threading.Event()
@@ -112,7 +112,7 @@ def test_a_message_with_fds_that_is_not_whole_in_time_ends_its_client_and_no_oth
 
 @pytest.mark.rule("R20", "R12")
 def test_fds_of_replies_that_are_not_read_are_bounded(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_transport, "quota", lambda: 40)
+    monkeypatch.setattr(transport, "quota", lambda: 40)
     server = place.server(kinds=KINDS)
     deaf, innocent = place.raw(server), place.client(server)
     before = len(open_fds())

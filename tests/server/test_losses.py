@@ -91,7 +91,7 @@ def test_a_lost_device_is_reported_to_every_client_and_all_continue_without_a_re
     server = place.server(factory)
     clients = [place.client(server, device=place.device()) for _ in range(3)]
     surfaces = [client.create_surface(8, 8) for client in clients]
-    devices[0].mark_lost()
+    devices[0]._mark_lost()
     with pytest.raises(DeviceLostError, match="its next one is generation 2"):
         clients[0].create_fence()
     for client in clients[1:]:
@@ -126,7 +126,7 @@ def test_a_submission_to_a_lost_device_fails_late_and_does_not_block_later_reque
     raw = place.raw(server)
     raw.send(m.Op.CREATE_FENCE, m.CreateFence(1, 0))
     raw.receive().close()
-    devices[0].mark_lost()
+    devices[0]._mark_lost()
     first = raw.send(m.Op.SUBMIT, m.Submit((), (), (), ((1, None),), ()))
     error = raw.error()
     assert (type(error), error.sequence) == (DeviceLostError, first)  # type: ignore[attr-defined]
@@ -145,7 +145,7 @@ def test_a_given_device_that_is_lost_has_no_successor_and_every_request_says_so(
     device = place.device()
     server = place.server(device)
     client = place.client(server)
-    device.mark_lost()
+    device._mark_lost()
     for _ in range(3):
         with pytest.raises(DeviceLostError):
             client.create_fence()

@@ -155,7 +155,7 @@ def test_an_answer_may_come_when_something_else_has_happened(place: Place) -> No
         def then(error: BaseException | None) -> list[RequestResult]:
             return [RequestResult(request, Answer(threading.current_thread().name.encode()))]
 
-        executor.ask(lambda event_queue, token: fence.notify(3, event_queue, token), then)
+        executor.ask(lambda event_queue, token: fence._notify(3, event_queue, token), then)
         return LATER
 
     raw = place.raw(place.server(kinds=[Kind(0x200, None, Route.CAN_FAIL, begin)], patience=0.2))

@@ -366,7 +366,7 @@ def test_a_device_that_was_given_stays_open(place: Place) -> None:
     device = place.device()
     with vks.server.RenderServer(device, place.path()):
         pass
-    device.check()
+    device._check()
     with pytest.raises(TypeError, match="device must be a Device"):
         vks.server.RenderServer("cpu", place.path())  # type: ignore[arg-type]
 

@@ -1,11 +1,11 @@
-"""The other process of tests/test_bench.py."""
+"""The other process of tests/benchmarks/test_benchmarks.py."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from vkshare.bench import keyed_ring
-from vkshare.bench.shared_block import SharedBlock
+from benchmarks import keyed_ring
+from benchmarks.shared_block import SharedBlock
 
 
 def ring_side(block: SharedBlock) -> dict[str, Callable[[int], float]]:

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import vkshare as vks
-from vkshare.descriptors import Descriptor
+from vkshare.ipc.descriptors import Descriptor
 
 PATIENCE = 10  # seconds that one descriptor may take
 SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW

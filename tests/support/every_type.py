@@ -40,7 +40,7 @@ def public_types() -> dict[str, type]:
     """The classes of all modules of the package that can be imported here, by their full names."""
     found: dict[str, type] = {}
     for module in pkgutil.walk_packages(vkshare.__path__, "vkshare."):
-        if any(part in module.name for part in ("__main__", "cli", "bench", "demos", "testing", "interop", "_native")):
+        if any(part in module.name for part in ("__main__", "cli", "demos", "testing", "interop", "_native")):
             continue
         try:
             members = vars(importlib.import_module(module.name))

@@ -105,7 +105,7 @@ def _create(run: Run, device: vks.Device) -> None:
 
 def _prepared(run: Run, device: vks.Device) -> None:
     assert run.swapchain is not None
-    run.swapchain.frame(run.prepared)
+    run.swapchain.present_prepared(run.prepared)
 
 
 def _drawn(run: Run, device: vks.Device) -> None:

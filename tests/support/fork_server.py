@@ -30,7 +30,7 @@ def main(control_fd: int) -> None:
 
     import vkshare
     from support import killed_peers  # noqa: F401
-    from vkshare import device, surface  # noqa: F401
+    from vkshare.core import device, surface  # noqa: F401
 
     vkshare.adapters("cpu")
     gc.freeze()

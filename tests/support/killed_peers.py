@@ -11,7 +11,7 @@ import numpy as np
 import vkshare as vks
 from support import access_patterns
 from support.queues import look
-from vkshare import pipes, surface_queue  # noqa: F401  imported before a peer is forked
+from vkshare.core import pipe as pipes  # noqa: F401  imported before a peer is forked
 
 
 def arm(point: int, after: int) -> None:

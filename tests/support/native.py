@@ -39,7 +39,7 @@ class List(_native.CommandList):
         program = _native.Program()
         slot = program.image(WIDTH, HEIGHT, RGBA8)
         program.clear(slot, self.colour)
-        self.set_program(program, [(self.target, True)], [slot])
+        self._set_program(program, [(self.target, True)], [slot])
 
 
 class Index:

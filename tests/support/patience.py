@@ -2,7 +2,7 @@
 
 A machine that has other work stops a test for as long as it likes, so no test asserts how long something took. What is
 due at a certain time is tested with a clock that the test moves; what must not wait is tested by what is still pending
-when it returns; how fast things are is measured by `vkshare bench`. The few rules that name a time are measured in the
+when it returns; how fast things are is measured by benchmarks/. The few rules that name a time are measured in the
 serial part, by `measured`. tests/tools/test_clocks.py finds assertions about clocks.
 """
 

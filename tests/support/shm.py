@@ -14,7 +14,7 @@ import pytest
 
 from support import displays
 from support.displays import XDisplay
-from vkshare.present.shm_window import Segment, ShmWindow, Token
+from vkshare.window.shm_window import Segment, ShmWindow, Token
 
 only_on_cpu = pytest.mark.skipif(
     os.environ.get("VKSHARE_TEST_DRIVER", "cpu") != "cpu", reason="only the CPU backend shows surfaces this way"

@@ -126,8 +126,8 @@ def draw_in_a_record_that_resizes(device: vks.Device) -> bool:
             commands.clear(view, (1, 1, 1, 1))
 
         try:
-            swapchain.frame(swapchain.prepare(resizing))
+            swapchain.present_prepared(swapchain.prepare(resizing))
         except vks.VkshareError:
             pass
-        swapchain.frame(swapchain.prepare(lambda commands, view: commands.clear(view, (0, 1, 0, 1))))
+        swapchain.present_prepared(swapchain.prepare(lambda commands, view: commands.clear(view, (0, 1, 0, 1))))
         return bool((swapchain.capture()[..., 1] == 255).all())

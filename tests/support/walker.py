@@ -21,8 +21,8 @@ from typing import Any
 
 import vkshare as vks
 from vkshare import vsync
-from vkshare.descriptors import Descriptor
 from vkshare.errors import VkshareError
+from vkshare.ipc.descriptors import Descriptor
 
 THREADS = 4
 HANG = 10.0  # seconds
@@ -126,7 +126,7 @@ def watch(world: World) -> None:
             continue
         print(f"no return after {HANG} s: {late}", *state(world), sep="\n", file=sys.stderr, flush=True)
         for device in list(world.pools.get("Device", ())):
-            device.mark_lost()
+            device._mark_lost()
         world.rescues += 1
         time.sleep(HANG)
         if late_calls(world, 2 * HANG):

@@ -58,16 +58,16 @@ def device(world: World, dice: random.Random) -> None:
 @weight(1)
 def device_ends(world: World, dice: random.Random) -> None:
     if dice.random() < 0.03:
-        world.call(world.any(dice, "Device"), dice.choice(("close", "mark_lost")))
+        world.call(world.any(dice, "Device"), dice.choice(("close", "_mark_lost")))
 
 
 @weight(6)
 def device_state(world: World, dice: random.Random) -> None:
     mine = world.any(dice, "Device")
     world.call(mine, "wait_idle", soon(dice))
-    world.call(mine, dice.choice(("statistics", "counters", "check", "capabilities", "adapter")))
-    world.call(mine, "reap")
-    world.call(mine, "count_copy", 1)
+    world.call(mine, dice.choice(("statistics", "_counters", "_check", "capabilities", "adapter")))
+    world.call(mine, "_reap")
+    world.call(mine, "_count_copy", 1)
 
 
 @weight(5)
@@ -126,7 +126,7 @@ def draw(world: World, dice: random.Random) -> None:
         )
     )
     world.call(mine, name, *arguments)
-    world.call(mine, dice.choice(("reset", "is_compiled", "is_closed", "device")))
+    world.call(mine, dice.choice(("_reset", "_is_compiled", "is_closed", "device")))
 
 
 @weight(40)
@@ -431,12 +431,12 @@ def swapchain_use(world: World, dice: random.Random) -> None:
     elif chosen == 4:
         made = world.any(dice, "Prepared")
         world.call(made, "reset")
-        world.call(mine, "frame", made, soon(dice))
+        world.call(mine, "present_prepared", made, soon(dice))
     elif chosen == 5:
         with world.call(mine, "frame", timeout=soon(dice)) as got:
             world.call(got, "view")
     else:
-        world.call(mine, dice.choice(("statistics", "counters", "extent", "image_count", "color_space", "retarget")))
+        world.call(mine, dice.choice(("statistics", "_counters", "extent", "image_count", "color_space", "retarget")))
 
 
 # ---- vsync -------------------------------------------------------------------------------------------------------

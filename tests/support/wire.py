@@ -81,7 +81,7 @@ class _Pickler(pickle.Pickler):
         self.fds: list[int] = []
 
     def persistent_id(self, thing: object) -> Any:
-        from vkshare.descriptors import Descriptor
+        from vkshare.ipc.descriptors import Descriptor
 
         if isinstance(thing, Descriptor):
             fds = thing._unused_fds()

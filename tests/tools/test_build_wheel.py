@@ -8,6 +8,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -51,6 +52,22 @@ def wheel_of(folder: Path, code: str, *linked: str | Path) -> Path:
         for name, data in files.items():
             archive.writestr(name, data)
     return path
+
+
+def test_the_source_archive_has_the_benchmarks_and_the_wheel_has_not(tmp_path: Path) -> None:
+    build = (  # without the C core
+        "import sys; from scikit_build_core.build import build_sdist, build_wheel; "
+        "build_sdist(sys.argv[1]); build_wheel(sys.argv[1], {'wheel.cmake': 'false', 'wheel.py-api': 'py3'})"
+    )
+    subprocess.run([sys.executable, "-c", build, tmp_path], cwd=ROOT, check=True, capture_output=True, timeout=100)
+    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
+        source = {name.partition("/")[2] for name in archive.getnames()}
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as archive:
+        wheel = archive.namelist()
+    assert {"benchmarks/__main__.py", "benchmarks/c/calls.c", "vkshare/__init__.pyi"} <= source
+    assert {"vkshare/__init__.pyi", "vkshare/_native.pyi", "vkshare/py.typed"} <= {*wheel}
+    assert {name.split("/")[0] for name in wheel if ".dist-info/" not in name} == {"vkshare"}
+    assert not [name for name in wheel if "bench" in name]
 
 
 def test_a_wheel_of_old_symbols_is_tagged_for_the_systems_that_have_them(tmp_path: Path) -> None:

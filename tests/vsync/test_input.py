@@ -14,10 +14,10 @@ import pytest
 from support.run_volumes import rounds, seeded, unhurried
 
 from vkshare.errors import InvalidCallError
-from vkshare.present.events import FIELDS, Collector, Event
 from vkshare.vsync.input import CLOSEST, FURTHEST, LATENCY, WIDEST, InputQueue, Resampler, Sample
 from vkshare.vsync.scheduler import Action, CompositorScheduler
 from vkshare.vsync.tick import Tick
+from vkshare.window.events import FIELDS, Collector, Event
 
 pytest_plugins = ["support.displays"]
 pytestmark = [unhurried, pytest.mark.usefixtures("only_on_cpu")]

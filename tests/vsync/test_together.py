@@ -13,7 +13,6 @@ import pytest
 from vsync.conftest import SOON
 
 from vkshare.errors import ClosedError
-from vkshare.present.events import Event
 from vkshare.vsync import (
     Action,
     CompositorScheduler,
@@ -25,6 +24,7 @@ from vkshare.vsync import (
     Tick,
     VsyncDispatcher,
 )
+from vkshare.window.events import Event
 
 
 @pytest.fixture

@@ -20,12 +20,12 @@ from support.vsync_sources import Listener, listening
 
 import vkshare as vks
 from vkshare.errors import ClosedError, SurfaceLostError, UnsupportedError
-from vkshare.present._x11_connection import Event, X11Connection, XError
 from vkshare.vsync import Display, Tick, VsyncDispatcher
 from vkshare.vsync.source_probe import try_source
 from vkshare.vsync.sources import X11PresentSource
 from vkshare.vsync.sources.run import Blank
 from vkshare.vsync.sources.x11_present import MscRequests
+from vkshare.window.x11_connection import Event, X11Connection, XError
 
 pytest_plugins = ["support.displays"]
 pytestmark = pytest.mark.rule("V22")

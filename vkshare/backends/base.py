@@ -112,13 +112,13 @@ class Backend(Protocol):
         """Takes over memory.fd, also on failure. DeviceMismatchError, DescriptorError, UnsupportedError."""
 
     def compile(self, commands: CommandList, operations: Sequence[Operation]) -> None:
-        """Calls commands.set_vulkan or commands.set_program. From any thread, one at a time (the Device locks)."""
+        """Calls commands._set_vulkan or commands._set_program. From any thread, one at a time (the Device locks)."""
 
     def stage(self, nbytes: int, image: Image, *, upload: bool) -> Stage:
         """A buffer between the CPU and an image that it cannot see: how Surface.read() and write() work there."""
 
     def close(self) -> None:
-        """After _native.Device.shutdown(): destroys what is left."""
+        """After _native.Device._shutdown(): destroys what is left."""
 
 
 # ---- what a CommandList records: the same for both backends, checked when recorded --------------------------------

@@ -6,9 +6,9 @@ import mmap
 import sys
 from typing import Any
 
-from vkshare import _fds
 from vkshare.backends.base import ImageSpec, MemoryHandle
 from vkshare.errors import DescriptorError
+from vkshare.util import fd_ops
 
 ROW_ALIGNMENT = 64  # bytes: a cache line, and what the widest vector load wants; VKS_ROW_ALIGNMENT of vkshare.h
 # Python 3.13 and later can map without keeping a duplicate of the fd for mmap.resize().
@@ -59,5 +59,5 @@ def map_pages(fd: int, size: int, *, writable: bool = True) -> mmap.mmap:
 def open_pages(spec: ImageSpec, memory: MemoryHandle) -> mmap.mmap:
     """Another party's memory, mapped after every check. The fd stays the caller's. DescriptorError."""
     check(spec, memory)
-    _fds.check_memory(memory.fd, memory.kind, memory.size)
+    fd_ops.check_memory(memory.fd, memory.kind, memory.size)
     return map_pages(memory.fd, memory.size)

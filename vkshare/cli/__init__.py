@@ -14,7 +14,7 @@ from vkshare.cli import output
 from vkshare.errors import VkshareError
 
 # In the order that the help shows. Commands whose module is not installed are left out.
-_COMMANDS = ("info", "doctor", "ps", "demo", "bench", "serve", "trace")
+_COMMANDS = ("info", "doctor", "ps", "demo", "serve", "trace")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str] | None) -> int:
     args = _parser().parse_args(argv)
     if os.environ.get("VKSHARE_TRACE"):
-        importlib.import_module("vkshare._trace")  # warns where it cannot be traced
+        importlib.import_module("vkshare.util.trace")  # warns where it cannot be traced
     try:
         status: int = args.run(args)
         return status

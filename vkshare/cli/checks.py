@@ -45,7 +45,7 @@ def extension() -> list[Finding]:
 
 
 def adapters() -> list[Finding]:
-    from vkshare import adapter as _adapter
+    from vkshare.core import adapter as _adapter
 
     findings = []
     for each in _adapter.adapters():

@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
 
 def collect() -> dict[str, Any]:
     """Return the contents of `vkshare info --json`. vkshare.open() takes the first adapter."""
-    from vkshare import adapter as _adapter
+    from vkshare.core import adapter as _adapter
 
     found = _adapter.adapters()
     return {

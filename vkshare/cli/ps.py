@@ -122,7 +122,7 @@ def _image(page: dict[str, Any]) -> dict[str, Any]:
 
 
 def _surface(page: dict[str, Any], processes: set[int], now: float) -> dict[str, Any]:
-    from vkshare.keyed_mutex import STATES
+    from vkshare.core.keyed_mutex import STATES
 
     names = {slot["slot"]: slot["name"] for slot in page["slots"]}
     owner = None

@@ -15,48 +15,16 @@ As a server process, with vkshare.server; its clients use `Desktop`:
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from vkshare.util import lazy_names
 
-# Lazy imports: a client does not need the compositor, and an in-process compositor does not need
-# vkshare.server.
-_HOME = {
-    "ClientWindow": "vkshare.compositor.window",
-    "Compositor": "vkshare.compositor.compositor",
-    "CompositorStatistics": "vkshare.compositor.compositor",
-    "Desktop": "vkshare.compositor.desktop",
-    "RemoteWindow": "vkshare.compositor.desktop",
-    "Service": "vkshare.compositor.service",
-    "WindowStatistics": "vkshare.compositor.window",
-}
+_public = lazy_names.read(__name__, __file__)
 
-__all__ = [
-    "ClientWindow",
-    "Compositor",
-    "CompositorStatistics",
-    "Desktop",
-    "RemoteWindow",
-    "Service",
-    "WindowStatistics",
-]
+__all__ = [*_public.objects]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'vkshare.compositor' has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(_HOME[name]), name)
-    return value
+def __getattr__(name: str) -> object:
+    return _public.load(name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
-
-if TYPE_CHECKING:
-    from vkshare.compositor.compositor import Compositor as Compositor
-    from vkshare.compositor.compositor import CompositorStatistics as CompositorStatistics
-    from vkshare.compositor.desktop import Desktop as Desktop
-    from vkshare.compositor.desktop import RemoteWindow as RemoteWindow
-    from vkshare.compositor.service import Service as Service
-    from vkshare.compositor.window import ClientWindow as ClientWindow
-    from vkshare.compositor.window import WindowStatistics as WindowStatistics
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

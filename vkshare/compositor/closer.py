@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from vkshare._closing import common_deadline
+from vkshare.util.closing import common_deadline
 
 if TYPE_CHECKING:
     from vkshare.compositor.window import ClientWindow

@@ -21,27 +21,28 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vkshare import _arguments, _native, _trace
-from vkshare._closing import Closing
-from vkshare._forks import OwnLock
+from vkshare import _native
 from vkshare.compositor import frame_sources
 from vkshare.compositor.closer import Closer
 from vkshare.compositor.frame_sources import Descriptor, Keys
 from vkshare.compositor.pointer import Pointer
 from vkshare.compositor.scene import Drawn, Placement, Scene
 from vkshare.compositor.window import ClientWindow, placed
-from vkshare.descriptors import SurfaceDescriptor
-from vkshare.device import Device
+from vkshare.core.device import Device
+from vkshare.core.surface import Surface
 from vkshare.errors import ClosedError, DeviceLostError, InvalidCallError, SurfaceLostError, VkshareError
-from vkshare.queue_descriptor import QueueDescriptor
-from vkshare.surface import Surface
+from vkshare.ipc.descriptors import SurfaceDescriptor
+from vkshare.ipc.queue_descriptor import QueueDescriptor
+from vkshare.util import arguments, trace
+from vkshare.util.closing import Closing
+from vkshare.util.forks import OwnLock
 from vkshare.vsync import Action, CompositorScheduler, Decision, Display, InputQueue, Skip, Tick, VsyncDispatcher
 
 if TYPE_CHECKING:
-    from vkshare.commands import CommandList, Submission
-    from vkshare.present.events import Event
+    from vkshare.core.commands import CommandList, Submission
+    from vkshare.core.view import View
     from vkshare.present.swapchain import Swapchain
-    from vkshare.view import View
+    from vkshare.window.events import Event
 
 _log = logging.getLogger("vkshare.compositor")
 
@@ -124,8 +125,8 @@ class Compositor(Closing):
         on_input: Callable[[Event], object] | None = None,
         **swapchain: Any,
     ) -> None:
-        self.name = _arguments.text("name", name)
-        self._background = _arguments.colour("background", background)
+        self.name = arguments.text("name", name)
+        self._background = arguments.colour("background", background)
         if display is not None and not isinstance(display, Display):
             raise TypeError(f"display must be a vkshare.vsync.Display or None, not {type(display).__name__}")
         self._factory = _factory_of(device)
@@ -255,7 +256,7 @@ class Compositor(Closing):
             self._check()
             self._captures.append(pending)
         self._wake(is_change=False)
-        return pending.result(_arguments.timeout(timeout))
+        return pending.result(arguments.timeout(timeout))
 
     # ---- windows --------------------------------------------------------------------------------------------------
 
@@ -329,11 +330,11 @@ class Compositor(Closing):
         """Creates a window without opening its source. Returns at once."""
         self._check()
         for name, key in zip(("acquire", "release"), keys, strict=True):
-            _arguments.integer(name, key, 0, 2**64 - 1)
+            arguments.integer(name, key, 0, 2**64 - 1)
         placement = placed(*_size_of(source), at, opacity, is_opaque)
         descriptor = source.export() if isinstance(source, Surface) else source.duplicate()
         try:
-            return ClientWindow(self, descriptor, keys, placement, _arguments.text("title", title), on_input, on_end)
+            return ClientWindow(self, descriptor, keys, placement, arguments.text("title", title), on_input, on_end)
         except BaseException:
             descriptor.close()
             raise
@@ -642,7 +643,7 @@ class Compositor(Closing):
             frame.close()  # no effect if it was presented
         self._skipped = 0
         self._counts.composites += 1
-        _trace.span_since("composite", began, tick.id, count)
+        trace.span_since("composite", began, tick.id, count)
 
     def _draw(self, frame: Any, time_ns: int) -> int:
         """Submits the visible windows, and requests an event for its completion; returns their
@@ -662,7 +663,7 @@ class Compositor(Closing):
             raise
         except (VkshareError, ValueError):
             submission = self._draw_one_by_one(target, drawn)
-        submission.notify(self._event_queue, _COMPOSITED)
+        submission._notify(self._event_queue, _COMPOSITED)
         for window in self._windows.values():
             window._presented()
         return len(drawn)

@@ -18,26 +18,26 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Literal
 
-from vkshare import _arguments, _fds
-from vkshare._closing import Closing
-from vkshare._forks import OwnLock
-from vkshare.adapter import adapters
 from vkshare.compositor import messages as m
 from vkshare.compositor.frame_sources import STAMP_SIZE, stamp
-from vkshare.descriptors import SurfaceDescriptor
+from vkshare.core.adapter import adapters
+from vkshare.core.opening import open as open_device
+from vkshare.core.pipe import Sender, pipe
+from vkshare.core.surface import Surface
 from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError, VkshareError
-from vkshare.opening import open as open_device
-from vkshare.pipes import Sender, pipe
-from vkshare.present.events import Event
+from vkshare.ipc.descriptors import SurfaceDescriptor
 from vkshare.server import Client, messages
-from vkshare.surface import Surface
+from vkshare.util import arguments, fd_ops
+from vkshare.util.closing import Closing
+from vkshare.util.forks import OwnLock
 from vkshare.vsync import Display, Tick, VsyncDescriptor, VsyncDispatcher
 from vkshare.vsync.dispatcher import Observer
+from vkshare.window.events import Event
 
 if TYPE_CHECKING:
-    from vkshare.device import Device
-    from vkshare.queue_descriptor import QueueDescriptor
-    from vkshare.surface_queue import QueueFrame
+    from vkshare.core.device import Device
+    from vkshare.core.queue import QueueFrame
+    from vkshare.ipc.queue_descriptor import QueueDescriptor
 
 _REOPEN_TIMEOUT = 10.0  # seconds that a compositor may take to replace a lost device
 _RETRY = 0.005  # seconds between checks whether it has
@@ -134,7 +134,7 @@ class Desktop(Closing):
         InvalidCallError
             There is no such output, or this client has too many windows.
         """
-        surfaces = _arguments.integer("count", count, 2, 64)
+        surfaces = arguments.integer("count", count, 2, 64)
         sender, descriptor = pipe(self._device, width, height, format, surfaces, STAMP_SIZE)
         try:
             with descriptor:
@@ -165,8 +165,8 @@ class Desktop(Closing):
         if not isinstance(surface, Surface):
             raise TypeError(f"surface must be a Surface, not {type(surface).__name__}")
         keys = (
-            _arguments.integer("acquire", acquire, 0, 2**64 - 1),
-            _arguments.integer("release", release, 0, 2**64 - 1),
+            arguments.integer("acquire", acquire, 0, 2**64 - 1),
+            arguments.integer("release", release, 0, 2**64 - 1),
         )
         with surface.export() as descriptor:
             return self._open(descriptor, None, "surface", title, at, opacity, is_opaque, keys, wants_input, output)
@@ -184,13 +184,13 @@ class Desktop(Closing):
         wants_input: bool,
         output: int,
     ) -> RemoteWindow:
-        if len(_arguments.text("title", title)) > 64:
+        if len(arguments.text("title", title)) > 64:
             raise ValueError(f"title has {len(title)} characters; allowed are 64")
         x, y = (float(each) for each in at)
         with self._lock:
             number = self._client._new_id()
             body = m.Open(
-                number, _arguments.integer("output", output, 0, 255), title, (x, y), float(opacity), bool(is_opaque),
+                number, arguments.integer("output", output, 0, 255), title, (x, y), float(opacity), bool(is_opaque),
                 bool(wants_input), keys, kind, descriptor.to_bytes(),
             )  # fmt: skip
             with self._client._undoing(m.Op.CLOSE, m.Close(number, 0.0)):
@@ -208,7 +208,7 @@ class Desktop(Closing):
         with self._lock:
             came = self._client.events()
             for _, _, fds in came:
-                _fds.close_all(fds)
+                fd_ops.close_all(fds)
             for opcode, data, _ in came:
                 self._handle_event(opcode, data)
 
@@ -408,7 +408,7 @@ class RemoteWindow(Closing):
         """Moves the window to another of the compositor's targets. It then gets that target's
         ticks.
         """
-        self._request(m.Op.SEND, m.Send(self._id, _arguments.integer("output", output, 0, 255)))
+        self._request(m.Op.SEND, m.Send(self._id, arguments.integer("output", output, 0, 255)))
 
     def statistics(self) -> dict[str, int | float]:
         """Returns the counters of WindowStatistics (shown, superseded, lost, waiting, is_late), and

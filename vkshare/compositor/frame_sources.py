@@ -16,7 +16,7 @@ import contextlib
 import struct
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from vkshare.descriptors import SurfaceDescriptor
+from vkshare.core.pipe import Receiver, open_receiver
 from vkshare.errors import (
     AbandonedError,
     AcquireTimeout,
@@ -26,13 +26,13 @@ from vkshare.errors import (
     UnsupportedError,
     VkshareError,
 )
-from vkshare.pipes import Receiver, open_receiver
-from vkshare.queue_descriptor import QueueDescriptor
+from vkshare.ipc.descriptors import SurfaceDescriptor
+from vkshare.ipc.queue_descriptor import QueueDescriptor
 
 if TYPE_CHECKING:
     from vkshare import _native
-    from vkshare.device import Device
-    from vkshare.surface import Surface
+    from vkshare.core.device import Device
+    from vkshare.core.surface import Surface
 
 Descriptor = QueueDescriptor | SurfaceDescriptor
 
@@ -309,7 +309,7 @@ class SurfaceSource:
     def watch(self, event_queue: _native.EventQueue, token: int) -> bool:
         if self._pending is None or self.end:
             return False
-        self._pending.notify(event_queue, token)
+        self._pending._notify(event_queue, token)
         return True
 
     def release_to_client(self) -> None:

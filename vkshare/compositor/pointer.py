@@ -14,7 +14,7 @@ from vkshare.errors import ClosedError
 if TYPE_CHECKING:
     from vkshare.compositor.compositor import Compositor
     from vkshare.compositor.window import ClientWindow
-    from vkshare.present.events import Event
+    from vkshare.window.events import Event
 
 _log = logging.getLogger("vkshare.compositor")
 

@@ -13,24 +13,25 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vkshare import _arguments, _fds, _transport
-from vkshare._closing import Closing
-from vkshare._forks import OwnLock
 from vkshare.compositor import messages as m
 from vkshare.compositor.compositor import Compositor
 from vkshare.compositor.frame_sources import Keys
 from vkshare.compositor.window import ClientWindow
-from vkshare.descriptors import SurfaceDescriptor
 from vkshare.errors import ClosedError, InvalidCallError
-from vkshare.queue_descriptor import QueueDescriptor
+from vkshare.ipc import transport
+from vkshare.ipc.descriptors import SurfaceDescriptor
+from vkshare.ipc.queue_descriptor import QueueDescriptor
 from vkshare.server import messages
 from vkshare.server.request_types import Answer, Kind, Request
 from vkshare.server.session_state import Route
+from vkshare.util import arguments, fd_ops
+from vkshare.util.closing import Closing
+from vkshare.util.forks import OwnLock
 from vkshare.vsync import VsyncBridge
 
 if TYPE_CHECKING:
-    from vkshare.present.events import Event
     from vkshare.server.session import ServedClient
+    from vkshare.window.events import Event
 
 _log = logging.getLogger("vkshare.compositor")
 
@@ -89,7 +90,7 @@ class Service(Closing):
         self._compositors = tuple(compositors)
         if not self._compositors or not all(isinstance(each, Compositor) for each in self._compositors):
             raise TypeError("compositors must be one Compositor or more")
-        self._linger = _arguments.number("linger", linger, 0, 3600)
+        self._linger = arguments.number("linger", linger, 0, 3600)
         self._lock = OwnLock(self)  # guards the windows' destinations
         self._opener = ThreadPoolExecutor(1, "vks-open-windows")
         self._closed = False
@@ -137,10 +138,10 @@ class Service(Closing):
             # Factor 2, because the window keeps each fd, and the device duplicates it.
             fds = 2 * descriptor.fd_count
             used = sum(served.fds for served in kept)
-            if used + fds > _transport.quota():
+            if used + fds > transport.quota():
                 raise InvalidCallError(
                     f"this client's windows keep {used} file descriptors open in the compositor, and this one needs "
-                    f"{fds}; allowed are {_transport.quota()}: close windows, or use fewer surfaces for each"
+                    f"{fds}; allowed are {transport.quota()}: close windows, or use fewer surfaces for each"
                 )
             window = compositor._prepare(
                 descriptor, body.title, body.at, body.opacity, body.is_opaque, Keys(*body.keys),
@@ -153,7 +154,7 @@ class Service(Closing):
             width, height = compositor.swapchain.extent
             with bridge.export() as ticks:
                 answer = Answer.of(m.Opened(width, height, ticks.to_bytes()), ticks._duplicates())
-            failed.callback(_fds.close_all, answer.fds)
+            failed.callback(fd_ops.close_all, answer.fds)
             self._opener.submit(self._show, client, body.id, window)
             failed.pop_all()
         windows[body.id] = _ServedWindow(window, bridge, fds)

@@ -10,19 +10,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vkshare import _arguments
-from vkshare._closing import common_deadline, destructor
-from vkshare._forks import OwnLock
 from vkshare.compositor import frame_sources
 from vkshare.compositor.frame_sources import Descriptor, FrameSource, Keys
 from vkshare.compositor.scene import Placement, Tween
 from vkshare.errors import ClosedError, DeviceLostError, VkshareError
+from vkshare.util import arguments
+from vkshare.util.closing import common_deadline, destructor
+from vkshare.util.forks import OwnLock
 from vkshare.vsync import VsyncDispatcher
 
 if TYPE_CHECKING:
     from vkshare.compositor.compositor import Compositor
-    from vkshare.device import Device
-    from vkshare.present.events import Event
+    from vkshare.core.device import Device
+    from vkshare.window.events import Event
 
 _FURTHEST = 1 << 20  # pixels from the origin
 _LONGEST = 3600.0  # seconds of a move or a fade
@@ -383,12 +383,12 @@ def placed(width: int, height: int, at: Any, opacity: Any, is_opaque: Any) -> Pl
 
 
 def _place(name: str, value: Any) -> float:
-    return _arguments.number(name, value, -_FURTHEST, _FURTHEST)
+    return arguments.number(name, value, -_FURTHEST, _FURTHEST)
 
 
 def _opacity(value: Any) -> float:
-    return _arguments.number("opacity", value, 0, 1)
+    return arguments.number("opacity", value, 0, 1)
 
 
 def _duration(seconds: Any) -> int:
-    return round(_arguments.number("seconds", seconds, 0, _LONGEST) * 1e9)
+    return round(arguments.number("seconds", seconds, 0, _LONGEST) * 1e9)

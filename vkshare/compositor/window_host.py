@@ -14,19 +14,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
 
-from vkshare import opening
-from vkshare._closing import Closing
 from vkshare.compositor.compositor import Compositor
 from vkshare.compositor.service import Service
-from vkshare.device import Device
+from vkshare.core import opening
+from vkshare.core.device import Device
 from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError
 from vkshare.present.targets import Headless
-from vkshare.present.window import Window
 from vkshare.server.server import RenderServer
+from vkshare.util.closing import Closing
 from vkshare.vsync import Display, choose
+from vkshare.window.window import Window
 
 if TYPE_CHECKING:
-    from vkshare.present.events import Event
+    from vkshare.window.events import Event
 
 _HEADLESS_RATE = 60  # Hz
 _SIGNAL_POLL_INTERVAL = (

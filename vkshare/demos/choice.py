@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import vkshare
-from vkshare import adapter as _adapter
+from vkshare.core import adapter as _adapter
 from vkshare.demos.options import Options
 
 _SHARED_MEMORY = {"opaque_fd", "memfd"}

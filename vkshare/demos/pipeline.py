@@ -17,6 +17,7 @@ from itertools import count
 from typing import Any, Self
 
 import vkshare
+from vkshare.core.queue import QueueFrame
 from vkshare.demos.inspection import Inspector
 from vkshare.demos.layer import Clock, Layer
 from vkshare.demos.layout import SMALLEST, Layout
@@ -139,7 +140,7 @@ class _Stage:
         raise NotImplementedError
 
     @contextmanager
-    def frame(self) -> Iterator[vkshare.QueueFrame]:
+    def frame(self) -> Iterator[QueueFrame]:
         """The next surface. A surface that the body does not enqueue is passed on without metadata."""
         told, start = self.source.statistics(), time.perf_counter()
         with self.source.frame(into=self.target) as frame:

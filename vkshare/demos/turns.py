@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import vkshare
-from vkshare import adapter as _adapter
+from vkshare.core import adapter as _adapter
 from vkshare.demos import echo, marks
 from vkshare.demos.layout import SMALLEST, Layout
 from vkshare.demos.painter import Painter

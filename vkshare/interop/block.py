@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any, ClassVar, Generic, TypeVar
 
-from vkshare.access import give_back
+from vkshare.core.access import give_back
 from vkshare.errors import VkshareError
 
 View = TypeVar("View")

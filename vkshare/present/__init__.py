@@ -1,1 +1,1 @@
-"""Windows, headless targets and the swapchains that show pictures on them."""
+"""Swapchains, and the windows and headless targets that they show frames on."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from vkshare import _native
 
 if TYPE_CHECKING:
-    from vkshare.commands import CommandList
+    from vkshare.core.commands import CommandList
+    from vkshare.core.view import View
     from vkshare.present.swapchain import Swapchain
-    from vkshare.view import View
 
 
 class Frame(_native.Frame):

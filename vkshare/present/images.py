@@ -7,18 +7,18 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vkshare import formats
-from vkshare._deletion_queue import SharedImage
 from vkshare.backends.base import ImageSpec
+from vkshare.core.deletion_queue import SharedImage
+from vkshare.core.surface import Surface
 from vkshare.errors import UnsupportedError
 from vkshare.present.targets import GlfwTarget, Headless, SurfaceTarget, Target
-from vkshare.surface import Surface
 
 if TYPE_CHECKING:
     from vkshare.backends.vulkan.device import VulkanBackend
     from vkshare.backends.vulkan.presentation import Choice, WindowSurface
-    from vkshare.device import Device
+    from vkshare.core.device import Device
     from vkshare.formats import Format
-    from vkshare.present.shm_window import ShmWindow
+    from vkshare.window.shm_window import ShmWindow
 
 _REFRESH_RATE = 60.0  # Hz, of displays whose rate cannot be queried from any thread
 
@@ -142,7 +142,7 @@ def _vulkan_surface(backend: VulkanBackend, target: Target) -> WindowSurface | N
 
 
 def _cpu_output(target: GlfwTarget) -> ShmWindow:
-    from vkshare.present.shm_window import ShmWindow, unsupported_on_wayland
+    from vkshare.window.shm_window import ShmWindow, unsupported_on_wayland
 
     if target.window is not None:
         if target.window.platform != "x11":

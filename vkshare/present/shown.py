@@ -7,18 +7,18 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from vkshare._deadline import Deadline
 from vkshare.errors import ClosedError, InvalidCallError, NotOwnerError
 from vkshare.present.targets import Headless
+from vkshare.util.deadline import Deadline
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from vkshare.present._shm_segment import Segment, Token
+    from vkshare.core.surface import Surface
     from vkshare.present.frame import Frame
     from vkshare.present.images import Images
     from vkshare.present.swapchain import Swapchain
-    from vkshare.surface import Surface
+    from vkshare.window.shm_segment import Segment, Token
 
 _SHOW_TIMEOUT = 1.0  # seconds for the window system to have read an image
 _CAPTURE_TIMEOUT = 1.0  # seconds for a capture to find an image that is shown

@@ -5,27 +5,29 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
-from vkshare import _arguments, _native, formats
-from vkshare._closing import Closable
+from vkshare import _native, formats
+from vkshare.core.closable import Closable
+from vkshare.core.surface import Surface
+from vkshare.core.view import View
 from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError
 from vkshare.present.frame import Frame, FrameScope, Prepared
 from vkshare.present.images import PRESENT_MODES, Images, open_images
 from vkshare.present.shown import FrameCapture
 from vkshare.present.targets import GlfwTarget, Headless, resolve
-from vkshare.surface import Surface
-from vkshare.view import View
+from vkshare.util import arguments
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from vkshare.commands import CommandList
-    from vkshare.device import Device
-    from vkshare.present.window import Window
+    from vkshare.core.commands import CommandList
+    from vkshare.core.device import Device
+    from vkshare.window.window import Window
 
 _PROOF_DEADLINE = 1_000_000_000  # ns that a resize past the bound, and close(), wait for proof
 _FENCE_DEADLINE = 5_000_000_000  # ns after which a present fence is quarantined
@@ -89,11 +91,11 @@ class Swapchain(Closable, _native.Swapchain):
         capture: bool = False,
     ) -> None:
         counts = {
-            "image_count": _arguments.integer("image_count", image_count, 1, 16),
-            "frames_in_flight": _arguments.integer("frames_in_flight", frames_in_flight, 1, 16),
-            "retired_limit": _arguments.integer("retired_limit", retired_limit, 1, 64),
+            "image_count": arguments.integer("image_count", image_count, 1, 16),
+            "frames_in_flight": arguments.integer("frames_in_flight", frames_in_flight, 1, 16),
+            "retired_limit": arguments.integer("retired_limit", retired_limit, 1, 64),
         }
-        _arguments.choice("present_mode", present_mode, PRESENT_MODES)
+        arguments.choice("present_mode", present_mode, PRESENT_MODES)
         _flag("capture", capture)
         if present_fences is not None:
             _flag("present_fences", present_fences)
@@ -133,13 +135,13 @@ class Swapchain(Closable, _native.Swapchain):
         After a resize() they are those asked for from the next acquire() on, within what the driver's surface allows
         (its maxImageExtent): SwiftShader makes no swapchain wider or higher than 3840, of any target.
         """
-        counters = self.counters()
+        counters = self._counters()
         return counters["width"], counters["height"]
 
     @property
     def image_count(self) -> int:
         """Images that there are: at least as many as were asked for, where the target allows it."""
-        return self.counters()["image_count"]
+        return self._counters()["image_count"]
 
     @property
     def format(self) -> str:
@@ -163,27 +165,45 @@ class Swapchain(Closable, _native.Swapchain):
     @present_mode.setter
     def present_mode(self, name: str) -> None:
         self._check_open()
-        _arguments.choice("present_mode", name, PRESENT_MODES)
+        arguments.choice("present_mode", name, PRESENT_MODES)
         self._set_mode(*self._images.mode(name))
         self._mode = name
 
     # ---- frames ---------------------------------------------------------------------------------------------------
 
-    def frame(self, prepared: Prepared | None = None, timeout: float | None = None) -> Any:
+    @overload
+    def frame(self, prepared: None = None, timeout: float | None = None) -> FrameScope: ...
+    @overload
+    def frame(self, prepared: Prepared, timeout: float | None = None) -> None: ...
+    def frame(self, prepared: Prepared | None = None, timeout: float | None = None) -> FrameScope | None:
         """``with swapchain.frame() as frame:`` acquires, and presents at the end of the block.
 
-        A block that raises gives the frame back unpresented. With what ``prepare()`` gave,
-        ``swapchain.frame(prepared)`` acquires, submits that image's commands and presents them, all in one call of the
-        C core, and returns None.
+        A block that raises gives the frame back unpresented. ``frame(prepared)`` is deprecated: it calls
+        present_prepared().
         """
         if prepared is None:
-            return FrameScope(self, _arguments.timeout(timeout))
+            return FrameScope(self, arguments.timeout(timeout))
+        text = "swapchain.frame(prepared) is deprecated; call swapchain.present_prepared(prepared)"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        self.present_prepared(prepared, timeout)
+        return None
+
+    def present_prepared(self, prepared: Prepared, timeout: float | None = None) -> None:
+        """Acquires a frame, submits the commands that prepare() made for its image, and presents it.
+
+        All of it is one call of the C core. The errors are those of acquire(), submit() and present().
+
+        Raises
+        ------
+        InvalidCallError
+            The commands were prepared for another swapchain.
+        """
         if isinstance(prepared, Prepared) and prepared.swapchain is not self:
             raise InvalidCallError(f"the commands were prepared for another swapchain, {prepared.swapchain!r}")
-        return self._run(prepared, timeout)
+        self._run(prepared, timeout)
 
     def prepare(self, record: Callable[[CommandList, View], object]) -> Prepared:
-        """Commands for ``frame(prepared)``.
+        """Commands for present_prepared().
 
         Parameters
         ----------
@@ -261,7 +281,7 @@ class Swapchain(Closable, _native.Swapchain):
 
     def statistics(self) -> SwapchainStatistics:
         """A snapshot of the counters."""
-        counters = self.counters()
+        counters = self._counters()
         for name in ("generation", "width", "height", "present_mode", "shown", "is_current"):
             del counters[name]
         return SwapchainStatistics(
@@ -310,7 +330,7 @@ class Swapchain(Closable, _native.Swapchain):
     # ---- within the package -----------------------------------------------------------------------------------------
 
     def _check_open(self) -> None:
-        self.device.check()
+        self.device._check()
         if self.is_closed:
             raise ClosedError("this swapchain is closed; create another with device.create_swapchain()")
 
@@ -380,7 +400,7 @@ class Swapchain(Closable, _native.Swapchain):
             try:
                 place = self._image(index, generation)
             except InvalidCallError:
-                if self.counters()["generation"] == generation:
+                if self._counters()["generation"] == generation:
                     raise
                 return False
             if generation != self._generation:
@@ -397,7 +417,7 @@ class Swapchain(Closable, _native.Swapchain):
                 self._attach(index, generation, surface)
             except BaseException as error:
                 surface._end()
-                if isinstance(error, InvalidCallError) and self.counters()["generation"] != generation:
+                if isinstance(error, InvalidCallError) and self._counters()["generation"] != generation:
                     return False
                 raise
             self._surfaces[index] = surface
@@ -454,8 +474,8 @@ def _pinned(swapchain: Swapchain | None, generation: int) -> Iterator[None]:
 
 def _check_size(device: Device, width: int, height: int) -> None:
     limit = device.capabilities.max_dimension
-    _arguments.integer("width", width, 1, limit)
-    _arguments.integer("height", height, 1, limit)
+    arguments.integer("width", width, 1, limit)
+    arguments.integer("height", height, 1, limit)
 
 
 def _flag(name: str, value: Any) -> None:

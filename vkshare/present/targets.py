@@ -6,9 +6,9 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-from vkshare import _arguments, _handles
 from vkshare.errors import InvalidCallError, UnsupportedError
-from vkshare.present.window import Window
+from vkshare.util import arguments, handles
+from vkshare.window.window import Window
 
 LARGEST = 2**31 - 1  # pixels a side: what Vulkan's signed rectangles hold
 
@@ -36,8 +36,8 @@ class Headless:
     height: int
 
     def __post_init__(self) -> None:
-        _arguments.integer("width", self.width, 1, LARGEST)
-        _arguments.integer("height", self.height, 1, LARGEST)
+        arguments.integer("width", self.width, 1, LARGEST)
+        arguments.integer("height", self.height, 1, LARGEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +95,9 @@ def resolve(target: Any) -> Target:
         return GlfwTarget(ctypes.cast(target, ctypes.c_void_p).value or 0, None)
     if type(target) is int and target == 0:
         raise ValueError("target is VK_NULL_HANDLE")
-    if not _handles.may_be_of_type(target, "VkSurfaceKHR"):
+    if not handles.may_be_of_type(target, "VkSurfaceKHR"):
         raise TypeError(f"{_ALLOWED}, not {type(target).__name__}{_WHY if isinstance(target, int) else ''}")
-    return SurfaceTarget(_handles.not_null(target, "target"))
+    return SurfaceTarget(handles.not_null(target, "target"))
 
 
 def _window_of_canvas(target: Any) -> Any:

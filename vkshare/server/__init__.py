@@ -13,32 +13,16 @@ docs/server.md describes the wire format and the threads.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from vkshare.util import lazy_names
 
-_HOME = {
-    "Client": "vkshare.server.client",
-    "RenderServer": "vkshare.server.server",
-    "Kind": "vkshare.server.request_types",
-    "Route": "vkshare.server.session_state",
-}
+_public = lazy_names.read(__name__, __file__)
 
-__all__ = ["Client", "Kind", "RenderServer", "Route"]
+__all__ = [*_public.objects]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'vkshare.server' has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(_HOME[name]), name)
-    return value
+def __getattr__(name: str) -> object:
+    return _public.load(name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
-
-if TYPE_CHECKING:
-    from vkshare.server.client import Client as Client
-    from vkshare.server.request_types import Kind as Kind
-    from vkshare.server.server import RenderServer as RenderServer
-    from vkshare.server.session_state import Route as Route
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -8,9 +8,10 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 
-from vkshare import _fds, _sockets
+from vkshare.ipc import sockets
 from vkshare.server.loop import READ, Loop
 from vkshare.server.socket_path import Listener
+from vkshare.util import fd_ops
 
 _log = logging.getLogger("vkshare.server")
 
@@ -59,7 +60,7 @@ class Acceptor:
             except BlockingIOError:
                 return
             except OSError as error:
-                if error.errno in _fds.NO_ROOM:
+                if error.errno in fd_ops.NO_ROOM:
                     return self._reject()
                 _log.debug("accept: %s", error)
                 continue
@@ -68,7 +69,7 @@ class Acceptor:
     def _admit(self, sock: socket.socket) -> None:
         try:
             sock.setblocking(False)
-            pid = _sockets.check_peer(sock)
+            pid = sockets.check_peer(sock)
             if self._admit_client(sock, pid):
                 return
             _log.warning("process %d was rejected: the server has its maximum number of clients", pid)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-import vkshare
+from vkshare import __version__
 from vkshare.server import messages as m
 from vkshare.server.request_types import Answer, Kind, Request
 from vkshare.server.session_state import Route
@@ -20,7 +20,7 @@ def hello(client: ServedClient, request: Request) -> Answer:
     capabilities = adapter.capabilities
     return Answer.of(
         m.Welcome(
-            vkshare.__version__,
+            __version__,
             client.number,
             adapter.backend,
             adapter.name,

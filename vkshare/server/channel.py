@@ -14,11 +14,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NoReturn
 
-from vkshare import _fds, _sockets, _trace, _transport
 from vkshare.errors import ClosedError, DeviceLostError, RemoteLostError
+from vkshare.ipc import sockets, transport
 from vkshare.server import trace_points, wire
 from vkshare.server.messages import Body, Event, Failure, Op, decode, encode, rebuilt
 from vkshare.server.session_state import NO_GENERATION
+from vkshare.util import fd_ops, trace
 
 _TIMEVAL = struct.Struct("@ll")
 _NO_OP = wire.HEADER.pack
@@ -48,7 +49,7 @@ class _Outgoing:
         wire.read_into().
         """
         if fds:
-            self.parts.extend(map(sock.sendmsg, ([data],), (_transport.rights(fds),), (socket.MSG_NOSIGNAL,)))
+            self.parts.extend(map(sock.sendmsg, ([data],), (transport.rights(fds),), (socket.MSG_NOSIGNAL,)))
         else:
             self.parts.extend(map(sock.send, (data,), (socket.MSG_NOSIGNAL,)))
 
@@ -76,7 +77,7 @@ class Channel:
         try:
             # Kernel timeouts, because Python's would call poll() before each call.
             self._set_timeout(timeout)
-            _sockets.connect(self._sock, path)
+            sockets.connect(self._sock, path)
         except BaseException as error:
             self._sock.close()
             if isinstance(error, (FileNotFoundError, ConnectionRefusedError)):
@@ -93,7 +94,7 @@ class Channel:
         self._sock.close()
         self._splitter.close()
         for _, fds in self.events:
-            _fds.close_all_of(fds)
+            fd_ops.close_all_of(fds)
         self.events.clear()
 
     def set_client(self, number: int) -> None:
@@ -101,8 +102,8 @@ class Channel:
 
     def _step(self, what: str, opcode: int) -> AbstractContextManager[None]:
         """Returns the trace step of the next request."""
-        if not _trace.is_on:
-            return _trace.NOTHING
+        if not trace.is_on:
+            return trace.NOTHING
         return trace_points.step(what, opcode, self._requester, self._sequence + 1 & 0xFFFFFFFF)
 
     # ---- out ------------------------------------------------------------------------------------------------------
@@ -181,7 +182,7 @@ class Channel:
     def no_op(self, timeout: float | None) -> None:
         """Makes the round trip of a no-op, on a fast path."""
         is_between = self._arrived or self._splitter.parts or not self._splitter.is_empty or self._outgoing.is_partial
-        if is_between or self._timeout != timeout or self.is_closed or _trace.is_on:
+        if is_between or self._timeout != timeout or self.is_closed or trace.is_on:
             self.call(Op.NO_OP, None, (), timeout)
             return
         sequence = self._next()
@@ -259,7 +260,7 @@ class Channel:
         elif message.opcode == Op.EVENT:
             events = ((self.decoded(Event, message.body), fds),)
             if len(self.events) == _MOST_EVENTS:
-                _fds.close_all_of(self.events[0][1])
+                fd_ops.close_all_of(self.events[0][1])
         self.deferred += deferred
         self.events += events
         if events:

@@ -13,9 +13,9 @@ import socket
 import sys
 import time
 
-from vkshare import _fds, _native
-from vkshare.device import Device
-from vkshare.opening import open
+from vkshare import _native
+from vkshare.core.device import Device
+from vkshare.core.opening import open
 from vkshare.server import rendering, wire
 from vkshare.server.deadlock_check import WaitGraph
 from vkshare.server.executor import Executor, RequestResult
@@ -24,6 +24,7 @@ from vkshare.server.messages import Op, encode, failure
 from vkshare.server.request_types import Answer, Later, Request, table
 from vkshare.server.session_state import RETRY_INTERVAL
 from vkshare.server.worker import Outcome, without_traceback
+from vkshare.util import fd_ops
 
 
 class Child:
@@ -117,10 +118,10 @@ class Child:
                     time.sleep(RETRY_INTERVAL)
                     continue
                 left = left[sent:]
-                _fds.close_all(fds)
+                fd_ops.close_all(fds)
                 fds = []
         finally:
-            _fds.close_all(fds)
+            fd_ops.close_all(fds)
 
 
 def main() -> int:

@@ -9,22 +9,22 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from vkshare import _arguments, _fds, _trace
-from vkshare._closing import destructor
-from vkshare._forks import OwnLock
-from vkshare.descriptors import Descriptor, FenceDescriptor, SurfaceDescriptor
-from vkshare.device import DEFAULT_USAGE
+from vkshare.core.device import DEFAULT_USAGE
+from vkshare.core.fence import Fence
+from vkshare.core.surface import Surface
 from vkshare.errors import RemoteLostError, VkshareError
-from vkshare.fence import Fence
+from vkshare.ipc.descriptors import Descriptor, FenceDescriptor, SurfaceDescriptor
 from vkshare.server import messages as m
 from vkshare.server.channel import Channel
 from vkshare.server.handles import ServedFence, ServedHandle, ServedSurface
 from vkshare.server.recorder import Recorder
 from vkshare.server.socket_path import checked
-from vkshare.surface import Surface
+from vkshare.util import arguments, fd_ops, trace
+from vkshare.util.closing import destructor
+from vkshare.util.forks import OwnLock
 
 if TYPE_CHECKING:
-    from vkshare.device import Device
+    from vkshare.core.device import Device
 
 _FLUSH = 5.0  # seconds that close() waits
 # seconds to send a request that undoes another one; in addition to the caller's timeout
@@ -76,8 +76,8 @@ class Client:
         *,
         device: Device | None = None,
     ) -> None:
-        _trace.tell_names()
-        self._timeout = _arguments.timeout(timeout)
+        trace.tell_names()
+        self._timeout = arguments.timeout(timeout)
         self._path = checked(path)
         self._device = device
         self._lock = OwnLock(self)
@@ -85,7 +85,7 @@ class Client:
         self._handles: dict[tuple[type, int], ServedHandle] = {}
         self._channel = Channel(self._path, self._timeout)
         try:
-            self.server: m.Welcome = self._hello(_arguments.text("name", name))
+            self.server: m.Welcome = self._hello(arguments.text("name", name))
         except BaseException:
             self._channel.close()
             raise
@@ -103,7 +103,7 @@ class Client:
     def ping(self, timeout: float | None = _DEFAULT) -> None:
         """Waits until the server has handled all earlier requests. Their GPU work may still run."""
         with self._lock:
-            self._channel.no_op(self._timeout if timeout is _DEFAULT else _arguments.timeout(timeout))
+            self._channel.no_op(self._timeout if timeout is _DEFAULT else arguments.timeout(timeout))
 
     def statistics(self) -> dict[str, int | float]:
         """The server's statistics()."""
@@ -135,7 +135,7 @@ class Client:
         """Creates a surface in the server, with a handle in this process. Parameters and errors as
         device.create_surface().
         """
-        size = _arguments.integer("width", width, 1, 2**20), _arguments.integer("height", height, 1, 2**20)
+        size = arguments.integer("width", width, 1, 2**20), arguments.integer("height", height, 1, 2**20)
         with self._lock:
             number = self._new_id()
             words = (usage,) if isinstance(usage, str) else tuple(usage)
@@ -166,7 +166,7 @@ class Client:
 
     def create_fence(self, initial: int = 0) -> ServedFence:
         """Creates a fence that this client's submissions signal, with a follower in this process."""
-        initial = _arguments.integer("initial", initial, 0, 2**64 - 2)
+        initial = arguments.integer("initial", initial, 0, 2**64 - 2)
         with self._lock:
             number = self._new_id()
             body = m.CreateFence(number, initial)
@@ -264,7 +264,7 @@ class Client:
 
     def _keys(self, given: Keys) -> tuple[tuple[int, int], ...]:
         pairs = given.items() if isinstance(given, Mapping) else given
-        return tuple((s._checked_id(self), _arguments.integer("key", key, 0, 2**64 - 1)) for s, key in pairs)
+        return tuple((s._checked_id(self), arguments.integer("key", key, 0, 2**64 - 1)) for s, key in pairs)
 
     def sync(self, timeout: float | None = _DEFAULT) -> None:
         """Waits until all submissions have run; raises the first error of a request without a
@@ -312,7 +312,7 @@ class Client:
         try:
             return self._channel.decoded(kind, data)
         except RemoteLostError:
-            _fds.close_all(fds)
+            fd_ops.close_all(fds)
             raise
 
     def send(self, opcode: int, body: m.Body | None = None, fds: Iterable[int] = ()) -> int:
@@ -334,7 +334,7 @@ class Client:
         self, opcode: int, body: m.Body | None = None, fds: tuple[int, ...] = (), timeout: Any = _DEFAULT
     ) -> tuple[bytes, list[int]]:
         with self._lock:
-            seconds = self._timeout if timeout is _DEFAULT else _arguments.timeout(timeout)
+            seconds = self._timeout if timeout is _DEFAULT else arguments.timeout(timeout)
             return self._channel.call(opcode, body, fds, seconds)
 
     def _new_id(self) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vkshare.errors import DeviceLostError
 
 if TYPE_CHECKING:
-    from vkshare.device import Device
+    from vkshare.core.device import Device
 
 _log = logging.getLogger("vkshare.server")
 
@@ -30,13 +30,13 @@ class Devices:
     """
 
     def __init__(self, device: Device | Factory | None, *, is_for_children: bool = False) -> None:
-        from vkshare.device import Device
-        from vkshare.opening import open
+        from vkshare.core.device import Device
+        from vkshare.core.opening import open
 
         self.generation = 1
         self._factory: Factory | None = None
         if isinstance(device, Device):
-            device.check()
+            device._check()
             self._device: Device | None = device
         elif device is None or callable(device):
             self._factory = (lambda: open(name="vkshare server", held_limit=1 << 20)) if device is None else device

@@ -15,15 +15,17 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from vkshare import _native, _trace, _transport
-from vkshare._closing import common_deadline
-from vkshare.device import Device
+from vkshare import _native
+from vkshare.core.device import Device
+from vkshare.core.fence import Fence
+from vkshare.core.surface import Surface
 from vkshare.errors import ClosedError, InvalidCallError
-from vkshare.fence import Fence
+from vkshare.ipc import transport
 from vkshare.server import trace_points
 from vkshare.server.deadlock_check import Identity, WaitGraph
 from vkshare.server.request_types import Answer, Request
-from vkshare.surface import Surface
+from vkshare.util import trace
+from vkshare.util.closing import common_deadline
 
 _log = logging.getLogger("vkshare.server")
 
@@ -116,8 +118,8 @@ class Executor:
 
     def _step(self, request: Request) -> AbstractContextManager[None]:
         """Returns the trace step of running the request."""
-        if not _trace.is_on:
-            return _trace.NOTHING
+        if not trace.is_on:
+            return trace.NOTHING
         return trace_points.step("run", request.kind.opcode, self._requester, request.sequence)
 
     def ask(self, notify: Callable[[_native.EventQueue, int], None], then: Continuation) -> None:
@@ -158,9 +160,9 @@ class Executor:
         if number in things:
             raise InvalidCallError(f"id {number} is taken: close it, or choose another")
         used = SURFACE_FDS * len(self.surfaces) + FENCE_FDS * len(self.fences)
-        if used + fds > _transport.quota():
+        if used + fds > transport.quota():
             raise InvalidCallError(
-                f"this client holds {used} file descriptors open in the server; allowed are {_transport.quota()}: "
+                f"this client holds {used} file descriptors open in the server; allowed are {transport.quota()}: "
                 "close surfaces and fences that are no longer used, or raise the server's RLIMIT_NOFILE"
             )
 

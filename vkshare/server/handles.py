@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from vkshare.descriptors import FenceDescriptor, SurfaceDescriptor
+from vkshare.core.fence import Fence
+from vkshare.core.surface import Surface
 from vkshare.errors import ClosedError
-from vkshare.fence import Fence
+from vkshare.ipc.descriptors import FenceDescriptor, SurfaceDescriptor
 from vkshare.server import messages as m
-from vkshare.surface import Surface
 
 if TYPE_CHECKING:
     from vkshare.server.client import Client

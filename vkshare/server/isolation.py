@@ -20,7 +20,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from vkshare import _fds
 from vkshare.backends.base import Adapter
 from vkshare.server import wire
 from vkshare.server.executor import RequestResult
@@ -29,6 +28,7 @@ from vkshare.server.messages import Failure, Op, decode, rebuilt
 from vkshare.server.request_types import LATER, Answer, Kind, Request
 from vkshare.server.session_state import RETRY_INTERVAL
 from vkshare.server.worker import Outcome, WorkerEvents
+from vkshare.util import fd_ops
 
 _log = logging.getLogger("vkshare.server")
 
@@ -120,7 +120,7 @@ class ProcessWorker:
             self._sock.close()
         self._splitter.close()
         for _, fds in self._unsent:
-            _fds.close_all(fds)
+            fd_ops.close_all(fds)
         self._unsent.clear()
         self._in_flight.clear()
         self._held.clear()
@@ -152,7 +152,7 @@ class ProcessWorker:
                 if error.errno == errno.ETOOMANYREFS:
                     self._flush_later()
                 return  # any other error: the child is gone, and its pidfd becomes readable
-            _fds.close_all(fds)
+            fd_ops.close_all(fds)
             self._unsent[0] = data[sent:], []
             if sent == len(data):
                 self._unsent.popleft()

@@ -12,7 +12,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
-from vkshare import _fds, _native, _trace
+from vkshare import _native
+from vkshare.util import fd_ops, trace
 
 READ, WRITE, HUNG_UP, MALFORMED = 1, 2, 4, 8
 
@@ -37,7 +38,7 @@ class Loop:
         try:
             self.add(self._wake_read, READ, self._woken)
         except BaseException:
-            _fds.close_all((self._wake_read, self._wake_write))
+            fd_ops.close_all((self._wake_read, self._wake_write))
             raise
 
     def add(self, fd: int, interest: int, handler: Handler, token: int | None = None) -> None:
@@ -63,7 +64,7 @@ class Loop:
         """Sleeps until an event, for at most `timeout` seconds, and calls the handlers."""
         found = self.server_poll.wait(timeout)
         self.wakeups += 1
-        self.awake_since = _trace.now()
+        self.awake_since = trace.now()
         for token, events, no_ops in found:
             handler = self._handlers.get(token)
             if handler is not None:

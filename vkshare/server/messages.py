@@ -105,7 +105,7 @@ class Wait(Body):
     value: Value
 
 
-# ---- drawing, as vkshare/commands.py has it ---------------------------------------------------------------------
+# ---- drawing, as vkshare/core/commands.py has it ---------------------------------------------------------------------
 
 
 class ClearOp(Body, tag="clear"):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from vkshare import _arguments
 from vkshare.server import messages as m
 from vkshare.server.handles import ServedSurface
+from vkshare.util import arguments
 
 if TYPE_CHECKING:
     from vkshare.server.client import Client
@@ -32,12 +32,12 @@ class Recorder:
 
     def clear(self, target: ServedSurface, colour: Sequence[float]) -> Self:
         """Sets every pixel."""
-        return self._append(m.ClearOp(self._id("target", target), _arguments.colour("colour", colour)))
+        return self._append(m.ClearOp(self._id("target", target), arguments.colour("colour", colour)))
 
     def fill_rect(self, target: ServedSurface, rect: Sequence[int], colour: Sequence[float]) -> Self:
         """Sets the pixels of a rectangle."""
-        rgba = _arguments.colour("colour", colour)
-        return self._append(m.FillRectOp(self._id("target", target), _arguments.rect("rect", rect), rgba))
+        rgba = arguments.colour("colour", colour)
+        return self._append(m.FillRectOp(self._id("target", target), arguments.rect("rect", rect), rgba))
 
     def copy(
         self,
@@ -48,7 +48,7 @@ class Recorder:
     ) -> Self:
         """Copies pixels between surfaces of one format."""
         pair = self._id("source", source), self._id("target", target)
-        return self._append(m.CopyOp(*pair, _rect("source_rect", source_rect), _arguments.point("at", at)))
+        return self._append(m.CopyOp(*pair, _rect("source_rect", source_rect), arguments.point("at", at)))
 
     def blit(
         self,
@@ -73,7 +73,7 @@ class Recorder:
     ) -> Self:
         """Blends the source over the target."""
         pair = self._id("source", source), self._id("target", target)
-        return self._append(m.CompositeOp(*pair, _arguments.point("at", at), float(opacity), _alpha(alpha)))
+        return self._append(m.CompositeOp(*pair, arguments.point("at", at), float(opacity), _alpha(alpha)))
 
     def draw_triangles(
         self, target: ServedSurface, vertices: Any, texture: ServedSurface | None = None, filter: str = "linear"
@@ -110,13 +110,13 @@ class Recorder:
         return surface._checked_id(self._client)
 
 
-def _rect(name: str, value: Sequence[int] | None) -> _arguments.Rect | None:
-    return None if value is None else _arguments.rect(name, value)
+def _rect(name: str, value: Sequence[int] | None) -> arguments.Rect | None:
+    return None if value is None else arguments.rect(name, value)
 
 
 def _filter(value: str) -> Any:
-    return _arguments.choice("filter", value, _FILTERS)
+    return arguments.choice("filter", value, _FILTERS)
 
 
 def _alpha(value: str) -> Any:
-    return _arguments.choice("alpha", value, _ALPHAS)
+    return arguments.choice("alpha", value, _ALPHAS)

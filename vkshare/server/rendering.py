@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from vkshare.commands import CommandList
-from vkshare.descriptors import FenceDescriptor, SurfaceDescriptor
+from vkshare.core.commands import CommandList
 from vkshare.errors import InvalidCallError, StillDrawingError
+from vkshare.ipc.descriptors import FenceDescriptor, SurfaceDescriptor
 from vkshare.server import messages as m
 from vkshare.server.deadlock_check import identity
 from vkshare.server.executor import FENCE_FDS, SURFACE_FDS, Executor, HeldSubmission, RequestResult, ServedFence
@@ -91,7 +91,7 @@ def _given(descriptor: SurfaceDescriptor | FenceDescriptor) -> Answer:
     object was registered.
     """
     created = m.Created(descriptor.to_bytes())
-    return Answer.of(created, descriptor.give_away()[1])
+    return Answer.of(created, descriptor._give_away()[1])
 
 
 # ---- drawing ----------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def _watch(executor: Executor, request: Request, submission: Any) -> None:
         results = [] if error is None else [RequestResult(request, error, is_late=True)]
         return results + [after for follower in held.followers for after in follower()]
 
-    executor.ask(submission.notify, then)
+    executor.ask(submission._notify, then)
 
 
 def _wait(executor: Executor, number: int, value: int) -> tuple[Any, int]:
@@ -224,7 +224,7 @@ def sync(executor: Executor, request: Request) -> Answer | Later:
             return [] if count else [RequestResult(request, Answer())]
 
         if last is not None and not is_over:
-            executor.ask(last.notify, lambda error: follow())
+            executor.ask(last._notify, lambda error: follow())
         for held in executor.held.values():
             held.followers.append(follow)
         return LATER if count else Answer()
@@ -251,7 +251,7 @@ def wait(executor: Executor, request: Request) -> Answer | Later:
         return [RequestResult(request, Answer() if error is None else error)]
 
     try:
-        executor.ask(lambda event_queue, token: served.fence.notify(body.value, event_queue, token), then)
+        executor.ask(lambda event_queue, token: served.fence._notify(body.value, event_queue, token), then)
     except BaseException:
         executor.wait_graph.end_wait(executor.client)
         raise

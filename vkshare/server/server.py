@@ -17,10 +17,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vkshare import _arguments, _fds, _native, _trace, _transport
-from vkshare._closing import Closing
-from vkshare._forks import OwnLock
+from vkshare import _native
 from vkshare.errors import DeviceLostError, InvalidCallError
+from vkshare.ipc import transport
 from vkshare.server import built_in_requests, rendering
 from vkshare.server.acceptor import Acceptor
 from vkshare.server.deadlock_check import WaitGraph
@@ -32,9 +31,12 @@ from vkshare.server.session import ServedClient
 from vkshare.server.session_state import PATIENCE, Route
 from vkshare.server.socket_path import Listener, checked
 from vkshare.server.worker import Outcome, ThreadWorker, Worker
+from vkshare.util import arguments, fd_ops, trace
+from vkshare.util.closing import Closing
+from vkshare.util.forks import OwnLock
 
 if TYPE_CHECKING:
-    from vkshare.device import Device
+    from vkshare.core.device import Device
 
 _log = logging.getLogger("vkshare.server")
 
@@ -107,8 +109,8 @@ class RenderServer(Closing):
         kinds: Iterable[Kind] = (),
         patience: float = PATIENCE,
     ) -> None:
-        self.isolation = _arguments.choice("isolation", isolation, ("thread", "process"))
-        self.patience = _arguments.timeout(patience) or PATIENCE
+        self.isolation = arguments.choice("isolation", isolation, ("thread", "process"))
+        self.patience = arguments.timeout(patience) or PATIENCE
         self.kinds = table((*built_in_requests.KINDS, *rendering.KINDS), kinds)
         # Only these are pickled for worker processes; the others run here.
         self.plugged_in = tuple(k for k in self.kinds.values() if k.opcode >= 0x100 and k.route is not Route.INLINE)
@@ -211,7 +213,7 @@ class RenderServer(Closing):
                 if not client.is_closed and client.serve(self.now()):
                     self._scheduled.append(client)
             self._note_deadline(client)
-        _trace.span_since("awake", self.loop.awake_since, len(self.clients))
+        trace.span_since("awake", self.loop.awake_since, len(self.clients))
 
     def _sleep(self, timeout: float | None) -> float | None:
         if self._scheduled:
@@ -305,7 +307,7 @@ class RenderServer(Closing):
         """
         holding = [client for client in self.clients.values() if client.incomplete_fds]
         holding.sort(key=lambda client: (not client.state.accepts_requests, client.incomplete_since))
-        excess = sum(client.incomplete_fds for client in holding) - _transport.quota()
+        excess = sum(client.incomplete_fds for client in holding) - transport.quota()
         for client in holding:
             if excess <= 0:
                 return
@@ -362,7 +364,7 @@ class RenderServer(Closing):
         """Drops a result whose client is gone."""
         self.counts.dropped += 1
         if isinstance(outcome, Answer):
-            _fds.close_all(outcome.fds)
+            fd_ops.close_all(outcome.fds)
 
     # ---- the device -----------------------------------------------------------------------------------------------
 

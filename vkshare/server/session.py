@@ -15,8 +15,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vkshare import _fds, _trace, _transport
 from vkshare.errors import DeviceLostError, RemoteLostError
+from vkshare.ipc import transport
 from vkshare.server import trace_points, wire
 from vkshare.server.executor import RequestResult
 from vkshare.server.loop import HUNG_UP, MALFORMED, READ, WRITE
@@ -24,6 +24,7 @@ from vkshare.server.messages import Body, Event, Op, encode, failure
 from vkshare.server.request_types import Answer, Request, checked
 from vkshare.server.session_state import Action, Decision, Route, SessionState
 from vkshare.server.worker import Outcome, Worker, without_traceback
+from vkshare.util import fd_ops, trace
 
 if TYPE_CHECKING:
     from vkshare.server.server import RenderServer
@@ -62,7 +63,7 @@ class ServedClient:
         self.pid = pid
         self.notes: dict[object, object] = {}
         self.state: SessionState[Request] = SessionState(
-            number, server.generation, now, patience=server.patience, most_output_fds=_transport.quota()
+            number, server.generation, now, patience=server.patience, most_output_fds=transport.quota()
         )
         self.worker: Worker | None = None
         self._sock = sock
@@ -248,7 +249,7 @@ class ServedClient:
     def _refuse(self, request: Request, outcome: object) -> None:
         request.close()
         if isinstance(outcome, Answer):
-            _fds.close_all(outcome.fds)
+            fd_ops.close_all(outcome.fds)
         generation = self.state.device_generation
         lost = DeviceLostError(f"the server's device is lost; its next one is generation {generation}")
         self._fail(_failure_op(request), request, lost)
@@ -320,8 +321,8 @@ class ServedClient:
 
     def _step(self, what: str, request: Request) -> AbstractContextManager[None]:
         """Records the block as a step of the request, in a trace."""
-        if not _trace.is_on:
-            return _trace.NOTHING
+        if not trace.is_on:
+            return trace.NOTHING
         return trace_points.step(what, request.kind.opcode, self._requester, request.sequence)
 
     def _send(self, op: Op, sequence: int, body: bytes = b"", fds: list[int] | None = None) -> None:
@@ -330,11 +331,11 @@ class ServedClient:
         """
         fds = fds or []
         if self.is_closed:
-            return _fds.close_all(fds)
+            return fd_ops.close_all(fds)
         try:
             data = wire.pack(op, sequence, self.state.device_generation, body, len(fds))
         except ValueError:
-            _fds.close_all(fds)
+            fd_ops.close_all(fds)
             raise
         last = _Unsent(memoryview(data), fds)
         self._unsent.append(last)
@@ -361,7 +362,7 @@ class ServedClient:
             self.state.congested(False, 0.0)
             if head.is_counted:
                 self.state.wrote(sent, len(head.fds))
-            _fds.close_all(head.fds)
+            fd_ops.close_all(head.fds)
             head.fds = []
             head.data = head.data[sent:]
             if not head.data:
@@ -396,7 +397,7 @@ class ServedClient:
             self.server.discard(outcome)
         self._splitter.close()
         for unsent in self._unsent:
-            _fds.close_all(unsent.fds)
+            fd_ops.close_all(unsent.fds)
         self._unsent.clear()
         self.server.remove_client(self)
         for call in self._closing:

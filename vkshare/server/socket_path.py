@@ -10,8 +10,9 @@ import socket
 import stat
 from pathlib import Path
 
-from vkshare import _fds, _sockets
 from vkshare.errors import InvalidCallError
+from vkshare.ipc import sockets
+from vkshare.util import fd_ops
 
 
 def default_path() -> Path:
@@ -21,7 +22,7 @@ def default_path() -> Path:
     configured = os.environ.get("VKSHARE_SERVER")
     if configured:
         return Path(configured)
-    folder, *rest = _sockets.folders()
+    folder, *rest = sockets.folders()
     return folder / ("vkshare-server" if rest else "server")
 
 
@@ -29,9 +30,9 @@ def checked(path: str | os.PathLike[str] | None) -> Path:
     """Returns `path`, or the default. ValueError: it cannot be the path of a socket."""
     found = default_path() if path is None else Path(path)
     raw = os.fsencode(found)
-    if path == "" or b"\0" in raw or len(raw) > _sockets.LONGEST_PATH:
+    if path == "" or b"\0" in raw or len(raw) > sockets.LONGEST_PATH:
         raise ValueError(
-            f"path is {os.fspath(found)!r}; a socket's path has 1 to {_sockets.LONGEST_PATH} bytes, none of them 0"
+            f"path is {os.fspath(found)!r}; a socket's path has 1 to {sockets.LONGEST_PATH} bytes, none of them 0"
         )
     return found
 
@@ -44,14 +45,14 @@ class Listener:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._pid = os.getpid()
-        _sockets.make_folder(path.parent)
+        sockets.make_folder(path.parent)
         with contextlib.ExitStack() as made:
             self.sock = made.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
             self._lock = _lock(path)
             made.callback(os.close, self._lock)
             _remove_stale(path)
             self.sock.setblocking(False)
-            _sockets.listen(self.sock, path, 64)
+            sockets.listen(self.sock, path, 64)
             made.pop_all()
 
     def close(self) -> None:
@@ -81,7 +82,7 @@ def _lock(path: Path) -> int:
         try:
             fd = os.open(name, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
-            if error.errno in _fds.NO_ROOM:
+            if error.errno in fd_ops.NO_ROOM:
                 raise
             why = f"{error.strerror}: no server can listen at {path}; create its folder, or give another path"
             raise OSError(error.errno, why) from None

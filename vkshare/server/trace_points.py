@@ -13,8 +13,9 @@ import os
 import socket
 from contextlib import AbstractContextManager
 
-from vkshare import _sockets, _trace
+from vkshare.ipc import sockets
 from vkshare.server.messages import Op
+from vkshare.util import trace
 
 UNKNOWN_REQUESTER = 0  # before the server has sent the client's number
 
@@ -26,14 +27,14 @@ def requester(client: int) -> int:
 
 def requester_at_client(sock: socket.socket, client: int) -> int:
     """Returns the same number, at the client's end."""
-    return _sockets.check_peer(sock) << 32 | client
+    return sockets.check_peer(sock) << 32 | client
 
 
 def step(what: str, opcode: int, requester: int, sequence: int) -> AbstractContextManager[None]:
-    """Records the block as a step of that request. Call it only if _trace.is_on, because a call
+    """Records the block as a step of that request. Call it only if trace.is_on, because a call
     costs too much otherwise.
     """
-    return _trace.request(f"{what} {_name(opcode)}", requester, sequence)
+    return trace.request(f"{what} {_name(opcode)}", requester, sequence)
 
 
 def _name(opcode: int) -> str:

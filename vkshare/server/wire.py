@@ -19,8 +19,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vkshare import _fds, _transport
-from vkshare._closing import destructor
+from vkshare.ipc import transport
+from vkshare.util import fd_ops
+from vkshare.util.closing import destructor
 
 VERSION = 2
 # length of the whole message, opcode, number of fds, version, sequence, device generation (native/server/poll.h)
@@ -76,7 +77,7 @@ class Message:
 
     def close(self) -> None:
         """Closes the fds that were not taken."""
-        _fds.close_all_of(self.fds)
+        fd_ops.close_all_of(self.fds)
 
     @destructor
     def __del__(self) -> None:
@@ -181,7 +182,7 @@ class Splitter:
             read_into(self.parts, sock, flags)
         data, ancillary, message_flags, _ = self.parts[0]
         if data:
-            self._add(data, _transport.fds_of(ancillary), bool(message_flags & socket.MSG_CTRUNC))
+            self._add(data, transport.fds_of(ancillary), bool(message_flags & socket.MSG_CTRUNC))
         self.cut()
         return bool(data)
 
@@ -192,7 +193,7 @@ class Splitter:
         self._unwanted += unwanted
         if self.parts:
             del self.parts[0]
-        _fds.close_all_of(self._unwanted)
+        fd_ops.close_all_of(self._unwanted)
 
     def cut(self) -> None:
         """Moves complete messages to `messages`. Raises ProtocolError as feed() does."""
@@ -207,7 +208,7 @@ class Splitter:
             self.close()
             raise
         finally:
-            _fds.close_all_of(self._unwanted)
+            fd_ops.close_all_of(self._unwanted)
 
     def _cut_one(self) -> bool:
         at = self._at
@@ -252,11 +253,11 @@ class Splitter:
             message.close()
         self.messages.clear()
         while self.parts:
-            fds = _transport.fds_of(self.parts[0][1])
+            fds = transport.fds_of(self.parts[0][1])
             self._fds += fds
             del self.parts[0]
-        _fds.close_all_of(self._fds)
-        _fds.close_all_of(self._unwanted)
+        fd_ops.close_all_of(self._fds)
+        fd_ops.close_all_of(self._unwanted)
         self._bytes.clear()
         self._at = 0
 
@@ -291,7 +292,7 @@ def receive(sock: socket.socket, flags: int = 0) -> tuple[bytes, list[int], bool
     data, ancillary, message_flags, _ = sock.recvmsg(READ_SIZE, FD_SPACE, flags | socket.MSG_CMSG_CLOEXEC)
     if not ancillary and not message_flags & socket.MSG_CTRUNC:
         return data, [], False
-    return data, _transport.fds_of(ancillary), bool(message_flags & socket.MSG_CTRUNC)
+    return data, transport.fds_of(ancillary), bool(message_flags & socket.MSG_CTRUNC)
 
 
 def transmit(sock: socket.socket, data: bytes | memoryview, fds: Sequence[int], flags: int = 0) -> int:
@@ -300,4 +301,4 @@ def transmit(sock: socket.socket, data: bytes | memoryview, fds: Sequence[int], 
     """
     if not fds:
         return sock.send(data, flags | socket.MSG_NOSIGNAL)
-    return sock.sendmsg([data], _transport.rights(fds), flags | socket.MSG_NOSIGNAL)
+    return sock.sendmsg([data], transport.rights(fds), flags | socket.MSG_NOSIGNAL)

@@ -4,9 +4,10 @@ messages).
 
 from __future__ import annotations
 
-from vkshare import _fds, _native
-from vkshare._closing import NativeClosing
+from vkshare import _native
 from vkshare.errors import ClosedError
+from vkshare.util import fd_ops
+from vkshare.util.closing import NativeClosing
 from vkshare.vsync.descriptor import VsyncDescriptor
 from vkshare.vsync.dispatcher import VsyncDispatcher
 
@@ -36,7 +37,7 @@ class VsyncBridge(NativeClosing, _native.Bridge):
         """
         if self._closed:
             raise ClosedError("this VsyncBridge is closed and delivers no ticks; create another on the dispatcher")
-        return VsyncDescriptor.made(*_fds.duplicate_all([self._page]))
+        return VsyncDescriptor._made(*fd_ops.duplicate_all([self._page]))
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "attending" if self.is_attending else "resting"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import struct
 from typing import Self
 
-from vkshare import _fds, _native
-from vkshare.descriptors import Descriptor
+from vkshare import _native
 from vkshare.errors import DescriptorError
+from vkshare.ipc.descriptors import Descriptor
+from vkshare.util import fd_ops
 
 
 class VsyncDescriptor(Descriptor):
@@ -21,11 +22,11 @@ class VsyncDescriptor(Descriptor):
     _body = struct.Struct("<I")  # flags; 0
 
     @classmethod
-    def made(cls, page: int) -> Self:
+    def _made(cls, page: int) -> Self:
         """Creates a descriptor; takes over `page`."""
         return cls(cls._body.pack(0), [page])
 
-    def open_end(self, display: _native.Display) -> _native.BridgeEnd:
+    def _open_end(self, display: _native.Display) -> _native.BridgeEnd:
         """Has the display follow the bridge until the returned object is freed. DescriptorError:
         the page is not valid.
         """
@@ -36,7 +37,7 @@ class VsyncDescriptor(Descriptor):
     def _check(self) -> None:
         if len(self._fds) != 1:
             raise DescriptorError(f"a bridge's descriptor carries 1 fd, and {len(self._fds)} came")
-        _fds.check_page(self._fds[0], writable=True)
+        fd_ops.check_page(self._fds[0], writable=True)
 
     def __repr__(self) -> str:
         return f"<vkshare.vsync.VsyncDescriptor{' closed' if self.is_closed else ''}>"

@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 
 from vkshare import _native
-from vkshare._closing import NativeClosing
+from vkshare.util.closing import NativeClosing
 from vkshare.vsync.display import Display
 from vkshare.vsync.tick import Tick, from_native
 

@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from vkshare import _native, _trace
-from vkshare._closing import Closing
-from vkshare._forks import OwnLock
+from vkshare import _native
+from vkshare.util import trace
+from vkshare.util.closing import Closing
+from vkshare.util.forks import OwnLock
 from vkshare.vsync.descriptor import VsyncDescriptor
 from vkshare.vsync.source_monitor import SourceMonitor
 from vkshare.vsync.sources import VsyncSource
@@ -70,7 +71,7 @@ class Display(Closing):
         _check_source(source)
         if interval is None and isinstance(source, VsyncSource):
             interval = source.interval
-        _trace.tell_names()
+        trace.tell_names()
         self._core = _native.Display(*_nanoseconds(_USUAL if interval is None else interval), interval is None)
         self._name = name
         self._changing = OwnLock(self)  # guards the attributes below
@@ -156,7 +157,7 @@ class Display(Closing):
         bridge: _native.BridgeEnd | None = None
         with self._changing:
             if isinstance(source, VsyncDescriptor):
-                bridge = source.open_end(self._core)
+                bridge = source._open_end(self._core)
             elif source is not None:
                 monitor = SourceMonitor(self._core, source)
             else:

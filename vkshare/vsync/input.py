@@ -18,9 +18,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from vkshare import _arguments
 from vkshare.errors import InvalidCallError
-from vkshare.present.events import FIELDS, Event
+from vkshare.util import arguments
+from vkshare.window.events import FIELDS, Event
 
 # Nanoseconds, as Android and Chromium have them.
 # before the frame: the next sample has often arrived by then, which makes extrapolation rare
@@ -206,7 +206,7 @@ class InputQueue:
         """
         if not isinstance(event, Event):
             raise TypeError(f"event must be a vkshare Event, not {type(event).__name__}; Event(**fields) makes one")
-        time = _time_of(event) if time is None else _arguments.integer("time", time)
+        time = _time_of(event) if time is None else arguments.integer("time", time)
         if time != _time_of(event):
             event = dataclasses.replace(event, time_stamp=time / 1e9)
         with self._lock:
@@ -225,7 +225,7 @@ class InputQueue:
         needs no further event. Moves before other events, and other events, keep their positions.
         """
         if vsync_time is not None:
-            vsync_time = _arguments.integer("vsync_time", vsync_time)
+            vsync_time = arguments.integer("vsync_time", vsync_time)
         with self._lock:
             waiting = self._take_waiting(vsync_time)
             if self._resampler is None:

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from vkshare import _arguments, _trace
-from vkshare._closing import Closing
 from vkshare.errors import ClosedError, InvalidCallError
+from vkshare.util import arguments, trace
+from vkshare.util.closing import Closing
 from vkshare.vsync.drivers import Driver, Drivers, Observer
 from vkshare.vsync.throttle import ThrottleSchedule
 from vkshare.vsync.tick import Tick
@@ -234,7 +234,7 @@ class RefreshTimer(Closing):
     # ---- a turn
 
     def _end_of(self, timeout: float | None) -> int | None:
-        seconds = _arguments.timeout(timeout)
+        seconds = arguments.timeout(timeout)
         return None if seconds is None else self._clock() + round(seconds * 1e9)
 
     @contextlib.contextmanager
@@ -310,7 +310,7 @@ class RefreshTimer(Closing):
         wanted, due = drivers.take()
         calls = 0
         errors: list[Exception] = []
-        with _trace.span("refresh", tick.display, tick.id), drivers.calling():
+        with trace.span("refresh", tick.display, tick.id), drivers.calling():
             for entry in wanted:
                 if drivers.enter(entry, due):
                     calls += 1

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vkshare import _arguments
 from vkshare.errors import SurfaceLostError, UnsupportedError, VkshareError
+from vkshare.util import arguments
 from vkshare.vsync.source_probe import SECONDS, Trial, try_source
 from vkshare.vsync.sources import (
     DisplayControlSource,
@@ -22,8 +22,8 @@ from vkshare.vsync.sources import (
 )
 
 if TYPE_CHECKING:
-    from vkshare.device import Device
-    from vkshare.present.window import Window
+    from vkshare.core.device import Device
+    from vkshare.window.window import Window
 
 _log = logging.getLogger("vkshare.vsync")
 
@@ -117,8 +117,8 @@ def forced(name: str | None = None) -> str:
     name.
     """
     if name is not None:
-        return _arguments.choice("name", name, NAMES)
-    return _arguments.choice(VARIABLE, os.environ.get(VARIABLE) or "auto", NAMES)
+        return arguments.choice("name", name, NAMES)
+    return arguments.choice(VARIABLE, os.environ.get(VARIABLE) or "auto", NAMES)
 
 
 def _use_named(kind: str, make: Callable[[], VsyncSource], seconds: float) -> VsyncSource:

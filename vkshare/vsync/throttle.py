@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-from vkshare import _arguments
+from vkshare.util import arguments
 
 # Nanoseconds; Firefox's throttled rate of one a second, and the 600 s after which its inactive timer is quiet.
 FIRST_INTERVAL = 1_000_000_000
@@ -31,8 +31,8 @@ class ThrottleSchedule(Generic[K]):
     """
 
     def __init__(self, first: int = FIRST_INTERVAL, longest: int = LONGEST_INTERVAL) -> None:
-        self._first = _arguments.integer("first", first, 1)
-        self._longest = _arguments.integer("longest", longest, self._first)
+        self._first = arguments.integer("first", first, 1)
+        self._longest = arguments.integer("longest", longest, self._first)
         self._due: dict[K, tuple[int, int]] = {}  # key -> when it is due next, and after how long
         self._stopped: set[K] = set()
 

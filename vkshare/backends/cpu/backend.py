@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from vkshare import _native, _vertices
+from vkshare import _native
+from vkshare.backends import vertex_layout
 from vkshare.backends.base import (
     Adapter,
     Blit,
@@ -68,7 +69,7 @@ class _Compiler:
         for operation in operations:
             self._record(operation)
         uses = [(surface, surface in self._written) for surface in self._slots]
-        commands.set_program(self._program, uses, range(len(uses)))
+        commands._set_program(self._program, uses, range(len(uses)))
 
     def _slot(self, surface: Any) -> int:
         slot = self._slots.get(surface)
@@ -92,7 +93,7 @@ class _Compiler:
             case Composite(source, _, at, opacity, is_straight):
                 program.composite(self._slot(source), target, *at, opacity, is_straight)
             case DrawTriangles(_, vertices, count, texture, linear):
-                rows = np.frombuffer(vertices, np.float32).reshape(count, _vertices.FLOATS)
+                rows = np.frombuffer(vertices, np.float32).reshape(count, vertex_layout.FLOATS)
                 slot = -1 if texture is None else self._slot(texture)
                 coordinates = -1 if texture is None else 8
                 program.draw_triangles(target, rows, 4, coordinates, slot, linear, self._subpixel_bits)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import mmap
 import os
 
-from vkshare import _fds, _native
+from vkshare import _native
 from vkshare.backends import host_memory
 from vkshare.backends.base import ImageSpec, MemoryHandle
 from vkshare.errors import UnsupportedError
+from vkshare.util import fd_ops
 
 
 class CpuImage:
@@ -31,7 +32,7 @@ class CpuImage:
         return self._pixels
 
     def export(self, device_uuid: bytes = bytes(16), driver_uuid: bytes = bytes(16)) -> MemoryHandle:
-        fd = _fds.duplicate(self._fd)
+        fd = fd_ops.duplicate(self._fd)
         return MemoryHandle("memfd", fd, self._size, 0, self.stride, False, device_uuid, driver_uuid)
 
     def destroy(self) -> None:

@@ -7,10 +7,11 @@ import os
 import platform
 import uuid
 
-from vkshare import _fds, formats
+from vkshare import formats
 from vkshare.backends.base import Adapter, Capabilities, ImageSpec
 from vkshare.backends.cpu import memory
 from vkshare.errors import UnsupportedError, VkshareError
+from vkshare.util import fd_ops
 
 # The same on every machine: memory is shared by fd, never by UUID.
 _UUID = uuid.UUID("76b5a1e0-0c70-5c9e-8f0e-637075000001").bytes
@@ -69,6 +70,6 @@ def _trial() -> str:
     except UnsupportedError as error:
         return error.why
     except (OSError, VkshareError) as error:
-        if isinstance(error, OSError) and error.errno in _fds.NO_ROOM:
+        if isinstance(error, OSError) and error.errno in fd_ops.NO_ROOM:
             raise
         return str(error)

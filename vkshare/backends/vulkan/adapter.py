@@ -6,12 +6,12 @@ import os
 import threading
 from typing import Any
 
-from vkshare import _fds
 from vkshare.backends.base import Adapter, Capabilities
 from vkshare.backends.vulkan import instance as instances
 from vkshare.backends.vulkan.physical import PhysicalDevice
 from vkshare.backends.vulkan.probe import probe
 from vkshare.errors import DeviceMismatchError, UnsupportedError, VkshareError
+from vkshare.util import fd_ops
 
 _lock = threading.Lock()
 _found: tuple[list[VulkanAdapter], list[tuple[str, str]]] | None = None
@@ -122,7 +122,7 @@ def _enumerate() -> tuple[list[VulkanAdapter], list[tuple[str, str]]]:
         instance = _any_instance()
         handles = instance.physical_devices()
     except VkshareError as error:
-        _fds.check_room()
+        fd_ops.check_room()
         return [], [("Vulkan", f"no instance: {error}")]
     for index, handle in enumerate(handles):
         physical = PhysicalDevice.read(instance.vk, handle, can_name="VK_EXT_debug_utils" in instance.extensions)

@@ -89,7 +89,7 @@ class VulkanBackend:
             try:
                 recorder.Recorder(self.context, self._pipelines, compiled).record(operations, [use[0] for use in uses])
                 transfer = compiled.transfer_commands
-                commands.set_vulkan(
+                commands._set_vulkan(
                     address(compiled.commands), uses, compiled.destroy, address(transfer) if transfer is not None else 0
                 )
             except BaseException:
@@ -139,7 +139,7 @@ class VulkanBackend:
         return PresentableImage(self.context, spec, vk_image, view, pinned)
 
     def close(self) -> None:
-        """After _native.Device.shutdown(): destroys what is left, and the VkDevice if it is ours. Idempotent."""
+        """After _native.Device._shutdown(): destroys what is left, and the VkDevice if it is ours. Idempotent."""
         self.context.close()
 
 

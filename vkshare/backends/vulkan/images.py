@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from vkshare import _fds, _native
+from vkshare import _native
 from vkshare.backends.base import ImageSpec, MemoryHandle
 from vkshare.backends.vulkan import barriers, sealed, support
 from vkshare.backends.vulkan.api import VK, Struct, address, ffi, new
@@ -22,6 +22,7 @@ from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.memory import DeviceMemory, mappable_flags
 from vkshare.backends.vulkan.objects import Objects
 from vkshare.errors import ClosedError, UnsupportedError, VulkanError
+from vkshare.util import fd_ops
 
 
 class VulkanImage:
@@ -76,7 +77,7 @@ class VulkanImage:
         physical = self.context.physical
         return MemoryHandle(
             kind="opaque_fd",
-            fd=_fds.duplicate(self._file) if self._file >= 0 else self._driver_fd(),
+            fd=fd_ops.duplicate(self._file) if self._file >= 0 else self._driver_fd(),
             size=self._memory.size,
             offset=0,
             stride=self.stride,
@@ -228,7 +229,7 @@ class VulkanImage:
         try:
             if fd >= 0:
                 self._pages_at = sealed.adopt(own, self._memory.address, fd)
-                self.keep_file(_fds.duplicate(fd))
+                self.keep_file(fd_ops.duplicate(fd))
             else:
                 made, self._pages_at = sealed.make(own, self._memory.address)
                 self.keep_file(made)
@@ -246,16 +247,16 @@ class VulkanImage:
         try:
             if is_software:
                 kept = self._driver_fd()
-            fd = _fds.duplicate(kept)
+            fd = fd_ops.duplicate(kept)
             try:
                 importer(dataclasses.replace(memory, fd=fd))
             except BaseException:
-                _fds.close_unless_driver_did(fd, kept)
+                fd_ops.close_unless_driver_did(fd, kept)
                 raise
             if is_software:
                 _native.memory_replace(kept, memory.fd, 0, self._pages_at)
         finally:
-            _fds.close_all({kept, memory.fd})
+            fd_ops.close_all({kept, memory.fd})
 
     def keep_file(self, fd: int) -> None:
         """Takes over the fd that others open the memory by: export() hands it on."""

@@ -11,13 +11,13 @@ import os
 from contextlib import suppress
 from uuid import UUID
 
-from vkshare import _fds
 from vkshare.backends import host_memory
 from vkshare.backends.base import ImageSpec, MemoryHandle
 from vkshare.backends.vulkan.api import VK, ffi, new
 from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.images import VulkanImage
 from vkshare.errors import DescriptorError, DeviceMismatchError, UnsupportedError, VulkanError
+from vkshare.util import fd_ops
 
 
 def open_image(context: Context, spec: ImageSpec, memory: MemoryHandle) -> VulkanImage:
@@ -69,7 +69,7 @@ def _import(image: VulkanImage, memory: MemoryHandle) -> None:
     """Has the driver of a GPU import the memory."""
     try:
         # The driver owns an fd once the import succeeds, and not before: it gets a duplicate, closed here if refused.
-        duplicate = _fds.duplicate(memory.fd)
+        duplicate = fd_ops.duplicate(memory.fd)
     except OSError as error:
         if error.errno != errno.EBADF:
             raise  # this process has no fd left, which is no fault of the descriptor's
@@ -79,11 +79,11 @@ def _import(image: VulkanImage, memory: MemoryHandle) -> None:
     try:
         image.allocate(info, size=memory.size, memory_type=image.memory_type())
     except BaseException as error:
-        _fds.close_unless_driver_did(duplicate, memory.fd)
+        fd_ops.close_unless_driver_did(duplicate, memory.fd)
         if isinstance(error, VulkanError):
             raise DescriptorError(f"the driver refused the memory: {error}") from error
         raise
-    image.keep_file(_fds.duplicate(memory.fd))
+    image.keep_file(fd_ops.duplicate(memory.fd))
 
 
 def _check_uuids(context: Context, memory: MemoryHandle) -> None:

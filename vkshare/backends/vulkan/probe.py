@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from vkshare import _fds, _native
+from vkshare import _native
 from vkshare.backends import host_memory
 from vkshare.backends.base import Capabilities, ImageSpec, MemoryHandle
 from vkshare.backends.vulkan import barriers, support, timelines
@@ -23,6 +23,7 @@ from vkshare.backends.vulkan.physical import PhysicalDevice
 from vkshare.backends.vulkan.staging import VulkanStage
 from vkshare.errors import UnsupportedError, VkshareError
 from vkshare.formats import FORMATS, get
+from vkshare.util import fd_ops
 
 DEFAULT_USAGE = frozenset({"render", "sample", "copy"})
 _SIZE = 32  # pixels along an edge of the trial image
@@ -41,7 +42,7 @@ def probe(physical: PhysicalDevice) -> Capabilities:
             proven = trial()
         except VkshareError as error:
             if not isinstance(error, UnsupportedError):  # the driver's words for it
-                _fds.check_room()
+                fd_ops.check_room()
             reasons[capability] = error.why if isinstance(error, UnsupportedError) else str(error)
             return False
         if not proven:
@@ -91,7 +92,7 @@ def _context(physical: PhysicalDevice) -> Context:
     try:
         return Context.create(physical)
     except VkshareError:
-        _fds.check_room()
+        fd_ops.check_room()
         raise
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-import vkshare
-
-_PACKAGE = Path(vkshare.__file__).resolve().parent
+_PACKAGE = Path(__file__).resolve().parents[2]
 _FOLDERS = (_PACKAGE / "shaders", _PACKAGE.parent / "shaders")  # installed; the source tree
 
 

@@ -25,7 +25,7 @@ from vkshare.demos.stage import rgba
 from vkshare.errors import VkshareError
 
 if TYPE_CHECKING:
-    from vkshare.present.events import Event
+    from vkshare.window.events import Event
 
 _TURN = 0.05  # seconds between updates of the census
 _PANEL = 0.25  # seconds between two pictures of the statistics

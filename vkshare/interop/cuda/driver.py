@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from vkshare.errors import DeviceMismatchError, InvalidCallError, UnsupportedError, VkshareError
 
 if TYPE_CHECKING:
-    from vkshare.device import Device
+    from vkshare.core.device import Device
 
 STREAM_LEGACY = 1  # CU_STREAM_LEGACY
 CAPTURE_ERRORS = range(900, 909)  # CUDA_ERROR_STREAM_CAPTURE_..., CUDA_ERROR_CAPTURED_EVENT

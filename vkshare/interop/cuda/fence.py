@@ -8,13 +8,13 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vkshare import _arguments
+from vkshare.core.fence import Fence
 from vkshare.errors import UnsupportedError, VkshareError
-from vkshare.fence import Fence
 from vkshare.interop.cuda import streams
 from vkshare.interop.cuda.driver import gpu_of, is_fatal
 from vkshare.interop.cuda.memory import free_what_is_left, import_timeline
 from vkshare.interop.cuda.opened import Opened
+from vkshare.util import arguments
 
 if TYPE_CHECKING:
     from vkshare._native import CudaTimeline
@@ -63,14 +63,14 @@ class CUDAFence(Opened):
     _thing = "fence"
 
     def __init__(self, fence: Fence) -> None:
-        fence.device.check()
+        fence.device._check()
         self._fence = fence
         self._waits = self._signals = 0
         self._signalling = threading.Lock()  # values are queued one at a time
         gpu = gpu_of(fence.device, self._thing)
         free_what_is_left()
         with fence.export() as descriptor:
-            page, semaphore = descriptor.open_fds()
+            page, semaphore = descriptor._open_fds()
         os.close(page)
         if semaphore < 0:
             raise UnsupportedError(f"{fence!r} in CUDA", f"{fence.device.adapter.name} shares no timeline semaphores")
@@ -152,7 +152,7 @@ class CUDAFence(Opened):
         CUDAError
             The driver refused; no value is queued.
         """
-        value = _arguments.integer("value", value)
+        value = arguments.integer("value", value)
         number, timeline = self._checked(stream)
         with self._signalling:
             before = self._promise(value)
@@ -180,7 +180,7 @@ class CUDAFence(Opened):
     def _checked(self, stream: Any) -> tuple[int, CudaTimeline]:
         """The stream, which can be given waits and signals, and the timeline."""
         number, timeline = streams.handle(stream), self._open_timeline()
-        self._fence.device.check()  # in a forked child, before CUDA is asked
+        self._fence.device._check()  # in a forked child, before CUDA is asked
         try:
             self._give_wait(timeline, 0, number)
         except VkshareError as error:

@@ -12,14 +12,15 @@ import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from vkshare import _fds, _native
-from vkshare._closing import destructor
+from vkshare import _native
 from vkshare.errors import UnsupportedError
 from vkshare.interop.cuda.driver import CAPTURE_ERRORS, GPU, CUDAError, bindings, call
+from vkshare.util import fd_ops
+from vkshare.util.closing import destructor
 
 if TYPE_CHECKING:
     from vkshare.backends.base import ImageSpec, MemoryHandle
-    from vkshare.surface import Surface
+    from vkshare.core.surface import Surface
 
 _DEDICATED = 1  # CUDA_EXTERNAL_MEMORY_DEDICATED
 _SURFACE_LDST, _COLOR_ATTACHMENT = 0x02, 0x20  # CUDA_ARRAY3D_...
@@ -197,7 +198,7 @@ def _closed_unless_taken(fd: int) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        _fds.close_all([fd])
+        fd_ops.close_all([fd])
         raise
 
 
@@ -218,7 +219,7 @@ def import_memory(gpu: GPU, surface: Surface) -> tuple[ImportedMemory, _native.C
     """
     free_what_is_left()
     with surface._exported() as descriptor:
-        fd, page, semaphore = descriptor.open_fds()
+        fd, page, semaphore = descriptor._open_fds()
         os.close(page)
         if semaphore < 0:
             os.close(fd)
@@ -226,7 +227,7 @@ def import_memory(gpu: GPU, surface: Surface) -> tuple[ImportedMemory, _native.C
                 f"{surface!r} in CUDA", f"{surface.device.adapter.name} shares no timeline semaphores"
             )
         with _closed_unless_taken(semaphore):
-            memory = ImportedMemory(gpu, surface.spec, descriptor.memory(fd), surface)
+            memory = ImportedMemory(gpu, surface.spec, descriptor._memory(fd), surface)
         return memory, import_timeline(gpu, semaphore)
 
 

@@ -8,17 +8,17 @@ import threading
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
-from vkshare._closing import destructor, warn_and_close
 from vkshare.errors import ClosedError, VkshareError
 from vkshare.interop.cuda import streams
 from vkshare.interop.cuda.driver import GPU
 from vkshare.interop.cuda.memory import destroy_timeline
+from vkshare.util.closing import destructor, warn_and_close
 
 if TYPE_CHECKING:
     from vkshare._native import CudaTimeline
-    from vkshare.device import Device
-    from vkshare.fence import Fence
-    from vkshare.surface import Surface
+    from vkshare.core.device import Device
+    from vkshare.core.fence import Fence
+    from vkshare.core.surface import Surface
 
 
 class Opened:

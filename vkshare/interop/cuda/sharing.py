@@ -15,9 +15,9 @@ from vkshare.interop.cuda.memory import ImportedMemory, found_at
 from vkshare.interop.cuda.surface import open
 
 if TYPE_CHECKING:
-    from vkshare.device import Device
+    from vkshare.core.device import Device
+    from vkshare.core.surface import Surface
     from vkshare.formats import Format
-    from vkshare.surface import Surface
 
 # The format of an array whose caller names none, by its type and channels.
 _FORMATS = {

@@ -6,14 +6,14 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vkshare import _arguments
+from vkshare.core.surface import Surface
 from vkshare.errors import ClosedError, InvalidCallError, VkshareError
 from vkshare.interop.cuda import streams
 from vkshare.interop.cuda.driver import CUDAError, gpu_of, is_fatal
 from vkshare.interop.cuda.memory import ImportedMemory, import_memory
 from vkshare.interop.cuda.opened import Opened
 from vkshare.interop.cuda.view import CUDABlock, CUDAView
-from vkshare.surface import Surface
+from vkshare.util import arguments
 
 if TYPE_CHECKING:
     from vkshare._native import CudaTimeline
@@ -64,7 +64,7 @@ class CUDASurface(Opened):
     _thing = "surface"
 
     def __init__(self, surface: Surface) -> None:
-        surface.device.check()
+        surface.device._check()
         self._surface = surface
         self._accesses = self._joined = 0
         gpu = gpu_of(surface.device, self._thing)
@@ -122,9 +122,9 @@ class CUDASurface(Opened):
         InvalidCallError
             The handle owns the surface already; the stream is being captured into a graph.
         """
-        acquire = _arguments.integer("acquire", acquire, 0, _LARGEST_KEY)
-        keys = acquire, _arguments.integer("release", release, 0, _LARGEST_KEY)
-        return CUDABlock(self, streams.handle(stream), bool(writable), keys, _arguments.timeout(timeout))
+        acquire = arguments.integer("acquire", acquire, 0, _LARGEST_KEY)
+        keys = acquire, arguments.integer("release", release, 0, _LARGEST_KEY)
+        return CUDABlock(self, streams.handle(stream), bool(writable), keys, arguments.timeout(timeout))
 
     def within(self, *, stream: Any = None, writable: bool = True) -> CUDABlock:
         """``with shared.within(stream=stream) as view:`` is CUDA's block in a turn that the handle has already.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from vkshare import _arguments, _native
+from vkshare import _native
 from vkshare.errors import (
     InvalidCallError,
     UnsupportedAttributeError,
@@ -15,6 +15,7 @@ from vkshare.errors import (
 from vkshare.interop.block import Block
 from vkshare.interop.cuda import streams
 from vkshare.interop.cuda.driver import CUDAError
+from vkshare.util import arguments
 
 if TYPE_CHECKING:
     from vkshare.interop.cuda.memory import ImportedMemory
@@ -151,7 +152,7 @@ class CUDAView:
         """
         memory = self._open()
         here = self.__dlpack_device__()
-        device, version = _arguments.pair("dl_device", dl_device), _arguments.pair("max_version", max_version)
+        device, version = arguments.pair("dl_device", dl_device), arguments.pair("max_version", max_version)
         if device not in (None, here):
             raise UnsupportedBufferError(f"DLPack on device {device}", f"the memory is on {here}", "copy it there")
         if copy:

@@ -12,12 +12,12 @@ import uuid
 from ctypes import POINTER, c_char_p, c_int, c_uint, c_void_p
 from typing import TYPE_CHECKING, Any, Self
 
-from vkshare._closing import destructor, warn_and_close
 from vkshare.errors import InvalidCallError, UnsupportedError
 from vkshare.interop.gl.context import GL, Current, current
+from vkshare.util.closing import destructor, warn_and_close
 
 if TYPE_CHECKING:
-    from vkshare.device import Device
+    from vkshare.core.device import Device
 
 _EXTENSIONS, _OPENGL_API, _NONE, _SUCCESS = 0x3055, 0x30A2, 0x3038, 0x3000
 _PLATFORM_DEVICE, _PLATFORM_SURFACELESS, _DRAW, _READ = 0x313F, 0x31DD, 0x3059, 0x305A
@@ -180,7 +180,7 @@ def egl_context(device: Device | None = None) -> EGLContext:
     """
     wanted = None
     if device is not None:
-        device.check()
+        device._check()
         if device.backend != "vulkan":
             raise UnsupportedError(
                 "an OpenGL context on the CPU backend's device",

@@ -17,7 +17,7 @@ from vkshare.interop.gl.formats import FORMATS
 
 if TYPE_CHECKING:
     from vkshare.backends.base import ImageSpec, MemoryHandle
-    from vkshare.surface import Surface
+    from vkshare.core.surface import Surface
 
 TEXTURE_2D, _TEXTURE_BINDING_2D, _MAX_TEXTURE_SIZE = 0x0DE1, 0x8069, 0x0D33
 _FRAMEBUFFER, _FRAMEBUFFER_BINDING, _READ_FRAMEBUFFER, _READ_FRAMEBUFFER_BINDING = 0x8D40, 0x8CA6, 0x8CA8, 0x8CAA

@@ -6,13 +6,13 @@ import logging
 from ctypes import c_uint
 from typing import TYPE_CHECKING, Any, Protocol
 
-from vkshare import _fds
 from vkshare.errors import UnsupportedError
 from vkshare.interop.gl.context import GL, GLError
+from vkshare.util import fd_ops
 
 if TYPE_CHECKING:
     from vkshare.backends.vulkan.semaphores import SharedSemaphore
-    from vkshare.surface import Surface
+    from vkshare.core.surface import Surface
 
 _log = logging.getLogger("vkshare.gl")
 
@@ -117,9 +117,9 @@ class GPUOrder:
         semaphores, self._vulkan = self._vulkan, []
         if not device._is_unusable:
             # A later batch, too, has run: until then Mesa may look at what an earlier one waited for.
-            last = device.counters()["submitted"]
+            last = device._counters()["submitted"]
             for semaphore in semaphores:
-                device._deletion_queue.defer(semaphore, lambda: device.completed > last)
+                device._deletion_queue.defer(semaphore, lambda: device._completed > last)
 
     def _make(self) -> None:
         from vkshare.backends.vulkan.semaphores import SharedSemaphore
@@ -130,15 +130,15 @@ class GPUOrder:
         self._vulkan.append(semaphore)
         self._names.append(gl.make("glGenSemaphoresEXT"))
         fd = semaphore.export()
-        kept = _fds.duplicate(fd)
+        kept = fd_ops.duplicate(fd)
         try:
             gl.glImportSemaphoreFdEXT(self._names[-1], _HANDLE_TYPE_OPAQUE_FD, fd)
             gl.check("glImportSemaphoreFdEXT")
         except BaseException:
-            _fds.close_unless_driver_did(fd, kept)
+            fd_ops.close_unless_driver_did(fd, kept)
             raise
         finally:
-            _fds.close_all([kept])
+            fd_ops.close_all([kept])
 
 
 def choose(gl: GL, surface: Surface) -> Order:

@@ -9,18 +9,18 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from vkshare import _arguments
-from vkshare._closing import destructor, warn_and_close
+from vkshare.core.surface import Surface
 from vkshare.errors import ClosedError, InvalidCallError, UnsupportedError, VkshareError
 from vkshare.interop.gl import context as contexts
 from vkshare.interop.gl import egl, order
 from vkshare.interop.gl.formats import FORMATS, GLFormat
 from vkshare.interop.gl.memory import TEXTURE_2D, SharedTexture
 from vkshare.interop.gl.view import GLBlock, GLView
-from vkshare.surface import Surface
+from vkshare.util import arguments
+from vkshare.util.closing import destructor, warn_and_close
 
 if TYPE_CHECKING:
-    from vkshare.device import Device
+    from vkshare.core.device import Device
 
 _log = logging.getLogger("vkshare.gl")
 _LARGEST_KEY = 2**64 - 1
@@ -175,9 +175,9 @@ class GLSurface:
         AcquireTimeout, AbandonedError, ClosedError
             As Surface.acquire().
         """
-        acquire = _arguments.integer("acquire", acquire, 0, _LARGEST_KEY)
-        keys = acquire, _arguments.integer("release", release, 0, _LARGEST_KEY)
-        return GLBlock(self, keys, _arguments.timeout(timeout))
+        acquire = arguments.integer("acquire", acquire, 0, _LARGEST_KEY)
+        keys = acquire, arguments.integer("release", release, 0, _LARGEST_KEY)
+        return GLBlock(self, keys, arguments.timeout(timeout))
 
     def within(self) -> GLBlock:
         """``with shared.within() as view:`` is OpenGL's block in a turn that the handle has already.
@@ -283,7 +283,7 @@ class GLSurface:
         return shared
 
     def _check_open(self) -> None:
-        self.device.check()  # in a forked child nothing of OpenGL may be called
+        self.device._check()  # in a forked child nothing of OpenGL may be called
         self._require_here()
 
     def _begin(self) -> GLView:

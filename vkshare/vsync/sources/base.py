@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NoReturn
 
-from vkshare._closing import Closing
 from vkshare.errors import ClosedError, InvalidCallError, VkshareError
+from vkshare.util.closing import Closing
 from vkshare.vsync.sources.run import Blank, LossCallback, Run, TickCallback
 
 _log = logging.getLogger("vkshare.vsync")

@@ -6,7 +6,7 @@ import struct
 from fractions import Fraction
 from typing import NamedTuple
 
-from vkshare.present._x11_connection import X11Connection
+from vkshare.window.x11_connection import X11Connection
 
 _INTERLACE, _DOUBLE_SCAN = 1 << 4, 1 << 5  # flags of a mode
 

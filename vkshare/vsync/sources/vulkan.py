@@ -12,14 +12,14 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from vkshare import _arguments
 from vkshare.errors import SurfaceLostError, VulkanError
+from vkshare.util import arguments
 from vkshare.vsync.sources import vulkan_calls
 from vkshare.vsync.sources.base import VsyncSource
 from vkshare.vsync.sources.run import Blank, Run
 
 if TYPE_CHECKING:
-    from vkshare.device import Device
+    from vkshare.core.device import Device
 
 # ns of one wait in the driver, which cannot be interrupted; bounds the duration of stop()
 SLICE = 100_000_000
@@ -52,7 +52,7 @@ class PresentWaitSource(VsyncSource):
     kind = "present-wait"
 
     def __init__(self, device: Device, swapchain: int) -> None:
-        self._swapchain = _arguments.integer("swapchain", swapchain, 1, 2**64 - 1)
+        self._swapchain = arguments.integer("swapchain", swapchain, 1, 2**64 - 1)
         self._calls = vulkan_calls.present_wait(device, self._swapchain)
         super().__init__()
         # The ids of presents, the oldest first, each with its run: those of earlier runs are
@@ -65,7 +65,7 @@ class PresentWaitSource(VsyncSource):
         """Notes that vkQueuePresentKHR was called with that id, 1 to 2**64 - 1 and growing. From
         any thread; never blocks.
         """
-        present_id = _arguments.integer("present_id", present_id, 1, 2**64 - 1)
+        present_id = arguments.integer("present_id", present_id, 1, 2**64 - 1)
         with self._changed:
             if self._run is not None and not self._run.is_over:
                 self._presents.append((self._run, present_id))
@@ -134,7 +134,7 @@ class DisplayControlSource(VsyncSource):
     kind = "display-control"
 
     def __init__(self, device: Device, display: int) -> None:
-        self._display = _arguments.integer("display", display, 1, 2**64 - 1)
+        self._display = arguments.integer("display", display, 1, 2**64 - 1)
         self._calls = vulkan_calls.display_events(device, self._display)
         super().__init__(self._calls.interval)
         # for the next tick; a fence of one run may be signalled in a later run

@@ -11,7 +11,7 @@ from vkshare.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from vkshare.backends.vulkan.context import Context
-    from vkshare.device import Device
+    from vkshare.core.device import Device
 
 # The device extensions that each kind of source needs; `vkshare info` shows whether the driver has
 # them.
@@ -100,7 +100,7 @@ def _only_interval(context: Context, display: Any) -> Fraction | None:
 def _context(device: Device, kind: str) -> Context:
     if device.backend != "vulkan":
         raise UnsupportedError(kind, f"{device!r} is not on Vulkan", _HINT)
-    device.check()
+    device._check()
     context: Context = device._backend.context  # type: ignore[attr-defined]
     lacking = [name for name in EXTENSIONS[kind] if name not in context.extensions]
     if lacking:

@@ -9,15 +9,15 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from vkshare import _arguments
 from vkshare.errors import SurfaceLostError, UnsupportedError
-from vkshare.present._x11_connection import BAD_WINDOW, GENERIC_EVENT, Event, X11Connection, XError
+from vkshare.util import arguments
 from vkshare.vsync.sources import randr
 from vkshare.vsync.sources.base import VsyncSource
 from vkshare.vsync.sources.run import Blank, Run
+from vkshare.window.x11_connection import BAD_WINDOW, GENERIC_EVENT, Event, X11Connection, XError
 
 if TYPE_CHECKING:
-    from vkshare.present.window import Window
+    from vkshare.window.window import Window
 
 KIND = "x11-present"
 _NOTIFY_MSC = 2  # the request's number in Present
@@ -184,14 +184,14 @@ class X11PresentSource(VsyncSource):
 def _resolve(window: Any, display_name: str | None) -> tuple[int, str]:
     """Returns the window's id, or 0 for the root window, and the display name."""
     if display_name is not None:
-        display_name = _arguments.text("display_name", display_name)
+        display_name = arguments.text("display_name", display_name)
     if window is None or isinstance(window, int):
-        window_id = 0 if window is None else _arguments.integer("window", window, 1, 2**32 - 1)
+        window_id = 0 if window is None else arguments.integer("window", window, 1, 2**32 - 1)
         display_name = os.environ.get("DISPLAY", "") if display_name is None else display_name
         if not display_name:
             raise UnsupportedError(KIND, "DISPLAY is not set", "the software timer ticks without a window system")
         return window_id, display_name
-    from vkshare.present.window import Window
+    from vkshare.window.window import Window
 
     if not isinstance(window, Window):
         raise TypeError(f"window must be a vkshare.Window, an X11 window id or None, not {type(window).__name__}")

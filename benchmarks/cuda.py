@@ -1,0 +1,254 @@
+"""What does it cost that Vulkan and CUDA work on one surface in turn, against C that does no more than that?"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+from time import perf_counter as now
+from time import thread_time
+from typing import TYPE_CHECKING, Any
+
+import vkshare
+from benchmarks import compiler
+from benchmarks.measure import Contender, Spread, Timed, ratios, take_turns
+from benchmarks.plan import Plan
+from benchmarks.report import RATIO, TIME, Must, Row
+from vkshare.errors import DeviceMismatchError, UnsupportedError
+from vkshare.interop import cuda as interop
+
+if TYPE_CHECKING:
+    from vkshare import Device
+
+_TURN = 30e-3  # seconds
+_IN_FLIGHT = 64  # frames between two waits: no queue is ever full
+_LINEAR: dict[str, Any] = {"tiling": "linear", "memory": "device"}
+
+
+def run(plan: Plan) -> list[Row]:
+    """On the best Vulkan device that is a GPU of CUDA's; one thread, unpinned."""
+    with contextlib.ExitStack() as stack:
+        try:
+            device = stack.enter_context(vkshare.open(backend="vulkan", validation=False, name="bench"))
+            interop.open(stack.enter_context(device.create_surface(32, 32, **_LINEAR))).close()
+        except (UnsupportedError, DeviceMismatchError) as error:
+            plan.note(f"cuda: {error}")
+            return []
+        rows = []
+        for what, size, name, must in (
+            ("4 KiB, cleared by graphics, filled by CUDA", (32, 32), "rgba8unorm", Must(1.05)),
+            ("3840x2160 RGBA32F, cleared by graphics, filled by CUDA", (3840, 2160), "rgba32float", Must(1.05)),
+        ):
+            with contextlib.closing(_Frames(device, size, name, "clear")) as frames:
+                rows += _rows(what, frames, must, plan)
+        with contextlib.closing(_Frames(device, (32, 32), "rgba8unorm", "copy")) as frames:
+            rows.append(_copied(frames, plan))
+        rows += _from_dlpack(device, plan)
+        plan.note(
+            "cuda: a frame is Vulkan's work, then CUDA's, and the next frame's comes after both. The GPU changes its "
+            "context twice a frame where Vulkan's part needs the graphics queue: what a small frame takes is that"
+        )
+        return rows
+
+
+def _rows(what: str, frames: _Frames, must: Must, plan: Plan) -> list[Row]:
+    plan.progress(what)
+    contenders = [Contender("ours", frames.ours, _TURN), Contender("c", frames.c, _TURN)]
+    samples = take_turns(contenders, plan.seconds)
+    contenders = [Contender("ours", frames.ours_cpu, _TURN), Contender("c", frames.c_cpu, _TURN)]
+    cpu = take_turns(contenders, plan.seconds)
+    told = Spread.of(samples["ours"]), Spread.of(samples["c"])
+    spent = Spread.of(cpu["ours"]), Spread.of(cpu["c"])
+    return [
+        Row(f"Vulkan -> CUDA -> Vulkan, {what}", "unpinned", *told, RATIO, ratios(samples["ours"], samples["c"]), must),
+        Row(f"CPU time of such a frame, {what}", "unpinned", *spent, TIME, spent[0], Must(15e-6)),
+    ]
+
+
+def _copied(frames: _Frames, plan: Plan) -> Row:
+    """Neither needs graphics: both use the queue family that only copies, where the GPU has one."""
+    plan.progress("a copy")
+    samples = take_turns([Contender("ours", frames.ours, _TURN), Contender("c", frames.c, _TURN)], plan.seconds)
+    ours, c = Spread.of(samples["ours"]), Spread.of(samples["c"])
+    return Row("Vulkan -> CUDA -> Vulkan, where Vulkan copies 4 KiB", "unpinned", ours, c, TIME, ours, Must(15e-6))
+
+
+def _from_dlpack(device: Device, plan: Plan) -> list[Row]:
+    try:
+        import torch  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        plan.note("cuda: PyTorch is not installed")
+        return []
+    plan.progress("torch.from_dlpack")
+    with device.create_surface(64, 64, **_LINEAR) as surface, interop.open(surface) as shared, shared.access() as view:
+
+        def convert(n: int) -> float:
+            start = now()
+            for _ in range(n):
+                torch.from_dlpack(view)
+            return now() - start
+
+        samples = take_turns([Contender("ours", convert)], plan.seconds)
+    ours = Spread.of(samples["ours"])
+    return [Row("torch.from_dlpack(view), a surface in CUDA", "unpinned", ours, None, TIME, ours, Must(20e-6))]
+
+
+class _CUDASide(ctypes.Structure):
+    """cuda_side of cuda.c."""
+
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("wait", "signal", "fill", "semaphore", "stream")),
+        ("address", ctypes.c_uint64),
+        *((name, ctypes.c_size_t) for name in ("pitch", "width", "height")),
+    ]
+
+
+class _Frames:
+    """One surface of two handles here, and one of the C side's with a semaphore of its own; the work is the same."""
+
+    def __init__(self, device: Device, size: tuple[int, int], name: str, work: str) -> None:
+        from vkshare.backends.vulkan.api import address
+        from vkshare.backends.vulkan.objects import Objects
+        from vkshare.interop.cuda.memory import import_timeline
+
+        self._stack = contextlib.ExitStack()
+        enter = self._stack.enter_context
+        self._device = device
+        self._context: Any = device._backend.context  # type: ignore[attr-defined]
+        self._mine, self._theirs = (enter(device.create_surface(*size, name, **_LINEAR)) for _ in range(2))
+        self._from, self._from_c = (enter(device.create_surface(*size, name, **_LINEAR)) for _ in range(2))
+        self._from.acquire()
+        self._shared = enter(interop.open(enter(device.open_surface(self._mine))))
+        self._c_shared = enter(interop.open(self._theirs))
+        library = compiler.library("cuda.c")
+        work_type = [ctypes.c_void_p, ctypes.c_uint]
+        self._work = compiler.function(library, "cuda_work", *work_type, returns=ctypes.c_int)
+        types = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p]
+        self._c_frames = compiler.function(library, "time_frames", *types, ctypes.c_uint64, ctypes.c_long)
+        fence = enter(device.create_fence())  # its semaphore is C's alone
+        with fence.export() as descriptor:
+            page, semaphore = descriptor._open_fds()
+            os.close(page)
+            self._timeline = import_timeline(self._shared.gpu, semaphore)
+        self._handle = fence.handle
+        self._imported = self._timeline.detach()
+        self._after = 0
+        self._sides = [self._side(shared, size) for shared in (self._shared, self._c_shared)]
+        with self._mine.access() as view:
+            self._commands = device.record()
+            self._commands.clear(view, (0, 0, 0, 1)) if work == "clear" else self._commands.copy(self._from, view)
+            device.submit(self._commands)
+        self._family = self._context.transfer_family if work == "copy" else None
+        self._objects = Objects(self._context)
+        self._raw = address(self._record(work))
+        self._queue = address(self._context.queue if self._family is None else self._context.transfer_queue)
+        get = device._backend.native_handles()["get_device_proc_addr"]  # type: ignore[index]
+        prototype = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p)
+        self._submit = prototype(get)(address(self._context.device), b"vkQueueSubmit2")
+
+    def _record(self, work: str) -> Any:
+        from vkshare.backends.vulkan import barriers
+        from vkshare.backends.vulkan.api import VK, ffi
+
+        vk, general = self._context.vk, VK.IMAGE_LAYOUT_GENERAL
+        target: Any = self._theirs._image
+        source: Any = self._from_c._image
+
+        def write(commands: Any) -> None:
+            barriers.everything(vk, commands)
+            if work == "clear":
+                value = ffi.new("VkClearColorValue *")
+                whole = ffi.new("VkImageSubresourceRange *", barriers.WHOLE_IMAGE)
+                vk.vkCmdClearColorImage(commands, target.handle, general, value, 1, whole)
+            else:
+                size = {"width": self._theirs.width, "height": self._theirs.height, "depth": 1}
+                layer = {"srcSubresource": barriers.ONE_LAYER, "dstSubresource": barriers.ONE_LAYER, "extent": size}
+                region = ffi.new("VkImageCopy *", layer)
+                vk.vkCmdCopyImage(commands, source.handle, general, target.handle, general, 1, region)
+
+        return self._objects.record(write, name="bench", family=self._family)
+
+    def _side(self, shared: Any, size: tuple[int, int]) -> _CUDASide:
+        driver = ctypes.CDLL("libcuda.so.1")
+        wait, signal, fill = (
+            ctypes.cast(driver[name], ctypes.c_void_p).value
+            for name in ("cuWaitExternalSemaphoresAsync", "cuSignalExternalSemaphoresAsync", "cuMemsetD2D32Async")
+        )
+        with shared.access() as view:
+            pixel = shared.surface.spec.format.bytes_per_pixel
+            return _CUDASide(
+                wait,
+                signal,
+                fill,
+                self._imported,
+                view.stream,
+                view.pointer,
+                view.strides[0],
+                size[0] * pixel // 4,
+                size[1],
+            )
+
+    # ---- n frames ---------------------------------------------------------------------------------------------------
+
+    def ours(self, n: int) -> float:
+        """Until the last has run."""
+        start = now()
+        self._chunks(n, self._our_calls)
+        return now() - start
+
+    def c(self, n: int) -> float:
+        """Until the last has run."""
+        start = now()
+        self._chunks(n, self._c_calls)
+        return now() - start
+
+    def ours_cpu(self, n: int) -> float:
+        """The calling thread's time, without the waits between chunks."""
+        return self._chunks(n, self._our_calls)
+
+    def c_cpu(self, n: int) -> float:
+        """The same of C."""
+        return self._chunks(n, self._c_calls)
+
+    def _chunks(self, n: int, calls: Timed) -> float:
+        spent = 0.0
+        with self._shared.gpu.current():
+            for done in range(0, n, _IN_FLIGHT):
+                before = thread_time()
+                calls(min(_IN_FLIGHT, n - done))
+                spent += thread_time() - before
+                interop.driver.call("cuStreamSynchronize", interop.driver.bindings().CUstream(self._sides[0].stream))
+        return spent
+
+    def _our_calls(self, n: int) -> float:
+        mine, shared, device, commands = self._mine, self._shared, self._device, self._commands
+        work, side, failed = self._work, ctypes.byref(self._sides[0]), 0
+        for i in range(n):
+            mine.acquire(0)
+            device.submit(commands)
+            mine.release(1)
+            with shared.access(1, 0):
+                failed = work(side, i) or failed
+        if failed:
+            raise RuntimeError(f"our side failed with CUresult {failed}")
+        return 0.0
+
+    def _c_calls(self, n: int) -> float:
+        side = ctypes.byref(self._sides[1])
+        took: float = self._c_frames(self._submit, self._queue, self._raw, self._handle, side, self._after, n)
+        if took < 0:
+            raise RuntimeError(f"the C side failed with {took:.0f}")
+        self._after += 2 * n
+        return took
+
+    def close(self) -> None:
+        """Frees what was made; nothing runs any more."""
+        with self._shared.gpu.current():
+            interop.driver.call("cuCtxSynchronize")
+            semaphore = interop.driver.bindings().CUexternalSemaphore(self._imported)
+            interop.driver.call("cuDestroyExternalSemaphore", semaphore)
+        self._context.vk.vkQueueWaitIdle(self._context.queue)
+        self._objects.destroy()
+        self._commands._reset()
+        self._from.release()
+        self._stack.close()

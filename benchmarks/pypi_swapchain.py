@@ -1,0 +1,102 @@
+"""The PyPI package `vulkan` as people drive a swapchain with it today."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter as now
+from typing import Any
+
+from benchmarks.c_swapchain import CSwapchain
+from benchmarks.measure import Timed
+
+_PATIENCE = 10**10  # ns
+
+
+def frames(chain: CSwapchain, *, prebuilt: bool) -> Timed:
+    """Frames on a swapchain that C has set up: with structures made for each call, or all of them made before."""
+    loop = _Loop(chain)
+    frame = loop.prebuilt() if prebuilt else loop.made_each_time()
+
+    def timed(n: int) -> float:
+        start = now()
+        for _ in range(n):
+            frame()
+        return now() - start
+
+    return timed
+
+
+class _Loop:
+    """The package's objects for the handles of a swapchain."""
+
+    def __init__(self, chain: CSwapchain) -> None:
+        import vulkan
+
+        self.vulkan: Any = vulkan
+        told = chain.handles()
+        cast = vulkan.ffi.cast
+        self.device, self.queue = cast("VkDevice", told.device), cast("VkQueue", told.queue)
+        self.swapchain = cast("VkSwapchainKHR", told.swapchain)
+        self.commands = [cast("VkCommandBuffer", each) for each in told.commands[: told.n_images]]
+        self.rendered = [cast("VkSemaphore", each) for each in told.rendered[: told.n_images]]
+        self.acquired = [cast("VkSemaphore", each) for each in told.acquired[: told.n_flights]]
+        self.done = [cast("VkFence", each) for each in told.done[: told.n_flights]]
+        self.acquire = vulkan.vkGetDeviceProcAddr(self.device, "vkAcquireNextImageKHR")
+        self.present = vulkan.vkGetDeviceProcAddr(self.device, "vkQueuePresentKHR")
+        self.flight = 0
+
+    def made_each_time(self) -> Callable[[], None]:
+        vulkan = self.vulkan
+
+        def frame() -> None:
+            fences = [self.done[self.flight]]
+            acquired = self.acquired[self.flight]
+            vulkan.vkWaitForFences(self.device, 1, fences, vulkan.VK_TRUE, _PATIENCE)
+            vulkan.vkResetFences(self.device, 1, fences)
+            image = self.acquire(self.device, self.swapchain, _PATIENCE, acquired, None)
+            submit = self._submit_info(acquired, image)
+            vulkan.vkQueueSubmit(self.queue, 1, submit, fences[0])
+            self.present(self.queue, self._present_info(image))
+            self.flight = (self.flight + 1) % len(self.done)
+
+        return frame
+
+    def prebuilt(self) -> Callable[[], None]:
+        vulkan, ffi = self.vulkan, self.vulkan.ffi
+        flights, images = range(len(self.acquired)), range(len(self.commands))
+        submits = [[self._submit_info(self.acquired[f], i) for i in images] for f in flights]
+        presents = [self._present_info(i) for i in images]
+        fences = [ffi.new("VkFence[]", [done]) for done in self.done]
+        index = ffi.new("uint32_t *")
+
+        def frame() -> None:
+            flight = self.flight
+            vulkan.vkWaitForFences(self.device, 1, fences[flight], 1, _PATIENCE)
+            vulkan.vkResetFences(self.device, 1, fences[flight])
+            self.acquire(self.device, self.swapchain, _PATIENCE, self.acquired[flight], None, index)
+            image = index[0]
+            vulkan.vkQueueSubmit(self.queue, 1, submits[flight][image], self.done[flight])
+            self.present(self.queue, presents[image])
+            self.flight = (flight + 1) % len(fences)
+
+        return frame
+
+    def _submit_info(self, acquired: Any, image: int) -> Any:
+        return self.vulkan.VkSubmitInfo(
+            waitSemaphoreCount=1,
+            pWaitSemaphores=[acquired],
+            pWaitDstStageMask=[self.vulkan.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT],
+            commandBufferCount=1,
+            pCommandBuffers=[self.commands[image]],
+            signalSemaphoreCount=1,
+            pSignalSemaphores=[self.rendered[image]],
+        )
+
+    def _present_info(self, image: int) -> Any:
+        return self.vulkan.VkPresentInfoKHR(
+            waitSemaphoreCount=1,
+            pWaitSemaphores=[self.rendered[image]],
+            swapchainCount=1,
+            pSwapchains=[self.swapchain],
+            pImageIndices=[image],
+        )

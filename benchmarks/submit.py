@@ -1,0 +1,108 @@
+"""What does device.submit() cost over calling vkQueueSubmit2 from C?"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from time import perf_counter as now
+from typing import TYPE_CHECKING
+
+from benchmarks import loops, over_c, pypi_vulkan, real_submit
+from benchmarks.measure import Samples, Spread, Timed
+from benchmarks.nothing import NothingDriver
+from benchmarks.over_c import Call
+from benchmarks.plan import Plan
+from benchmarks.report import RATIO, Must, Row
+
+if TYPE_CHECKING:
+    from vkshare import Device
+
+_BURST = 100  # calls; some 20 us, a frame's worth and more
+
+
+def run(plan: Plan) -> list[Row]:
+    """On the driver that does nothing: quiet, then beside a thread that spins; then on the real drivers."""
+    rows = over_c.run("submit is", _calls, _rows, plan)
+    return rows + real_submit.run(plan) if rows else []  # that needs a C compiler, too
+
+
+def _rows(driver: NothingDriver, calls: list[Call], place: str, plan: Plan) -> list[Row]:
+    rows = []
+    for call in calls:
+        plan.progress(f"{call.what}, {place}")
+        others = pypi_vulkan.submits(driver) if call.what == "submit(c)" else []
+        rows.append(over_c.row(call, place, plan, others))
+    for call in calls:
+        plan.progress(f"{call.what} beside a spinning thread, {place}")
+        rows.append(_beside_a_spinning_thread(call, place, plan))
+    return rows
+
+
+def _calls(driver: NothingDriver, device: Device) -> list[Call]:
+    """C signals as many semaphores as ours does: the fence, and the queue's own timeline."""
+    commands, fence = device.record(), device.create_fence()
+    theirs = [driver.semaphore(), driver.semaphore()]
+    values = iter(range(1, 2**62, 2**32))
+
+    def c(n_signals: int) -> Timed:
+        return lambda n: driver.time_submits(theirs[:n_signals], next(values), n)
+
+    return [
+        Call("submit(c)", loops.submit(device, commands), c(1), Must(60e-9)),
+        Call("submit(c, signals=f)", loops.submit_signal_next(device, commands, fence), c(2), Must(60e-9)),
+        Call("submit(c, signals=((f, v+1),))", loops.submit_signal_value(device, commands, fence), c(2), Must(150e-9)),
+    ]
+
+
+# ---- beside a thread that spins in Python -------------------------------------------------------------------------
+
+
+def _beside_a_spinning_thread(call: Call, place: str, plan: Plan) -> Row:
+    """Bursts of calls: giving the GIL away in each would mean to wait a switch interval (5 ms) for it every time."""
+    alone: Samples = []
+    busy: Samples = []
+    end = now() + plan.seconds
+    while now() < end:
+        alone += _bursts(call.ours)
+        with _spinning():
+            busy += _bursts(call.ours)
+    quiet = Spread.of(alone)
+    return Row(
+        what=f"{call.what}, a thread spins",
+        place=place,
+        ours=Spread.of(busy),
+        theirs=None,
+        kind=RATIO,
+        figure=Spread.of([sample / quiet.median for sample in busy]),
+        must=Must(2.0),
+        against="quiet",
+        others={"quiet": quiet},
+        note="bursts of 100 calls; a burst in which the switch interval ended has the other thread's 5 ms in it (MAX)",
+    )
+
+
+def _bursts(timed: Timed) -> Samples:
+    """Return a batch size for about 20 ms: four switch intervals."""
+    end = now() + 20e-3
+    samples = [timed(_BURST) / _BURST for _ in range(5)]
+    while now() < end:
+        samples.append(timed(_BURST) / _BURST)
+    return samples
+
+
+@contextlib.contextmanager
+def _spinning() -> Iterator[None]:
+    stop = False
+
+    def spin() -> None:
+        while not stop:
+            pass
+
+    thread = threading.Thread(target=spin, name="spin", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop = True
+        thread.join()

@@ -1,0 +1,1 @@
+"""Devices and their objects: adapters, surfaces, fences, commands, queues."""

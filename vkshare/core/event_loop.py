@@ -1,0 +1,171 @@
+"""asyncio over the C core's event queues: one fd for each device and event loop, for any number of waits (rule X23)."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import weakref
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from vkshare import _native
+from vkshare.errors import AcquireTimeout
+from vkshare.util import arguments
+
+if TYPE_CHECKING:
+    from vkshare._native import Submission
+    from vkshare.core.device import Device
+    from vkshare.core.fence import Fence
+    from vkshare.core.queue import Consumer
+    from vkshare.core.surface import Surface
+
+Future = asyncio.Future[None]
+Notify = Callable[[_native.EventQueue, int], None]
+_Key = tuple[int, Hashable]  # id of a fence, submission or pending acquire; the awaited event
+
+
+@dataclass(slots=True)
+class _Event:
+    """An event that the core will report once, and the futures that wait for it."""
+
+    key: _Key
+    of: weakref.ref[Any]
+    futures: set[Future] = field(default_factory=set)
+
+
+class LoopEventQueue:
+    """An event queue that one event loop reads. Only close_soon() may be called off that loop's thread.
+
+    The event queue lives as long as the loop and the device, because a cancelled wait leaves its token in the core. An
+    event queue for each wait would then leave an fd for each cancelled wait.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._event_queue = _native.EventQueue()
+        self._loop = weakref.ref(loop)  # the loop's reader keeps this object alive
+        self._tokens = itertools.count(1)
+        self._outstanding: dict[int, _Event] = {}  # by token; includes cancelled waits
+        self._tokens_of: dict[_Key, int] = {}
+        self._closing = False
+        loop.add_reader(self._event_queue.fileno(), self._read)
+
+    async def wait(self, of: object, what: Hashable, notify: Notify) -> None:
+        """Waits for the event that notify(event_queue, token) subscribes to; waits with equal (of,
+        what) share a token.
+        """
+        event = self._event(of, what, notify)
+        future: Future = asyncio.get_running_loop().create_future()
+        event.futures.add(future)
+        try:
+            await future
+        finally:
+            event.futures.discard(future)
+
+    def close_soon(self) -> None:
+        """Close after the last event was delivered, because the device is closed. Callable from any thread."""
+        loop = self._loop()
+        if loop is not None and not loop.is_closed():
+            try:
+                loop.call_soon_threadsafe(self._close)
+            except RuntimeError:
+                pass  # the loop was closed concurrently, and its reader with it
+
+    def _event(self, of: object, what: Hashable, notify: Notify) -> _Event:
+        key = (id(of), what)
+        event = self._outstanding.get(self._tokens_of.get(key, 0))
+        if event is not None and event.of() is of:  # ids are used again
+            return event
+        token = next(self._tokens)
+        event = self._outstanding[token] = _Event(key, weakref.ref(of))
+        self._tokens_of[key] = token
+        try:
+            notify(self._event_queue, token)
+        except BaseException:
+            self._forget(token)
+            raise
+        return event
+
+    def _forget(self, token: int) -> _Event:
+        event = self._outstanding.pop(token)
+        if self._tokens_of.get(event.key) == token:
+            del self._tokens_of[event.key]
+        return event
+
+    def _read(self) -> None:
+        for token, error in self._event_queue.drain():
+            for future in self._forget(token).futures:
+                if future.done():
+                    continue
+                if error is None:
+                    future.set_result(None)
+                else:
+                    future.set_exception(error)
+        if self._closing:
+            self._close()
+
+    def _close(self) -> None:
+        self._closing = True
+        loop = self._loop()
+        if loop is not None and not any(event.futures for event in self._outstanding.values()):
+            loop.remove_reader(self._event_queue.fileno())
+
+
+def event_queue_of(device: Device) -> LoopEventQueue:
+    """Return the event queue of the running loop for this device."""
+    loop = asyncio.get_running_loop()
+    event_queue = device._event_queues.get(loop)
+    if event_queue is None:
+        event_queue = device._event_queues[loop] = LoopEventQueue(loop)
+    return event_queue
+
+
+async def wait_fence(fence: Fence, value: int) -> None:
+    """Fence.wait_async()."""
+    if fence.is_done(value):
+        return
+    await event_queue_of(fence.device).wait(
+        fence, value, lambda event_queue, token: fence._notify(value, event_queue, token)
+    )
+
+
+async def wait_submission(submission: Submission) -> None:
+    """Implements awaiting a Submission: returns once it has run, and raises its error if it failed."""
+    if not submission.is_done():
+        await event_queue_of(submission.device).wait(submission, None, submission._notify)  # type: ignore[arg-type]
+        submission.is_done()
+
+
+async def acquire(surface: Surface, key: int, timeout: float | None) -> None:
+    """Surface.acquire_async(). Cancelled or timed out, it leaves the surface as it was (rule K15)."""
+    seconds = arguments.timeout(timeout)
+    pending = surface._acquire_start(key)
+    if pending is None:
+        return
+    try:
+        async with asyncio.timeout(seconds):
+            await event_queue_of(surface.device).wait(pending, None, pending._notify)
+    except TimeoutError:
+        if not pending.is_done() and pending.cancel():  # is_done() raises the error if the acquire has failed
+            raise AcquireTimeout(f"the surface was not released with key {key} within {seconds} s") from None
+    except BaseException:  # cancelled, interrupted, or no fd for an event queue
+        if not pending.cancel() and surface.is_owned:
+            surface.release(key)  # the acquire succeeded concurrently, and no caller would release the surface
+        raise
+    pending.is_done()
+
+
+async def dequeue(consumer: Consumer, timeout: float | None) -> tuple[Surface, bytes]:
+    """Consumer.dequeue_async(). A cancelled wait takes nothing out of the queue."""
+    seconds = arguments.timeout(timeout)
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                try:
+                    return consumer.dequeue(0)
+                except AcquireTimeout:
+                    await event_queue_of(consumer.device).wait(consumer, None, consumer._notify)
+    except TimeoutError as error:
+        if isinstance(error, AcquireTimeout):
+            raise
+        raise AcquireTimeout(f"no surface was committed within {seconds} s") from None

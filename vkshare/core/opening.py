@@ -1,0 +1,72 @@
+"""vkshare.open(): chooses the adapter, from the arguments or the environment, and opens a Device."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from vkshare.core import adapter as _adapter
+from vkshare.core.device import Device
+from vkshare.util import arguments, trace
+
+if TYPE_CHECKING:
+    from vkshare.backends.base import Backend
+
+__all__ = ["open"]
+
+
+def open(
+    adapter: Any = None,
+    *,
+    backend: str = "auto",
+    validation: bool | None = None,
+    name: str = "",
+    held_limit: int = 0,
+    raster_threads: int = 0,
+) -> Device:
+    """Opens a device.
+
+    Parameters
+    ----------
+    adapter
+        An Adapter, a UUID (``uuid.UUID``, 16 bytes, or its text), part of an adapter's name, or a torch.device. None:
+        the one that the environment variable VKSHARE_ADAPTER names, else the best: discrete GPU, integrated
+        GPU, software Vulkan, CPU.
+    backend
+        ``"vulkan"``, ``"cpu"``, or ``"auto"``: the one that VKSHARE_BACKEND names, else any.
+    validation
+        Whether to load the Vulkan validation layer; None: VKSHARE_VALIDATION=1 says yes. It checks nothing on the CPU
+        backend, which is then taken only where `adapter`, `backend` or the environment names it.
+    name
+        Shown by ``vkshare ps`` and in debug names.
+    held_limit
+        Held submissions past which submit() waits; 0: 1024.
+    raster_threads
+        CPU backend: threads that draw; 0: one a core.
+
+    Raises
+    ------
+    ValueError, TypeError
+        No such adapter or backend; the text lists what there is.
+    UnsupportedError
+        Nothing here can run it, the validation layer is wanted and missing, or this process was forked from one that
+        had opened a GPU (rule X11).
+    """
+    arguments.text("name", name)
+    arguments.integer("held_limit", held_limit, 0, 2**20)
+    arguments.integer("raster_threads", raster_threads, 0, 1024)
+    _adapter.refuse_after_gpu_fork()
+    trace.tell_names()
+    if validation is None:
+        validation = os.environ.get("VKSHARE_VALIDATION", "") not in ("", "0")
+    chosen = _adapter.choose(adapter, backend, validation=bool(validation))
+    below: Backend
+    if chosen.backend == "vulkan":
+        from vkshare.backends import vulkan
+
+        below = vulkan.open(chosen, bool(validation), name)
+    else:
+        from vkshare.backends import cpu
+
+        below = cpu.open(chosen, name)
+    return Device._start(below, name, held_limit=held_limit, raster_threads=raster_threads)

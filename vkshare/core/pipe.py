@@ -1,0 +1,285 @@
+"""Pipes: surfaces one way, from one sender to one receiver, in three lines each."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from vkshare.core.closable import Closable
+from vkshare.core.queue import EARLY, FULL, Consumer, Producer, QueueFrame, QueueStatistics, SurfaceQueue, recovering
+from vkshare.core.queue import export_all as _export_all
+from vkshare.core.queue import open_all as _open_all
+from vkshare.errors import AbandonedError, AcquireTimeout, ClosedError, InvalidCallError, VkshareError
+from vkshare.ipc.queue_descriptor import QueueDescriptor
+from vkshare.util.deadline import Deadline
+
+if TYPE_CHECKING:
+    from vkshare.core.device import Device
+    from vkshare.core.surface import Surface
+    from vkshare.formats import Format
+
+_SLICE = 0.01  # seconds
+
+
+def pipe(
+    device: Device,
+    width: int,
+    height: int,
+    format: str | Format = "rgba8unorm",
+    count: int = 3,
+    metadata_size: int = 0,
+) -> tuple[Sender, QueueDescriptor]:
+    """A one-way channel for frames from this device to one receiver: a root queue and its clone.
+
+    Send the descriptor to the receiver, or open it on another device here; close it then. Up to `count` frames may be
+    sent before the receiver is there. The CPU does not wait for GPU work that only the GPU needs. Parameters and errors
+    are those of SurfaceQueue.
+    """
+    root = SurfaceQueue(device, width, height, format, count, 0, _kind=FULL | EARLY)
+    there: SurfaceQueue | None = None
+    try:
+        there = root._clone(metadata_size, False, EARLY)
+        sender = Sender(there, root, device)
+        return sender, _export_all([there, root])
+    except BaseException:
+        if there is not None:
+            there.close()
+        root.close()
+        raise
+
+
+def open_receiver(device: Device, descriptor: QueueDescriptor, *, _patience: float | None = None) -> Receiver:
+    """The other end of a pipe. The descriptor stays usable: after a receiver's death another may take its place.
+
+    Raises
+    ------
+    DescriptorError
+        It is not a pipe's, or was refused.
+    InvalidCallError
+        The pipe has a receiver.
+    """
+    if not isinstance(descriptor, QueueDescriptor):
+        raise TypeError(f"descriptor must be a QueueDescriptor, not {type(descriptor).__name__}")
+    if descriptor.queue_count != 2:
+        raise InvalidCallError("this descriptor is a queue's, not a pipe's: SurfaceQueue.open(device, descriptor)")
+    there, back = _open_all(device, descriptor)
+    try:
+        return Receiver(there, back, device, _patience)
+    except BaseException:
+        there.close()
+        back.close()
+        raise
+
+
+class _PipeEnd(Closable):
+    """The common part of both ends: the forward queue, the return queue, and this device's end of each."""
+
+    def __init__(self, there: SurfaceQueue, back: SurfaceQueue, device: Device) -> None:
+        self._queues = there, back
+        self._device = device
+        self._is_clean = True  # False after a frame whose body raised, or an interrupted call
+
+    @property
+    def device(self) -> Device:
+        """The device that it was opened for."""
+        return self._device
+
+    @property
+    def is_closed(self) -> bool:
+        return self._queues[0].is_closed
+
+    def _owned(self, consumer: Consumer, known: Iterable[Surface]) -> list[Surface]:
+        """The surfaces that this end owns, of an interrupted call too. Where the other end is on the same device, its
+        surfaces are those of this one: only what is `known` to be this end's counts then.
+        """
+        is_alone = self._queues[0]._network.count_ends(self._device) == 2
+        return [surface for surface in (consumer.surfaces if is_alone else known) if surface.is_owned]
+
+    def statistics(self) -> QueueStatistics:
+        """A snapshot of the forward queue."""
+        return self._queues[0].statistics()
+
+    def close(self) -> None:
+        """Closes this end. The other end gets ClosedError after the last sent frame. Idempotent.
+
+        A sender that is closed before a receiver has opened the descriptor takes the surfaces with it (rule K20).
+        """
+        for queue in self._queues:
+            queue.close()
+
+    def __repr__(self) -> str:
+        name = f"vkshare.{type(self).__name__}"
+        if self.is_closed:
+            return f"<{name} closed>"
+        statistics = self.statistics()
+        return f"<{name} of {self._queues[0].count} surfaces, {statistics.committed - statistics.dequeued} on the way>"
+
+
+class Sender(_PipeEnd):
+    """Sends frames. Made by ``vks.pipe()``. One thread draws at a time."""
+
+    def __init__(self, there: SurfaceQueue, back: SurfaceQueue, device: Device) -> None:
+        super().__init__(there, back, device)
+        self._out: Producer = there.open_producer(device)
+        self._free: Consumer = back.open_consumer(device)
+        self._kept: list[Surface] = []  # of frames that were not sent, and of a dead receiver
+        self._left: list[Surface] = []  # abandoned surfaces with unfinished work
+
+    @contextlib.contextmanager
+    def frame(self, metadata: bytes = b"", timeout: float | None = None) -> Iterator[QueueFrame]:
+        """``with sender.frame(b"...") as frame:`` a free surface to draw on, sent at the end of the block.
+
+        Waits for a free one, at most `timeout` seconds. ``frame.metadata`` may be set in the block. A body that raises
+        sends nothing; the next frame has the same surface.
+
+        Raises
+        ------
+        AcquireTimeout
+            The receiver gave nothing back in time.
+        AbandonedError
+            At the end of the block, or by a submission in it: the receiver that gave the surface back died before its
+            work on it was done. The frame is not sent; the next one may be drawn.
+        ClosedError
+            The receiver is gone.
+        ValueError
+            The metadata is too long; nothing is sent.
+        """
+        self._keep_one(timeout)
+        frame = QueueFrame(self._kept.pop(), metadata)
+        is_over = False
+        try:
+            yield frame
+            is_over = True
+        finally:
+            frame._end()
+            if not is_over:
+                self._kept.append(frame.surface)
+        try:
+            self._out.enqueue(frame.surface, frame.metadata, wait="gpu")
+        except Exception:
+            self._kept.append(frame.surface)
+            raise
+        self._is_clean = True
+
+    def _keep_one(self, timeout: float | None) -> None:
+        """Make sure that the last kept surface may be drawn to: an unsent one, or a free one."""
+        deadline = Deadline(timeout)
+        if not self._is_clean:
+            self._look_over()
+        self._is_clean = False
+        try:
+            while not self._kept:
+                try:
+                    if self._left:
+                        self._recover(lambda: 0)
+                    if not self._kept:
+                        self._dequeue(deadline)
+                except AbandonedError:
+                    # The receiver died, or lost its device, at work on it. It is drawn anew anyway; where another
+                    # receiver has recovered it already, the next dequeue gives it.
+                    self._recover_all(deadline)
+        except ClosedError:
+            if not self.is_closed:
+                self._recover_all(deadline)  # another receiver may come yet
+            raise
+
+    def _look_over(self) -> None:
+        """Recovers unsent surfaces whose last reader died with work on them, and keeps the rest."""
+        unsent = self._owned(self._free, self._kept)
+        self._kept, self._left = [], [*self._left, *unsent]
+        self._recover(lambda: 0)
+        self._kept += [surface for surface in unsent if surface.is_owned and surface not in self._kept]
+
+    def _dequeue(self, deadline: Deadline) -> None:
+        """Waits for a free surface, in slices while work of this sender keeps an abandoned one."""
+        left = deadline.left()
+        is_slice = bool(self._left) and (left is None or left > _SLICE)
+        try:
+            self._kept.append(self._free.dequeue(_SLICE if is_slice else left)[0])
+        except AcquireTimeout:
+            if not is_slice:
+                raise
+
+    def _recover_all(self, deadline: Deadline) -> None:
+        self._left = list(self._free.surfaces)
+        self._recover(deadline.left)
+
+    def _recover(self, left: Callable[[], float | None]) -> None:
+        for surface in recovering(self._left, left):
+            self._kept.append(surface)
+
+
+class Receiver(_PipeEnd):
+    """Receives frames, and iterates over them to the last. Made by ``vks.open_receiver()``. For one thread."""
+
+    def __init__(self, there: SurfaceQueue, back: SurfaceQueue, device: Device, patience: float | None = None) -> None:
+        super().__init__(there, back, device)
+        self._in: Consumer = there.open_consumer(device)
+        self._back: Producer = back.open_producer(device)
+        self._frames: list[QueueFrame] = []  # open frames
+        self._left: list[Surface] = list(self._in.surfaces)  # surfaces that a dead receiver may own
+        self._recover(patience)
+
+    def _recover(self, timeout: float | None) -> None:
+        """Returns the surfaces that an earlier receiver left.
+
+        Waits `timeout` seconds for the sender's work on each one. A later call returns the unfinished ones.
+        """
+        for surface in recovering(self._left, lambda: timeout):
+            self._back.enqueue(surface, wait="gpu")
+
+    @contextlib.contextmanager
+    def frame(self, timeout: float | None = None, *, latest: bool = False) -> Iterator[QueueFrame]:
+        """``with receiver.frame() as (surface, metadata):`` the next frame, given back at the end of the block.
+
+        latest: the newest that was sent; older ones are given back at once. AcquireTimeout; ClosedError after the last
+        frame of a sender that is gone; AbandonedError: the sender died in it, or an earlier receiver of its surface did
+        and the next call gives the frame.
+        """
+        if not self._is_clean:
+            held = [frame.surface for frame in self._frames if not frame._is_over]
+            for surface in self._owned(self._in, held):
+                if surface not in held:  # a call was interrupted with it
+                    self._give_back(surface)
+        self._is_clean = False
+        take = self._in.dequeue_latest(timeout, into=self._back) if latest else self._in.dequeue(timeout)
+        frame = QueueFrame(*take)
+        self._frames.append(frame)
+        self._is_clean = True
+        try:
+            yield frame
+        finally:
+            was_over, frame._is_over = frame._is_over, True
+            self._is_clean = False
+            frame._end()
+            if not was_over:  # else close() gave it back
+                self._give_back(frame.surface)
+            self._frames = [each for each in self._frames if not each._is_over]
+            self._is_clean = True
+
+    def _give_back(self, surface: Surface) -> None:
+        with contextlib.suppress(ClosedError):  # the sender has closed, so that no process uses it
+            self._back.enqueue(surface, wait="gpu")
+
+    def close(self) -> None:
+        """Ends the pipe's receiving end, and gives back the frames that are not over. Idempotent.
+
+        Another receiver may take its place. A frame's surface is not owned any more after this.
+        """
+        self.device._refuse_in_forked_child()
+        held = [frame.surface for frame in self._frames if not frame._is_over]
+        for frame in self._frames:
+            frame._is_over = True
+        for surface in self._owned(self._in, held) if not self.is_closed else ():
+            with contextlib.suppress(VkshareError):  # a surface of a lost device is abandoned, and recovered
+                self._give_back(surface)
+        super().close()
+
+    def __iter__(self) -> Iterator[QueueFrame]:
+        while True:
+            try:
+                with self.frame() as frame:
+                    yield frame
+            except ClosedError:
+                return

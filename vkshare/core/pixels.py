@@ -1,0 +1,127 @@
+"""Pixels of a surface as NumPy arrays: the memory itself if it is host-visible, else a copy through
+a staging surface.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vkshare import _native
+from vkshare.core.deletion_queue import MappedMemory
+from vkshare.errors import AcquireTimeout, ClosedError, NotOwnerError
+from vkshare.util.deadline import Deadline
+
+if TYPE_CHECKING:
+    from vkshare.backends.base import Image, Stage
+    from vkshare.core.surface import Surface
+
+Array = np.ndarray[Any, Any]
+
+
+def read(surface: Surface, timeout: float | None = None) -> Array:
+    """Surface.read()."""
+    deadline = Deadline(timeout)
+    image = surface._open_image()
+    try:
+        surface._cpu_access(deadline.left())
+        pixels = over(surface).copy() if surface.is_host_visible else _download(surface, image, deadline)
+    except TimeoutError:
+        raise _too_late("read", deadline) from None
+    except NotOwnerError:
+        if not surface.discards:
+            raise
+        return np.zeros(surface.shape, surface.spec.format.numpy_dtype)
+    surface.device._count_copy(pixels.nbytes)
+    return pixels
+
+
+def write(surface: Surface, array: Any, timeout: float | None = None) -> None:
+    """Surface.write()."""
+    deadline = Deadline(timeout)
+    pixels = _checked(surface, array)
+    image = surface._open_image()
+    try:
+        if surface.is_host_visible:
+            surface._cpu_access(deadline.left())
+            over(surface)[...] = pixels
+        else:
+            _upload(surface, image, pixels)
+    except TimeoutError:
+        raise _too_late("write", deadline) from None
+    except NotOwnerError:
+        if not surface.discards:
+            raise
+        return
+    surface.device._count_copy(pixels.nbytes)
+
+
+def _too_late(call: str, deadline: Deadline) -> AcquireTimeout:
+    return AcquireTimeout(
+        f"Surface.{call}: work on the surface did not end within {deadline.timeout} s; nothing was copied, and the "
+        "surface is owned still: call again"
+    )
+
+
+def over(surface: Surface) -> Array:
+    """A writable array (H, W, C) over the memory itself. The array keeps the memory alive, closed surface or not."""
+    with surface.device._lock:
+        if surface._mapped_memory is None:
+            surface._mapped_memory = _mapped_memory(surface)
+        return np.asarray(surface._mapped_memory)
+
+
+def _mapped_memory(surface: Surface) -> MappedMemory:
+    mapped = surface._mapped
+    if mapped is None:
+        raise ClosedError(f"this surface is closed: {surface!r}")
+    pixel = surface.spec.format
+    address = np.frombuffer(mapped, np.uint8).ctypes.data
+    strides = (surface.stride, pixel.bytes_per_pixel, pixel.numpy_dtype.itemsize)
+    return MappedMemory(address, mapped, surface.shape, strides, pixel.numpy_dtype.str)
+
+
+def _checked(surface: Surface, array: Any) -> Array:
+    pixels = np.asarray(array)
+    dtype, shape = surface.spec.format.numpy_dtype, surface.shape
+    if pixels.dtype != dtype:
+        raise TypeError(f"array has dtype {pixels.dtype}; {surface.format} takes {dtype} (nothing is converted)")
+    if pixels.shape == shape[:2] and shape[2] == 1:
+        pixels = pixels[:, :, np.newaxis]
+    if pixels.shape != shape:
+        raise ValueError(f"array has shape {pixels.shape}; this surface takes (height, width, channels) = {shape}")
+    return pixels
+
+
+def _download(surface: Surface, image: Image, deadline: Deadline) -> Array:
+    pixel = surface.spec.format
+    nbytes = surface.width * surface.height * pixel.bytes_per_pixel
+    stage, commands = _staged(surface, image, nbytes, upload=False)
+    surface.device.submit(commands).wait(deadline.left())
+    return np.frombuffer(stage.data, pixel.numpy_dtype).reshape(surface.shape).copy()
+
+
+def _upload(surface: Surface, image: Image, pixels: Array) -> None:
+    """Returns as soon as the copy is submitted: the CPU does not wait for work that only the GPU needs (rule K18)."""
+    stage, commands = _staged(surface, image, pixels.nbytes, upload=True)
+    np.frombuffer(stage.data, pixels.dtype).reshape(pixels.shape)[...] = pixels
+    surface.device.submit(commands)
+
+
+def _staged(surface: Surface, image: Image, nbytes: int, *, upload: bool) -> tuple[Stage, _native.CommandList]:
+    """A staging surface, and its copy as commands that use this surface alone.
+
+    The staging surface is freed once the commands are dropped and have run.
+    """
+    device = surface.device
+    device._reap()  # frees the staging surfaces of earlier calls, so that a loop of reads holds one
+    stage = device._backend.stage(nbytes, image, upload=upload)
+    commands = _native.CommandList(device)
+    try:
+        commands._set_vulkan(stage.command_buffer, ((surface, upload),), stage.destroy, stage.transfer_buffer)
+    except BaseException:
+        stage.destroy()
+        raise
+    device._compiled.add(commands)
+    return stage, commands

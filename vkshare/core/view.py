@@ -1,0 +1,222 @@
+"""Views: a surface's pixels, for as long as an access lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from vkshare import _native
+from vkshare.core import host, pixels
+from vkshare.errors import InvalidCallError, UnsupportedAttributeError, UnsupportedBufferError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from PIL.Image import Image
+
+    from vkshare.core.surface import Surface
+
+
+class View(_native.ArrayBuffer):
+    """A surface inside ``with surface.access() as view:``. Commands take it as they take the surface.
+
+    On host-visible surfaces `array` is the memory itself, no copy; so are the buffer protocol (``memoryview(view)``),
+    ``__array__`` and DLPack. Each of them waits until submitted work on the surface has run. After the block the view
+    refuses every use. Arrays, tensors and memoryviews taken from it keep the memory alive, but what they show may be
+    changed by the next owner: copy what is kept.
+
+    pillow(), cairo() and skia() are 2D libraries' targets over the same memory, where a format and its rows are as the
+    library has them (UnsupportedError names what would work). They draw inside the block only: at its end they are
+    flushed and closed, before the next owner acquires the surface; an error there is raised, and the surface
+    goes back by the key that it was acquired with. Each call waits until submitted work on the surface has run,
+    so call again after submitting more. Row 0 is on top.
+    """
+
+    __slots__ = ("__weakref__", "_endings", "_surface", "_writable")
+
+    def __init__(self, surface: Surface, *, writable: bool) -> None:
+        self._surface: Surface | None = surface
+        self._writable = writable
+        self._endings: ExitStack | None = None  # of what pillow(), cairo() and skia() gave
+
+    @property
+    def surface(self) -> Surface:
+        """The surface."""
+        if self._surface is None:
+            raise InvalidCallError(
+                "this View is over: it is valid inside `with surface.access(acquire=..., release=...) as view:` only"
+            )
+        return self._surface
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(height, width, channels)."""
+        return self.surface.shape
+
+    @property
+    def strides(self) -> tuple[int, int, int] | None:
+        """Bytes, as NumPy has them; None for optimal tiling, which has none."""
+        surface = self.surface
+        if not surface.stride:
+            return None
+        pixel = surface.spec.format
+        return surface.stride, pixel.bytes_per_pixel, pixel.bytes_per_pixel // pixel.channels
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy type of one array element."""
+        return self.surface.spec.format.numpy_dtype
+
+    @property
+    def format(self) -> str:
+        """The format's name."""
+        return self.surface.format
+
+    @property
+    def image(self) -> int:
+        """The VkImage; 0 on the CPU backend."""
+        return self.surface.image
+
+    @property
+    def image_view(self) -> int:
+        """The VkImageView; 0 on the CPU backend."""
+        return self.surface.image_view
+
+    @property
+    def layout(self) -> str:
+        """The image's layout between two submissions: ``"general"`` (VK_IMAGE_LAYOUT_GENERAL), or ``"present_src"``
+        (VK_IMAGE_LAYOUT_PRESENT_SRC_KHR) for a swapchain's: an engine's own commands take it and leave it so.
+        """
+        return "present_src" if getattr(self.surface._open_image(), "is_presentable", False) else "general"
+
+    @property
+    def writable(self) -> bool:
+        """Whether `array` may be written."""
+        return self._writable
+
+    @property
+    def array(self) -> np.ndarray[Any, Any]:
+        """(H, W, C) over the memory itself, read-only with writable=False. Waits for submitted work on the surface.
+
+        Raises
+        ------
+        UnsupportedError
+            The CPU cannot see the memory (optimal tiling); a BufferError, too.
+        InvalidCallError
+            The view is over.
+        """
+        surface = self.surface
+        if not surface.is_host_visible:
+            raise _unmapped("View.array", surface)
+        surface._cpu_access()
+        array = pixels.over(surface)
+        if not self._writable:
+            array.flags.writeable = False
+        return array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        import numpy as np
+
+        array = self.array
+        if dtype is not None and np.dtype(dtype) != array.dtype:
+            if copy is False:
+                raise ValueError(f"copy=False, but {array.dtype} becomes {np.dtype(dtype)} by copying only")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule over the memory itself; see the array API standard. On the CPU `stream` must be None.
+
+        Raises
+        ------
+        UnsupportedError
+            A BufferError, too: the CPU cannot see the memory, another device is asked for, or the view is read-only and
+            `max_version` is below (1, 0), which cannot say so.
+        """
+        return host.dlpack(self, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        surface = self.surface
+        if not surface.is_host_visible:
+            raise _unmapped("DLPack", surface)
+        return host.DL_CPU
+
+    def pillow(self) -> Image:
+        """A PIL.Image: mode RGBA for rgba8unorm (-srgb: its stored codes), L for r8unorm.
+
+        Pillow's colours are straight, not multiplied by alpha: ``composite(..., alpha="straight")`` puts them over a
+        picture. After the block the image raises ValueError; an ImageDraw that was kept draws into memory that belongs
+        to another party by then.
+
+        Raises
+        ------
+        UnsupportedError
+            Another format; the CPU cannot see the memory; Pillow is not installed (``vkshare[pillow]``).
+        InvalidCallError
+            The view is over, or read-only.
+        """
+        return host.pillow(self)
+
+    def cairo(self) -> Any:
+        """A cairocffi.ImageSurface: ARGB32 (premultiplied) for bgra8unorm, A8 for r8unorm.
+
+        After the block it is finished: drawing raises CairoError.
+
+        Raises
+        ------
+        UnsupportedError
+            Another format, or rows that cairo cannot take; the CPU cannot see the memory; cairocffi is not installed
+            (``vkshare[cairo]``).
+        InvalidCallError
+            The view is over, or read-only.
+        """
+        return host.cairo(self)
+
+    def skia(self) -> Any:
+        """A skia.Surface, premultiplied, for all formats but r32float; r8unorm is Gray_8. Without a colour space: the
+        colours drawn are stored as they are, -srgb too.
+
+        After the block its canvas draws nothing.
+
+        Raises
+        ------
+        UnsupportedError
+            Another format; the CPU cannot see the memory; skia-python is not installed (``vkshare[skia]``).
+        InvalidCallError
+            The view is over, or read-only.
+        """
+        return host.skia(self)
+
+    @property
+    def __cuda_array_interface__(self) -> NoReturn:
+        raise UnsupportedAttributeError("__cuda_array_interface__", "this surface's memory is not open in CUDA")
+
+    def _at_end(self, call: Callable[[], object]) -> None:
+        """Calls `close` when the access ends, before the surface is released."""
+        if self._endings is None:
+            self._endings = ExitStack()
+        self._endings.callback(call)
+
+    def _end(self) -> None:
+        self._surface = None
+        if self._endings is not None:
+            self._endings.close()
+
+    def __repr__(self) -> str:
+        return "<vkshare.View over>" if self._surface is None else f"<vkshare.View of {self._surface!r}>"
+
+
+def _unmapped(what: str, surface: Surface) -> UnsupportedBufferError:
+    surface._open_image()  # ClosedError
+    return UnsupportedBufferError(
+        what,
+        f"the memory of {surface!r} cannot be mapped",
+        'use surface.read() and write(), surface.to_linear(), or create_surface(..., tiling="linear")',
+    )

@@ -1,0 +1,13 @@
+"""Calls of the core that shelves above it answer. vkshare/__init__.py sets them, so that no import points up.
+
+Each answers one public method, which a program may call before it has imported the shelf above.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # typing takes some ms to import, and `import vkshare` loads this module
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+create_swapchain: Callable[..., Any]  # Device.create_swapchain(): makes a vkshare.Swapchain

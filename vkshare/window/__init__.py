@@ -1,0 +1,1 @@
+"""Windows and their events, over GLFW and X11."""
