@@ -256,6 +256,37 @@ def test_vertices_may_come_as_triangles_and_in_other_number_types(device: vks.De
     assert (surface.read() == (255, 0, 0, 255)).all()
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        tuple,
+        lambda rows: [list(row) for row in rows],
+        lambda rows: [rows[:3], tuple(rows[3:])],
+        lambda rows: ((rows[0], rows[1], rows[2]), [*rows[3:]]),
+        lambda rows: np.array(rows, np.float32),
+        lambda rows: np.array(rows, np.float64).reshape(2, 3, 6),
+        lambda rows: np.array(rows, np.float32)[::1, ::-1][:, ::-1],
+        lambda rows: [tuple(map(np.float32, row)) for row in rows],
+        lambda rows: memoryview(np.array(rows, np.float32)),
+    ],
+)
+def test_vertices_of_every_kind_draw_the_same(device: vks.Device, make: Callable[[list[Any]], Any]) -> None:
+    surface = owned(device)
+    rows = [
+        (-1, -1, *RED),
+        (0, -1, *RED),
+        (-1, 0, *RED),
+        (0, 0, 0, 1.0, 0, 1),
+        (1, 0, 0, 1.0, 0, 1),
+        (0, 1, 0, 1, 0, 1),
+    ]
+    device.submit(device.record().clear(surface, CLEAR).draw_triangles(surface, make(rows)))
+    pixels = surface.read()
+    assert pixels[1, 1].tolist() == [255, 0, 0, 255]
+    assert pixels[7, 9].tolist() == [0, 255, 0, 255]
+    assert pixels[10, 2].tolist() == [0, 0, 0, 0]
+
+
 def test_commands_run_in_order_and_lists_can_be_submitted_again(device: vks.Device) -> None:
     surface, other = owned(device), owned(device)
     paint = device.record().clear(surface, RED).fill_rect(surface, (0, 0, 8, 12), (0, 0, 1, 1)).copy(surface, other)

@@ -57,10 +57,13 @@ static bool pin_all(vkpy_recording *self, size_t n_uses, pins *held)
         held->swapchains = held->few;
         return PyErr_NoMemory() != NULL;
     }
-    for (size_t i = 0; i < n_uses && self->core != NULL; ++i)
-        if (vks_drawable_get_info(vks_recording_drawable(self->core, i))->is_presentable &&
-            !pin(held, (const vkpy_surface *)PyList_GetItem(self->used, (Py_ssize_t)i)))
+    for (size_t i = 0; i < n_uses && self->core != NULL; ++i) {
+        if (!vks_drawable_get_info(vks_recording_drawable(self->core, i))->is_presentable)
+            continue;
+        const vkpy_surface *surface = (const vkpy_surface *)PyList_GetItem(self->used, (Py_ssize_t)i);
+        if (surface == NULL || !pin(held, surface))
             return false;
+    }
     return true;
 }
 
@@ -68,9 +71,10 @@ static bool pin_all(vkpy_recording *self, size_t n_uses, pins *held)
 
 static outcome refuse(vkpy_recording *self, vks_status status, const vks_record_problem *problem)
 {
-    PyObject *surface = problem->kind == VKS_PROBLEM_CLOSED || problem->kind == VKS_PROBLEM_FEATURE
-                            ? PyList_GetItem(self->used, (Py_ssize_t)problem->use)
-                            : NULL;
+    bool names_surface = problem->kind == VKS_PROBLEM_CLOSED || problem->kind == VKS_PROBLEM_FEATURE;
+    PyObject *surface = names_surface ? PyList_GetItem(self->used, (Py_ssize_t)problem->use) : NULL;
+    if (names_surface && surface == NULL)
+        return RAISED;
     if (problem->kind == VKS_PROBLEM_CLOSED) {
         vkpy_raise_named("ClosedError", "a surface that the list uses is closed: %R", surface);
     } else if (problem->kind == VKS_PROBLEM_FEATURE) {
@@ -92,7 +96,13 @@ static outcome keep(vkpy_recording *self, vks_status status, vks_commands *core)
         vkpy_raise(status, "Device.submit");
         return RAISED;
     }
+    size_t n_uses;
+    vks_recording_uses(self->core, &n_uses);
     PyObject *surfaces = PyList_AsTuple(self->used);
+    if (surfaces != NULL && (size_t)PyTuple_Size(surfaces) != n_uses) { /* a garbage collection emptied it */
+        Py_CLEAR(surfaces);
+        vkpy_raise_named("InvalidCallError", "the list is being collected as garbage");
+    }
     if (surfaces == NULL) {
         vks_commands_unref(core);
         return RAISED;
@@ -169,6 +179,16 @@ static bool prepare(vkpy_recording *self, const vks_record_problem *problem)
     return result != NULL;
 }
 
+/* Gives back the command buffers of lists whose work has run, for programs that record one list again
+ * and again. */
+static bool reap(vkpy_recording *self, vks_recorder *recorder)
+{
+    if (recorder == NULL || vks_recorder_has_unused(recorder))
+        return true;
+    vks_device_reap(self->base.device->core, false); /* calls Python functions, too */
+    return PyErr_Occurred() == NULL;
+}
+
 /* An empty list has neither data nor uses yet. */
 static bool have_recording(vkpy_recording *self)
 {
@@ -198,6 +218,10 @@ static outcome compile_once(vkpy_recording *self)
     const vkpy_recorder *recorder = (const vkpy_recorder *)self->base.device->recorder;
     if (recorder == NULL)
         return prepare(self, NULL) ? AGAIN : RAISED;
+    if (!reap(self, recorder->core))
+        return RAISED;
+    if (self->is_closed || self->base.core != NULL)
+        return AGAIN; /* reap() ran Python code */
     if (!have_recording(self))
         return RAISED;
     vks_record_problem problem = {.kind = VKS_PROBLEM_NONE};

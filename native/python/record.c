@@ -1,11 +1,5 @@
-/* Recording: a CommandList that records. Arguments of the usual types are read here; any other is
- * given to vkshare._arguments and vkshare._vertices, which convert it or refuse it by name. */
-#include <math.h>
-#include <string.h>
-
-#include "vkpy.h"
-
-#define LARGEST_FLOAT 3.4028234663852886e38 /* of vkshare._arguments */
+/* Recording: a CommandList that records. */
+#include "vkpy_record.h"
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
@@ -159,146 +153,13 @@ static PyObject *appended(vkpy_recording *self, vks_status status, const operand
 {
     if (VKPY_UNLIKELY(status != VKS_OK))
         return refused(status);
-    if (VKPY_UNLIKELY(!keep_used(self, source, target)))
+    if (VKPY_UNLIKELY(!keep_used(self, source, target))) {
+        self->is_closed = true; /* without memory for its surfaces it cannot be used */
         return NULL;
+    }
     if (VKPY_UNLIKELY(self->base.core != NULL))
         vkpy_commands_forget(&self->base);
     return Py_NewRef((PyObject *)self);
-}
-
-/* ---- values ------------------------------------------------------------------------------------------------------ */
-
-/* Calls vkshare._arguments.FUNCTION(name, value). Returns a tuple, a new reference. */
-static PyObject *by_python(const char *function, const char *name, PyObject *value)
-{
-    static PyObject *module;
-    if (module == NULL && (module = PyImport_ImportModule("vkshare._arguments")) == NULL)
-        return NULL;
-    return PyObject_CallMethod(module, function, "sO", name, value);
-}
-
-/* The items of an exact tuple or list of `count` items, without a reference; NULL: it is another object. */
-static PyObject *item_of(PyObject *object, Py_ssize_t count, Py_ssize_t i)
-{
-    if (VKPY_LIKELY(PyTuple_CheckExact(object)))
-        return PyTuple_Size(object) == count ? PyTuple_GetItem(object, i) : NULL;
-    return PyList_CheckExact(object) && PyList_Size(object) == count ? PyList_GetItem(object, i) : NULL;
-}
-
-/* Reads a float or an int that fits; neither runs Python code. */
-static bool quick_double(PyObject *object, double *out)
-{
-    if (object == NULL || !(PyFloat_CheckExact(object) || PyLong_CheckExact(object)))
-        return false;
-    *out = PyFloat_AsDouble(object);
-    if (VKPY_LIKELY(*out != -1.0 || PyErr_Occurred() == NULL))
-        return true;
-    PyErr_Clear();
-    return false;
-}
-
-static bool quick_colour(PyObject *object, float out[4])
-{
-    for (int i = 0; i < 4; ++i) {
-        double value;
-        if (!quick_double(item_of(object, 4, i), &value) || !(fabs(value) <= LARGEST_FLOAT))
-            return false;
-        out[i] = (float)value;
-    }
-    return true;
-}
-
-static bool read_colour(PyObject *object, float out[4])
-{
-    if (VKPY_LIKELY(quick_colour(object, out)))
-        return true;
-    PyObject *read = by_python("colour", "colour", object);
-    bool good = read != NULL && quick_colour(read, out);
-    Py_XDECREF(read);
-    return good || PyErr_Occurred() != NULL ? good : vkpy_type_error(object, "colour", "four floats");
-}
-
-static bool quick_integers(PyObject *object, int count, int32_t *out)
-{
-    for (int i = 0; i < count; ++i) {
-        PyObject *item = item_of(object, count, i);
-        int overflow = 0;
-        if (item == NULL || !PyLong_CheckExact(item))
-            return false;
-        long value = PyLong_AsLongAndOverflow(item, &overflow);
-        if (overflow != 0 || value < INT32_MIN || value > INT32_MAX)
-            return false;
-        out[i] = (int32_t)value;
-    }
-    return true;
-}
-
-/* `function` is "rect" (4 integers) or "point" (2). */
-static bool read_integers(const char *function, const char *name, PyObject *object, int count, int32_t *out)
-{
-    if (VKPY_LIKELY(quick_integers(object, count, out)))
-        return true;
-    PyObject *read = by_python(function, name, object);
-    bool good = read != NULL && quick_integers(read, count, out);
-    Py_XDECREF(read);
-    return good || PyErr_Occurred() != NULL ? good : vkpy_type_error(object, name, "integers");
-}
-
-/* None: the whole image. */
-static bool read_rect(const char *name, PyObject *object, const vks_drawable *of, vks_rect *out)
-{
-    int32_t values[4] = {0};
-    if (object == Py_None && of != NULL) {
-        const vks_drawable_info *image = vks_drawable_get_info(of);
-        *out = (vks_rect){0, 0, (int32_t)image->width, (int32_t)image->height};
-        return true;
-    }
-    if (!read_integers("rect", name, object, 4, values))
-        return false;
-    *out = (vks_rect){values[0], values[1], values[2], values[3]};
-    return true;
-}
-
-/* Reads one of two words: *is_first. */
-static bool read_word(const char *name, PyObject *object, const char *first, const char *second, bool *is_first)
-{
-    if (VKPY_LIKELY(PyUnicode_Check(object))) {
-        *is_first = PyUnicode_CompareWithASCIIString(object, first) == 0;
-        if (*is_first || PyUnicode_CompareWithASCIIString(object, second) == 0)
-            return true;
-    }
-    static PyObject *module;
-    if (module == NULL && (module = PyImport_ImportModule("vkshare._arguments")) == NULL)
-        return false;
-    PyObject *result = PyObject_CallMethod(module, "choice", "sO(ss)", name, object, first, second);
-    if (result != NULL) /* it found what the comparison did not: never */
-        vkpy_type_error(object, name, "one of the words that its documentation lists");
-    Py_XDECREF(result);
-    return false;
-}
-
-static bool read_filter(PyObject *object, bool *linear)
-{
-    return read_word("filter", object, "linear", "nearest", linear);
-}
-
-static bool read_opacity(PyObject *object, float *out)
-{
-    if (PyBool_Check(object) || !(PyFloat_Check(object) || PyLong_Check(object))) {
-        PyObject *type = PyType_GetName(Py_TYPE(object));
-        if (type != NULL)
-            PyErr_Format(PyExc_TypeError, "opacity must be a number, not %U", type);
-        Py_XDECREF(type);
-        return false;
-    }
-    double value = PyFloat_AsDouble(object);
-    PyErr_Clear(); /* an int that is beyond any float: -1, which is refused */
-    if (!(value >= 0 && value <= 1)) {
-        PyErr_Format(PyExc_ValueError, "opacity is %S; allowed is 0 to 1", object);
-        return false;
-    }
-    *out = (float)value;
-    return true;
 }
 
 /* ---- the commands ------------------------------------------------------------------------------------------------ */
@@ -315,7 +176,8 @@ static PyObject *record_clear(ARGUMENTS)
     VKPY_LIVE_BY(&self->base, device);
     if (!vkpy_bind(&signature, arguments, count, keywords, values))
         return NULL;
-    if (read_operand(self, "target", values[0], &copy, &target) && read_colour(values[1], colour) && open_list(self))
+    if (read_operand(self, "target", values[0], &copy, &target) && vkpy_read_colour(values[1], colour) &&
+        open_list(self))
         result = appended(self, vks_recording_clear(self->core, target.core, colour), NULL, &target);
     drop_operands(NULL, &target);
     return result;
@@ -332,8 +194,8 @@ static PyObject *record_fill_rect(ARGUMENTS)
     VKPY_LIVE_BY(&self->base, device);
     if (!vkpy_bind(&signature, arguments, count, keywords, values))
         return NULL;
-    if (read_operand(self, "target", values[0], &render, &target) && read_rect("rect", values[1], NULL, &rect) &&
-        read_colour(values[2], colour) && open_list(self))
+    if (read_operand(self, "target", values[0], &render, &target) && vkpy_read_rect("rect", values[1], NULL, &rect) &&
+        vkpy_read_colour(values[2], colour) && open_list(self))
         result = appended(self, vks_recording_fill_rect(self->core, target.core, rect, colour), NULL, &target);
     drop_operands(NULL, &target);
     return result;
@@ -364,8 +226,8 @@ static PyObject *record_copy(ARGUMENTS)
     if (!vkpy_bind(&signature, arguments, count, keywords, values))
         return NULL;
     if (read_pair(self, "source", values[0], &copy, values[1], &copy, &source, &target) &&
-        have_one_format(&source, &target) && read_rect("source_rect", values[2], source.core.drawable, &from) &&
-        read_integers("point", "at", values[3], 2, at) && open_list(self))
+        have_one_format(&source, &target) && vkpy_read_rect("source_rect", values[2], source.core.drawable, &from) &&
+        vkpy_read_integers("point", "at", values[3], 2, at) && open_list(self))
         result = appended(self, vks_recording_copy(self->core, source.core, target.core, from, at[0], at[1]), &source,
                           &target);
     drop_operands(&source, &target);
@@ -385,8 +247,9 @@ static PyObject *record_blit(ARGUMENTS)
     if (!vkpy_bind(&signature, arguments, count, keywords, values))
         return NULL;
     if (read_pair(self, "source", values[0], &copy, values[1], &copy, &source, &target) &&
-        read_filter(values[4], &linear) && read_rect("source_rect", values[2], source.core.drawable, &from) &&
-        read_rect("target_rect", values[3], target.core.drawable, &to) && open_list(self))
+        vkpy_read_word("filter", values[4], "linear", "nearest", &linear) &&
+        vkpy_read_rect("source_rect", values[2], source.core.drawable, &from) &&
+        vkpy_read_rect("target_rect", values[3], target.core.drawable, &to) && open_list(self))
         result = appended(self, vks_recording_blit(self->core, source.core, target.core, from, to, linear), &source,
                           &target);
     drop_operands(&source, &target);
@@ -406,9 +269,10 @@ static PyObject *record_composite(ARGUMENTS)
     VKPY_LIVE_BY(&self->base, device);
     if (!vkpy_bind(&signature, arguments, count, keywords, values))
         return NULL;
-    if (read_word("alpha", values[4], "premultiplied", "straight", &is_premultiplied) &&
+    if (vkpy_read_word("alpha", values[4], "premultiplied", "straight", &is_premultiplied) &&
         read_pair(self, "source", values[0], &sample, values[1], &render, &source, &target) &&
-        read_integers("point", "at", values[2], 2, at) && read_opacity(values[3], &opacity) && open_list(self))
+        vkpy_read_integers("point", "at", values[2], 2, at) && vkpy_read_opacity(values[3], &opacity) &&
+        open_list(self))
         result = appended(
             self,
             vks_recording_composite(self->core, source.core, target.core, at[0], at[1], opacity, !is_premultiplied),
@@ -419,90 +283,19 @@ static PyObject *record_composite(ARGUMENTS)
 
 /* ---- triangles --------------------------------------------------------------------------------------------------- */
 
-/* Rows of float32; `view` or `bytes` has them. */
-typedef struct rows {
-    const float *data;
-    size_t count;
-    uint32_t floats;
-    Py_buffer view;
-    PyObject *bytes; /* owned; NULL: `view` is open */
-} rows;
-
-static void close_rows(rows *in)
-{
-    if (in->bytes != NULL)
-        Py_DECREF(in->bytes);
-    else
-        PyBuffer_Release(&in->view);
-}
-
-static bool is_float32(const Py_buffer *view)
-{
-    const char *format = view->format == NULL ? "B" : view->format;
-    if (format[0] == '@' || format[0] == '=' || (PY_LITTLE_ENDIAN && format[0] == '<'))
-        ++format;
-    return view->itemsize == sizeof(float) && strcmp(format, "f") == 0 && (uintptr_t)view->buf % sizeof(float) == 0;
-}
-
-static bool has_rows(const Py_buffer *view, bool has_texture, rows *out)
-{
-    if (!(view->ndim == 2 || (view->ndim == 3 && view->shape[1] == 3)) || !is_float32(view))
-        return false;
-    Py_ssize_t count = view->ndim == 2 ? view->shape[0] : 3 * view->shape[0], floats = view->shape[view->ndim - 1];
-    out->data = view->buf;
-    out->count = (size_t)count;
-    out->floats = (uint32_t)floats;
-    return count % 3 == 0 && count <= INT32_MAX &&
-           (has_texture ? floats == 4 || floats == 6 || floats == 10 : floats == 6 || floats == 8);
-}
-
-/* Any other object: vkshare._vertices.pack() makes full rows of it, or refuses it. */
-static bool pack(PyObject *object, bool has_texture, rows *out)
-{
-    static PyObject *module;
-    if (module == NULL && (module = PyImport_ImportModule("vkshare._vertices")) == NULL)
-        return false;
-    PyObject *packed = PyObject_CallMethod(module, "pack", "OO", object, has_texture ? Py_True : Py_False);
-    char *data = NULL;
-    Py_ssize_t size = 0;
-    if (packed == NULL || PyBytes_AsStringAndSize(packed, &data, &size) < 0) {
-        Py_XDECREF(packed);
-        return false;
-    }
-    out->bytes = packed;
-    out->data = (const float *)(const void *)data;
-    out->floats = VKS_VERTEX_FLOATS;
-    out->count = (size_t)size / VKS_VERTEX_BYTES;
-    return true;
-}
-
-static bool open_rows(PyObject *object, bool has_texture, rows *out)
-{
-    out->bytes = NULL;
-    if (PyObject_CheckBuffer(object)) {
-        if (PyObject_GetBuffer(object, &out->view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) < 0)
-            PyErr_Clear();
-        else if (has_rows(&out->view, has_texture, out))
-            return true;
-        else
-            PyBuffer_Release(&out->view);
-    }
-    return pack(object, has_texture, out);
-}
-
 static PyObject *draw(vkpy_recording *self, PyObject *const *values, const operand *texture, const operand *target)
 {
-    rows in;
+    vkpy_rows in;
     PyObject *result = NULL;
     bool linear;
-    if (!read_filter(values[3], &linear) || !open_rows(values[1], texture->surface != NULL, &in))
+    if (!vkpy_read_word("filter", values[3], "linear", "nearest", &linear))
         return NULL;
-    if (open_list(self))
+    if (vkpy_open_rows(values[1], texture->surface != NULL, &in) && open_list(self))
         result = appended(
             self,
             vks_recording_draw_triangles(self->core, target->core, in.data, in.count, in.floats, texture->core, linear),
             texture, target);
-    close_rows(&in);
+    vkpy_close_rows(&in);
     return result;
 }
 

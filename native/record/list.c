@@ -146,16 +146,27 @@ static uint32_t use_of(vks_recording *recording, vks_operand operand)
 
 /* ---- commands ---- */
 
+/* Undoes the uses from `first` on, which a command had added that was not appended. */
+static vks_status give_up(vks_recording *recording, size_t first)
+{
+    drop_uses(recording, first);
+    if (recording->table_size)
+        memset(recording->table, 0, recording->table_size * sizeof *recording->table);
+    for (size_t i = 0; i < first && recording->table_size; i++)
+        put(recording, i);
+    return no_memory();
+}
+
 static vks_status append(vks_recording *recording, vks_command command, vks_operand target, vks_operand source)
 {
-    if (recording->n_uses >= UINT32_MAX / 2 ||
+    size_t n_uses = recording->n_uses;
+    if (n_uses >= UINT32_MAX / 2 ||
         !grow((void **)&recording->commands, recording->length, 1, &recording->capacity, sizeof *recording->commands))
         return no_memory();
-    /* A use that is added and then not needed does no harm: the caller gives up the list. */
     command.target = use_of(recording, target);
     command.source = source.surface ? use_of(recording, source) : VKS_NO_USE;
     if (command.target == VKS_NO_USE || (source.surface && command.source == VKS_NO_USE))
-        return no_memory();
+        return give_up(recording, n_uses);
     recording->uses[command.target].writes = true;
     recording->commands[recording->length++] = command;
     return VKS_OK;
@@ -312,17 +323,6 @@ static bool are_finite(const float *values, size_t count)
     return !found;
 }
 
-static vks_status check_finite(const float *vertices, size_t count, uint32_t floats)
-{
-    if (are_finite(vertices, count * floats))
-        return VKS_OK;
-    size_t i = 0;
-    while (isfinite(vertices[i]))
-        i++;
-    return vks_fail(VKS_BAD_VALUE, 0, "vertices: value %zu of vertex %zu is %g; allowed are finite 32-bit floats",
-                    i % floats, i / floats, (double)vertices[i]);
-}
-
 static void expand(const float *in, size_t count, const layout *as, float *out)
 {
     for (size_t i = 0; i < count; i++, in += as->floats, out += VKS_VERTEX_FLOATS) {
@@ -339,6 +339,16 @@ static void expand(const float *in, size_t count, const layout *as, float *out)
     }
 }
 
+/* Names a value that is not finite. */
+static vks_status refuse_values(const float *vertices, size_t count, uint32_t floats)
+{
+    size_t i = 0;
+    while (i + 1 < count * floats && isfinite(vertices[i]))
+        i++;
+    return vks_fail(VKS_BAD_VALUE, 0, "vertices: value %zu of vertex %zu is %g; allowed are finite 32-bit floats",
+                    i % floats, i / floats, (double)vertices[i]);
+}
+
 vks_status vks_recording_draw_triangles(vks_recording *recording, vks_operand target, const float *vertices,
                                         size_t count, uint32_t floats, vks_operand texture, bool linear)
 {
@@ -348,14 +358,15 @@ vks_status vks_recording_draw_triangles(vks_recording *recording, vks_operand ta
         status =
             vks_fail(VKS_BAD_VALUE, 0, "vertices has shape (%zu, %u); allowed are rows of %s floats, a multiple of 3",
                      count, floats, texture.surface ? "4, 6 or 10" : "6, 8 or 10");
-    if (!status)
-        status = check_finite(vertices, count, floats);
     if (status || !count)
         return status;
     if (count > UINT32_MAX - recording->n_vertices || !grow((void **)&recording->vertices, recording->n_vertices, count,
                                                             &recording->vertex_capacity, VKS_VERTEX_BYTES))
         return no_memory();
-    expand(vertices, count, as, recording->vertices + recording->n_vertices * VKS_VERTEX_FLOATS);
+    float *rows = recording->vertices + recording->n_vertices * VKS_VERTEX_FLOATS;
+    expand(vertices, count, as, rows);
+    if (!are_finite(rows, count * VKS_VERTEX_FLOATS)) /* of the copy: another thread may write to `vertices` */
+        return refuse_values(vertices, count, floats);
     vks_command command = {.kind = VKS_COMMAND_DRAW, .linear = linear};
     command.draw.first = (uint32_t)recording->n_vertices;
     command.draw.count = (uint32_t)count;

@@ -166,6 +166,8 @@ typedef struct vks_recorded vks_recorded;
  * (those of a swapchain by vks_swapchain_pin). */
 vks_status vks_recorder_record(vks_recorder *recorder, const vks_recording *recording, vks_record_problem *problem,
                                vks_recorded **out);
+/* Returns whether a command buffer is unused. If not, vks_device_reap() may give some back. */
+bool vks_recorder_has_unused(vks_recorder *recorder);
 /* The VkCommandBuffers: for the graphics queue; for the transfer queue, 0 unless the list only
  * copies. */
 uint64_t vks_recorded_graphics(const vks_recorded *recorded);

@@ -5,8 +5,11 @@
 #include "record/recorder.h"
 
 #define SETS_A_POOL 64u
-#define LEAST_VERTICES (64u * 1024)           /* bytes of a vertex buffer */
-#define MOST_KEPT (UINT64_C(4) * 1024 * 1024) /* bytes of a vertex buffer that is kept for later lists */
+#define LEAST_VERTICES (64u * 1024) /* bytes of a vertex buffer */
+/* Kept for later lists: vertex buffers of so many bytes together, and so many command buffers, or as
+ * many as are in use. */
+#define MOST_BYTES (UINT64_C(16) * 1024 * 1024)
+#define MOST_UNUSED 32u
 
 static vks_status result(VkResult code, const char *call)
 {
@@ -337,17 +340,51 @@ static vks_status upload(vks_recorder *r, vks_recorded *recorded, const vks_reco
     return VKS_OK;
 }
 
-static vks_status take(vks_recorder *r, vks_recorded **out)
+static void free_buffer(vks_recorder *r, vks_recorded *recorded, int family)
+{
+    if (recorded->buffers[family])
+        r->FreeCommandBuffers(r->device, r->pools[family], 1, &recorded->buffers[family]);
+    recorded->buffers[family] = NULL;
+}
+
+static void destroy(vks_recorder *r, vks_recorded *recorded)
+{
+    if (recorded->next_made)
+        recorded->next_made->previous_made = recorded->previous_made;
+    if (recorded->previous_made)
+        recorded->previous_made->next_made = recorded->next_made;
+    else
+        r->all = recorded->next_made;
+    if (!r->closed) { /* else they went with their pools */
+        drop_vertices(r, recorded);
+        for (int family = 0; family < VKS_RECORDED_FAMILIES; family++)
+            free_buffer(r, recorded, family);
+    }
+    r->statistics.made--;
+    free(recorded);
+}
+
+static vks_recorded *take_unused(vks_recorder *r)
 {
     vks_recorded *recorded = r->unused;
-    if (recorded) {
-        r->unused = recorded->next_unused;
-        r->statistics.unused--;
-    } else {
+    if (!recorded)
+        return NULL;
+    r->unused = recorded->next_unused;
+    r->unused_bytes -= recorded->vertex_bytes;
+    r->statistics.unused--;
+    return recorded;
+}
+
+static vks_status take(vks_recorder *r, vks_recorded **out)
+{
+    vks_recorded *recorded = take_unused(r);
+    if (!recorded) {
         recorded = calloc(1, sizeof *recorded);
         if (!recorded)
             return vks_fail(VKS_NO_MEMORY, 0, "no memory for a command list");
         recorded->next_made = r->all;
+        if (r->all)
+            r->all->previous_made = recorded;
         r->all = recorded;
         r->statistics.made++;
     }
@@ -359,12 +396,28 @@ static vks_status take(vks_recorder *r, vks_recorded **out)
 
 static void give_back(vks_recorder *r, vks_recorded *recorded)
 {
-    if (recorded->vertex_bytes > MOST_KEPT && !r->closed)
+    if (r->closed) {
+        destroy(r, recorded);
+        return;
+    }
+    if (r->unused_bytes + recorded->vertex_bytes > MOST_BYTES)
         drop_vertices(r, recorded);
     recorded->recorder = NULL;
     recorded->next_unused = r->unused;
     r->unused = recorded;
+    r->unused_bytes += recorded->vertex_bytes;
     r->statistics.unused++;
+    /* Two at a time, so that a peak is forgotten while its lists go. */
+    for (int i = 0; i < 2 && r->statistics.unused > MOST_UNUSED && 2 * r->statistics.unused > r->statistics.made; i++)
+        destroy(r, take_unused(r));
+}
+
+bool vks_recorder_has_unused(vks_recorder *r)
+{
+    pthread_mutex_lock(&r->lock);
+    bool has = r->unused != NULL;
+    pthread_mutex_unlock(&r->lock);
+    return has;
 }
 
 void vks_recorded_retire(void *user)
@@ -399,10 +452,8 @@ static vks_status write_buffer(vks_recorder *r, vks_recorded *recorded, const vk
         vks_vulkan_write(r, recording, commands, recorded->vertices);
         status = result(r->EndCommandBuffer(commands), "vkEndCommandBuffer");
     }
-    if (status) { /* it may be in the recording state, and then it could not begin again */
-        r->FreeCommandBuffers(r->device, r->pools[family], 1, &commands);
-        recorded->buffers[family] = NULL;
-    }
+    if (status) /* it may be in the recording state, and then it could not begin again */
+        free_buffer(r, recorded, family);
     return status;
 }
 

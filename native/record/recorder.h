@@ -58,8 +58,9 @@ struct vks_recorder {
     PFN_vkSetDebugUtilsObjectNameEXT SetDebugUtilsObjectNameEXT; /* NULL: objects have no names */
     VkCommandPool pools[VKS_RECORDED_FAMILIES];                  /* buffers of both are reset one by one */
     VkPipeline pipelines[VKS_PIPELINES][VKS_PIPELINE_FORMATS];
-    vks_recorded *all;    /* by next_made */
-    vks_recorded *unused; /* by next_unused */
+    vks_recorded *all;     /* by next_made */
+    vks_recorded *unused;  /* by next_unused */
+    uint64_t unused_bytes; /* of the vertex buffers of these */
     vks_set_pool *set_pools;
     uint32_t set_room; /* sets that the newest pool still has */
     uint64_t *unused_sets;
@@ -69,7 +70,7 @@ struct vks_recorder {
 
 struct vks_recorded {
     vks_recorder *recorder; /* a reference while it is in use */
-    vks_recorded *next_made, *next_unused;
+    vks_recorded *next_made, *previous_made, *next_unused;
     VkCommandBuffer buffers[VKS_RECORDED_FAMILIES]; /* NULL: not allocated yet */
     bool has_transfer;
     VkBuffer vertices;

@@ -576,6 +576,29 @@ static void a_command_buffer_is_used_again_once_its_last_use_has_run(void)
     drop_recorder(recorder);
 }
 
+static void many_lists_that_go_leave_a_few_command_buffers(void)
+{
+    enum { MANY = 500 };
+    vks_recorder *recorder = new_recorder();
+    vks_recording *list = vks_recording_create();
+    vks_operand target = image();
+    vks_recorded *recorded[MANY];
+    vks_recorder_statistics s;
+    vks_recording_draw_triangles(list, target, triangle, 3, 6, none, false);
+    for (int i = 0; i < MANY; i++)
+        recorded[i] = record(recorder, list);
+    CHECK(!vks_recorder_has_unused(recorder), "all are in use");
+    for (int i = 0; i < MANY; i++)
+        vks_recorded_retire(recorded[i]);
+    vks_recorder_get_statistics(recorder, &s);
+    CHECK(s.made == s.unused && s.made <= 40 && driver.alive[BUFFER] <= s.made && s.vertex_bytes <= 16 << 20,
+          "%u made, %u buffers", s.made, driver.alive[BUFFER]);
+    CHECK(vks_recorder_has_unused(recorder), "some are kept");
+    vks_recording_destroy(list);
+    drop(target);
+    drop_recorder(recorder);
+}
+
 static void a_descriptor_set_belongs_to_an_image_and_then_to_another(void)
 {
     vks_recorder *recorder = new_recorder();
@@ -722,6 +745,7 @@ int main(void)
     RUN(what_a_format_cannot_do_is_named);
     RUN(arguments_outside_their_range_are_refused_and_record_nothing);
     RUN(a_command_buffer_is_used_again_once_its_last_use_has_run);
+    RUN(many_lists_that_go_leave_a_few_command_buffers);
     RUN(a_descriptor_set_belongs_to_an_image_and_then_to_another);
     RUN(after_any_call_that_failed_nothing_is_left_and_the_next_list_is_recorded);
     RUN(each_surface_is_one_use_however_many_there_are);
