@@ -167,7 +167,10 @@ def test_a_driver_that_lags_has_work_under_way() -> None:
         assert fence.value == 100
 
 
-@pytest.mark.parametrize(("name", "structures", "constants"), [("vulkan_subset.h", 7, 6), ("vulkan_present.h", 24, 35)])
+@pytest.mark.parametrize(
+    ("name", "structures", "constants"),
+    [("vulkan_subset.h", 7, 6), ("vulkan_present.h", 24, 35), ("vulkan_draw.h", 2, 3)],
+)
 def test_the_subset_of_vulkan_is_as_the_vendored_header_has_it(
     name: str, structures: int, constants: int, tmp_path: Path
 ) -> None:
