@@ -48,8 +48,8 @@ typedef struct vks_drawable_info {
 vks_status vks_drawable_create(const vks_drawable_info *info, vks_drawable **out);
 void vks_drawable_ref(vks_drawable *drawable);
 void vks_drawable_unref(vks_drawable *drawable);
-/* Call before the image is destroyed, when no work uses it any more: from now on
- * vks_recorder_record() refuses it. Idempotent. */
+/* Call before the image is destroyed, when no work uses it and no thread records with it: from now on
+ * vks_recorder_record() refuses it. Idempotent; one thread at a time. */
 void vks_drawable_close(vks_drawable *drawable);
 const vks_drawable_info *vks_drawable_get_info(const vks_drawable *drawable);
 

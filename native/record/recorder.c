@@ -204,7 +204,8 @@ static bool reserve_unused_sets(vks_recorder *r)
 /* A set is made when a list first samples the image so, and lives as long as the image. */
 static vks_status need_set(vks_recorder *r, vks_drawable *drawable, unsigned which)
 {
-    if (drawable->recorder && drawable->recorder != r)
+    vks_recorder *owner = atomic_load(&drawable->recorder);
+    if (owner && owner != r)
         return vks_fail(VKS_FOREIGN_DEVICE, 0, "an image belongs to another device");
     if (drawable->sets[which])
         return VKS_OK;
@@ -215,30 +216,28 @@ static vks_status need_set(vks_recorder *r, vks_drawable *drawable, unsigned whi
         return status;
     write_set(r, set, which == VKS_SET_RAW ? drawable->info.raw_view : drawable->info.view,
               which == VKS_SET_LINEAR ? r->info.linear : r->info.nearest);
-    if (!drawable->recorder)
+    if (!owner)
         vks_recorder_ref(r);
-    drawable->recorder = r;
+    atomic_store(&drawable->recorder, r);
     drawable->sets[which] = set;
     return VKS_OK;
 }
 
-/* The drawable has no other user, or is closed: no thread gives it sets meanwhile. */
+/* One thread at a time. A set that another thread gives it afterwards is taken with the last reference. */
 void vks_recorder_take_sets(vks_drawable *drawable)
 {
-    vks_recorder *r = drawable->recorder;
+    vks_recorder *r = atomic_load(&drawable->recorder);
     if (!r)
         return;
     pthread_mutex_lock(&r->lock);
-    bool had = drawable->recorder != NULL;
     for (int i = 0; i < VKS_SETS; i++) {
         if (drawable->sets[i])
             r->unused_sets[r->n_unused_sets++] = drawable->sets[i];
         drawable->sets[i] = 0;
     }
-    drawable->recorder = NULL;
+    atomic_store(&drawable->recorder, NULL);
     pthread_mutex_unlock(&r->lock);
-    if (had)
-        vks_recorder_unref(r);
+    vks_recorder_unref(r);
 }
 
 /* ---- command buffers and vertices (caller holds the lock) ---- */

@@ -65,9 +65,9 @@ struct vks_drawable {
     _Atomic uint32_t references;
     _Atomic bool closed;
     vks_drawable_info info;
-    /* Guarded by the recorder's lock: */
-    vks_recorder *recorder; /* a reference: the owner of the sets; NULL: there are none */
-    uint64_t sets[VKS_SETS];
+    /* A reference: the owner of the sets; NULL: there are none. Written under the recorder's lock. */
+    _Atomic(vks_recorder *) recorder;
+    uint64_t sets[VKS_SETS]; /* guarded by the recorder's lock */
 };
 
 /* recorder.c: takes the sets of a drawable back. */

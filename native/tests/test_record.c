@@ -1,6 +1,7 @@
 /* Command lists as data, and the calls that a driver gets of them: a driver that logs each call, whose
  * n-th call can fail. */
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "check.h"
@@ -621,6 +622,43 @@ static void a_descriptor_set_belongs_to_an_image_and_then_to_another(void)
     drop_recorder(recorder);
 }
 
+static vks_recorder *shared;
+static vks_operand shared_source, shared_target;
+
+static void *record_many(void *unused)
+{
+    for (int i = 0; i < 300; i++) {
+        vks_recording *list = vks_recording_create();
+        vks_record_problem problem;
+        vks_recorded *recorded = NULL;
+        vks_recording_composite(list, shared_source, shared_target, 0, 0, 1, false);
+        vks_recording_draw_triangles(list, shared_target, triangle, 3, 6, none, false);
+        if (vks_recorder_record(shared, list, &problem, &recorded) == VKS_OK)
+            vks_recorded_retire(recorded);
+        vks_recording_destroy(list);
+    }
+    return unused;
+}
+
+static void several_threads_record_and_retire_while_an_image_is_closed(void)
+{
+    pthread_t threads[4];
+    shared = new_recorder();
+    shared_source = image();
+    shared_target = image();
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_create(&threads[i], NULL, record_many, NULL) == 0, "a thread");
+    vks_drawable_close(shared_source.drawable);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    vks_recorder_statistics s;
+    vks_recorder_get_statistics(shared, &s);
+    CHECK(s.made == s.unused && s.made <= 4, "%u made", s.made);
+    drop(shared_source);
+    drop(shared_target);
+    drop_recorder(shared);
+}
+
 /* Makes each call of the driver fail in turn. */
 static void after_any_call_that_failed_nothing_is_left_and_the_next_list_is_recorded(void)
 {
@@ -747,6 +785,7 @@ int main(void)
     RUN(a_command_buffer_is_used_again_once_its_last_use_has_run);
     RUN(many_lists_that_go_leave_a_few_command_buffers);
     RUN(a_descriptor_set_belongs_to_an_image_and_then_to_another);
+    RUN(several_threads_record_and_retire_while_an_image_is_closed);
     RUN(after_any_call_that_failed_nothing_is_left_and_the_next_list_is_recorded);
     RUN(each_surface_is_one_use_however_many_there_are);
     RUN(a_variant_drops_targets_and_replaces_sources);

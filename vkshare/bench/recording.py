@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from vkshare import Adapter, Device, Surface
 
 _SIZE = 64, 64
+_TURN = 2e-4  # seconds: a software driver's threads seldom interrupt so short a turn
 _IN_FLIGHT = 32  # frames between two waits: fewer than C's ring has
 _RING, _MOST = 64, 1024  # of c/record.c
 _MANY = 100  # draws
@@ -48,24 +49,25 @@ def _rows(adapter: Adapter, device: Device, surface: Surface, place: str, plan: 
     try:
         samples = take_turns(
             [
-                Contender("ours", queue.drained(_ours(device, surface, 1)), batch=2e-3),
-                Contender("c", queue.drained(queue.c(1)), batch=2e-3),
-                Contender("ours, many", queue.drained(_ours(device, surface, _MANY)), batch=2e-3),
-                Contender("c, many", queue.drained(queue.c(_MANY)), batch=2e-3),
+                Contender("ours", queue.drained(_ours(device, surface, 1)), batch=_TURN),
+                Contender("c", queue.drained(queue.c(1)), batch=_TURN),
+                Contender("ours, many", queue.drained(_ours(device, surface, _MANY)), batch=_TURN),
+                Contender("c, many", queue.drained(queue.c(_MANY)), batch=_TURN),
             ],
             2 * plan.seconds,
         )
     finally:
         queue.close()
-    one = Must(8e-6 if adapter.kind == "gpu" else 15e-6)
+    is_gpu = adapter.kind == "gpu"  # a software driver runs beside its caller: its figures are no targets
+    one, many = (Must(8e-6), Must(2e-6)) if is_gpu else (None, None)
     ours, c = ([sample / _MANY for sample in samples[name]] for name in ("ours, many", "c, many"))
     return [
         _row(f"submit(record().clear().draw_triangles()) on {adapter.name}", place, samples["ours"], samples["c"], one),
-        _row(f"a draw of {_MANY} in such a list on {adapter.name}", place, ours, c, Must(2e-6)),
+        _row(f"a draw of {_MANY} in such a list on {adapter.name}", place, ours, c, many),
     ]
 
 
-def _row(what: str, place: str, ours: Samples, theirs: Samples, must: Must) -> Row:
+def _row(what: str, place: str, ours: Samples, theirs: Samples, must: Must | None) -> Row:
     figure = differences(ours, theirs)
     return Row(what, place, Spread.of(ours), Spread.of(theirs), OVER_C, figure, must)
 
