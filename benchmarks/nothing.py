@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from benchmarks import compiler
-from vkshare.backends.base import Adapter, Capabilities, Operation
+from vkshare.backends.base import Adapter, Capabilities
 from vkshare.core.device import Device
 
 if TYPE_CHECKING:
-    from vkshare._native import CommandList
+    from vkshare._native import Recording
 
 COMMAND_BUFFER = 0x1000  # never looked at
 QUEUE = 1
@@ -96,8 +96,11 @@ class _Backend:
             "max_timeline_difference": 2**63,
         }
 
-    def compile(self, commands: CommandList, operations: Sequence[Operation]) -> None:
+    def compile(self, commands: Recording, missing: object) -> None:
         commands._set_vulkan(COMMAND_BUFFER, (), lambda: None)
+
+    def refuse_feature(self, spec: object, feature: int, *, is_blit: bool) -> NoReturn:
+        raise NotImplementedError("the driver that does nothing has no images")
 
     def create_image(self, spec: object) -> NoReturn:
         raise NotImplementedError("the driver that does nothing has no images")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from time import perf_counter as now
 from typing import TYPE_CHECKING
 
-from benchmarks import loops, over_c, pypi_vulkan, real_submit
+from benchmarks import loops, over_c, pypi_vulkan, real_submit, recording
 from benchmarks.measure import Samples, Spread, Timed
 from benchmarks.nothing import NothingDriver
 from benchmarks.over_c import Call
@@ -24,7 +24,7 @@ _BURST = 100  # calls; some 20 us, a frame's worth and more
 def run(plan: Plan) -> list[Row]:
     """On the driver that does nothing: quiet, then beside a thread that spins; then on the real drivers."""
     rows = over_c.run("submit is", _calls, _rows, plan)
-    return rows + real_submit.run(plan) if rows else []  # that needs a C compiler, too
+    return rows + real_submit.run(plan) + recording.run(plan) if rows else []  # these need a C compiler, too
 
 
 def _rows(driver: NothingDriver, calls: list[Call], place: str, plan: Plan) -> list[Row]:

@@ -45,6 +45,7 @@ class Device:
     def _count_copy(self, nbytes: int) -> None: ...
     def _reap(self, all: bool = False) -> int: ...
     def _shutdown(self) -> bool: ...  # False: the driver hangs, nothing may be destroyed
+    def _set_recorder(self, recorder: Recorder) -> None: ...  # a second one is left out
 
 class Submission:
     def is_done(self) -> bool: ...  # raises what made it fail
@@ -76,6 +77,70 @@ class CommandList:
     # retire: a callable of no arguments, called from Device._reap() once the last use has run
     def _set_program(self, program: Program, uses: Sequence[tuple[Surface, bool]], slots: Sequence[int]) -> None: ...
     def _reset(self) -> None: ...  # forgets what was compiled: more commands were recorded
+
+class Recording(CommandList):
+    """A CommandList that records, and is compiled by its device's Recorder. The public class documents the methods.
+
+    Where C cannot do it alone it calls device._compile(list, missing), which makes the Recorder (None) or a pipeline
+    (number, format code), or sets the commands itself.
+    """
+
+    @property
+    def is_closed(self) -> bool: ...
+    def __len__(self) -> int: ...
+    def _clear(self, target: Any, colour: Any) -> Self: ...
+    def _fill_rect(self, target: Any, rect: Any, colour: Any) -> Self: ...
+    def _copy(self, source: Any, target: Any, source_rect: Any, at: Any) -> Self: ...
+    def _blit(self, source: Any, target: Any, source_rect: Any, target_rect: Any, filter: Any) -> Self: ...
+    def _composite(self, source: Any, target: Any, at: Any, opacity: Any, alpha: Any) -> Self: ...
+    def _draw_triangles(self, target: Any, vertices: Any, texture: Any, filter: Any) -> Self: ...
+    def _close(self) -> None: ...
+    def _used(self) -> tuple[Any, ...]: ...  # the surfaces, each once
+    def _append(self, commands: Recording, uses: tuple[tuple[bool, Any], ...]) -> Self: ...
+    # for each of commands._used(): whether commands that write to it are kept, and the surface that is read instead
+    def _compile(self) -> None: ...
+
+class Drawable:
+    """The properties and Vulkan handles of an image, as commands use it (native/record/record.h)."""
+
+    def __init__(
+        self,
+        *,
+        width: int,
+        height: int,
+        format: int,
+        usage: int,
+        features: int = 0,
+        is_mappable: bool = False,
+        is_presentable: bool = False,
+        image: int = 0,
+        view: int = 0,
+        raw_view: int = 0,
+    ) -> None: ...
+    def close(self) -> None: ...  # before the image is destroyed
+
+class Recorder:
+    """Compiles the lists of one device: to command buffers if `device` is given, else to programs."""
+
+    def __init__(
+        self,
+        *,
+        subpixel_bits: int = 8,
+        get_device_proc_addr: int = 0,
+        device: int = 0,
+        family: int = 0,
+        transfer_family: int = 0xFFFFFFFF,
+        layout: int = 0,
+        set_layout: int = 0,
+        nearest: int = 0,
+        linear: int = 0,
+        tables: int = 0,
+        host_types: tuple[int, ...] = (0, 0),
+        has_names: bool = False,
+    ) -> None: ...
+    def set_pipeline(self, number: int, format: int, pipeline: int) -> None: ...
+    def close(self) -> None: ...  # destroys what it made: nothing of it runs
+    def statistics(self) -> dict[str, int]: ...
 
 class Program:
     """A recorded list of raster operations (native/raster/program.h). Images are slots.
@@ -167,6 +232,7 @@ class Surface:
         presentable: bool = False,  # a swapchain's image: never shared
         alias_of: Surface | None = None,  # of the same device: its page and semaphore are used, its pixels must be
     ) -> None: ...
+    def _set_drawable(self, drawable: Drawable) -> None: ...  # once
     def _set_commands(
         self, acquire: int, release: int, transfer_acquire: int = 0, transfer_release: int = 0
     ) -> None: ...

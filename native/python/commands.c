@@ -1,5 +1,5 @@
-/* CommandList: the argument of submit(). The public class records, and compiles at the first
- * submission. */
+/* CommandList: the argument of submit(), compiled at the first submission. Recording (record.c), a
+ * subclass, records. */
 #include "vkpy.h"
 
 /* ---- making one -------------------------------------------------------------------------------------------------- */
@@ -20,8 +20,7 @@ static int commands_init(PyObject *object, PyObject *arguments, PyObject *keywor
     return 0;
 }
 
-/* Drops the compiled commands; work in flight has its own reference. */
-static void forget(vkpy_commands *self)
+void vkpy_commands_forget(vkpy_commands *self)
 {
     vks_commands *core = self->core;
     self->core = NULL;
@@ -43,7 +42,7 @@ static void commands_dealloc(PyObject *object)
 {
     vkpy_commands *self = (vkpy_commands *)object;
     vkpy_dealloc_begin(object, &self->weakrefs, true);
-    forget(self);
+    vkpy_commands_forget(self);
     Py_XDECREF((PyObject *)self->device);
     vkpy_dealloc_free(object);
 }
@@ -52,7 +51,7 @@ static PyObject *commands_reset(PyObject *object, PyObject *ignored)
 {
     (void)ignored;
     VKPY_LIVE_BY((vkpy_commands *)object, device);
-    forget((vkpy_commands *)object);
+    vkpy_commands_forget((vkpy_commands *)object);
     Py_RETURN_NONE;
 }
 

@@ -183,6 +183,7 @@ static void device_dealloc(PyObject *object)
         PyErr_Restore(type, value, traceback);
     }
     vkpy_queue_lock_free(self->queue_lock);
+    Py_XDECREF(self->recorder);
     Py_XDECREF(self->name);
     vkpy_dealloc_free(object);
 }
@@ -319,6 +320,8 @@ static PyMethodDef methods[] = {
      "_count_copy($self, nbytes)\n--\n\nAdds to copied_bytes."},
     {"_reap", VKPY_FASTCALL(device_reap), VKPY_FAST,
      "_reap($self, all=False)\n--\n\nCalls the retire functions of dead command lists whose work is done; how many."},
+    {"_set_recorder", vkpy_device_set_recorder, METH_O,
+     "_set_recorder($self, recorder)\n--\n\nThe Recorder with which its lists are compiled; a second one is left out."},
     {"_shutdown", device_shutdown, METH_NOARGS,
      "_shutdown($self)\n--\n\nEnds everything; idempotent. False: the driver hangs, and may use what it was given for "
      "ever."},

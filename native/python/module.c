@@ -13,36 +13,40 @@ PyTypeObject *vkpy_work_ring_type, *vkpy_server_poll_type;
 PyTypeObject *vkpy_swapchain_type, *vkpy_frame_type, *vkpy_prepared_type;
 PyTypeObject *vkpy_device_type, *vkpy_submission_type, *vkpy_commands_type, *vkpy_program_type, *vkpy_fence_type,
     *vkpy_surface_type, *vkpy_pending_acquire_type, *vkpy_event_queue_type, *vkpy_array_buffer_type, *vkpy_tracker_type,
-    *vkpy_cuda_timeline_type;
+    *vkpy_cuda_timeline_type, *vkpy_recording_type, *vkpy_drawable_type, *vkpy_recorder_type;
 
 static const struct {
     const char *name;
     PyTypeObject **type;
     PyType_Spec *spec;
+    PyTypeObject **base; /* an earlier one; NULL: object */
 } types[] = {
-    {"Device", &vkpy_device_type, &vkpy_device_spec},
-    {"Submission", &vkpy_submission_type, &vkpy_submission_spec},
-    {"CommandList", &vkpy_commands_type, &vkpy_commands_spec},
-    {"Program", &vkpy_program_type, &vkpy_program_spec},
-    {"Fence", &vkpy_fence_type, &vkpy_fence_spec},
-    {"Surface", &vkpy_surface_type, &vkpy_surface_spec},
-    {"PendingAcquire", &vkpy_pending_acquire_type, &vkpy_pending_acquire_spec},
-    {"EventQueue", &vkpy_event_queue_type, &vkpy_event_queue_spec},
-    {"ArrayBuffer", &vkpy_array_buffer_type, &vkpy_array_buffer_spec},
-    {"CudaTimeline", &vkpy_cuda_timeline_type, &vkpy_cuda_timeline_spec},
-    {"Swapchain", &vkpy_swapchain_type, &vkpy_swapchain_spec},
-    {"Frame", &vkpy_frame_type, &vkpy_frame_spec},
-    {"Prepared", &vkpy_prepared_type, &vkpy_prepared_spec},
-    {"PresentTracker", &vkpy_tracker_type, &vkpy_tracker_spec},
-    {"Producer", &vkpy_producer_type, &vkpy_producer_spec},
-    {"Consumer", &vkpy_consumer_type, &vkpy_consumer_spec},
-    {"WorkRing", &vkpy_work_ring_type, &vkpy_work_ring_spec},
-    {"ServerPoll", &vkpy_server_poll_type, &vkpy_server_poll_spec},
-    {"Display", &vkpy_display_type, &vkpy_display_spec},
-    {"Dispatcher", &vkpy_dispatcher_type, &vkpy_dispatcher_spec},
-    {"Observer", &vkpy_observer_type, &vkpy_observer_spec},
-    {"Bridge", &vkpy_bridge_type, &vkpy_bridge_spec},
-    {"BridgeEnd", &vkpy_bridge_end_type, &vkpy_bridge_end_spec},
+    {"Device", &vkpy_device_type, &vkpy_device_spec, NULL},
+    {"Submission", &vkpy_submission_type, &vkpy_submission_spec, NULL},
+    {"CommandList", &vkpy_commands_type, &vkpy_commands_spec, NULL},
+    {"Recording", &vkpy_recording_type, &vkpy_recording_spec, &vkpy_commands_type},
+    {"Program", &vkpy_program_type, &vkpy_program_spec, NULL},
+    {"Drawable", &vkpy_drawable_type, &vkpy_drawable_spec, NULL},
+    {"Recorder", &vkpy_recorder_type, &vkpy_recorder_spec, NULL},
+    {"Fence", &vkpy_fence_type, &vkpy_fence_spec, NULL},
+    {"Surface", &vkpy_surface_type, &vkpy_surface_spec, NULL},
+    {"PendingAcquire", &vkpy_pending_acquire_type, &vkpy_pending_acquire_spec, NULL},
+    {"EventQueue", &vkpy_event_queue_type, &vkpy_event_queue_spec, NULL},
+    {"ArrayBuffer", &vkpy_array_buffer_type, &vkpy_array_buffer_spec, NULL},
+    {"CudaTimeline", &vkpy_cuda_timeline_type, &vkpy_cuda_timeline_spec, NULL},
+    {"Swapchain", &vkpy_swapchain_type, &vkpy_swapchain_spec, NULL},
+    {"Frame", &vkpy_frame_type, &vkpy_frame_spec, NULL},
+    {"Prepared", &vkpy_prepared_type, &vkpy_prepared_spec, NULL},
+    {"PresentTracker", &vkpy_tracker_type, &vkpy_tracker_spec, NULL},
+    {"Producer", &vkpy_producer_type, &vkpy_producer_spec, NULL},
+    {"Consumer", &vkpy_consumer_type, &vkpy_consumer_spec, NULL},
+    {"WorkRing", &vkpy_work_ring_type, &vkpy_work_ring_spec, NULL},
+    {"ServerPoll", &vkpy_server_poll_type, &vkpy_server_poll_spec, NULL},
+    {"Display", &vkpy_display_type, &vkpy_display_spec, NULL},
+    {"Dispatcher", &vkpy_dispatcher_type, &vkpy_dispatcher_spec, NULL},
+    {"Observer", &vkpy_observer_type, &vkpy_observer_spec, NULL},
+    {"Bridge", &vkpy_bridge_type, &vkpy_bridge_spec, NULL},
+    {"BridgeEnd", &vkpy_bridge_end_type, &vkpy_bridge_end_spec, NULL},
 };
 
 /* ---- shared by all types
@@ -140,7 +144,8 @@ static int execute(PyObject *module)
     vks_platform_init(); /* trace marks may precede any object */
     for (size_t i = 0; i < sizeof types / sizeof types[0]; ++i) {
         if (*types[i].type == NULL)
-            *types[i].type = (PyTypeObject *)PyType_FromSpec(types[i].spec);
+            *types[i].type = (PyTypeObject *)PyType_FromSpecWithBases(
+                types[i].spec, types[i].base != NULL ? (PyObject *)*types[i].base : NULL);
         if (*types[i].type == NULL || PyModule_AddObjectRef(module, types[i].name, (PyObject *)*types[i].type) < 0)
             return -1;
     }

@@ -172,6 +172,9 @@ static void surface_dealloc(PyObject *object)
         PyErr_Fetch(&type, &value, &traceback);
         close_surface(self, vks_surface_close);
         VKPY_SHORT(self->device, vks_surface_unref(self->core));
+        if (self->drawable != NULL)
+            vks_drawable_unref(self->drawable);
+        Py_XDECREF(self->swapchain);
         vkpy_pixels_retire(self->device, self->pixels);
         Py_DECREF(self->device);
         PyErr_Restore(type, value, traceback);
@@ -517,6 +520,8 @@ static PyMethodDef methods[] = {
     {"_set_commands", VKPY_FASTCALL(surface_set_commands), VKPY_FAST,
      "_set_commands($self, acquire, release, transfer_acquire=0, transfer_release=0)\n--\n\nVkCommandBuffers, set "
      "once."},
+    {"_set_drawable", vkpy_surface_set_drawable, METH_O,
+     "_set_drawable($self, drawable)\n--\n\nThe Drawable of its image, set once: commands can be recorded for it."},
     {"_export", surface_export, METH_NOARGS,
      "_export($self)\n--\n\n(page fd, semaphore fd or -1), the caller's to close."},
     {"_page", surface_page, METH_NOARGS, "_page($self)\n--\n\nAn fd of the shared page, the caller's to close."},

@@ -486,6 +486,18 @@ static PyObject *swapchain_image(PyObject *object, PyObject *const *arguments, P
                          (unsigned)image.width, (unsigned)image.height);
 }
 
+/* For CommandList._compile(), which pins the image's generation. */
+static bool note_swapchain(vkpy_surface *surface, PyObject *swapchain, uint64_t generation)
+{
+    PyObject *reference = PyWeakref_NewRef(swapchain, NULL);
+    if (reference == NULL)
+        return false;
+    Py_XDECREF(surface->swapchain);
+    surface->swapchain = reference;
+    surface->generation = generation;
+    return true;
+}
+
 static PyObject *swapchain_attach(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords)
 {
     static vkpy_signature signature = {"Swapchain._attach", 3, 3, 3, {"index", "generation", "surface"}, {NULL}};
@@ -503,6 +515,8 @@ static PyObject *swapchain_attach(PyObject *object, PyObject *const *arguments, 
     vks_status status;
     VKPY_BLOCKING(status,
                   vks_swapchain_attach(self->core, (uint32_t)index, generation, ((vkpy_surface *)values[2])->core));
+    if (status == VKS_OK && !note_swapchain((vkpy_surface *)values[2], object, generation))
+        return NULL;
     if (status == VKS_OK)
         vkpy_frame_note_adopted(self, (uint32_t)index, generation);
     return vkpy_none_or_raise(status, "Swapchain");

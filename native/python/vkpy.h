@@ -26,6 +26,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "record/record.h"
 #include "vkshare.h"
 
 #define VKPY_LIKELY(condition) __builtin_expect(!!(condition), 1)
@@ -44,6 +45,7 @@ typedef struct vkpy_device {
     vkpy_queue_lock *queue_lock;                 /* the queue lock, if it is a pair of Python callables; else NULL */
     vkpy_pixels *pixels;                         /* of destroyed surfaces whose work may still use them */
     vkpy_held_arguments *held_first, *held_last; /* arguments of held submissions */
+    PyObject *recorder;                          /* a vkpy_recorder, for CommandList._compile(); NULL: none was set */
     bool initialised;
     PyObject *weakrefs;
 } vkpy_device;
@@ -63,6 +65,14 @@ typedef struct vkpy_commands {
     PyObject *weakrefs;
 } vkpy_commands;
 
+/* A CommandList that records. */
+typedef struct vkpy_recording {
+    vkpy_commands base;
+    vks_recording *core; /* what was recorded; NULL: nothing yet, or closed */
+    PyObject *used;      /* list: the surface of each use of `core`; NULL with it */
+    bool is_closed;
+} vkpy_recording;
+
 typedef struct vkpy_program {
     PyObject_HEAD
     vks_program *core; /* NULL once taken over by a CommandList */
@@ -80,10 +90,26 @@ typedef struct vkpy_surface {
     PyObject_HEAD
     vkpy_device *device;
     vks_surface *core;
-    vkpy_pixels *pixels; /* CPU backend only; else NULL */
+    vkpy_pixels *pixels;    /* CPU backend only; else NULL */
+    vks_drawable *drawable; /* a reference: its image, as commands use it; NULL: none was set */
+    PyObject *swapchain;    /* weak reference to the Swapchain whose image it is; NULL: none */
+    uint64_t generation;    /* in that swapchain */
     bool initialised;
     PyObject *weakrefs;
 } vkpy_surface;
+
+typedef struct vkpy_drawable {
+    PyObject_HEAD
+    vks_drawable *core;
+    PyObject *weakrefs;
+} vkpy_drawable;
+
+typedef struct vkpy_recorder {
+    PyObject_HEAD
+    vks_recorder *core;     /* NULL: lists become programs of the rasteriser */
+    uint32_t subpixel_bits; /* of these; 0 until __init__ has succeeded */
+    PyObject *weakrefs;
+} vkpy_recorder;
 
 typedef struct vkpy_pending_acquire {
     PyObject_HEAD
@@ -101,11 +127,11 @@ typedef struct vkpy_event_queue {
 /* Created once by vkpy_add_types(), never freed. */
 extern PyTypeObject *vkpy_device_type, *vkpy_submission_type, *vkpy_commands_type, *vkpy_program_type, *vkpy_fence_type,
     *vkpy_surface_type, *vkpy_pending_acquire_type, *vkpy_event_queue_type, *vkpy_array_buffer_type, *vkpy_tracker_type,
-    *vkpy_cuda_timeline_type;
+    *vkpy_cuda_timeline_type, *vkpy_recording_type, *vkpy_drawable_type, *vkpy_recorder_type;
 
 extern PyType_Spec vkpy_device_spec, vkpy_submission_spec, vkpy_commands_spec, vkpy_program_spec, vkpy_fence_spec,
     vkpy_surface_spec, vkpy_pending_acquire_spec, vkpy_event_queue_spec, vkpy_array_buffer_spec, vkpy_tracker_spec,
-    vkpy_cuda_timeline_spec;
+    vkpy_cuda_timeline_spec, vkpy_recording_spec, vkpy_drawable_spec, vkpy_recorder_spec;
 
 #define VKPY_WEAKLIST(type) {"__weaklistoffset__", T_PYSSIZET, offsetof(type, weakrefs), READONLY, NULL}
 #define VKPY_FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
@@ -159,6 +185,14 @@ PyObject *vkpy_trace_is_on(PyObject *module, PyObject *ignored);
 PyObject *vkpy_trace_problem(PyObject *module, PyObject *ignored);
 PyObject *vkpy_trace_mark(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords);
 int vkpy_add_trace_constants(PyObject *module);
+
+/* commands.c: drops the compiled commands. Work in flight has its own reference. */
+void vkpy_commands_forget(vkpy_commands *self);
+/* compile.c: Recording._compile(). */
+PyObject *vkpy_compile(PyObject *self, PyObject *ignored);
+/* recorder.c: Surface._set_drawable and Device._set_recorder. */
+PyObject *vkpy_surface_set_drawable(PyObject *self, PyObject *drawable);
+PyObject *vkpy_device_set_recorder(PyObject *self, PyObject *recorder);
 
 /* The pixels of a CPU surface: the buffer of a Python object. */
 struct vkpy_pixels {

@@ -63,6 +63,8 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "is_done": (1,),
     "event_fd": (1,),
     "_set_commands": (0, 0),
+    "_set_drawable": (None,),
+    "_set_recorder": (None,),
     "_acquire_start": (0,),
     "image": (1, 1, RGBA8),
     "clear": (0, (0, 0, 0, 0)),
@@ -82,7 +84,9 @@ def use(item: object, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [_native.Device, _native.CommandList, _native.Program, _native.Fence, _native.Surface, _native.EventQueue]
+    "kind",
+    [_native.Device, _native.CommandList, _native.Program, _native.Fence, _native.Surface, _native.EventQueue]
+    + [_native.Drawable, _native.Recorder],
 )
 def test_an_object_whose_init_never_ran_refuses_every_use(kind: type) -> None:
     blank = kind.__new__(kind)

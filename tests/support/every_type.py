@@ -73,6 +73,9 @@ def arguments_of_each_type() -> dict[str, Callable[[], tuple[Any, ...]]]:
     return {
         "Device": tuple,
         "CommandList": lambda: (Device(),),
+        "Recording": lambda: (Device(),),
+        "Recorder": tuple,
+        "Drawable": lambda: ({"width": WIDTH, "height": HEIGHT, "format": RGBA8, "usage": 1},),
         "Program": tuple,
         "Fence": lambda: (Device(),),
         "Surface": lambda: (Device(), {**surface, "pixels": bytearray(HEIGHT * STRIDE)}),
@@ -94,6 +97,7 @@ def arguments_of_each_type() -> dict[str, Callable[[], tuple[Any, ...]]]:
     }
 
 
+BY_KEYWORD = {"Surface", "Drawable"}
 NEEDS_CUDA = {"CudaTimeline"}
 WITHOUT_INIT = {"ArrayBuffer", "Prepared"}  # object's own, which may run as often as it likes
 
@@ -171,8 +175,8 @@ def with_a_failed_init(prober: Prober, kind: type) -> None:
 
 def with_a_second_init(prober: Prober, name: str, kind: type, needed: tuple[Any, ...]) -> None:
     """With the same arguments, and with any others."""
-    keywords = needed[-1] if name == "Surface" else {}
-    needed = needed[:-1] if name == "Surface" else needed
+    keywords = needed[-1] if name in BY_KEYWORD else {}
+    needed = needed[:-1] if name in BY_KEYWORD else needed
     item = kind(*needed, **keywords)
     before = repr(item)
     error = prober.call(kind.__init__, item, *needed, **keywords)  # type: ignore[misc]

@@ -6,13 +6,14 @@ buffers. It knows nothing of ownership, fences or order: that is the C core's (v
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from vkshare._native import CommandList
+    from vkshare._native import Drawable, Recording
     from vkshare.formats import Format
+
+_USAGE_BITS = {"render": 1, "sample": 2, "copy": 4, "storage": 8}  # native/record/record.h
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,11 @@ class ImageSpec:
     usage: frozenset[str]  # of "render", "sample", "copy", "storage"
     in_device_memory: bool = False  # linear rows in the GPU's own memory, which the CPU does not map
 
+    @property
+    def usage_bits(self) -> int:
+        """`usage`, as the C core has it."""
+        return sum(_USAGE_BITS[word] for word in self.usage)
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryHandle:
@@ -80,6 +86,7 @@ class Image(Protocol):
     image: int  # VkImage, 0 on the CPU backend
     image_view: int  # VkImageView, 0 on the CPU backend
     ownership_commands: tuple[int, ...]  # VkCommandBuffers, acquire and release, a pair by queue; 0 on the CPU backend
+    drawable: Drawable  # the same, for the commands that use it; closed before the image is destroyed
 
     def pixels(self) -> memoryview | None:
         """The mapped memory from row 0, stride bytes a row, writable; None where the CPU cannot see it."""
@@ -111,65 +118,16 @@ class Backend(Protocol):
     def open_image(self, spec: ImageSpec, memory: MemoryHandle) -> Image:
         """Takes over memory.fd, also on failure. DeviceMismatchError, DescriptorError, UnsupportedError."""
 
-    def compile(self, commands: CommandList, operations: Sequence[Operation]) -> None:
-        """Calls commands._set_vulkan or commands._set_program. From any thread, one at a time (the Device locks)."""
+    def compile(self, commands: Recording, missing: tuple[int, int] | None) -> None:
+        """Makes what C lacks to compile the list: the device's Recorder (None), or a pipeline (its number, the code
+        of the target's format). From any thread, one at a time (the Device locks).
+        """
+
+    def refuse_feature(self, spec: ImageSpec, feature: int, *, is_blit: bool) -> None:
+        """UnsupportedError: the driver lacks a vks_feature for such an image."""
 
     def stage(self, nbytes: int, image: Image, *, upload: bool) -> Stage:
         """A buffer between the CPU and an image that it cannot see: how Surface.read() and write() work there."""
 
     def close(self) -> None:
         """After _native.Device._shutdown(): destroys what is left."""
-
-
-# ---- what a CommandList records: the same for both backends, checked when recorded --------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Clear:
-    target: Any  # Surface
-    colour: tuple[float, float, float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class FillRect:
-    target: Any
-    rect: tuple[int, int, int, int]  # x, y, width, height; clipped to the target already
-    colour: tuple[float, float, float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Copy:
-    source: Any
-    target: Any
-    source_rect: tuple[int, int, int, int]  # x, y, width, height, within the source
-    at: tuple[int, int]  # within the target
-
-
-@dataclass(frozen=True, slots=True)
-class Blit:
-    source: Any
-    target: Any
-    source_rect: tuple[int, int, int, int]  # x0, y0, x1, y1: mirrored when x1 < x0; within the source
-    target_rect: tuple[int, int, int, int]  # likewise, within the target
-    linear: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Composite:
-    source: Any
-    target: Any
-    at: tuple[int, int]
-    opacity: float
-    is_straight: bool  # the source's colours are not multiplied by its alpha yet
-
-
-@dataclass(frozen=True, slots=True)
-class DrawTriangles:
-    target: Any
-    vertices: bytes  # float32 rows: x y z w, r g b a, u v (10 floats a vertex; colour white, uv 0 where not given)
-    count: int
-    texture: Any | None
-    linear: bool
-
-
-Operation = Clear | FillRect | Copy | Blit | Composite | DrawTriangles

@@ -18,8 +18,9 @@ _TEXTURED = {
 FLOATS = 10  # x y z w, r g b a, u v
 
 
-def pack(vertices: Any, *, textured: bool) -> tuple[bytes, int]:
-    """float32 rows of FLOATS floats (z 0, w 1, colour white, u v 0 where not given), and how many rows.
+def pack(vertices: Any, textured: bool) -> bytes:
+    """Called from C for objects that are no float32 array of an allowed shape: returns float32 rows of FLOATS floats
+    (z 0, w 1, colour white, u v 0 where not given).
 
     Raises
     ------
@@ -57,4 +58,4 @@ def pack(vertices: Any, *, textured: bool) -> tuple[bytes, int]:
         rows[:, 4:8] = array[:, colour]
     if coordinates is not None:
         rows[:, 8:10] = array[:, coordinates]
-    return rows.tobytes(), len(rows)
+    return rows.tobytes()

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from vkshare import _native
-from vkshare.backends import vertex_layout
-from vkshare.backends.base import Blit, Clear, Composite, Copy, DrawTriangles, FillRect, Operation
 from vkshare.core.surface import Surface
 from vkshare.core.view import View
 from vkshare.errors import ClosedError, DeviceMismatchError, InvalidCallError
-from vkshare.util import arguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,11 +18,8 @@ __all__ = ["CommandList", "Submission"]
 
 Submission = _native.Submission
 
-_FILTERS = ("linear", "nearest")
-_ALPHAS = ("premultiplied", "straight")
 
-
-class CommandList(_native.CommandList):
+class CommandList(_native.Recording):
     """Commands that a device executes in order. Made by ``device.record()``; ``device.submit(commands)`` runs it.
 
     Targets and sources are Surfaces or Views; source comes before target. Colours are (red, green, blue, alpha)
@@ -39,31 +32,15 @@ class CommandList(_native.CommandList):
         another device; ClosedError for a closed one; InvalidCallError for a surface that was created without the usage.
     """
 
-    def __init__(self, device: Device) -> None:
-        super().__init__(device)
-        self._operations: list[Operation] = []
-        self._closed = False
-        self._lock = threading.RLock()  # a list grows, is compiled or is closed, on whichever threads
-
     # ---- what can be recorded -------------------------------------------------------------------------------------
 
     def clear(self, target: Surface | View, colour: Sequence[float]) -> Self:
         """Sets every pixel."""
-        surface = self._surface("target", target, "copy")
-        return self._append(Clear(surface, arguments.colour("colour", colour)))
+        return self._clear(target, colour)
 
     def fill_rect(self, target: Surface | View, rect: Sequence[int], colour: Sequence[float]) -> Self:
         """Sets the pixels of a rectangle; what is outside the target is clipped. Nothing is blended."""
-        surface = self._surface("target", target, "render")
-        x, y, width, height = arguments.rect("rect", rect)
-        if width < 0 or height < 0:
-            raise ValueError(f"rect is {(x, y, width, height)}; width and height must not be negative")
-        rgba = arguments.colour("colour", colour)
-        left, top = max(x, 0), max(y, 0)
-        right, bottom = min(x + width, surface.width), min(y + height, surface.height)
-        if left >= right or top >= bottom:
-            return self
-        return self._append(FillRect(surface, (left, top, right - left, bottom - top), rgba))
+        return self._fill_rect(target, rect, colour)
 
     def copy(
         self,
@@ -81,20 +58,7 @@ class CommandList(_native.CommandList):
         at
             (x, y) in the target of the region's top left; the region must be inside the target.
         """
-        from_surface, to_surface = self._pair(source, target, "copy", "copy")
-        if from_surface.format != to_surface.format:
-            raise ValueError(f"source has format {from_surface.format}, target {to_surface.format}; use blit()")
-        x, y, width, height = (
-            _whole(from_surface) if source_rect is None else arguments.rect("source_rect", source_rect)
-        )
-        at_x, at_y = arguments.point("at", at)
-        if width < 0 or height < 0:
-            raise ValueError(f"source_rect is {(x, y, width, height)}; width and height must not be negative")
-        _check_inside("source_rect", (x, y, x + width, y + height), "source", from_surface)
-        _check_inside("at", (at_x, at_y, at_x + width, at_y + height), "target", to_surface)
-        if not width or not height:
-            return self
-        return self._append(Copy(from_surface, to_surface, (x, y, width, height), (at_x, at_y)))
+        return self._copy(source, target, source_rect, at)
 
     def blit(
         self,
@@ -114,19 +78,7 @@ class CommandList(_native.CommandList):
         filter
             ``"linear"`` or ``"nearest"``.
         """
-        from_surface, to_surface = self._pair(source, target, "copy", "copy")
-        arguments.choice("filter", filter, _FILTERS)
-        edges = []
-        for name, rect, what, surface in (
-            ("source_rect", source_rect, "source", from_surface),
-            ("target_rect", target_rect, "target", to_surface),
-        ):
-            x, y, width, height = _whole(surface) if rect is None else arguments.rect(name, rect)
-            edges.append((x, y, x + width, y + height))
-            _check_inside(name, edges[-1], what, surface)
-        if any(x0 == x1 or y0 == y1 for x0, y0, x1, y1 in edges):
-            return self
-        return self._append(Blit(from_surface, to_surface, edges[0], edges[1], filter == "linear"))
+        return self._blit(source, target, source_rect, target_rect, filter)
 
     def composite(
         self,
@@ -150,18 +102,7 @@ class CommandList(_native.CommandList):
             ``"premultiplied"``: the source's colours are multiplied by its alpha already, as cairo's and Skia's are.
             ``"straight"``: they are not, as Pillow's are; they are multiplied before they are blended.
         """
-        arguments.choice("alpha", alpha, _ALPHAS)
-        from_surface, to_surface = self._pair(source, target, "sample", "render")
-        at_x, at_y = arguments.point("at", at)
-        if isinstance(opacity, bool) or not isinstance(opacity, (int, float)):
-            raise TypeError(f"opacity must be a number, not {type(opacity).__name__}")
-        if not 0 <= opacity <= 1:
-            raise ValueError(f"opacity is {opacity}; allowed is 0 to 1")
-        outside_x = at_x >= to_surface.width or at_x + from_surface.width <= 0
-        outside_y = at_y >= to_surface.height or at_y + from_surface.height <= 0
-        if outside_x or outside_y or opacity == 0:
-            return self
-        return self._append(Composite(from_surface, to_surface, (at_x, at_y), float(opacity), alpha == "straight"))
+        return self._composite(source, target, at, opacity, alpha)
 
     def draw_triangles(
         self,
@@ -184,35 +125,13 @@ class CommandList(_native.CommandList):
         filter
             ``"linear"`` or ``"nearest"``: how the texture is sampled.
         """
-        to_surface = self._surface("target", target, "render")
-        image = None
-        if texture is not None:
-            image, to_surface = self._pair(texture, target, "sample", "render", source_name="texture")
-        arguments.choice("filter", filter, _FILTERS)
-        data, count = vertex_layout.pack(vertices, textured=image is not None)
-        if not count:
-            return self
-        return self._append(DrawTriangles(to_surface, data, count, image, filter == "linear"))
+        return self._draw_triangles(target, vertices, texture, filter)
 
     # ---- the list itself ------------------------------------------------------------------------------------------
 
-    def __len__(self) -> int:
-        return len(self._operations)
-
-    def __bool__(self) -> bool:
-        return True  # an empty list is still a list to submit
-
-    @property
-    def is_closed(self) -> bool:
-        return self._closed
-
     def close(self) -> None:
         """Forgets what was recorded; work that was submitted still runs. Idempotent, and never needed."""
-        with self._lock:
-            if not self._closed:
-                self._closed = True
-                self._operations = []
-                self._reset()
+        self._close()
 
     def __enter__(self) -> Self:
         return self
@@ -221,7 +140,7 @@ class CommandList(_native.CommandList):
         self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else f"{len(self)} operations{', compiled' if self._is_compiled else ''}"
+        state = "closed" if self.is_closed else f"{len(self)} operations{', compiled' if self._is_compiled else ''}"
         return f"<vkshare.CommandList {state}>"
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
@@ -236,25 +155,8 @@ class CommandList(_native.CommandList):
 
     # ---- within the package -----------------------------------------------------------------------------------------
 
-    def _compile(self) -> None:
-        """Called by submit() where it is not compiled."""
-        self.device._check()  # in a forked child the driver must not even be asked
-        with self._lock:
-            if self._closed:
-                raise ClosedError("this CommandList was closed; record another with device.record()")
-            if not self._is_compiled:  # by another thread's submit(), meanwhile
-                self.device._compile(self, self._operations)
-
-    def _append(self, operation: Operation) -> Self:
-        with self._lock:
-            if self._closed:
-                raise ClosedError("this CommandList was closed; record another with device.record()")
-            self._operations.append(operation)
-            if self._is_compiled:
-                self._reset()
-        return self
-
     def _surface(self, name: str, value: Any, usage: str) -> Surface:
+        """Called from C for an argument that cannot be used: raises the reason."""
         surface = value.surface if isinstance(value, View) else value
         if not isinstance(surface, Surface):
             raise TypeError(f"{name} must be a Surface or a View, not {type(value).__name__}")
@@ -271,24 +173,3 @@ class CommandList(_native.CommandList):
                 f"create_surface(..., usage=(..., {usage!r}))"
             )
         return surface
-
-    def _pair(
-        self, source: Any, target: Any, source_usage: str, target_usage: str, source_name: str = "source"
-    ) -> tuple[Surface, Surface]:
-        pair = self._surface(source_name, source, source_usage), self._surface("target", target, target_usage)
-        if pair[0] is pair[1]:
-            raise ValueError(f"{source_name} and target are the same surface; go through a third one")
-        return pair
-
-
-def _whole(surface: Surface) -> arguments.Rect:
-    return 0, 0, surface.width, surface.height
-
-
-def _check_inside(name: str, edges: tuple[int, int, int, int], what: str, surface: Surface) -> None:
-    x0, y0, x1, y1 = edges
-    if min(x0, x1) < 0 or min(y0, y1) < 0 or max(x0, x1) > surface.width or max(y0, y1) > surface.height:
-        raise ValueError(
-            f"{name} covers x {min(x0, x1)} to {max(x0, x1)}, y {min(y0, y1)} to {max(y0, y1)}, "
-            f"which is not inside the {what} of {surface.width}x{surface.height}"
-        )

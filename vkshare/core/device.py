@@ -596,13 +596,15 @@ class Device(_native.Device):
             return -1
         return semaphore
 
-    def _compile(self, commands: CommandList, operations: Any) -> None:
-        """For CommandList._compile()."""
+    def _compile(self, commands: _native.Recording, missing: tuple[int, int] | None) -> None:
+        """Called from C to make what it lacks to compile the list: see Backend.compile()."""
         with self._active_call(), self._compile_lock:
             self._check()
-            self._reap()
-            self._backend.compile(commands, operations)
-            self._compiled.add(commands)
+            self._backend.compile(commands, missing)
+
+    def _refuse_feature(self, surface: Surface, feature: int, is_blit: bool) -> None:
+        """Called from C when a list cannot be compiled: raises the reason."""
+        self._backend.refuse_feature(surface.spec, feature, is_blit=is_blit)
 
     def _submit_discarding(self, commands: tuple[Any, ...], waits: Any, signals: Any) -> Submission:
         """Called by submit() when a touched surface is not owned but was made with unowned="discard" (rule K21)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from vkshare import _native
@@ -10,7 +9,6 @@ from vkshare.core.commands import CommandList
 from vkshare.errors import NotOwnerError
 
 if TYPE_CHECKING:
-    from vkshare.backends.base import Operation
     from vkshare.core.surface import Surface
 
 
@@ -24,21 +22,8 @@ def without_unowned(commands: Any) -> Any:
     if not isinstance(commands, CommandList):
         raise NotOwnerError("this handle does not own the surface that the copy is for")
     variant = commands.device.record()
-    for operation in commands._operations:
-        kept = _kept(operation)
-        if kept is not None:
-            variant._operations.append(kept)
-    return variant
-
-
-def _kept(operation: Operation) -> Operation | None:
-    if _is_discarded(operation.target):
-        return None
-    for field in ("source", "texture"):
-        surface = getattr(operation, field, None)
-        if surface is not None and _is_discarded(surface):
-            return dataclasses.replace(operation, **{field: _zeros(surface)})  # type: ignore[arg-type]
-    return operation
+    uses = tuple((not _is_discarded(each), _zeros(each) if _is_discarded(each) else each) for each in commands._used())
+    return variant._append(commands, uses)
 
 
 def _is_discarded(surface: Surface) -> bool:

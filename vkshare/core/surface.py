@@ -94,6 +94,7 @@ class Surface(Closable, _native.Surface):
             alias_of=alias_of,
         )
         self._set_commands(*image.ownership_commands)
+        self._set_drawable(image.drawable)
 
     # ---- properties -----------------------------------------------------------------------------------------------
 

@@ -27,6 +27,9 @@ class CpuImage:
         self._fd = fd
         # Views and the C core hold the memoryview, which holds the mapping: it goes with the last of them.
         self._pixels: memoryview | None = memoryview(mapping)
+        self.drawable = _native.Drawable(
+            width=spec.width, height=spec.height, format=spec.format.code, usage=spec.usage_bits
+        )
 
     def pixels(self) -> memoryview | None:
         return self._pixels

@@ -56,6 +56,7 @@ class Context:
         self.vk: Functions = device_functions(physical.vk, device)
         self.submit_once: Callable[[int], None] = self._submit_and_wait
         self._made: dict[Objects, None] = {}  # the oldest first
+        self.features: dict[tuple[int, str], int] = {}  # by VkFormat and tiling: drawables.py
         self.is_closed = False  # what was made on it is gone, or must be left alone
         # As the ends of Objects: its first step is the call.
         self._end = iter(()) if is_adopted else map(self.vk.vkDestroyDevice.pointer, (device,), (NULL,))

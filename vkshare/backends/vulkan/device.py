@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from vkshare.backends.base import Adapter, ImageSpec, MemoryHandle, Operation
-from vkshare.backends.vulkan import imports, presentation, recorder
+from vkshare.backends.base import Adapter, ImageSpec, MemoryHandle
+from vkshare.backends.vulkan import drawables, imports, presentation
 from vkshare.backends.vulkan import instance as instances
 from vkshare.backends.vulkan.adapter import physical_device_of
 from vkshare.backends.vulkan.api import VK, address
-from vkshare.backends.vulkan.compiled import Compiled
 from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.images import VulkanImage, create_image
 from vkshare.backends.vulkan.pipelines import Pipelines
@@ -21,7 +20,7 @@ from vkshare.backends.vulkan.staging import VulkanStage
 from vkshare.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from vkshare._native import CommandList
+    from vkshare._native import Recording
     from vkshare.backends.vulkan.presentation import Choice, WindowSurface
     from vkshare.formats import Format
 
@@ -78,23 +77,20 @@ class VulkanBackend:
             )
         return imports.open_image(self.context, spec, memory)
 
-    def compile(self, commands: CommandList, operations: Sequence[Operation]) -> None:
-        """Records the operations and hands the command buffer to the core. UnsupportedError names format and driver."""
+    def compile(self, commands: Recording, missing: tuple[int, int] | None) -> None:
+        """Makes the device's Recorder (None), or registers a pipeline with it."""
         with self.context.lock:
             self.context.check_open()
             if self._pipelines is None:
                 self._pipelines = Pipelines(self.context)
-            compiled = Compiled(self.context, self._pipelines)
-            uses = recorder.uses(operations)
-            try:
-                recorder.Recorder(self.context, self._pipelines, compiled).record(operations, [use[0] for use in uses])
-                transfer = compiled.transfer_commands
-                commands._set_vulkan(
-                    address(compiled.commands), uses, compiled.destroy, address(transfer) if transfer is not None else 0
-                )
-            except BaseException:
-                compiled.destroy()
-                raise
+            if missing is None:
+                commands.device._set_recorder(self._pipelines.recorder)
+            else:
+                self._pipelines.register(*missing)
+
+    def refuse_feature(self, spec: ImageSpec, feature: int, *, is_blit: bool) -> NoReturn:
+        """UnsupportedError names format and driver."""
+        drawables.refuse_feature(self.context.physical, spec, feature, is_blit=is_blit)
 
     def stage(self, nbytes: int, image: Any, *, upload: bool) -> VulkanStage:
         """A buffer of tightly packed rows beside `image`, and the commands that copy it."""

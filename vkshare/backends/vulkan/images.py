@@ -16,7 +16,7 @@ from typing import Any
 
 from vkshare import _native
 from vkshare.backends.base import ImageSpec, MemoryHandle
-from vkshare.backends.vulkan import barriers, sealed, support
+from vkshare.backends.vulkan import barriers, drawables, sealed, support
 from vkshare.backends.vulkan.api import VK, Struct, address, ffi, new
 from vkshare.backends.vulkan.context import Context
 from vkshare.backends.vulkan.memory import DeviceMemory, mappable_flags
@@ -41,6 +41,7 @@ class VulkanImage:
         self.handle: Any = None  # VkImage
         self.view: Any = None  # VkImageView, None where the usage needs none
         self.raw_view: Any = None  # of a -srgb image: its codes as they are stored; else the view itself
+        self.drawable: Any = None  # _native.Drawable, once it is bound
         self.needs: Any = None  # VkMemoryRequirements
         self.is_dedicated = False
         self._memory: DeviceMemory | None = None
@@ -117,6 +118,8 @@ class VulkanImage:
 
     def destroy(self) -> None:
         """Frees everything now: nothing runs on it, and no array looks at it. Idempotent."""
+        if self.drawable is not None:
+            self.drawable.close()
         self._objects.destroy()
 
     def _forget(self) -> None:
@@ -279,6 +282,9 @@ class VulkanImage:
             if raw is not None:
                 self.raw_view = self._make_view(raw)
         self._record_ownership()
+        self.drawable = drawables.drawable(
+            self.context, self.spec, self.image, self.view, self.raw_view, is_mappable=self.is_mappable
+        )
 
     def _make_view(self, vk_format: int) -> Any:
         info = new(

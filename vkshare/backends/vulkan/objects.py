@@ -12,6 +12,7 @@ from functools import cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from vkshare import _native
 from vkshare.backends.vulkan.api import NULL, VK, Struct, ffi, make_into, new
 
 if TYPE_CHECKING:
@@ -71,6 +72,10 @@ class Objects:
     def close_with(self, fd: int) -> None:
         """Has an fd closed with the objects."""
         self._ends.append(map(os.close, (fd,)))
+
+    def close_recorder_with(self, recorder: _native.Recorder) -> None:
+        """Has a Recorder closed with the objects."""
+        self._ends.append(map(_native.Recorder.close, (recorder,)))
 
     def destroy(self) -> None:
         """Destroys all, the newest first, memory last. Nothing runs on them. Idempotent; an interrupted one goes on."""

@@ -6,15 +6,17 @@ import struct
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vkshare.backends.vulkan.api import NULL, VK, Struct, new
+from vkshare import _native
+from vkshare.backends.vulkan.api import NULL, VK, Struct, address, new
 from vkshare.backends.vulkan.colours import srgb_tables
 from vkshare.backends.vulkan.context import Context
-from vkshare.backends.vulkan.memory import host_buffer
+from vkshare.backends.vulkan.memory import host_buffer, mappable_flags
 from vkshare.backends.vulkan.objects import Objects
 from vkshare.backends.vulkan.shaders import spirv
+from vkshare.formats import from_code
 
 PUSH_SIZE = 64  # bytes of push constants that the one pipeline layout has room for
-VERTEX_SIZE = 40  # bytes: x y z w, r g b a, u v as float32 (base.DrawTriangles)
+VERTEX_SIZE = 40  # bytes: x y z w, r g b a, u v as float32 (native/record/record.h)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,19 @@ COMPOSITE = Kind("screen.vert", "composite.frag", blends=True, reads_vertices=Fa
 BLIT = Kind("screen.vert", "blit.frag", blends=False, reads_vertices=False)
 COLOURED = Kind("triangles.vert", "colour.frag", blends=True, reads_vertices=True)
 TEXTURED = Kind("triangles.vert", "texture.frag", blends=True, reads_vertices=True)
+
+
+def _bits(number: int, count: int) -> tuple[bool, ...]:
+    return tuple(bool(number >> i & 1) for i in range(count))
+
+
+# By the C core's number: native/record/record.h.
+KINDS = (
+    COLOURED,
+    TEXTURED,
+    *(COMPOSITE.specialized(*_bits(i, 2)) for i in range(4)),  # decodes, is straight
+    *(BLIT.specialized(*_bits(i, 4)) for i in range(16)),  # linear, decodes, encodes, to float16
+)
 
 
 class Pipelines:
@@ -83,6 +98,35 @@ class Pipelines:
         numbers = b"".join(table.tobytes() for table in srgb_tables())
         self.tables, memory = host_buffer(self._objects, len(numbers), VK.BUFFER_USAGE_STORAGE_BUFFER_BIT)
         memory.map()[: len(numbers)] = numbers
+        self.recorder = self._make_recorder()
+
+    def _make_recorder(self) -> _native.Recorder:
+        context = self._context
+        transfer = context.transfer_family
+        flags = context.physical.memory_types
+        masks = tuple(
+            sum(1 << i for i, has in enumerate(flags) if has & wanted == wanted) for wanted in mappable_flags()
+        )
+        recorder = _native.Recorder(
+            get_device_proc_addr=address(context.physical.vk.pointer("vkGetDeviceProcAddr")),
+            device=address(context.device),
+            family=context.queue_family,
+            transfer_family=0xFFFFFFFF if transfer is None else transfer,
+            layout=address(self.layout),
+            set_layout=address(self.set_layout),
+            nearest=address(self.nearest),
+            linear=address(self.linear),
+            tables=address(self.tables),
+            host_types=masks,
+            has_names=context.physical.can_name,
+        )
+        self._objects.close_recorder_with(recorder)
+        return recorder
+
+    def register(self, number: int, code: int) -> None:
+        """Makes the pipeline of that number (KINDS) for a format's code, and gives it to the recorder."""
+        pipeline = self.get(KINDS[number], from_code(code).vk_format)
+        self.recorder.set_pipeline(number, code, address(pipeline))
 
     def get(self, kind: Kind, vk_format: int) -> Any:
         """The VkPipeline that draws so on targets of that format."""

@@ -1,4 +1,4 @@
-"""A swapchain's image, as the recorder and the stages take it."""
+"""A swapchain's image, as command lists and stages take it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, NoReturn
 
 from vkshare.backends.base import ImageSpec
+from vkshare.backends.vulkan import drawables
 from vkshare.backends.vulkan.api import handle
 from vkshare.backends.vulkan.context import Context
 from vkshare.errors import ClosedError, UnsupportedError
@@ -42,6 +43,8 @@ class PresentableImage:
         # -srgb: a view of the codes as they are stored would need VK_KHR_swapchain_mutable_format.
         self.raw_view: Any = None if spec.format.is_srgb else self.view
 
+        self.drawable = drawables.drawable(context, spec, image, self.view, self.raw_view, is_presentable=True)
+
     def pixels(self) -> None:
         """The CPU does not see it."""
 
@@ -58,5 +61,6 @@ class PresentableImage:
         )
 
     def destroy(self) -> None:
+        self.drawable.close()
         with self.context.lock:  # no thread records with the handle
             self.handle = self.view = self.raw_view = None

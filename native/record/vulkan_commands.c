@@ -1,0 +1,488 @@
+/* vulkan_commands.c: the commands of a recording as Vulkan calls.
+ *
+ * Draws on one target in a row share a rendering scope: rasterization order keeps their order
+ * (Vulkan 1.3, 24.2), and nothing in the scope reads what it writes. All other commands come after a
+ * barrier over everything (vkshare/backends/vulkan/barriers.py says why that one). The first barrier
+ * also orders the list behind earlier submissions, so one list can be submitted again and again.
+ */
+#include <string.h>
+
+#include "raster/format.h"
+#include "record/recorder.h"
+
+#define EVERYTHING (VK_ACCESS_2_MEMORY_READ_BIT | VK_ACCESS_2_MEMORY_WRITE_BIT)
+
+static const VkImageSubresourceRange whole = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1};
+static const VkImageSubresourceLayers layer = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1};
+
+/* ---- what a command needs ---- */
+
+static const vks_drawable_info *image_of(const vks_recording *recording, uint32_t use)
+{
+    return &recording->drawables[use]->info;
+}
+
+static VkImage handle_of(const vks_recording *recording, uint32_t use)
+{
+    return (VkImage)(uintptr_t)image_of(recording, use)->image;
+}
+
+static struct vks_blit_rect straightened(struct vks_blit_rect to, struct vks_blit_rect *from)
+{
+    struct vks_blit_rect f = *from, t = to; /* mirrored twice is not mirrored */
+    if (to.x1 < to.x0) {
+        t.x0 = to.x1, t.x1 = to.x0;
+        from->x0 = f.x1, from->x1 = f.x0;
+    }
+    if (to.y1 < to.y0) {
+        t.y0 = to.y1, t.y1 = to.y0;
+        from->y0 = f.y1, from->y1 = f.y0;
+    }
+    return t;
+}
+
+typedef enum blit_way { AS_COPY, BY_DRAWING, BY_DRIVER } blit_way;
+
+static blit_way way_of(const vks_recording *recording, const vks_command *c)
+{
+    const vks_drawable_info *source = image_of(recording, c->source), *target = image_of(recording, c->target);
+    struct vks_blit_rect from = c->blit.from, to = straightened(c->blit.to, &from);
+    if (source->format == target->format && from.x1 - from.x0 == to.x1 - to.x0 && from.y1 - from.y0 == to.y1 - to.y0)
+        return AS_COPY;
+    return (source->usage & VKS_USE_SAMPLE) && (target->usage & VKS_USE_RENDER) ? BY_DRAWING : BY_DRIVER;
+}
+
+/* The pipeline of a command that draws, and the target's format as it sees it. */
+static bool pipeline_of(const vks_recording *recording, const vks_command *c, uint32_t *number, uint32_t *format)
+{
+    const vks_drawable_info *target = image_of(recording, c->target);
+    const vks_drawable_info *source = c->source == VKS_NO_USE ? NULL : image_of(recording, c->source);
+    *format = target->format;
+    if (c->kind == VKS_COMMAND_DRAW) {
+        *number = source ? VKS_PIPELINE_TEXTURED : VKS_PIPELINE_COLOURED;
+        return true;
+    }
+    if (c->kind == VKS_COMMAND_COMPOSITE) {
+        *number = VKS_PIPELINE_COMPOSITE + vks_format_is_srgb(source->format) + 2 * c->is_straight;
+        return true;
+    }
+    if (c->kind != VKS_COMMAND_BLIT || way_of(recording, c) != BY_DRAWING)
+        return false;
+    bool same = source->format == target->format && !c->linear; /* codes stay what they are */
+    bool decodes = vks_format_is_srgb(source->format) && !same, encodes = vks_format_is_srgb(target->format) && !same;
+    *number =
+        VKS_PIPELINE_BLIT + c->linear + 2 * decodes + 4 * encodes + 8 * (target->format == VKS_FORMAT_RGBA16_FLOAT);
+    if (vks_format_is_srgb(target->format))
+        *format = VKS_FORMAT_RGBA8_UNORM;
+    return true;
+}
+
+static vks_status lacks(vks_record_problem *problem, const vks_recording *recording, uint32_t use, vks_feature feature)
+{
+    if (image_of(recording, use)->features & feature)
+        return VKS_OK;
+    problem->kind = VKS_PROBLEM_FEATURE;
+    problem->use = use;
+    problem->feature = feature;
+    return vks_fail(VKS_UNSUPPORTED, feature, "the driver cannot do that with images of this format");
+}
+
+static vks_status check_features(const vks_recording *recording, const vks_command *c, vks_record_problem *problem)
+{
+    vks_status status = VKS_OK;
+    if (c->kind == VKS_COMMAND_DRAW || c->kind == VKS_COMMAND_COMPOSITE)
+        status = lacks(problem, recording, c->target, VKS_CAN_BLEND);
+    if (!status && c->kind == VKS_COMMAND_DRAW && c->source != VKS_NO_USE && c->linear)
+        status = lacks(problem, recording, c->source, VKS_CAN_FILTER);
+    blit_way way = c->kind == VKS_COMMAND_BLIT ? way_of(recording, c) : AS_COPY;
+    if (!status && (c->kind == VKS_COMMAND_COMPOSITE || way == BY_DRAWING))
+        status = lacks(problem, recording, c->source, VKS_HAS_RAW_VIEW);
+    if (!status && way == BY_DRAWING && vks_format_is_srgb(image_of(recording, c->target)->format))
+        status = lacks(problem, recording, c->target, VKS_HAS_RAW_VIEW);
+    if (status || way != BY_DRIVER)
+        return status;
+    problem->is_blit = true;
+    status = lacks(problem, recording, c->source, VKS_CAN_BLIT_FROM);
+    if (!status && c->linear)
+        status = lacks(problem, recording, c->source, VKS_CAN_FILTER);
+    return status ? status : lacks(problem, recording, c->target, VKS_CAN_BLIT_TO);
+}
+
+vks_status vks_vulkan_check(const vks_recorder *r, const vks_recording *recording, vks_record_problem *problem)
+{
+    for (size_t i = 0; i < recording->n_uses; i++)
+        if (atomic_load(&recording->drawables[i]->closed)) {
+            *problem = (vks_record_problem){.kind = VKS_PROBLEM_CLOSED, .use = i};
+            return vks_fail(VKS_CLOSED, 0, "a surface that the list uses is closed");
+        }
+    for (size_t i = 0; i < recording->length; i++) {
+        const vks_command *c = &recording->commands[i];
+        vks_status status = check_features(recording, c, problem);
+        if (status)
+            return status;
+        if (!pipeline_of(recording, c, &problem->pipeline, &problem->format) ||
+            r->pipelines[problem->pipeline][problem->format])
+            continue;
+        problem->kind = VKS_PROBLEM_PIPELINE;
+        return vks_fail(VKS_BAD_CALL, 0, "pipeline %u for format %u is not registered", problem->pipeline,
+                        problem->format);
+    }
+    return VKS_OK;
+}
+
+static bool set_of(const vks_recording *recording, const vks_command *c, unsigned *set)
+{
+    uint32_t number, format;
+    if (c->source == VKS_NO_USE || !pipeline_of(recording, c, &number, &format))
+        return false;
+    *set = c->kind != VKS_COMMAND_DRAW ? VKS_SET_RAW : c->linear ? VKS_SET_LINEAR : VKS_SET_NEAREST;
+    return true;
+}
+
+vks_status vks_vulkan_each_set(vks_recorder *r, const vks_recording *recording,
+                               vks_status (*need)(vks_recorder *recorder, vks_drawable *drawable, unsigned set))
+{
+    vks_status status = VKS_OK;
+    unsigned set;
+    for (size_t i = 0; i < recording->length && !status; i++)
+        if (set_of(recording, &recording->commands[i], &set))
+            status = need(r, recording->drawables[recording->commands[i].source], set);
+    return status;
+}
+
+bool vks_vulkan_only_copies(const vks_recording *recording)
+{
+    for (size_t i = 0; i < recording->n_uses; i++)
+        if (recording->drawables[i]->info.is_presentable)
+            return false;
+    for (size_t i = 0; i < recording->length; i++)
+        if (recording->commands[i].kind != VKS_COMMAND_COPY)
+            return false;
+    return true;
+}
+
+/* ---- writing ---- */
+
+/* The state of a command buffer while it is written. */
+typedef struct writer {
+    const vks_recorder *r;
+    const vks_recording *recording;
+    VkCommandBuffer commands;
+    VkBuffer vertices;
+    uint32_t target; /* use of the open rendering scope; VKS_NO_USE: none is open */
+    bool is_raw;     /* the scope writes the codes of a -srgb image as they are */
+    bool is_ordered; /* nothing was written since a barrier over everything */
+    bool has_vertices;
+    VkPipeline pipeline; /* bound */
+    uint64_t set;        /* bound */
+    VkRect2D scissor;
+    VkExtent2D viewport;
+} writer;
+
+static void put_barrier(const writer *w, const VkMemoryBarrier2 *memory, VkImageLayout from, VkImageLayout to)
+{
+    VkImageMemoryBarrier2 changes[8];
+    uint32_t n = 0;
+    VkDependencyInfo info = {.sType = VK_STRUCTURE_TYPE_DEPENDENCY_INFO,
+                             .memoryBarrierCount = memory != NULL,
+                             .pMemoryBarriers = memory,
+                             .pImageMemoryBarriers = changes};
+    for (size_t i = 0; i < w->recording->n_uses && from != to; i++) {
+        if (!w->recording->drawables[i]->info.is_presentable)
+            continue;
+        changes[n++] = (VkImageMemoryBarrier2){
+            .sType = VK_STRUCTURE_TYPE_IMAGE_MEMORY_BARRIER_2,
+            .srcStageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT,
+            .srcAccessMask = VK_ACCESS_2_MEMORY_WRITE_BIT,
+            .dstStageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT,
+            .dstAccessMask = EVERYTHING,
+            .oldLayout = from,
+            .newLayout = to,
+            .image = handle_of(w->recording, (uint32_t)i),
+            .subresourceRange = whole,
+        };
+        if (n == sizeof changes / sizeof *changes) {
+            info.imageMemoryBarrierCount = n;
+            w->r->CmdPipelineBarrier2(w->commands, &info);
+            info.memoryBarrierCount = n = 0;
+        }
+    }
+    info.imageMemoryBarrierCount = n;
+    if (n || info.memoryBarrierCount)
+        w->r->CmdPipelineBarrier2(w->commands, &info);
+}
+
+/* All commands after this see all that the commands before it wrote, and what the host wrote before
+ * the submit. */
+static const VkMemoryBarrier2 to_commands = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER_2,
+                                             .srcStageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT,
+                                             .srcAccessMask = VK_ACCESS_2_MEMORY_WRITE_BIT,
+                                             .dstStageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT,
+                                             .dstAccessMask = EVERYTHING};
+static const VkMemoryBarrier2 to_host = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER_2,
+                                         .srcStageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT,
+                                         .srcAccessMask = VK_ACCESS_2_MEMORY_WRITE_BIT,
+                                         .dstStageMask = VK_PIPELINE_STAGE_2_HOST_BIT,
+                                         .dstAccessMask = VK_ACCESS_2_HOST_READ_BIT | VK_ACCESS_2_HOST_WRITE_BIT};
+
+static void order(writer *w)
+{
+    if (!w->is_ordered)
+        put_barrier(w, &to_commands, VK_IMAGE_LAYOUT_GENERAL, VK_IMAGE_LAYOUT_GENERAL);
+    w->is_ordered = false;
+}
+
+static void end_rendering(writer *w)
+{
+    if (w->target != VKS_NO_USE)
+        w->r->CmdEndRendering(w->commands);
+    w->target = VKS_NO_USE;
+}
+
+static void begin_rendering(writer *w, uint32_t target, bool raw, const float *clear)
+{
+    const vks_drawable_info *image = image_of(w->recording, target);
+    VkRenderingAttachmentInfo attachment = {
+        .sType = VK_STRUCTURE_TYPE_RENDERING_ATTACHMENT_INFO,
+        .imageView = (VkImageView)(uintptr_t)(raw ? image->raw_view : image->view),
+        .imageLayout = VK_IMAGE_LAYOUT_GENERAL,
+        .loadOp = clear ? VK_ATTACHMENT_LOAD_OP_CLEAR : VK_ATTACHMENT_LOAD_OP_LOAD,
+        .storeOp = VK_ATTACHMENT_STORE_OP_STORE,
+    };
+    if (clear)
+        memcpy(attachment.clearValue.color.float32, clear, 4 * sizeof *clear);
+    VkExtent2D size = {image->width, image->height};
+    VkRenderingInfo info = {.sType = VK_STRUCTURE_TYPE_RENDERING_INFO,
+                            .renderArea.extent = size,
+                            .layerCount = 1,
+                            .colorAttachmentCount = 1,
+                            .pColorAttachments = &attachment};
+    w->r->CmdBeginRendering(w->commands, &info);
+    if (size.width != w->viewport.width || size.height != w->viewport.height) {
+        VkViewport viewport = {.width = (float)size.width, .height = (float)size.height, .maxDepth = 1};
+        w->r->CmdSetViewport(w->commands, 0, 1, &viewport);
+        w->viewport = size;
+    }
+    w->target = target;
+    w->is_raw = raw;
+}
+
+/* A rendering scope on that target: the open one, or a new one behind a barrier. `raw`: -srgb codes
+ * are written as they are. */
+static void render_to(writer *w, uint32_t target, bool raw)
+{
+    raw = raw && vks_format_is_srgb(image_of(w->recording, target)->format);
+    if (w->target == target && w->is_raw == raw)
+        return;
+    end_rendering(w);
+    order(w);
+    begin_rendering(w, target, raw, NULL);
+}
+
+static void bind(writer *w, const vks_command *c)
+{
+    uint32_t number = 0, format = 0;
+    unsigned which;
+    pipeline_of(w->recording, c, &number, &format);
+    VkPipeline pipeline = w->r->pipelines[number][format];
+    if (pipeline != w->pipeline)
+        w->r->CmdBindPipeline(w->commands, VK_PIPELINE_BIND_POINT_GRAPHICS, pipeline);
+    w->pipeline = pipeline;
+    if (!set_of(w->recording, c, &which))
+        return;
+    uint64_t set = w->recording->drawables[c->source]->sets[which];
+    VkDescriptorSet bound = (VkDescriptorSet)(uintptr_t)set;
+    if (set != w->set) /* all pipelines have one layout, so a set stays bound */
+        w->r->CmdBindDescriptorSets(w->commands, VK_PIPELINE_BIND_POINT_GRAPHICS, w->r->layout, 0, 1, &bound, 0, NULL);
+    w->set = set;
+}
+
+static void set_scissor(writer *w, int32_t x, int32_t y, int32_t width, int32_t height)
+{
+    VkRect2D rect = {{x, y}, {(uint32_t)width, (uint32_t)height}};
+    if (memcmp(&rect, &w->scissor, sizeof rect))
+        w->r->CmdSetScissor(w->commands, 0, 1, &rect);
+    w->scissor = rect;
+}
+
+/* Runs the fragment shader on each pixel of the rectangle in the open scope. */
+static void draw_screen(writer *w, const vks_command *c, int32_t x, int32_t y, int32_t width, int32_t height,
+                        const void *push, uint32_t size)
+{
+    bind(w, c);
+    set_scissor(w, x, y, width, height);
+    w->r->CmdPushConstants(w->commands, w->r->layout, VK_SHADER_STAGE_FRAGMENT_BIT, 0, size, push);
+    w->r->CmdDraw(w->commands, 3, 1, 0, 0);
+}
+
+/* ---- the commands ---- */
+
+/* The colour that the format can hold nearest to `colour`: drivers clear to the very bytes that the
+ * rasteriser writes. A driver's own conversion may round the other way at a tie. */
+static void storable(const float colour[4], uint32_t format, float out[4])
+{
+    uint8_t pixel[16];
+    vks_pack_colour(format, colour, pixel);
+    vks_unpack_colour(format, pixel, out);
+}
+
+static bool is_drawn_into(const vks_recording *recording, size_t i, uint32_t target)
+{
+    if (i >= recording->length || recording->commands[i].target != target)
+        return false;
+    vks_command_kind kind = recording->commands[i].kind;
+    return kind != VKS_COMMAND_CLEAR && kind != VKS_COMMAND_COPY;
+}
+
+/* As the start of the draws that follow; where none do, alone, which is cheaper than a rendering scope. */
+static void write_clear(writer *w, size_t i)
+{
+    const vks_command *c = &w->recording->commands[i];
+    const vks_drawable_info *target = image_of(w->recording, c->target);
+    VkClearColorValue value;
+    storable(c->fill.colour, target->format, value.float32);
+    end_rendering(w);
+    order(w);
+    if ((target->usage & VKS_USE_RENDER) && is_drawn_into(w->recording, i + 1, c->target))
+        begin_rendering(w, c->target, false, value.float32);
+    else
+        w->r->CmdClearColorImage(w->commands, handle_of(w->recording, c->target), VK_IMAGE_LAYOUT_GENERAL, &value, 1,
+                                 &whole);
+}
+
+static void write_fill(writer *w, const vks_command *c)
+{
+    VkClearAttachment attachment = {.aspectMask = VK_IMAGE_ASPECT_COLOR_BIT};
+    storable(c->fill.colour, image_of(w->recording, c->target)->format, attachment.clearValue.color.float32);
+    VkClearRect rect = {
+        {{c->fill.rect.x, c->fill.rect.y}, {(uint32_t)c->fill.rect.width, (uint32_t)c->fill.rect.height}}, 0, 1};
+    render_to(w, c->target, false);
+    w->r->CmdClearAttachments(w->commands, 1, &attachment, 1, &rect);
+}
+
+static void write_copy(writer *w, const vks_command *c, vks_rect from, int32_t x, int32_t y)
+{
+    VkImageCopy region = {
+        layer, {from.x, from.y, 0}, layer, {x, y, 0}, {(uint32_t)from.width, (uint32_t)from.height, 1}};
+    end_rendering(w);
+    order(w);
+    w->r->CmdCopyImage(w->commands, handle_of(w->recording, c->source), VK_IMAGE_LAYOUT_GENERAL,
+                       handle_of(w->recording, c->target), VK_IMAGE_LAYOUT_GENERAL, 1, &region);
+}
+
+static void write_blit_by_driver(writer *w, const vks_command *c)
+{
+    const struct vks_blit_rect *from = &c->blit.from, *to = &c->blit.to;
+    VkImageBlit region = {
+        layer, {{from->x0, from->y0, 0}, {from->x1, from->y1, 1}}, layer, {{to->x0, to->y0, 0}, {to->x1, to->y1, 1}}};
+    end_rendering(w);
+    order(w);
+    w->r->CmdBlitImage(w->commands, handle_of(w->recording, c->source), VK_IMAGE_LAYOUT_GENERAL,
+                       handle_of(w->recording, c->target), VK_IMAGE_LAYOUT_GENERAL, 1, &region,
+                       c->linear ? VK_FILTER_LINEAR : VK_FILTER_NEAREST);
+}
+
+/* The largest code of each component; zeros for float formats. */
+static void levels_of(uint32_t format, float out[4])
+{
+    float level = vks_format_is_float(format) ? 0 : format == VKS_FORMAT_RGB10A2_UNORM ? 1023 : 255;
+    for (int i = 0; i < 4; i++)
+        out[i] = level;
+    if (format == VKS_FORMAT_RGB10A2_UNORM)
+        out[3] = 3;
+}
+
+static void write_blit(writer *w, const vks_command *c)
+{
+    struct vks_blit_rect from = c->blit.from, to = straightened(c->blit.to, &from);
+    int32_t width = to.x1 - to.x0, height = to.y1 - to.y0;
+    blit_way way = way_of(w->recording, c);
+    if (way == BY_DRIVER) {
+        write_blit_by_driver(w, c);
+        return;
+    }
+    if (way == AS_COPY) {
+        write_copy(w, c, (vks_rect){from.x0, from.y0, width, height}, to.x0, to.y0);
+        return;
+    }
+    struct {
+        int32_t from[4], to[4]; /* x, y, width, height */
+        float levels[2][4];
+    } push = {.from = {from.x0, from.y0, from.x1 - from.x0, from.y1 - from.y0}, .to = {to.x0, to.y0, width, height}};
+    _Static_assert(sizeof push <= VKS_PUSH_SIZE, "the pipeline layout has room for it");
+    levels_of(image_of(w->recording, c->source)->format, push.levels[0]);
+    levels_of(image_of(w->recording, c->target)->format, push.levels[1]);
+    render_to(w, c->target, true);
+    draw_screen(w, c, to.x0, to.y0, width, height, &push, sizeof push);
+}
+
+static void write_composite(writer *w, const vks_command *c)
+{
+    const vks_drawable_info *source = image_of(w->recording, c->source), *target = image_of(w->recording, c->target);
+    int64_t x = c->composite.x, y = c->composite.y, right = x + source->width, bottom = y + source->height;
+    int32_t left = x > 0 ? (int32_t)x : 0, top = y > 0 ? (int32_t)y : 0;
+    right = right < target->width ? right : target->width;
+    bottom = bottom < target->height ? bottom : target->height;
+    struct {
+        int32_t x, y;
+        float opacity;
+    } push = {c->composite.x, c->composite.y, c->composite.opacity};
+    render_to(w, c->target, false);
+    draw_screen(w, c, left, top, (int32_t)right - left, (int32_t)bottom - top, &push, sizeof push);
+}
+
+static void write_draw(writer *w, const vks_command *c)
+{
+    const vks_drawable_info *target = image_of(w->recording, c->target);
+    render_to(w, c->target, false);
+    bind(w, c);
+    set_scissor(w, 0, 0, (int32_t)target->width, (int32_t)target->height);
+    if (!w->has_vertices)
+        w->r->CmdBindVertexBuffers(w->commands, 0, 1, &w->vertices, &(VkDeviceSize){0});
+    w->has_vertices = true;
+    w->r->CmdDraw(w->commands, c->draw.count, 1, c->draw.first, 0);
+}
+
+static void write_command(writer *w, size_t i)
+{
+    const vks_command *c = &w->recording->commands[i];
+    switch (c->kind) {
+    case VKS_COMMAND_CLEAR:
+        write_clear(w, i);
+        break;
+    case VKS_COMMAND_FILL:
+        write_fill(w, c);
+        break;
+    case VKS_COMMAND_COPY:
+        write_copy(w, c, c->copy.from, c->copy.x, c->copy.y);
+        break;
+    case VKS_COMMAND_BLIT:
+        write_blit(w, c);
+        break;
+    case VKS_COMMAND_COMPOSITE:
+        write_composite(w, c);
+        break;
+    case VKS_COMMAND_DRAW:
+        write_draw(w, c);
+        break;
+    }
+}
+
+void vks_vulkan_write(const vks_recorder *r, const vks_recording *recording, VkCommandBuffer commands,
+                      VkBuffer vertices)
+{
+    writer w = {.r = r, .recording = recording, .commands = commands, .vertices = vertices, .target = VKS_NO_USE};
+    bool is_shown = false, is_mappable = false;
+    for (size_t i = 0; i < recording->n_uses; i++) {
+        is_shown |= recording->drawables[i]->info.is_presentable;
+        is_mappable |= recording->uses[i].writes && recording->drawables[i]->info.is_mappable;
+    }
+    if (is_shown)
+        put_barrier(&w, &to_commands, VK_IMAGE_LAYOUT_PRESENT_SRC_KHR, VK_IMAGE_LAYOUT_GENERAL);
+    w.is_ordered = is_shown;
+    for (size_t i = 0; i < recording->length; i++)
+        write_command(&w, i);
+    end_rendering(&w);
+    put_barrier(&w, is_mappable ? &to_host : NULL, VK_IMAGE_LAYOUT_GENERAL,
+                is_shown ? VK_IMAGE_LAYOUT_PRESENT_SRC_KHR : VK_IMAGE_LAYOUT_GENERAL);
+}
