@@ -185,7 +185,8 @@ vks_status vks_refill_frame(vks_presentable *frame); /* `refill` of each image's
 /* A13: returns whether a present of the generation can change to that mode, because the generation
  * was created with both. */
 bool vks_generation_can_change_mode(const vks_swapchain *s, const vks_generation *generation, uint32_t mode);
-/* `old` may be NULL; the call retires it, also when the call fails (A12). */
+/* `old` may be NULL; the call retires it, also when the call fails (A12). VKS_NO_MEMORY: nothing was
+ * called, and `old` is not retired. */
 vks_status vks_generation_create(vks_swapchain *s, const VkSurfaceCapabilitiesKHR *can, VkExtent2D extent,
                                  vks_generation *old, vks_generation **out);
 void vks_generation_destroy(vks_swapchain *s, vks_generation *generation); /* it is in no list */
