@@ -127,6 +127,7 @@ static vks_status drop_vulkan(vks_swapchain *s)
     if (status)
         return status;
     s->finishing.since = 0;
+    vks_proof_give_up(s);
     pthread_mutex_lock(&device->lock);
     take_frame_semaphores(s);
     vks_tracker_close(s->tracker);

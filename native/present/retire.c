@@ -131,6 +131,7 @@ static vks_status wait_for_room(vks_swapchain *s, uint64_t deadline)
 
 vks_status vks_replace_current(vks_swapchain *s, vks_generation *made, uint64_t last_use)
 {
+    vks_proof_give_up(s);
     pthread_mutex_lock(&s->device->lock);
     vks_status status = vks_tracker_swapchain(s->tracker, made ? made->handle : 0, made ? made->n : 0, false, last_use);
     if (!status && made) {

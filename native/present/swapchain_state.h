@@ -141,6 +141,8 @@ struct vks_swapchain {
     vks_handle_pool spare_commands; /* of `commands`, for the next generation */
     uint64_t proof_until;           /* deadline of a resize that waits for room; else 0 */
     bool has_tried;                 /* vks_swapchain_try_acquire() made the first of the two attempts */
+    uint64_t proof_fence;           /* of an acquire of `current` for proof, until it was seen signalled; else 0 */
+    uint32_t proof_image;           /* of that acquire; not acquired until then */
     vks_finishing finishing;
 
     /* Protected by both locks: either suffices to read, both are needed to write. */
@@ -273,6 +275,8 @@ vks_tracker_statistics vks_proof_counts(vks_swapchain *s);
 
 /* ---- retire.c: caller holds swapchain->lock ---- */
 /* Prepares for the next generation: gives up the acquired frames, and waits for room for one more
+void vks_proof_poll(vks_swapchain *s);    /* an image acquired for proof is RETURNED if its fence is signalled */
+void vks_proof_give_up(vks_swapchain *s); /* call when `current` is retired */
  * retired generation. */
 vks_status vks_retire_current(vks_swapchain *s, uint64_t deadline, uint64_t *last_use);
 /* Retires the current generation and makes `made` (may be NULL) current. */
