@@ -118,25 +118,33 @@ static void take_frame_semaphores(vks_swapchain *s)
     }
 }
 
+/* Takes everything from the tracker and the current generation, to be destroyed. VKS_TIMEOUT: a
+ * thread records. */
+static vks_status take_everything(vks_swapchain *s)
+{
+    pthread_mutex_lock(&s->device->lock);
+    vks_status status = vks_wait_for_pins(s);
+    if (!status) {
+        take_frame_semaphores(s);
+        vks_tracker_close(s->tracker);
+        s->current = NULL;
+        s->counts.acquired = s->n_returned = 0;
+        vks_apply_decisions(s);
+    }
+    pthread_mutex_unlock(&s->device->lock);
+    return status;
+}
+
 /* Destroys the generations, then the handles of their presents. On failure nothing changes, except
  * for acquired frames. */
 static vks_status drop_vulkan(vks_swapchain *s)
 {
     vks_device *device = s->device;
     vks_status status = end_presents(s);
-    if (status)
+    if (status || (status = take_everything(s)))
         return status;
     s->finishing.since = 0;
     vks_proof_give_up(s);
-    pthread_mutex_lock(&device->lock);
-    take_frame_semaphores(s);
-    vks_tracker_close(s->tracker);
-    s->current = NULL;
-    s->counts.acquired = s->n_returned = 0;
-    vks_apply_decisions(s, true);
-    if (!vks_wait_for_pins(s))
-        s->to_destroy = NULL; /* leaked, because recording with destroyed images would crash */
-    pthread_mutex_unlock(&device->lock);
     vks_destroy_retired(s);
     pthread_mutex_lock(&device->lock);
     vks_destroy_discarded(s);

@@ -17,6 +17,49 @@ static void reach_the_limit(app *a, choices c, vks_frame *frame)
     CHECK(app_statistics(a).retired == 1, "%d", (int)app_statistics(a).retired);
 }
 
+/* A batch of other work runs, and with it the driver's semaphores that were destroyed before are really gone. */
+static void other_work(app *a)
+{
+    vks_fence *fence = NULL;
+    CHECK(vks_fence_create(a->device, 0, &fence) == VKS_OK, "%s", vks_last_error()->text);
+    vks_submission out = {0};
+    vks_signal signal = {fence, 1};
+    CHECK(vks_submit(a->device, &(vks_submit_info){.signals = &signal, .n_signals = 1}, vks_now() + HANG, &out) ==
+              VKS_OK,
+          "%s", vks_last_error()->text);
+    if (out.op)
+        vks_work_unref(out.op);
+    vks_fence_close(fence);
+    vks_fence_unref(fence);
+}
+
+/* rules: A6 */
+static void the_semaphores_of_a_swapchain_that_is_given_up_are_destroyed_after_it(void)
+{
+    for (uint32_t is_pinned = 0; is_pinned < 2; is_pinned++) {
+        app a;
+        vks_frame frame;
+        reach_the_limit(&a, (choices){.policy = VKS_PRESENTS_BY_ACQUIRES}, &frame);
+        CHECK(app_draw(&a, &frame) == VKS_OK && app_present(&a, &frame) == VKS_OK, "%s", vks_last_error()->text);
+        app_resize(&a, 100, 64); /* the current one is out of date: no proof can come */
+        if (is_pinned)
+            CHECK(vks_swapchain_pin(a.swapchain, frame.generation) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(app_acquire(&a, HANG / MS, &frame) == VKS_OK && frame.width == 100, "%s", vks_last_error()->text);
+        CHECK(app_statistics(&a).given_up == 1, "%d", (int)app_statistics(&a).given_up);
+        CHECK(presents_count().swapchains == 2 + is_pinned, "%u", presents_count().swapchains);
+        for (uint32_t i = 0; i < 3; i++)
+            other_work(&a);
+        if (is_pinned)
+            vks_swapchain_unpin(a.swapchain);
+        presents_stall(0);
+        CHECK(app_present(&a, &frame) == VKS_OK, "%s", vks_last_error()->text);
+        app_frames(&a, 10, 1);
+        CHECK(presents_count().swapchains == 1, "%u", presents_count().swapchains);
+        CHECK(app_statistics(&a).semaphores <= 11, "%d semaphores", (int)app_statistics(&a).semaphores);
+        app_close(&a);
+    }
+}
+
 /* rules: A6 */
 static void an_image_acquired_for_proof_is_drawn_into_only_after_the_engine_returns_it(void)
 {
@@ -41,6 +84,30 @@ static void an_image_acquired_for_proof_is_drawn_into_only_after_the_engine_retu
         app_frames(&a, 10, 1);
         CHECK(app_statistics(&a).width == 100, "%u", app_statistics(&a).width);
         CHECK(app_statistics(&a).fences == app_statistics(&a).pooled_fences, "the fence is used again");
+        app_close(&a);
+    }
+}
+
+/* rules: A6, A21 */
+static void a_swapchain_that_a_thread_keeps_pinned_is_not_replaced(void)
+{
+    ON_BOTH_POLICIES(policy)
+    {
+        app a;
+        vks_frame frame;
+        reach_the_limit(&a, (choices){.policy = policy}, &frame);
+        CHECK(vks_swapchain_pin(a.swapchain, frame.generation) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(vks_swapchain_resize(a.swapchain, 100, 64) == VKS_OK, "%s", vks_last_error()->text);
+        for (uint32_t i = 0; i < 2; i++) {
+            vks_clear_error();
+            CHECK(app_acquire(&a, HANG / MS, &frame) == VKS_TIMEOUT && TEXT_HAS("records commands"), "%s",
+                  vks_last_error()->text);
+        }
+        vks_swapchain_unpin(a.swapchain);
+        CHECK(app_acquire(&a, HANG / MS, &frame) == VKS_OK && frame.width == 100, "%s", vks_last_error()->text);
+        presents_stall(0);
+        CHECK(app_present(&a, &frame) == VKS_OK, "%s", vks_last_error()->text);
+        app_frames(&a, 10, 1);
         app_close(&a);
     }
 }
@@ -70,7 +137,9 @@ static void frames_of_a_resize_that_fails_halfway_are_counted_once(void)
 
 int main(void)
 {
+    RUN(the_semaphores_of_a_swapchain_that_is_given_up_are_destroyed_after_it);
     RUN(an_image_acquired_for_proof_is_drawn_into_only_after_the_engine_returns_it);
+    RUN(a_swapchain_that_a_thread_keeps_pinned_is_not_replaced);
     RUN(frames_of_a_resize_that_fails_halfway_are_counted_once);
     return check_result();
 }
