@@ -164,6 +164,21 @@ static vks_status end_vulkan(vks_swapchain *s)
     return VKS_OK;
 }
 
+/* `inside`: the driver may be called. Otherwise the device was shut down, and its VkDevice must not be
+ * destroyed, because the VkSwapchainKHRs exist. */
+static vks_status end(vks_swapchain *s, bool inside)
+{
+    vks_status status = VKS_OK;
+    if (!s->info.vulkan)
+        vks_offscreen_close(s);
+    else if (inside)
+        status = end_vulkan(s);
+    else
+        s->device->swapchain_leaked = true;
+    s->is_ended = !status && (inside || !s->info.vulkan);
+    return status;
+}
+
 vks_status vks_swapchain_try_close(vks_swapchain *s)
 {
     if (s->process != vks_process || s->is_ended)
@@ -172,11 +187,8 @@ vks_status vks_swapchain_try_close(vks_swapchain *s)
     bool inside = vks_device_enter(s->device);
     vks_status status = vks_swapchain_lock(s, VKS_FOREVER);
     if (!status) {
-        if (!s->is_ended && !s->info.vulkan)
-            vks_offscreen_close(s);
-        else if (!s->is_ended && inside)
-            status = end_vulkan(s);
-        s->is_ended = !status;
+        if (!s->is_ended)
+            status = end(s, inside);
         vks_swapchain_unlock(s);
     }
     if (inside)

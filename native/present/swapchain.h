@@ -54,7 +54,8 @@ void vks_swapchain_unref(vks_swapchain *swapchain); /* closes it first if it is 
 /* Blocks up to `proof_deadline` until all presents are known to be complete. Idempotent. Presents
  * without proof by then are destroyed when the device's queue is empty, because no better proof
  * exists. If the queue does not become empty, or another thread's call does not return from the
- * driver, everything is leaked after about 10 s; with an image that stays pinned, after about 1 s. */
+ * driver, everything is leaked after about 10 s; with an image that stays pinned, after about 1 s.
+ * Call it before vks_device_shutdown(). Later everything is leaked, and vks_device_leaks() is true. */
 void vks_swapchain_close(vks_swapchain *swapchain);
 /* The same in steps. VKS_INTERRUPTED: call again. VKS_TIMEOUT, in place of the leak: later calls
  * resume. */

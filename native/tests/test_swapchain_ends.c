@@ -171,6 +171,21 @@ static void a_retarget_that_waited_behind_a_close_reports_that_it_is_closed(void
 }
 
 /* rules: A28 */
+static void a_close_after_the_device_was_shut_down_keeps_its_vulkan_device(void)
+{
+    static app a; /* what is leaked stays within reach of a leak checker */
+    app_open(&a, (choices){.pace = PRESENTS_EAGER, .policy = VKS_PRESENTS_BY_FENCES});
+    app_frames(&a, 3, 1);
+    app_forget_surfaces(&a);
+    vks_device_shutdown(a.device);
+    CHECK(vks_swapchain_try_close(a.swapchain) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(presents_count().swapchains == 1, "the driver is not called any more");
+    CHECK(vks_device_leaks(a.device), "a VkSwapchainKHR is alive");
+    CHECK(vks_swapchain_try_close(a.swapchain) == VKS_OK, "%s", vks_last_error()->text);
+    vks_swapchain_unref(a.swapchain);
+}
+
+/* rules: A28 */
 static void a_swapchain_that_was_leaked_keeps_its_vulkan_device(void)
 {
     static app a; /* what is leaked stays within reach of a leak checker */
@@ -197,6 +212,7 @@ int main(void)
     RUN(a_close_while_a_thread_records_destroys_nothing_and_can_be_repeated);
     RUN(a_retarget_while_a_thread_records_changes_nothing_and_can_be_repeated);
     RUN(a_retarget_that_waited_behind_a_close_reports_that_it_is_closed);
+    RUN(a_close_after_the_device_was_shut_down_keeps_its_vulkan_device);
     RUN(a_swapchain_that_was_leaked_keeps_its_vulkan_device);
     return check_result();
 }
