@@ -16,6 +16,7 @@ static bool must_keep_shown(const vks_swapchain *s, uint32_t index)
 
 static bool take_returned(vks_swapchain *s, vks_frame *out)
 {
+    vks_proof_poll(s);
     if (!s->n_returned)
         return false;
     for (uint32_t i = 0; i < s->current->n; i++)

@@ -6,6 +6,7 @@
  * for the lock. */
 static vks_status acquire_shown(vks_swapchain *s, uint64_t deadline, vks_frame *out)
 {
+    vks_proof_poll(s);
     const vks_generation *generation = s->current;
     bool is_late = vks_now() >= deadline;
     if (!generation || generation->shown >= generation->n) {

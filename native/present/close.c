@@ -118,24 +118,33 @@ static void take_frame_semaphores(vks_swapchain *s)
     }
 }
 
+/* Takes everything from the tracker and the current generation, to be destroyed. VKS_TIMEOUT: a
+ * thread records. */
+static vks_status take_everything(vks_swapchain *s)
+{
+    pthread_mutex_lock(&s->device->lock);
+    vks_status status = vks_wait_for_pins(s);
+    if (!status) {
+        take_frame_semaphores(s);
+        vks_tracker_close(s->tracker);
+        s->current = NULL;
+        s->counts.acquired = s->n_returned = 0;
+        vks_apply_decisions(s);
+    }
+    pthread_mutex_unlock(&s->device->lock);
+    return status;
+}
+
 /* Destroys the generations, then the handles of their presents. On failure nothing changes, except
  * for acquired frames. */
 static vks_status drop_vulkan(vks_swapchain *s)
 {
     vks_device *device = s->device;
     vks_status status = end_presents(s);
-    if (status)
+    if (status || (status = take_everything(s)))
         return status;
     s->finishing.since = 0;
-    pthread_mutex_lock(&device->lock);
-    take_frame_semaphores(s);
-    vks_tracker_close(s->tracker);
-    s->current = NULL;
-    s->counts.acquired = s->n_returned = 0;
-    vks_apply_decisions(s, true);
-    if (!vks_wait_for_pins(s))
-        s->to_destroy = NULL; /* leaked, because recording with destroyed images would crash */
-    pthread_mutex_unlock(&device->lock);
+    vks_proof_give_up(s);
     vks_destroy_retired(s);
     pthread_mutex_lock(&device->lock);
     vks_destroy_discarded(s);
@@ -155,6 +164,21 @@ static vks_status end_vulkan(vks_swapchain *s)
     return VKS_OK;
 }
 
+/* `inside`: the driver may be called. Otherwise the device was shut down, and its VkDevice must not be
+ * destroyed, because the VkSwapchainKHRs exist. */
+static vks_status end(vks_swapchain *s, bool inside)
+{
+    vks_status status = VKS_OK;
+    if (!s->info.vulkan)
+        vks_offscreen_close(s);
+    else if (inside)
+        status = end_vulkan(s);
+    else
+        s->device->swapchain_leaked = true;
+    s->is_ended = !status && (inside || !s->info.vulkan);
+    return status;
+}
+
 vks_status vks_swapchain_try_close(vks_swapchain *s)
 {
     if (s->process != vks_process || s->is_ended)
@@ -163,11 +187,8 @@ vks_status vks_swapchain_try_close(vks_swapchain *s)
     bool inside = vks_device_enter(s->device);
     vks_status status = vks_swapchain_lock(s, VKS_FOREVER);
     if (!status) {
-        if (!s->is_ended && !s->info.vulkan)
-            vks_offscreen_close(s);
-        else if (!s->is_ended && inside)
-            status = end_vulkan(s);
-        s->is_ended = !status;
+        if (!s->is_ended)
+            status = end(s, inside);
         vks_swapchain_unlock(s);
     }
     if (inside)

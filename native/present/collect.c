@@ -18,7 +18,7 @@ static void move_to_destroy(vks_swapchain *s, uint64_t handle)
     }
 }
 
-void vks_apply_decisions(vks_swapchain *s, bool is_ending)
+void vks_apply_decisions(vks_swapchain *s)
 {
     vks_decision decision;
     while (vks_tracker_next(s->tracker, &decision)) {
@@ -30,10 +30,7 @@ void vks_apply_decisions(vks_swapchain *s, bool is_ending)
             vks_reset_fence(s, decision.handle);
             break;
         case VKS_DESTROY_SEMAPHORE:
-            if (is_ending)
-                vks_discard_semaphore(s, decision.handle);
-            else
-                vks_destroy_semaphore(s, decision.handle);
+            vks_destroy_semaphore_late(s, decision.handle);
             break;
         case VKS_DESTROY_FENCE:
             vks_discard_fence(s, decision.handle);
@@ -57,7 +54,7 @@ static bool is_signalled(void *swapchain, uint64_t fence)
 void vks_collect_locked(vks_swapchain *s)
 {
     vks_tracker_collect(s->tracker, s->device->backend->completed(s->device), vks_now(), is_signalled, s);
-    vks_apply_decisions(s, false);
+    vks_apply_decisions(s);
 }
 
 void vks_collect(vks_swapchain *s)
@@ -76,6 +73,8 @@ void vks_destroy_retired(vks_swapchain *s)
         pthread_mutex_lock(&s->device->lock);
         vks_generation *generation = s->pins ? NULL : s->to_destroy;
         s->to_destroy = s->pins ? s->to_destroy : NULL;
+        if (!generation && !s->pins)
+            vks_destroy_late_semaphores(s);
         pthread_mutex_unlock(&s->device->lock);
         if (!generation)
             return;
@@ -89,8 +88,7 @@ void vks_destroy_retired(vks_swapchain *s)
 
 #define PINS_NS UINT64_C(1000000000)
 
-/* False: the recording thread was killed, or interrupted at a bad moment. */
-bool vks_wait_for_pins(vks_swapchain *s)
+vks_status vks_wait_for_pins(vks_swapchain *s)
 {
     uint64_t limit = vks_now() + PINS_NS;
     while (s->pins && vks_now() < limit) {
@@ -98,5 +96,8 @@ bool vks_wait_for_pins(vks_swapchain *s)
         usleep(100);
         pthread_mutex_lock(&s->device->lock);
     }
-    return s->pins == 0;
+    return s->pins ? vks_fail(VKS_TIMEOUT, 0,
+                              "a thread records commands for an image of the swapchain, and has not finished for 1 s: "
+                              "call again")
+                   : VKS_OK;
 }

@@ -66,11 +66,15 @@ vks_status vks_swapchain_configure(vks_swapchain *s, uint64_t deadline)
     if ((status = vks_retire_current(s, deadline, &last_use)))
         return status;
     status = vks_generation_create(s, &can, extent, s->current, &made);
+    if (status == VKS_NO_MEMORY)
+        return status;
     if (!status)
         made->stays_suboptimal = was_suboptimal; /* recreating it each frame would not help */
     vks_status kept = vks_replace_current(s, made, last_use);
-    if (!status && (status = kept))
+    if (!status && (status = kept)) {
         vks_generation_destroy(s, made);
+        vks_replace_current(s, NULL, last_use); /* needs no memory; the old one is retired (A12) */
+    }
     if (!status) {
         s->made_for = wanted;
         s->is_stale = false;

@@ -62,11 +62,21 @@ vks_status vks_take_semaphore(vks_swapchain *s, uint64_t *out)
     return VKS_OK;
 }
 
-void vks_destroy_semaphore(vks_swapchain *s, uint64_t semaphore)
+static void destroy_semaphore(vks_swapchain *s, uint64_t semaphore)
 {
     s->device->backend->destroy_timeline(s->device, semaphore); /* which destroys binary semaphores too */
     s->counts.semaphores--;
 }
+
+void vks_destroy_semaphore_late(vks_swapchain *s, uint64_t semaphore)
+{
+    if (s->to_destroy)
+        vks_pool_add(&s->pools.late_semaphores, semaphore);
+    else
+        destroy_semaphore(s, semaphore);
+}
+
+void vks_destroy_late_semaphores(vks_swapchain *s) { empty(s, &s->pools.late_semaphores, destroy_semaphore); }
 
 /* Returns the limit of the pool: one semaphore to acquire and one to present for each image, those
  * of frames in flight and tracked ones. Resizes need more, which are destroyed when they are free.
@@ -81,7 +91,7 @@ void vks_put_semaphore(vks_swapchain *s, uint64_t semaphore)
     if (!semaphore)
         return;
     if (s->counts.semaphores > pool_limit(s) || !vks_pool_add(&s->pools.semaphores, semaphore))
-        vks_destroy_semaphore(s, semaphore);
+        destroy_semaphore(s, semaphore);
 }
 
 void vks_discard_semaphore(vks_swapchain *s, uint64_t semaphore)
@@ -148,12 +158,12 @@ static void destroy_discarded_fence(vks_swapchain *s, uint64_t fence)
 
 void vks_destroy_discarded(vks_swapchain *s)
 {
-    empty(s, &s->pools.discarded_semaphores, vks_destroy_semaphore);
+    empty(s, &s->pools.discarded_semaphores, destroy_semaphore);
     empty(s, &s->pools.discarded_fences, destroy_discarded_fence);
 }
 
 void vks_destroy_pools(vks_swapchain *s)
 {
-    empty(s, &s->pools.semaphores, vks_destroy_semaphore);
+    empty(s, &s->pools.semaphores, destroy_semaphore);
     empty(s, &s->pools.fences, destroy_fence);
 }

@@ -41,6 +41,9 @@ static bool was_carried_out(VkResult code)
            code == VK_ERROR_SURFACE_LOST_KHR || code == VK_ERROR_FULL_SCREEN_EXCLUSIVE_MODE_LOST_EXT;
 }
 
+#define TRACKED_SEMAPHORES 3u /* besides the present's: the acquire's, and two of an engine */
+
+/* vks_tracker_reserve() came before the present, so that no call fails for want of memory. */
 static vks_status track_present(vks_swapchain *s, vks_generation *generation, uint32_t index, uint64_t fence,
                                 uint64_t serial)
 {
@@ -98,6 +101,8 @@ static vks_status present_by_driver(vks_swapchain *s, vks_generation *generation
     if (status)
         return status;
     if (!(status = vks_device_check(device)))
+        status = vks_tracker_reserve(s->tracker, TRACKED_SEMAPHORES);
+    if (!status)
         status = vks_close_frame(s, image, &serial);
     if (!status && s->vulkan.policy == VKS_PRESENTS_BY_FENCES)
         status = vks_take_fence(s, &fence);

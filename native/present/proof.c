@@ -14,27 +14,9 @@ vks_status vks_proof_wait_fence(vks_swapchain *s, uint64_t fence, uint64_t deadl
     return code == VK_TIMEOUT ? VKS_TIMEOUT : vks_driver_result(s, code, "vkWaitForFences");
 }
 
-/* Ends the use of the fence of an acquire. `waited`: the status of the wait for it. */
-static vks_status take_proof(vks_swapchain *s, uint32_t index, uint64_t fence, vks_status waited)
-{
-    vks_status status = waited;
-    pthread_mutex_lock(&s->device->lock);
-    vks_image_receive(s, &s->current->images[index], 0);
-    if (waited) {
-        vks_discard_fence(s, fence);
-    } else {
-        vks_reset_fence(s, fence);
-        status = vks_tracker_waited(s->tracker, index, 0);
-    }
-    pthread_mutex_unlock(&s->device->lock);
-    return status;
-}
-
 /* Acquires an image of the current generation, which is about to be replaced, with a fence in place
- * of a semaphore. When the fence is signalled, the presentation engine no longer uses the image's
- * previous present. The image becomes VKS_IMAGE_RETURNED: if the replacement fails, it is the next
- * frame. */
-static vks_status acquire_for_proof(vks_swapchain *s, uint64_t deadline)
+ * of a semaphore. s->proof_fence is 0 after it if the driver has no image now. */
+static vks_status begin_proof(vks_swapchain *s, uint64_t deadline)
 {
     uint64_t fence;
     pthread_mutex_lock(&s->device->lock);
@@ -42,15 +24,12 @@ static vks_status acquire_for_proof(vks_swapchain *s, uint64_t deadline)
     pthread_mutex_unlock(&s->device->lock);
     if (status)
         return status;
-    uint32_t index = 0;
-    VkResult code =
-        s->vk.AcquireNextImageKHR(s->vk_device, (VkSwapchainKHR)(uintptr_t)s->current->handle,
-                                  vks_slice(deadline, SLICE_NS), VK_NULL_HANDLE, (VkFence)(uintptr_t)fence, &index);
+    VkResult code = s->vk.AcquireNextImageKHR(s->vk_device, (VkSwapchainKHR)(uintptr_t)s->current->handle,
+                                              vks_slice(deadline, SLICE_NS), VK_NULL_HANDLE, (VkFence)(uintptr_t)fence,
+                                              &s->proof_image);
     if (code == VK_SUCCESS || code == VK_SUBOPTIMAL_KHR) {
-        do
-            status = vks_proof_wait_fence(s, fence, vks_now() + SLICE_NS);
-        while (status == VKS_TIMEOUT && vks_now() < deadline);
-        return take_proof(s, index, fence, status);
+        s->proof_fence = fence;
+        return VKS_OK;
     }
     pthread_mutex_lock(&s->device->lock);
     vks_put_fence(s, fence); /* the driver did not use it */
@@ -62,6 +41,47 @@ static vks_status acquire_for_proof(vks_swapchain *s, uint64_t deadline)
     else
         return vks_driver_result(s, code, "vkAcquireNextImageKHR");
     return VKS_OK;
+}
+
+/* When the fence is signalled, the presentation engine no longer uses the image's previous present.
+ * The image becomes VKS_IMAGE_RETURNED: if the replacement fails, it is the next frame. Before that
+ * it cannot be a frame, because nothing would order the drawing behind the engine's use. VKS_OK: check
+ * again. */
+static vks_status end_proof(vks_swapchain *s, uint64_t deadline)
+{
+    vks_status status = vks_proof_wait_fence(s, s->proof_fence, deadline);
+    if (status)
+        return status == VKS_TIMEOUT ? VKS_OK : status;
+    pthread_mutex_lock(&s->device->lock);
+    vks_image_receive(s, &s->current->images[s->proof_image], 0);
+    vks_reset_fence(s, s->proof_fence);
+    s->proof_fence = 0;
+    status = vks_tracker_waited(s->tracker, s->proof_image, 0);
+    pthread_mutex_unlock(&s->device->lock);
+    return status;
+}
+
+static vks_status acquire_for_proof(vks_swapchain *s, uint64_t deadline)
+{
+    vks_status status = s->proof_fence ? VKS_OK : begin_proof(s, deadline);
+    return status || !s->proof_fence ? status : end_proof(s, deadline);
+}
+
+void vks_proof_poll(vks_swapchain *s)
+{
+    if (s->proof_fence)
+        end_proof(s, 0);
+}
+
+void vks_proof_give_up(vks_swapchain *s)
+{
+    if (!s->proof_fence)
+        return;
+    bool is_signalled = !vks_proof_wait_fence(s, s->proof_fence, 0);
+    pthread_mutex_lock(&s->device->lock);
+    (is_signalled ? vks_reset_fence : vks_discard_fence)(s, s->proof_fence);
+    pthread_mutex_unlock(&s->device->lock);
+    s->proof_fence = 0;
 }
 
 /* Proves with images that were acquired again already: if nothing has waited for that acquire, a

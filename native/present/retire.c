@@ -82,7 +82,7 @@ static bool give_up_oldest(vks_swapchain *s)
     pthread_mutex_lock(&s->device->lock);
     bool gone = vks_tracker_give_up(s->tracker);
     s->counts.given_up += gone;
-    vks_apply_decisions(s, false);
+    vks_apply_decisions(s);
     pthread_mutex_unlock(&s->device->lock);
     vks_destroy_retired(s);
     return gone;
@@ -131,6 +131,7 @@ static vks_status wait_for_room(vks_swapchain *s, uint64_t deadline)
 
 vks_status vks_replace_current(vks_swapchain *s, vks_generation *made, uint64_t last_use)
 {
+    vks_proof_give_up(s);
     pthread_mutex_lock(&s->device->lock);
     vks_status status = vks_tracker_swapchain(s->tracker, made ? made->handle : 0, made ? made->n : 0, false, last_use);
     if (!status && made) {
@@ -142,7 +143,7 @@ vks_status vks_replace_current(vks_swapchain *s, vks_generation *made, uint64_t 
         s->counts.recreated += s->newest_generation > 1 && made != NULL;
         s->current = made;
     }
-    vks_apply_decisions(s, false);
+    vks_apply_decisions(s);
     uint64_t alive = 0;
     for (vks_generation *generation = s->generations; generation; generation = generation->next)
         alive++;
@@ -174,6 +175,21 @@ static bool is_unused(vks_swapchain *s, uint64_t last_use)
     return wanted.kind == VKS_WANTS_NOTHING;
 }
 
+/* Destroys the generations that the tracker has decided to destroy. The surface is in use until then:
+ * it may have no other VkSwapchainKHR. VKS_TIMEOUT: a thread records. */
+static vks_status free_surface(vks_swapchain *s)
+{
+    for (;;) {
+        pthread_mutex_lock(&s->device->lock);
+        bool is_free = !s->to_destroy;
+        vks_status status = is_free ? VKS_OK : vks_wait_for_pins(s);
+        pthread_mutex_unlock(&s->device->lock);
+        if (is_free || status)
+            return status;
+        vks_destroy_retired(s);
+    }
+}
+
 /* Destroys an unused current generation first, so that the driver can reuse its memory: when it is known to be unused
  * by now, and, for one that was never presented (A4), when the limit of retired ones is reached. Any other is retired
  * by vkCreateSwapchainKHR of the next one. */
@@ -182,7 +198,7 @@ vks_status vks_retire_current(vks_swapchain *s, uint64_t deadline, uint64_t *las
     vks_generation *old = s->current;
     vks_status status = VKS_OK;
     if (!old)
-        return VKS_OK;
+        return free_surface(s);
     if (old->was_presented && (status = wait_for_room(s, deadline)))
         return status;
     if ((status = give_up_frames(s, old, deadline, last_use)))
@@ -196,9 +212,5 @@ vks_status vks_retire_current(vks_swapchain *s, uint64_t deadline, uint64_t *las
     while (status == VKS_INTERRUPTED && vks_now() < limit);
     if (!status && !(status = vks_replace_current(s, NULL, *last_use)))
         vks_collect(s);
-    pthread_mutex_lock(&s->device->lock);
-    vks_wait_for_pins(s); /* the surface is in use until the swapchain is destroyed */
-    pthread_mutex_unlock(&s->device->lock);
-    vks_destroy_retired(s);
-    return status;
+    return status ? status : free_surface(s);
 }

@@ -54,7 +54,8 @@ void vks_swapchain_unref(vks_swapchain *swapchain); /* closes it first if it is 
 /* Blocks up to `proof_deadline` until all presents are known to be complete. Idempotent. Presents
  * without proof by then are destroyed when the device's queue is empty, because no better proof
  * exists. If the queue does not become empty, or another thread's call does not return from the
- * driver, everything is leaked after about 10 s. */
+ * driver, everything is leaked after about 10 s; with an image that stays pinned, after about 1 s.
+ * Call it before vks_device_shutdown(). Later everything is leaked, and vks_device_leaks() is true. */
 void vks_swapchain_close(vks_swapchain *swapchain);
 /* The same in steps. VKS_INTERRUPTED: call again. VKS_TIMEOUT, in place of the leak: later calls
  * resume. */
@@ -70,7 +71,8 @@ vks_status vks_swapchain_set_mode(vks_swapchain *swapchain, uint32_t present_mod
 void vks_swapchain_set_pace(vks_swapchain *swapchain, uint64_t interval);
 /* Replaces a lost VkSurfaceKHR (A9); presents on the old one are given up. Blocks. 0: there is no
  * new one yet; everything on the old one is destroyed, and the swapchain is lost until the next
- * call. With offscreen images any other number shows it again. */
+ * call. VKS_INTERRUPTED and VKS_TIMEOUT: as in vks_swapchain_try_close(). With offscreen images any
+ * other number shows it again. */
 vks_status vks_swapchain_retarget(vks_swapchain *swapchain, uint64_t surface);
 /* Reports that the window is gone: VKS_SURFACE_LOST from now on. Never blocks. */
 void vks_swapchain_lose(vks_swapchain *swapchain);

@@ -90,6 +90,7 @@ typedef struct vks_handle_pool {
 typedef struct vks_present_pools {
     vks_handle_pool semaphores, fences;                     /* unsignalled */
     vks_handle_pool discarded_semaphores, discarded_fences; /* destroyed after the generations are destroyed */
+    vks_handle_pool late_semaphores;                        /* destroyed after `to_destroy`, whose presents have them */
     uint64_t semaphores_made, fences_made;                  /* in total; the numbers in their names */
 } vks_present_pools;
 
@@ -140,6 +141,8 @@ struct vks_swapchain {
     pthread_mutex_t lock;
     vks_handle_pool spare_commands; /* of `commands`, for the next generation */
     uint64_t proof_until;           /* deadline of a resize that waits for room; else 0 */
+    uint64_t proof_fence;           /* of an acquire of `current` for proof, until it was seen signalled; else 0 */
+    uint32_t proof_image;           /* of that acquire; not acquired until then */
     bool has_tried;                 /* vks_swapchain_try_acquire() made the first of the two attempts */
     vks_finishing finishing;
 
@@ -172,7 +175,10 @@ vks_status vks_take_fence(vks_swapchain *s, uint64_t *out);
 void vks_put_semaphore(vks_swapchain *s, uint64_t semaphore); /* unsignalled; 0: no effect */
 void vks_put_fence(vks_swapchain *s, uint64_t fence);         /* unsignalled */
 void vks_reset_fence(vks_swapchain *s, uint64_t fence); /* signalled; returns it to the pool if the reset succeeds */
-void vks_destroy_semaphore(vks_swapchain *s, uint64_t semaphore);
+/* Destroys it after the generations in `to_destroy`, whose presents may still wait for it; at once if
+ * there are none. Without memory for the list it is leaked. */
+void vks_destroy_semaphore_late(vks_swapchain *s, uint64_t semaphore);
+void vks_destroy_late_semaphores(vks_swapchain *s); /* call after the generations in `to_destroy` are destroyed */
 /* For a handle that may be in use. It is destroyed with vks_destroy_discarded(); without memory for
  * the list it is leaked, not destroyed too early. */
 void vks_discard_semaphore(vks_swapchain *s, uint64_t semaphore); /* signalled without a wait; 0: no effect */
@@ -185,21 +191,21 @@ vks_status vks_refill_frame(vks_presentable *frame); /* `refill` of each image's
 /* A13: returns whether a present of the generation can change to that mode, because the generation
  * was created with both. */
 bool vks_generation_can_change_mode(const vks_swapchain *s, const vks_generation *generation, uint32_t mode);
-/* `old` may be NULL; the call retires it, also when the call fails (A12). */
+/* `old` may be NULL; the call retires it, also when the call fails (A12). VKS_NO_MEMORY: nothing was
+ * called, and `old` is not retired. */
 vks_status vks_generation_create(vks_swapchain *s, const VkSurfaceCapabilitiesKHR *can, VkExtent2D extent,
                                  vks_generation *old, vks_generation **out);
 void vks_generation_destroy(vks_swapchain *s, vks_generation *generation); /* it is in no list */
 
 /* ---- collect.c: caller holds swapchain->lock ---- */
-/* Caller holds device->lock. `is_ending`: semaphores are discarded, because generations whose
- * presents wait for them may exist. */
-void vks_apply_decisions(vks_swapchain *s, bool is_ending);
-void vks_collect(vks_swapchain *s);        /* takes device->lock */
-void vks_collect_locked(vks_swapchain *s); /* caller holds device->lock; destroys no generation */
+void vks_apply_decisions(vks_swapchain *s); /* caller holds device->lock; destroys no generation */
+void vks_collect(vks_swapchain *s);         /* takes device->lock */
+void vks_collect_locked(vks_swapchain *s);  /* caller holds device->lock; destroys no generation */
 void vks_destroy_retired(vks_swapchain *s);
 /* Waits until no thread records commands for images that are to be destroyed; takes microseconds.
- * Caller holds device->lock, which is released during the wait. */
-bool vks_wait_for_pins(vks_swapchain *s);
+ * VKS_TIMEOUT: a thread has not finished for 1 s. Caller holds device->lock, which is released during
+ * the wait. */
+vks_status vks_wait_for_pins(vks_swapchain *s);
 
 /* ---- image_state.c: caller holds swapchain->lock and device->lock ---- */
 /* Returns the current generation if it has that number, and an image of that index; else NULL. */
@@ -269,6 +275,8 @@ vks_wanted vks_proof_next(vks_swapchain *s, bool everything);
 vks_status vks_proof_wait(vks_swapchain *s, vks_wanted wanted, uint64_t deadline);
 vks_status vks_proof_wait_fence(vks_swapchain *s, uint64_t fence, uint64_t deadline); /* for 20 ms at most */
 vks_tracker_statistics vks_proof_counts(vks_swapchain *s);
+void vks_proof_poll(vks_swapchain *s);    /* an image acquired for proof is RETURNED if its fence is signalled */
+void vks_proof_give_up(vks_swapchain *s); /* call when `current` is retired */
 
 /* ---- retire.c: caller holds swapchain->lock ---- */
 /* Prepares for the next generation: gives up the acquired frames, and waits for room for one more

@@ -289,6 +289,14 @@ static vks_status check_present(const vks_tracker *tracker, uint32_t image, cons
     return VKS_OK;
 }
 
+vks_status vks_tracker_reserve(vks_tracker *tracker, uint32_t semaphores)
+{
+    return vks_tracker_reserve_present(tracker) && vks_tracker_reserve_waiting(tracker, semaphores) &&
+                   vks_tracker_reserve_decisions(tracker, VKS_FRAME_SEMAPHORES + 1 + semaphores)
+               ? VKS_OK
+               : no_memory();
+}
+
 static void enqueue_by_acquires(vks_tracker *tracker, uint32_t index)
 {
     present *item = &tracker->presents[index];
@@ -335,7 +343,7 @@ vks_status vks_tracker_semaphore(vks_tracker *tracker, uint64_t semaphore, uint6
 {
     if (!semaphore)
         return vks_fail(VKS_BAD_VALUE, 0, "the semaphore is 0");
-    if (!vks_tracker_reserve_waiting(tracker) || !vks_tracker_reserve_decisions(tracker, 1))
+    if (!vks_tracker_reserve_waiting(tracker, 1) || !vks_tracker_reserve_decisions(tracker, 1))
         return no_memory();
     uint32_t mask = tracker->waiting_capacity - 1;
     uint64_t at = tracker->waiting_end++;

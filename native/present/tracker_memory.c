@@ -43,13 +43,13 @@ bool vks_tracker_reserve_decisions(vks_tracker *tracker, uint64_t more)
     return grown;
 }
 
-bool vks_tracker_reserve_waiting(vks_tracker *tracker)
+bool vks_tracker_reserve_waiting(vks_tracker *tracker, uint64_t more)
 {
     uint64_t count = tracker->waiting_end - tracker->waiting_first;
-    if (count < tracker->waiting_capacity)
+    if (count + more <= tracker->waiting_capacity)
         return true;
     waiting *grown = grow_ring(tracker->waiting, sizeof *grown, &tracker->waiting_capacity, tracker->waiting_first,
-                               tracker->waiting_end, count + 1);
+                               tracker->waiting_end, count + more);
     tracker->waiting = grown ? grown : tracker->waiting;
     return grown;
 }

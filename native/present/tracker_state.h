@@ -151,7 +151,7 @@ static inline void decide(vks_tracker *tracker, vks_decision_kind kind, uint64_t
 /* Reserve room, so that the following calls cannot fail. False: out of memory. */
 bool vks_tracker_reserve_present(vks_tracker *tracker);
 bool vks_tracker_reserve_swapchain(vks_tracker *tracker, uint32_t image_count);
-bool vks_tracker_reserve_waiting(vks_tracker *tracker);
+bool vks_tracker_reserve_waiting(vks_tracker *tracker, uint64_t more);
 bool vks_tracker_reserve_decisions(vks_tracker *tracker,
                                    uint64_t more); /* in addition to one for every tracked handle */
 /* Return an index; the room was reserved before. */

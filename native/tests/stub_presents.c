@@ -27,6 +27,14 @@ uint32_t stub_below(uint32_t n)
     return (uint32_t)(stub.seed >> 33) % n;
 }
 
+void *stub_new(size_t size)
+{
+    void *made = NULL;
+    if (posix_memalign(&made, 64, size))
+        abort();
+    return memset(made, 0, size);
+}
+
 /* ---- semaphores ---- */
 
 void stub_expect_signal(uint32_t index)
@@ -328,6 +336,7 @@ static void *run(void *unused)
 /* Clears only the used part, because the state is large. */
 static void reset(void)
 {
+    stub_lose(); /* what a test has leaked */
     memset(stub.semaphores, 0, (stub.n_semaphores + 1) * sizeof *stub.semaphores);
     memset(stub.fences, 0, (stub.n_fences + 1) * sizeof *stub.fences);
     memset(stub.buffers, 0, (stub.n_buffers + 1) * sizeof *stub.buffers);

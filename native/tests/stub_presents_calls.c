@@ -158,7 +158,7 @@ static void add_work(batch *b, VkCommandBuffer handle)
 
 static void add_batch(const VkSubmitInfo2 *info)
 {
-    batch *b = calloc(1, sizeof *b);
+    batch *b = stub_new(sizeof *b);
     for (uint32_t i = 0; i < info->waitSemaphoreInfoCount && i < POINTS; i++) {
         uint32_t index = INDEX(info->pWaitSemaphoreInfos[i].semaphore);
         b->waits[b->n_waits++] = (point){index, info->pWaitSemaphoreInfos[i].value};

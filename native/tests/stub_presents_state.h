@@ -165,6 +165,7 @@ static inline swapchain *swapchain_of(uint32_t image) { return &stub.swapchains[
 static inline image *image_of(uint32_t index) { return &swapchain_of(index)->images[index % MOST_IMAGES]; }
 
 /* ---- stub_presents.c ---- */
+void *stub_new(size_t size); /* zeroed; not by calloc(), which a test may let fail (failing_memory.h) */
 void stub_violation(const char *text);
 uint32_t stub_below(uint32_t n); /* at random */
 /* Caller holds stub.lock: */

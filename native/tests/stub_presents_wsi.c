@@ -158,7 +158,7 @@ static bool has_changed(const swapchain *chain)
 
 static void start_acquire(VkSemaphore semaphore_handle, VkFence fence_handle, uint32_t index)
 {
-    acquire *a = calloc(1, sizeof *a);
+    acquire *a = stub_new(sizeof *a);
     *a = (acquire){.image = index,
                    .semaphore = INDEX(semaphore_handle),
                    .fence = INDEX(fence_handle),
@@ -230,7 +230,7 @@ static VkFence fence_of(const VkPresentInfoKHR *info)
 static void add_present(swapchain *chain, const VkPresentInfoKHR *info)
 {
     VkFence fence_handle = fence_of(info);
-    present *p = calloc(1, sizeof *p);
+    present *p = stub_new(sizeof *p);
     uint32_t i = info->pImageIndices[0];
     p->image = INDEX(info->pSwapchains[0]) * MOST_IMAGES + i;
     p->fence = INDEX(fence_handle);

@@ -95,6 +95,96 @@ static void a_close_long_after_an_interrupted_retarget_has_its_own_deadlines(voi
     }
 }
 
+/* The engine takes nothing, and a thread records. */
+static void open_pinned(app *a, vks_present_policy policy)
+{
+    app_open(a, (choices){.pace = PRESENTS_EAGER, .policy = policy, .proof_ms = 1, .fence_ms = 60000});
+    presents_stall(STALL_PRESENTS | STALL_FENCES);
+    presents_allow_early_destroy(true); /* no proof can come */
+    app_frames(a, 2, 1);
+    CHECK(vks_swapchain_pin(a->swapchain, app_statistics(a).generation) == VKS_OK, "%s", vks_last_error()->text);
+}
+
+/* rules: A21, A27 */
+static void a_close_while_a_thread_records_destroys_nothing_and_can_be_repeated(void)
+{
+    ON_BOTH_POLICIES(policy)
+    {
+        app a;
+        open_pinned(&a, policy);
+        presents_counts before = presents_count();
+        vks_clear_error();
+        CHECK(vks_swapchain_try_close(a.swapchain) == VKS_TIMEOUT && TEXT_HAS("records commands"), "%s",
+              vks_last_error()->text);
+        CHECK(presents_count().semaphores == before.semaphores && presents_count().swapchains == 1, "%u of %u",
+              presents_count().semaphores, before.semaphores);
+        vks_swapchain_unpin(a.swapchain);
+        CHECK(vks_swapchain_try_close(a.swapchain) == VKS_OK, "%s", vks_last_error()->text);
+        CHECK(presents_count().swapchains == 0, "%u", presents_count().swapchains);
+        app_close(&a);
+    }
+}
+
+/* rules: A9, A21 */
+static void a_retarget_while_a_thread_records_changes_nothing_and_can_be_repeated(void)
+{
+    ON_BOTH_POLICIES(policy)
+    {
+        app a;
+        open_pinned(&a, policy);
+        CHECK(vks_swapchain_retarget(a.swapchain, a.surface) == VKS_TIMEOUT && TEXT_HAS("records commands"), "%s",
+              vks_last_error()->text);
+        vks_swapchain_unpin(a.swapchain);
+        CHECK(vks_swapchain_retarget(a.swapchain, a.surface) == VKS_OK, "%s", vks_last_error()->text);
+        app_frames(&a, 2, 1); /* the surface has no other swapchain */
+        app_close(&a);
+    }
+}
+
+static void *retarget(void *argument)
+{
+    app *a = argument;
+    CHECK(vks_swapchain_retarget(a->swapchain, a->surface) == VKS_CLOSED, "%s", vks_last_error()->text);
+    return NULL;
+}
+
+/* rules: A27 */
+static void a_retarget_that_waited_behind_a_close_reports_that_it_is_closed(void)
+{
+    ON_BOTH_POLICIES(policy)
+    {
+        app a;
+        pthread_t thread;
+        app_open(&a, (choices){.pace = PRESENTS_EAGER, .policy = policy});
+        app_frames(&a, 3, 1);
+        uint32_t calls = a.device->driver_calls;
+        pthread_mutex_lock(&a.swapchain->lock); /* as a close has it */
+        pthread_create(&thread, NULL, retarget, &a);
+        while (a.device->driver_calls == calls) /* its first check is over */
+            usleep(100);
+        a.swapchain->is_closed = true;
+        pthread_mutex_unlock(&a.swapchain->lock);
+        pthread_join(thread, NULL);
+        CHECK(presents_count().swapchains == 1, "%u", presents_count().swapchains);
+        app_close(&a);
+    }
+}
+
+/* rules: A28 */
+static void a_close_after_the_device_was_shut_down_keeps_its_vulkan_device(void)
+{
+    static app a; /* what is leaked stays within reach of a leak checker */
+    app_open(&a, (choices){.pace = PRESENTS_EAGER, .policy = VKS_PRESENTS_BY_FENCES});
+    app_frames(&a, 3, 1);
+    app_forget_surfaces(&a);
+    vks_device_shutdown(a.device);
+    CHECK(vks_swapchain_try_close(a.swapchain) == VKS_OK, "%s", vks_last_error()->text);
+    CHECK(presents_count().swapchains == 1, "the driver is not called any more");
+    CHECK(vks_device_leaks(a.device), "a VkSwapchainKHR is alive");
+    CHECK(vks_swapchain_try_close(a.swapchain) == VKS_OK, "%s", vks_last_error()->text);
+    vks_swapchain_unref(a.swapchain);
+}
+
 /* rules: A28 */
 static void a_swapchain_that_was_leaked_keeps_its_vulkan_device(void)
 {
@@ -119,6 +209,10 @@ int main(void)
     RUN(close_waits_for_proof_although_another_swapchain_has_the_queue);
     RUN(the_lock_timeout_starts_when_an_idle_swapchain_is_locked);
     RUN(a_close_long_after_an_interrupted_retarget_has_its_own_deadlines);
+    RUN(a_close_while_a_thread_records_destroys_nothing_and_can_be_repeated);
+    RUN(a_retarget_while_a_thread_records_changes_nothing_and_can_be_repeated);
+    RUN(a_retarget_that_waited_behind_a_close_reports_that_it_is_closed);
+    RUN(a_close_after_the_device_was_shut_down_keeps_its_vulkan_device);
     RUN(a_swapchain_that_was_leaked_keeps_its_vulkan_device);
     return check_result();
 }
