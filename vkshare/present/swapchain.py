@@ -296,8 +296,9 @@ class Swapchain(Closable, _native.Swapchain):
         Raises
         ------
         TimeoutError
-            Another thread's call has not returned from the driver for ten seconds, or what was submitted has not run:
-            nothing was freed, and close() again goes on from there. So after Ctrl-C.
+            Another thread's call has not returned from the driver for ten seconds, another thread has recorded commands
+            for a frame for a second, or what was submitted has not run: nothing was freed, and close() again goes on
+            from there. So after Ctrl-C.
         """
         self.device._refuse_in_forked_child()
         with self._lock:
