@@ -167,6 +167,8 @@ static void VKAPI_CALL begin_rendering(VkCommandBuffer c, const VkRenderingInfo 
     note(clears ? "render-clear" : "render");
 }
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter" /* the stubs below have the signatures of Vulkan */
 #define LOGS(function, word, ...)                                                                                      \
     static void VKAPI_CALL function(VkCommandBuffer c, ##__VA_ARGS__)                                                  \
     {                                                                                                                  \
