@@ -48,32 +48,22 @@ static void watch_follower(const vks_access *access, vks_watch_list *list)
         vks_watch_word(list, &page->seq, atomic_load(&page->seq));
 }
 
-/* Returns whether the queue itself waits. The CPU backend has no semaphores; there the value is complete by now. */
-static bool waits_on_gpu(const vks_access *access)
-{
-    const vks_fence *fence = access->object;
-    return fence->semaphore && atomic_load(&vks_fence_page_of(fence)->completed) < access->value;
-}
-
-static vks_status prepare_wait(vks_access *access, const vks_work *work, size_t *completions)
-{
-    const vks_fence *fence = access->object;
-    *completions += work->device->native_timelines && fence->follower;
-    return VKS_OK;
-}
-
+/* The CPU backend has no semaphores; there the value is complete by now. A follower's signaller may
+ * die, and then the host must end the wait. */
 static void add_wait(vks_access *access, const vks_work *work, vks_batch_draft *draft)
 {
-    (void)work;
-    if (waits_on_gpu(access))
-        vks_draft_wait(draft, ((const vks_fence *)access->object)->semaphore, access->value);
+    const vks_fence *fence = access->object;
+    access->waits = false;
+    if (!fence->semaphore || atomic_load(&vks_fence_page_of(fence)->completed) >= access->value)
+        return;
+    vks_draft_wait(draft, fence->semaphore, access->value);
+    access->waits = fence->follower && work->device->native_timelines;
+    draft->completions += access->waits;
 }
 
-/* Its signaller may die, and then the host must end the wait. */
 static void record_wait(vks_access *access, const vks_work *work, uint64_t serial)
 {
-    const vks_fence *fence = access->object;
-    if (work->device->native_timelines && fence->follower && waits_on_gpu(access))
+    if (access->waits)
         vks_device_add_completion(work->device, serial, &vks_fence_gpu_wait, access->object, access->value);
 }
 
@@ -89,7 +79,6 @@ const vks_access_class vks_fence_wait_access = {
     .ready = wait_ready,
     .watch = watch_follower,
     .is_watched = is_follower,
-    .prepare = prepare_wait,
     .before = add_wait,
     .submitted = record_wait,
     .held = hold_wait,
@@ -109,16 +98,10 @@ static vks_readiness signal_ready(vks_access *access, const vks_work *work, vks_
     return fence->external_signal ? VKS_HOLD : VKS_READY;
 }
 
-static vks_status prepare_signal(vks_access *access, const vks_work *work, size_t *completions)
-{
-    (void)work;
-    *completions += vks_fence_is_watched(access->object);
-    return VKS_OK;
-}
-
 static void add_signal(const vks_access *access, const vks_work *work, vks_batch_draft *draft)
 {
     const vks_fence *fence = access->object;
+    draft->completions += vks_fence_is_watched(fence);
     if (!work->device->timeline)
         return;
     if (vks_fence_follows_external(fence))
@@ -148,7 +131,6 @@ static void hold_signal(const vks_access *access, int by)
 
 const vks_access_class vks_fence_signal_access = {
     .ready = signal_ready,
-    .prepare = prepare_signal,
     .after = add_signal,
     .submitted = record_signal,
     .failed = fail_signal,

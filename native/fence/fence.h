@@ -65,19 +65,16 @@ static inline bool vks_fence_follows_external(const vks_fence *fence)
 /* ---- access.c ---- */
 
 extern const vks_access_class vks_fence_wait_access, vks_fence_signal_access;
-static inline vks_access vks_access_wait(const vks_wait *wait)
+static inline void vks_access_wait(vks_access *access, const vks_wait *wait)
 {
-    return wait->fence ? (vks_access){.class = &vks_fence_wait_access, .object = wait->fence, .value = wait->value}
-                       : (vks_access){.class = &vks_submission_access,
-                                      .object = wait->submission.op,
-                                      .value = wait->submission.serial};
+    if (wait->fence)
+        vks_access_init(access, &vks_fence_wait_access, wait->fence, NULL, wait->value);
+    else
+        vks_access_init(access, &vks_submission_access, wait->submission.op, NULL, wait->submission.serial);
 }
-static inline vks_access vks_access_signal(const vks_signal *signal)
+static inline void vks_access_signal(vks_access *access, vks_fence *fence, uint64_t value)
 {
-    return (vks_access){.class = &vks_fence_signal_access,
-                        .object = signal->fence,
-                        .mark = &signal->fence->signal_mark,
-                        .value = signal->value};
+    vks_access_init(access, &vks_fence_signal_access, fence, &fence->signal_mark, value);
 }
 
 /* ---- values.c (caller holds device->lock) ---- */

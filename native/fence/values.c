@@ -222,8 +222,10 @@ vks_status vks_fence_signal(vks_fence *fence, uint64_t value)
     } else if (!status && pending) {
         /* Signals are pending, and the counter must not pass them
          * (VUID-VkSemaphoreSignalInfo-value-03259), so signal through the queue. */
-        vks_access access = vks_access_signal(&(vks_signal){fence, value});
-        vks_work *held, draft = {.device = device, .run = vks_work_submit, .accesses = &access, .n_accesses = 1};
+        vks_access access;
+        vks_work *held, draft;
+        vks_access_signal(&access, fence, value);
+        vks_work_draft(&draft, device, VKS_WORK_SUBMIT, vks_work_submit, &access, 1);
         status = vks_work_submit_or_hold(&draft, fence->held_signals > 0, true, &held);
         if (held)
             vks_work_unref(held);

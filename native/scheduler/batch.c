@@ -129,31 +129,6 @@ static void add_commands(vks_batch_draft *draft, const vks_work *work)
         vks_draft_buffer(draft, work->raw[i]);
 }
 
-static vks_status submit_batch(vks_device *device, const vks_work *work)
-{
-    scratch s;
-    vks_batch_draft draft = {.batch = {.family = choose_family(device, work)}};
-    vks_status status = make_room(&s, &draft, work);
-    if (status)
-        return status;
-    for (uint32_t i = 0; i < work->n_accesses; i++)
-        if (work->accesses[i].class->before)
-            work->accesses[i].class->before(&work->accesses[i], work, &draft);
-    add_commands(&draft, work);
-    for (uint32_t i = 0; i < work->n_accesses; i++)
-        if (work->accesses[i].class->after)
-            work->accesses[i].class->after(&work->accesses[i], work, &draft);
-    draft.batch.waits = draft.waits;
-    draft.batch.signals = draft.signals;
-    draft.batch.buffers = draft.buffers;
-    uint64_t began = vks_trace_begin();
-    status = vks_device_submit(device, &draft.batch);
-    VKS_TRACE(began, vks_traced_batch(device, &draft.batch, work->number, began, status));
-    if (__builtin_expect(s.big != NULL, 0))
-        free(s.big);
-    return status;
-}
-
 /* Undoes prepare() of the first n accesses. */
 static void refuse(const vks_work *work, uint32_t n)
 {
@@ -164,18 +139,49 @@ static void refuse(const vks_work *work, uint32_t n)
 
 static vks_status prepare(vks_work *work)
 {
-    size_t completions = work->n_events;
     for (uint32_t i = 0; i < work->n_accesses; i++) {
         vks_access *access = &work->accesses[i];
-        vks_status status = access->class->prepare ? access->class->prepare(access, work, &completions) : VKS_OK;
+        vks_status status = access->class->prepare ? access->class->prepare(access, work) : VKS_OK;
         if (__builtin_expect(status, 0)) {
             refuse(work, i);
             return status;
         }
     }
-    vks_status status = vks_device_reserve(work->device, completions);
+    return VKS_OK;
+}
+
+static void fill(vks_batch_draft *draft, const vks_work *work)
+{
+    for (uint32_t i = 0; i < work->n_accesses; i++)
+        if (work->accesses[i].class->before)
+            work->accesses[i].class->before(&work->accesses[i], work, draft);
+    add_commands(draft, work);
+    for (uint32_t i = 0; i < work->n_accesses; i++)
+        if (work->accesses[i].class->after)
+            work->accesses[i].class->after(&work->accesses[i], work, draft);
+    draft->batch.waits = draft->waits;
+    draft->batch.signals = draft->signals;
+    draft->batch.buffers = draft->buffers;
+}
+
+static vks_status submit_batch(vks_device *device, const vks_work *work)
+{
+    scratch s;
+    vks_batch_draft draft;
+    draft.batch.family = choose_family(device, work);
+    draft.batch.n_waits = draft.batch.n_signals = draft.batch.n_buffers = draft.batch.n_commands = 0;
+    draft.completions = work->n_events;
+    vks_status status = make_room(&s, &draft, work);
     if (status)
-        refuse(work, work->n_accesses);
+        return status;
+    fill(&draft, work);
+    if (!(status = vks_device_reserve(device, draft.completions))) {
+        uint64_t began = vks_trace_begin();
+        status = vks_device_submit(device, &draft.batch);
+        VKS_TRACE(began, vks_traced_batch(device, &draft.batch, work->number, began, status));
+    }
+    if (__builtin_expect(s.big != NULL, 0))
+        free(s.big);
     return status;
 }
 

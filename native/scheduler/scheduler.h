@@ -77,7 +77,36 @@ static inline vks_status vks_work_status(const vks_work *work)
     return state == VKS_WORK_HELD ? VKS_TIMEOUT : state == VKS_WORK_SUBMITTED ? VKS_OK : work->failure;
 }
 
+/* Makes a draft, an operation on the stack. Sets the fields that a draft has one by one, because
+ * zeroing the whole struct takes longer than the driver's entry. */
+static inline void vks_work_draft(vks_work *draft, vks_device *device, vks_work_kind kind,
+                                  vks_status (*run)(vks_work *work), vks_access *accesses, uint32_t n_accesses)
+{
+    draft->device = device;
+    draft->kind = kind;
+    draft->run = run;
+    draft->accesses = accesses;
+    draft->n_accesses = n_accesses;
+    draft->n_commands = draft->n_raw = 0;
+    draft->n_events = 0;
+    draft->has_grace = draft->may_signal_release = false;
+    draft->number = 0;
+    atomic_init(&draft->serial, 0);
+}
+
 /* ---- accesses ---- */
+
+/* Fills in the fields that every class has. */
+static inline void vks_access_init(vks_access *access, const vks_access_class *class, void *object, uint64_t *mark,
+                                   uint64_t value)
+{
+    access->class = class;
+    access->object = object;
+    access->mark = mark;
+    access->value = value;
+    access->granted = false;
+    access->ownership.id = 0;
+}
 
 /* A batch under construction. An access adds at most so many of each: */
 #define VKS_ACCESS_WAITS 4u
@@ -87,6 +116,7 @@ typedef struct vks_batch_draft {
     vks_batch batch;
     vks_point *waits, *signals;
     uint64_t *buffers;
+    size_t completions; /* that submitted() will add */
 } vks_batch_draft;
 
 static inline void vks_draft_wait(vks_batch_draft *draft, uint64_t semaphore, uint64_t value)
@@ -121,9 +151,8 @@ struct vks_access_class {
     void (*watch)(const vks_access *access, vks_watch_list *list);
     bool (*is_watched)(const vks_access *access); /* watch() adds a word */
     unsigned (*queue_needs)(const vks_access *access);
-    /* Prepares the batch: what may fail, and what other parties must see before the work can run. Adds the completions
-     * that submitted() will add to *completions. On a failure it has no effect. */
-    vks_status (*prepare)(vks_access *access, const vks_work *work, size_t *completions);
+    /* Does what may fail, and what other parties must see before the work can run. On a failure it has no effect. */
+    vks_status (*prepare)(vks_access *access, const vks_work *work);
     void (*refused)(vks_access *access);                                              /* undoes prepare() */
     void (*before)(vks_access *access, const vks_work *work, vks_batch_draft *draft); /* before the commands */
     void (*after)(const vks_access *access, const vks_work *work, vks_batch_draft *draft);

@@ -45,7 +45,7 @@ static vks_status add_surface(access_list *list, uint64_t round, vks_surface *su
     if (__builtin_expect(status, 0))
         return status;
     surface->mark = round;
-    list->accesses[list->n++] = vks_access_surface(&vks_surface_use, surface, owned);
+    vks_access_surface(&list->accesses[list->n++], &vks_surface_use, surface, owned);
     list->is_behind |= surface->held > 0;
     return VKS_OK;
 }
@@ -79,9 +79,9 @@ static vks_status add_fences(access_list *list, const vks_submit_info *info, con
     if (status)
         return status;
     for (uint32_t i = 0; i < info->n_waits; i++)
-        list->accesses[list->n++] = vks_access_wait(&info->waits[i]);
+        vks_access_wait(&list->accesses[list->n++], &info->waits[i]);
     for (uint32_t i = 0; i < info->n_signals; i++)
-        list->accesses[list->n++] = vks_access_signal(&signals[i]);
+        vks_access_signal(&list->accesses[list->n++], signals[i].fence, signals[i].value);
     return VKS_OK;
 }
 
@@ -179,16 +179,13 @@ static vks_status submit_locked(vks_device *device, const vks_submit_info *info,
         return VKS_TIMEOUT;
     if ((status = check_info(device, info, signals, list)))
         return status;
-    vks_work draft = {.kind = VKS_WORK_SUBMIT,
-                      .device = device,
-                      .run = vks_work_submit,
-                      .may_signal_release = true,
-                      .accesses = list->accesses,
-                      .commands = (vks_commands **)info->commands,
-                      .raw = (uint64_t *)info->raw,
-                      .n_accesses = list->n,
-                      .n_commands = info->n_commands,
-                      .n_raw = info->n_raw};
+    vks_work draft;
+    vks_work_draft(&draft, device, VKS_WORK_SUBMIT, vks_work_submit, list->accesses, list->n);
+    draft.may_signal_release = true;
+    draft.commands = (vks_commands **)info->commands;
+    draft.raw = (uint64_t *)info->raw;
+    draft.n_commands = info->n_commands;
+    draft.n_raw = info->n_raw;
     bool may_hold = device->n_held < device->held_limit || signals_a_held_wait(signals, info->n_signals);
     status = vks_work_submit_or_hold(&draft, list->is_behind, may_hold, &out->op);
     if (status)

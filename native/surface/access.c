@@ -98,13 +98,7 @@ static void retract_release(vks_access *access)
 
 /* ---- the batch ---- */
 
-static size_t gpu_waits(const vks_access *access)
-{
-    const vks_surface *surface = access->object;
-    return surface->semaphore && surface->acquire_submitted < access->ownership.id;
-}
-
-static vks_status prepare_use(vks_access *access, const vks_work *work, size_t *completions)
+static vks_status prepare_use(vks_access *access, const vks_work *work)
 {
     vks_presentable *frame = ((const vks_surface *)access->object)->presentable;
     vks_status status = frame && !frame->spare ? frame->refill(frame) : VKS_OK;
@@ -112,7 +106,6 @@ static vks_status prepare_use(vks_access *access, const vks_work *work, size_t *
         return status;
     if (__builtin_expect(may_signal_release(access, work), 0))
         announce_release(access);
-    *completions += gpu_waits(access) + (access->value != 0);
     return VKS_OK;
 }
 
@@ -155,6 +148,7 @@ static void add_use(vks_access *access, const vks_work *work, vks_batch_draft *d
                     !vks_wait_point_is_ordered(work->device, surface, &ownership->wait_point);
     if (access->waits)
         vks_draft_wait(draft, surface->semaphore, ownership->wait_point.value);
+    draft->completions += access->waits;
 }
 
 static void add_release(const vks_access *access, const vks_work *work, vks_batch_draft *draft)
@@ -163,6 +157,7 @@ static void add_release(const vks_access *access, const vks_work *work, vks_batc
     const vks_surface *surface = access->object;
     if (!access->value)
         return;
+    draft->completions++;
     if (surface->engine_value)
         vks_draft_wait(draft, surface->engine_semaphore, surface->engine_value);
     if (vks_surface_is_transferred(surface))
@@ -299,10 +294,9 @@ const vks_access_class vks_surface_use = {
 
 /* ---- the batch of a release whose page was released ---- */
 
-static vks_status prepare_release(vks_access *access, const vks_work *work, size_t *completions)
+static vks_status prepare_release(vks_access *access, const vks_work *work)
 {
     (void)work;
-    *completions += gpu_waits(access) + 1;
     return vks_surface_check_value(access->object, access->value);
 }
 

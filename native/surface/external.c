@@ -44,9 +44,11 @@ static void unlock_queue(vks_device *device)
  * the queue. */
 static vks_status submit_acquire(vks_surface *surface, uint64_t *serial)
 {
-    vks_access access = vks_access_surface(&vks_surface_use, surface, true);
-    vks_work draft = {.kind = VKS_WORK_SUBMIT, .device = surface->device, .accesses = &access, .n_accesses = 1};
+    vks_access access;
+    vks_work draft;
     vks_status why;
+    vks_access_surface(&access, &vks_surface_use, surface, true);
+    vks_work_draft(&draft, surface->device, VKS_WORK_SUBMIT, vks_work_submit, &access, 1);
     if (!surface->owned)
         return vks_surface_not_owned(surface);
     if (surface->held || vks_work_ready(&draft, &why) != VKS_READY)

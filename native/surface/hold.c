@@ -104,10 +104,11 @@ const vks_access_class vks_surface_acquire_access = {
 vks_status vks_surface_hold_acquire(vks_surface *surface, uint64_t key, vks_work **out)
 {
     surface->next_ownership++;
-    vks_access access = vks_access_surface(&vks_surface_acquire_access, surface, false);
+    vks_access access;
+    vks_work draft;
+    vks_access_surface(&access, &vks_surface_acquire_access, surface, false);
     access.key = key;
-    vks_work draft = {
-        .kind = VKS_WORK_ACQUIRE, .device = surface->device, .run = run_acquire, .accesses = &access, .n_accesses = 1};
+    vks_work_draft(&draft, surface->device, VKS_WORK_ACQUIRE, run_acquire, &access, 1);
     surface->pending = true;
     vks_status status = vks_work_hold_copy(&draft, out);
     if (status)

@@ -4,15 +4,12 @@
 
 vks_status vks_surface_submit_release(vks_surface *surface, uint64_t value, bool behind)
 {
-    vks_device *device = surface->device;
-    vks_access access = vks_access_surface(&vks_surface_release_batch, surface, true);
+    vks_access access;
+    vks_work draft;
+    vks_access_surface(&access, &vks_surface_release_batch, surface, true);
     access.value = value;
-    vks_work draft = {.kind = VKS_WORK_RELEASE,
-                      .device = device,
-                      .run = vks_surface_run_release_batch,
-                      .has_grace = true,
-                      .accesses = &access,
-                      .n_accesses = 1};
+    vks_work_draft(&draft, surface->device, VKS_WORK_RELEASE, vks_surface_run_release_batch, &access, 1);
+    draft.has_grace = true;
     vks_status why = VKS_OK;
     vks_readiness ready = behind ? VKS_HOLD : vks_work_ready(&draft, &why);
     if (ready == VKS_FAIL) { /* the ownership's wait point will never complete */
@@ -87,13 +84,11 @@ vks_status vks_surface_release_now(vks_surface *surface, uint64_t key, bool behi
 /* Holds the release of an acquire that is not granted yet. Caller holds device->lock. */
 static vks_status queue_release(vks_surface *surface, uint64_t key)
 {
-    vks_access access = vks_access_surface(&vks_surface_release_access, surface, false);
+    vks_access access;
+    vks_work draft;
+    vks_access_surface(&access, &vks_surface_release_access, surface, false);
     access.key = key;
-    vks_work draft = {.kind = VKS_WORK_RELEASE,
-                      .device = surface->device,
-                      .run = vks_surface_run_release,
-                      .accesses = &access,
-                      .n_accesses = 1};
+    vks_work_draft(&draft, surface->device, VKS_WORK_RELEASE, vks_surface_run_release, &access, 1);
     uint64_t released = surface->released;
     surface->pending = false; /* before it is held, because the scheduler may run it at once */
     surface->released = access.ownership.id;

@@ -167,14 +167,15 @@ vks_status vks_surface_release_for_export(vks_surface *surface);
 extern const vks_access_class vks_surface_use, vks_surface_acquire_access, vks_surface_release_access,
     vks_surface_release_batch;
 /* An access in the current ownership, which is granted, or in the pending one. */
-static inline vks_access vks_access_surface(const vks_access_class *class, vks_surface *surface, bool granted)
+static inline void vks_access_surface(vks_access *access, const vks_access_class *class, vks_surface *surface,
+                                      bool granted)
 {
-    vks_access access = {.class = class, .object = surface, .mark = &surface->mark, .granted = granted};
+    vks_access_init(access, class, surface, &surface->mark, 0);
+    access->granted = granted;
     if (granted)
-        access.ownership = surface->ownership;
+        access->ownership = surface->ownership;
     else
-        access.ownership.id = surface->next_ownership;
-    return access;
+        access->ownership.id = surface->next_ownership;
 }
 /* The members that every class of surfaces has. */
 vks_readiness vks_surface_use_ready(vks_access *access, const vks_work *work, vks_status *why);
