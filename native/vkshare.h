@@ -26,6 +26,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default) /* the functions of this header are what libvkshare.so exports */
+
+#define VKS_VERSION_MAJOR 0
+#define VKS_VERSION_MINOR 1
+#define VKS_VERSION_PATCH 0
+/* One number for a version, so that versions can be compared. */
+#define VKS_MAKE_VERSION(major, minor, patch) ((uint32_t)(major) << 22 | (uint32_t)(minor) << 12 | (uint32_t)(patch))
+#define VKS_VERSION VKS_MAKE_VERSION(VKS_VERSION_MAJOR, VKS_VERSION_MINOR, VKS_VERSION_PATCH)
+
 #define VKS_FOREVER UINT64_MAX
 #define VKS_LAYOUT_VERSION 3u /* of the shared pages; other versions are refused (K32) */
 #define VKS_SLOTS 120u        /* handles that may share one surface at a time */
@@ -64,6 +76,10 @@ typedef struct vks_error {
     int64_t code;   /* errno or VkResult */
     char text[232]; /* one sentence, no final full stop */
 } vks_error;
+
+/* VKS_VERSION of the library that is loaded, which may be newer than this header. Before 1.0 the
+ * interface is the same only if major and minor are the same. */
+uint32_t vks_version(void);
 
 const vks_error *vks_last_error(void);
 void vks_clear_error(void); /* call before a function whose VKS_TIMEOUT may have a text of its own */
@@ -649,5 +665,10 @@ vks_status vks_queue_inspect(int fd, vks_queue_view *out);
 
 bool vks_have_futex_waitv(void); /* false: held work that waits on other parties' pages is polled every millisecond */
 uint32_t vks_thread_count(void); /* threads of the core now */
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -53,6 +53,7 @@ _HOME = {
     "DeviceMismatchError": "vkshare.errors",
     "DescriptorError": "vkshare.errors",
     "RemoteLostError": "vkshare.errors",
+    "get_include": "vkshare._library",
 }
 _MODULES = ("compositor", "errors", "formats", "interop", "server", "testing", "vsync")
 
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
     from vkshare import server as server
     from vkshare import testing as testing
     from vkshare import vsync as vsync
+    from vkshare._library import get_include as get_include
     from vkshare.adapter import Adapter as Adapter
     from vkshare.adapter import Capabilities as Capabilities
     from vkshare.adapter import adapters as adapters
