@@ -39,6 +39,7 @@ set(pkg_config_folder ${library_folder}/pkgconfig)
 # Paths from the files' own folders, because a wheel is unpacked anywhere.
 file(RELATIVE_PATH PKG_CONFIG_LIBDIR /prefix/${pkg_config_folder} /prefix/${library_folder})
 file(RELATIVE_PATH PKG_CONFIG_INCLUDEDIR /prefix/${pkg_config_folder} /prefix/${include_folder})
+string(REGEX REPLACE "/$" "" PKG_CONFIG_LIBDIR "${PKG_CONFIG_LIBDIR}")
 configure_file(cmake/vkshare.pc.in ${CMAKE_CURRENT_BINARY_DIR}/vkshare.pc @ONLY)
 
 # Before 1.0 a minor version may change the interface.

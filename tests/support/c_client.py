@@ -15,7 +15,6 @@ import pytest
 
 from support import cmake_build
 from support.cmake_build import ROOT
-
 from vkshare import _library as library
 
 BUILD = ROOT / "build" / "examples"
