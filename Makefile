@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 VENV := .venv/bin
-SOURCES := CMakeLists.txt pyproject.toml $(shell find native shaders -type f 2>/dev/null)
+SOURCES := CMakeLists.txt pyproject.toml $(shell find native cmake shaders -type f 2>/dev/null)
 ARGS ?=
 export T K
 

@@ -7,6 +7,11 @@
  *
  * Conventions
  *  - Every function is safe to call from any thread unless its comment says otherwise.
+ *  - A function whose comment says nothing of blocking takes the device's lock at most, which no
+ *    thread holds while it sleeps.
+ *  - Every function that returns vks_status may return the general statuses: VKS_NO_MEMORY,
+ *    VKS_OS_ERROR, VKS_VULKAN_ERROR, and for an object VKS_CLOSED, VKS_DEVICE_LOST and VKS_FORKED.
+ *    Its comment has the others, or says that there are none.
  *  - Deadlines are absolute CLOCK_MONOTONIC nanoseconds. 0 tests and returns; VKS_FOREVER never
  *    expires.
  *  - The comment of a function that can block says so. Such a function may return VKS_INTERRUPTED:
@@ -25,6 +30,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default) /* the functions of this header are what libvkshare.so exports */
+
+#define VKS_VERSION_MAJOR 0
+#define VKS_VERSION_MINOR 1
+#define VKS_VERSION_PATCH 0
+/* One number for a version, so that versions can be compared. */
+#define VKS_MAKE_VERSION(major, minor, patch) ((uint32_t)(major) << 22 | (uint32_t)(minor) << 12 | (uint32_t)(patch))
+#define VKS_VERSION VKS_MAKE_VERSION(VKS_VERSION_MAJOR, VKS_VERSION_MINOR, VKS_VERSION_PATCH)
 
 #define VKS_FOREVER UINT64_MAX
 #define VKS_LAYOUT_VERSION 3u /* of the shared pages; other versions are refused (K32) */
@@ -65,6 +82,11 @@ typedef struct vks_error {
     char text[232]; /* one sentence, no final full stop */
 } vks_error;
 
+/* VKS_VERSION of the library that is loaded, which may be newer than this header. Before 1.0 the
+ * interface is the same only if major and minor are the same. */
+uint32_t vks_version(void);
+
+/* The calling thread's last error. It is the thread's own, and valid until its next failing call. */
 const vks_error *vks_last_error(void);
 void vks_clear_error(void); /* call before a function whose VKS_TIMEOUT may have a text of its own */
 
@@ -84,7 +106,7 @@ typedef struct vks_event_queue vks_event_queue;
 /* ---- event queues: one eventfd for any number of outstanding events (X23) ---- */
 
 /* An event queue collects the tokens of completed events. Its eventfd is readable while it holds
- * any. */
+ * any. *out is a reference. General statuses only. */
 vks_status vks_event_queue_create(vks_event_queue **out);
 int vks_event_queue_fd(const vks_event_queue *event_queue); /* owned by the event queue */
 /* Moves up to `capacity` tokens out and returns their number. The fd stays readable while more are
@@ -123,7 +145,11 @@ typedef struct vks_device_info {
     const vks_vulkan_info *vulkan; /* NULL: the CPU backend */
 } vks_device_info;
 
+/* Creates a device and starts its threads. `info` is read during the call. *out is a reference; the
+ * caller ends the device with vks_device_shutdown(). VKS_UNSUPPORTED: the VkDevice lacks a function
+ * that the core needs. */
 vks_status vks_device_create(const vks_device_info *info, vks_device **out);
+/* Another reference, and one less. The last unref frees the memory, after a shutdown. */
 void vks_device_ref(vks_device *device);
 void vks_device_unref(vks_device *device);
 /* Blocks for about a second at most, or some 20 seconds if the driver hangs. Cancels held work
@@ -139,7 +165,8 @@ bool vks_device_leaks(const vks_device *device);
 /* VKS_OK, VKS_CLOSED, VKS_DEVICE_LOST or VKS_FORKED. */
 vks_status vks_device_state(const vks_device *device);
 void vks_device_mark_lost(vks_device *device); /* acts as on VK_ERROR_DEVICE_LOST (X21) */
-/* Blocks until all work that was submitted before the call, held work included, has run. */
+/* Blocks until all work that was submitted before the call, held work included, has run.
+ * VKS_TIMEOUT. */
 vks_status vks_device_wait_idle(vks_device *device, uint64_t deadline);
 /* A serial is the number of a batch that was submitted to the driver. Serials complete in order. */
 uint64_t vks_device_submitted(vks_device *device);
@@ -156,6 +183,7 @@ typedef struct vks_device_statistics {
     uint64_t copied_bytes;         /* reported by the copy paths: vks_device_count_copy() */
     uint64_t fences, surfaces;     /* open */
 } vks_device_statistics;
+/* Copies the numbers of this moment to *out. */
 void vks_device_get_statistics(vks_device *device, vks_device_statistics *out);
 void vks_device_count_copy(vks_device *device, uint64_t bytes); /* adds to copied_bytes */
 
@@ -171,10 +199,12 @@ typedef struct vks_use {
 /* A compiled command list: a VkCommandBuffer (recorded for simultaneous use) or a program, with the
  * surfaces that it touches. Once the last reference is gone and its last use has run,
  * vks_device_reap() calls `retire(user)`, which can free the command buffer. No other thread calls
- * it. */
+ * it. *out is a reference. VKS_FOREIGN_DEVICE: a surface of another device; VKS_UNSUPPORTED: a
+ * device of the CPU backend. */
 vks_status vks_commands_create_vulkan(vks_device *device, uint64_t command_buffer, const vks_use *uses, size_t n_uses,
                                       void (*retire)(void *user), void *user, vks_commands **out);
-/* Takes ownership of `program`. Its slot i is the surface of uses[slots[i]]. */
+/* Takes ownership of `program`. Its slot i is the surface of uses[slots[i]]. VKS_FOREIGN_DEVICE;
+ * VKS_BAD_VALUE: slots[i] is no use; VKS_UNSUPPORTED: a Vulkan device. */
 vks_status vks_commands_create_cpu(vks_device *device, vks_program *program, const vks_use *uses, size_t n_uses,
                                    const uint32_t *slots, size_t n_slots, vks_commands **out);
 /* Adds the same work, recorded for the family of the device's transfer queue. Only for lists that
@@ -229,11 +259,12 @@ typedef struct vks_submit_info {
 vks_status vks_submit(vks_device *device, const vks_submit_info *info, uint64_t deadline, vks_submission *out);
 
 uint64_t vks_submission_serial(const vks_submission *submission); /* 0 while it is held */
+/* True while it waits in the scheduler and the driver does not have it. */
 bool vks_submission_is_held(vks_device *device, const vks_submission *submission);
 /* VKS_OK: it has run. VKS_TIMEOUT: not yet. Another status: the reason why it never ran. */
 vks_status vks_submission_poll(vks_device *device, const vks_submission *submission);
 vks_status vks_submission_wait(vks_device *device, const vks_submission *submission, uint64_t deadline); /* blocks */
-/* Pushes `token` into the event queue once the submission has run or failed. */
+/* Pushes `token` into the event queue once the submission has run or failed. General statuses only. */
 vks_status vks_submission_notify(vks_device *device, const vks_submission *submission, vks_event_queue *event_queue,
                                  uint64_t token);
 void vks_work_ref(vks_work *op);
@@ -241,14 +272,17 @@ void vks_work_unref(vks_work *op);
 
 /* ---- fences ---------------------------------------------------------------------------------------------------- */
 
+/* A new fence whose value is `initial`. *out is a reference. VKS_BAD_VALUE: above
+ * VKS_MAX_FENCE_VALUE. */
 vks_status vks_fence_create(vks_device *device, uint64_t initial, vks_fence **out);
-/* A fence over an engine's own timeline semaphore, which the core never destroys. */
+/* A fence over an engine's own timeline semaphore, which the core never destroys. VKS_UNSUPPORTED:
+ * a device of the CPU backend. */
 vks_status vks_fence_adopt(vks_device *device, uint64_t vk_semaphore, vks_fence **out);
 /* A read-only follower of another party's fence. Takes ownership of both fds, also on failure;
- * semaphore_fd is -1 where there is none. */
+ * semaphore_fd is -1 where there is none. VKS_BAD_PAGE: the page was refused; VKS_FULL. */
 vks_status vks_fence_open(vks_device *device, int page_fd, int semaphore_fd, vks_fence **out);
 /* Duplicates of the fds for another party, CLOEXEC; the caller closes them. *semaphore_fd is -1
- * where semaphores cannot be exported. */
+ * where semaphores cannot be exported. VKS_UNSUPPORTED: the fence adopted an engine's semaphore. */
 vks_status vks_fence_export(vks_fence *fence, int *page_fd, int *semaphore_fd);
 void vks_fence_ref(vks_fence *fence);
 void vks_fence_unref(vks_fence *fence);
@@ -261,15 +295,21 @@ bool vks_fence_is_native(const vks_fence *fence);     /* its semaphore can be sh
 uint64_t vks_fence_semaphore(const vks_fence *fence); /* VkSemaphore, 0 on the CPU backend */
 vks_device *vks_fence_device(const vks_fence *fence);
 
+/* The value that is reached. General statuses only. */
 vks_status vks_fence_value(vks_fence *fence, uint64_t *out);
-vks_status vks_fence_queued(vks_fence *fence, uint64_t *out); /* the highest value of all signals, held ones included */
-vks_status vks_fence_signal(vks_fence *fence, uint64_t value); /* host signal, immediate */
+/* The highest value of all signals, held ones included. General statuses only. */
+vks_status vks_fence_queued(vks_fence *fence, uint64_t *out);
+/* Signals from the host, at once. VKS_READ_ONLY: a follower; VKS_BAD_VALUE: `value` is not above
+ * every announced one, or too far above the current one (X1). */
+vks_status vks_fence_signal(vks_fence *fence, uint64_t value);
 /* VKS_OK: reached. VKS_TIMEOUT: not yet. Another status: the reason why it never will be. */
 vks_status vks_fence_poll(vks_fence *fence, uint64_t value);
 vks_status vks_fence_wait(vks_fence *fence, uint64_t value, uint64_t deadline); /* blocks */
+/* Pushes `token` into the event queue when the value is reached, or can never be reached.
+ * VKS_UNSUPPORTED: the fence adopted an engine's semaphore. */
 vks_status vks_fence_notify(vks_fence *fence, uint64_t value, vks_event_queue *event_queue, uint64_t token);
 /* A new eventfd, which the caller closes. It becomes readable when the value is reached, or can
- * never be reached. Until then the fence holds a duplicate of it. */
+ * never be reached. Until then the fence holds a duplicate of it. VKS_UNSUPPORTED: as above. */
 vks_status vks_fence_event_fd(vks_fence *fence, uint64_t value, int *out);
 /* For another API of the same GPU that imported the fence's semaphore (CUDA).
  *
@@ -304,9 +344,12 @@ typedef struct vks_surface_info {
     bool is_presentable;  /* a swapchain's image: this handle is its only one, and it is never exported */
 } vks_surface_info;
 
-/* A new surface with a new page. It is unowned and its key is 0 (K1). */
+/* A new surface with a new page. It is unowned and its key is 0 (K1). `info` is read during the
+ * call; the pixels, or the image, stay the caller's and outlive the handle. *out is a reference.
+ * VKS_UNSUPPORTED: a seccomp profile forbids memfd_create(). */
 vks_status vks_surface_create(vks_device *device, const vks_surface_info *info, vks_surface **out);
-/* Another handle of the page. Takes ownership of both fds, also on failure. */
+/* Another handle of the page. Takes ownership of both fds, also on failure. VKS_BAD_PAGE: the page
+ * was refused; VKS_FULL: VKS_SLOTS handles share it. */
 vks_status vks_surface_open(vks_device *device, const vks_surface_info *info, int page_fd, int semaphore_fd,
                             vks_surface **out);
 /* Another handle on the same device, as a party of its own. `info` describes the same image, or the
@@ -318,7 +361,8 @@ vks_status vks_surface_alias(vks_surface *of, const vks_surface_info *info, vks_
  * because its image belongs to the queue until then. It also blocks while a present uses the queue
  * (VKS_TIMEOUT after 10 s). */
 vks_status vks_surface_export(vks_surface *surface, int *page_fd, int *semaphore_fd);
-/* A duplicate of the page alone, for vks_page_inspect(). It does not count as an export. */
+/* A duplicate of the page alone, for vks_page_inspect(). It does not count as an export. The caller
+ * closes it. VKS_UNSUPPORTED: a swapchain's image. */
 vks_status vks_surface_page(const vks_surface *surface, int *page_fd);
 /* Set once, before the first submit. A surface is created before its command buffers can be
  * recorded. */
@@ -354,7 +398,7 @@ vks_status vks_surface_acquire(vks_surface *surface, uint64_t key, uint64_t dead
 vks_status vks_surface_try_acquire(vks_surface *surface, uint64_t key);
 vks_status vks_surface_acquire_blocking(vks_surface *surface, uint64_t key, uint64_t deadline);
 /* mode="gpu": returns at once. *op is the held acquire (a reference), or NULL if the acquire was
- * granted at once. */
+ * granted at once. VKS_ALREADY_OWNER, VKS_ABANDONED. */
 vks_status vks_surface_acquire_gpu(vks_surface *surface, uint64_t key, vks_work **op);
 /* For acquire_async. poll: VKS_OK: granted. VKS_TIMEOUT: not yet. Another status: it failed. cancel
  * returns VKS_OK if the acquire was granted first. */
@@ -369,7 +413,7 @@ vks_status vks_surface_release(vks_surface *surface, uint64_t key);
  * owner whose wait point can never complete gives its ownership up first. */
 vks_status vks_surface_recover(vks_surface *surface, uint64_t deadline);
 /* Blocks until the CPU may access the pixels: the surface is owned, and the previous owner's work
- * and this handle's own have run. */
+ * and this handle's own have run. VKS_TIMEOUT, VKS_NOT_OWNER, VKS_ABANDONED. */
 vks_status vks_surface_cpu_access(vks_surface *surface, uint64_t deadline);
 /* Returns a key one above the last one that it returned to any handle of the surface. The first is
  * 1 (K30). */
@@ -381,7 +425,7 @@ typedef struct vks_semaphore_point {
 /* For an engine's own vkQueueSubmit2. Submits the acquire to the queue, and returns the point that
  * the engine must wait for and the point that it must signal. The engine must submit that signal
  * before it calls release. Blocks until the previous owner's work has run where semaphores are not
- * shared. Vulkan only. */
+ * shared. VKS_NOT_OWNER, VKS_TIMEOUT; VKS_UNSUPPORTED: the CPU backend. */
 vks_status vks_surface_sync(vks_surface *surface, uint64_t deadline, vks_semaphore_point *wait,
                             vks_semaphore_point *signal);
 
@@ -444,13 +488,14 @@ typedef struct vks_queue_info {
     bool full;                      /* starts with every surface in it, surface 0 first: the root queue (Q2) */
 } vks_queue_info;
 
-/* A new page. The caller owns the fd. */
+/* A new page. The caller owns the fd. VKS_BAD_CALL: a number in `info` is out of range. */
 vks_status vks_queue_page_make(const vks_queue_info *info, int *fd);
-/* Reads a page's properties after every check of it. The fd stays the caller's. */
+/* Reads a page's properties after every check of it. The fd stays the caller's. VKS_BAD_PAGE: a
+ * check failed. */
 vks_status vks_queue_page_read(int fd, vks_queue_info *out);
 
 /* Makes an unowned surface the `index`-th of a network. From then on only the network's queues
- * acquire and release it. Once. */
+ * acquire and release it. Once. VKS_BAD_CALL: it is owned, or a network's already. */
 vks_status vks_surface_join(vks_surface *surface, uint64_t network, uint32_t index);
 
 /* Opens one end (Q4: VKS_BAD_CALL while it is open elsewhere). `surfaces` are the device's handles
@@ -482,7 +527,7 @@ vks_status vks_queue_enqueue(vks_queue *queue, vks_surface *surface, const void 
                              vks_enqueue_mode mode, uint64_t deadline, bool *committed);
 /* Commits pending pairs, first in first out, as far as the GPU has finished with their surfaces.
  * *committed: pairs that this call committed; *pending: pairs that are left. `wait`: blocks until
- * none is left. */
+ * none is left. VKS_TIMEOUT; VKS_BAD_CALL: the other end was never opened. */
 vks_status vks_queue_flush(vks_queue *queue, bool wait, uint64_t deadline, uint32_t *committed, uint32_t *pending);
 /* Blocks. Dequeues the first pair: the caller's device then owns the surface, whose index is
  * *surface. `metadata` has room for metadata_size bytes. VKS_CLOSED: the queue is empty and the
@@ -490,15 +535,17 @@ vks_status vks_queue_flush(vks_queue *queue, bool wait, uint64_t deadline, uint3
  * vks_surface_recover(); or the surface was recovered since this handle last owned it, and the next
  * call returns the pair. */
 vks_status vks_queue_dequeue(vks_queue *queue, uint64_t deadline, uint32_t *surface, void *metadata, size_t *length);
-/* Pushes `token` into the event queue once a dequeue can succeed, or has failed for good. */
+/* Pushes `token` into the event queue once a dequeue can succeed, or has failed for good.
+ * VKS_BAD_CALL: a producer's end. */
 vks_status vks_queue_notify(vks_queue *queue, vks_event_queue *event_queue, uint64_t token);
 
 typedef struct vks_queue_statistics {
     uint64_t enqueued, committed, dequeued; /* totals */
     uint32_t producer_pid, consumer_pid;    /* 0: not open */
 } vks_queue_statistics;
+/* Copies the totals of this moment to *out. */
 void vks_queue_get_statistics(const vks_queue *queue, vks_queue_statistics *out);
-vks_status vks_queue_page_count(int fd, vks_queue_statistics *out); /* the same, from a page */
+vks_status vks_queue_page_count(int fd, vks_queue_statistics *out); /* the same, from a page; VKS_BAD_PAGE */
 
 /* ---- descriptors: surfaces and fences from other processes ------------------------------------------------------ */
 
@@ -592,7 +639,7 @@ vks_status vks_surface_descriptor_check_device(const vks_surface_descriptor *des
 vks_status vks_surface_descriptor_map(const vks_surface_descriptor *descriptor, void **pixels);
 /* Opens a handle of the descriptor's surface; the descriptor stays usable. CPU backend: `pixels`
  * from vks_surface_descriptor_map(). Vulkan: NULL, and vks_surface_set_commands() before the first
- * submit. For a fence: vks_fence_open() with duplicates of the fds. */
+ * submit. For a fence: vks_fence_open() with duplicates of the fds. VKS_BAD_PAGE, VKS_FULL. */
 vks_status vks_surface_open_descriptor(vks_device *device, const vks_surface_descriptor *descriptor, void *pixels,
                                        vks_surface **out);
 
@@ -642,12 +689,17 @@ typedef struct vks_queue_view {
     vks_end_view ends[2];               /* by vks_end */
 } vks_queue_view;
 
-/* Works like vks_page_inspect(). */
+/* Works like vks_page_inspect(); VKS_BAD_PAGE. */
 vks_status vks_queue_inspect(int fd, vks_queue_view *out);
 
 /* ---- for tests and tools ---------------------------------------------------------------------------------------- */
 
 bool vks_have_futex_waitv(void); /* false: held work that waits on other parties' pages is polled every millisecond */
 uint32_t vks_thread_count(void); /* threads of the core now */
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
 
 #endif

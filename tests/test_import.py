@@ -54,6 +54,7 @@ PUBLIC = {
     "Window",
     "__version__",
     "adapters",
+    "get_include",
     "open",
     "vulkan_requirements",
 }

@@ -22,7 +22,7 @@ from sources import listed
 CHECKED = ("vkshare", "native", "docs", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")
 SUFFIXES = (".c", ".h", ".py", ".pyi", ".md")
 
-_IDS = r"[KXQAVRI]\d{1,2}(?:(?:, and |, | to | and | or )[KXQAVRI]\d{1,2})*"
+_IDS = r"[KXQAVRIC]\d{1,2}(?:(?:, and |, | to | and | or )[KXQAVRIC]\d{1,2})*"
 _RULES = re.compile(rf"\(({_IDS})[):,;]|\b[Rr]ules?:? ({_IDS})|(?:/\*|//|#|[.;]) +({_IDS})(?:[:.]| \*/)")
 _MARKS = re.compile(r"mark\.rule\(([^)]*)\)")
 _FOLDERS = "docs|native|vkshare|tests|tools|examples|shaders|benchmarks"

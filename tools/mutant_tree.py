@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 COPIED = (
     "CMakeLists.txt",
+    "cmake",
     "pyproject.toml",
     "README.md",
     "vkshare",
@@ -50,7 +51,7 @@ def snapshot(folder: Path) -> Path:
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.so", "*.so.*"))
         elif source.is_file():
             shutil.copy2(source, folder / name)
     # Bytecode that goes by what a source says, not by when it was written: a change within the same second counts too.
@@ -112,13 +113,14 @@ class Tree:
         return ""
 
     def mend(self) -> None:
-        """Put back what was changed, and the unbroken extension."""
+        """Put back what was changed, and the unbroken binaries."""
         for name in self._touched:
             shutil.copyfile(self._original / name, self.folder / name)
         self._make_newer(self._touched)
         self._touched = set()
         if "pytest" in self._unbroken:
-            self._install(self.folder / "unbroken.so")
+            for binary in self._built():
+                self._install(self.folder / f"unbroken-{binary.name}", binary)
 
     def _make_newer(self, files: set[str]) -> None:
         time.sleep(0.02)  # more than the grain of a file's time
@@ -138,7 +140,8 @@ class Tree:
         self._unbroken[suite] = self._digest(suite)
         if suite == "ctest":
             return True
-        shutil.copyfile(self._built_extension(), self.folder / "unbroken.so")
+        for binary in self._built():
+            shutil.copyfile(binary, self.folder / f"unbroken-{binary.name}")
         return self.run(["cmake", "--install", "build-pytest", "--prefix", "."])[0] == 0 and self._make_venv()
 
     def build(self, suite: str) -> str:
@@ -152,7 +155,8 @@ class Tree:
         if self._digest(suite) == self._unbroken[suite]:
             return "changes no binary"
         if suite == "pytest":
-            self._install(self._built_extension())
+            for binary in self._built():
+                self._install(binary, binary)
         return ""
 
     def _compile(self, suite: str) -> bool:
@@ -162,19 +166,22 @@ class Tree:
         """Whether what is built from the mended tree is again what it was at first."""
         return all(self._compile(suite) and self._digest(suite) == was for suite, was in self._unbroken.items())
 
-    def _built_extension(self) -> Path:
-        (extension,) = (self.folder / "build-pytest").glob("_native*.so")
-        return extension
+    def _built(self) -> list[Path]:
+        """The library and the extension that uses it, as the build has them."""
+        folder = self.folder / "build-pytest"
+        (library,), (extension,) = folder.glob("lib/libvkshare.so.?"), folder.glob("_native*.so")
+        return [library, extension]
 
-    def _install(self, extension: Path) -> None:
-        target = self.folder / "vkshare" / "_native.abi3.so"
+    def _install(self, binary: Path, built: Path) -> None:
+        """Put a file where the installation has the built one, which has the same place below its folder."""
+        target = self.folder / "vkshare" / built.relative_to(self.folder / "build-pytest")
         target.unlink(missing_ok=True)  # a process may have it mapped still
-        shutil.copyfile(extension, target)
+        shutil.copyfile(binary, target)
 
     def _digest(self, suite: str) -> str:
         """The binaries without debug information, which changes with every line that moves."""
         folder = self.folder / f"build-{suite}"
-        binaries = [self._built_extension()] if suite == "pytest" else sorted(folder.glob("test_*"))
+        binaries = self._built() if suite == "pytest" else sorted(folder.glob("test_*"))
         digest = hashlib.sha256()
         with tempfile.NamedTemporaryFile() as bare:
             for binary in (path for path in binaries if path.is_file()):

@@ -193,9 +193,10 @@ def c_build_commands(build: str) -> list[list[str]]:
 
 
 def _cmake_job() -> Job:
-    """Build the C core with the oldest CMake that CMakeLists.txt accepts, and run one test of it."""
+    """Build the C core with the oldest CMake that CMakeLists.txt accepts, run one test, and use what it installs."""
     folder = ROOT / "build" / "cmake"
     old, tree, junit = folder / OLDEST_CMAKE, str(folder / "tree"), RESULTS / "ctest-cmake.xml"
+    example, engine = ROOT / "examples" / "c_library", str(folder / "engine")
     job = Job(NATIVE, "cmake", environment={"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"})
     pip = [sys.executable, "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--no-deps"]
     cmake, ctest = (["env", f"PYTHONPATH={old}", str(old / "bin" / name)] for name in ("cmake", "ctest"))
@@ -204,6 +205,10 @@ def _cmake_job() -> Job:
         [*pip, "--upgrade", "--target", str(old), f"cmake=={OLDEST_CMAKE}"],
         [*cmake, "-G", "Ninja", "-S", str(ROOT), "-B", tree, *options],
         [*cmake, "--build", tree, "-j2"],
+        [*cmake, "--install", tree, "--prefix", str(folder / "usr")],
+        [*cmake, "-G", "Ninja", "-S", str(example), "-B", engine, f"-DCMAKE_PREFIX_PATH={folder / 'usr'}"],
+        [*cmake, "--build", engine],
+        [f"{engine}/engine"],
         [*ctest, "--test-dir", tree, "--no-tests=error", "-R", "^test_decimal$", "--output-junit", str(junit)],
     ]
     job.collect = lambda: from_junit(junit, ROOT / "native" / "tests", job.suite) if junit.is_file() else None

@@ -30,7 +30,7 @@ NOT_TESTED = ("vkshare", "benchmarks", "native", "build", "dist", ".*")
 def newest_source() -> float:
     """Return the newest modification time of what goes into the wheel."""
     sources = [ROOT / "pyproject.toml", ROOT / "CMakeLists.txt", ROOT / "README.md"]
-    for folder in ("vkshare", "native", "shaders"):
+    for folder in ("vkshare", "native", "cmake", "shaders"):
         sources += (ROOT / folder).rglob("*")
     return max(path.stat().st_mtime for path in sources if path.is_file() and path.suffix != ".pyc")
 

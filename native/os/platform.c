@@ -27,6 +27,8 @@
 
 static _Thread_local vks_error last_error;
 
+uint32_t vks_version(void) { return VKS_VERSION; }
+
 const vks_error *vks_last_error(void) { return &last_error; }
 
 void vks_clear_error(void) { last_error.status = VKS_OK; }

@@ -15,7 +15,8 @@ vks_status vks_fail(vks_status status, int64_t code, const char *format, ...) __
 /* ---- fork ---- Every object remembers vks_process. After fork() the child has another one, so the
  * object returns VKS_FORKED (X11). */
 extern uint32_t vks_process;
-void vks_platform_init(void);                /* idempotent; installs the fork handler, enables tracing if configured */
+/* Idempotent; installs the fork handler, enables tracing if configured. native/python calls it. */
+__attribute__((visibility("default"))) void vks_platform_init(void);
 void vks_at_fork_child(void (*reset)(void)); /* a module with global state registers its reset; at most 8 */
 
 /* ---- futexes, shared between processes; the deadline is absolute CLOCK_MONOTONIC ns ---- */
@@ -24,10 +25,6 @@ uint64_t vks_interrupt_interval(void); /* of the calling thread; 0: none */
 /* VKS_OK: woken, or *word was not `expected`; VKS_TIMEOUT; VKS_INTERRUPTED. */
 vks_status vks_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint32_t bits, uint64_t deadline);
 void vks_futex_wake(_Atomic uint32_t *word, uint32_t bits); /* wakes all sleepers that share a bit */
-
-/* A thread-local variable that is accessed without a call. dlopen() has room for a few bytes of
- * this kind. */
-#define VKS_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 
 static inline void vks_pause(void)
 {

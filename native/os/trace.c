@@ -61,6 +61,8 @@ static int open_directory(const char *directory)
     return access(file.path, W_OK | X_OK) ? errno : 0;
 }
 
+bool vks_trace_enabled(void) { return vks_tracing(); }
+
 int vks_trace_problem(void) { return file.problem; }
 
 void vks_trace_init(void)

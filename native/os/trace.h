@@ -52,7 +52,6 @@
 #define VKS_TRACE_ENUM(name, text) VKS_TRACE_##name,
 typedef enum vks_trace_kind { VKS_TRACE_KINDS(VKS_TRACE_ENUM) VKS_TRACE_KIND_COUNT } vks_trace_kind;
 #undef VKS_TRACE_ENUM
-extern const char *const vks_trace_kind_names[VKS_TRACE_KIND_COUNT];
 
 #define VKS_TRACE_TEXT 24u
 
@@ -96,9 +95,6 @@ static inline bool vks_tracing(void)
 {
     return __builtin_expect(atomic_load_explicit(&vks_trace_is_on, memory_order_relaxed), 0);
 }
-/* Returns the errno for which nothing is traced although VKSHARE_TRACE is set: it names no
- * directory, or an unwritable one. Else 0. */
-int vks_trace_problem(void);
 /* Returns the start time of an event; 0: tracing is off. */
 static inline uint64_t vks_trace_begin(void) { return vks_tracing() ? vks_now() : 0; }
 /* Runs `call`, which writes the record of an event that began at `began`. */
@@ -116,7 +112,16 @@ static inline uint64_t vks_trace_begin(void) { return vks_tracing() ? vks_now() 
 /* Reported since `began`; 0: now. */
 void vks_trace_tick(const char *display, uint64_t began, uint64_t id, uint64_t time);
 void vks_trace_span(const char *name, uint64_t began, uint64_t object, uint64_t value); /* ends now; began 0: nothing */
+
+/* native/python uses these: native/vkshare.map.in. */
+#pragma GCC visibility push(default)
+extern const char *const vks_trace_kind_names[VKS_TRACE_KIND_COUNT];
+bool vks_trace_enabled(void); /* vks_tracing(), for code outside of the library */
+/* Returns the errno for which nothing is traced although VKSHARE_TRACE is set: it names no
+ * directory, or an unwritable one. Else 0. */
+int vks_trace_problem(void);
 void vks_trace_mark(vks_trace_kind kind, const char *name, uint64_t began, uint64_t object, uint64_t value);
+#pragma GCC visibility pop
 
 /* ---- for the layers' trace_points.c ---- */
 /* Copies the record. Preserves errno and the thread's vks_error. */

@@ -19,6 +19,9 @@
 #include "tracker.h"
 #include "vkshare.h"
 
+/* native/python calls functions of this header: native/vkshare.map.in. */
+#pragma GCC visibility push(default)
+
 typedef struct vks_swapchain vks_swapchain;
 
 #define VKS_SWAPCHAIN_IMAGES 16u         /* at most */
@@ -154,5 +157,7 @@ typedef struct vks_swapchain_statistics {
     bool is_current; /* false: the next acquire creates another VkSwapchainKHR first */
 } vks_swapchain_statistics;
 void vks_swapchain_get_statistics(vks_swapchain *swapchain, vks_swapchain_statistics *out);
+
+#pragma GCC visibility pop
 
 #endif

@@ -27,6 +27,9 @@
 
 #include "vkshare.h"
 
+/* native/python calls functions of this header: native/vkshare.map.in. */
+#pragma GCC visibility push(default)
+
 typedef enum vks_present_policy { VKS_PRESENTS_BY_ACQUIRES, VKS_PRESENTS_BY_FENCES } vks_present_policy;
 
 #define VKS_MAX_IMAGES 1024u /* of a swapchain; far more than any presentation engine has */
@@ -153,5 +156,7 @@ typedef struct vks_tracker_statistics {
     uint64_t moved;       /* entries of starved images that were moved to the back, ever (A3) */
 } vks_tracker_statistics;
 void vks_tracker_get_statistics(const vks_tracker *tracker, vks_tracker_statistics *out);
+
+#pragma GCC visibility pop
 
 #endif

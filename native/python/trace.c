@@ -14,7 +14,7 @@ _Static_assert(sizeof statuses / sizeof *statuses == VKS_OUTDATED + 1, "a name f
 PyObject *vkpy_trace_is_on(PyObject *module, PyObject *ignored)
 {
     (void)module, (void)ignored;
-    return PyBool_FromLong(vks_tracing());
+    return PyBool_FromLong(vks_trace_enabled());
 }
 
 PyObject *vkpy_trace_problem(PyObject *module, PyObject *ignored)

@@ -11,6 +11,9 @@
 
 #include "raster/raster.h"
 
+// native/python calls functions of this header: native/vkshare.map.in.
+#pragma GCC visibility push(default)
+
 struct vks_program;
 
 // NULL if out of memory. The caller owns it.
@@ -53,3 +56,5 @@ uint32_t vks_program_images(const struct vks_program *program);
 // VKS_RASTER_NO_MEMORY can stop it half-way.
 int vks_program_run(const struct vks_program *program, const struct vks_image *images, uint32_t count,
                     struct vks_pool *pool);
+
+#pragma GCC visibility pop

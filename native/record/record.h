@@ -18,6 +18,8 @@
 
 #include "vkshare.h"
 
+#pragma GCC visibility push(default) /* native/python uses it: native/vkshare.map.in */
+
 /* ---- drawables ------------------------------------------------------------------------------------------------- */
 
 /* vks_drawable_info.usage: the uses that the image was created for. */
@@ -182,5 +184,7 @@ typedef struct vks_recorder_statistics {
     uint64_t vertex_bytes; /* of the vertex buffers */
 } vks_recorder_statistics;
 void vks_recorder_get_statistics(vks_recorder *recorder, vks_recorder_statistics *out);
+
+#pragma GCC visibility pop
 
 #endif

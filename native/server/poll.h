@@ -16,6 +16,9 @@
 
 #include "vkshare.h"
 
+/* native/python calls functions of this header: native/vkshare.map.in. */
+#pragma GCC visibility push(default)
+
 /* A message's header, little-endian, as in vkshare/server/wire.py. A no-op consists of the header
  * alone. */
 typedef struct vks_wire_header {
@@ -64,5 +67,7 @@ uint64_t vks_server_poll_answered(const vks_server_poll *front); /* no-ops answe
  * hundred no-ops without a sleep, so that the caller can handle signals); VKS_OS_ERROR. */
 vks_status vks_server_poll_wait(vks_server_poll *front, vks_server_poll_event *events, uint32_t capacity,
                                 uint32_t *count, uint64_t deadline);
+
+#pragma GCC visibility pop
 
 #endif

@@ -16,6 +16,9 @@
 
 #include "vkshare.h"
 
+/* native/python calls functions of this header: native/vkshare.map.in. */
+#pragma GCC visibility push(default)
+
 /* Capacity: 64 requests that cannot fail (R6), one that can fail behind them, and one that ends the
  * thread. */
 #define VKS_WORK_RING_CAPACITY 66u
@@ -53,5 +56,7 @@ void vks_work_ring_done(vks_work_ring *ring, void *result);
 /* Rendering thread. Announces its exit to the loop, by the token without a command. */
 void vks_work_ring_leave(vks_work_ring *ring);
 bool vks_work_ring_has_left(const vks_work_ring *ring);
+
+#pragma GCC visibility pop
 
 #endif

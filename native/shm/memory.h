@@ -5,6 +5,9 @@
 
 #include "os/platform.h"
 
+/* native/python calls functions of this header: native/vkshare.map.in. */
+#pragma GCC visibility push(default)
+
 /* The use of a memfd from another process. */
 typedef enum vks_memfd_use {
     VKS_MEMFD_READ,  /* a page that is only read; it holds at least `size` bytes */
@@ -33,5 +36,7 @@ vks_status vks_memory_replace(int own, int fd, const void *address, uint64_t *of
 /* Allocates the pages of `size` bytes of a mapping of `fd`, from file offset `offset` on. Otherwise
  * a later write to a page that the system cannot provide would raise SIGBUS. */
 vks_status vks_memory_reserve(int fd, void *address, size_t size, uint64_t offset);
+
+#pragma GCC visibility pop
 
 #endif

@@ -206,6 +206,19 @@ static vks_status wait_for_room(vks_device *device, uint64_t deadline)
 
 #define SMALL_SIGNALS 8
 
+/* The device in whose vks_submit() this thread was interrupted. The caller calls again, which
+ * continues the same wait. In a shared library the access to a thread-local variable is a call, so
+ * the flag says whether any thread ever had such a device. */
+static _Thread_local const vks_device *interrupted;
+static _Atomic bool was_interrupted;
+
+static __attribute__((noinline, cold)) void set_interrupted(const vks_device *device)
+{
+    if (device)
+        atomic_store_explicit(&was_interrupted, true, memory_order_relaxed);
+    interrupted = device; /* NULL after each other call, because another device may get this address */
+}
+
 vks_status vks_submit(vks_device *device, const vks_submit_info *info, uint64_t deadline, vks_submission *out)
 {
     vks_status status = vks_device_check(device);
@@ -217,7 +230,6 @@ vks_status vks_submit(vks_device *device, const vks_submit_info *info, uint64_t 
     vks_signal small[SMALL_SIGNALS], *signals = small;
     if (info->n_signals > SMALL_SIGNALS && !(signals = malloc(info->n_signals * sizeof *signals)))
         return vks_fail(VKS_NO_MEMORY, 0, "no memory for %u signals", info->n_signals);
-    static VKS_THREAD_LOCAL const vks_device *interrupted; /* its caller calls again, which continues the same wait */
     bool waited = false;
     for (;;) {
         access_list list;
@@ -243,10 +255,8 @@ vks_status vks_submit(vks_device *device, const vks_submit_info *info, uint64_t 
         if ((status = wait_for_room(device, deadline)))
             break;
     }
-    if (__builtin_expect(waited || interrupted, 0))
-        interrupted = waited && status == VKS_INTERRUPTED
-                          ? device
-                          : NULL; /* cleared, because another device may get this address */
+    if (__builtin_expect(waited || atomic_load_explicit(&was_interrupted, memory_order_relaxed), 0))
+        set_interrupted(waited && status == VKS_INTERRUPTED ? device : NULL);
     VKS_TRACE(began, vks_traced_submit(device, info, signals, out, began, status));
     if (signals != small)
         free(signals);

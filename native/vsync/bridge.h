@@ -11,6 +11,9 @@
 
 #include "vsync/display.h"
 
+/* native/python calls functions of this header: native/vkshare.map.in. */
+#pragma GCC visibility push(default)
+
 typedef struct vks_bridge vks_bridge;         /* the writer's end */
 typedef struct vks_bridge_end vks_bridge_end; /* the reader's end */
 
@@ -27,5 +30,7 @@ void vks_bridge_destroy(vks_bridge *bridge); /* closes */
 vks_status vks_bridge_open(vks_display *display, int fd, vks_bridge_end **out);
 /* Removes the source from its display, which must not have been freed. */
 void vks_bridge_leave(vks_bridge_end *end);
+
+#pragma GCC visibility pop
 
 #endif

@@ -16,6 +16,9 @@
 
 #include "vsync/mailbox.h"
 
+/* native/python calls functions of this header: native/vkshare.map.in. */
+#pragma GCC visibility push(default)
+
 typedef struct vks_display vks_display;
 typedef struct vks_dispatcher vks_dispatcher;
 typedef struct vks_observer vks_observer;
@@ -97,5 +100,7 @@ vks_status vks_observer_wait(vks_observer *observer, uint64_t deadline, vks_tick
 /* Returns an eventfd that is readable while there is a tick to take. The observer owns it; use it
  * only to poll. */
 vks_status vks_observer_fd(vks_observer *observer, int *fd);
+
+#pragma GCC visibility pop
 
 #endif

@@ -15,6 +15,7 @@ import pytest
 
 from support import cmake_build
 from support.cmake_build import ROOT
+from vkshare.util import library
 
 BUILD = ROOT / "build" / "examples"
 
@@ -74,9 +75,8 @@ class Receiver:
     """vks_surface_descriptor_recv() and vks_fence_descriptor_recv(), in this process."""
 
     def __init__(self, folder: Path) -> None:
-        program("cpu_client")  # with it the core is built
-        core = str(BUILD / "libvkshare_core.a")
-        made = compiled(folder, _RECEIVER, "-shared", "-fPIC", "-Wl,-Bsymbolic", core, "-pthread", "-ldl", "-lm")
+        # The name of the library is that of vkshare._native's, which is loaded already and serves both.
+        made = compiled(folder, _RECEIVER, "-shared", "-fPIC", *library.link_options())
         self._library = ctypes.CDLL(str(made))
 
     def receive(self, sock: socket.socket, kind: str = "surface") -> tuple[int, bytes, str]:

@@ -91,13 +91,16 @@ def test_a_symbol_that_debian_12_lacks_is_refused_by_its_version(tmp_path: Path)
     assert not (tmp_path / "out").exists()
 
 
-def test_the_core_imports_no_symbol_that_newer_c_libraries_rename() -> None:
+def test_the_core_and_the_extension_import_no_symbol_that_newer_c_libraries_rename() -> None:
     spec = importlib.util.find_spec("vkshare._native")
     assert spec is not None
     assert spec.origin is not None
-    with open(spec.origin, "rb") as file:
-        table = ELFFile(file).get_section_by_name(".dynsym")
-        wanted = {symbol.name for symbol in table.iter_symbols() if symbol["st_shndx"] == "SHN_UNDEF"}
+    (library,) = Path(spec.origin).parent.glob("lib/libvkshare.so.?")
+    wanted: set[str] = set()
+    for path in (spec.origin, library):
+        with open(path, "rb") as file:
+            table = ELFFile(file).get_section_by_name(".dynsym")
+            wanted |= {symbol.name for symbol in table.iter_symbols() if symbol["st_shndx"] == "SHN_UNDEF"}
     assert "malloc" in wanted
     assert not {name for name in wanted if name.removeprefix("__isoc99_").removeprefix("__isoc23_") in RENAMED}
 

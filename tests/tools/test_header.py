@@ -10,10 +10,14 @@ import pytest
 from results import ROOT
 
 HEADER = (ROOT / "native" / "vkshare.h").read_text()
-BUILDS = sorted(ROOT.glob("build/*/CMakeFiles/vkshare_core.dir"), key=lambda folder: folder.stat().st_mtime)
+BUILDS = sorted(ROOT.glob("build/RelWithDebInfo-*/CMakeFiles/vkshare_core.dir"))  # of `make build`
 
 _COMMENT = re.compile(r"/\*.*?\*/", re.S)
 _FUNCTION = re.compile(r"^[\w][\w \t]*?[ *](vks_\w+)\(([^;{}]*?)\)(?: __attribute__\(.*?\))?;", re.M | re.S)
+
+# A comment on lines of its own, or a declaration with the comment beside it.
+_PIECE = re.compile(r"^(/\*.*?\*/)\n|^(\w[^;{}]*?;)([ \t]*/\*[^\n]*\*/)?$", re.M | re.S)
+_STATUS = re.compile(r"VKS_[A-Z]|General\s+(?:\* )?statuses|VKS_X")
 
 
 def declared(text: str) -> dict[str, set[str]]:
@@ -69,6 +73,50 @@ def test_comments_name_functions_that_exist() -> None:
     assert unknown_functions(HEADER) == set()
 
 
+def comments(text: str) -> dict[str, str]:
+    """Function -> what is said of it: on its own line, and above its block, which ends with a gap or a comment."""
+    found: dict[str, str] = {}
+    for block in re.split(r"\n\s*\n", text):
+        above = ""
+        for comment, declaration, beside in _PIECE.findall(block):
+            above = comment or above
+            for name in declared(declaration + "\n"):
+                found[name] = above + beside
+    return found
+
+
+def unspoken(text: str) -> list[str]:
+    """Functions without a comment, and those that return a status of which their comment says nothing."""
+    said = comments(text)
+    returns = set(re.findall(r"^vks_status (vks_\w+)\(", _COMMENT.sub("", text), re.M))
+    return [
+        name for name in declared(text) if not said.get(name) or (name in returns and not _STATUS.search(said[name]))
+    ]
+
+
+@pytest.mark.rule("C2")
+def test_every_function_has_a_comment_and_every_status_is_spoken_of() -> None:
+    assert comments(HEADER).keys() == declared(HEADER).keys()
+    assert unspoken(HEADER) == []
+
+
+@pytest.mark.rule("C2")
+def test_every_function_that_takes_a_deadline_says_whether_it_blocks() -> None:
+    said = comments(HEADER)
+    silent = {name for name, parameters in declared(HEADER).items() if "deadline" in parameters} - {
+        name for name, comment in said.items() if re.search(r"\b[Bb]locks?\b|\bwaits\b|never sleeps", comment)
+    }
+    assert silent == set()
+
+
+@pytest.mark.rule("C2")
+def test_the_version_script_exports_the_functions_of_the_header_to_everybody() -> None:
+    script = (ROOT / "native" / "vkshare.map.in").read_text()
+    public, private = script.split("VKSHARE_PRIVATE_", 1)
+    assert set(re.findall(r"^ +(vks_\w+);", public, re.M)) == declared(HEADER).keys()
+    assert not set(re.findall(r"^ +(vks_\w+);", private, re.M)) & declared(HEADER).keys()
+
+
 @pytest.mark.skipif(not BUILDS or not shutil.which("nm"), reason="nothing was built here")
 def test_every_function_is_defined_and_every_symbol_of_the_core_has_its_prefix() -> None:
     objects = [*BUILDS[-1].rglob("*.c.o")]
@@ -87,3 +135,6 @@ vks_status vks_thing_wait(vks_thing *thing, uint64_t *value);
 def test_a_comment_that_rots_is_found() -> None:
     assert wrong_names(ROTTEN) == ["vks_thing_wait: *out", "vks_thing_wait: `deadline`"]
     assert unknown_functions(ROTTEN) == {"vks_gone"}
+    assert unspoken(ROTTEN) == ["vks_thing_wait"]
+    assert unspoken(ROTTEN.replace("Blocks.", "VKS_TIMEOUT.")) == []
+    assert unspoken(ROTTEN.replace("*/\n", "*/\n\n")) == ["vks_thing_wait"]

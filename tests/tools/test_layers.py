@@ -9,7 +9,7 @@ import layers
 import pytest
 from results import ROOT
 
-BUILDS = sorted(ROOT.glob("build/*/CMakeFiles/vkshare_core.dir"), key=lambda folder: folder.stat().st_mtime)
+BUILDS = sorted(ROOT.glob("build/RelWithDebInfo-*/CMakeFiles/vkshare_core.dir"))  # of `make build`
 
 
 @pytest.fixture

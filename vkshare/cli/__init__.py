@@ -6,15 +6,32 @@ import argparse
 import importlib
 import importlib.util
 import os
+import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from vkshare import __version__
 from vkshare.cli import output
 from vkshare.errors import VkshareError
+from vkshare.util import library
 
 # In the order that the help shows. Commands whose module is not installed are left out.
 _COMMANDS = ("info", "doctor", "ps", "demo", "serve", "trace")
+
+# For builds of C and C++ programs (docs/c-api.md): option -> what it prints, and its help.
+_PRINTED: dict[str, tuple[Callable[[], str], str]] = {
+    "--cmake-dir": (library.cmake_dir, "print the folder of vkshareConfig.cmake and exit"),
+    "--cflags": (lambda: shlex.join(library.compile_options()), "print the options for a C or C++ compiler and exit"),
+    "--libs": (lambda: shlex.join(library.link_options()), "print the options for a linker and exit"),
+}
+
+
+class _Print(argparse.Action):
+    """Prints a text and ends the command, as --version does."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        print(self.const())
+        parser.exit()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,6 +68,8 @@ def _run(argv: Sequence[str] | None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="vkshare", description="Pictures shared without copies.")
     parser.add_argument("--version", action="version", version=f"vkshare {__version__}")
+    for option, (text, what) in _PRINTED.items():
+        parser.add_argument(option, action=_Print, nargs=0, help=what, const=text)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in _COMMANDS:
         if importlib.util.find_spec(f"vkshare.cli.{name}") is None:
