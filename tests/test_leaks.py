@@ -186,12 +186,14 @@ def test_peers_that_come_and_die_leave_nothing_behind(
 ) -> None:
     device = vks_open()
 
-    def once() -> None:
+    def once(patience: float = 0) -> None:
         peer = peers(validation=False)
         surface, theirs = device.create_surface(16, 16), peer.device.create_fence()
         with surface.export() as a, theirs.export() as b:
             other, follower = peer.device.open_surface(a), device.open_fence(b)
         other.acquire(0, 0)
+        with pytest.raises(vks.AcquireTimeout):
+            surface.acquire(1, patience)
         peer.kill()
         with pytest.raises(vks.AbandonedError):
             surface.acquire(1, 10)
@@ -202,7 +204,7 @@ def test_peers_that_come_and_die_leave_nothing_behind(
         peer.end()
 
     for _ in range(3):
-        once()
+        once(0.05)  # a wait for a living peer starts the thread that watches peers, which then stays
     before = Flat()
     for _ in range(rounds(1000, 30 if vks_adapter.backend == "cpu" else 5)):
         once()

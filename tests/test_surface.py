@@ -618,3 +618,14 @@ def test_linear_rows_in_device_memory_are_not_mapped_and_work_as_any_surface(
 def test_memory_that_there_is_not_is_refused(device: vks.Device, options: dict[str, str], error: str) -> None:
     with pytest.raises((ValueError, TypeError), match=error):
         device.create_surface(5, 3, **options)
+
+
+@pytest.mark.parametrize("call", ["read", "write"])
+def test_a_surface_that_is_closed_while_a_call_waits_for_its_work_is_reported_as_closed(
+    vks_device: vks.Device, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    surface = vks_device.create_surface(8, 8)
+    surface.acquire(0, 0)
+    monkeypatch.setattr(surface, "_cpu_access", lambda timeout: surface.close())
+    with pytest.raises(vks.ClosedError):
+        surface.read() if call == "read" else surface.write(np.zeros(surface.shape, np.uint8))

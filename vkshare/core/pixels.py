@@ -26,7 +26,11 @@ def read(surface: Surface, timeout: float | None = None) -> Array:
     image = surface._open_image()
     try:
         surface._cpu_access(deadline.left())
-        pixels = over(surface).copy() if surface.is_host_visible else _download(surface, image, deadline)
+        if surface.is_host_visible:
+            pixels = over(surface).copy()
+        else:
+            surface._open_image()  # of a surface that another thread closed just now, nothing is mapped either
+            pixels = _download(surface, image, deadline)
     except TimeoutError:
         raise _too_late("read", deadline) from None
     except NotOwnerError:
@@ -47,6 +51,7 @@ def write(surface: Surface, array: Any, timeout: float | None = None) -> None:
             surface._cpu_access(deadline.left())
             over(surface)[...] = pixels
         else:
+            surface._open_image()  # as in read()
             _upload(surface, image, pixels)
     except TimeoutError:
         raise _too_late("write", deadline) from None
