@@ -21,6 +21,19 @@ def empty(n: int) -> float:
     return now() - start
 
 
+def drained(timed: Callable[[int], float], most: int, wait: Callable[[], object]) -> Callable[[int], float]:
+    """A loop of submissions of which at most so many are in flight: wait() is called between, outside of the time."""
+
+    def loop(n: int) -> float:
+        seconds = 0.0
+        for done in range(0, n, most):
+            seconds += timed(min(most, n - done))
+            wait()
+        return seconds
+
+    return loop
+
+
 def submit(device: Device, commands: CommandList) -> Callable[[int], float]:
     """submit(c)."""
 

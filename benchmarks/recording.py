@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks import compiler
+from benchmarks import compiler, loops
 from benchmarks.measure import Contender, Samples, Spread, Timed, differences, take_turns
 from benchmarks.placement import alone, placed
 from benchmarks.plan import Plan
@@ -150,15 +150,7 @@ class _Queue:
 
     def drained(self, timed: Timed) -> Timed:
         """The same with what was submitted waited for every so often, outside of the time."""
-
-        def loop(n: int) -> float:
-            seconds = 0.0
-            for done in range(0, n, _IN_FLIGHT):
-                seconds += timed(min(_IN_FLIGHT, n - done))
-                self._context.vk.vkQueueWaitIdle(self._context.queue)
-            return seconds
-
-        return loop
+        return loops.drained(timed, _IN_FLIGHT, lambda: self._context.vk.vkQueueWaitIdle(self._context.queue))
 
     def close(self) -> None:
         """Frees what was made; nothing runs any more."""

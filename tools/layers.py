@@ -38,13 +38,18 @@ def include_edges(root: Path, layers: list[str]) -> Iterator[tuple[str, str, str
                     yield layer, found[1], f"{path.relative_to(root)}:{number}: {line.strip()}"
 
 
+def built(root: Path = ROOT) -> Path | None:
+    """The folder of the objects that `make build` made; None: it was not run."""
+    return next(iter(root.glob("build/RelWithDebInfo-*/CMakeFiles/vkshare_core.dir")), None)
+
+
 def symbols(objects: Iterable[Path]) -> Iterator[tuple[Path, str, bool]]:
     """Yields (object, symbol, whether the object defines it) of the global symbols."""
-    for path in objects:
-        text = subprocess.run(["nm", "-g", path], check=True, capture_output=True, text=True).stdout
-        for line in text.splitlines():
-            kind, name = line.split()[-2:]
-            yield path, name, kind != "U"
+    command = ["nm", "--print-file-name", "-g", *map(str, objects)]
+    for line in subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines():
+        path, _, rest = line.rpartition(":")
+        kind, name = rest.split()[-2:]
+        yield Path(path), name, kind != "U"
 
 
 def source(path: Path) -> str:

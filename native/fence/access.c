@@ -1,12 +1,6 @@
 /* access.c: what operations do with fences: they wait for them and signal them. */
 #include "fence/fence.h"
 
-static vks_readiness fail(vks_status *why, vks_status status)
-{
-    *why = status;
-    return VKS_FAIL;
-}
-
 static uint64_t fence_id(const vks_access *access) { return vks_fence_page_of(access->object)->header.id; }
 
 /* ---- waits ---- */
@@ -19,18 +13,18 @@ static vks_readiness wait_ready(vks_access *access, const vks_work *work, vks_st
     if (atomic_load(&page->completed) >= access->value)
         return VKS_READY; /* a reached value stays valid after the fence has failed */
     if (fence->closed)
-        return fail(why, VKS_CLOSED);
+        return vks_never_ready(why, VKS_CLOSED);
     if (fence->adopted) {
         uint64_t value = vks_fence_completed(fence);
         return value >= access->value || atomic_load(&page->queued) >= access->value ? VKS_READY : VKS_HOLD;
     }
     bool queued = atomic_load(&page->queued) >= access->value;
     if (access->value > fence->last_valid)
-        return fail(why, VKS_ABANDONED);
+        return vks_never_ready(why, VKS_ABANDONED);
     if (!fence->follower && queued)
         return VKS_READY;
     if (atomic_load(&page->status) != VKS_FENCE_LIVE || (fence->follower && !vks_peer_alive(page->owner)))
-        return atomic_load(&page->completed) >= access->value ? VKS_READY : fail(why, VKS_ABANDONED);
+        return atomic_load(&page->completed) >= access->value ? VKS_READY : vks_never_ready(why, VKS_ABANDONED);
     return fence->semaphore && queued ? VKS_READY : VKS_HOLD;
 }
 
@@ -94,7 +88,7 @@ static vks_readiness signal_ready(vks_access *access, const vks_work *work, vks_
     (void)work;
     const vks_fence *fence = access->object;
     if (fence->closed)
-        return fail(why, VKS_CLOSED);
+        return vks_never_ready(why, VKS_CLOSED);
     return fence->external_signal ? VKS_HOLD : VKS_READY;
 }
 

@@ -34,16 +34,12 @@ static void resolve_signal(vks_device *device, const vks_completion *completion)
         vks_device_signal_orphaned(device, fence->semaphore, completion->value);
 }
 
-static void publish_signal(const vks_completion *completion, bool ran)
-{
-    if (ran)
-        vks_fence_publish_completed(completion->object, completion->value);
-}
-
 const vks_completion_class vks_fence_gpu_wait = {
     .resolve = resolve_wait, .ref = vks_fence_ref_object, .unref = vks_fence_unref_object};
-const vks_completion_class vks_fence_external_signal = {
-    .run = publish_signal, .resolve = resolve_signal, .ref = vks_fence_ref_object, .unref = vks_fence_unref_object};
+const vks_completion_class vks_fence_external_signal = {.run = vks_fence_publish_completion,
+                                                        .resolve = resolve_signal,
+                                                        .ref = vks_fence_ref_object,
+                                                        .unref = vks_fence_unref_object};
 
 /* ---- the calls ---- */
 

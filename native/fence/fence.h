@@ -84,6 +84,7 @@ uint64_t vks_fence_completed(vks_fence *fence); /* the latest known value; may f
 uint64_t vks_fence_current(vks_fence *fence);
 /* Publishes a completion: page, sleepers, events. */
 void vks_fence_publish_completed(vks_fence *fence, uint64_t completed);
+void vks_fence_publish_completion(const vks_completion *completion, bool ran); /* of vks_completion_class */
 /* Publishes on the page that the signal is with a driver or an external API. */
 void vks_fence_publish_queued(vks_fence *fence, uint64_t value);
 void vks_fence_signal_submitted(vks_fence *fence, uint64_t value, uint64_t serial); /* records a submitted signal */

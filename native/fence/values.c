@@ -74,14 +74,14 @@ void vks_fence_publish_queued(vks_fence *fence, uint64_t value)
         wake_page(fence);
 }
 
-static void publish(const vks_completion *completion, bool ran)
+void vks_fence_publish_completion(const vks_completion *completion, bool ran)
 {
     if (ran) /* a fence of a lost device keeps its value */
         vks_fence_publish_completed(completion->object, completion->value);
 }
 
 static const vks_completion_class fence_signal = {
-    .run = publish, .ref = vks_fence_ref_object, .unref = vks_fence_unref_object};
+    .run = vks_fence_publish_completion, .ref = vks_fence_ref_object, .unref = vks_fence_unref_object};
 
 void vks_fence_signal_submitted(vks_fence *fence, uint64_t value, uint64_t serial)
 {

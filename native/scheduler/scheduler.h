@@ -16,6 +16,11 @@
 #include "shm/mutex_page.h"
 
 typedef enum vks_readiness { VKS_READY, VKS_HOLD, VKS_FAIL } vks_readiness;
+static inline vks_readiness vks_never_ready(vks_status *why, vks_status status)
+{
+    *why = status;
+    return VKS_FAIL;
+}
 
 typedef struct vks_access vks_access;
 typedef struct vks_access_class vks_access_class;
@@ -168,12 +173,9 @@ struct vks_access_class {
 
 /* ---- work.c ---- */
 
-vks_work *vks_work_create(vks_device *device, vks_work_kind kind, uint32_t n_accesses, uint32_t n_commands,
-                          uint32_t n_raw);
 vks_readiness vks_work_ready(const vks_work *work, vks_status *why);
-/* Holds it, unless it can run at once. Takes over the reference. */
-void vks_work_hold(vks_work *work);
-/* Holds a copy of a draft. VKS_OS_ERROR: no thread could be started to watch for other parties. */
+/* Holds a copy of a draft, unless it can run at once; *out is a reference of it (out NULL: none). VKS_OS_ERROR: no
+ * thread could be started to watch for other parties. */
 vks_status vks_work_hold_copy(const vks_work *draft, vks_work **out);
 /* Submits a draft if it is ready, else holds a copy: *held is a reference of it, or NULL. `behind`:
  * held operations come first. VKS_TIMEOUT: it is not ready, and not `may_hold`. Another error than the

@@ -4,8 +4,8 @@
 
 #include "scheduler/trace_points.h"
 
-vks_work *vks_work_create(vks_device *device, vks_work_kind kind, uint32_t n_accesses, uint32_t n_commands,
-                          uint32_t n_raw)
+static vks_work *create(vks_device *device, vks_work_kind kind, uint32_t n_accesses, uint32_t n_commands,
+                        uint32_t n_raw)
 {
     vks_work *work = calloc(1, sizeof *work + n_accesses * sizeof *work->accesses +
                                    n_commands * sizeof *work->commands + n_raw * sizeof *work->raw);
@@ -18,7 +18,6 @@ vks_work *vks_work_create(vks_device *device, vks_work_kind kind, uint32_t n_acc
     work->n_commands = n_commands;
     work->n_raw = n_raw;
     work->kind = kind;
-    work->run = vks_work_submit;
     work->device = device;
     vks_device_ref(device);
     work->references = 1;
@@ -71,7 +70,8 @@ vks_readiness vks_work_ready(const vks_work *work, vks_status *why)
 
 /* ---- holding ---- */
 
-void vks_work_hold(vks_work *work)
+/* Takes over the reference. */
+static void hold(vks_work *work)
 {
     vks_device *device = work->device;
     vks_scheduler_add(work);
@@ -85,7 +85,7 @@ void vks_work_hold(vks_work *work)
 
 static vks_work *copy(const vks_work *from)
 {
-    vks_work *work = vks_work_create(from->device, from->kind, from->n_accesses, from->n_commands, from->n_raw);
+    vks_work *work = create(from->device, from->kind, from->n_accesses, from->n_commands, from->n_raw);
     if (!work)
         return NULL;
     work->run = from->run;
@@ -119,7 +119,7 @@ vks_status vks_work_hold_copy(const vks_work *draft, vks_work **out)
         vks_work_ref(work);
         *out = work;
     }
-    vks_work_hold(work);
+    hold(work);
     return VKS_OK;
 }
 

@@ -1,12 +1,6 @@
 /* access.c: what operations do with surfaces: the batches that use one, and that end an ownership. */
 #include "surface/surface.h"
 
-static vks_readiness fail(vks_status *why, vks_status status)
-{
-    *why = status;
-    return VKS_FAIL;
-}
-
 /* A pending access gets its wait point with the grant. */
 static const vks_ownership *ownership_of(const vks_access *access)
 {
@@ -26,10 +20,10 @@ vks_readiness vks_surface_use_ready(vks_access *access, const vks_work *work, vk
 {
     const vks_surface *surface = access->object;
     if (surface->closed)
-        return fail(why, VKS_CLOSED);
+        return vks_never_ready(why, VKS_CLOSED);
     const vks_ownership *ownership = ownership_of(access);
     if (ownership->id != access->ownership.id) /* its acquire failed */
-        return fail(why, VKS_ABANDONED);
+        return vks_never_ready(why, VKS_ABANDONED);
     if (surface->acquire_submitted >= ownership->id)
         return VKS_READY;
     return vks_wait_point_ready(work->device, surface, &ownership->wait_point, why);

@@ -77,7 +77,7 @@ static vks_status run_acquire(vks_work *work)
 static void hold_acquire(const vks_access *access, int by)
 {
     vks_surface *surface = access->object;
-    surface->held += (uint32_t)by;
+    vks_surface_hold_use(access, by);
     surface->held_acquires += (uint32_t)by;
     vks_slot *slot = &surface->handle.page->slots[surface->handle.slot]; /* for vkshare ps */
     if (by > 0)

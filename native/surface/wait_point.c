@@ -38,12 +38,6 @@ bool vks_wait_point_is_ordered(const vks_device *device, const vks_surface *surf
     return false;
 }
 
-static vks_readiness fail(vks_status *why, vks_status status)
-{
-    *why = status;
-    return VKS_FAIL;
-}
-
 vks_readiness vks_wait_point_ready(const vks_device *queue, const vks_surface *surface,
                                    const vks_wait_point *wait_point, vks_status *why)
 {
@@ -59,13 +53,13 @@ vks_readiness vks_wait_point_ready(const vks_device *queue, const vks_surface *s
         return VKS_READY; /* the GPU itself waits: the signal is with a driver, so it comes even if its process dies */
     if (vks_wait_point_is_alive(surface, wait_point) || vks_wait_point_is_complete(surface, wait_point))
         return VKS_HOLD;
-    return fail(why, VKS_ABANDONED);
+    return vks_never_ready(why, VKS_ABANDONED);
 }
 
 vks_readiness vks_ownership_ready(const vks_surface *surface, vks_status *why)
 {
     if (surface->closed)
-        return fail(why, VKS_CLOSED);
+        return vks_never_ready(why, VKS_CLOSED);
     if (surface->acquire_submitted >= surface->ownership.id)
         return VKS_READY;
     return vks_wait_point_ready(surface->device, surface, &surface->ownership.wait_point, why);

@@ -17,6 +17,7 @@ import pytest
 from compositor.conftest import Compose
 from support import access_patterns
 from support.fds import open_fds
+from support.patience import until_rest
 from support.run_volumes import rounds, unhurried
 from support.servers import TESTS, Place, until
 
@@ -36,12 +37,8 @@ def client(path: Path, way: str) -> subprocess.Popen[bytes]:
 
 def settled_fds() -> set[int]:
     """Once nothing is being closed any more: a window is off the screen before all of it is closed."""
-    fds, same = open_fds(), 0
-    while same < 5:
-        time.sleep(0.05)
-        before, fds = fds, open_fds()
-        same = same + 1 if fds == before else 0
-    return fds
+    until_rest(open_fds, 0.25)
+    return open_fds()
 
 
 @pytest.mark.rule("R18", "R19", "R15")

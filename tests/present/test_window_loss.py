@@ -78,7 +78,7 @@ def test_a_wait_for_ever_and_a_property_notice_the_killed_server_by_themselves()
 def test_a_killed_x_server_is_noticed_within_a_second(measured: Measured) -> None:
     def attempt() -> float:
         with displays.xvfb(window_manager=False) as display:
-            told = run_child(
+            seconds = run_child(
                 LOSS
                 + f"""
     import signal
@@ -92,7 +92,7 @@ def test_a_killed_x_server_is_noticed_within_a_second(measured: Measured) -> Non
     """,
                 display.environment,
             )
-        return float(told)
+        return float(seconds)
 
     measured(attempt, 1.0)
 

@@ -148,7 +148,7 @@ def test_a_swapchain_whose_server_was_killed_goes_on_with_a_new_window(run: Call
         os.environ["DISPLAY"] = "{second}"
         another = vks.Window(70, 50, "next")
         another.poll(0.1)
-        until_lost(lambda: show(swapchain, 1))       # until it is told where to go on
+        until_lost(lambda: show(swapchain, 1))       # until it has another target
         swapchain.retarget(another)
         for seed in range(4):
             seen(another.display_name, another.native_window, show(swapchain, seed))

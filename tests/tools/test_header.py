@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 
+import layers
 import pytest
 from results import ROOT
 
 HEADER = (ROOT / "native" / "vkshare.h").read_text()
-BUILDS = sorted(ROOT.glob("build/RelWithDebInfo-*/CMakeFiles/vkshare_core.dir"))  # of `make build`
+BUILT = layers.built()
 
 _COMMENT = re.compile(r"/\*.*?\*/", re.S)
 _FUNCTION = re.compile(r"^[\w][\w \t]*?[ *](vks_\w+)\(([^;{}]*?)\)(?: __attribute__\(.*?\))?;", re.M | re.S)
@@ -117,11 +117,9 @@ def test_the_version_script_exports_the_functions_of_the_header_to_everybody() -
     assert not set(re.findall(r"^ +(vks_\w+);", private, re.M)) & declared(HEADER).keys()
 
 
-@pytest.mark.skipif(not BUILDS or not shutil.which("nm"), reason="nothing was built here")
+@pytest.mark.skipif(not BUILT or not shutil.which("nm"), reason="nothing was built here")
 def test_every_function_is_defined_and_every_symbol_of_the_core_has_its_prefix() -> None:
-    objects = [*BUILDS[-1].rglob("*.c.o")]
-    text = subprocess.run(["nm", "-g", "--defined-only", *objects], check=True, capture_output=True, text=True).stdout
-    defined = {line.split()[-1] for line in text.splitlines() if len(line.split()) == 3}
+    defined = {name for _, name, is_defined in layers.symbols(BUILT.rglob("*.c.o")) if is_defined}
     assert declared(HEADER).keys() - defined == set()
     assert {name for name in defined if not name.startswith(("vks_", "__"))} == set()
 
